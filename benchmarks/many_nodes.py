@@ -112,7 +112,7 @@ def phases(nodes: int, seconds: float, folder: Path, *, factor: float) -> list[d
             )
 
         phase("agree", lambda peers: agree(peers, lambda _: 100, over=lambda: False))
-        phase("train", lambda peers: peers.say(wrote=False))
+        phase("train", lambda peers: peers.publish_state(wrote=False))
         phase("wait", lambda peers: _waits(peers, seconds * factor, factor))
         phase("failure", lambda peers: _fails(peers, factor))
         list(pool.map(lambda peers: peers.close(exit_code=1), all_peers))

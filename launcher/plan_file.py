@@ -65,12 +65,12 @@ def words_of(line: str) -> str:
     'python, train.py, --name, a b, --on, "yes"'
     """
     try:
-        return ", ".join(_word(word) for word in shlex.split(line))
+        return ", ".join(_yaml_scalar(word) for word in shlex.split(line))
     except ValueError:
         return ""
 
 
-def _word(text: str) -> str:
+def _yaml_scalar(text: str) -> str:
     try:
         plain = safe_yaml.loads(f"[{text}]") == [text]
     except safe_yaml.YamlError:
@@ -263,12 +263,12 @@ class _Reader(ScalarReader):
         return self.many(kinds.Many(item=kind.item), data, path)
 
     def many(self, kind: kinds.Many, data: object, path: str) -> object:
-        if kind.words and isinstance(data, str) and data.strip():
+        if kind.command_line and isinstance(data, str) and data.strip():
             line = self.value(kind.item, data, path)
             return run_by_bash(line) if isinstance(line, str) else FAILED
         if not isinstance(data, list):
             return self.wrong(path, data, "a list", f"write [{describe(data)}]")
-        if kind.words and not data:
+        if kind.command_line and not data:
             return self.wrong(path, data, "a command of at least one word")
         if kind.exactly is not None and len(data) != kind.exactly:
             return self.wrong(path, data, f"a list of {kind.exactly} values", f"it has {len(data)}")
@@ -293,7 +293,7 @@ class _Reader(ScalarReader):
     def node_count(self, data: object, path: str) -> object:
         if data in ("any", None):
             return None
-        most = kinds.Whole(minimum=1, maximum=10_000)
+        most = kinds.Integer(minimum=1, maximum=10_000)
         if isinstance(data, Mapping):
             for key in data:
                 if key not in ("min", "max"):

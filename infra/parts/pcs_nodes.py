@@ -147,9 +147,9 @@ class PcsGroup(Construct):
         super().__init__(scope, id_)
         self._context, self._group = context, group
         self.template = ec2.CfnLaunchTemplate(self, "Template", launch_template_data=self._machines(tags))
-        bootstrapped = [scripts.action("machine", group.machine, every_boot=True)]
-        if group.node:
-            bootstrapped.append(scripts.action("node", group.node, every_boot=False))
+        bootstrapped = [scripts.action("machine", group.instance_arguments, every_boot=True)]
+        if group.node_arguments:
+            bootstrapped.append(scripts.action("node", group.node_arguments, every_boot=False))
         self.resource = pcs.CfnComputeNodeGroup(
             self,
             "Group",

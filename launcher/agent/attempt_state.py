@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
-from launcher.agent.shape import hold, read
+from launcher.agent.shape import check_shape, read
 
-LIFE = "life.json"
+STATE_FILE = "life.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ def parse_attempt_state(text: str) -> AttemptState | None:
     """The newest attempt; None if the text is unreadable, which counts as no earlier attempt."""
     try:
         document = safe_json.loads(text)
-        hold(document, {"life": int, "completed": bool})
+        check_shape(document, {"life": int, "completed": bool})
         return read(AttemptState, {**document, "number": document["life"]})
     except ValueError:
         return None

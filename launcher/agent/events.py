@@ -64,7 +64,7 @@ class EventLog:
         details = " ".join(f"{name}={_brief(value)}" for name, value in fields.items() if value is not None)
         with self._lock:
             if event not in self._unprinted:
-                _say(f"[slipway] {event} {details}".rstrip())
+                _print(f"[slipway] {event} {details}".rstrip())
             self._write(line.encode())
         if self._listener is not None:
             self._listener(document)
@@ -80,7 +80,7 @@ class EventLog:
                 os.close(descriptor)
         except OSError as error:
             if not self._broken:
-                _say(f"[slipway] events cannot be written: {error}")
+                _print(f"[slipway] events cannot be written: {error}")
             self._broken = True
 
     def _end_a_torn_line(self) -> None:
@@ -104,7 +104,7 @@ def events_path(path: Path, *, part: int) -> Path:
     return path if part == 0 else path.with_name(f"{path.stem}-part{part}{path.suffix}")
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     """Print to the node's log, which is the output; its reader may be gone (srun, slurmstepd): the job continues.
 
     The command writes to the same file: a line and its end go out in one write, even if Python does not buffer.

@@ -278,7 +278,7 @@ def _moment(text: str) -> datetime:
     return moment.astimezone(timezone.utc)
 
 
-def _words(value: Any) -> tuple[str, ...]:
+def _string_list(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
         raise TypeError("a list of strings")
     return tuple(value)
@@ -287,7 +287,7 @@ def _words(value: Any) -> tuple[str, ...]:
 def _steps(value: Any) -> tuple[StepSpec, ...]:
     if not isinstance(value, list) or not all(isinstance(step, dict) and step.keys() == _STEP for step in value):
         raise TypeError("a list of steps with command and on")
-    steps = tuple(StepSpec(command=_words(step["command"]), on=str(step["on"])) for step in value)
+    steps = tuple(StepSpec(command=_string_list(step["command"]), on=str(step["on"])) for step in value)
     if any(not step.command or step.on not in ("first", "all") for step in steps):
         raise TypeError("a list of steps, each with the words of a command, on first or all")
     return steps
@@ -327,7 +327,7 @@ _REQUIRED = frozenset({"run", "name", "command", "workdir", "scratch", "events",
 _JOB_KEYS: dict[str, _Kind] = {
     "run": str,
     "name": str,
-    "command": _words,
+    "command": _string_list,
     "workdir": str,
     "scratch": str,
     "events": str,
@@ -344,7 +344,7 @@ _JOB_KEYS: dict[str, _Kind] = {
     "stop_uri": str,
     "quoted": _figures,
     "word_uri": str,
-    "outputs": _words,
+    "outputs": _string_list,
     "plan_uri": str,
     "before": _steps,
     "after": _steps,

@@ -21,7 +21,7 @@ PARALLEL = ("data", "tensor", "pipeline", "context", "expert")
 MOST_VERSIONS = 32
 """Maximum entries of `software`: names of the trainer's software, with their versions."""
 
-_COUNTS = ("step", "steps", "checkpoint_step", "checkpoint_bytes")
+_INTEGER_KEYS = ("step", "steps", "checkpoint_step", "checkpoint_bytes")
 _MOST = 2**63
 _MOST_DEGREE = 2**20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
@@ -42,11 +42,11 @@ def figures_in(line: str | bytes) -> tuple[dict[str, int | float], bool]:
     if document is None:
         return {}, False
     figures: dict[str, int | float] = {}
-    for name in (*_COUNTS, *FIGURES):
-        value = _count(document.get(name)) if name in _COUNTS else _number(document.get(name))
+    for name in (*_INTEGER_KEYS, *FIGURES):
+        value = _count(document.get(name)) if name in _INTEGER_KEYS else _number(document.get(name))
         if value is not None:
             figures[name] = value
-    present = {name for name in (*_COUNTS, *FIGURES) if document.get(name) is not None}
+    present = {name for name in (*_INTEGER_KEYS, *FIGURES) if document.get(name) is not None}
     fine = _degrees(document.get("parallel"))[1] and _versions(document.get("software"))[1]
     return figures, fine and present == figures.keys()
 

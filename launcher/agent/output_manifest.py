@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from launcher.agent import safe_json
 from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import StoredFile
-from launcher.agent.shape import hold, read
+from launcher.agent.shape import check_shape, read
 
 SCHEMA = "slipway.outputs/1"
 FOLDER, MANIFEST = "outputs", "manifest.json"
@@ -50,7 +50,7 @@ def parse_outputs(text: str) -> OutputManifest:
     """
     try:
         document = safe_json.loads(text)
-        hold(document, {"schema": str, "files": [dict]})
+        check_shape(document, {"schema": str, "files": [dict]})
         if document["schema"] != SCHEMA:
             raise ManifestError(f"not a manifest of outputs: {text[:100]!r}")
         outputs = read(OutputManifest, {**document, "files": [{**file, "part": 0} for file in document["files"]]})

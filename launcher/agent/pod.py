@@ -52,12 +52,12 @@ def run_in_pod(spec: JobSpec, journal: str, environment: Mapping[str, str]) -> i
         if not error.permanent:
             raise
         reason = f"the store permanently refuses access to the run's files, so attempts are not counted: {error}"
-    _say(reason)
+    _print(reason)
     # Kubernetes keeps the termination message. An operator that restarts every failure gets a success.
     try:
         Path(environment[exits.LAST_WORD]).write_text(exits.GAVE_UP + reason[:_LONGEST_WORD], encoding="utf-8")
     except (KeyError, OSError) as problem:
-        _say(f"and the reason cannot be reported to Kubernetes: {problem!r}")
+        _print(f"and the reason cannot be reported to Kubernetes: {problem!r}")
         return exits.BAD_JOB
     return exits.BAD_JOB if environment.get(OPERATOR) == JOB else exits.COMPLETED
 
@@ -68,26 +68,26 @@ def _run(spec: JobSpec, uri: str, environment: Mapping[str, str]) -> int:
     notices.listen()
     store = Store(uri, timeout_s=_TIMEOUT_S)
     place = placement(spec.run, environment)
-    rendezvous = Rendezvous(store, place, say=_say, machine=_machine(environment), retries=spec.retries)
+    rendezvous = Rendezvous(store, place, say=_print, machine=_node_boot_id(environment), retries=spec.retries)
     if UNFIT in environment:
-        _say(environment[UNFIT])
+        _print(environment[UNFIT])
         rendezvous.refuse(exits.BAD_JOB)
         return exits.BAD_JOB if environment.get(OPERATOR) == JOB else exits.COMPLETED
     pause_s = 0.2 if environment.get("SLIPWAY_SANDBOX") == "1" else _PAUSE_S
     seat = _seat(rendezvous, notices, tries=1 + (spec.retries or 0), pause_s=pause_s)
     if rendezvous.completed:
         if rendezvous.failed is not None:
-            _say(f"the job has failed with exit code {rendezvous.failed}: no further attempt is allowed")
+            _print(f"the job has failed with exit code {rendezvous.failed}: no further attempt is allowed")
             # A Job fails at this code; the other operators restart every failure, up to their own limit.
             return exits.STOPPED if environment.get(OPERATOR) == JOB else exits.COMPLETED
         # An operator that restarts failed pods must get a success, so that it starts nothing more.
-        _say("the job was stopped at its budget" if rendezvous.stopped else "the job has completed")
+        _print("the job was stopped at its budget" if rendezvous.stopped else "the job has completed")
         return exits.COMPLETED
     if seat is None:
         return exits.INTERRUPTED
     with contextlib.closing(_Output()) as output:
         journal = _journal(spec, store, seat, environment, output)
-        _say(f"job {spec.run}, attempt {seat.attempt}, {seat.node} (node {seat.part + 1} of {seat.parts})")
+        _print(f"job {spec.run}, attempt {seat.attempt}, {seat.node} (node {seat.part + 1} of {seat.parts})")
         board = StoreBoard(store, folder_of(seat.attempt))
         code = Session(spec, environment, place=seat, notices=notices, board=board).run()
         if code == exits.COMPLETED and not rendezvous.complete(over=notices.pending):
@@ -105,7 +105,7 @@ def _seat(rendezvous: Rendezvous, notices: Notices, *, tries: int, pause_s: floa
         try:
             return rendezvous.join(over=notices.pending)
         except StoreError as error:
-            _say(f"{error} (try {number} of {tries})")
+            _print(f"{error} (try {number} of {tries})")
         until = time.monotonic() + pause_s
         while time.monotonic() < until and not notices.pending():
             time.sleep(min(1.0, pause_s))
@@ -113,7 +113,7 @@ def _seat(rendezvous: Rendezvous, notices: Notices, *, tries: int, pause_s: floa
     return rendezvous.join(over=notices.pending)
 
 
-def _machine(environment: Mapping[str, str]) -> str:
+def _node_boot_id(environment: Mapping[str, str]) -> str:
     """The identifier of the node and its current boot; empty if unknown."""
     boot = environment.get("SLIPWAY_BOOT_ID", "")
     with contextlib.suppress(OSError):
@@ -135,7 +135,7 @@ def _journal(
 ) -> Journal:
     events, metrics = (Path(expand(path, environment)) for path in (spec.events, spec.metrics))
     log = LOG if place.part == 0 else f"log-part{place.part}.txt"
-    journal = Journal(store, lambda text: _say(f"cannot store this pod's log: {text}"))
+    journal = Journal(store, lambda text: _print(f"cannot store this pod's log: {text}"))
     part_events = events_path(events, part=place.part)
     journal.keep_file(events_path(Path(EVENTS), part=place.part).name, part_events)
     journal.keep(log, output.taken)
@@ -204,7 +204,7 @@ class _Output:
         os.close(reader)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     """Print to the pod's log; the first line of an attempt is recognised by its beginning."""
     with contextlib.suppress(OSError):
         sys.stderr.write(f"slipway: {text}\n")  # in one write: the command writes here as well

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from launcher.agent import exits
-from launcher.agent.attempt_state import LIFE, AttemptState, parse_attempt_state
+from launcher.agent.attempt_state import STATE_FILE, AttemptState, parse_attempt_state
 from launcher.agent.errors import StoreError
 from launcher.agent.node import shared_notices
 from launcher.agent.node.notice import POD_END, Notice
@@ -103,12 +103,12 @@ class Rendezvous:
         """
         while True:
             try:
-                stored = self._store.find_text(LIFE)
+                stored = self._store.find_text(STATE_FILE)
                 state = None if stored is None else parse_attempt_state(stored.text)
                 if state is None or state.number != self._number or state.completed:
                     return state is not None and state.completed
                 done = replace(state, completed=True, stopped=stopped).to_json()
-                if self._place.part == 0 and self._store.swap_text(LIFE, done, before=stored) is not None:
+                if self._place.part == 0 and self._store.swap_text(STATE_FILE, done, before=stored) is not None:
                     return True
                 if self._place.part > 0:
                     self._once("waiting for the first node to end")
@@ -142,12 +142,12 @@ class Rendezvous:
             StoreError: the store refuses, or does not answer.
         """
         while not self.completed:
-            stored = self._store.find_text(LIFE)
+            stored = self._store.find_text(STATE_FILE)
             state = None if stored is None else parse_attempt_state(stored.text)
             if state is not None and state.completed:
                 return
             done = replace(state or AttemptState(number=1), completed=True, failed=code)
-            self.completed = self._store.swap_text(LIFE, done.to_json(), before=stored) is not None
+            self.completed = self._store.swap_text(STATE_FILE, done.to_json(), before=stored) is not None
             if state is not None and self.completed:
                 self._declare_over(state.number)
 
@@ -166,7 +166,7 @@ class Rendezvous:
         number = self._number if number is None else number
         while True:
             try:
-                stored = self._store.find_text(LIFE)
+                stored = self._store.find_text(STATE_FILE)
                 state = None if stored is None else parse_attempt_state(stored.text)
                 if state is None or state.completed:
                     return state is not None and state.failed is not None
@@ -180,7 +180,7 @@ class Rendezvous:
                 if newest is not None:
                     counted = replace(counted, step=newest, step_of=number)
                 done = replace(counted, completed=True, failed=code) if final else counted
-                if self._store.swap_text(LIFE, done.to_json(), before=stored) is not None:
+                if self._store.swap_text(STATE_FILE, done.to_json(), before=stored) is not None:
                     return final
             except StoreError as error:
                 if error.permanent:
@@ -191,7 +191,7 @@ class Rendezvous:
             time.sleep(_LOOK_S)
 
     def _seat(self, latest: int | None) -> int | None:
-        stored = self._store.find_text(LIFE)
+        stored = self._store.find_text(STATE_FILE)
         state = None if stored is None else parse_attempt_state(stored.text)
         if state is not None and state.completed:
             self.completed, self.stopped, self.failed = True, state.stopped, state.failed
@@ -205,7 +205,7 @@ class Rendezvous:
             self._declare_over(state.number)
             return None
         seat = f"{folder_of(state.number)}/{SEAT}{self._place.part}"
-        if self._store.swap_text(seat, self._name, before=None) is None and not self._holds(seat):
+        if self._store.swap_text(seat, self._name, before=None) is None and not self._owns(seat):
             self._declare_over(state.number)
             return None
         return state.number
@@ -216,12 +216,12 @@ class Rendezvous:
             self._declare_over(state.number)
         number = 1 if state is None else state.number + 1
         begun = AttemptState(number=number) if state is None else replace(state, number=number)
-        if self._store.swap_text(LIFE, begun.to_json(), before=stored) is None:
+        if self._store.swap_text(STATE_FILE, begun.to_json(), before=stored) is None:
             return None
         self._store.swap_text(f"{folder_of(number)}/{SEAT}0", self._name, before=None)
         return number
 
-    def _holds(self, seat: str) -> bool:
+    def _owns(self, seat: str) -> bool:
         """Whether a seat belongs to this process: the response to an earlier try was lost."""
         stored = self._store.find_text(seat)
         return stored is not None and stored.text == self._name
@@ -239,7 +239,7 @@ class Rendezvous:
             self._once(f"attempt {number}: waiting for {self._place.parts - seats} of {self._place.parts} nodes")
             if self._place.part == 0 and number > 1:
                 self._declare_over(number - 1)
-            newest = self._store.find_text(LIFE)
+            newest = self._store.find_text(STATE_FILE)
             state = None if newest is None else parse_attempt_state(newest.text)
             if state is not None and (state.number != number or state.completed):
                 return False
@@ -256,14 +256,14 @@ class Rendezvous:
             if sum(name.startswith(SEAT) for name in names) < self._place.parts:
                 continue  # it never began
             silent = [part for part in range(self._place.parts) if f"{LEFT}{part}" not in names]
-            nodes_now = self._machines(number, range(self._place.parts)) if silent else set()
-            if not nodes_now & self._machines(before, silent) or not self.fail(_KILLED, over=over, number=before):
+            nodes_now = self._node_names(number, range(self._place.parts)) if silent else set()
+            if not nodes_now & self._node_names(before, silent) or not self.fail(_KILLED, over=over, number=before):
                 return False
             self._declare_over(number)
             return True
         return False
 
-    def _machines(self, number: int, parts: Iterable[int]) -> set[str]:
+    def _node_names(self, number: int, parts: Iterable[int]) -> set[str]:
         """The nodes whose pods claimed these seats in an attempt."""
         seats = (self._store.find_text(f"{folder_of(number)}/{SEAT}{part}") for part in parts)
         return {seat.text.partition(" ")[2] for seat in seats if seat is not None} - {""}

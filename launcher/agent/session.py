@@ -56,7 +56,7 @@ MARKED_NAME = "checkpoints-are-marked"
 NUMBER_NAME = "agent.pid"
 """File next to the events: first node's agent pid, which the batch script signals (templates/slurm/job.sbatch.j2)."""
 
-_LEFT = "not recognised as a checkpoint, so not stored; not removed while the disk has room"
+_UNRECOGNISED = "not recognised as a checkpoint, so not stored; not removed while the disk has room"
 _UNSAVED = "its outputs are not in the store"
 _MASTER_PORT = "29500"
 """The port if the batch script or the pod sets no other."""
@@ -83,7 +83,7 @@ class Keepers:
 
     uploader: Uploader | None
     dcp: dcp.DcpWatch | None
-    own: OwnWatch | None
+    own_watch: OwnWatch | None
     tagging: Tagging | None
 
 
@@ -190,7 +190,7 @@ class Session:
         """Run with the claim to the checkpoints, and release it."""
         for leftover in self._scratch.leftovers():
             self._log.append(
-                "checkpoint-kept", path=str(leftover.path), bytes=leftover.bytes, reason=f"{_LEFT}: {leftover}"
+                "checkpoint-kept", path=str(leftover.path), bytes=leftover.bytes, reason=f"{_UNRECOGNISED}: {leftover}"
             )
         checkpoints = self._checkpoints()
         if checkpoints is None:
@@ -226,7 +226,7 @@ class Session:
         """Announce the framework's layout, which the other nodes then use."""
         if self._spec.checkpoint.mode == "agent":
             self._log.append("checkpoint-layout", layout=layout.layout, unit=layout.unit)
-        self._peers.say(layout=layout.key)
+        self._peers.publish_state(layout=layout.key)
 
     def _layout_of_the_first(self) -> str:
         return str(self._peers.first().get("layout") or "")
@@ -321,7 +321,7 @@ class Session:
             command.signal(signal.SIGKILL)  # a defect in the agent must not leave an unsupervised command
             raise
         self._log.append("command-ended", code=exits.exit_code_of(outcome.returncode))
-        return self._ending(outcome, Keepers(uploader=uploader, dcp=watcher, own=own_watch, tagging=tagging))
+        return self._ending(outcome, Keepers(uploader=uploader, dcp=watcher, own_watch=own_watch, tagging=tagging))
 
     def _remember_marks(self) -> None:
         """Record that the trainer renames or marks finished checkpoints, so that no later attempt must guess."""
@@ -425,7 +425,7 @@ class Session:
         def whole(manifest: Manifest) -> None:
             pace.uploaded(manifest.step, seconds=manifest.seconds, size_bytes=manifest.bytes)
             self._release(manifest.step, layout=self._layouts.of(manifest).key)
-            read_back.whole(manifest)
+            read_back.checkpoint_stored(manifest)
             rotation.stored(manifest.step)
 
         uploader = Uploader(
@@ -436,7 +436,7 @@ class Session:
             tagging=tagging,
             claim=checkpoints.claim,
             peers=self._peers,
-            reports=Reports(whole=whole, hashed=self._record_hashes, taken_over=self._taken_over),
+            reports=Reports(completed=whole, hashed=self._record_hashes, taken_over=self._taken_over),
         )
         uploader.start()
         if start.restored is not None and start.restored.is_local_only:
@@ -545,8 +545,8 @@ class Session:
             self._name_what_is_left()
         if keepers.dcp is not None:
             keepers.dcp.finish()
-        if keepers.own is not None:
-            keepers.own.finish(clean=completed)
+        if keepers.own_watch is not None:
+            keepers.own_watch.finish(clean=completed)
         if keepers.tagging is not None:
             patience_s = _TAGGING_AT_THE_END_S if completed else 0.0
             keepers.tagging.finish(min(deadline, time.monotonic() + patience_s))

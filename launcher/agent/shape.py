@@ -60,7 +60,7 @@ def read(cls: type[T], data: Any, where: str = "", *, whole: bool = False, exact
     return value
 
 
-def hold(value: Any, form: Any, path: str = "") -> None:
+def check_shape(value: Any, form: Any, path: str = "") -> None:
     """Check a part of a larger document against a form.
 
     Args:
@@ -74,17 +74,17 @@ def hold(value: Any, form: Any, path: str = "") -> None:
     """
     if isinstance(form, tuple):
         if value is not None or None not in form:
-            hold(value, next(option for option in form if option is not None), path)
+            check_shape(value, next(option for option in form if option is not None), path)
         return
     _refuse_other(value, dict if isinstance(form, Mapping) else list if isinstance(form, list) else form, path)
     if isinstance(form, Mapping):
         for key, inner in form.items():
             if key not in value:
                 raise ValueError(f"{_path(path, key)} is missing")
-            hold(value[key], inner, _path(path, key))
+            check_shape(value[key], inner, _path(path, key))
     elif isinstance(form, list):
         for index, element in enumerate(value):
-            hold(element, form[0], f"{path}[{index}]")
+            check_shape(element, form[0], f"{path}[{index}]")
 
 
 def moment(text: str) -> datetime:

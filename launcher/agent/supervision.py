@@ -113,14 +113,14 @@ class Supervision:
     def run(self) -> Outcome:
         """Follow the command until it and all its processes have ended."""
         watch = self._services.watch
-        self._services.peers.say(wrote=False)
+        self._services.peers.publish_state(wrote=False)
         while self._shutdown.lives():
             notice = self._services.notices.next(wait_s=_LOOK_S)
             if notice is not None:
                 self._go_on("reacting to a notice", lambda notice=notice: self._react_to_notice(notice))  # type: ignore[misc]
             self._go_on("looking for checkpoints", lambda: self._offer(watch.poll(time.monotonic())))
             self._go_on("looking at the metrics", self._look_at_metrics)
-            self._go_on("removing old checkpoints", lambda: self._services.rotation.look(time.monotonic()))
+            self._go_on("removing old checkpoints", lambda: self._services.rotation.poll(time.monotonic()))
             self._shutdown.go_on(time.monotonic())
         self._go_on("the last check for checkpoints", self._look_for_the_last_time)
         return Outcome(
@@ -152,7 +152,7 @@ class Supervision:
         clean = returncode == 0 and not self._shutdown.enforced
         self._offer(watch.settle(time.monotonic(), clean=clean, saved=self._shutdown.saved(returncode)))
         last = NONE if self._newest_step is None else self._newest_step
-        self._services.peers.say(wrote=watch.wrote, clean=clean, last=last)
+        self._services.peers.publish_state(wrote=watch.wrote, clean=clean, last=last)
         for name, reason in watch.unfinished().items():
             self._log.append("checkpoint-dropped", folder=name, reason=reason)
         if self._invalid:
@@ -163,7 +163,7 @@ class Supervision:
             self._log.append("checkpoint-changed", step=step, reason=change)
         if self._services.watch.wrote and not self._wrote:
             self._wrote = True
-            self._services.peers.say(wrote=True)
+            self._services.peers.publish_state(wrote=True)
         for folder in finished:
             self._newest_step = max(folder.step, self._newest_step or 0)
             self._watchdog.checkpoint(time.monotonic())

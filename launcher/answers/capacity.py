@@ -5,7 +5,7 @@ from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, dollars, render
 from launcher.model.capacity import BOUGHT, JudgedOffer
 from launcher.records.codec import Json, named, picked
-from launcher.workflow.doctor.offers import CapacityFound
+from launcher.workflow.doctor.offers import CapacityOffers
 
 HOURS_A_DAY = 24
 SHOWN = 20
@@ -16,7 +16,7 @@ OFFER = (
 )
 
 
-def document(result: CapacityFound) -> Json:
+def document(result: CapacityOffers) -> Json:
     """slipway.capacity/1; `unanswered` are requests that AWS did not answer, with the reason."""
     return {
         "schema": "slipway.capacity/1",
@@ -26,7 +26,7 @@ def document(result: CapacityFound) -> Json:
     }
 
 
-def page(result: CapacityFound, width: int, *, everything: bool) -> list[str]:
+def page(result: CapacityOffers, width: int, *, everything: bool) -> list[str]:
     """The complete page; the best few unless `everything` is requested."""
     shown = result.offers if everything else result.offers[:SHOWN]
     lines = ["", f"  {result.priced.request.name}: capacity offers", ""]
@@ -46,7 +46,7 @@ def page(result: CapacityFound, width: int, *, everything: bool) -> list[str]:
     return [*lines, "", *wrapped("  Nothing was bought. Purchased capacity is not refunded.", width)]
 
 
-def _answer(result: CapacityFound, width: int) -> list[str]:
+def _answer(result: CapacityOffers, width: int) -> list[str]:
     lines = []
     if result.cheapest is not None and result.cheapest.usd is not None:
         total = words.dollars(result.cheapest.usd.mid)
@@ -57,12 +57,12 @@ def _answer(result: CapacityFound, width: int) -> list[str]:
     return lines
 
 
-def _named(result: CapacityFound, judged: JudgedOffer) -> str:
+def _named(result: CapacityOffers, judged: JudgedOffer) -> str:
     number = next(number for number, offer in enumerate(result.offers, start=1) if offer is judged)
     return f"row {number}, {judged.offer.kind.value.replace('-', ' ')}"
 
 
-def _table(result: CapacityFound, shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
+def _table(result: CapacityOffers, shown: tuple[JudgedOffer, ...], width: int) -> list[str]:
     columns: list[Column[JudgedOffer]] = [
         Column("what", lambda judged: judged.offer.kind.value.replace("-", " ")),
         Column("instances", lambda judged: f"{judged.offer.count} × {judged.offer.instance_type}"),
@@ -77,7 +77,7 @@ def _table(result: CapacityFound, shown: tuple[JudgedOffer, ...], width: int) ->
     return render(columns, shown, width, number="#")
 
 
-def _marks(result: CapacityFound, judged: JudgedOffer) -> str:
+def _marks(result: CapacityOffers, judged: JudgedOffer) -> str:
     marks = [text for text, best in (("cheapest", result.cheapest), ("soonest", result.soonest)) if best is judged]
     score = judged.offer.score
     return ", ".join(marks if score is None else [*marks, f"score {score} of 10"])

@@ -36,7 +36,7 @@ OPTIONS = (
 )
 TITLES = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "plan"}
 PORT = (
-    "port_weeks_source=weeks.words port_usd=usd upkeep_usd_per_month=maintenance_usd_per_month "
+    "port_weeks_source=weeks.description port_usd=usd upkeep_usd_per_month=maintenance_usd_per_month "
     "saving_per_run_usd=saving_per_run break_even_run "
     "break_even_date=break_even_on paid_back_within_runs=pays saving_total_usd=saving_usd paths"
 )
@@ -165,7 +165,7 @@ def _port(port: Port, width: int) -> list[str]:
     saved = port.saving_per_run.mid
     side = "saved" if saved >= 0 else "lost"
     lines = [
-        f"  Port: {weeks_words(weeks.mid)}{span}, ${port.usd:,.0f}; {weeks.words}.",
+        f"  Port: {weeks_words(weeks.mid)}{span}, ${port.usd:,.0f}; {weeks.description}.",
         f"  Maintenance of a second stack: ${port.maintenance_usd_per_month:,.0f} a month (assumed).",
         f"  {_signed(saved)} {side} a run; {_paid_back(port)}.",
     ]

@@ -27,9 +27,9 @@ def page(difference: PlansDiff, refusal: str | None, width: int) -> list[str]:
     if difference.plans:
         columns: list[Column[PlanDiff]] = [
             Column("plan", lambda diff: diff.file, shrinks=True),
-            Column("before", lambda diff: _sums(diff)[0], "right"),
-            Column("after", lambda diff: _sums(diff)[1], "right"),
-            Column("change", lambda diff: _sums(diff)[2], "right"),
+            Column("before", lambda diff: _totals(diff)[0], "right"),
+            Column("after", lambda diff: _totals(diff)[1], "right"),
+            Column("change", lambda diff: _totals(diff)[2], "right"),
             Column("", lambda diff: f"a {diff.unit}"),
         ]
         lines += ["", *render(columns, difference.plans, width)]
@@ -77,7 +77,7 @@ def signed(usd: Decimal) -> str:
     return f"{sign}${words.dollars(abs(usd))}"
 
 
-def _sums(plan: PlanDiff) -> list[str]:
+def _totals(plan: PlanDiff) -> list[str]:
     both = plan.old_usd is not None and plan.new_usd is not None
     percent = f" {float(plan.usd_change / plan.old_usd * 100):+.1f} %" if both and plan.old_usd else ""
     change = "unknown" if plan.new_usd is None and plan.old_usd is None else f"{signed(plan.usd_change)}{percent}"
@@ -110,7 +110,7 @@ def comment(difference: PlansDiff, refusal: str | None) -> list[str]:
     if difference.plans:
         lines += ["| plan | before | after | change | a |", "|:--|--:|--:|--:|:--|"]
         lines += [
-            f"| `{_code(plan.file)}` | {' | '.join(_safe(cell) for cell in _sums(plan))} | {plan.unit} |"
+            f"| `{_code(plan.file)}` | {' | '.join(_safe(cell) for cell in _totals(plan))} | {plan.unit} |"
             for plan in difference.plans
         ]
     for plan in difference.plans:

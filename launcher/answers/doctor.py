@@ -7,7 +7,7 @@ from launcher.model.diagnosis import Check, Diagnosis, Outcome
 from launcher.records.codec import Json, picked
 
 SIGNS = {Outcome.OK: "✓", Outcome.FAILED: "✗", Outcome.UNKNOWN: "?", Outcome.ADVICE: "!"}
-WORDS = {Outcome.FAILED: "failed", Outcome.UNKNOWN: "not known", Outcome.ADVICE: "advice", Outcome.OK: "passed"}
+OUTCOME_TEXTS = {Outcome.FAILED: "failed", Outcome.UNKNOWN: "not known", Outcome.ADVICE: "advice", Outcome.OK: "passed"}
 
 PROGRAMS = ("aws", "cdk", "pip")
 """First words of a fix that is a command; every other fix is a sentence or a line of a plan file."""
@@ -27,7 +27,7 @@ def page(diagnosis: Diagnosis, region: str, width: int) -> list[str]:
     for check in diagnosis.checks:
         lines += _check(check, width)
     counts = Counter(check.result for check in diagnosis.checks)
-    tally = ", ".join(f"{counts[outcome]} {label}" for outcome, label in WORDS.items() if counts[outcome])
+    tally = ", ".join(f"{counts[outcome]} {label}" for outcome, label in OUTCOME_TEXTS.items() if counts[outcome])
     ends = "a launch would be refused" if diagnosis.failed else "no known problem prevents a launch"
     return [
         *lines,

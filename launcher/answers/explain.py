@@ -18,7 +18,7 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
     place, hours = quoted.plan.place, quoted.hours
     lines = [
         "",
-        f"  {rank}. {words.machines(place)}, {words.option(place)} in {place.az_id or place.region}",
+        f"  {rank}. {words.place_instances(place)}, {words.option(place)} in {place.az_id or place.region}",
         "",
     ]
     for assumption in quoted.assumptions:

@@ -27,7 +27,7 @@ from launcher.records.codec import Keys
 from launcher.records.documents import ESTIMATE, FORMS, USED
 from launcher.records.json_schema import Shape, Some, picked_shape
 
-ALL_FORMS: Keys = {**FORMS, HeldCommitment: portfolio.HELD}
+ALL_FORMS: Keys = {**FORMS, HeldCommitment: portfolio.COMMITMENT_KEYS}
 TEXT, NUMBER = (str | None), (float | None)
 
 

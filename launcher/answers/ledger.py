@@ -104,7 +104,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def machines(entry: LedgerEntry) -> str:
+def run_instances(entry: LedgerEntry) -> str:
     """The instances of a run, and their purchase option."""
     option = entry.option.replace("-", " ")
     return f"{entry.nodes} × {entry.instance_type} {option}" if entry.instance_type else "Bedrock"
@@ -150,7 +150,7 @@ RUNS: Sequence[Column[LedgerEntry]] = (
     Column("run", lambda entry: entry.name),
     Column("began (UTC)", lambda entry: f"{entry.started_at:%Y-%m-%d %H:%M}", yields=1),
     Column("how it ended", ended),
-    Column("instances", machines, yields=3),
+    Column("instances", run_instances, yields=3),
     hours("hours", lambda entry: entry.hours),
     Column("quoted $", _quoted, "point", value=lambda entry: entry.quoted_usd.mid if entry.quoted_usd else None),
     dollars("used $", lambda entry: entry.usd_used),

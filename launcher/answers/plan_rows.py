@@ -158,7 +158,7 @@ def _wide(rank: int, quoted: Quote, note: str) -> tuple[str, ...]:
     hours = quoted.hours
     return (
         str(rank) if usd is not None else "–",
-        words.machines(place),
+        words.place_instances(place),
         quoted.accelerator,
         place.region,
         place.az_id or "",
@@ -197,7 +197,7 @@ def _narrow(wide: tuple[str, ...], quoted: Quote) -> tuple[str, ...]:
 def note_of(quoted: Quote) -> str:
     """The most important note on a row."""
     if quoted.unpriced is not None:
-        listed = getattr(quoted.price, "seen", None)
+        listed = getattr(quoted.price, "unverified", None)
         unverified = (
             f" (unverified: {words.dollars(listed.usd)})" if listed is not None and listed.basis == "unverified" else ""
         )

@@ -103,7 +103,7 @@ def _first_of_each_type(candidates: Sequence[Candidate], ranks: Sequence[int]) -
     best: dict[str, tuple[bool, bool, int, int]] = {}
     for rank in ranks:
         candidate = candidates[rank - 1]
-        listed = candidate.offer.price.seen if isinstance(candidate.offer.price, Unpriced) else None
+        listed = candidate.offer.price.unverified if isinstance(candidate.offer.price, Unpriced) else None
         untrusted = listed is not None and listed.basis is Basis.UNVERIFIED
         order = (not untrusted, candidate.place.option is not PurchaseOption.ON_DEMAND, candidate.place.nodes, rank)
         best[candidate.place.instance_type] = min(best.get(candidate.place.instance_type, order), order)

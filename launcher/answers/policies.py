@@ -14,7 +14,7 @@ def policies_lines(policies: AccountPolicies, folder: Path) -> list[str]:
         f"  policies for {policies.account.id} in {folder}; IAM takes {MOST_CHARACTERS:,} characters each",
         "",
     ]
-    lines += [f"  {policy.file:<{width}}  {policy.characters:>5,}  {policy.holds}" for policy in policies.every]
+    lines += [f"  {policy.file:<{width}}  {policy.characters:>5,}  {policy.description}" for policy in policies.every]
     return [*lines, "", "  commands, for an administrator of the account:", "", *commands(policies, folder)]
 
 
@@ -50,7 +50,7 @@ def policies_next(policies: AccountPolicies) -> str:
     )
 
 
-def _whose(policies: AccountPolicies, policy: RenderedPolicy) -> str:
+def _policy_owner(policies: AccountPolicies, policy: RenderedPolicy) -> str:
     if policy in policies.person:
         return "person"
     if policy in policies.roles.values():
@@ -70,8 +70,8 @@ def document(policies: AccountPolicies, folder: Path) -> Json:
                 "arn": policies.account.policy_arn(policy.name),
                 "file": str(folder / policy.file),
                 "characters": policy.characters,
-                "for": _whose(policies, policy),
-                "holds": policy.holds,
+                "for": _policy_owner(policies, policy),
+                "holds": policy.description,
             }
             for policy in policies.every
         ],

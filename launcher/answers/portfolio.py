@@ -14,7 +14,7 @@ from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.portfolio import Member, OneChip, Portfolio
 
 MOST_CHIPS = 8
-HELD = (
+COMMITMENT_KEYS = (
     "instance_type region purchase_option=option plan_kind term_years instances usd_per_month utilisation=share plans"
 )
 KINDS = {"train": "training", "serve": "serving", "cluster": "cluster"}
@@ -42,7 +42,7 @@ def document(portfolio: Portfolio) -> Json:
             "one_chip": portfolio.one_chip,
             "findings": portfolio.findings,
         },
-        {HeldCommitment: HELD},
+        {HeldCommitment: COMMITMENT_KEYS},
     )
 
 
@@ -76,7 +76,10 @@ def _plans(portfolio: Portfolio, width: int) -> list[str]:
     columns: list[Column[Member]] = [
         Column("plan", lambda member: member.name),
         Column("", lambda member: KINDS[member.kind]),
-        Column("best option", lambda member: words.machines(member.choice.plan.place) if member.choice else "no price"),
+        Column(
+            "best option",
+            lambda member: words.place_instances(member.choice.plan.place) if member.choice else "no price",
+        ),
         Column("how", lambda member: _how(member.choice) if member.choice else ""),
         Column("where", lambda member: member.choice.plan.place.region if member.choice else "", yields=1),
         Column("$ a month", lambda member: words.middle(member.usd_per_month, "unpriced"), "point"),

@@ -83,17 +83,17 @@ def _most(price_filter: PriceFilter, *, everything: bool) -> int | None:
 def _headline(price_filter: PriceFilter, number: int, as_of: date | None) -> str:
     parts = [price_filter.instance_type or "all types", price_filter.region or "all regions"]
     if price_filter.option:
-        parts.append(_words(price_filter.option))
+        parts.append(_kind_title(price_filter.option))
     known = f", as known on {as_of}" if as_of else ""
     return f"{' · '.join(parts)} · {number:,} price{'' if number == 1 else 's'}{known}"
 
 
-def _words(kind: str) -> str:
+def _kind_title(kind: str) -> str:
     return TITLES.get(kind, kind.replace("-", " "))
 
 
 def _title(kind: str) -> str:
-    return _words(kind) + (", $ per unit" if kind == BILL_ITEM else ", $ per instance-hour")
+    return _kind_title(kind) + (", $ per unit" if kind == BILL_ITEM else ", $ per instance-hour")
 
 
 def _section(

@@ -105,7 +105,7 @@ def title(quoted: Quote) -> str:
     """The quoted candidate, in one line."""
     place = quoted.plan.place
     how = "" if place.option is PurchaseOption.BEDROCK else f", {words.option(place)}"
-    return f"  {quoted.plan.name} · {words.machines(place)}{how} in {place.az_id or place.region}"
+    return f"  {quoted.plan.name} · {words.place_instances(place)}{how} in {place.az_id or place.region}"
 
 
 def answer_lines(quoted: Quote) -> list[str]:

@@ -29,7 +29,7 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
     lines = ["", f"  {report.name}: {report.status.value} after {count} attempt{'s' if count != 1 else ''}{where}", ""]
     lines += attempt_rows(report.attempts, width)
     if report.stopped is not None:
-        lines += ["", *wrapped(f"  {report.stopped.words}", width)]
+        lines += ["", *wrapped(f"  {report.stopped.text}", width)]
     if report.stored is not None:
         lines += ["", *stored_lines(report.stored, width)]
     lines += ["", *(piece for line in _money(report) for piece in wrapped(line, width))]
@@ -67,7 +67,7 @@ def _month(report: Report) -> list[str]:
 
 def stored_lines(stored: StoredCheckpoints, width: int) -> list[str]:
     """The state of the stored checkpoints, and the agent's warnings about them."""
-    texts = [f"  checkpoints: {stored.words}", *(f"  warning: {trouble}" for trouble in stored.troubles)]
+    texts = [f"  checkpoints: {stored.text}", *(f"  warning: {trouble}" for trouble in stored.troubles)]
     return [piece for text in texts for piece in wrapped(text, width)]
 
 

@@ -37,14 +37,14 @@ def break_even(comparison: ServingComparison) -> Json:
         "bedrock_usd_per_request": plain(usd_per_request(comparison.hosted)),
         "requests_per_month": turn.requests if turn else None,
         "requests_per_month_range": picked(turn, "low high") if turn else None,
-        "machines": [_machine(crossover) for crossover in comparison.crossovers],
+        "machines": [_crossover_json(crossover) for crossover in comparison.crossovers],
         **picked(sides, "port_weeks port_usd operations_usd_per_month=maintenance_usd"),
         "operations_assumed": not sides.maintenance_given,
         **picked(sides, PAID_BACK),
     }
 
 
-def _machine(crossover: Crossover) -> Json:
+def _crossover_json(crossover: Crossover) -> Json:
     place, price, estimate = crossover.candidate.place, crossover.candidate.offer.price, crossover.candidate.estimate
     return {
         "rank": crossover.rank,
@@ -87,7 +87,7 @@ def _crossovers(comparison: ServingComparison, width: int) -> list[str]:
     if not ordered or rate is None:
         return []
     columns: list[Column[Crossover]] = [
-        Column("machine", lambda crossover: words.machines(crossover.candidate.place).partition(" × ")[2]),
+        Column("machine", lambda crossover: words.place_instances(crossover.candidate.place).partition(" × ")[2]),
         Column("how", lambda crossover: words.option(crossover.candidate.place)),
         Column("where", lambda crossover: crossover.candidate.place.region, yields=1),
         Column("$/h", lambda crossover: _hourly(crossover.candidate.offer.price), "point"),

@@ -119,7 +119,7 @@ def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
     short = width < NARROW
     columns: list[Column[tuple[int, Quote]]] = [
         Column("#", lambda row: str(row[0]) if row[1].usd is not None else "–", "right"),
-        Column("instances", lambda row: words.machines(row[1].plan.place).replace(" ", "" if short else " ")),
+        Column("instances", lambda row: words.place_instances(row[1].plan.place).replace(" ", "" if short else " ")),
         Column("", lambda row: row[1].accelerator, yields=1),
         Column("where", lambda row: row[1].plan.place.region),
         Column("how", lambda row: _how(row[1], short=short)),

@@ -37,7 +37,7 @@ def page(result: SpikeResult, width: int) -> list[str]:
     return lines
 
 
-def _machines(measurement: Measurement) -> str:
+def _instances(measurement: Measurement) -> str:
     return f"{measurement.nodes} × {measurement.instance_type}"
 
 
@@ -46,7 +46,7 @@ def _figure(value: float | None) -> str:
 
 
 RATES: Sequence[Column[Spiked]] = (
-    Column("instances", lambda spiked: _machines(spiked.measurement)),
+    Column("instances", lambda spiked: _instances(spiked.measurement)),
     Column("tokens/s", lambda spiked: f"{spiked.measurement.tokens_per_s.mid:,.0f}", "right"),
     Column(
         "", lambda spiked: f"{spiked.measurement.tokens_per_s.low:,.0f}–{spiked.measurement.tokens_per_s.high:,.0f}"
@@ -57,7 +57,7 @@ RATES: Sequence[Column[Spiked]] = (
     Column("GiB", lambda spiked: _figure(spiked.measurement.memory_gib), "right", yields=1),
 )
 SECONDS: Sequence[Column[Measurement]] = (
-    Column("seconds", _machines),
+    Column("seconds", _instances),
     Column("a step", lambda measurement: _figure(measurement.step_s), "right"),
     Column(
         "",

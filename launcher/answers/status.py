@@ -35,7 +35,7 @@ def document(state: RunState) -> Json:
         "scheduler": scheduler,
         "simulated": bool(report and report["simulated"]),
         "cluster": submission.cluster if submission is not None else None,
-        "head_node": submission.head_node.words() if submission is not None else None,
+        "head_node": submission.head_node.text() if submission is not None else None,
         "job": submission.job if submission is not None else None,
         "submitted_at": plain(submission.asked_at) if submission is not None and submission.job else None,
         "state": facts.word if facts is not None else None,
@@ -59,10 +59,10 @@ def document(state: RunState) -> Json:
 def page(state: RunState, width: int) -> list[str]:
     """The state of a run."""
     lines = ["", *wrapped(f"  {state.name}: {state.status.replace('-', ' ')}{_job(state)}", width), ""]
-    lines += [piece for text in _story(state) for piece in wrapped(text, width)]
+    lines += [piece for text in _state_lines(state) for piece in wrapped(text, width)]
     stopped = state.report.stopped if state.report is not None else None
     if stopped is not None:
-        lines += wrapped(f"  {stopped.words}", width)
+        lines += wrapped(f"  {stopped.text}", width)
     parts = []
     if state.step is not None:
         parts.append(f"step {state.step}" + (f" of {state.steps}" if state.steps else ""))
@@ -85,7 +85,7 @@ def page(state: RunState, width: int) -> list[str]:
     return lines
 
 
-def _story(state: RunState) -> tuple[str, ...]:
+def _state_lines(state: RunState) -> tuple[str, ...]:
     if state.submission is not None:
         return tuple(_where(state.submission))
     if state.report is not None and state.report.endpoint is not None and state.stacks:
@@ -184,7 +184,7 @@ def _where(submission: Submission) -> list[str]:
         lines = [f"  training job {submission.folder} in {where}"]
     else:
         lines = [
-            f"  cluster {submission.cluster}: {submission.head_node.words()}",
+            f"  cluster {submission.cluster}: {submission.head_node.text()}",
             f"  job folder: {submission.folder}",
         ]
     return [

@@ -9,8 +9,7 @@ from launcher.answers.plan_table import headline_of
 from launcher.answers.table import Column, render
 from launcher.records.codec import Json, plain
 from launcher.records.documents import candidate
-from launcher.workflow.quote.sweep import Point, Sweep
-from launcher.workflow.quote.sweep import words as point_words
+from launcher.workflow.quote.sweep import Point, Sweep, point_text
 
 BAR_COLUMNS = 20
 AMOUNTS = ("tokens_b", "hours", "requests_per_s", "hourly_requests_per_s", "input_tokens", "output_tokens")
@@ -60,10 +59,10 @@ def cheapest_line(sweep: Sweep) -> str:
         totals = [(point.best.usd.mid, point) for point in sweep.points if point.best is not None and point.best.usd]
         (least, first), (most, last) = (pick(totals, key=itemgetter(0)) for pick in (min, max))
         low, high = words.dollars(least), words.dollars(most)
-        return f"From ${low} ({point_words(first.values)}) to ${high} ({point_words(last.values)})."
+        return f"From ${low} ({point_text(first.values)}) to ${high} ({point_text(last.values)})."
     serves = sweep.request.workload.serve is not None
     text = (
-        f"Cheapest:  {point_words(best.values)}: ${words.dollars(best.best.usd.mid)} {'a month' if serves else 'a run'}"
+        f"Cheapest:  {point_text(best.values)}: ${words.dollars(best.best.usd.mid)} {'a month' if serves else 'a run'}"
     )
     done = "" if serves else f", done in {words.hours(best.best.hours.mid)} h"
     return f"{text}, {_pick(best)}{done}."
@@ -75,7 +74,7 @@ def _table(sweep: Sweep, width: int) -> list[str]:
         Column(axis.key.rpartition(".")[2], partial(value_of, axis.key), "right") for axis in sweep.axes
     ]
     columns += [
-        Column("instances", lambda point: words.machines(point.best.plan.place) if point.best else "impossible"),
+        Column("instances", lambda point: words.place_instances(point.best.plan.place) if point.best else "impossible"),
         Column("where", lambda point: point.best.plan.place.region if point.best else "", yields=2),
         Column("how", lambda point: words.option(point.best.plan.place, short=True) if point.best else ""),
         Column("hours", _hours, "point"),
@@ -108,7 +107,7 @@ def _pick(point: Point) -> str:
 
 
 def _reasons(sweep: Sweep, width: int) -> list[str]:
-    texts = [f"  {point_words(point.values)}: {point.reason}" for point in sweep.points if point.reason]
+    texts = [f"  {point_text(point.values)}: {point.reason}" for point in sweep.points if point.reason]
     return [piece for line in texts for piece in wrapped(line, width)]
 
 

@@ -90,7 +90,7 @@ def middle(usd: UsdRange | None, without: str = "–") -> str:
     return without if usd is None else dollars(usd.mid)
 
 
-def machines(place: Place) -> str:
+def place_instances(place: Place) -> str:
     """The instances of a place, by the name under which they are billed, or Bedrock, which has none."""
     if place.option is PurchaseOption.BEDROCK:
         return "Bedrock"
@@ -113,7 +113,7 @@ def option(place: Place, *, short: bool = False) -> str:
 def purchase(place: Place) -> str:
     """What is bought, by which option and where."""
     how = "" if place.option is PurchaseOption.BEDROCK else f", {option(place)}"
-    return f"{machines(place)}{how} in {place.region}"
+    return f"{place_instances(place)}{how} in {place.region}"
 
 
 def cost(usd: UsdRange, unit: str = "") -> str:

@@ -107,7 +107,7 @@ def block_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str])
     """
     offerings = items(
         session.client("ec2").describe_capacity_block_offerings,
-        f"Capacity Blocks of {wish.words} in {session.region}",
+        f"Capacity Blocks of {wish.text} in {session.region}",
         "CapacityBlockOfferings",
         InstanceType=wish.instance_type,
         InstanceCount=wish.count,
@@ -179,7 +179,7 @@ def plan_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str]) 
     try:
         offerings = items(
             session.client("sagemaker").search_training_plan_offerings,
-            f"training plans of {wish.words} in {session.region}",
+            f"training plans of {wish.text} in {session.region}",
             "TrainingPlanOfferings",
             InstanceType=ml_name(wish.instance_type),
             InstanceCount=wish.count,

@@ -15,14 +15,14 @@ YEAR = timedelta(days=364)
 """How far back credits may be requested: at most a year (botocore 1.44.5, GetCredits)."""
 
 
-class FoundCredits(NamedTuple):
+class AvailableCredits(NamedTuple):
     """Credits for any usage, and descriptions of credits that are not counted, with the reason."""
 
     usable: tuple[Credit, ...]
     left_out: tuple[str, ...]
 
 
-def account_credits(session: Session, account: str, now: datetime) -> FoundCredits:
+def account_credits(session: Session, account: str, now: datetime) -> AvailableCredits:
     """The credits of an account; if it pays for an organization, the credits of the organization.
 
     A credit only for certain products or purchases is not counted: how AWS would apply it to this bill is unknown. The
@@ -44,13 +44,13 @@ def account_credits(session: Session, account: str, now: datetime) -> FoundCredi
             left_out.append(f"{name}: {why}")
             continue
         try:
-            usd = _left(credit)
+            usd = _remaining(credit)
         except RefusedPriceError as problem:
             left_out.append(f"{name}: {problem}")
             continue
         if usd:
             usable.append(Credit(pool=name, usd=usd, expires=_utc(credit.get("endDate"))))
-    return FoundCredits(tuple(usable), tuple(left_out))
+    return AvailableCredits(tuple(usable), tuple(left_out))
 
 
 def _unusable(credit: Mapping[str, Any], now: datetime) -> str:
@@ -68,7 +68,7 @@ def _unusable(credit: Mapping[str, Any], now: datetime) -> str:
     return ""
 
 
-def _left(credit: Mapping[str, Any]) -> Decimal:
+def _remaining(credit: Mapping[str, Any]) -> Decimal:
     """The remainder of a credit; if AWS estimates the amount for open bills, the smaller of the two."""
     amounts = [credit[name] for name in ("remainingAmount", "estimatedAmount") if credit.get(name)]
     return min(dollars(amount["currencyAmount"], amount["currencyCode"], free=True) for amount in amounts)

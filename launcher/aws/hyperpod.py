@@ -199,7 +199,7 @@ def instances(session: Session, cluster: str, group: str) -> tuple[str, ...]:
     )
 
 
-def machines(session: Session, cluster: str) -> Mapping[str, int]:
+def instance_counts(session: Session, cluster: str) -> Mapping[str, int]:
     """The number of instances of each SageMaker type in a cluster, in any state; empty if the cluster is missing."""
     call, subject = session.client("sagemaker").list_cluster_nodes, f"list the instances of HyperPod cluster {cluster}"
     try:
@@ -212,7 +212,7 @@ def machines(session: Session, cluster: str) -> Mapping[str, int]:
 
 def machines_of(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:
     """The same numbers, from the outputs of the cluster's stack."""
-    return machines(session, outputs["ClusterName"])
+    return instance_counts(session, outputs["ClusterName"])
 
 
 def describe_file_system(session: Session, id_: str) -> LustreState:

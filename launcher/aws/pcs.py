@@ -172,7 +172,7 @@ def empty(session: Session, cluster: str, notify: Notify, pause: Callable[[float
             pause(LOOK_S)
 
 
-def machine(session: Session, group: str) -> str | None:
+def running_instance(session: Session, group: str) -> str | None:
     """The id of a running instance of a node group, by the group's id; None if no instance runs."""
     filters = [
         {"Name": f"tag:{GROUP_TAG}", "Values": [group]},

@@ -38,7 +38,7 @@ def parameter(session: Session, name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MachineCommands:
+class InstanceCommands:
     """Run Command for one instance."""
 
     session: Session

@@ -211,7 +211,7 @@ class Catalog:
     def price(self, key: Key) -> Price | Unpriced:
         """The price of a key, or the reason why it has none."""
         if key not in self._prices:
-            self._prices[key] = self._find(key)
+            self._prices[key] = self._price(key)
         return self._prices[key]
 
     def on_demand(self, instance_type: str, region: str, *, zone: str = "") -> Price | Unpriced:
@@ -293,14 +293,14 @@ class Catalog:
             self._dearest[item] = max((price for price in prices if isinstance(price, Price)), key=_usd, default=None)
         return self._dearest[item]
 
-    def machine(self, instance_type: str, region: str) -> Price | Unpriced:
+    def instance_price(self, instance_type: str, region: str) -> Price | Unpriced:
         """The on-demand price of an instance without accelerators; if missing, with the highest of other regions."""
         place = (instance_type, region)
         if place not in self._machines:
-            self._machines[place] = self._machine(*place)
+            self._machines[place] = self._instance_price(*place)
         return self._machines[place]
 
-    def _machine(self, instance_type: str, region: str) -> Price | Unpriced:
+    def _instance_price(self, instance_type: str, region: str) -> Price | Unpriced:
         on_demand = self.on_demand(instance_type, region)
         if isinstance(on_demand, Price):
             return on_demand
@@ -317,12 +317,13 @@ class Catalog:
 
     # ---------------------------------------------------------------------------------------------------- internals
 
-    def _find(self, key: Key) -> Price | Unpriced:
+    def _price(self, key: Key) -> Price | Unpriced:
         row = self.selector.row(key)
         if row is None:
             unverified = self.selector.unverified(key)
             return Unpriced(
-                reason=self._absence(key), seen=price_of(unverified, unverified.usd, self.store) if unverified else None
+                reason=self._absence(key),
+                unverified=price_of(unverified, unverified.usd, self.store) if unverified else None,
             )
         local = key.kind == PurchaseOption.CAPACITY_BLOCK.value and row.zone != key.zone
         notes = [f"local zone {row.zone}"] if local else []
@@ -344,7 +345,9 @@ class Catalog:
             return f"no {key.detail} {label} of {name} in {region} for {years} is known{later}"
         if key.kind == PurchaseOption.TRAINING_PLAN.value:
             return f"training plans have no published rate: prices refresh reads the offerings{later}"
-        return self._not_sold(key) or f"no {_words(key.kind)} price of {name} in {key.zone or region} is known{later}"
+        return (
+            self._not_sold(key) or f"no {_kind_name(key.kind)} price of {name} in {key.zone or region} is known{later}"
+        )
 
     def _not_sold(self, key: Key) -> str:
         """Why EC2 does not sell a type this way in any region; "" if it may."""
@@ -357,14 +360,14 @@ class Catalog:
         stated = [row for row in self.selector.rows(key._replace(region=EVERYWHERE)) if row.as_of <= self.until]
         if stated:
             return stated[-1].note
-        return f"EC2 sells no {_words(key.kind)} of {key.name}" if key.kind not in known.usage_classes else ""
+        return f"EC2 sells no {_kind_name(key.kind)} of {key.name}" if key.kind not in known.usage_classes else ""
 
     def _later(self, rows: Sequence[Row]) -> str:
         newer = [row.as_of for row in rows if usd_of(row) and row.basis in PRICING and row.as_of > self.until]
         return f" on or before {self.until}: the first is of {min(newer)}" if newer else ""
 
 
-def _words(kind: str) -> str:
+def _kind_name(kind: str) -> str:
     return "capacity block" if kind == PurchaseOption.CAPACITY_BLOCK.value else kind
 
 

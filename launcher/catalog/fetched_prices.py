@@ -229,14 +229,14 @@ def plain(usd: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-class Known(NamedTuple):
+class KnownPrice(NamedTuple):
     """A previously known price."""
 
     usd: Decimal
     as_of: date
 
 
-def known(store: Store, kind: str, names: Collection[str], regions: Collection[str]) -> dict[Key, Known]:
+def known_prices(store: Store, kind: str, names: Collection[str], regions: Collection[str]) -> dict[Key, KnownPrice]:
     """The current prices for some types in some regions, by their key."""
     if kind in ("reserved", "savings-plan"):
         index = store.reserved if kind == "reserved" else store.savings_plans
@@ -245,7 +245,9 @@ def known(store: Store, kind: str, names: Collection[str], regions: Collection[s
     return dict(_zoned(zoned, kind, names, regions))
 
 
-def _zoned(index: Zoned, kind: str, names: Collection[str], regions: Collection[str]) -> Iterator[tuple[Key, Known]]:
+def _zoned(
+    index: Zoned, kind: str, names: Collection[str], regions: Collection[str]
+) -> Iterator[tuple[Key, KnownPrice]]:
     for name, region in product(names, regions):
         rows = index.get((name, region), ())
         for zone in {row.zone for row in rows}:
@@ -253,10 +255,12 @@ def _zoned(index: Zoned, kind: str, names: Collection[str], regions: Collection[
             if row is not None:
                 place = Key(kind, name, region)
                 place = place._replace(detail=zone) if kind == SAGEMAKER else place._replace(zone=zone)
-                yield place, Known(Decimal(row.usd), date.fromisoformat(row.as_of))
+                yield place, KnownPrice(Decimal(row.usd), date.fromisoformat(row.as_of))
 
 
-def _terms(index: Terms, kind: str, names: Collection[str], regions: Collection[str]) -> Iterator[tuple[Key, Known]]:
+def _terms(
+    index: Terms, kind: str, names: Collection[str], regions: Collection[str]
+) -> Iterator[tuple[Key, KnownPrice]]:
     details = (
         ("standard", "convertible")
         if kind == "reserved"
@@ -267,10 +271,10 @@ def _terms(index: Terms, kind: str, names: Collection[str], regions: Collection[
         row = newest(index.get((name, region, detail, years), ()), usd, FOREVER)
         if row is not None:
             key = Key(kind, name, region, "", detail, int(years), payment.value)
-            yield key, Known(Decimal(usd(row)), date.fromisoformat(row.as_of))
+            yield key, KnownPrice(Decimal(usd(row)), date.fromisoformat(row.as_of))
 
 
-def jumps(before: Mapping[Key, Known], rates: Iterable[FetchedPrice]) -> tuple[Move, ...]:
+def jumps(before: Mapping[Key, KnownPrice], rates: Iterable[FetchedPrice]) -> tuple[Move, ...]:
     """The prices that moved by more than JUMP, or fell by more than FELL."""
     moves = []
     for rate in rates:
@@ -281,7 +285,7 @@ def jumps(before: Mapping[Key, Known], rates: Iterable[FetchedPrice]) -> tuple[M
     return tuple(moves)
 
 
-def vanished(before: Mapping[Key, Known], current: Answer) -> tuple[Move, ...]:
+def vanished(before: Mapping[Key, KnownPrice], current: Answer) -> tuple[Move, ...]:
     """The known prices that are missing in a complete answer; a refused price is not missing."""
     seen_keys = {rate.key for rate in current.rates} | {refusal.key for refusal in current.refusals}
     return tuple(

@@ -31,12 +31,12 @@ class StatementFacts:
 
     sid: str
     patterns: tuple[str, ...]
-    given: tuple[str, ...]
+    unlisted_actions: tuple[str, ...]
     resources: tuple[str, ...]
     conditions: Conditions
     bounded: bool
 
-    def takes(self, action: str) -> bool:
+    def matches(self, action: str) -> bool:
         """Whether an action matches one of the patterns."""
         return any(fnmatchcase(action, pattern) for pattern in self.patterns)
 
@@ -46,7 +46,7 @@ class PolicyFacts:
     """One policy: its content in words, and the resource types whose handlers it allows."""
 
     name: str
-    holds: str
+    description: str
     types: tuple[str, ...]
     statements: tuple[StatementFacts, ...]
 
@@ -111,7 +111,7 @@ def load_permissions() -> Permissions:
 def _policy(policy: Mapping[str, Any]) -> PolicyFacts:
     return PolicyFacts(
         name=policy["name"],
-        holds=policy["holds"],
+        description=policy["holds"],
         types=tuple(policy.get("types", ())),
         statements=tuple(map(_statement, policy["statement"])),
     )
@@ -122,7 +122,7 @@ def _statement(statement: Mapping[str, Any]) -> StatementFacts:
     return StatementFacts(
         sid=statement["sid"],
         patterns=tuple(statement.get("actions", ())),
-        given=tuple(statement.get("given", ())),
+        unlisted_actions=tuple(statement.get("given", ())),
         resources=tuple(statement["resources"]),
         conditions={
             operator: {key: tuple(values) for key, values in keys.items()} for operator, keys in conditions.items()

@@ -59,11 +59,11 @@ def _mark_if_implausible(
     fall = _fall(table, row, believed)
     reason, alike = _reason(table, row, bounds), Decimal(FAR)
     if not reason and fall is not None and fall.share > HALVED and table not in _MOVES:
-        reason, alike = f"{fall.words}: not believed alone", ALIKE
+        reason, alike = f"{fall.text}: not believed alone", ALIKE
     if reason and not _confirmed(table, row, readings, alike):
         row[basis] = Basis.UNVERIFIED.value
     else:
-        reason = f"{FALL_NOTE}{fall.words}" if fall is not None and fall.share > FELL else ""
+        reason = f"{FALL_NOTE}{fall.text}" if fall is not None and fall.share > FELL else ""
         believed.append(list(row))
     row[note] = "; ".join(part for part in (row[note], reason) if part)
 
@@ -72,7 +72,7 @@ class _Fall(NamedTuple):
     """The fall of a price against its predecessor: as a share, and in words."""
 
     share: Decimal
-    words: str
+    text: str
 
 
 def _fall(table: Table, row: Sequence[str], believed: Iterable[Sequence[str]]) -> _Fall | None:

@@ -73,7 +73,7 @@ def _read(
         finally:
             loader.dispose()
     except _WRONG as problem:
-        raise YamlError(_words(problem)) from problem
+        raise YamlError(_problem_text(problem)) from problem
 
 
 def _measured(node: yaml.Node, known: dict[int, int | None], depth: int) -> int:
@@ -114,7 +114,7 @@ def _refused(problem: str, node: yaml.Node) -> yaml.YAMLError:
     return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
 
-def _words(problem: BaseException) -> str:
+def _problem_text(problem: BaseException) -> str:
     if isinstance(problem, RecursionError):
         return f"more than {MOST_DEPTH} lists and mappings in each other"
     if not isinstance(problem, yaml.YAMLError):

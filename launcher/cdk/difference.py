@@ -23,7 +23,7 @@ JOB_TAGS = frozenset(("slipway:plan", "slipway:digest"))
 """Tags that name the plan a cluster was deployed with (launcher/targets/parallelcluster/render.py)."""
 JOB_KEYS = frozenset(("PlanDigest", "USD_PER_NODE_HOUR"))
 """The output of the plan's digest, and the guard's rate, which changes with every quote of a spot price."""
-KEPT = frozenset(("Retain", "RetainExceptOnCreate", "Snapshot"))
+RETAINING_POLICIES = frozenset(("Retain", "RetainExceptOnCreate", "Snapshot"))
 """Deletion policies that retain a resource."""
 SUBNET = "AWS::EC2::Subnet"
 _IN_TEXT = re.compile(r"\$\{([A-Za-z0-9]+)(?:\.[^}]*)?\}")
@@ -38,7 +38,7 @@ class Change(StrEnum):
     REPLACED = "replaced"
     MAYBE_REPLACED = "may be replaced"
     REMOVED = "removed"
-    KEPT = "left behind"
+    RETAINED = "left behind"
 
 
 REPLACING = frozenset((Change.REPLACED, Change.MAYBE_REPLACED))
@@ -103,7 +103,7 @@ def stack_change(
     fates = dict.fromkeys(after.keys() - before.keys(), Change.NEW)
     reasons: dict[str, tuple[str, ...]] = {}
     for key in before.keys() - after.keys():
-        fates[key] = Change.KEPT if before[key].get("DeletionPolicy") in KEPT else Change.REMOVED
+        fates[key] = Change.RETAINED if before[key].get("DeletionPolicy") in RETAINING_POLICIES else Change.REMOVED
     for key in after.keys() & before.keys():
         fate, why = _fate(before[key], after[key], replacing)
         if fate is not None:

@@ -277,7 +277,7 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         output.refusal(_InterruptedError("interrupted"), sign="")
         code = INTERRUPTED
-    except (BrokenPipeError, output.ReaderGoneError):
+    except (BrokenPipeError, output.OutputClosedError):
         _silence()
         code = 0
     except OSError as problem:

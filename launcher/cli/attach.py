@@ -29,7 +29,7 @@ def attach(run: options.RunName) -> None:
     filtered = TerminalText() if sys.stdout.isatty() else None
 
     def write(data: bytes) -> None:
-        sys.stdout.buffer.write(data if filtered is None else filtered.taken(data))
+        sys.stdout.buffer.write(data if filtered is None else filtered.visible(data))
         sys.stdout.buffer.flush()
 
     try:

@@ -49,7 +49,7 @@ class JobLine:
             self._attempt, self._stale = now.attempt, self._step
         self._stale = self._stale if now.step == self._stale else None
         self._step, self._saved = now.step, now.saved_step
-        self._line = words(now, stepped=self._stale is None)
+        self._line = progress_line(now, stepped=self._stale is None)
         if SCREEN.drawing:
             self._stage = self._stage or LiveStage(self._notify, "", details=False, timed=False)
             self._stage.now(self._line)
@@ -76,7 +76,7 @@ class JobLine:
             self._stage = None
 
 
-def words(now: Progress, *, stepped: bool) -> str:
+def progress_line(now: Progress, *, stepped: bool) -> str:
     """The job's state as a line; empty if only the attempt is known. `stepped`: the step is this attempt's."""
     parts = [f"attempt {now.attempt}"]
     if now.step is not None and stepped:

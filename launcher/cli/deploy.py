@@ -7,7 +7,7 @@ import typer
 
 from launcher.cli import options, output
 
-_GONE = "The sandbox has ended and removed everything; nothing was spent."
+_SANDBOX_ENDED = "The sandbox has ended and removed everything; nothing was spent."
 
 
 def register(app: typer.Typer) -> None:
@@ -68,7 +68,7 @@ def deploy(
         from launcher.workflow.cluster.reach import attached
 
         stays = attached(os.environ, quoted.plan.place.region) is not None
-        next_step = f"next: slipway down {quoted.plan.cluster_name} --sandbox" if stays else _GONE
+        next_step = f"next: slipway down {quoted.plan.cluster_name} --sandbox" if stays else _SANDBOX_ENDED
         output.say(f"\n  {next_step}")
     elif "EndpointName" in shown:
         output.say(f"\n  next: slipway endpoint test {quoted.plan.name}")

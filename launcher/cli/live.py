@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from launcher.answers.lines import bar
 from launcher.cli.colour import dimmed
-from launcher.model.stages import Notify, Part, Stage, Words
+from launcher.model.stages import Notify, Part, Stage, Text
 from launcher.model.units import clock
 
 SECOND = 1.0
@@ -122,12 +122,12 @@ class LiveStage(Stage):
         self.begun = time.monotonic()
         self.details = details
         self.timed = timed
-        self.summary: Words = ""
+        self.summary: Text = ""
         self.share: float | None = None
         self.parts: tuple[Part, ...] = ()
         SCREEN.add(self)
 
-    def now(self, progress: Words = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:
+    def now(self, progress: Text = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:
         """Show how far it is."""
         self.summary, self.share, self.parts = progress, share, parts
         SCREEN.changed()
@@ -146,14 +146,14 @@ class LiveStage(Stage):
         now = time.monotonic()
         first = " ".join(text for text in (bar(self.share) if self.share is not None else "", self._sum()) if text)
         first_line = [_line(clock(now - self.begun) if self.timed else "", first)] if self.timed or first else []
-        return first_line + [_line(clock(now - part.begun), part.words) for part in self.parts]
+        return first_line + [_line(clock(now - part.begun), part.description) for part in self.parts]
 
     def _sum(self) -> str:
         return self.summary if isinstance(self.summary, str) else self.summary()
 
     def still(self) -> None:
         """Report that the stage still runs."""
-        doing = ", ".join(part.words.partition("  ")[0] for part in self.parts)
+        doing = ", ".join(part.description.partition("  ")[0] for part in self.parts)
         texts = [text for text in (doing or self.words, self._sum()) if text]
         self._notify(f"still running after {clock(time.monotonic() - self.begun)}: {'; '.join(texts)}")
 

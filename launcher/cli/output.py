@@ -31,7 +31,7 @@ def verbose() -> bool:
     return bool(os.environ.get(VERBOSE))
 
 
-class ReaderGoneError(Exception):
+class OutputClosedError(Exception):
     """The reader of the result has gone (`| head`). No failure; typer would exit with 1."""
 
 
@@ -40,7 +40,7 @@ def _read_by_somebody() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError as problem:
-        raise ReaderGoneError from problem
+        raise OutputClosedError from problem
 
 
 def result(lines: Iterable[str]) -> None:

@@ -76,12 +76,12 @@ def plan(
         _document(priced, everything=everything)
     elif target is None:
         _table(priced, everything=everything, live=live)
-    _say(saved_lines)
+    _print(saved_lines)
     if priced.impossible:
         raise typer.Exit(code=IMPOSSIBLE)
 
 
-def _say(lines: Sequence[str]) -> None:
+def _print(lines: Sequence[str]) -> None:
     for line in lines:
         output.say(line)
 

@@ -47,10 +47,10 @@ def policies(
     from launcher import plan_file
     from launcher.answers.policies import document, policies_lines, policies_next
     from launcher.records.run_folder import write_whole
-    from launcher.workflow.deploy.policies import Asked, policies_of
+    from launcher.workflow.deploy.policies import PolicyRequest, policies_of
 
     _refuse_malformed(account, region)
-    request = Asked(
+    request = PolicyRequest(
         account=account, region=region, qualifier=qualifier, boundary_arn=boundary, buckets=tuple(data_bucket or ())
     )
     rendered = policies_of(request, plan_file.load(file) if file is not None else None)

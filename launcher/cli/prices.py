@@ -145,5 +145,5 @@ def refresh(
         output.document(refresh_document(report, now))
     else:
         output.result(refresh_page(report, output.terminal_width()))
-    if not report.whole:
+    if not report.complete:
         raise typer.Exit(1)

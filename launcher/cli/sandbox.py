@@ -161,7 +161,7 @@ def _exports(environment: Mapping[str, str], place: Path) -> list[str]:
 
 
 _SHOWN_JOBS = 3
-_WORDS = {"slurm": "Slurm", "local": "the built-in local scheduler", "kubernetes": "Kubernetes"}
+_SCHEDULER_NAMES = {"slurm": "Slurm", "local": "the built-in local scheduler", "kubernetes": "Kubernetes"}
 """What schedules the jobs of a cluster."""
 
 
@@ -184,7 +184,7 @@ def _page(recorded: Any, stacks: list[dict[str, str]], clusters: list[dict[str, 
     lines += ["", *render(columns, stacks, output.terminal_width())] if stacks else []
     for cluster in clusters:
         nodes = "1 node" if cluster["nodes"] == 1 else f"{cluster['nodes']} nodes"
-        lines.append(f"  cluster {cluster['name']}: {_WORDS[cluster['scheduler']]}, {nodes}")
+        lines.append(f"  cluster {cluster['name']}: {_SCHEDULER_NAMES[cluster['scheduler']]}, {nodes}")
         lines += [f"    job {job['id']}  {job['state'].lower():<10} {job['name']}" for job in cluster["jobs"]]
     return lines if stacks else [*lines, "  no stacks are deployed in it"]
 

@@ -23,14 +23,14 @@ class TerminalText:
     def __init__(self) -> None:
         self._held = b""
 
-    def taken(self, data: bytes) -> bytes:
+    def visible(self, data: bytes) -> bytes:
         """What of the output so far can be shown."""
         data, self._held = self._held + data, b""
         start = self._unfinished(data)
         data, self._held = data[:start], data[start:]
         return _plain(data)
 
-    def rest(self) -> bytes:
+    def remainder(self) -> bytes:
         """What was held back, when no more comes."""
         data, self._held = self._held, b""
         return _plain(data)

@@ -115,7 +115,7 @@ class Period(NamedTuple):
     begin: datetime
     end: datetime
 
-    def holds(self, row: BilledRow) -> bool:
+    def contains(self, row: BilledRow) -> bool:
         """Whether a row is in the period: of two consecutive periods exactly one contains a row.
 
         A row of an hour or a day is in the period that begins in it; a longer row is in every period that it overlaps.

@@ -12,21 +12,21 @@ Term = tuple[SavingsPlanKind | None, int | None]
 class CandidateGroup(NamedTuple):
     """One instance type on one target with one purchase option; without costs and times.
 
-    `locations` are regions with a zone id, None for any zone; `counts` numbers of nodes, fewest first; `terms` kinds
-    and years of commitments, (None, None) without a commitment.
+    `locations` are regions with a zone id, None for any zone; `node_counts` numbers of nodes, fewest first; `terms`
+    kinds and years of commitments, (None, None) without a commitment.
     """
 
     target: TargetKind
     instance_type: str
     option: PurchaseOption
     locations: tuple[tuple[str, str | None], ...]
-    counts: tuple[int, ...]
+    node_counts: tuple[int, ...]
     terms: tuple[Term, ...] = ((None, None),)
 
     @property
     def combinations(self) -> int:
         """The number of places in the group."""
-        return len(self.locations) * len(self.counts) * len(self.terms)
+        return len(self.locations) * len(self.node_counts) * len(self.terms)
 
     def place(self, location: int, nodes: int, term: int) -> Place:
         """One place of the group: `location` and `term` by their index, `nodes` as a number."""

@@ -38,7 +38,7 @@ class CapacityWish:
     latest: datetime
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The request in words."""
         return f"{self.count} x {self.instance_type} for {self.hours} h"
 

@@ -78,7 +78,7 @@ def fleet(workload: ServingWorkload, requests_per_s: float, hosting: Hosting = O
     run are served later: the hours are never fewer than the requests need. `requests_per_s`: the throughput of one full
     instance, above 0.
     """
-    counts, short = _counts(workload, requests_per_s, hosting)
+    counts, short = _instance_counts(workload, requests_per_s, hosting)
     most = math.ceil(max(count for _, count in counts))
     extra = _extra(workload, hosting, max(1, most)) if most else 0
     mean = sum(share * count for share, count in counts) / HOURS_A_DAY
@@ -94,7 +94,7 @@ def fleet(workload: ServingWorkload, requests_per_s: float, hosting: Hosting = O
     )
 
 
-def _counts(
+def _instance_counts(
     workload: ServingWorkload, requests_per_s: float, hosting: Hosting
 ) -> tuple[list[tuple[float, float]], Short | None]:
     """Shares of the day's hours with their instances, and the worst hour of a schedule that is too tight.

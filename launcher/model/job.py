@@ -55,10 +55,10 @@ class BillableTime:
     billed_s: int
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """Both numbers in words, with the saving against on demand.
 
-        >>> BillableTime(trained_s=400, billed_s=100).words
+        >>> BillableTime(trained_s=400, billed_s=100).text
         '100 of 400 seconds billed for each instance, 75% off on demand'
         """
         saved = f", {1 - self.billed_s / self.trained_s:.0%} off on demand" if self.billed_s < self.trained_s else ""

@@ -35,7 +35,7 @@ class Number(Kind):
 
 
 @record
-class Whole(Kind):
+class Integer(Kind):
     """An integer between `minimum` and `maximum`, both included."""
 
     minimum: int | None = None
@@ -63,16 +63,16 @@ class Instant(Kind):
 class Choice(Kind):
     """One word of a closed vocabulary."""
 
-    words: type[StrEnum]
+    options: type[StrEnum]
 
 
 @record
 class Many(Kind):
-    """A list; read as a tuple. `exactly` fixes its length; `words`: a command line; bash runs a string instead."""
+    """A list; read as a tuple. `exactly` fixes its length; `command_line`: bash runs a string."""
 
     item: Kind
     exactly: int | None = None
-    words: bool = False
+    command_line: bool = False
 
 
 @record

@@ -52,12 +52,12 @@ class Tier:
 class Unpriced:
     """A missing price, and the reason. Never zero.
 
-    `seen` is an unverified row, shown with the reason; it prices nothing. `elsewhere` is the highest price of the same
-    item in a region that has one: candidates are ranked by it, and no total includes it.
+    `unverified` is an unverified row, shown with the reason; it prices nothing. `elsewhere` is the highest price of the
+    same item in a region that has one: candidates are ranked by it, and no total includes it.
     """
 
     reason: str
-    seen: Price | None = None
+    unverified: Price | None = None
     elsewhere: Price | None = None
 
 

@@ -99,15 +99,15 @@ SETTINGS = (("JobRequeue", "1"), ("RequeueExit", "75"))
 class Size:
     """A size of controller: its maximum instances, and maximum jobs, running and waiting."""
 
-    word: str
+    name: str
     nodes: int
     jobs: int
 
 
 SIZES = (
-    Size(word="SMALL", nodes=32, jobs=256),
-    Size(word="MEDIUM", nodes=512, jobs=8_192),
-    Size(word="LARGE", nodes=2_048, jobs=16_384),
+    Size(name="SMALL", nodes=32, jobs=256),
+    Size(name="MEDIUM", nodes=512, jobs=8_192),
+    Size(name="LARGE", nodes=2_048, jobs=16_384),
 )
 """A cluster's size cannot be changed."""
 

@@ -107,7 +107,7 @@ def _hash(self: Any) -> int:
     return hash(self.__hashed__(self))
 
 
-def _words(self: Any) -> str:
+def _repr(self: Any) -> str:
     values = ", ".join(f"{field_.name}={getattr(self, field_.name)!r}" for field_ in fields(self) if field_.repr)
     return f"{type(self).__qualname__}({values})"
 
@@ -124,7 +124,7 @@ def _restore(self: Any, state: list[Any]) -> None:
 _SHARED: dict[str, Callable[..., Any]] = {
     "__setattr__": _refuse_change,
     "__delattr__": _refuse_change,
-    "__repr__": _words,
+    "__repr__": _repr,
 }
 """The methods that all records share."""
 _EQUALITY: dict[str, Callable[..., Any]] = {"__eq__": _equal, "__hash__": _hash}

@@ -22,7 +22,7 @@ class RunStatus(StrEnum):
     INTERRUPTED = "interrupted"
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The result of a job in words: failed, cancelled or interrupted, or stopped at its budget."""
         texts = {status: f"was {status.value}" for status in (RunStatus.CANCELLED, RunStatus.INTERRUPTED)}
         texts[RunStatus.STOPPED] = "was stopped at its budget"
@@ -60,7 +60,7 @@ class BudgetStop:
     checkpoint_step: int | None
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The stop and the next step, in words."""
         saved = "no checkpoint" if self.checkpoint_step is None else f"checkpoint of step {self.checkpoint_step}"
         return f"stopped at the budget: {self.reason}, {saved}; {self.next}"
@@ -81,7 +81,7 @@ class StoredCheckpoints:
     troubles: tuple[str, ...] = ()
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The number and layout in words."""
         if not self.count:
             return "none stored"

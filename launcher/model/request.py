@@ -25,6 +25,7 @@ from launcher.model.kinds import (
     Choice,
     Flag,
     Instant,
+    Integer,
     Many,
     NodeCount,
     Nullable,
@@ -34,7 +35,6 @@ from launcher.model.kinds import (
     Table,
     Text,
     Usd,
-    Whole,
     setting,
 )
 from launcher.model.record import record
@@ -98,7 +98,9 @@ class NodeRange:
 class TargetRequest:
     """The deployment target."""
 
-    kind: tuple[TargetKind, ...] | None = setting(None, Open(item=Choice(words=TargetKind)), "AWS service to deploy on")
+    kind: tuple[TargetKind, ...] | None = setting(
+        None, Open(item=Choice(options=TargetKind)), "AWS service to deploy on"
+    )
     region: tuple[str, ...] | None = setting(None, Open(item=Text()), "AWS region; any: every region except GovCloud")
     az_id: str | None = setting(None, Nullable(item=Text()), "availability zone id, such as use2-az1")
     instance_type: tuple[str, ...] | None = setting(None, Open(item=Text()), "EC2 instance type")
@@ -122,7 +124,7 @@ class TargetRequest:
         (), Many(item=Text()), "further instance types, each with its own queue in the cluster"
     )
     os: OperatingSystem = setting(
-        OperatingSystem.UBUNTU2404, Choice(words=OperatingSystem), "operating system of the nodes"
+        OperatingSystem.UBUNTU2404, Choice(options=OperatingSystem), "operating system of the nodes"
     )
     ami: str | None = setting(
         None,
@@ -133,7 +135,7 @@ class TargetRequest:
         None, Auto(item=Flag()), "whether the nodes are in a cluster placement group"
     )
     efa_layout: EfaLayout = setting(
-        EfaLayout.AUTO, Choice(words=EfaLayout), "network interfaces; auto: EFA only; classic: EFA with ENA"
+        EfaLayout.AUTO, Choice(options=EfaLayout), "network interfaces; auto: EFA only; classic: EFA with ENA"
     )
     ssh_host: str | None = setting(
         None,
@@ -148,7 +150,7 @@ class SubnetFacts:
 
     id: str = setting(MISSING, SUBNET_ID, "subnet id")
     az_id: str = setting(MISSING, Text(), "availability zone id of the subnet")
-    free_addresses: int = setting(MISSING, Whole(minimum=0), "free IP addresses")
+    free_addresses: int = setting(MISSING, Integer(minimum=0), "free IP addresses")
     public_addresses: bool = setting(False, Flag(), "whether instances in the subnet get public addresses")
 
 
@@ -187,12 +189,12 @@ class NetworkRequest:
 class StorageRequest:
     """Disks, file systems and login nodes."""
 
-    lustre_gib: int = setting(0, Whole(minimum=0), "size of FSx for Lustre in GiB; 0: no file system")
+    lustre_gib: int = setting(0, Integer(minimum=0), "size of FSx for Lustre in GiB; 0: no file system")
     lustre_mb_s_per_tib: int = setting(
-        250, Whole(minimum=1), "throughput of FSx for Lustre in MB/s per TiB: 125, 250, 500 or 1000"
+        250, Integer(minimum=1), "throughput of FSx for Lustre in MB/s per TiB: 125, 250, 500 or 1000"
     )
     head_node: str | None = setting(None, Auto(item=Text()), "instance type of the head node")
-    login_nodes: int = setting(0, Whole(minimum=0, maximum=10), "number of login nodes")
+    login_nodes: int = setting(0, Integer(minimum=0, maximum=10), "number of login nodes")
     login_pool: bool = setting(False, Flag(), "keep ParallelCluster's pool of login nodes when login_nodes is 0")
     kms_key_arn: str | None = setting(
         None,
@@ -250,7 +252,7 @@ class Reservation:
     id: str = setting(MISSING, RESERVATION_ID, "capacity reservation id")
     starts_at: datetime | None = setting(None, Nullable(item=Instant()), "start time")
     ends_at: datetime | None = setting(None, Nullable(item=Instant()), "end time")
-    count: int | None = setting(None, Nullable(item=Whole(minimum=1)), "number of instances")
+    count: int | None = setting(None, Nullable(item=Integer(minimum=1)), "number of instances")
     fee_usd: Decimal | None = setting(None, Nullable(item=Usd()), "upfront fee in dollars")
 
 
@@ -268,7 +270,7 @@ class TrainingPlanReference:
     )
     starts_at: datetime | None = setting(None, Nullable(item=Instant()), "start time")
     ends_at: datetime | None = setting(None, Nullable(item=Instant()), "end time")
-    count: int | None = setting(None, Nullable(item=Whole(minimum=1)), "number of instances")
+    count: int | None = setting(None, Nullable(item=Integer(minimum=1)), "number of instances")
     fee_usd: Decimal | None = setting(None, Nullable(item=Usd()), "upfront fee in dollars")
 
 
@@ -286,13 +288,15 @@ class PurchaseRequest:
     """The allowed purchase options of the compute."""
 
     option: tuple[PurchaseOption, ...] | None = setting(
-        None, Open(item=Choice(words=PurchaseOption)), "purchase option"
+        None, Open(item=Choice(options=PurchaseOption)), "purchase option"
     )
-    plan_kind: SavingsPlanKind | None = setting(None, AnyOf(item=Choice(words=SavingsPlanKind)), "kind of Savings Plan")
+    plan_kind: SavingsPlanKind | None = setting(
+        None, AnyOf(item=Choice(options=SavingsPlanKind)), "kind of Savings Plan"
+    )
     term_years: int | None = setting(
-        None, AnyOf(item=Whole(minimum=1, maximum=3)), "term of a commitment in years: 1 or 3"
+        None, AnyOf(item=Integer(minimum=1, maximum=3)), "term of a commitment in years: 1 or 3"
     )
-    payment: Payment = setting(Payment.NO_UPFRONT, Choice(words=Payment), "payment of a commitment")
+    payment: Payment = setting(Payment.NO_UPFRONT, Choice(options=Payment), "payment of a commitment")
     owned: bool = setting(False, Flag(), "whether the commitment is already bought")
     reservation: Reservation | None = setting(
         None, Nullable(item=Section(of=Reservation)), "existing Capacity Block or on-demand capacity reservation (ODCR)"
@@ -334,13 +338,13 @@ class CheckpointPolicy:
     )
     mode: CheckpointMode = setting(
         CheckpointMode.AGENT,
-        Choice(words=CheckpointMode),
+        Choice(options=CheckpointMode),
         "agent: Slipway uploads checkpoints; dcp: PyTorch DCP writes them to S3; own: the trainer stores them"
         " itself; none: no checkpoints",
     )
     layout: CheckpointLayout = setting(
         CheckpointLayout.AUTO,
-        Choice(words=CheckpointLayout),
+        Choice(options=CheckpointLayout),
         "checkpoint layout of the framework; auto: recognized from the files",
     )
     pattern: str | None = setting(
@@ -352,15 +356,17 @@ class CheckpointPolicy:
         None, Nullable(item=Section(of=Tracker)), "with pattern: the file that names the newest complete checkpoint"
     )
     interval: float | None = setting(None, Auto(item=Number(above=0)), "seconds between checkpoints")
-    keep: int = setting(3, Whole(minimum=1), "number of complete checkpoints to keep")
+    keep: int = setting(3, Integer(minimum=1), "number of complete checkpoints to keep")
     signal: SaveSignal = setting(
-        SaveSignal.AUTO, Choice(words=SaveSignal), "signal that asks the ranks to save; auto: a signal that they catch"
+        SaveSignal.AUTO,
+        Choice(options=SaveSignal),
+        "signal that asks the ranks to save; auto: a signal that they catch",
     )
     grace_seconds: float = setting(90, Number(above=0), "seconds that the ranks have to save before they are ended")
     max_mb_s: float | None = setting(None, Nullable(item=Number(above=0)), "limit of the upload bandwidth in MB/s")
     restart: Restart = setting(
         Restart.AUTO,
-        Choice(words=Restart),
+        Choice(options=Restart),
         "if no checkpoint can be read; auto: the job stops; fresh: it starts at step 0",
     )
     kms_key_arn: str | None = setting(None, Nullable(item=KEY_ARN), "with mode own: KMS key of the bucket in uri")
@@ -447,9 +453,9 @@ class Step:
     """A command before or after the job's own, run once per run on the job's nodes."""
 
     command: tuple[str, ...] = setting(
-        MISSING, Many(item=Text(), words=True), "program and arguments; bash runs a string"
+        MISSING, Many(item=Text(), command_line=True), "program and arguments; bash runs a string"
     )
-    on: StepNodes = setting(StepNodes.FIRST, Choice(words=StepNodes), "nodes that run the step")
+    on: StepNodes = setting(StepNodes.FIRST, Choice(options=StepNodes), "nodes that run the step")
     hours: float | None = setting(None, Nullable(item=Number(above=0)), "duration in hours, for the quote")
 
 
@@ -458,7 +464,7 @@ class RunSpec:
     """The command and its requirements."""
 
     command: tuple[str, ...] = setting(
-        ("python", "train.py"), Many(item=Text(), words=True), "program and arguments; bash runs a string"
+        ("python", "train.py"), Many(item=Text(), command_line=True), "program and arguments; bash runs a string"
     )
     workdir: str = setting(".", Text(), "folder uploaded with the job, relative to the plan file")
     image: str | None = setting(None, Nullable(item=Text()), "container image")
@@ -499,13 +505,13 @@ class RunSpec:
     volumes: tuple[Volume, ...] = setting((), Many(item=Section(of=Volume)), "volumes in every pod (Kubernetes)")
     retries: int | None = setting(
         None,
-        Auto(item=Whole(minimum=0)),
+        Auto(item=Integer(minimum=0)),
         "how often a failed job is requeued; auto: enough for a 90 % chance to finish",
     )
     time_limit_h: float | None = setting(None, Nullable(item=Number(above=0)), "hours until the job is stopped")
     operator: Operator | None = setting(
         None,
-        Auto(item=Choice(words=Operator)),
+        Auto(item=Choice(options=Operator)),
         "operator that runs the pods on Kubernetes; auto: the one installed in the cluster",
     )
 
@@ -514,7 +520,7 @@ class RunSpec:
 class PlanRequest:
     """A complete plan file."""
 
-    slipway: int = setting(MISSING, Whole(minimum=1, maximum=1), "version of the format: 1")
+    slipway: int = setting(MISSING, Integer(minimum=1, maximum=1), "version of the format: 1")
     name: str = setting(MISSING, NAME, "name of the plan")
     workload: Workload = setting(
         Workload, Section(of=Workload), "a training job or a serving load; neither: a cluster only"

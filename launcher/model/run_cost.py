@@ -41,13 +41,13 @@ class RunCost:
 
     def beside(self, hours: float) -> Decimal:
         """All lines except the nodes' job hours: start-up, tail, head node, storage, network."""
-        machines = self._machines(self.hours) if self.rates.prepaid_usd is None else self.rates.prepaid_usd
+        machines = self._instance_usd(self.hours) if self.rates.prepaid_usd is None else self.rates.prepaid_usd
         more = self.rates.beside_usd_per_hour * (_exact(hours) - _exact(self.hours))
         return max(Decimal(0), self.usd - machines + more)
 
     def used(self, hours: float) -> Decimal:
         """The cost that a run of so many job hours bears: its hours' share of a prepaid fee, and the other lines."""
-        return (self._machines(hours) + self.beside(hours)).quantize(PLACES)
+        return (self._instance_usd(hours) + self.beside(hours)).quantize(PLACES)
 
     def spent(self, hours: float) -> Decimal:
         """The cost so far of a job that still runs: its start-up, and all hourly lines until now.
@@ -55,14 +55,14 @@ class RunCost:
         `used` also includes the idle tail, and the lines that are due at the end, such as storage.
         """
         begun = hours + self.rates.start_h
-        machines = self._machines(hours if self.rates.prepaid_usd is not None else begun)
+        machines = self._instance_usd(hours if self.rates.prepaid_usd is not None else begun)
         spent = machines + self.rates.beside_usd_per_hour * _exact(begun)
         return min(spent, self.used(hours)).quantize(PLACES)
 
     def unused(self, hours: float) -> Decimal:
         """The part of a prepaid fee that such a run leaves unused."""
         fee = self.rates.prepaid_usd
-        return Decimal(0) if fee is None else max(Decimal(0), fee - self._machines(hours)).quantize(PLACES)
+        return Decimal(0) if fee is None else max(Decimal(0), fee - self._instance_usd(hours)).quantize(PLACES)
 
     def paid(self, hours: float) -> Decimal:
         """The cost of such a run if no other run uses the rest of a prepaid fee; at the quoted hours, the quote."""
@@ -74,7 +74,7 @@ class RunCost:
         machines = self.usd_per_hour if self.rates.prepaid_usd is None else Decimal(0)
         return machines + self.rates.beside_usd_per_hour
 
-    def _machines(self, hours: float) -> Decimal:
+    def _instance_usd(self, hours: float) -> Decimal:
         return self.usd_per_hour * _exact(hours)
 
 

@@ -57,7 +57,7 @@ def _schema(kind: kinds.Kind) -> dict[str, Any]:  # noqa: C901, PLR0911 - one ca
         case kinds.Many():
             length = {} if kind.exactly is None else {"minItems": kind.exactly, "maxItems": kind.exactly}
             listed = {"type": "array", "items": _schema(kind.item), **length}
-            return {"anyOf": [listed, _schema(kind.item)]} if kind.words else listed
+            return {"anyOf": [listed, _schema(kind.item)]} if kind.command_line else listed
         case kinds.Table():
             names = {"propertyNames": {"pattern": f"^({kind.keys})$"}} if kind.keys else {}
             count = {"maxProperties": kind.most} if kind.most is not None else {}
@@ -67,7 +67,7 @@ def _schema(kind: kinds.Kind) -> dict[str, Any]:  # noqa: C901, PLR0911 - one ca
             span = {"type": "object", "properties": {"min": whole, "max": whole}, "additionalProperties": False}
             return {"anyOf": [whole, span, {"enum": ["any", None]}]}
         case kinds.Choice():
-            return {"enum": [word.value for word in kind.words]}
+            return {"enum": [word.value for word in kind.options]}
     return _simple(kind)
 
 
@@ -79,7 +79,7 @@ def _simple(kind: kinds.Kind) -> dict[str, Any]:
             return {"type": "boolean"}
         case kinds.Instant():
             return {"type": "string", "format": "date-time"}
-        case kinds.Whole():
+        case kinds.Integer():
             return _bounds("integer", minimum=kind.minimum, maximum=kind.maximum)
         case kinds.Number():
             return _bounds("number", minimum=kind.minimum, exclusiveMinimum=kind.above, maximum=kind.maximum)
@@ -142,7 +142,7 @@ def _comments(owner: type, *, depth: int, without: set[str], mark: str = "# ") -
         if field.name in without:
             continue
         entry = f"{field.name}: {_yaml(_default(field))}"
-        lines.append(f"{indent}{mark}{entry:<34} # {field.metadata['doc']}{_words(field)}")
+        lines.append(f"{indent}{mark}{entry:<34} # {field.metadata['doc']}{_allowed_values(field)}")
     return lines
 
 
@@ -169,8 +169,8 @@ def _yaml(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _words(field_: Field[Any]) -> str:
+def _allowed_values(field_: Field[Any]) -> str:
     """The closed vocabulary of a key, for its comment."""
     kind = field_.metadata["kind"]
     item = getattr(kind, "item", kind)
-    return f" ({' | '.join(word.value for word in item.words)})" if isinstance(item, kinds.Choice) else ""
+    return f" ({' | '.join(word.value for word in item.options)})" if isinstance(item, kinds.Choice) else ""

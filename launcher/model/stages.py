@@ -7,14 +7,14 @@ from typing import Protocol, Self, runtime_checkable
 from launcher.model.record import record
 
 Notify = Callable[[str], None]
-Words = str | Callable[[], str]
+Text = str | Callable[[], str]
 
 
 @record
 class Part:
     """Something in progress within a stage; `begun` is the second of `time.monotonic` at which it began."""
 
-    words: str
+    description: str
     begun: float
 
 
@@ -24,7 +24,7 @@ class Stage:
     def __init__(self, notify: Notify) -> None:
         self._notify = notify
 
-    def now(self, progress: Words = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:
+    def now(self, progress: Text = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:
         """Show the progress; each call replaces the previous one.
 
         `share` is 0 to 1, None if unknown; `parts`: the work in progress.

@@ -72,8 +72,8 @@ class ScalarReader:
                 return data if isinstance(data, bool) else self.wrong(path, data, "true or false")
             case kinds.Instant():
                 return self.instant(data, path)
-            case kinds.Whole():
-                return self.whole(kind, data, path)
+            case kinds.Integer():
+                return self.integer(kind, data, path)
             case kinds.Number() | kinds.Usd():
                 return self.number(kind, data, path) if isinstance(kind, kinds.Number) else self.usd(kind, data, path)
         raise TypeError(kind)
@@ -90,9 +90,9 @@ class ScalarReader:
 
     def choice(self, kind: kinds.Choice, data: object, path: str) -> object:
         """A word of a closed vocabulary."""
-        allowed = [word.value for word in kind.words]
+        allowed = [word.value for word in kind.options]
         if isinstance(data, str) and data in allowed:
-            return kind.words(data)
+            return kind.options(data)
         return self.refuse(
             "not-allowed",
             path,
@@ -112,7 +112,7 @@ class ScalarReader:
             )
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
-    def whole(self, kind: kinds.Whole, data: object, path: str) -> object:
+    def integer(self, kind: kinds.Integer, data: object, path: str) -> object:
         """An integer within its bounds."""
         if isinstance(data, float) and data.is_integer():
             data = int(data)

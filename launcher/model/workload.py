@@ -21,6 +21,7 @@ from launcher.model.kinds import (
     Auto,
     Choice,
     Flag,
+    Integer,
     Many,
     NameOr,
     Nullable,
@@ -28,7 +29,6 @@ from launcher.model.kinds import (
     Section,
     Text,
     Usd,
-    Whole,
     setting,
 )
 from launcher.model.record import record
@@ -51,14 +51,14 @@ class ModelDimensions:
         None, Nullable(item=Number(above=0)), "billions of parameters per token (mixture of experts)"
     )
     experts: int | None = setting(
-        None, Nullable(item=Whole(minimum=2)), "experts per layer (mixture of experts), with top_k"
+        None, Nullable(item=Integer(minimum=2)), "experts per layer (mixture of experts), with top_k"
     )
-    top_k: int | None = setting(None, Nullable(item=Whole(minimum=1)), "experts per token")
-    layers: int | None = setting(None, Nullable(item=Whole(minimum=1)), "attention layers")
-    hidden: int | None = setting(None, Nullable(item=Whole(minimum=1)), "hidden size")
-    heads: int | None = setting(None, Nullable(item=Whole(minimum=1)), "attention heads")
-    kv_heads: int | None = setting(None, Nullable(item=Whole(minimum=1)), "key-value heads")
-    vocab: int | None = setting(None, Nullable(item=Whole(minimum=1)), "vocabulary size")
+    top_k: int | None = setting(None, Nullable(item=Integer(minimum=1)), "experts per token")
+    layers: int | None = setting(None, Nullable(item=Integer(minimum=1)), "attention layers")
+    hidden: int | None = setting(None, Nullable(item=Integer(minimum=1)), "hidden size")
+    heads: int | None = setting(None, Nullable(item=Integer(minimum=1)), "attention heads")
+    kv_heads: int | None = setting(None, Nullable(item=Integer(minimum=1)), "key-value heads")
+    vocab: int | None = setting(None, Nullable(item=Integer(minimum=1)), "vocabulary size")
 
     @property
     def active_b(self) -> float:
@@ -92,7 +92,7 @@ class TrainingWorkload:
         Nullable(item=NameOr(of=ModelDimensions)),
         "model name, or {params_b, experts, top_k, layers, hidden, ...}",
     )
-    method: Method = setting(Method.FULL, Choice(words=Method), "training method")
+    method: Method = setting(Method.FULL, Choice(options=Method), "training method")
     tokens_b: float | None = setting(
         None, Nullable(item=Number(above=0, maximum=1e6, unit="billions of tokens")), "billions of tokens to train on"
     )
@@ -101,20 +101,22 @@ class TrainingWorkload:
         Nullable(item=Number(above=0)),
         "hours of progress, instead of tokens_b; needs target.instance_type and target.nodes",
     )
-    sequence_length: int = setting(4096, Whole(minimum=1, maximum=16_777_216), "tokens per sequence")
-    global_batch_tokens: int | None = setting(None, Nullable(item=Whole(minimum=1)), "tokens per step, over all chips")
-    precision: Precision = setting(Precision.BF16, Choice(words=Precision), "number format of matrix multiplications")
+    sequence_length: int = setting(4096, Integer(minimum=1, maximum=16_777_216), "tokens per sequence")
+    global_batch_tokens: int | None = setting(
+        None, Nullable(item=Integer(minimum=1)), "tokens per step, over all chips"
+    )
+    precision: Precision = setting(Precision.BF16, Choice(options=Precision), "number format of matrix multiplications")
     micro_batch: int | None = setting(
-        None, Nullable(item=Whole(minimum=1, maximum=65_536)), "sequences per chip and micro-step"
+        None, Nullable(item=Integer(minimum=1, maximum=65_536)), "sequences per chip and micro-step"
     )
     recompute: Recompute | None = setting(
         None,
-        Auto(item=Choice(words=Recompute)),
+        Auto(item=Choice(options=Recompute)),
         "activation recomputation; auto: full with stack huggingface, otherwise selective",
     )
     stack: Stack | None = setting(
         None,
-        Auto(item=Choice(words=Stack)),
+        Auto(item=Choice(options=Stack)),
         "training software: tuned (Megatron, NeMo, MLPerf-like), framework (FSDP, torchtitan, NxD), "
         "huggingface (Trainer, PEFT, TRL, axolotl) or untuned; auto: from the job's imports and command, "
         "otherwise huggingface for LoRA and QLoRA, framework for the rest",
@@ -125,16 +127,16 @@ class TrainingWorkload:
         "measured tokens per second of one node; replaces the estimate; needs target.instance_type",
     )
     custom_kernels: CustomKernels = setting(
-        CustomKernels.NONE, Choice(words=CustomKernels), "custom CUDA or Triton kernels in the model"
+        CustomKernels.NONE, Choice(options=CustomKernels), "custom CUDA or Triton kernels in the model"
     )
-    runs: int = setting(1, Whole(minimum=1, maximum=1_000_000), "total number of runs")
+    runs: int = setting(1, Integer(minimum=1, maximum=1_000_000), "total number of runs")
     runs_per_month: float = setting(1, Number(above=0), "runs per month")
     port_weeks: float | None = setting(
         None, Auto(item=Number(minimum=0)), "engineer-weeks to port the job to Neuron; auto: from custom_kernels"
     )
     engineer_usd_per_week: Decimal = setting(Decimal(5000), Usd(), "cost of an engineer-week in dollars")
     traits: tuple[Trait, ...] = setting(
-        (), Many(item=Choice(words=Trait)), "reasons other than price for GPU or Trainium"
+        (), Many(item=Choice(options=Trait)), "reasons other than price for GPU or Trainium"
     )
     data: TrainingData = setting(TrainingData, Section(of=TrainingData), "training data")
 
@@ -148,12 +150,12 @@ class BedrockRequest:
     )
     mode: BedrockMode | None = setting(
         None,
-        AnyOf(item=Choice(words=BedrockMode)),
+        AnyOf(item=Choice(options=BedrockMode)),
         "billing mode; any: on-demand, batch with asynchronous, and the other modes if their price is known",
     )
     profile: BedrockProfile | None = setting(
         None,
-        Auto(item=Choice(words=BedrockProfile)),
+        Auto(item=Choice(options=BedrockProfile)),
         "inference profile; none: only the region; auto: the region's price, otherwise its geography's, "
         "otherwise the global price",
     )
@@ -162,14 +164,14 @@ class BedrockRequest:
         Nullable(item=Usd()),
         "your price of a model unit in dollars per hour; AWS publishes none for current models",
     )
-    provisioned_units: int = setting(1, Whole(minimum=1, maximum=10_000), "model units that the load needs, from AWS")
+    provisioned_units: int = setting(1, Integer(minimum=1, maximum=10_000), "model units that the load needs, from AWS")
     import_copies: int | None = setting(
         None,
-        Nullable(item=Whole(minimum=1, maximum=10_000)),
+        Nullable(item=Integer(minimum=1, maximum=10_000)),
         "copies of imported weights that run while requests arrive (CloudWatch's ModelCopy); needed for custom-import",
     )
     import_units: int | None = setting(
-        None, Auto(item=Whole(minimum=1, maximum=10_000)), "custom model units per copy, from GetImportedModel"
+        None, Auto(item=Integer(minimum=1, maximum=10_000)), "custom model units per copy, from GetImportedModel"
     )
     import_usd_per_unit_minute: Decimal | None = setting(
         None,
@@ -189,17 +191,17 @@ class ServingWorkload:
     artifacts_uri: str | None = setting(
         None, Nullable(item=Text(pattern=r"s3://.+", form="s3://...")), "model compiled for Neuron, in S3"
     )
-    task: ServingTask = setting(ServingTask.CHAT, Choice(words=ServingTask), "kind of request")
+    task: ServingTask = setting(ServingTask.CHAT, Choice(options=ServingTask), "kind of request")
     precision: ServingPrecision = setting(
-        ServingPrecision.BF16, Choice(words=ServingPrecision), "number format of the weights"
+        ServingPrecision.BF16, Choice(options=ServingPrecision), "number format of the weights"
     )
-    input_tokens: int = setting(1000, Whole(minimum=1), "tokens per request")
+    input_tokens: int = setting(1000, Integer(minimum=1), "tokens per request")
     cached_input_fraction: float = setting(
         0.0,
         Number(minimum=0, maximum=1),
         "share of a request that all requests have in common, read from a prompt cache",
     )
-    output_tokens: int = setting(250, Whole(minimum=0), "tokens per response")
+    output_tokens: int = setting(250, Integer(minimum=0), "tokens per response")
     requests_per_s: float | None = setting(None, Nullable(item=Number(minimum=0)), "requests per second, all day")
     hourly_requests_per_s: tuple[float, ...] | None = setting(
         None,
@@ -210,16 +212,16 @@ class ServingWorkload:
     max_tpot_ms: float | None = setting(None, Nullable(item=Number(above=0)), "limit of the time per output token")
     streaming: bool = setting(True, Flag(), "responses arrive token by token")
     asynchronous: bool = setting(False, Flag(), "requests may wait in a queue")
-    min_instances: int = setting(1, Whole(minimum=0), "minimum number of instances")
-    max_instances: int | None = setting(None, Nullable(item=Whole(minimum=1)), "maximum number of instances")
-    zones: int = setting(1, Whole(minimum=1, maximum=6), "number of availability zones")
-    tensor_parallel: int | None = setting(None, Auto(item=Whole(minimum=1)), "chips or cores per model copy")
-    batch_size: int | None = setting(None, Auto(item=Whole(minimum=1)), "requests decoded together")
+    min_instances: int = setting(1, Integer(minimum=0), "minimum number of instances")
+    max_instances: int | None = setting(None, Nullable(item=Integer(minimum=1)), "maximum number of instances")
+    zones: int = setting(1, Integer(minimum=1, maximum=6), "number of availability zones")
+    tensor_parallel: int | None = setting(None, Auto(item=Integer(minimum=1)), "chips or cores per model copy")
+    batch_size: int | None = setting(None, Auto(item=Integer(minimum=1)), "requests decoded together")
     sequence_length: int | None = setting(
-        None, Auto(item=Whole(minimum=1)), "maximum tokens of a request with its response"
+        None, Auto(item=Integer(minimum=1)), "maximum tokens of a request with its response"
     )
     image: str | None = setting(None, Auto(item=Text()), "container image")
-    deployment: Rollout = setting(Rollout.AUTO, Choice(words=Rollout), "how a new version replaces the old one")
+    deployment: Rollout = setting(Rollout.AUTO, Choice(options=Rollout), "how a new version replaces the old one")
     schedule: tuple[str, ...] = setting(
         (), Many(item=Text()), "ranges of instances by time of day: cron(0 7 ? * MON-FRI *) 2-6 Europe/Berlin"
     )

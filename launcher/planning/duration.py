@@ -168,7 +168,7 @@ def _own_runs(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption
     for cell in learned.cells:
         count = f"{len(cell.runs)} runs" if len(cell.runs) > 1 else cell.runs[0]
         measurement = f"measured {math.exp(cell.error):.2f} times its estimate, spread {math.sqrt(cell.variance):.3f}"
-        steps.append(f"{cell.words} ({count}): {measurement}; discounted by {cell.discount:.3f} for what differs")
+        steps.append(f"{cell.description} ({count}): {measurement}; discounted by {cell.discount:.3f} for what differs")
     if learned.contradiction:
         steps.append("they contradict each other by more than their spreads: the range is wider for it")
     steps.append(f"together {math.exp(learned.shift):.3f} times the estimate, a spread of {learned.scale:.3f}")

@@ -51,7 +51,7 @@ def endpoint_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[F
     findings += _bought(served)
     findings += layout_findings(served)
     findings += _zero(served)
-    findings += _counts(served.plan, served.serve)
+    findings += _instance_count_findings(served.plan, served.serve)
     findings += _answer(served, facts)
     findings += _storage(served)
     return tuple(findings)
@@ -233,7 +233,7 @@ def _zero(served: ServingPlan) -> Iterator[Finding]:
         yield warning("zero-unconfirmed", path, message, hint)
 
 
-def _counts(plan: Plan, serve: ServingWorkload) -> Iterator[Finding]:
+def _instance_count_findings(plan: Plan, serve: ServingWorkload) -> Iterator[Finding]:
     """Findings for contradicting numbers of instances, including those of a schedule."""
     if serve.max_instances is not None and serve.max_instances < plan.place.nodes:
         message = f"the plan has {plan.place.nodes} instances, max_instances is {serve.max_instances}"

@@ -14,7 +14,7 @@ from launcher.model.target import target_of
 def is_shared(request: PlanRequest, path: str) -> bool:
     """Whether a path is on a file system that all nodes share: FSx, or a volume of the plan's pods."""
     places = (MOUNT_PATH, *(volume.path for volume in request.run.volumes))
-    return any(_holds(place, path) for place in places)
+    return any(_is_inside(place, path) for place in places)
 
 
 def file_findings(request: PlanRequest) -> Iterator[Finding]:
@@ -50,13 +50,13 @@ def _own_place(request: PlanRequest) -> Iterator[Finding]:
 def _mounted(request: PlanRequest, path: str) -> Iterator[Finding]:
     message = f"{path} is lost with its node unless a shared file system is mounted there"
     kinds = request.target.kind or ()
-    volume = any(_holds(mount.path, path) for mount in request.run.volumes)
+    volume = any(_is_inside(mount.path, path) for mount in request.run.volumes)
     if volume:
         return
     if kinds and all(target_of(kind).pods for kind in kinds):
         hint = "name its claim: run.volumes: [{claim: NAME, path: /data}], and a path below it"
         yield error("checkpoint-place", "checkpoint.uri", f"{path} lies on no volume of the pods", hint)
-    elif not _holds(MOUNT_PATH, path):
+    elif not _is_inside(MOUNT_PATH, path):
         hint = f"a path below {MOUNT_PATH} (storage.lustre_gib), or s3://bucket/prefix"
         yield warning("checkpoint-place", "checkpoint.uri", message, hint)
     elif not request.storage.lustre_gib and not is_joined(request):
@@ -66,13 +66,13 @@ def _mounted(request: PlanRequest, path: str) -> Iterator[Finding]:
 def _data(request: PlanRequest) -> Iterator[Finding]:
     for index, source in enumerate(request.run.data):
         for other in request.run.data[:index]:
-            if _holds(other.path, source.path) or _holds(source.path, other.path):
+            if _is_inside(other.path, source.path) or _is_inside(source.path, other.path):
                 message = f"{source.path} and {other.path} overlap: each folder may have one source only"
                 yield error("path-taken", f"run.data[{index}].path", message, "use a separate folder for each source")
-        if _holds("/slipway", source.path):
+        if _is_inside("/slipway", source.path):
             message = f"{source.path} is taken by the job's own folder"
             yield error("path-taken", f"run.data[{index}].path", message, "/data, for example")
 
 
-def _holds(folder: str, path: str) -> bool:
+def _is_inside(folder: str, path: str) -> bool:
     return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")

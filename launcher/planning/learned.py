@@ -36,7 +36,7 @@ SAME_TAIL = 1e-6
 """Hours by which two assumptions of the idle tail may differ and still count as equal."""
 
 
-class Seen(NamedTuple):
+class MeasuredHours(NamedTuple):
     """Measured hours of one run, the mean of `starts` starts."""
 
     run: str
@@ -48,7 +48,7 @@ class Seen(NamedTuple):
 def learned_boot(instance_type: str, measured: Iterable[Measurement]) -> Learned | None:
     """Hours from the submission to the first attempt on a type; None if no run measured them."""
     observations = [
-        Seen(measurement.run, measurement.boot_s / HOUR_S, 1, measurement.measured_at.date())
+        MeasuredHours(measurement.run, measurement.boot_s / HOUR_S, 1, measurement.measured_at.date())
         for measurement in _of_type(instance_type, measured)
         if measurement.boot_s is not None and LEAST_S <= measurement.boot_s <= MOST_S
     ]
@@ -58,7 +58,9 @@ def learned_boot(instance_type: str, measured: Iterable[Measurement]) -> Learned
 def learned_restart(instance_type: str, measured: Iterable[Measurement]) -> Learned | None:
     """Hours from the loss of nodes of a type to the next attempt with its checkpoint read; None without such a run."""
     observations = [
-        Seen(measurement.run, measurement.restart_s / HOUR_S, measurement.restarts or 1, measurement.measured_at.date())
+        MeasuredHours(
+            measurement.run, measurement.restart_s / HOUR_S, measurement.restarts or 1, measurement.measured_at.date()
+        )
         for measurement in _of_type(instance_type, measured)
         if measurement.restart_s is not None and LEAST_S <= measurement.restart_s <= MOST_S
     ]
@@ -74,7 +76,7 @@ def learned_tail(target: str, assumed_h: float, measured: Iterable[Measurement])
         measured: the runs; their instance type does not matter.
     """
     observations = [
-        Seen(measurement.run, measurement.idle_tail_h, 1, measurement.measured_at.date())
+        MeasuredHours(measurement.run, measurement.idle_tail_h, 1, measurement.measured_at.date())
         for measurement in measured
         if not measurement.simulated
         and measurement.target == target
@@ -93,7 +95,7 @@ def _of_type(instance_type: str, measured: Iterable[Measurement]) -> Iterable[Me
     )
 
 
-def learned_hours(prior: Range, observations: Sequence[Seen]) -> Learned | None:
+def learned_hours(prior: Range, observations: Sequence[MeasuredHours]) -> Learned | None:
     """The posterior of hours; None without a run.
 
     Args:

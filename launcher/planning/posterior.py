@@ -47,7 +47,7 @@ class Cell:
     """All measurements of one job, pooled: their error, its variance, and the distance of that job from this one."""
 
     runs: tuple[str, ...]
-    words: str
+    description: str
     error: float
     variance: float
     discount: float
@@ -106,7 +106,7 @@ def _cells(shape: TrainingShape, facts: TrainingFacts) -> Iterable[Cell]:
         apart = discount(job, shape)
         if apart <= FARTHEST:
             cells.append(_cell(job, runs, apart, facts))
-    return sorted(cells, key=lambda cell: (cell.discount, cell.words))
+    return sorted(cells, key=lambda cell: (cell.discount, cell.description))
 
 
 def _cell(job: TrainingShape, runs: Sequence[Measurement], apart: float, facts: TrainingFacts) -> Cell:
@@ -119,7 +119,7 @@ def _cell(job: TrainingShape, runs: Sequence[Measurement], apart: float, facts: 
     pooled = sum(weight * error for weight, error in zip(weights, errors, strict=True)) / sum(weights)
     return Cell(
         runs=tuple(run.run for run in runs),
-        words=job_words(runs[0]),
+        description=job_words(runs[0]),
         error=pooled,
         variance=1.0 / sum(weights) + between,
         discount=apart,

@@ -22,7 +22,7 @@ from launcher.planning.networks import layout_findings
 from launcher.planning.reserved import reserved_group
 from launcher.planning.work import Estimator
 
-COUNTS = (1, 2, 4, 8, 16, 32, 64)
+NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 """Node counts tried if the request leaves them open: the powers of two in which Capacity Blocks are sold."""
 BEYOND = (128, 256, 512, 1024)
 """Also tried if a range extends that far, or a deadline needs more nodes than COUNTS: a choice of this project."""
@@ -90,7 +90,7 @@ def _groups(request: PlanRequest, catalog: Catalog) -> Iterator[CandidateGroup]:
                     places[facts.name, option] = tuple(every)
                 known = places[facts.name, option]
                 locations = targets.rules_of(target).locations(request, catalog, facts, option, known)
-                counts = _counts(request, facts, option)
+                counts = _node_counts(request, facts, option)
                 kinds = (named,) if named is not None else target_of(target).savings_plans
                 terms = tuple(targets.terms_of(request, option, kinds))
                 if locations and counts and terms:
@@ -110,8 +110,8 @@ def _in_time(group: CandidateGroup, request: PlanRequest, estimator: Estimator) 
     def late(nodes: int) -> bool:
         return estimator.work(group.instance_type, nodes).hours.mid > deadline_h
 
-    open_end = request.target.nodes is None and len(group.counts) > 1
-    pairs = pairwise((*group.counts, *BEYOND) if open_end else group.counts)
+    open_end = request.target.nodes is None and len(group.node_counts) > 1
+    pairs = pairwise((*group.node_counts, *BEYOND) if open_end else group.node_counts)
     gap = next(((few, many) for few, many in pairs if late(few) and not late(many)), None)
     if gap is None:
         return group
@@ -120,7 +120,7 @@ def _in_time(group: CandidateGroup, request: PlanRequest, estimator: Estimator) 
         middle = (few + many) // 2
         few, many = (middle, many) if late(middle) else (few, middle)
     more = {many, min(gap[1], math.ceil(many * SPARE_SHARE))} if group.option is PurchaseOption.SPOT else {many}
-    return group._replace(counts=tuple(sorted({*group.counts, *more})))
+    return group._replace(node_counts=tuple(sorted({*group.node_counts, *more})))
 
 
 def _targets(request: PlanRequest) -> tuple[TargetKind, ...]:
@@ -137,14 +137,14 @@ def _fitting(
     """The groups with the counts on which the job runs; `misfits` collects why types drop out."""
     for group in groups:
         good = []
-        for nodes in group.counts:
+        for nodes in group.node_counts:
             reason = estimator.work(group.instance_type, nodes).misfit
             if reason is None:
                 good.append(nodes)
             else:
                 misfits[group.instance_type] = reason
         if good:
-            yield group._replace(counts=tuple(good))
+            yield group._replace(node_counts=tuple(good))
 
 
 def _types(request: PlanRequest, catalog: Catalog, target: TargetKind) -> Iterator[InstanceType]:
@@ -168,17 +168,17 @@ def _types(request: PlanRequest, catalog: Catalog, target: TargetKind) -> Iterat
             yield facts
 
 
-def _counts(request: PlanRequest, facts: InstanceType, option: PurchaseOption) -> tuple[int, ...]:
+def _node_counts(request: PlanRequest, facts: InstanceType, option: PurchaseOption) -> tuple[int, ...]:
     """The node counts to try for one option; several nodes only with EFA, unless the user requested them."""
     nodes = request.target.nodes
     joined = facts.efa_interfaces > 0 or "efa_interfaces" in facts.unknown
     counts: tuple[int, ...]
     if nodes is None:
-        counts = COUNTS if joined else COUNTS[:1]
+        counts = NODE_COUNTS if joined else NODE_COUNTS[:1]
     elif nodes.minimum == nodes.maximum or not joined:
         counts = (nodes.minimum,)
     else:
-        inside = [count for count in (*COUNTS, *BEYOND) if nodes.minimum < count < nodes.maximum]
+        inside = [count for count in (*NODE_COUNTS, *BEYOND) if nodes.minimum < count < nodes.maximum]
         counts = tuple(sorted({nodes.minimum, *inside, nodes.maximum}))
     if option is PurchaseOption.CAPACITY_BLOCK:
         return tuple(count for count in counts if count in facts.block_counts)

@@ -132,7 +132,7 @@ def group_remarks(request: PlanRequest, groups: Iterable[CandidateGroup], catalo
         remark
         for group in groups
         for remark in rules_of(group.target).remarks(
-            request, group.place(0, group.counts[0], 0), catalog.instance_types
+            request, group.place(0, group.node_counts[0], 0), catalog.instance_types
         )
     )
     return tuple({finding.code: finding for finding in remarks}.values())

@@ -43,17 +43,17 @@ class Estimator:
     facts: TrainingFacts
     measured: tuple[Measurement, ...] = ()
     """The user's own runs, for the hours around the job; the runs that correct its rate are in the facts."""
-    known: dict[tuple[str, int], Work] = field(default_factory=dict)
+    estimates: dict[tuple[str, int], Work] = field(default_factory=dict)
     _alike: dict[tuple[str | None, int, int], Work] = field(default_factory=dict)
 
     def work(self, instance_type: str, nodes: int) -> Work:
         """The work on `nodes` nodes of a type, independent of regions and options."""
         key = (instance_type, nodes)
-        if key not in self.known:
+        if key not in self.estimates:
             estimate = self._estimate(self.catalog.instance_types[instance_type], nodes)
             around_h = hours_around(self.request, nodes)
-            self.known[key] = replace(estimate, around_h=around_h) if around_h else estimate
-        return self.known[key]
+            self.estimates[key] = replace(estimate, around_h=around_h) if around_h else estimate
+        return self.estimates[key]
 
     def learned(self, instance_type: str, nodes: int) -> Posterior | None:
         """The rate on these nodes, corrected by the user's own measurements; None without applicable measurements."""

@@ -30,7 +30,7 @@ TRAINING_JOB, MANAGED_SPOT, HYPERPOD, ULTRASERVER = (
     "hyperpod",
     "ultraserver",
 )
-COUNTS = (1, 2, 4, 8, 16, 32, 64)
+NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 SAGEMAKER = {TRAINING_JOB: "training", HYPERPOD: "cluster"}
 """The SageMaker component under which each service bills an instance."""
 
@@ -93,7 +93,7 @@ def alternatives(
     )
 
 
-def _counts(context: PricingContext, allowed: tuple[int, ...] = COUNTS) -> tuple[int, ...]:
+def _node_counts(context: PricingContext, allowed: tuple[int, ...] = NODE_COUNTS) -> tuple[int, ...]:
     """The node counts to try: the plan's, or all that are sold."""
     nodes = context.request.target.nodes
     if nodes is None:
@@ -119,7 +119,7 @@ def _managed(
         if not priced:
             continue
         rate, region = min(priced)
-        for nodes in _counts(context) if facts.efa_interfaces else _counts(context)[:1]:
+        for nodes in _node_counts(context) if facts.efa_interfaces else _node_counts(context)[:1]:
             work = estimator.work(facts.name, nodes)
             usd = rate * nodes * (work.hours.mid + BOOT_H)
             if work.misfit is None and not _late(work, context) and (best is None or (usd, work.hours.mid) < best[:2]):
@@ -157,7 +157,7 @@ def _ultraserver(facts: InstanceType, estimator: Estimator, context: PricingCont
     if not prices:
         return
     price, region = min(prices, key=lambda pair: (isinstance(pair[0], Unpriced), getattr(pair[0], "usd", 0), pair[1]))
-    for nodes in _counts(context, facts.block_counts):
+    for nodes in _node_counts(context, facts.block_counts):
         work = estimator.work(facts.name, nodes)
         if work.misfit is None and not _late(work, context):
             option = PurchaseOption.CAPACITY_BLOCK
@@ -178,7 +178,7 @@ def _alternative(
     if isinstance(price, Price):
         usd = _usd(work, price, option, context, region)
         if usd is None:
-            price = Unpriced(reason=f"no offering is long enough for {work.hours.mid:.0f} hours", seen=price)
+            price = Unpriced(reason=f"no offering is long enough for {work.hours.mid:.0f} hours", unverified=price)
     return Alternative(
         service=service,
         instance_type=name,

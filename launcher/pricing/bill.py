@@ -29,7 +29,7 @@ from launcher.planning.around import around_assumptions
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, Prices, total_usd
 from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, monitoring_lines
 from launcher.pricing.hyperpod import machine_price, volume_assumption
-from launcher.pricing.rest import OtherCosts
+from launcher.pricing.other_costs import OtherCosts
 
 NAT_GB_PER_NODE = 20.0
 """Packages and a container image fetched through the NAT by each node: an assumption."""
@@ -165,7 +165,7 @@ class _ClusterLines(NamedTuple):
 
     storage: tuple[Line, ...] = ()
     network: tuple[Line, ...] = ()
-    machines: tuple[Line, ...] = ()
+    instances: tuple[Line, ...] = ()
     watch: tuple[Line, ...] = ()
 
 
@@ -183,7 +183,7 @@ class Bill:
         self._cluster_lines: dict[tuple[str, TargetKind], _ClusterLines] = {}
         self._rests: dict[tuple[object, ...], OtherCosts] = {}
 
-    def rest(self, place: Place, work: Work) -> OtherCosts:
+    def other_costs(self, place: Place, work: Work) -> OtherCosts:
         """The non-compute lines, computed once for all instance types that share them at a place."""
         facts = self.catalog.instance_types[place.instance_type]
         reports = bool(node_metrics(facts))
@@ -215,8 +215,8 @@ class Bill:
         rows += _transfer(prices, request)
         if self.own_cluster and target.head is not None:
             name = head_node(place.nodes, request.storage.head_node)
-            rows.append(_machine(prices, target.head.name, name, 1, target))
-        rows += (*cluster.machines, *_logs(prices, place))
+            rows.append(_instance_line(prices, target.head.name, name, 1, target))
+        rows += (*cluster.instances, *_logs(prices, place))
         if self.own_cluster:
             rows += (self._fee(prices, fee) for fee in target.fees(request, place.nodes, facts))
         stops = self._stops(place)
@@ -258,7 +258,7 @@ class Bill:
             self._cluster_lines[key] = _ClusterLines(
                 storage=(_file_system(prices, gib, storage.lustre_mb_s_per_tib),) if gib else (),
                 network=tuple(network_lines(prices, self.request, target)),
-                machines=tuple(_machines_of_the_cluster(prices, logins, target)),
+                instances=tuple(_machines_of_the_cluster(prices, logins, target)),
                 watch=tuple(monitoring_lines(prices, self.request, target)),
             )
         return self._cluster_lines[key]
@@ -324,9 +324,9 @@ def _assumed(name: str, value: str, unit: str) -> Assumption:
     return Assumption(name=name, value=value, unit=unit, source="assumption, not measured")
 
 
-def _machine(prices: Prices, name: str, instance_type: str, count: int, target: Target) -> Line:
+def _instance_line(prices: Prices, name: str, instance_type: str, count: int, target: Target) -> Line:
     """On-demand instances that run as long as the cluster."""
-    price = prices.catalog.machine(instance_type, prices.region)
+    price = prices.catalog.instance_price(instance_type, prices.region)
     if target.managed:
         price = machine_price(prices.catalog, instance_type, prices.region)
     return Line(f"{name} {target.billed_name(instance_type)}", "other", "instance-hour", price).while_up(count)
@@ -337,7 +337,7 @@ def _machines_of_the_cluster(prices: Prices, logins: int, target: Target) -> Ite
     if target.control_plane is not None:
         yield prices.line("control plane", "other", target.control_plane, "hour").while_up(1)
     if logins:
-        yield _machine(prices, f"{logins} login node{'s' if logins > 1 else ''}", LOGIN_NODE, logins, target)
+        yield _instance_line(prices, f"{logins} login node{'s' if logins > 1 else ''}", LOGIN_NODE, logins, target)
 
 
 def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own_cluster: bool) -> Line:

@@ -68,7 +68,7 @@ def extension_h(job: Range, usable_h: float) -> float:
     return hours
 
 
-class Held(NamedTuple):
+class PurchasedCapacity(NamedTuple):
     """Purchased capacity: its instances, and its hours if its window is known; `usable_h` is left for a job.
 
     `offered` marks capacity that AWS only offers and that is still to be bought.
@@ -81,7 +81,9 @@ class Held(NamedTuple):
     offered: bool = False
 
 
-def held(purchase: PurchaseRequest, option: PurchaseOption, nodes: int, now: datetime) -> Held | None:
+def purchased_capacity(
+    purchase: PurchaseRequest, option: PurchaseOption, nodes: int, now: datetime
+) -> PurchasedCapacity | None:
     """The reservation or training plan that a request names, as the plan file states it; None without one.
 
     Of a window that has begun, only the remaining time counts; a window without a start time begins now.
@@ -91,12 +93,14 @@ def held(purchase: PurchaseRequest, option: PurchaseOption, nodes: int, now: dat
         return None
     count = max(nodes, known.count or nodes)
     if known.ends_at is None:
-        return Held(count, None, None, over=False)
+        return PurchasedCapacity(count, None, None, over=False)
     begins = known.starts_at or now
     window_h = max(0.0, (known.ends_at - begins).total_seconds() / 3600)
     left_h = max(0.0, (known.ends_at - max(begins, now)).total_seconds() / 3600 - lost_h(option))
     name = known.id if isinstance(known, Reservation) else known.arn
-    return Held(count, window_h, left_h, over=left_h == 0.0, offered=name.endswith((NOT_YET, OFFERED_PLAN)))
+    return PurchasedCapacity(
+        count, window_h, left_h, over=left_h == 0.0, offered=name.endswith((NOT_YET, OFFERED_PLAN))
+    )
 
 
 def begins(purchase: PurchaseRequest, option: PurchaseOption, now: datetime) -> datetime | None:

@@ -7,7 +7,7 @@ from launcher.model.money import Range
 Z_OF_THE_ENDS = 1.645
 """Standard deviations from the middle of a range to each end: ranges reach to the 95th percentile of the errors on both
 sides (benchmarks/fit_training.py, COVERED)."""
-ENOUGH = 0.9
+TARGET_CHANCE = 0.9
 """The chance to finish that `run.retries: auto` aims at: a policy of this project, stated in its contract."""
 
 
@@ -72,7 +72,7 @@ def enough_retries(failures: float) -> int:
     if failures > MOST_EXACT:
         return math.ceil(failures + Z_OF_ENOUGH * math.sqrt(failures))
     count = 0
-    while chance_of_at_most(failures, count) < ENOUGH:
+    while chance_of_at_most(failures, count) < TARGET_CHANCE:
         count += 1
     return count
 

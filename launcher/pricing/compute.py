@@ -16,12 +16,20 @@ from launcher.model.target import target_of
 from launcher.model.units import HOURS_A_YEAR, HOURS_PER_MONTH, MONTHS_A_YEAR
 from launcher.model.work import Work
 from launcher.planning.learned import BOOT_H
-from launcher.pricing.blocks import HOURS_A_DAY, LEAD_WEEKS, LEAST_CHANCE, block_days, bought, held, lost_h
+from launcher.pricing.blocks import (
+    HOURS_A_DAY,
+    LEAD_WEEKS,
+    LEAST_CHANCE,
+    block_days,
+    bought,
+    lost_h,
+    purchased_capacity,
+)
 from launcher.pricing.chances import chance_above
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.idle_tail import tail_hours, tail_line
 from launcher.pricing.interruptible import OnSpot, on_spot, spot_lines
-from launcher.pricing.rest import NEARLY
+from launcher.pricing.other_costs import NEARLY
 from launcher.pricing.spot_prices import SpotPrice
 
 if TYPE_CHECKING:
@@ -113,7 +121,7 @@ def charge(
     """
     nodes, hours = place.nodes, work.hours.mid
     if place.option in PREPAID:
-        known = held(request.purchase, place.option, nodes, now)
+        known = purchased_capacity(request.purchase, place.option, nodes, now)
         if known is not None and known.window_h is not None:
             usable_h = (known.usable_h or 0.0) - boot_hours(work) if known.offered else math.inf
             return _offered(work, known.window_h, known.instances, usable_h)
@@ -352,7 +360,7 @@ def _offering(
         note = f"paid for {middle.billed_hours:g} h; {max(0.0, idle):.0f} h unused"
     if more is not None and middle.outlasts >= LEAST_CHANCE:
         held_high = "" if most else "holds the high estimate, "
-        note += f"; {held_high}{middle.outlasts:.0%} risk of overrun, then {more.words}"
+        note += f"; {held_high}{middle.outlasts:.0%} risk of overrun, then {more.text}"
     if spare:
         note += f", and {spare} of {middle.instances} instances idle"
     lines = (_whole_line(place),) if purchased is not None else (_whole_line(place), _wait_line(place))

@@ -19,7 +19,7 @@ from launcher.pricing.bill import Bill
 from launcher.pricing.gate import GateRules
 from launcher.pricing.hazard import SHARED, Hazard, assumed_rates, hazard
 from launcher.pricing.idle_tail import learnable_hours
-from launcher.pricing.seen_interruptions import counts, learned_rate
+from launcher.pricing.seen_interruptions import interruption_counts, learned_rate
 
 
 @record(slots=False)
@@ -88,6 +88,6 @@ class PricingContext:
             return None
         key = (instance_type, region)
         if key not in self._rates:
-            observed = counts(instance_type, region, self.measured, 1 - SHARED)
+            observed = interruption_counts(instance_type, region, self.measured, 1 - SHARED)
             self._rates[key] = learned_rate(*assumed_rates(band), observed)
         return self._rates[key]

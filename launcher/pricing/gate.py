@@ -81,11 +81,11 @@ def decide(
     made_of = rests_on(plan.place)
     old = age(price, made_of, rules.today, rules.max_age_days)
     if old.too_old and not rules.any_age:
-        reason = f"the {_words(made_of)} price is {old.days} days old, at most {old.allowed} are allowed"
+        reason = f"the {_option_name(made_of)} price is {old.days} days old, at most {old.allowed} are allowed"
         changes = rules.changes
         hint = f"{changes.refresh}, a current one in purchase.price_overrides, or a higher {changes.max_age}"
         if old.to_come:
-            reason = f"the {_words(made_of)} price is of {price.as_of}, and today is {rules.today}"
+            reason = f"the {_option_name(made_of)} price is of {price.as_of}, and today is {rules.today}"
             hint = "set the clock of this computer"
         return Gate(allowed=False, exit_code=UNPRICED, reason=reason, hint=hint)
     return _within_budget(plan, usd, usd_per_hour, rules)
@@ -140,9 +140,9 @@ def age_findings(price: Price | Unpriced, option: PurchaseOption, rules: GateRul
     old: Age = age(price, option, rules.today, rules.max_age_days)
     if not old.worth_a_warning:
         return ()
-    message = f"the {_words(option)} price is {old.days} days old; {old.allowed} are allowed"
+    message = f"the {_option_name(option)} price is {old.days} days old; {old.allowed} are allowed"
     return (warning("old-price", "purchase.option", message, f"{rules.changes.refresh} reads current ones"),)
 
 
-def _words(option: PurchaseOption) -> str:
+def _option_name(option: PurchaseOption) -> str:
     return option.value.replace("-", " ")

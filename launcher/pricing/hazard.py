@@ -22,8 +22,8 @@ one event for a job; the others hit each node separately."""
 class Hazard(NamedTuple):
     """Interruptions of a whole job per hour of running: low, middle, high, with the inputs of the estimate.
 
-    `per_node_h` is the middle rate of one node; `band` the advisor's, None without one; `own` marks a rate from the
-    plan file. `learned` is the rate updated by the user's own runs, None without such runs.
+    `per_node_h` is the middle rate of one node; `band` the advisor's, None without one; `from_plan` marks a rate from
+    the plan file. `learned` is the rate updated by the user's own runs, None without such runs.
     """
 
     low: float
@@ -32,7 +32,7 @@ class Hazard(NamedTuple):
     nodes: int
     per_node_h: float
     band: InterruptionBand | None
-    own: bool
+    from_plan: bool
     learned: Learned | None = None
 
     @property
@@ -42,7 +42,7 @@ class Hazard(NamedTuple):
             name="interruptions of the job by spot",
             value=f"{self.mid:.3g}",
             unit="per hour",
-            source="purchase.interruptions_per_node_hour" if self.own else self._origin,
+            source="purchase.interruptions_per_node_hour" if self.from_plan else self._origin,
             steps=(*(self.learned.steps if self.learned else ()), *_steps(self.per_node_h, self.nodes)),
         )
         return (line,)
@@ -85,10 +85,10 @@ def hazard(nodes: int, band: InterruptionBand | None, override: float | None, le
     """
     if override is not None:
         rate = job_rate(override, nodes)
-        return Hazard(rate, rate, rate, nodes, override, None, own=True)
+        return Hazard(rate, rate, rate, nodes, override, None, from_plan=True)
     low, middle, high = assumed_rates(band) if learned is None else (learned.low, learned.mid, learned.high)
     least, likely, most = (job_rate(node_rate, nodes) for node_rate in (low, middle, high))
-    return Hazard(least, likely, most, nodes, middle, band, own=False, learned=learned)
+    return Hazard(least, likely, most, nodes, middle, band, from_plan=False, learned=learned)
 
 
 def assumed_rates(band: InterruptionBand | None) -> tuple[float, float, float]:

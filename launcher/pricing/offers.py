@@ -48,7 +48,7 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
         if price.market is not Market.OPEN:
             availability = Availability.NO_MARKET
             if not is_requested_spot(place.instance_type, place.region, request):
-                price = Unpriced(reason=_no_market(price), seen=price)
+                price = Unpriced(reason=_no_market(price), unverified=price)
     if bought(request.purchase, place.option) is not None:
         availability = Availability.OFFERED
     return Offer(_discounted(price, request), availability, key if isinstance(key, Key) else None)

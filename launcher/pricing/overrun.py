@@ -18,11 +18,11 @@ from launcher.pricing.compute import Charge, around_hours
 class Overrun(NamedTuple):
     """Instance-hours at a price, expected and at the job's high estimate; `other_usd` is the cost of the other way.
 
-    `name` is the name of its bill line, `words` describes how the job finishes.
+    `name` is the name of its bill line, `text` describes how the job finishes.
     """
 
     name: str
-    words: str
+    text: str
     expected_h: float
     most_h: float
     price: Price
@@ -44,7 +44,7 @@ class Overrun(NamedTuple):
         other = "is not possible, or has no price" if self.other_usd is None else f"${self.other_usd:,.2f}"
         return Assumption(
             name="a job that does not fit is",
-            value=self.words,
+            value=self.text,
             unit="",
             source=f"expected ${self.usd:,.2f}, the other way {other}: extensions are whole days at the fee's rate,"
             " on demand the remaining hours, with a start-up and an idle tail",
@@ -70,7 +70,7 @@ def overrun(
     days = max(0, math.ceil((job.high - usable_h) / HOURS_A_DAY))
     extended = Overrun(
         name="extension, where it does not fit",
-        words="extended by days",
+        text="extended by days",
         expected_h=extension_h(job, usable_h) * cost.instances if cost.outlasts else 0.0,
         most_h=days * HOURS_A_DAY * cost.instances,
         price=price,
@@ -83,7 +83,7 @@ def overrun(
     around_h = around_hours(elsewhere, work, request, expected_h)
     finished = Overrun(
         name="finished on demand, where it does not fit",
-        words="finished on demand",
+        text="finished on demand",
         expected_h=(expected_h + cost.outlasts * around_h) * place.nodes if cost.outlasts else 0.0,
         most_h=(most_h + around_hours(elsewhere, work, request, most_h)) * place.nodes if most_h else 0.0,
         price=on_demand,

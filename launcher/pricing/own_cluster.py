@@ -39,7 +39,7 @@ def own_cluster(candidate: TrainingCandidate) -> OwnCluster | None:
     other = training_candidate(replace(place, target=kind), candidate.work, candidate.context)
     if other.usd is None or other.charge is None:
         return None
-    rate = other.rest.up_usd_per_hour(nodes=False)
+    rate = other.other_costs.up_usd_per_hour(nodes=False)
     job_usd = other.usd - rate * Decimal(repr(other.charge.used_h))
     month_usd, saved = rate * Decimal(repr(HOURS_PER_MONTH)), candidate.usd - job_usd
     jobs = math.ceil(month_usd / saved) if saved > 0 else None

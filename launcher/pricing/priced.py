@@ -40,7 +40,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     candidates: Sequence[Candidate_co]
     findings: tuple[Finding, ...]
     considered: int
-    _made: dict[int, Quote] = field(default_factory=dict)
+    _quotes: dict[int, Quote] = field(default_factory=dict)
 
     @property
     def request(self) -> PlanRequest:
@@ -59,11 +59,11 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def quote(self, rank: int) -> Quote:
         """The quote of a rank, from 1; a quote over the budget names the best candidate within the budget."""
-        return self._with_affordable_hint(self._own(rank))
+        return self._with_affordable_hint(self._cached_quote(rank))
 
     def row(self, rank: int) -> Quote:
         """The table row of a rank: its quote, which may lack lines, assumptions, policies and cash."""
-        quoted = self._made[rank] if rank in self._made else self._outline(rank)
+        quoted = self._quotes[rank] if rank in self._quotes else self._outline(rank)
         return self._with_affordable_hint(quoted)
 
     @property
@@ -73,7 +73,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def quote_at_any_age(self, rank: int) -> Quote:
         """The quote with a gate that ignores the age of the price; callers refresh the price before they rely on it."""
-        quoted, rules = self._own(rank), replace(self.context.rules, any_age=True)
+        quoted, rules = self._cached_quote(rank), replace(self.context.rules, any_age=True)
         if quoted.gate.allowed or quoted.commitment_usd is not None:
             # What a commitment would cost is judged before its age.
             return self._with_affordable_hint(quoted)
@@ -87,18 +87,18 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         hint = f"{quoted.gate.hint}, or {self.context.rules.changes.rank} {other} at ${usd:,.2f}"
         return replace(quoted, gate=replace(quoted.gate, hint=hint))
 
-    def _own(self, rank: int) -> Quote:
-        if rank not in self._made:
-            self._made[rank] = self._make(rank)
-        return self._made[rank]
+    def _cached_quote(self, rank: int) -> Quote:
+        if rank not in self._quotes:
+            self._quotes[rank] = self._quote(rank)
+        return self._quotes[rank]
 
     @abstractmethod
-    def _make(self, rank: int) -> Quote:
+    def _quote(self, rank: int) -> Quote:
         """The quote of a rank, from 1."""
 
     def _outline(self, rank: int) -> Quote:
         """The row of a rank, from 1: its quote, unless a subclass has a shorter form."""
-        return self._own(rank)
+        return self._cached_quote(rank)
 
     def digest(self, rank: int) -> str:
         """The digest of a rank's plan, without computing its quote."""
@@ -116,7 +116,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         for rank, candidate in enumerate(self.candidates, start=1):
             if limit is None or candidate.usd is None or candidate.usd > limit or candidate.refusals:
                 continue
-            quoted = self._own(rank)
+            quoted = self._cached_quote(rank)
             if (
                 quoted.usd is not None
                 and quoted.usd.high <= limit

@@ -80,12 +80,12 @@ def _is_below(candidate: TrainingCandidate, hourly_usd: float, rate: float, targ
     around = around_hours(candidate.place, candidate.work, request, hours, learned=tail)
     losses = (rate + candidate.work.node_failures_per_h) * hours
     size = JobSize(hours=hours, checkpoint_interval_s=spot.interval_s, around_h=around, losses=losses)
-    compute, other = hourly_usd * size.nodes_h, candidate.rest.other_usd(size)
+    compute, other = hourly_usd * size.nodes_h, candidate.other_costs.other_usd(size)
     if other is not None and compute + other[1] < target:
         return True
     if other is not None and compute + other[0] >= target:
         return False
-    return compute + float(candidate.rest.total_usd(size)) < target
+    return compute + float(candidate.other_costs.total_usd(size)) < target
 
 
 NODES_OF_A_WHOLE_RESTORE = 32
@@ -170,7 +170,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
         hours=hours,
         billed_hours=candidate.charge.billed_hours if candidate.charge else hours.mid,
         usd=usd,
-        components=candidate.rest.summary(candidate.size).unpriced,
+        components=candidate.other_costs.summary(candidate.size).unpriced,
         commitment_usd=None if cost is None else cost.commitment_usd,
         spot=_outlook(candidate, usd, rival_usd),
         checkpoint_interval_s=candidate.interval_s,
@@ -210,7 +210,7 @@ def _left_up_usd_per_hour(candidate: TrainingCandidate, per_hour: Decimal | None
     if nodes_stay and per_hour is None:
         return None
     compute = per_hour if nodes_stay and per_hour is not None else Decimal(0)
-    return compute + candidate.rest.up_usd_per_hour(nodes=nodes_stay)
+    return compute + candidate.other_costs.up_usd_per_hour(nodes=nodes_stay)
 
 
 def _rates(candidate: TrainingCandidate) -> RunRates | None:
@@ -221,8 +221,8 @@ def _rates(candidate: TrainingCandidate) -> RunRates | None:
     whole = candidate.place.option in PREPAID
     return RunRates(
         prepaid_usd=compute_usd(candidate.components) if whole else None,
-        beside_usd_per_hour=candidate.rest.usd_per_job_hour(size),
-        cluster_usd_per_hour=candidate.rest.up_usd_per_hour(nodes=False),
+        beside_usd_per_hour=candidate.other_costs.usd_per_job_hour(size),
+        cluster_usd_per_hour=candidate.other_costs.up_usd_per_hour(nodes=False),
         start_h=0.0 if whole else cost.start_h - candidate.work.around_h,
         tail_h=cost.tail_h,
         list_usd_per_hour=_list_usd_per_hour(candidate),
@@ -269,7 +269,7 @@ def _rest_usd(candidate: TrainingCandidate, hours: float, around_h: float) -> De
     """The priced non-compute lines when the job takes `hours`, with `around_h` before and after it."""
     losses = candidate.losses_per_h * hours
     size = JobSize(hours=hours, checkpoint_interval_s=candidate.interval_s, around_h=around_h, losses=losses)
-    return candidate.rest.total_usd(size)
+    return candidate.other_costs.total_usd(size)
 
 
 def _outlook(candidate: TrainingCandidate, usd: UsdRange | None, rival_usd: Decimal | None) -> SpotOutlook | None:
@@ -312,7 +312,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     findings.extend(retry_findings(context.request, candidate.failures, candidate.hours))
     findings.extend(warning(*late) for late in may_be_late(hours.high, hours.mid, place, context))
     findings.extend(trust_findings(candidate))
-    findings.extend(unpriced_lines(candidate.rest.summary(candidate.size).unpriced))
+    findings.extend(unpriced_lines(candidate.other_costs.summary(candidate.size).unpriced))
     return tuple(findings)
 
 

@@ -25,19 +25,19 @@ class RateBook:
     def rates(self, group: CandidateGroup) -> list[tuple[int, int, float]]:
         """Every location and term of a group, by index, that has a rate."""
         rates = []
-        places = [group.place(0, group.counts[0], term) for term in range(len(group.terms))]
+        places = [group.place(0, group.node_counts[0], term) for term in range(len(group.terms))]
         keys = [price_key(place, self.request.purchase.payment) for place in places]
         for location in range(len(group.locations)):
             for term, key in enumerate(keys):
-                rate = self._own(group, location, term) if self._overrides else None
+                rate = self._override(group, location, term) if self._overrides else None
                 if rate is None and isinstance(key, Key):
                     rate = self._published(group, location, term, key)
                 if rate is not None:
                     rates.append((location, term, rate))
         return rates
 
-    def _own(self, group: CandidateGroup, location: int, term: int) -> float | None:
-        names = override_names(group.place(location, group.counts[0], term))
+    def _override(self, group: CandidateGroup, location: int, term: int) -> float | None:
+        names = override_names(group.place(location, group.node_counts[0], term))
         return next((self._overrides[name] for name in names if name in self._overrides), None)
 
     def _published(self, group: CandidateGroup, location: int, term: int, key: Key) -> float | None:
@@ -47,7 +47,7 @@ class RateBook:
         row = self.selector.row(key.at(region, zone or "" if spot else ""))
         if row is None or (key.kind == SPOT and not self._is_offer(row, group.instance_type, region)):
             return None
-        if spot and is_derived(place := group.place(location, group.counts[0], term)):
+        if spot and is_derived(place := group.place(location, group.node_counts[0], term)):
             times = factor(place, self.selector)
             return None if times is None else float(row.usd) * times
         return float(row.usd)

@@ -16,7 +16,7 @@ class PortWeeks(NamedTuple):
     low: float
     mid: float
     high: float
-    words: str
+    description: str
 
 
 PORT_WEEKS = {

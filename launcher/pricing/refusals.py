@@ -7,7 +7,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.plan import Place
 from launcher.model.target import training_targets
 from launcher.model.work import Work
-from launcher.pricing.blocks import BLOCK_LOST_H, PLAN_LOST_H, bought, held
+from launcher.pricing.blocks import BLOCK_LOST_H, PLAN_LOST_H, bought, purchased_capacity
 from launcher.pricing.compute import FOREVER_H, Charge
 from launcher.pricing.context import PricingContext
 
@@ -63,7 +63,7 @@ def _deadline(hours: float, context: PricingContext) -> Iterator[Finding]:
 
 def _window(place: Place, hours: float, context: PricingContext) -> Iterator[Finding]:
     """A refusal of a job that does not fit the window of purchased capacity."""
-    known = held(context.request.purchase, place.option, place.nodes, context.now)
+    known = purchased_capacity(context.request.purchase, place.option, place.nodes, context.now)
     if known is None or known.usable_h is None:
         return
     path = "purchase.training_plan" if place.option is PurchaseOption.TRAINING_PLAN else "purchase.reservation"
@@ -85,7 +85,7 @@ def may_be_late(high_h: float, mid_h: float, place: Place, context: PricingConte
     if deadline_h is not None and whole and bought(context.request.purchase, place.option) is None:
         message = f"the deadline of {deadline_h:g} h is compared with the job only: the wait for an offering is unknown"
         yield "lead-time", "purchase.deadline_h", message
-    known = held(context.request.purchase, place.option, place.nodes, context.now)
+    known = purchased_capacity(context.request.purchase, place.option, place.nodes, context.now)
     if known is not None and known.usable_h is not None and mid_h <= known.usable_h < high_h:
         purchased = bought(context.request.purchase, place.option)
         name = getattr(purchased, "id", getattr(purchased, "arn", ""))

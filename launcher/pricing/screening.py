@@ -15,8 +15,8 @@ from launcher.pricing.bill_lines import JobSize
 from launcher.pricing.candidate import AnyCandidate, Order, order
 from launcher.pricing.compute import boot_hours, charge, committed_hours, least_charge
 from launcher.pricing.context import PricingContext
+from launcher.pricing.other_costs import NEARLY
 from launcher.pricing.rate_book import RateBook
-from launcher.pricing.rest import NEARLY
 
 
 class Row(NamedTuple):
@@ -75,16 +75,16 @@ class _Sizes:
 
     @property
     def first(self) -> _Size | None:
-        return self._found[0] if self._found or self._find() else None
+        return self._found[0] if self._found or self._compute_sizes() else None
 
     def __iter__(self) -> Iterator[_Size]:
         """All sizes, computed as the caller iterates."""
         number = 0
-        while number < len(self._found) or self._find():
+        while number < len(self._found) or self._compute_sizes():
             yield self._found[number]
             number += 1
 
-    def _find(self) -> bool:
+    def _compute_sizes(self) -> bool:
         """Compute sizes until the next best one is certain; False when none is left."""
         while self._waiting:
             size, known = heappop(self._waiting)
@@ -124,7 +124,7 @@ def best_candidates(
 
     def rest(row: Row, place: Place) -> float:
         work = estimator.work(place.instance_type, row.nodes)
-        return context.bill.rest(place, work).least_usd(JobSize(row.hours, row.interval_s, boot_hours(work)))
+        return context.bill.other_costs(place, work).least_usd(JobSize(row.hours, row.interval_s, boot_hours(work)))
 
     def place_of(row: Row) -> Place:
         return every[row.group].place(row.location, row.nodes, row.term)
@@ -191,7 +191,7 @@ def all_places(groups: Iterable[CandidateGroup]) -> Iterator[Place]:
     """Every place of every group."""
     for group in groups:
         for location in range(len(group.locations)):
-            for nodes in group.counts:
+            for nodes in group.node_counts:
                 for term in range(len(group.terms)):
                     yield group.place(location, nodes, term)
 
@@ -273,7 +273,7 @@ def _by_size(
 def _sizes(group: CandidateGroup, location: int, term: int, estimator: Estimator, context: PricingContext) -> _Sizes:
     """The billed size at each number of nodes; empty if no offering is long enough."""
     deadline_h = context.request.purchase.deadline_h
-    committed = partial(committed_hours, group.place(location, group.counts[0], term), context.request)
+    committed = partial(committed_hours, group.place(location, group.node_counts[0], term), context.request)
 
     def waiting(nodes: int) -> _Size:
         hours, instance_hours = least_charge(estimator.work(group.instance_type, nodes), group.option, committed)
@@ -289,7 +289,7 @@ def _sizes(group: CandidateGroup, location: int, term: int, estimator: Estimator
         late = deadline_h is not None and cost.hours > deadline_h
         return _Size(late, cost.instance_hours, cost.hours, nodes, interval_s)
 
-    return _Sizes(map(waiting, group.counts), whole)
+    return _Sizes(map(waiting, group.node_counts), whole)
 
 
 def _unpriced(number: int, group: CandidateGroup, estimator: Estimator, context: PricingContext) -> Iterator[Row]:
@@ -298,7 +298,7 @@ def _unpriced(number: int, group: CandidateGroup, estimator: Estimator, context:
     on_demand = context.catalog.store.on_demand if group.option is PurchaseOption.ON_DEMAND else {}
     for location, (region, zone) in enumerate(group.locations):
         unseen = 0.0 if any(row.usd for row in on_demand.get((group.instance_type, region), ())) else 1.0
-        for nodes in group.counts:
+        for nodes in group.node_counts:
             hours = estimator.work(group.instance_type, nodes).hours.mid
             late = deadline is not None and hours > deadline
             yield Row(late, True, unseen, hours * nodes, hours, region, zone or "", number, location, nodes, 0, None)  # noqa: FBT003

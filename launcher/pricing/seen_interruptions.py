@@ -37,7 +37,9 @@ class Count(NamedTuple):
     day: date
 
 
-def counts(instance_type: str, region: str, measured: Iterable[Measurement], one_node: float) -> tuple[Count, ...]:
+def interruption_counts(
+    instance_type: str, region: str, measured: Iterable[Measurement], one_node: float
+) -> tuple[Count, ...]:
     """The interruptions of the spot runs of a type.
 
     Args:

@@ -13,12 +13,12 @@ LESS_THAN_ONE = 1e-4
 
 
 class Segments(NamedTuple):
-    """`whole` segments of `length` hours, each stored `lag` hours later, then one of `last` hours that ends the job.
+    """`full` segments of `length` hours, each stored `lag` hours later, then one of `last` hours that ends the job.
 
     `rate` is in interruptions per hour. `last` is not shorter than `lag`, unless there are no whole segments.
     """
 
-    whole: int
+    full: int
     length: float
     last: float
     rate: float
@@ -48,10 +48,10 @@ def expected_retries(parts: Segments) -> float:
     passes and exp(-rate (k S + L)) the chance that at least k segments are stored before the next failure.
     """
     last = retries(parts.rate, parts.last)
-    if not parts.whole:
+    if not parts.full:
         return last
     stored = retries(parts.rate, parts.length) * math.exp(min(parts.rate * parts.lag, MOST_EXPONENT))
-    return parts.whole * stored + last
+    return parts.full * stored + last
 
 
 def cut_off(rate: float, length: float) -> Moments:
@@ -84,8 +84,8 @@ def lost(parts: Segments, pause: float) -> Moments:
     chance = -math.expm1(-parts.rate * parts.length)
     ending, failed = cut_off(parts.rate, parts.last), retries(parts.rate, parts.last)
     return Moments(
-        parts.whole * chance * one + failed * (pause + ending.mean),
-        parts.whole * chance * (spread + (1 - chance) * one * one)
+        parts.full * chance * one + failed * (pause + ending.mean),
+        parts.full * chance * (spread + (1 - chance) * one * one)
         + failed * ending.variance
         + failed * (1 + failed) * (pause + ending.mean) ** 2,
     )

@@ -82,8 +82,8 @@ class _Mixture(NamedTuple):
         parts, load = self.parts, self.parts.rate * self.parts.length
         passing = math.exp(-parts.rate * (parts.length + parts.lag))
         ending = _geometric(1, math.exp(-parts.rate * parts.last))
-        hit = math.exp(-parts.whole * load)
-        for hits in range(parts.whole + 1):
+        hit = math.exp(-parts.full * load)
+        for hits in range(parts.full + 1):
             again = _geometric(hits, passing)
             for more in range(len(again) + len(ending) - 1):
                 offset = (hits + more) * self.pause + hits * parts.lag
@@ -94,8 +94,8 @@ class _Mixture(NamedTuple):
                 chances = [chance for chance in chances if chance[1] > NEGLIGIBLE]
                 if chances and hits + more:
                     yield self._group(hits, more, chances, offset)
-            hit *= (parts.whole - hits) / (hits + 1) * math.expm1(load)
-            if hit < NEGLIGIBLE and hits >= parts.whole * load:
+            hit *= (parts.full - hits) / (hits + 1) * math.expm1(load)
+            if hit < NEGLIGIBLE and hits >= parts.full * load:
                 return
 
     def _group(self, hits: int, more: int, chances: list[tuple[int, float]], offset: float) -> _Group:
@@ -131,14 +131,14 @@ def loss_quantile(parts: Segments, pause: float, probability: float) -> float:
         pause: hours that each failure costs in addition to the lost work.
         probability: below 1.
 
-    >>> once = Segments(whole=0, length=1.0, last=1.0, rate=0.2, lag=0.0)
+    >>> once = Segments(full=0, length=1.0, last=1.0, rate=0.2, lag=0.0)
     >>> loss_quantile(once, 0.25, 0.8), round(loss_quantile(once, 0.25, 0.9), 3)
     (0.0, 0.765)
     """
-    none = math.exp(-parts.rate * (parts.whole * parts.length + parts.last))
+    none = math.exp(-parts.rate * (parts.full * parts.length + parts.last))
     if none >= probability:
         return 0.0
-    rate = max(parts.rate, LESS_THAN_ONE / (parts.length if parts.whole else parts.last))
+    rate = max(parts.rate, LESS_THAN_ONE / (parts.length if parts.full else parts.last))
     moments = lost(parts, pause)
     # F. P. Cantelli: at least this probability lies below so many standard deviations; half as many nearly always do.
     cantelli = math.sqrt(moments.variance * probability / (1.0 - probability))
@@ -152,8 +152,8 @@ def loss_quantile(parts: Segments, pause: float, probability: float) -> float:
 @lru_cache(maxsize=4096)
 def lost_within(parts: Segments, pause: float, hours: float) -> float:
     """The probability that at most `hours` are lost."""
-    none = math.exp(-parts.rate * (parts.whole * parts.length + parts.last))
-    rate = max(parts.rate, LESS_THAN_ONE / (parts.length if parts.whole else parts.last))
+    none = math.exp(-parts.rate * (parts.full * parts.length + parts.last))
+    rate = max(parts.rate, LESS_THAN_ONE / (parts.length if parts.full else parts.last))
     return _at_most(hours, list(_Mixture(parts, pause, hours, none, rate).groups()), rate, none)
 
 
@@ -378,7 +378,7 @@ class Interruptible:
         if whole and last < self.lag:
             joined = min(whole, math.ceil((self.lag - last) / self.segment))
             whole, last = whole - joined, last + joined * self.segment
-        return Segments(whole=whole, length=self.segment, last=max(0.0, last), rate=self.hazard, lag=self.lag)
+        return Segments(full=whole, length=self.segment, last=max(0.0, last), rate=self.hazard, lag=self.lag)
 
     @cached_property
     def expected_interruptions(self) -> float:

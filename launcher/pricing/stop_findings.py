@@ -9,7 +9,7 @@ from launcher.model.finding import Finding, error, warning
 from launcher.model.money import Range, UsdRange, cents
 from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
-from launcher.pricing.chances import ENOUGH, chance_above, chance_of_at_most, enough_retries
+from launcher.pricing.chances import TARGET_CHANCE, chance_above, chance_of_at_most, enough_retries
 
 PATH = "budget.stop_at_usd"
 RAISE = "raise it; after a stop, raise it and launch again: the job resumes from its last checkpoint"
@@ -53,7 +53,7 @@ def retry_findings(request: PlanRequest, failures: float, hours: float) -> Itera
     retries, has_checkpoints = request.run.retries, request.checkpoint.mode is not CheckpointMode.NONE
     if request.workload.train is None or (retries is None and has_checkpoints):
         return
-    if not has_checkpoints and (retries is None or retries > 0) and chance_of_at_most(failures, 1) < ENOUGH:
+    if not has_checkpoints and (retries is None or retries > 0) and chance_of_at_most(failures, 1) < TARGET_CHANCE:
         message = (
             f"{failures:.1f} failures of the program are expected in {hours:,.0f} h, and without checkpoints the second"
             f" ends the job: a {chance_of_at_most(failures, 1):.1%} chance of finishing without another launch"
@@ -63,7 +63,7 @@ def retry_findings(request: PlanRequest, failures: float, hours: float) -> Itera
     if retries is None:
         return
     chance = chance_of_at_most(failures, retries)
-    if chance < ENOUGH:
+    if chance < TARGET_CHANCE:
         message = (
             f"{failures:.1f} failures of the program are expected in {hours:,.0f} h, run.retries is {retries}:"
             f" a {chance:.1%} chance of finishing without another launch"

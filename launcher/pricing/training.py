@@ -32,7 +32,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
     resolution: Resolution
 
-    def _make(self, rank: int) -> Quote:
+    def _quote(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]
         quoted = quote(candidate, self.resolution.estimator.explained(candidate.work), self._rival_usd)
         return replace(
@@ -63,7 +63,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         if learned is None or not learned.contradiction:
             return
         factors = "; ".join(
-            f"{cell.words} ({', '.join(cell.runs)}): {math.exp(cell.error):.2f}" for cell in learned.cells
+            f"{cell.description} ({', '.join(cell.runs)}): {math.exp(cell.error):.2f}" for cell in learned.cells
         )
         message = f"own measurements contradict each other, so the range is wider; times the estimate: {factors}"
         yield warning("measurements-contradict", "", message, hint)

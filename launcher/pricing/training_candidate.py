@@ -18,9 +18,9 @@ from launcher.pricing.compute import Charge, boot_hours, charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer, offer
+from launcher.pricing.other_costs import OtherCosts
 from launcher.pricing.overrun import Overrun, overrun
 from launcher.pricing.refusals import refusals
-from launcher.pricing.rest import OtherCosts
 
 RATE = Decimal("1e-10")
 """The precision to which a fee per instance-hour is rounded."""
@@ -102,14 +102,14 @@ class TrainingCandidate:
         return enough_retries(self.failures) if planned is None else planned
 
     @cached_property
-    def rest(self) -> OtherCosts:
+    def other_costs(self) -> OtherCosts:
         """The non-compute lines, for a job of any size."""
-        return self.context.bill.rest(self.place, self.work)
+        return self.context.bill.other_costs(self.place, self.work)
 
     @cached_property
     def components(self) -> tuple[CostComponent, ...]:
         """Every line of the bill."""
-        return (*_compute_lines(self), *components(self.rest.lines, self.size))
+        return (*_compute_lines(self), *components(self.other_costs.lines, self.size))
 
     @cached_property
     def usd(self) -> Decimal | None:
@@ -118,22 +118,22 @@ class TrainingCandidate:
         if not isinstance(price, Price) or self.charge is None:
             return None
         compute = (line_usd(rate, quantity) for _, rate, quantity in _quantities(self, self.charge, price))
-        return sum(compute, self.rest.total_usd(self.size))
+        return sum(compute, self.other_costs.total_usd(self.size))
 
     @property
     def missing_usd(self) -> Decimal:
         """The cost of the unpriced lines at the highest prices of other regions; not part of any total."""
-        return self.rest.missing_usd(self.size)
+        return self.other_costs.missing_usd(self.size)
 
     @property
     def unknown_fees(self) -> tuple[str, ...]:
         """The keys of the service's fees that have no price."""
-        return self.rest.unknown_fees
+        return self.other_costs.unknown_fees
 
     @property
     def line_dates(self) -> Sequence[tuple[date, str]]:
         """The dates of the non-compute prices, with the names of their lines, the oldest first."""
-        return self.rest.summary(self.size).dates
+        return self.other_costs.summary(self.size).dates
 
     @cached_property
     def overrun(self) -> Overrun | None:
@@ -162,7 +162,7 @@ def training_candidate(
     cost = charge(place, work, context.request, spot_hazard, context.now, tail=context.tail(place), longer=longer)
     if cost is None and isinstance(priced.price, Price):
         reason = f"no offering is long enough for {work.hours.mid:.0f} hours"
-        priced = priced._replace(price=Unpriced(reason=reason, seen=priced.price))
+        priced = priced._replace(price=Unpriced(reason=reason, unverified=priced.price))
     if cost is not None:
         priced = _with_fee(priced, place, cost, context)
     return TrainingCandidate(

@@ -37,7 +37,7 @@ def trust_findings(candidate: Candidate) -> Iterator[Finding]:
     yield from _fallen(price)
     yield from _odd_spot(candidate)
     yield from _old_lines(candidate, context.rules.today, refresh)
-    band = candidate.hazard.band if candidate.hazard is not None and not candidate.hazard.own else None
+    band = candidate.hazard.band if candidate.hazard is not None and not candidate.hazard.from_plan else None
     if band is not None and (days := (context.rules.today - band.as_of).days) > ALLOWED_BAND_DAYS:
         message = f"the Spot Advisor's band is {days} days old; {ALLOWED_BAND_DAYS} are allowed"
         fix = f"{refresh}, or a rate of your own in purchase.interruptions_per_node_hour"

@@ -112,7 +112,7 @@ class RowReader:
                 own_fee = self._is_own_fee(cells)
                 if tagged or own_fee:
                     row = take(cells)
-                    if own_fee or self.period.holds(row):
+                    if own_fee or self.period.contains(row):
                         yield row
             except ValueError as problem:
                 raise UnreadableInputError(f"{name}, line {number}: {problem}") from problem

@@ -35,7 +35,7 @@ def deploying(root: Path, cluster: str, region: str) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as taken:
-            raise _taken(handle, cluster, region) from taken
+            raise _locked_error(handle, cluster, region) from taken
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps(_holder()).encode(), 0)
         yield
@@ -51,7 +51,7 @@ def _holder() -> dict[str, str | int]:
     return {"pid": os.getpid(), "user": user, "host": socket.gethostname(), "began_at": began}
 
 
-def _taken(handle: int, cluster: str, region: str) -> ImpossibleError:
+def _locked_error(handle: int, cluster: str, region: str) -> ImpossibleError:
     who = "another process"
     with suppress(ValueError, KeyError, TypeError):
         holder = safe_json.loads(os.pread(handle, 4096, 0))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.agent.shape import amount, hold, read
+from launcher.agent.shape import amount, check_shape, read
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.instance_type import InstanceType
 from launcher.model.job import BillableTime
@@ -67,7 +67,7 @@ def candidate(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Js
         "missing_usd": plain(quoted.missing_usd) if quoted.incomplete else None,
         "unpriced": quoted.unpriced,
         # A known price that prices nothing, next to the reason.
-        "unverified": plain(quoted.price.seen, FORMS) if isinstance(quoted.price, Unpriced) else None,
+        "unverified": plain(quoted.price.unverified, FORMS) if isinstance(quoted.price, Unpriced) else None,
         "availability": quoted.availability.value,
         "price": _price(quoted),
         "training": _training(quoted),
@@ -186,7 +186,7 @@ _PRICED: dict[str, Any] = {"usd": ({"mid": str}, None), "usd_per_hour": (str, No
 
 def parse_cost(quote: Mapping[str, Any]) -> RunCost | None:
     """The cost of a run by a quote document; None without a total."""
-    hold(quote, _PRICED)
+    check_shape(quote, _PRICED)
     usd = None if quote["usd"] is None else amount(quote["usd"]["mid"])
     return run_cost(usd, quote["hours"]["mid"], amount(quote["usd_per_hour"]), parse_rates(quote.get("rates")))
 
@@ -211,7 +211,7 @@ def parse_report(document: Mapping[str, Any]) -> Report:
         UnreadableInputError: the document is not a report.
     """
     try:
-        hold(document, _REPORT)
+        check_shape(document, _REPORT)
         quoted, stopped = document["quoted"], document.get("stopped")
         return Report(
             name=document["name"],
@@ -244,5 +244,5 @@ def _billable(actual: Mapping[str, Any] | None) -> BillableTime | None:
     billable = (actual or {}).get("billable")
     if billable is None:
         return None
-    hold(billable, {"seconds": int, "trained_seconds": int})
+    check_shape(billable, {"seconds": int, "trained_seconds": int})
     return BillableTime(trained_s=billable["trained_seconds"], billed_s=billable["seconds"])

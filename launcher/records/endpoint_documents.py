@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from launcher.agent.shape import hold
+from launcher.agent.shape import check_shape
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.report import EndpointReport
@@ -67,7 +67,7 @@ def parse_endpoint(document: Mapping[str, Any] | None) -> EndpointReport | None:
     """
     if document is None:
         return None
-    hold(document, _ENDPOINT)
+    check_shape(document, _ENDPOINT)
     given = document["answer"]
     return EndpointReport(
         name=document["name"],

@@ -35,7 +35,7 @@ OLD_NAMES = {
     "ResourceID": "ResourceId",
 }
 """Column names of focus-validator 1.0.0, with their names in FOCUS 1.0."""
-OWN = ("x_Run", "x_Status", "x_CostBasis", "x_Tokens", "x_Simulated")
+SLIPWAY_COLUMNS = ("x_Run", "x_Status", "x_CostBasis", "x_Tokens", "x_Simulated")
 """Slipway's own columns; `x_CostBasis` is billed, quoted-rate or simulated."""
 AWS, ISSUER = "AWS", "Amazon Web Services, Inc."
 UNKNOWN_ACCOUNT = "unknown"
@@ -58,7 +58,7 @@ def focus_csv(entries: Iterable[LedgerEntry]) -> str:
     Runs with unknown dollars are left out: FOCUS has no row without a cost.
     """
     text = io.StringIO()
-    writer = csv.DictWriter(text, [*COLUMNS, *OLD_NAMES, *OWN], lineterminator="\n")
+    writer = csv.DictWriter(text, [*COLUMNS, *OLD_NAMES, *SLIPWAY_COLUMNS], lineterminator="\n")
     writer.writeheader()
     listed = list(entries)
     for entry in (*listed, *_unused(listed)):

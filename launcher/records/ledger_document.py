@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from launcher.agent.shape import hold, read
+from launcher.agent.shape import check_shape, read
 from launcher.model.ledger import LedgerEntry, Shared
 from launcher.records.codec import Json, picked, plain
 
@@ -25,7 +25,7 @@ def parse_entry(document: Any) -> LedgerEntry:
     Raises:
         ValueError: the document is not a run; the text gives the reason.
     """
-    hold(document, {"schema": str, "purchase_option": str, "usd_at_quoted_rate": (str, None)})
+    check_shape(document, {"schema": str, "purchase_option": str, "usd_at_quoted_rate": (str, None)})
     if document["schema"] != ENTRY:
         raise ValueError(f"schema {document['schema']!r}, expected {ENTRY!r}")
     # What entries of earlier versions lack.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
-from launcher.agent.shape import hold, read
+from launcher.agent.shape import check_shape, read
 from launcher.model.finding import Finding, warning
 from launcher.model.measurement import Measurement
 from launcher.records.codec import plain
@@ -42,7 +42,7 @@ def parse_measurement(document: Any) -> Measurement:
     Raises:
         ValueError: the document is not a measurement; the text gives the reason.
     """
-    hold(document, dict)
+    check_shape(document, dict)
     if document.get("schema") != SCHEMA:
         raise ValueError(f"schema {document.get('schema')!r}, expected {SCHEMA!r}")
     # Lines from before there were any versions have no list of them.

@@ -35,11 +35,11 @@ class RefreshReport:
     snapshot: str | None = None
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether every requested price is fresh, or gone."""
         return not self.failures and not self.refused
 
-    def gone(self, instance_type: str, option: str, region: str, az_id: str | None = None) -> bool:
+    def price_ended(self, instance_type: str, option: str, region: str, az_id: str | None = None) -> bool:
         """Whether AWS no longer returned the price of a place, so that the known price is an old one.
 
         For on demand, spot, Capacity Blocks and training plans; commitments are in `vanished` by their terms.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
-from launcher.agent.shape import hold, read
+from launcher.agent.shape import check_shape, read
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.quote import Quote
 from launcher.model.record import record
@@ -69,7 +69,7 @@ def read_saved(path: Path) -> SavedPlan | None:
         return None
     again = "slipway plan FILE -o SAVED writes a new one"
     try:
-        hold(document, {"usd": {"high": str}, "plan": {}})
+        check_shape(document, {"usd": {"high": str}, "plan": {}})
         saved = read(SavedPlan, {**document, "usd_high": document["usd"]["high"]}, whole=True)
     except ValueError as cause:
         raise UnreadableInputError(f"{path} is not a complete saved plan: {cause}", hint=again) from cause

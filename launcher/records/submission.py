@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from launcher.agent.shape import hold, read
+from launcher.agent.shape import check_shape, read
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.job import Submitted
@@ -38,7 +38,7 @@ class HeadNode:
     role: str | None = None
     kind: str | None = None
 
-    def words(self) -> str:
+    def text(self) -> str:
         """The access in words."""
         ways = {"ssh": f"{self.host} over ssh", "ssm": f"{self.instance} over Systems Manager"}
         ways |= {
@@ -90,7 +90,7 @@ class Submission:
             )
         return Submitted(job=self.job, key=self.key, folder=self.folder)
 
-    def taken(self, job: Submitted) -> "Submission":
+    def with_job(self, job: Submitted) -> "Submission":
         """The submission with its job."""
         return replace(self, job=job.job)
 
@@ -129,7 +129,7 @@ def recorded(folder: RunFolder) -> Submission | None:
     if document.get("schema") != SCHEMA:
         raise UnreadableInputError(f"{folder.path / FILE}: schema {document.get('schema')!r}, expected {SCHEMA!r}")
     try:
-        hold(document, {"head_node": dict, "work": _WORK})
+        check_shape(document, {"head_node": dict, "work": _WORK})
         head_node = read(HeadNode, document["head_node"], "head_node")
         if head_node.via == SANDBOX and head_node.instance is None:
             return None

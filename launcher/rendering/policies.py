@@ -71,7 +71,7 @@ class RenderedPolicy:
     """One policy as the JSON that IAM accepts, a description of it, and its length as IAM counts it."""
 
     name: str
-    holds: str
+    description: str
     text: str
 
     @property
@@ -113,13 +113,13 @@ def render_policy(permissions: Permissions, name: str, account: Account) -> Rend
         for statement, actions in sorted_actions(permissions, facts)
         if account.resources(statement)
     ]
-    return rendered_policy(name, facts.holds, statements)
+    return rendered_policy(name, facts.description, statements)
 
 
 def rendered_policy(name: str, holds: str, statements: Iterable[Mapping[str, Any]]) -> RenderedPolicy:
     """A rendered policy from some statements."""
     document = {"Version": "2012-10-17", "Statement": list(statements)}
-    return RenderedPolicy(name=name, holds=holds, text=json.dumps(document, indent=2) + "\n")
+    return RenderedPolicy(name=name, description=holds, text=json.dumps(document, indent=2) + "\n")
 
 
 def allowed_actions(
@@ -140,9 +140,9 @@ def sorted_actions(permissions: Permissions, facts: PolicyFacts) -> list[tuple[S
     Raises:
         ValueError: no statement matches an action.
     """
-    by_sid = {statement.sid: set(statement.given) for statement in facts.statements}
+    by_sid = {statement.sid: set(statement.unlisted_actions) for statement in facts.statements}
     for action in {action for resource_type in facts.types for action in permissions.actions(resource_type)}:
-        taker = next((statement for statement in facts.statements if statement.takes(action)), None)
+        taker = next((statement for statement in facts.statements if statement.matches(action)), None)
         if taker is None:
             message = f"no statement of policy {facts.name} takes {action}"
             raise ValueError(message)

@@ -22,7 +22,7 @@ from launcher.sandbox.control import ControlClient
 from launcher.sandbox.keeper import remove
 from launcher.sandbox.keys import AccessKey
 from launcher.sandbox.processes import MARK
-from launcher.sandbox.server import PORT_TAKEN, READY, STAY
+from launcher.sandbox.server import DETACH, PORT_TAKEN, READY
 
 _SHORT = 20
 """Maximum length of a folder's path in characters, so that the sockets of Slurm below it stay within 108 bytes."""
@@ -83,12 +83,12 @@ class EmbeddedServer:
         document: dict[str, Any] = safe_json.load(self.folder / READY)
         return document
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Let the server run after this process has ended; before this call, the server ends with this process."""
         stdin = self._server.stdin
         if stdin is not None:
             with stdin:
-                stdin.write(STAY)
+                stdin.write(DETACH)
         self._log.close()
         for process in (self._server, self._keeper):
             # Not ours to wait for any more, and no fault.

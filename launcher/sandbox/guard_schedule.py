@@ -72,7 +72,7 @@ class GuardSchedule:
     variables: Mapping[str, str]
     environment: Mapping[str, str]
     look_s: float = LOOK_S
-    told: bool = False
+    stop_requested: bool = False
     failure: str = ""
     _moment: datetime = field(default_factory=lambda: datetime.now(UTC))
     _process: "subprocess.Popen[str] | None" = None
@@ -89,7 +89,7 @@ class GuardSchedule:
         self._over.set()
         if self._thread is not None:
             self._thread.join()
-        if self.told and not self.failure:
+        if self.stop_requested and not self.failure:
             self._moment += timedelta(minutes=float(self.variables["STOP_SETTLE_MINUTES"]))
             self._call()
         self.end()
@@ -121,7 +121,7 @@ class GuardSchedule:
         if began is None:
             return
         self._moment = datetime.fromisoformat(began)
-        while not (self.told or self.failure or self._over.wait(self.look_s)):
+        while not (self.stop_requested or self.failure or self._over.wait(self.look_s)):
             self._call()
 
     def _call(self) -> None:
@@ -135,7 +135,7 @@ class GuardSchedule:
         except OSError as problem:
             self.failure = str(problem)
             return
-        self.told = self._answer((_TOLD, _WATCHED)) == _TOLD or self.told
+        self.stop_requested = self._answer((_TOLD, _WATCHED)) == _TOLD or self.stop_requested
 
     def _answer(self, answers: tuple[str, ...]) -> str | None:
         """The text after the first expected word of the process's output, or the word; None if it fails or ends."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from launcher.sandbox.processes import MARK, end, marked, with_descendants
 
 
-def keep(mark: str, paths: list[Path]) -> None:
+def clean_up(mark: str, paths: list[Path]) -> None:
     """Wait for the end of standard input, end the processes that carry the mark, and remove the paths."""
     sys.stdin.buffer.read()
     end(lambda: with_descendants(marked(MARK, mark)))
@@ -32,4 +32,4 @@ def remove(paths: Iterable[Path]) -> None:
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    keep(sys.argv[1], [Path(word) for word in sys.argv[2:]])
+    clean_up(sys.argv[1], [Path(word) for word in sys.argv[2:]])

@@ -173,7 +173,7 @@ def start(
                 since=datetime.now(UTC).isoformat(timespec="seconds"),
             )
             write_whole(path, asdict(sandbox))
-            server.leave()
+            server.detach()
         except BaseException:
             path.unlink(missing_ok=True)
             server.stop()

@@ -34,7 +34,7 @@ from launcher.submit.jobs import SchedulerError
 READY = "ready.json"
 PORT_TAKEN = 5
 """The exit code of a server whose port another process uses; the last line of its log names the port."""
-STAY = b"stay"
+DETACH = b"stay"
 """Sent by an owner before it ends: the server continues without an owner."""
 ACCESS_LOG, TEMPORARY = "s3-access.jsonl", "tmp"
 _HOST = "127.0.0.1"
@@ -299,7 +299,7 @@ def _watch_owner(over: threading.Event) -> None:
     text = b""
     with suppress(OSError):
         text = sys.stdin.buffer.read()
-    if text != STAY:
+    if text != DETACH:
         over.set()
 
 

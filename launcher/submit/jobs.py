@@ -87,7 +87,7 @@ class CutOffError(UnreachableError):
     """An answer was cut off: a request that only reads can be repeated immediately."""
 
 
-class GoneError(SchedulerError):
+class SchedulerEndedError(SchedulerError):
     """The scheduler has ended, and its jobs with it."""
 
 

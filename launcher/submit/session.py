@@ -65,7 +65,7 @@ class Person:
         Raises:
             SchedulerError: the AWS CLI or its plug-in is not installed on this computer.
         """
-        return self._words(INTERACTIVE, {"command": line})
+        return self._command(INTERACTIVE, {"command": line})
 
     def forwarding(self, node: str, port: int, local_port: int) -> list[str]:
         """The session that forwards a local port to a port of a host that the instance reaches.
@@ -73,9 +73,9 @@ class Person:
         Raises:
             SchedulerError: the AWS CLI or its plug-in is not installed on this computer.
         """
-        return self._words(FORWARDING, {"host": node, "portNumber": str(port), "localPortNumber": str(local_port)})
+        return self._command(FORWARDING, {"host": node, "portNumber": str(port), "localPortNumber": str(local_port)})
 
-    def _words(self, document: str, parameters: Mapping[str, str]) -> list[str]:
+    def _command(self, document: str, parameters: Mapping[str, str]) -> list[str]:
         refuse_without_programs(self.target, self.region, self.environment)
         return session_words(self.target, self.region, document, parameters)
 

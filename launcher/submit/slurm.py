@@ -172,7 +172,7 @@ class Slurm:
 
     def facts(self, job: Submitted) -> JobFacts | None:
         """The state of a job; None if Slurm no longer knows the job."""
-        source, _, printed = self._query(_SHOW.format(**self._words(job)), f"job {job.job}").out.partition("\n")
+        source, _, printed = self._query(_SHOW.format(**self._parameters(job)), f"job {job.job}").out.partition("\n")
         if source == "queue":
             return slurm_output.described(printed)
         accounting = slurm_output.accounted(printed)
@@ -180,7 +180,7 @@ class Slurm:
 
     def attempts(self, job: Submitted) -> tuple[Attempt, ...]:
         """The attempts that Slurm knows: all attempts with accounting, else only the last."""
-        command = _ACCOUNTING.format(**self._words(job))
+        command = _ACCOUNTING.format(**self._parameters(job))
         accounting = slurm_output.accounted(self._query(command, f"job {job.job}").out)
         if accounting is not None:
             return accounting[1]
@@ -204,7 +204,7 @@ class Slurm:
         Raises:
             UnreachableError: no complete answer came.
         """
-        self.shell.run(f"scontrol update jobid={self._words(job)['job']} StartTime=now+1")
+        self.shell.run(f"scontrol update jobid={self._parameters(job)['job']} StartTime=now+1")
 
     def cancel(self, job: Submitted, *, only_pending: bool = False) -> bool:
         """Cancel a job by id and name, because Slurm reuses ids. A job that has already ended remains unchanged.
@@ -217,7 +217,7 @@ class Slurm:
         Raises:
             SchedulerError: Slurm does not answer, or refuses.
         """
-        fields = self._words(job)
+        fields = self._parameters(job)
         state = "--state=PENDING " if only_pending else ""
         answer = self.shell.run(f"scancel {state}--name={fields['key']} {fields['job']}")
         if answer.code != 0 and "invalid job id" not in answer.err.lower():
@@ -242,7 +242,7 @@ class Slurm:
             raise UnreachableError(f"{self.shell.name}: {len(offsets)} files were requested, {len(lines)} came")
         return {name: _chunk(line) for name, line in zip(offsets, lines, strict=True)}
 
-    def _words(self, job: Submitted) -> dict[str, str | int]:
+    def _parameters(self, job: Submitted) -> dict[str, str | int]:
         return {
             "job": _check(_JOB, job.job, "a job id"),
             "key": _check(_KEY, job.key, "a key"),

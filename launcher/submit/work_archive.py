@@ -30,7 +30,7 @@ from launcher.model.finding import Finding, error
 
 IGNORE_FILE = ".slipwayignore"
 """At the top of `run.workdir`."""
-MADE = frozenset(
+GENERATED = frozenset(
     (
         *(".DS_Store", ".git", ".hg", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".slipway"),
         *(".svn", ".tox", ".venv", "__pycache__", "cdk.out", "node_modules"),
@@ -103,7 +103,7 @@ class ShippingRules:
         verdict = self.explicit_verdict(name)
         if verdict is not None:
             return verdict
-        return tracked or not MADE & set(PurePosixPath(name).parts)
+        return tracked or not GENERATED & set(PurePosixPath(name).parts)
 
 
 def holds_private_key(path: Path) -> bool:
@@ -373,7 +373,7 @@ def _files_below(folder: Path, rules: ShippingRules) -> Iterator[str]:
         folders[:] = [
             child
             for child in folders
-            if (rules.readmits or child not in MADE) and not (Path(place) / child / "pyvenv.cfg").is_file()
+            if (rules.readmits or child not in GENERATED) and not (Path(place) / child / "pyvenv.cfg").is_file()
         ]
         links = [child for child in folders if (Path(place) / child).is_symlink()]
         for name in (*files, *links):

@@ -32,7 +32,7 @@ READERS = {
     "notice": (lambda text: parse_notice(text, now=NOW), NOTICE),
     "spot": (lambda text: spot_notice(text, now=NOW), {"action": "stop", "time": "2026-11-20T12:02:00Z"}),
     "rebalance": (rebalance_notice, {"noticeTime": "2026-11-20T12:00:00Z"}),
-    "stop": (stop_watch.words, {"spent_usd": "481.20", "stop_at_usd": "500"}),
+    "stop": (stop_watch.stop_message, {"spent_usd": "481.20", "stop_at_usd": "500"}),
     "json": (safe_json.loads, {"a": [1]}),
     "yaml": (safe_yaml.loads, {"a": [1]}),
     "plan": (plan_file.loads, yaml.safe_load((ROOT / "examples" / "tiny-gpt.yaml").read_text())),

@@ -190,10 +190,10 @@ def test_trn2_on_demand_is_unpriced_with_the_reason_and_the_unverified_row(catal
     price = catalog.on_demand("trn2.48xlarge", "us-east-2")
     assert isinstance(price, Unpriced)
     assert price.reason == "AWS lists no on-demand price"
-    assert price.seen is not None
-    assert price.seen.usd == Decimal("85.964")
-    assert price.seen.basis is Basis.UNVERIFIED
-    assert price.seen.as_of == date(2026, 6, 7)
+    assert price.unverified is not None
+    assert price.unverified.usd == Decimal("85.964")
+    assert price.unverified.basis is Basis.UNVERIFIED
+    assert price.unverified.as_of == date(2026, 6, 7)
 
 
 def test_a_newer_unverified_block_rate_is_reported_and_does_not_price(catalog: Catalog):

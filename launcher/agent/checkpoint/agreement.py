@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 from launcher.agent import exits
 from launcher.agent.errors import AgentError, EndedNodeError, LostNodeError
-from launcher.agent.node.gathering import name_of
-from launcher.agent.node.gathering import own as own_state
+from launcher.agent.node.gathering import name_of, node_state
 from launcher.agent.node.peers import Peers
 
 NONE = -1
@@ -34,7 +33,7 @@ def agree(peers: Peers, restore: Callable[[int | None], int | None], *, over: Ca
     restored = _spoken(restore(None))
     if peers.alone or over():
         return
-    peers.say(restored=restored)
+    peers.publish_state(restored=restored)
     while not over():
         go, lowest = _collected(peers) if peers.part == 0 else _heard_from_first(peers)
         if go == restored:
@@ -44,7 +43,7 @@ def agree(peers: Peers, restore: Callable[[int | None], int | None], *, over: Ca
             continue
         restored = _spoken(restore(lowest))
         if not over():
-            peers.say(restored=restored)
+            peers.publish_state(restored=restored)
 
 
 def _collected(peers: Peers) -> tuple[int | None, int | None]:
@@ -56,12 +55,12 @@ def _collected(peers: Peers) -> tuple[int | None, int | None]:
     if gathered.spoken < peers.parts or gathered.lowest is None:
         return None, None
     if gathered.lowest == gathered.highest:
-        peers.say(go=gathered.lowest)
+        peers.publish_state(go=gathered.lowest)
         return gathered.lowest, gathered.lowest
     if gathered.lowest < 0:
         steps = [gathered.lowest, gathered.highest]
         raise AgentError(f"some nodes found no usable checkpoint, others restored one: steps {steps}")
-    peers.say(lowest=gathered.lowest)
+    peers.publish_state(lowest=gathered.lowest)
     return None, gathered.lowest
 
 
@@ -70,7 +69,7 @@ def _heard_from_first(peers: Peers) -> tuple[int | None, int | None]:
     state = peers.first()
     go, lowest = state.get("go"), state.get("lowest")
     if go is None:
-        _refuse_one_that_ended(own_state(0, state).stopped)
+        _refuse_one_that_ended(node_state(0, state).stopped)
         if peers.first_silent_s() > _SILENCE_S:
             raise LostNodeError(f"node {name_of(0, state)} stopped responding before the command started")
     return go, lowest

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 
-from launcher.agent.checkpoint.upload import hold
+from launcher.agent.checkpoint.upload import check_unchanged
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import ManifestError, UnusableCheckpointError
 from launcher.agent.node.gathering import Gathered
@@ -47,7 +47,7 @@ class Question:
             return False  # the requested step is newer, and comes first
         if self._step != step:
             self._number, self._step, self._asked_at = next_number(), step, time.monotonic()
-            self._peers.say(question=[self._number, step])
+            self._peers.publish_state(question=[self._number, step])
             return not nodes
         confirmed, denied = (gathered.confirmed, gathered.denied) if gathered.question == self._number else (0, 0)
         if denied:
@@ -85,9 +85,9 @@ class Answers(threading.Thread):
         folder = self._sent(step)
         try:
             if folder is not None:
-                hold(folder)
+                check_unchanged(folder)
         except (UnusableCheckpointError, OSError):
-            self._peers.say(answer=[number, False])
+            self._peers.publish_state(answer=[number, False])
         else:
-            self._peers.say(answer=[number, True])
+            self._peers.publish_state(answer=[number, True])
         self._answered = number

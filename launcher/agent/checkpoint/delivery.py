@@ -27,7 +27,7 @@ class Reports:
         taken_over: Called when another agent has become the writer, with the reason.
     """
 
-    whole: Callable[[Manifest], None]
+    completed: Callable[[Manifest], None]
     hashed: Callable[[str, Mapping[str, str]], None]
     taken_over: Callable[[str], None]
 

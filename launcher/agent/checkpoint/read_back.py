@@ -30,7 +30,7 @@ class ReadBack:
         if self._wanted:
             pace.hasten()
 
-    def whole(self, manifest: Manifest) -> None:
+    def checkpoint_stored(self, manifest: Manifest) -> None:
         """Handle a checkpoint that is complete in the store: read the first one back, in a separate thread."""
         if self._wanted:
             self._wanted = False

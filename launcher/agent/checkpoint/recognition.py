@@ -33,7 +33,7 @@ class Recognition:
         """Whether this attempt wrote the path."""
         return self._there.get(path.name) != _stamp(path)
 
-    def look(
+    def evaluate(
         self, now: float, *, recognised: bool, others: Sequence[Path], ended: bool = False, lacks: str = ""
     ) -> None:
         """Evaluate one poll of the folder.

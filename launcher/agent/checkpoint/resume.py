@@ -16,7 +16,7 @@ from launcher.agent.checkpoint.layouts import AUTO, Layouts
 from launcher.agent.checkpoint.restore import Restore, Restored
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import protect
-from launcher.agent.checkpoint.upload import Identity, Sender, hold
+from launcher.agent.checkpoint.upload import Identity, Sender, check_unchanged
 from launcher.agent.checkpoint.watch import DONE_NAME, FinishedFolder
 from launcher.agent.errors import ManifestError, StoreError, UnusableCheckpointError
 from launcher.agent.events import EventLog
@@ -68,7 +68,7 @@ class Backlog:
         except (StoreError, ManifestError, UnusableCheckpointError, OSError) as error:
             self._say_why_not(finished, error)
         finally:
-            self.peers.say(settled=True)
+            self.peers.publish_state(settled=True)
 
     # -------------------------------------------------------------------------------------------------- the first node
 
@@ -79,12 +79,12 @@ class Backlog:
             return
         number = next_number()
         if several:
-            self.peers.say(arrears=[number, finished.step, attempt_life])
+            self.peers.publish_state(arrears=[number, finished.step, attempt_life])
         part, sent_bytes = self._sent(finished)
         if several and not self._all_have_sent(number):
             return
         manifest = assemble(self.store, part, session=self.identity.session)
-        hold(finished)
+        check_unchanged(finished)
         self.claim.check()
         replaced = commit(self.store, manifest, session=self.identity.session)
         if replaced:
@@ -124,10 +124,10 @@ class Backlog:
             match first.get("arrears"):
                 case [int(number), int(step), str(life)] if not answered:
                     answered = True
-                    self.peers.say(answer=[number, self._gives(finished, step, life)])
+                    self.peers.publish_state(answer=[number, self._restores(finished, step, life)])
             time.sleep(_ANSWER_LOOK_S)
 
-    def _gives(self, finished: FinishedFolder | None, step: int, life: str) -> bool:
+    def _restores(self, finished: FinishedFolder | None, step: int, life: str) -> bool:
         if finished is None or finished.step != step or self.scratch.life_of(finished) != life:
             return False
         try:
@@ -158,7 +158,7 @@ class Backlog:
 _PATIENCE_S = 300.0
 _PAUSE_S = 5.0
 _LOOK_S = 0.25
-_KEPT = "finished on this node, not in the store, not removed"
+_NOT_STORED = "finished on this node, not in the store, not removed"
 
 _Result = TypeVar("_Result")
 
@@ -240,9 +240,9 @@ class Resumption:
             self.scratch.forget_previous()
         except OSError as error:
             self.log.append("scratch-trouble", error=f"cannot record the finished checkpoints on this node: {error}")
-        for unsent in self.scratch.kept():
-            self.log.append("checkpoint-kept", step=unsent.step, bytes=unsent.bytes, reason=f"{_KEPT}: {unsent}")
-        self._say(start)
+        for unsent in self.scratch.unsent_checkpoints():
+            self.log.append("checkpoint-kept", step=unsent.step, bytes=unsent.bytes, reason=f"{_NOT_STORED}: {unsent}")
+        self._log_start(start)
         return start
 
     def _claim(self) -> None:
@@ -283,7 +283,7 @@ class Resumption:
             store=self.store,
             checkpoints=self.scratch.checkpoints,
             previous=self.scratch.previous,
-            unsent=tuple(self.scratch.kept()),
+            unsent=tuple(self.scratch.unsent_checkpoints()),
             part=self.peers.part,
             on_skip=self._on_skip,
             on_again=lambda reason: self.log.append("restore-again", reason=reason),
@@ -328,7 +328,7 @@ class Resumption:
     def _on_skip(self, step: int, reason: str) -> None:
         self.log.append("restore-skipped", step=step, reason=reason)
 
-    def _say(self, start: Start) -> None:
+    def _log_start(self, start: Start) -> None:
         if start.step is None:
             if not self.notices.pending():
                 self.log.append("nothing-restored")

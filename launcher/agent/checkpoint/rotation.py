@@ -39,23 +39,23 @@ class Rotation:
         """On the first node: record that a checkpoint is complete in the store."""
         self._stored.add(step)
 
-    def look(self, now: float) -> None:
+    def poll(self, now: float) -> None:
         """Announce or repeat removals, at most every 5 seconds (`now`: monotonic seconds)."""
         if self._peers.alone or now < self._look_at:
             return
         self._look_at = now + _LOOK_S
         if self._peers.part == 0:
-            self._say()
+            self._announce()
         else:
             self._follow()
 
-    def _say(self) -> None:
+    def _announce(self) -> None:
         newest = max(self._stored, default=-1)
         superseded = sorted(step for step in self._stored & self._names.keys() if step < newest)
         removed = [step for step in superseded if not any(os.path.lexists(path) for path in self._paths(step))]
         if removed[-_MOST_SAID:] != self._said:
             self._said = removed[-_MOST_SAID:]
-            self._peers.say(gone=self._said)
+            self._peers.publish_state(gone=self._said)
 
     def _follow(self) -> None:
         removed = self._peers.first().get("gone")

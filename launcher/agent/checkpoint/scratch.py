@@ -124,7 +124,7 @@ class Scratch:
             # Other jobs' checkpoints take space on a node that stays: what their store has is removed, the rest moved
             for folder in self._ended_jobs():
                 _end_leftover_command(folder)
-                unsent = UnsentRecord(folder).kept()
+                unsent = UnsentRecord(folder).unsent_checkpoints()
                 self._kept_of_others += unsent
                 shutil.rmtree(folder / READ_BACK_NAME, ignore_errors=True)
                 _put_away(folder, _stored(folder), unsent, run=str(_owner(folder).get("run", "")))
@@ -213,9 +213,11 @@ class Scratch:
         """The attempt in which a checkpoint of an earlier agent was finished; empty if unknown."""
         return self._unsent.life_of(finished.name)
 
-    def kept(self) -> list[UnsentCheckpoint]:
+    def unsent_checkpoints(self) -> list[UnsentCheckpoint]:
         """Finished checkpoints on this node, also of other jobs, that are not in the store and not used by this job."""
-        unsent = (checkpoint for checkpoint in self._unsent.kept() if self.previous in checkpoint.path.parents)
+        unsent = (
+            checkpoint for checkpoint in self._unsent.unsent_checkpoints() if self.previous in checkpoint.path.parents
+        )
         return [*unsent, *self._kept_of_others]
 
     def leftovers(self) -> list[Leftover]:
@@ -232,9 +234,9 @@ class Scratch:
         """
         if self._free_bytes() >= needed_bytes:
             return
-        only_copies = _paths(self._unsent.kept())
+        only_copies = _paths(self._unsent.unsent_checkpoints())
         useful_paths = {self.previous / name for name in useful}
-        removable_paths = [path for path in entries(self.previous) if not _holds(path, only_copies | useful_paths)]
+        removable_paths = [path for path in entries(self.previous) if not _covers(path, only_copies | useful_paths)]
         for path in removable_paths:
             if self._stored.covers(path.name):
                 remove(path)
@@ -256,7 +258,7 @@ class Scratch:
             OSError: the record cannot be written.
         """
         self._may_empty = False
-        _remove_superseded(self.previous, self._stored, self._unsent.kept())
+        _remove_superseded(self.previous, self._stored, self._unsent.unsent_checkpoints())
         self._unsent.forget_what_is_gone()
         self._may_empty = self.previous.exists()
 
@@ -274,7 +276,7 @@ class Scratch:
         self._unsent.rename_foreign(uri=self._uri)
         if owner.get("run") != self._run:
             # Move what another run left to `aside`, but for the only copies, which this run may go on from
-            _put_away(self.root, self._stored, self._unsent.kept(), run=str(owner.get("run", "")))
+            _put_away(self.root, self._stored, self._unsent.unsent_checkpoints(), run=str(owner.get("run", "")))
             self.previous.mkdir(exist_ok=True)
             self.checkpoints.mkdir(exist_ok=True)
             self._move_checkpoints(None)
@@ -293,7 +295,7 @@ class Scratch:
 
         `layouts` None: only checkpoints that have no other copy.
         """
-        only_copies = _paths(self._unsent.kept())
+        only_copies = _paths(self._unsent.unsent_checkpoints())
         names = layouts.belongings(self.checkpoints) if layouts is not None else []
         names += [str(path.relative_to(self.checkpoints)) for path in only_copies if self.checkpoints in path.parents]
         for name in dict.fromkeys(names):
@@ -400,7 +402,7 @@ def _paths(unsent: list[UnsentCheckpoint]) -> set[Path]:
     return {path for checkpoint in unsent for path in checkpoint.paths or (checkpoint.path,)}
 
 
-def _holds(path: Path, others: set[Path]) -> bool:
+def _covers(path: Path, others: set[Path]) -> bool:
     return path in others or any(path in other.parents for other in others)
 
 
@@ -409,7 +411,7 @@ def _put_away(root: Path, stored: Stored, unsent: list[UnsentCheckpoint], *, run
     unsent_paths = _paths(unsent)
     for folder in (root / CHECKPOINTS_NAME, root / PREVIOUS_NAME):
         _remove_superseded(folder, stored, unsent)
-        move_aside(root, (path for path in entries(folder) if not _holds(path, unsent_paths)), run=run)
+        move_aside(root, (path for path in entries(folder) if not _covers(path, unsent_paths)), run=run)
         with contextlib.suppress(OSError):
             folder.rmdir()
 
@@ -418,7 +420,7 @@ def _remove_superseded(folder: Path, stored: Stored, unsent: list[UnsentCheckpoi
     """Remove checkpoints if the store has them or a newer one; remove the folder too if nothing is left in it."""
     unsent_paths = _paths(unsent)
     for path in entries(folder):
-        if not _holds(path, unsent_paths) and stored.covers(path.name):
+        if not _covers(path, unsent_paths) and stored.covers(path.name):
             remove(path)
     with contextlib.suppress(OSError):
         folder.rmdir()

@@ -22,7 +22,7 @@ from launcher.agent.errors import StoreError, TakenOverError
 from launcher.agent.events import EventLog
 from launcher.agent.manifest import step_of_key
 from launcher.agent.node.peers import Peers
-from launcher.agent.shape import hold, read
+from launcher.agent.shape import check_shape, read
 from launcher.agent.store.objects import Store
 
 WORKERS = 8
@@ -119,7 +119,7 @@ def parse(text: str, slot: int) -> TagPart | None:
     """Parse a sheet; None if the text is unreadable or names a key that is no part of a checkpoint."""
     try:
         document = safe_json.loads(text)
-        hold(document, {"schema": str})
+        check_shape(document, {"schema": str})
         sheet = read(TagPart, {**document, "slot": slot}, whole=True)
     except ValueError:
         return None
@@ -171,7 +171,7 @@ class TagParts:
             self._store.write_text(sheet.key, sheet.to_json())
             self._out.append(_HandedOut(sheet=sheet, part=part, since=time.monotonic()))
         self._ask_at = time.monotonic() + _ASK_AGAIN_S
-        self._peers.say(tagging=[self._number, takers])
+        self._peers.publish_state(tagging=[self._number, takers])
         return keys[:share]
 
     def returned(self) -> tuple[list[str], list[str]]:

@@ -137,7 +137,7 @@ class UnsentRecord:
         with self._lock:
             return any(entry.uri == uri for entry in self._entries.values())
 
-    def kept(self) -> list[UnsentCheckpoint]:
+    def unsent_checkpoints(self) -> list[UnsentCheckpoint]:
         """The recorded checkpoints that exist unchanged, the newest step first."""
         return [
             UnsentCheckpoint(

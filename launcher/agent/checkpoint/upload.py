@@ -33,7 +33,7 @@ class Identity:
     parts: int
 
 
-def hold(finished: FinishedFolder) -> None:
+def check_unchanged(finished: FinishedFolder) -> None:
     """Compare a folder with its content when it was finished. A missing folder is accepted: it was read completely.
 
     Raises:
@@ -105,7 +105,7 @@ class Sender:
                 uploads.wait()
             finally:  # what arrived is not sent again by the next try
                 self._note_what_arrived(step, stored, uploads.arrived)
-        hold(finished)
+        check_unchanged(finished)
         self._sent = {at: entry for at, entry in self._sent.items() if at[0] != step}
         self._sent_packs = {at: key for at, key in self._sent_packs.items() if at[0] != step}
         manifest = Manifest(

@@ -15,7 +15,7 @@ from launcher.agent.checkpoint.digests import Digests
 from launcher.agent.checkpoint.quorum import Quorum
 from launcher.agent.checkpoint.retention import retained
 from launcher.agent.checkpoint.tagging import Tagging
-from launcher.agent.checkpoint.upload import Identity, Sender, hold
+from launcher.agent.checkpoint.upload import Identity, Sender, check_unchanged
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import ManifestError, StoreError, TakenOverError, UnusableCheckpointError
 from launcher.agent.events import NEWER, EventLog
@@ -213,7 +213,7 @@ class Uploader(threading.Thread):
                 self._changed.wait(self._longest_wait(pause))
                 return None
         if self._identity.part == 0:
-            self._peers.say(sending=folder.step)
+            self._peers.publish_state(sending=folder.step)
         return folder
 
     def _lead(self) -> int | None:
@@ -358,7 +358,7 @@ class Uploader(threading.Thread):
         refusal = self._tagging.retention.refused(manifest)
         if refusal is not None:
             raise ManifestError(refusal)
-        hold(delivered.folder)
+        check_unchanged(delivered.folder)
         self._claim.check()
         replaced = commit(self._store, manifest, session=self._identity.session)
         if replaced:
@@ -374,8 +374,8 @@ class Uploader(threading.Thread):
         self._backoff.succeeded()
         self._quorum.withdraw(manifest.step)
         self._log.append("checkpoint-uploaded", **figures(manifest, sent_bytes))
-        self._reports.whole(manifest)
-        self._peers.say(whole=manifest.step)
+        self._reports.completed(manifest)
+        self._peers.publish_state(whole=manifest.step)
         self._drop_below(manifest.step, NEWER)
         self._sender.remember(manifest.files)
         self._tagging.retention.committed(retained(manifest))

@@ -304,7 +304,7 @@ class CheckpointWatch:
                     f"; this run's are of layout {self._layouts.rows[0].layout}, and these look like {rows[0].layout}"
                 )
                 lacks += ": name it as checkpoint.layout, or start at step 0 with --fresh"
-        self._recognition.look(now, recognised=self._recognised or pending, others=others, ended=ended, lacks=lacks)
+        self._recognition.evaluate(now, recognised=self._recognised or pending, others=others, ended=ended, lacks=lacks)
 
     def _quiet_since(self, key: tuple[str, str], files: Survey, now: float, lacks: str) -> float:
         candidate = self._candidates.get(key)

@@ -11,7 +11,7 @@ class Board(Protocol):
     """The messages of one attempt of a job."""
 
     @property
-    def words(self) -> str:
+    def location(self) -> str:
         """The location of the board, for messages."""
 
     def open(self, *names: str) -> None:
@@ -42,7 +42,7 @@ class FolderBoard:
         self._folder = folder
 
     @property
-    def words(self) -> str:
+    def location(self) -> str:
         """The location of the board, for messages."""
         return str(self._folder)
 

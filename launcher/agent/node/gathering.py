@@ -114,7 +114,7 @@ def parse(document: Any) -> Gathered:
         return Gathered()
 
 
-def own(part: int, state: Mapping[str, Any]) -> Gathered:
+def node_state(part: int, state: Mapping[str, Any]) -> Gathered:
     """The gathered form of a node's own state."""
     restored, bit, code = state.get("restored"), 1 << part, state.get("exit_code")
     spoke = type(restored) is int
@@ -232,7 +232,7 @@ class Listener:
 
         A node counts as silent after `silent_after_s` seconds without a heartbeat.
         """
-        gathered = own(self._part, state)
+        gathered = node_state(self._part, state)
         pending = list(children(self._part, self._parts))
         while pending:
             part = pending.pop(0)
@@ -242,10 +242,10 @@ class Listener:
                 if self._is_complete(part):
                     gathered = joined(gathered, parse(node.get("below")))
                 else:
-                    gathered = joined(gathered, own(part, node))
+                    gathered = joined(gathered, node_state(part, node))
                     pending += children(part, self._parts)
                 continue
-            of_it = later(parse(node["below"]), age_s) if "below" in node else later(own(part, node), age_s)
+            of_it = later(parse(node["below"]), age_s) if "below" in node else later(node_state(part, node), age_s)
             gathered = joined(gathered, of_it)
             if age_s >= silent_after_s * self._rounds:
                 gathered = joined(gathered, Gathered(silent={part: name_of(part, node)}, silent_s=age_s, age_s=age_s))

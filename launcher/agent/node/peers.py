@@ -105,9 +105,9 @@ class Peers(threading.Thread):
             return
         self._over.set()
         self._gather()
-        self.say(ended=True, **ending)
+        self.publish_state(ended=True, **ending)
 
-    def say(self, **facts: Any) -> None:
+    def publish_state(self, **facts: Any) -> None:
         """Publish facts about this node for the others."""
         if self.alone:
             return
@@ -303,7 +303,7 @@ class Peers(threading.Thread):
         if not self._troubled:
             self._troubled = True
             self._log.append(
-                "peers-trouble", error=f"other nodes cannot be reached through {self._board.words}: {error}"
+                "peers-trouble", error=f"other nodes cannot be reached through {self._board.location}: {error}"
             )
 
 

@@ -28,7 +28,7 @@ from launcher.agent.node.process import PARENT, START, STATE, Command, stat_fiel
 _PROC = Path("/proc")
 
 
-def _words(text: str) -> frozenset[str]:
+def _tokens(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
@@ -42,7 +42,7 @@ RANK_VARIABLES = (
     "SLURM_PROCID",
 )
 _SHELLS = frozenset({"ash", "bash", "busybox", "dash", "fish", "ksh", "mksh", "sh", "tcsh", "zsh"})
-_LAUNCHERS = _words(
+_LAUNCHERS = _tokens(
     """accelerate accelerate.commands.accelerate_cli accelerate.commands.launch composer composer.cli.launcher conda
     containerd-shim deepspeed deepspeed.launcher.launch deepspeed.launcher.runner docker docker-init dumb-init enroot
     gosu hydra_pmi_proxy hyperpodrun make micromamba mpiexec mpiexec.hydra mpirun ncu neuron_parallel_compile nsys orted
@@ -52,7 +52,7 @@ _LAUNCHERS = _words(
 _EITHER = frozenset({"axolotl", "axolotl.cli.main", "llamafactory-cli", "trl"})
 """Programs that start launchers, or train themselves."""
 _ABOVE = _SHELLS | _LAUNCHERS | _EITHER
-_HELPERS = _words(
+_HELPERS = _tokens(
     """awk aws cat curl dcgmi df dmesg du free gawk grep head htop inotifywait iostat logger mawk mpstat neuron-ls
     neuron-monitor neuron-top nvidia-smi nvtop pidstat rsync s5cmd sar sed sleep ssh tail tee tensorboard top ts vmstat
     wandb-core watch"""
@@ -78,7 +78,7 @@ class Process:
     pid: int
     parent: int
     started: int
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     rank: tuple[str | None, ...] = (None,) * len(RANK_VARIABLES)
     caught: frozenset[int] = field(default=frozenset())
 
@@ -86,10 +86,10 @@ class Process:
     def program(self) -> str:
         """The program's name; for a Python process the name of the script or module.
 
-        >>> Process(pid=2, parent=1, started=0, words=("/usr/bin/python3", "-u", "-m", "torch.distributed.run")).program
+        >>> Process(pid=2, parent=1, started=0, arguments=("python3", "-u", "-m", "torch.distributed.run")).program
         'torch.distributed.run'
         """
-        arguments = [word for word in self.words if word]
+        arguments = [word for word in self.arguments if word]
         if not arguments:
             return ""
         name = _base(arguments[0])
@@ -130,7 +130,7 @@ def find_processes(root: int, marks: Mapping[str, str]) -> tuple[Process, ...]:
             rank = tuple(environment.get(name) for name in RANK_VARIABLES)
             arguments, caught = tuple(_strings(pid, "cmdline")), _caught(pid)
             processes.append(
-                Process(pid=pid, parent=parent, started=started, words=arguments, rank=rank, caught=caught)
+                Process(pid=pid, parent=parent, started=started, arguments=arguments, rank=rank, caught=caught)
             )
     return tuple(processes)
 
@@ -190,9 +190,9 @@ class _Tree:
             child
             for child in self._below.get(process.pid, ())
             if child.program not in _HELPERS
-            and child.words
-            and child.words != process.words
-            and not any(word in text for text in child.words for word in _OF_MULTIPROCESSING)
+            and child.arguments
+            and child.arguments != process.arguments
+            and not any(word in text for text in child.arguments for word in _OF_MULTIPROCESSING)
         ]
         if not below and process.program not in _LAUNCHERS:
             return [process]

@@ -12,7 +12,7 @@ class StoreBoard:
         self._folder = folder
 
     @property
-    def words(self) -> str:
+    def location(self) -> str:
         """The location of the board, for messages."""
         return f"{self._store.uri}/{self._folder}"
 

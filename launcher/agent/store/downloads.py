@@ -108,7 +108,7 @@ class Downloads(Transfers):
         return file
 
     def _submit(self, file: Incoming) -> Incoming:
-        number = file.left  # before a worker that is free takes of it
+        number = file.remaining  # before a worker that is free takes of it
         with self._lock:
             self._untouched.append(file)
         for _ in range(min(number, self._workers)):
@@ -124,7 +124,7 @@ class Downloads(Transfers):
         file = None
         while True:
             with self._lock:
-                file = file if file and file.left else self._choose()
+                file = file if file and file.remaining else self._choose()
                 part = None if file is None else file.take()
             if file is None:
                 return
@@ -140,11 +140,11 @@ class Downloads(Transfers):
         """A file without a worker, else the one with most parts left; a worker stays with its file to hash it too."""
         while self._untouched:
             file = self._untouched.popleft()
-            if file.left:
+            if file.remaining:
                 self._begun.append(file)
                 return file
-        self._begun = [file for file in self._begun if file.left]
-        return max(self._begun, key=lambda file: file.left, default=None)
+        self._begun = [file for file in self._begun if file.remaining]
+        return max(self._begun, key=lambda file: file.remaining, default=None)
 
     def _bring(self, file: Incoming, part: Part) -> None:
         """Download one part; if the connection breaks, continue from the last byte received."""

@@ -44,7 +44,7 @@ class GuardMessages(threading.Thread):
         self._number = 0
         self._no_more = False
 
-    def hear(self, event: Mapping[str, Any]) -> None:
+    def enqueue(self, event: Mapping[str, Any]) -> None:
         """Queue a logged event if users must receive it; a checkpoint dropped for a newer one is not such an event."""
         if event["event"] not in REPORTED_EVENTS or event["reason"] == NEWER:
             return
@@ -97,7 +97,7 @@ def forwarding(uri: str | None, job: str, log: EventLog) -> Iterator[None]:
         yield
         return
     messages = GuardMessages(uri, job)
-    log.subscribe(messages.hear)
+    log.subscribe(messages.enqueue)
     messages.start()
     try:
         yield

@@ -33,7 +33,7 @@ class Incoming:
         self._end_if_whole()
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """The number of parts that no worker has taken."""
         return len(self._parts)
 

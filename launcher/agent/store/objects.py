@@ -89,7 +89,7 @@ class Store:
                     stamps[prefix["Prefix"][len(self._prefix) :]] = (0, 0.0)
             return stamps
 
-        return self._ask(f"listing {self.uri}", pages)
+        return self._call(f"listing {self.uri}", pages)
 
     def folders(self) -> list[str]:
         """The names before the first slash of all keys, sorted: one request per thousand names, not per object."""
@@ -124,7 +124,7 @@ class Store:
             with closing(self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"]) as body:
                 return bytes(body.read())
 
-        return self._ask(f"reading {key}", get)
+        return self._call(f"reading {key}", get)
 
     def swap_text(self, key: str, text: str, *, before: StoredText | None) -> StoredText | None:
         """Write a small object if it is unchanged: completely or not at all.
@@ -170,7 +170,7 @@ class Store:
         self._put(key, text, {})
 
     def _put(self, key: str, content: str | bytes, condition: Mapping[str, str]) -> str:
-        answer = self._ask(
+        answer = self._call(
             f"writing {key}",
             lambda: self._client.put_object(
                 Bucket=self._bucket,
@@ -196,7 +196,7 @@ class Store:
             written_s = float(answer["LastModified"].timestamp()) if "LastModified" in answer else 0.0
             return StoredText(text=text, etag=str(answer["ETag"]), age_s=_age_s(answer), written_s=written_s)
 
-        return self._ask(f"reading {key}", get)
+        return self._call(f"reading {key}", get)
 
     def set_superseded(self, key: str, *, superseded: bool) -> None:
         """Tag an object for the lifecycle rule, or as retained.
@@ -205,7 +205,7 @@ class Store:
             StoreError: the store refused.
         """
         tags = [{"Key": TAG, "Value": SUPERSEDED if superseded else KEPT}]
-        self._ask(
+        self._call(
             f"tagging {key}",
             lambda: self._client.put_object_tagging(
                 Bucket=self._bucket, Key=self._prefix + key, Tagging={"TagSet": tags}
@@ -237,7 +237,7 @@ class Store:
         if under_way is not None:
             under_way.cancel()
 
-    def _ask(self, action: str, call: Callable[[], _Result]) -> _Result:
+    def _call(self, action: str, call: Callable[[], _Result]) -> _Result:
         try:
             return call()
         except (ClientError, BotoCoreError, HTTPError, OSError) as error:  # of a body, urllib3's own come through

@@ -37,7 +37,7 @@ class StopWatch(threading.Thread):
         """End the thread after the current request."""
         self._over.set()
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Poll once; return whether the object exists. If it does, call `on_stop`."""
         if self._store is None:
             return False
@@ -50,28 +50,28 @@ class StopWatch(threading.Thread):
             return False
         if stored is None:
             return False
-        self._on_stop(words(stored.text))
+        self._on_stop(stop_message(stored.text))
         return True
 
     def run(self) -> None:
         """Poll until the object exists or the attempt is over."""
         while not self._over.wait(self._look_s):
-            if self.look():
+            if self.poll():
                 return
 
 
 def begin(uri: str | None, *, on_stop: Callable[[str], None], on_trouble: Callable[[str], None]) -> StopWatch:
     """Poll now, and continue while the object is missing; the arguments are those of `StopWatch`."""
     watch = StopWatch(uri, on_stop=on_stop, on_trouble=on_trouble)
-    if uri is not None and not watch.look():
+    if uri is not None and not watch.poll():
         watch.start()
     return watch
 
 
-def words(text: str) -> str:
+def stop_message(text: str) -> str:
     """The guard's message as text; the existence of the object alone is decisive.
 
-    >>> words('{"spent_usd": "481.20", "stop_at_usd": "500"}')
+    >>> stop_message('{"spent_usd": "481.20", "stop_at_usd": "500"}')
     '$481.20 of $500'
     """
     try:

@@ -54,7 +54,7 @@ _TRANSFER_ERRORS = (
 )
 
 
-class UnderWay(Protocol):
+class ActiveTransfer(Protocol):
     """A transfer of one file."""
 
     def result(self) -> object:
@@ -69,7 +69,7 @@ class Transfers(ABC):
 
     def __init__(self) -> None:
         self.arrived: set[str] = set()
-        self._started: list[tuple[str, str, UnderWay]] = []
+        self._started: list[tuple[str, str, ActiveTransfer]] = []
         self._cut_off = False
 
     def __enter__(self: _Self) -> _Self:  # noqa: PYI019  typing.Self came with Python 3.11
@@ -128,7 +128,7 @@ class Transfers(ABC):
         """Whether the transfers are cancelled by now: another thread can set this."""
         return self._cut_off
 
-    def _start(self, action: str, key: str, start: Callable[[], UnderWay]) -> None:
+    def _start(self, action: str, key: str, start: Callable[[], ActiveTransfer]) -> None:
         if self._is_cut_off():
             raise StoreError(f"{action} {key}: interrupted by a notice", cut_off=True)
         begun = start()

@@ -85,7 +85,7 @@ def _quoted_and_billed(shown: Sequence[LedgerEntry], *, simulated: bool) -> Plot
     return Plot(
         key="beside",
         title="Quoted, used and billed",
-        words="; ".join(texts),
+        description="; ".join(texts),
         body="".join(parts),
         height=height,
         caption=caption,

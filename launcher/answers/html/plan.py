@@ -7,7 +7,7 @@ from launcher.answers.html.page import SLIDER, document, paragraphs, table
 from launcher.answers.html.svg import (
     BOTTOM,
     END,
-    LEFT,
+    LEFT_MARGIN,
     START,
     TOP,
     Plot,
@@ -61,7 +61,7 @@ def name_of(quoted: Quote) -> str:
     """A candidate in a few words."""
     place = quoted.plan.place
     where = "" if not place.instance_type else f", {words.option(place, short=True)}"
-    return f"{words.machines(place)}{where}, {place.region}"
+    return f"{words.place_instances(place)}{where}, {place.region}"
 
 
 def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> Plot:
@@ -90,7 +90,7 @@ def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> 
     return Plot(
         key="ranges",
         title=f"Total dollars {unit}, low to high",
-        words="; ".join(texts),
+        description="; ".join(texts),
         body="".join(parts),
         height=height,
         caption="The dot is the middle estimate; a ring is a candidate whose launch would be refused now.",
@@ -103,7 +103,7 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
     points = [
         (quoted.hours.mid, float(quoted.usd.mid), rank, quoted) for rank, quoted in known if quoted.usd is not None
     ]
-    wide = scale_of([x for x, *_ in points], LEFT, END)
+    wide = scale_of([x for x, *_ in points], LEFT_MARGIN, END)
     tall = scale_of([y for _, y, *_ in points], bottom, TOP)
     front: list[tuple[float, float, int, Quote]] = []
     for option in sorted(points, key=lambda point: (point[1], point[0], point[2])):
@@ -122,7 +122,7 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
     return Plot(
         key="times",
         title="Dollars against finishing time",
-        words=f"No option is both cheaper and as fast, within 1 %, as: {texts}",
+        description=f"No option is both cheaper and as fast, within 1 %, as: {texts}",
         body="".join(parts),
         height=height,
         caption=f"Shown: {shown}. On the dashed line nothing is both cheaper and as soon, to 1 %.",
@@ -133,7 +133,7 @@ def table_of(quotes: Ranked, *, serves: bool, note_of: Callable[[Quote], str] | 
     """Candidates as rows, each with its note."""
     columns: list[Column[tuple[int, Quote]]] = [
         Column("#", lambda row: str(row[0]), "right"),
-        Column("instances", lambda row: words.machines(row[1].plan.place)),
+        Column("instances", lambda row: words.place_instances(row[1].plan.place)),
         Column("chip", lambda row: row[1].accelerator),
         Column("where", lambda row: row[1].plan.place.az_id or row[1].plan.place.region),
         Column("how", lambda row: words.option(row[1].plan.place)),

@@ -49,7 +49,9 @@ def _money(quoted: Quote) -> Plot:
     totals = "; ".join(f"{group} ${words.dollars(usd)}" for group, usd in sums.items())
     rest = len(priced) - len(lines)
     caption = f"{totals}." + (f" {rest} smaller lines are in the table." if rest > 0 else "")
-    return Plot(key="money", title="Cost by line", words=totals, body="".join(parts), height=height, caption=caption)
+    return Plot(
+        key="money", title="Cost by line", description=totals, body="".join(parts), height=height, caption=caption
+    )
 
 
 def _spot(quoted: Quote, curve: Curve) -> Plot:

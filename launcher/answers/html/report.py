@@ -46,7 +46,7 @@ def _plot(billed_run: BilledRun) -> Plot:
     return Plot(
         key="billed",
         title="Quoted and billed, by line",
-        words=totals,
+        description=totals,
         body="".join(parts),
         height=height,
         caption="Of two bars the upper is the quote, the lower the bill.",
@@ -57,7 +57,7 @@ def _lines(billed: BilledRun) -> str:
     titles = ("quoted", "billed", "unit", "quoted $", "billed $", "change $", "of quantity $", "of rate $")
     columns: list[Column[Sequence[Any]]] = [Column("line", itemgetter(0)), Column("usage type", itemgetter(1))]
     for index, title in enumerate(titles, start=2):
-        number = Column(title, partial(_words, index), "right", value=partial(_value, index))
+        number = Column(title, partial(_cell_text, index), "right", value=partial(_value, index))
         columns.append(Column(title, itemgetter(index)) if title == "unit" else number)
     rows: list[Sequence[Any]] = [
         (
@@ -80,7 +80,7 @@ def _lines(billed: BilledRun) -> str:
     return table("Every line; click a column title to sort", columns, rows, key="quoted-billed")
 
 
-def _words(index: int, row: Sequence[Any]) -> str:
+def _cell_text(index: int, row: Sequence[Any]) -> str:
     return row[index] if isinstance(row[index], str) else words.cents(row[index])
 
 

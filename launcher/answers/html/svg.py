@@ -12,7 +12,7 @@ from launcher.answers.words import cents
 from launcher.model.record import record
 
 START, END = 1.5, 95.0
-LEFT = 10.0
+LEFT_MARGIN = 10.0
 """The left end of lines in a plot with a vertical axis, right of the axis' labels."""
 TOP, BOTTOM = 14.0, 44.0
 WANTED_TICKS = 6
@@ -107,7 +107,7 @@ class Plot:
 
     key: str
     title: str
-    words: str
+    description: str
     body: str
     height: float
     caption: str = ""
@@ -115,7 +115,7 @@ class Plot:
 
     def text(self) -> str:
         """The figure."""
-        key, title, description = escape(self.key), escape(self.title), escape(self.words)
+        key, title, description = escape(self.key), escape(self.title), escape(self.description)
         caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
         named = "".join(f'<span><i class="{kind}"></i>{escape(name)}</span> ' for kind, name in self.keys)
         keys = f'<p class="keys">{named}</p>' if named else ""
@@ -202,7 +202,7 @@ def lines_plot(
     bottom = height - BOTTOM
     every = [point for _, _, points in series for point in points]
     tall = [y for _, y in every] + [y for _, rows in bands for _, low, high in rows for y in (low, high)]
-    wide = scale_of([x for x, _ in every] + [x for x, _, _ in marks], LEFT, END, zero=x_zero)
+    wide = scale_of([x for x, _ in every] + [x for x, _, _ in marks], LEFT_MARGIN, END, zero=x_zero)
     high = scale_of(tall, bottom, TOP, zero=zero)
     drawn = [
         (
@@ -221,7 +221,7 @@ def lines_plot(
     return Plot(
         key=key,
         title=title,
-        words=description,
+        description=description,
         body="".join([across(wide, TOP, bottom, x_title), upright(high, unit), *upright_marks, paths(height, drawn)]),
         height=height,
         caption=caption,

@@ -10,8 +10,7 @@ from launcher.answers.sweep import cheapest_line, value_of
 from launcher.answers.table import Column, hours
 from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
-from launcher.workflow.quote.sweep import Axis, Point, Sweep
-from launcher.workflow.quote.sweep import words as point_words
+from launcher.workflow.quote.sweep import Axis, Point, Sweep, point_text
 
 COLOURS = ("a", "b", "c", "d")
 
@@ -29,10 +28,10 @@ def page(sweep: Sweep) -> str:
     parts += _lines(sweep, unit, times=not serves)
     rows = [(number, best) for number, _, best in known if best.usd is not None]
     if rows:
-        names = {number: point_words(point.values) for number, point, _ in known}
+        names = {number: point_text(point.values) for number, point, _ in known}
         parts += [SLIDER, ranges(rows, unit, names)]
     parts.append(_table(sweep, times=not serves))
-    parts.append(paragraphs([f"{point_words(point.values)}: {point.reason}" for point in sweep.points if point.reason]))
+    parts.append(paragraphs([f"{point_text(point.values)}: {point.reason}" for point in sweep.points if point.reason]))
     parts.append(paragraphs(["Nothing was called and nothing was spent."], "soft"))
     return document(f"{sweep.request.name}: the sweep", parts)
 
@@ -47,7 +46,7 @@ def _lines(sweep: Sweep, unit: str, *, times: bool) -> list[Plot]:
     for point in sweep.points:
         if point.best is not None and point.best.usd is not None:
             others = {key: point.values[key] for key in rest}
-            series.setdefault(point_words(others) or "total, middle", []).append(
+            series.setdefault(point_text(others) or "total, middle", []).append(
                 (float(point.values[axis.key]), point.best)
             )
     shown = [(name, sorted(points, key=lambda pair: pair[0])) for name, points in series.items() if len(points) > 1]
@@ -93,7 +92,7 @@ def _table(sweep: Sweep, *, times: bool) -> str:
         for axis in sweep.axes
     ]
     columns += [
-        Column("instances", lambda point: words.machines(point.best.plan.place) if point.best else "impossible"),
+        Column("instances", lambda point: words.place_instances(point.best.plan.place) if point.best else "impossible"),
         Column("where", lambda point: point.best.plan.place.region if point.best else ""),
         Column("how", lambda point: words.option(point.best.plan.place) if point.best else ""),
     ]

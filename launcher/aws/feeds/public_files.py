@@ -43,11 +43,11 @@ _SPACE = " \t\r\n"
 _MOST_CHARACTERS = 16 << 20
 """Limit of one product or its terms; AWS's have about 10,000."""
 
-Wanted = Callable[[dict[str, str]], bool]
+ProductFilter = Callable[[dict[str, str]], bool]
 """Whether a product with these attributes is wanted."""
 
 
-def products(path: Path, source: str, selects: Wanted) -> list[Product]:
+def products(path: Path, source: str, selects: ProductFilter) -> list[Product]:
     """The wanted products of an offer file with their terms.
 
     Raises:

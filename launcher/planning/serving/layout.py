@@ -12,7 +12,7 @@ from launcher.model.money import Range
 from launcher.model.serving import Copy, Layout, MeasuredServing, ServedModel, ServingEstimate, ServingFacts
 from launcher.model.workload import ServingWorkload
 from launcher.planning.serving import footprint
-from launcher.planning.serving.measured import as_measured, correction, keeps, longest, matching, parts
+from launcher.planning.serving.measured import as_measured, correction, longest, matching, meets_latency, parts
 from launcher.planning.serving.rate import Rate, family, rate
 from launcher.planning.serving.software import VLLM, VLLM_NEURON
 
@@ -74,7 +74,7 @@ def layouts(
                 estimates.append(_estimate(copy, parts(facts, chip) // group, known, factor, measured))
     quickest = min(estimates, key=lambda estimate: _latency(workload, estimate), default=None)
     fastest = None if quickest is None else (quickest.ttft_ms or 0.0, quickest.tpot_ms or 0.0)
-    feasible = tuple(_leading(workload, [estimate for estimate in estimates if keeps(workload, estimate)]))
+    feasible = tuple(_leading(workload, [estimate for estimate in estimates if meets_latency(workload, estimate)]))
     if feasible:
         return Choice(feasible, "", fastest)
     return Choice((), _why(workload, fastest) if fastest else reason or _no_group(workload, facts, chip), fastest)

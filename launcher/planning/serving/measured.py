@@ -95,14 +95,14 @@ def why_unused(
 ) -> str:
     """Why a row does not replace a plan's estimate on a type; empty if only another layout is cheaper."""
     differences = list(_differences(row, workload, model, facts, chip))
-    if not differences and not keeps(workload, as_measured(row, workload, facts, chip)):
+    if not differences and not meets_latency(workload, as_measured(row, workload, facts, chip)):
         differences.append(
             f"its first token came after {row.ttft_ms:.0f} ms and the others after {row.tpot_ms:.1f} ms each"
         )
     return "; ".join(differences)
 
 
-def keeps(workload: ServingWorkload, estimate: ServingEstimate) -> bool:
+def meets_latency(workload: ServingWorkload, estimate: ServingEstimate) -> bool:
     """Whether an estimate keeps the latency limits."""
     first = workload.max_ttft_ms is None or (estimate.ttft_ms or 0.0) <= workload.max_ttft_ms
     return first and (workload.max_tpot_ms is None or (estimate.tpot_ms or 0.0) <= workload.max_tpot_ms)

@@ -23,7 +23,7 @@ from launcher.pricing.bill_lines import component
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer, offer
-from launcher.pricing.serving.other_costs import kept, other_costs
+from launcher.pricing.serving.other_costs import other_costs, request_storage
 
 
 def refusals(serve: ServingWorkload, load: Fleet | None) -> Iterator[Finding]:
@@ -83,7 +83,7 @@ class ServingCandidate:
         """Every line of the month."""
         if self.fleet is None:
             return self.lines
-        return (*self.machines(self.fleet), *self.beside(self.fleet))
+        return (*self.instance_lines(self.fleet), *self.beside(self.fleet))
 
     @property
     def unknown_fees(self) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class ServingCandidate:
         """The non-compute lines."""
         return (
             *other_costs(self.place, self.serve, load, self.weights_gb, self.context),
-            *kept(self.place, self.serve, self.hosting.mode, self.context),
+            *request_storage(self.place, self.serve, self.hosting.mode, self.context),
             *self.watching,
         )
 
@@ -138,7 +138,7 @@ class ServingCandidate:
         return plan_at(request, self.place)
 
     @cached_property
-    def found(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[Finding, ...]:
         """All findings on the deployment, warnings included; Bedrock has no deployment findings."""
         refused = tuple(refusals(self.serve, self.fleet))
         if self.estimate is None:
@@ -151,13 +151,13 @@ class ServingCandidate:
     @cached_property
     def refusals(self) -> tuple[Finding, ...]:
         """The findings that make the candidate impossible at any cost."""
-        return tuple(finding for finding in self.found if finding.level is Level.ERROR)
+        return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
 
-    def machines(self, load: Fleet) -> tuple[CostComponent, ...]:
+    def instance_lines(self, load: Fleet) -> tuple[CostComponent, ...]:
         """The lines of the instances: the busy share, the idle share, deployments, and replaced spot instances."""
-        return tuple(self._machines(load))
+        return tuple(self._instance_lines(load))
 
-    def _machines(self, load: Fleet) -> Iterator[CostComponent]:
+    def _instance_lines(self, load: Fleet) -> Iterator[CostComponent]:
         name = f"{self.place.billed_name} {self.place.option.value}"
         paid = paid_hours(self.place.option, load)
         price = self.offer.price

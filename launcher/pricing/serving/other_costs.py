@@ -95,7 +95,7 @@ def watched(
     return tuple(lines)
 
 
-def kept(
+def request_storage(
     place: Place, serve: ServingWorkload, mode: EndpointMode | None, context: PricingContext
 ) -> Iterator[CostComponent]:
     """The bucket in which an endpoint stores requests and answers, until its lifecycle rule deletes them."""

@@ -218,12 +218,12 @@ def _span(candidate: ServingCandidate) -> SpotPrice | None:
 
 
 def _machines_usd(candidate: ServingCandidate, load: Fleet) -> Decimal:
-    return sum_usd(machine.usd for machine in candidate.machines(load))
+    return sum_usd(machine.usd for machine in candidate.instance_lines(load))
 
 
 def _total(candidate: ServingCandidate, load: Fleet) -> Decimal:
     """The total of a month with another number of instances."""
-    lines = (*candidate.machines(load), *candidate.beside(load))
+    lines = (*candidate.instance_lines(load), *candidate.beside(load))
     return sum_usd(line.usd for line in lines).quantize(CENT_FRACTION)
 
 
@@ -336,7 +336,7 @@ def _software(candidate: ServingCandidate) -> Iterator[str | AnnouncedEnd]:
 
 def _remarks(candidate: ServingCandidate) -> Iterator[Finding]:
     """The findings on the deployment that do not rule it out."""
-    return (finding for finding in candidate.found if finding.level is not Level.ERROR)
+    return (finding for finding in candidate.findings if finding.level is not Level.ERROR)
 
 
 def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
@@ -407,7 +407,7 @@ class ServingPriced(PricedRequest[ServingCandidate]):
         """Billions of parameters of the model; None if unknown."""
         return self.model.params_b if self.model is not None else None
 
-    def _make(self, rank: int) -> Quote:
+    def _quote(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]
         estimate = candidate.estimate
         lines: tuple[Assumption, ...] = ()

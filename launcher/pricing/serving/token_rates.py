@@ -59,9 +59,9 @@ def token_rates(row: BedrockPrice, mode: BedrockMode, serve: ServingWorkload, to
         written=_price(row, write),
     )
     if row.basis is Basis.UNVERIFIED:
-        return Unpriced(reason=f"the only price of {row.model_id} has no source", seen=rates.output)
+        return Unpriced(reason=f"the only price of {row.model_id} has no source", unverified=rates.output)
     if row.deprecation is not None and row.deprecation <= today:
-        return Unpriced(reason=f"AWS has withdrawn {row.model_id} on {row.deprecation}", seen=rates.output)
+        return Unpriced(reason=f"AWS has withdrawn {row.model_id} on {row.deprecation}", unverified=rates.output)
     return rates
 
 

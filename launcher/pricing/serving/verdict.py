@@ -141,7 +141,7 @@ def recommend(sides: Sides) -> Verdict:
 
 
 def _choose(sides: Sides) -> Verdict:
-    machine, choice = machines(sides)
+    machine, choice = cheaper_instances(sides)
     if sides.closed:
         return _closed(sides)
     if machine is None:
@@ -158,7 +158,7 @@ def _choose(sides: Sides) -> Verdict:
     return _deploy(sides, machine, choice)
 
 
-def machines(sides: Sides) -> tuple[Decimal | None, ServingChoice]:
+def cheaper_instances(sides: Sides) -> tuple[Decimal | None, ServingChoice]:
     """The month of the cheaper instances, and their kind: Neuron if the port is paid back in time."""
     months = sides.neuron_months_over_gpu
     in_time = months is not None and months <= HORIZON_MONTHS

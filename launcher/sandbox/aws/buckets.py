@@ -30,7 +30,7 @@ def backend_of(account_id: str, region_name: str) -> S3Backend:
     return s3_backends[account_id][get_partition(region_name)]
 
 
-def _make(requested: Requested) -> FakeBucket:
+def _create(requested: Requested) -> FakeBucket:
     name = requested.get("BucketName") or requested.name
     definition = {"Type": requested.type, "Properties": requested.properties}
     bucket = FakeBucket.create_from_cloudformation_json(name, definition, requested.account_id, requested.region_name)
@@ -173,6 +173,6 @@ def install() -> None:
 
 
 MODELS = (
-    Model(type="AWS::S3::Bucket", make=_make, change=_change, remove=_remove),
+    Model(type="AWS::S3::Bucket", make=_create, change=_change, remove=_remove),
     Model(type="AWS::S3::BucketPolicy", make=_put_policy, change=_put_policy, remove=_remove_policy),
 )

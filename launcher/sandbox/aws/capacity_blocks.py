@@ -18,7 +18,7 @@ from moto.ec2.responses import EC2Response
 
 from launcher.pricing.blocks import LONGEST_DAYS
 from launcher.sandbox.aws import on_demand_reservations
-from launcher.sandbox.aws.offerings import Offered, fee_words, is_sold, offered_blocks, short_id, whole
+from launcher.sandbox.aws.offerings import Offered, fee_words, integer, is_sold, offered_blocks, short_id
 
 _Reservation = TypeVar("_Reservation")
 _RESERVATION = re.compile(r"cr-[0-9a-f]{17}")
@@ -85,7 +85,7 @@ def describe_capacity_block_extension_offerings(response: Any) -> ActionResult:
         InvalidParameterValueError: the length is not sold.
         EC2ClientError: the block is unknown.
     """
-    hours, name = whole(response, "CapacityBlockExtensionDurationHours"), _required(response, "CapacityReservationId")
+    hours, name = integer(response, "CapacityBlockExtensionDurationHours"), _required(response, "CapacityReservationId")
     if hours is None:
         raise MissingParameterError("CapacityBlockExtensionDurationHours")
     if not is_sold(hours):

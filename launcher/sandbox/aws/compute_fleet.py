@@ -25,7 +25,7 @@ class Fleets(Protocol):
         """Remove all nodes of a cluster, or start them again; do nothing if no cluster has that name."""
 
 
-def make(requested: Requested, cluster: str) -> None:
+def create_table(requested: Requested, cluster: str) -> None:
     """Create the table of a cluster, with the state of a running fleet."""
     dynamodb = dynamodb_backends[requested.account_id][requested.region_name]
     table = f"{_PREFIX}{cluster}"

@@ -25,9 +25,9 @@ from launcher.model.update import Needs
 from launcher.rendering.kubernetes_pod import HUGE_PAGES_MIB, resource_name
 from launcher.sandbox.aws import node_groups
 from launcher.sandbox.aws.eks_calls import forget, parts_of
-from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, keep, nothing
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, nothing, unchanged
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
-from launcher.sandbox.kubernetes.hosted import Machines
+from launcher.sandbox.kubernetes.hosted import PodNodeGroup
 
 _ADDON_VERSION = re.compile(r"v\d+\.\d+\.\d+-eksbuild\.\d+")
 _ACCESS_POLICY = re.compile(r"arn:aws[a-z-]*:eks::aws:cluster-access-policy/AmazonEKS\w+Policy")
@@ -51,7 +51,7 @@ class Hosts(Protocol):
             ClusterFailedError: a cluster of that name exists.
         """
 
-    def join(self, name: str, machines: Machines) -> None:
+    def join(self, name: str, machines: PodNodeGroup) -> None:
         """Add the instances of a node group to a cluster.
 
         Raises:
@@ -264,7 +264,7 @@ class Eks:
             Model(
                 type="AWS::EKS::Cluster", make=self._make_cluster, change=_change_cluster, remove=self._remove_cluster
             ),
-            Model(type="AWS::EKS::Addon", make=self._make_addon, change=keep, remove=nothing),
+            Model(type="AWS::EKS::Addon", make=self._make_addon, change=unchanged, remove=nothing),
             Model(
                 type="AWS::EKS::Nodegroup", make=self._make_group, change=self._change_group, remove=self._remove_group
             ),
@@ -301,7 +301,7 @@ class Eks:
         created = _make_group(requested)
         cluster, _, group = created.physical_resource_id.partition("/")
         try:
-            self.hosts.join(cluster, _machines(requested, group))
+            self.hosts.join(cluster, _node_group(requested, group))
         except ClusterFailedError as problem:
             raise ResourceRefusedError(str(problem)) from problem
         node_groups.match(_eks(requested), cluster, group)
@@ -319,13 +319,13 @@ class Eks:
         node_groups.end(_eks(requested), cluster, group)
 
 
-def _machines(requested: Requested, group: str) -> Machines:
+def _node_group(requested: Requested, group: str) -> PodNodeGroup:
     """The instances of a node group: chips from the catalog, EFA interfaces from the launch template."""
     data = _template(requested, requested.need("LaunchTemplate")["Id"])
     facts = load().instance_types.get(data["InstanceType"])
     subnet = _subnet(requested, requested.need("Subnets")[0])
     efa = sum(interface.get("InterfaceType") in _EFA for interface in data.get("NetworkInterfaces", []))
-    return Machines(
+    return PodNodeGroup(
         group=group,
         count=int(requested.need("ScalingConfig")["DesiredSize"]),
         instance_type=data["InstanceType"],
@@ -356,6 +356,6 @@ def devices_of(facts: InstanceType | None, efa: int) -> dict[str, str]:
 
 
 _WITHOUT_MACHINES = (
-    Model(type="AWS::EKS::AccessEntry", make=_make_entry, change=keep, remove=nothing),
-    Model(type="AWS::EKS::PodIdentityAssociation", make=_make_association, change=keep, remove=nothing),
+    Model(type="AWS::EKS::AccessEntry", make=_make_entry, change=unchanged, remove=nothing),
+    Model(type="AWS::EKS::PodIdentityAssociation", make=_make_association, change=unchanged, remove=nothing),
 )

@@ -74,7 +74,7 @@ class Live:
     request: Mapping[str, Any]
     config: StoredEntity
     containers: Mapping[str, Mapping[str, Any]]
-    counts: dict[str, int]
+    instance_counts: dict[str, int]
     endpoint_status: str = IN_SERVICE
     creation_time: datetime = field(default_factory=lambda: datetime.now(UTC))
     last_modified_time: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -111,7 +111,7 @@ class Live:
         }
 
     def _variant(self, variant: Mapping[str, Any]) -> dict[str, Any]:
-        count = self.counts[variant["VariantName"]]
+        count = self.instance_counts[variant["VariantName"]]
         shown = {key: variant[key] for key in ("RoutingConfig", "ManagedInstanceScaling") if key in variant}
         weight = variant.get("InitialVariantWeight", 1)
         described = {"VariantName": variant["VariantName"], "CurrentWeight": weight, "DesiredWeight": weight, **shown}
@@ -163,7 +163,7 @@ class Endpoints:
             request=dict(requested.properties),
             config=config,
             containers=_containers(requested, config),
-            counts={
+            instance_counts={
                 variant["VariantName"]: variant["InitialInstanceCount"]
                 for variant in config.request["ProductionVariants"]
             },
@@ -256,7 +256,7 @@ def _make_model(requested: Requested) -> Created:
     bucket = str(uri or "").removeprefix("s3://").partition("/")[0]
     if uri is not None and bucket not in backend_of(requested.account_id, requested.region_name).buckets:
         raise ResourceRefusedError(f"Could not access model data at {uri}: there is no bucket {bucket}")
-    return _keep(requested, "Model", "model", _sagemaker(requested)._models)  # noqa: SLF001 - moto's own keeping
+    return _create(requested, "Model", "model", _sagemaker(requested)._models)  # noqa: SLF001 - moto's own keeping
 
 
 def _make_config(requested: Requested) -> Created:
@@ -268,10 +268,10 @@ def _make_config(requested: Requested) -> Created:
             raise ResourceRefusedError("ExecutionRoleArn is required for variants without a model")
         if name is not None and name not in models:
             raise ResourceRefusedError(f"Could not find model {_arn(requested, 'model', name)}")
-    return _keep(requested, "EndpointConfig", "endpoint-config", _sagemaker(requested).endpoint_configs)
+    return _create(requested, "EndpointConfig", "endpoint-config", _sagemaker(requested).endpoint_configs)
 
 
-def _keep(requested: Requested, kind: str, part: str, entities: Any) -> Created:
+def _create(requested: Requested, kind: str, part: str, entities: Any) -> Created:
     """Create another entity: models and configurations cannot be changed."""
     name = requested.name[:_LONGEST_NAME]
     if name in entities:

@@ -21,7 +21,7 @@ from launcher.sandbox.aws.hyperpod_nodes import COMPUTE
 from launcher.sandbox.aws.task_governance import queue_objects
 from launcher.sandbox.cluster.existing import ExistingCluster
 from launcher.sandbox.kubernetes.claims import standing
-from launcher.sandbox.kubernetes.hosted import Machines
+from launcher.sandbox.kubernetes.hosted import PodNodeGroup
 from launcher.sandbox.kubernetes.kueue import VERSION
 
 _VALUE = 50
@@ -41,7 +41,7 @@ def make_existing(region: str, requested: ExistingCluster, hosts: Hosts) -> bool
     )
     cluster.endpoint, cluster.certificate_authority = hosts.host(requested.name, region), {}
     parts_of(cluster).pod_roles[requested.namespace, SERVICE_ACCOUNT] = role
-    hosts.join(requested.name, _machines(region, requested))
+    hosts.join(requested.name, _node_group(region, requested))
     hosts.install(requested.name, requested.operators, (), "")
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": requested.namespace}}
     claims = [namespace, *standing(requested.namespace, requested.claims)] if requested.claims else []
@@ -49,11 +49,11 @@ def make_existing(region: str, requested: ExistingCluster, hosts: Hosts) -> bool
     return True
 
 
-def _machines(region: str, requested: ExistingCluster) -> Machines:
+def _node_group(region: str, requested: ExistingCluster) -> PodNodeGroup:
     facts = load().instance_types.get(requested.instance_type.removeprefix("ml."))
     efa = 0 if facts is None else facts.efa_interfaces
     key, value = COMPUTE
-    return Machines(
+    return PodNodeGroup(
         group="workers",
         count=requested.count,
         instance_type=requested.instance_type,

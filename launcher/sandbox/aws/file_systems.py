@@ -59,7 +59,7 @@ def _fsx(requested: Requested) -> FSxBackend:
     return fsx_backends[requested.account_id][requested.region_name]
 
 
-def _make(requested: Requested) -> Created:
+def _create(requested: Requested) -> Created:
     kind = requested.need("FileSystemType")
     if kind != "LUSTRE":
         raise ResourceRefusedError(f"FileSystemType: the sandbox supports only LUSTRE, got {kind}")
@@ -179,6 +179,6 @@ def install() -> None:
 
 
 MODELS = (
-    Model(type="AWS::FSx::FileSystem", make=_make, change=_change, remove=_remove),
+    Model(type="AWS::FSx::FileSystem", make=_create, change=_change, remove=_remove),
     Model(type="AWS::FSx::DataRepositoryAssociation", make=_make_link, change=_change_link, remove=_remove_link),
 )

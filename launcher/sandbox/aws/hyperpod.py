@@ -209,7 +209,7 @@ def end(cluster: Any, clusters: Clusters, hosts: Hosts) -> None:
     if eks_name(cluster.request) is None:
         clusters.stop(cluster.cluster_name)
     else:
-        hyperpod_nodes.leave(cluster, hosts)
+        hyperpod_nodes.remove_nodes(cluster, hosts)
 
 
 def _sagemaker(requested: Requested) -> SageMakerModelBackend:

@@ -75,17 +75,17 @@ def _by_name_or_arn(answer: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(answer)
     def answered(backend: SageMakerModelBackend, cluster_name: str, **options: Any) -> Any:
-        return answer(backend, cluster_name=_find(backend, cluster_name).cluster_name, **options)
+        return answer(backend, cluster_name=_cluster(backend, cluster_name).cluster_name, **options)
 
     return answered
 
 
 def _pod(response: Any) -> PodCluster:
-    cluster: PodCluster = _find(response.sagemaker_backend, response._get_param("ClusterName"))  # noqa: SLF001
+    cluster: PodCluster = _cluster(response.sagemaker_backend, response._get_param("ClusterName"))  # noqa: SLF001
     return cluster
 
 
-def _find(backend: SageMakerModelBackend, name: str) -> Any:
+def _cluster(backend: SageMakerModelBackend, name: str) -> Any:
     for cluster in backend.clusters.values():
         if name in (cluster.cluster_name, cluster.arn):
             return cluster

@@ -20,7 +20,7 @@ from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.aws.training_plans import bought_in
 from launcher.sandbox.cluster.hyperpod_eks_request import ControlPlane, eks_name, refuse
 from launcher.sandbox.cluster.hyperpod_request import Account, RequestRefusedError, ec2_type, network_of
-from launcher.sandbox.kubernetes.hosted import Machines
+from launcher.sandbox.kubernetes.hosted import PodNodeGroup
 
 COMPUTE = ("sagemaker.amazonaws.com/compute-type", "hyperpod")
 
@@ -72,7 +72,9 @@ def join(requested: Requested, hosts: Hosts, cluster: Described) -> None:
     ec2 = EmulatedEc2(requested.account_id, requested.region_name)
     for group in cluster.request["InstanceGroups"]:
         subnet = ec2.subnet(network_of(cluster.request, group)["Subnets"][0])
-        machines = _machines(group, zone="" if subnet is None else subnet.zone, zone_id=getattr(subnet, "zone_id", ""))
+        machines = _node_group(
+            group, zone="" if subnet is None else subnet.zone, zone_id=getattr(subnet, "zone_id", "")
+        )
         try:
             hosts.join(name, machines)
         except ClusterFailedError as problem:
@@ -81,19 +83,19 @@ def join(requested: Requested, hosts: Hosts, cluster: Described) -> None:
             cluster.add(group["InstanceGroupName"])
 
 
-def leave(cluster: Described, hosts: Hosts) -> None:
+def remove_nodes(cluster: Described, hosts: Hosts) -> None:
     """Remove the nodes of a cluster; the control plane stays."""
     for group in cluster.request["InstanceGroups"]:
         hosts.leave(str(eks_name(cluster.request)), group["InstanceGroupName"])
 
 
-def _machines(group: Mapping[str, Any], *, zone: str, zone_id: str) -> Machines:
+def _node_group(group: Mapping[str, Any], *, zone: str, zone_id: str) -> PodNodeGroup:
     facts = load().instance_types.get(ec2_type(group))
     efa = 0 if facts is None else facts.efa_interfaces
     group_labels = dict(group.get("KubernetesConfig", {}).get("Labels", {}))
     key, value = COMPUTE
     labels = {key: value, "sagemaker.amazonaws.com/instance-group-name": group["InstanceGroupName"], **group_labels}
-    return Machines(
+    return PodNodeGroup(
         group=group["InstanceGroupName"],
         count=group["InstanceCount"],
         instance_type=group["InstanceType"],

@@ -60,7 +60,7 @@ class Model:
     remove: Callable[[Requested, Any], None] | None = None
 
 
-def keep(_requested: Requested, before: Any) -> Any:
+def unchanged(_requested: Requested, before: Any) -> Any:
     """A change that leaves the resource as it was created."""
     return before
 

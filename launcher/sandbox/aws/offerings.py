@@ -50,7 +50,7 @@ def describe_capacity_block_offerings(response: Any) -> ActionResult:
         InvalidParameterCombination: no type or several types, or instances of an UltraServer.
         InvalidParameterValueError: the length or the number of instances is not sold.
     """
-    hours = whole(response, "CapacityDurationHours")
+    hours = integer(response, "CapacityDurationHours")
     if hours is None:
         raise MissingParameterError("CapacityDurationHours")
     if not is_sold(hours):
@@ -62,7 +62,7 @@ def describe_capacity_block_offerings(response: Any) -> ActionResult:
     if preferred:
         name = preferred[0]["InstanceType"] if isinstance(preferred[0], dict) else preferred[0]
     key = "UltraserverCount" if ultraserver else "InstanceCount"
-    count = whole(response, key)
+    count = integer(response, key)
     count = 1 if count is None else count
     if not 1 <= count <= MOST_INSTANCES:
         raise InvalidParameterValueError(f"({count}) for parameter {key}")
@@ -105,7 +105,7 @@ def search_training_plan_offerings(response: Any) -> ActionResult:
         ValidationError: a type, a number or a target is not in the service's model.
     """
     name, arn = response._get_param("InstanceType"), response._get_param("TrainingPlanArn")  # noqa: SLF001
-    hours, count = whole(response, "DurationHours"), whole(response, "InstanceCount")
+    hours, count = integer(response, "DurationHours"), integer(response, "InstanceCount")
     targets = response._get_param("TargetResources") or [TARGET]  # noqa: SLF001
     types = _planned_types()
     if name is not None and name not in types:
@@ -202,7 +202,7 @@ def _offered(
     return (starts_at, ends_at, price.usd) if isinstance(price, Price) else None
 
 
-def whole(response: Any, name: str) -> int | None:
+def integer(response: Any, name: str) -> int | None:
     """A parameter as a number; None if the request does not have it."""
     value = response._get_param(name)  # noqa: SLF001  the way moto's own responses read
     return None if value is None else int(value)

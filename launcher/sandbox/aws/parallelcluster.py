@@ -51,7 +51,7 @@ class Clusters(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class MadeCluster(Created):
+class CreatedCluster(Created):
     """A cluster with the configuration from which it was created."""
 
     configuration: Mapping[str, Any]
@@ -75,14 +75,14 @@ class ParallelCluster:
             head_node = self.clusters.start(spec, EmulatedEc2(requested.account_id, requested.region_name))
         except ClusterFailedError as failure:
             raise ResourceRefusedError(str(failure)) from failure
-        compute_fleet.make(requested, name)
-        return MadeCluster(
+        compute_fleet.create_table(requested, name)
+        return CreatedCluster(
             physical_resource_id=name,
             attributes=self._attributes(requested, spec, head_node),
             configuration=requested.need("ClusterConfiguration"),
         )
 
-    def _update(self, requested: Requested, before: MadeCluster) -> Created:
+    def _update(self, requested: Requested, before: CreatedCluster) -> Created:
         name = requested.need("ClusterName")
         if name != before.physical_resource_id:
             raise ResourceRefusedError(

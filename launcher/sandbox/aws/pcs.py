@@ -18,7 +18,7 @@ from typing import Any
 
 from launcher.model import pcs
 from launcher.sandbox.aws.fleet import EmulatedEc2
-from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, keep
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, unchanged
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
 from launcher.sandbox.aws.pcs_instances import PcsEc2, PcsFleet
 from launcher.sandbox.cluster.pcs_request import (
@@ -64,7 +64,7 @@ class PcsCluster:
     active_at: datetime
     groups: dict[str, Part] = field(default_factory=dict)
     queues: dict[str, Part] = field(default_factory=dict)
-    machines: dict[str, list[str]] = field(default_factory=dict)
+    instance_ids: dict[str, list[str]] = field(default_factory=dict)
     running: ClusterSpec | None = None
 
     @property
@@ -82,7 +82,7 @@ class PcsCluster:
         others = (group for id_, group in self.groups.items() if id_ != without)
         most = sum(int(other.request["scalingConfiguration"]["maxInstanceCount"]) for other in others)
         subnets = tuple(self.request["networking"]["subnetIds"])
-        return Around(size=str(self.request["size"]), machines=most, subnets=subnets)
+        return Around(size=str(self.request["size"]), max_instances=most, subnets=subnets)
 
 
 def _id() -> str:
@@ -164,7 +164,7 @@ class PcsService:
             cluster = self._active(request)
             _refuse(group_problems(request, cluster.around(), self._aws))
             group = self._part(cluster.groups, request, "computeNodeGroupName", pcs.MOST_GROUPS, "compute node groups")
-            cluster.machines[group.id] = []
+            cluster.instance_ids[group.id] = []
             if group.name == pcs.LOGIN:
                 for _ in range(int(request["scalingConfiguration"]["minInstanceCount"])):
                     self.run_machine(cluster, group)
@@ -212,7 +212,7 @@ class PcsService:
             users = [queue.name for queue in cluster.queues.values() if group.id in _groups_of(queue)]
             if users:
                 raise PcsError("ConflictException", f"compute node group {group.name} is in queue {', '.join(users)}")
-            for instance in cluster.machines.pop(group.id):
+            for instance in cluster.instance_ids.pop(group.id):
                 self._aws.ec2.terminate(instance, "Client.UserInitiatedShutdown")
             del cluster.groups[group.id]
 
@@ -245,8 +245,8 @@ class PcsService:
         if cluster.running is None or all(planned.name != group.name for planned in cluster.running.groups):
             return
         if becomes < was:
-            self._clusters.dismiss(cluster.name, cluster.machines[group.id][becomes:])
-            del cluster.machines[group.id][becomes:]
+            self._clusters.dismiss(cluster.name, cluster.instance_ids[group.id][becomes:])
+            del cluster.instance_ids[group.id][becomes:]
         elif becomes > was:
             try:
                 self._clusters.enlist(cluster.name, group.name, becomes - was)
@@ -256,7 +256,7 @@ class PcsService:
     def run_machine(self, cluster: PcsCluster, group: Part) -> str:
         """Run an instance of a group; return its id."""
         instance = self._aws.run(cluster.id, group.id, group.request)
-        cluster.machines[group.id].append(instance)
+        cluster.instance_ids[group.id].append(instance)
         return instance
 
     def _match(self, cluster: PcsCluster) -> None:
@@ -350,14 +350,14 @@ class Pcs:
     def models(self) -> tuple[Model, ...]:
         """The resource types of the service."""
         return (
-            Model(type="AWS::PCS::Cluster", make=self._make_cluster, change=keep, remove=self._remove_cluster),
+            Model(type="AWS::PCS::Cluster", make=self._make_cluster, change=unchanged, remove=self._remove_cluster),
             Model(
                 type="AWS::PCS::ComputeNodeGroup",
                 make=self._make_group,
                 change=self._change_group,
                 remove=self._remove_group,
             ),
-            Model(type="AWS::PCS::Queue", make=self._make_queue, change=keep, remove=self._remove_queue),
+            Model(type="AWS::PCS::Queue", make=self._make_queue, change=unchanged, remove=self._remove_queue),
         )
 
     def _of(self, requested: Requested) -> PcsService:

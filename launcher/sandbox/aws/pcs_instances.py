@@ -137,7 +137,7 @@ class PcsFleet(Ec2Fleet):
 
     def terminate(self, instance_id: str, reason: str) -> None:
         """Terminate an instance, with EC2's code for the reason."""
-        for ids in self.cluster.machines.values():
+        for ids in self.cluster.instance_ids.values():
             if instance_id in ids:
                 ids.remove(instance_id)
         self.ec2.terminate(instance_id, reason)

@@ -92,7 +92,7 @@ class Resources(ResourceMap):
 
     def order(self) -> list[str]:
         """All logical ids whose condition holds, in the order of creation."""
-        return [name for name in in_order(self._resource_json_map) if self._holds(name)]
+        return [name for name in in_order(self._resource_json_map) if self._is_enabled(name)]
 
     def type_of(self, name: str) -> str:
         """The type of a resource in the template."""
@@ -120,7 +120,7 @@ class Resources(ResourceMap):
         """
         model, json, physical_name = self._resolved(name)
         self.made_from[name] = json
-        requested = self._want(name, json, physical_name)
+        requested = self._requested(name, json, physical_name)
         lack = ""
         try:
             created = self._attempt(name, lambda: self._created_by(model, requested, json))
@@ -129,7 +129,7 @@ class Resources(ResourceMap):
                 raise
             lack = f"moto cannot create it as the template defines it: {problem!r}"
             created = placeholder(requested)
-        self._keep(name, created)
+        self._store(name, created)
         self._record(name, model, requested.properties, lack)
 
     def change(self, name: str, before: "Resources") -> bool:
@@ -149,7 +149,7 @@ class Resources(ResourceMap):
         if original is not None and (not named or named not in json["Properties"]):
             # A name that CloudFormation made up stays with the resource.
             physical_name = original.physical_resource_id.rpartition(":")[2].rpartition("/")[2]
-        requested = self._want(name, json, physical_name)
+        requested = self._requested(name, json, physical_name)
         replaced = _requires_replacement(self.type_of(name), before.made_from[name]["Properties"], json["Properties"])
         if replaced and fixed_name(self.type_of(name), json["Properties"]) is not None:
             raise ResourceFailedError(
@@ -166,7 +166,7 @@ class Resources(ResourceMap):
         changed = self._attempt(name, lambda: change(requested, original))
         if isinstance(model, Model) and changed.physical_resource_id != original.physical_resource_id:
             self.replaced[name] = (original, before.made_from[name])
-        self._keep(name, changed)
+        self._store(name, changed)
         self.made_from[name] = json
         return True
 
@@ -192,7 +192,7 @@ class Resources(ResourceMap):
         self._parsed_resources.pop(name, None)
         return not retained
 
-    def _want(self, name: str, json: dict[str, Any], physical_name: str) -> Requested:
+    def _requested(self, name: str, json: dict[str, Any], physical_name: str) -> Requested:
         return Requested(
             type=json["Type"],
             logical_id=name,
@@ -223,13 +223,13 @@ class Resources(ResourceMap):
         if not isinstance(model, Model):
             self._delete_resource(resource, json)
         elif model.remove is not None:
-            model.remove(self._want(name, json, resource.physical_resource_id), resource)
+            model.remove(self._requested(name, json, resource.physical_resource_id), resource)
 
-    def _holds(self, name: str) -> bool:
+    def _is_enabled(self, name: str) -> bool:
         condition = self._resource_json_map[name].get("Condition")
         return not condition or bool(self.lazy_condition_map[condition])
 
-    def _keep(self, name: str, resource: Any) -> None:
+    def _store(self, name: str, resource: Any) -> None:
         resource.cf_resource_type = self.type_of(name)
         resource.logical_resource_id = name
         self._parsed_resources[name] = resource
@@ -262,7 +262,9 @@ class Resources(ResourceMap):
     def _placeholder_value(self, name: str, attribute: str) -> str:
         self.ledger.remark(self["AWS::StackName"], name, f"the attribute {attribute}")
         definition = {"Type": self.type_of(name), "Properties": {}}
-        return placeholder(self._want(name, definition, self.physical_id(name) or name)).get_cfn_attribute(attribute)
+        return placeholder(self._requested(name, definition, self.physical_id(name) or name)).get_cfn_attribute(
+            attribute
+        )
 
     def _attempt(self, name: str, act: Callable[[], _T]) -> _T:
         try:

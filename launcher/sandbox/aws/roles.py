@@ -17,7 +17,7 @@ def _iam(requested: Requested) -> Any:
     return iam_backends[requested.account_id][get_partition(requested.region_name)]
 
 
-def _make(requested: Requested) -> Role:
+def _create(requested: Requested) -> Role:
     name = requested.get("RoleName") or requested.name
     definition = {"Type": requested.type, "Properties": requested.properties}
     role = Role.create_from_cloudformation_json(name, definition, requested.account_id, requested.region_name)
@@ -36,4 +36,4 @@ def _remove(requested: Requested, role: Role) -> None:
     _iam(requested).delete_role(role.name)
 
 
-MODELS = (Model(type="AWS::IAM::Role", make=_make, remove=_remove),)
+MODELS = (Model(type="AWS::IAM::Role", make=_create, remove=_remove),)

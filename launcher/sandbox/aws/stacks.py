@@ -43,13 +43,13 @@ def broken_rules(template: Mapping[str, Any], parameters: Mapping[str, Any]) -> 
     return [
         f"Rule {name}: {assertion.get('AssertDescription', 'an assertion does not hold')}"
         for name, rule in template.get("Rules", {}).items()
-        if "RuleCondition" not in rule or _holds(rule["RuleCondition"], parameters)
+        if "RuleCondition" not in rule or _is_true(rule["RuleCondition"], parameters)
         for assertion in rule["Assertions"]
-        if not _holds(assertion["Assert"], parameters)
+        if not _is_true(assertion["Assert"], parameters)
     ]
 
 
-def _holds(condition: Any, parameters: Mapping[str, Any]) -> bool:
+def _is_true(condition: Any, parameters: Mapping[str, Any]) -> bool:
     ((function, arguments),) = condition.items()
     values = [_value(argument, parameters) for argument in arguments]
     if function == "Fn::Equals":
@@ -65,7 +65,7 @@ def _holds(condition: Any, parameters: Mapping[str, Any]) -> bool:
 
 def _value(expression: Any, parameters: Mapping[str, Any]) -> Any:
     if isinstance(expression, Mapping):
-        return str(parameters[expression["Ref"]]) if "Ref" in expression else _holds(expression, parameters)
+        return str(parameters[expression["Ref"]]) if "Ref" in expression else _is_true(expression, parameters)
     return expression
 
 
@@ -106,7 +106,7 @@ class EmulatedStack(Stack):
         return self.status.endswith("_COMPLETE")
 
     @property
-    def made(self) -> Resources:
+    def emulated_resources(self) -> Resources:
         """The resources of the stack."""
         return cast("Resources", self.resource_map)
 
@@ -162,7 +162,7 @@ class EmulatedStack(Stack):
         # An output can be evaluated once the resources exist.
         self.output_map = OutputMap(resources, {}, self.stack_id)
 
-    def say(self, status: str, why: str | None = None) -> None:
+    def set_status(self, status: str, why: str | None = None) -> None:
         """Set the stack's status and record the event."""
         self.status = status
         self.stack_status_reason = why
@@ -188,24 +188,26 @@ class EmulatedStack(Stack):
         """Create every resource of a template; on a failure remove the created resources."""
         fresh = self.read(template, parameters)
         self.settle(template, parameters, fresh)
-        self.say("CREATE_IN_PROGRESS", "User Initiated")
+        self.set_status("CREATE_IN_PROGRESS", "User Initiated")
         try:
             for name in fresh.order():
-                self._make(fresh, name)
+                self._create(fresh, name)
         except ResourceFailedError as failure:
-            self.say("ROLLBACK_IN_PROGRESS", f"The following resource(s) failed to create: [{failure.logical_id}].")
+            self.set_status(
+                "ROLLBACK_IN_PROGRESS", f"The following resource(s) failed to create: [{failure.logical_id}]."
+            )
             remaining = self._remove_all(fresh)
-            self.say("ROLLBACK_FAILED" if remaining else "ROLLBACK_COMPLETE", _not_deleted(remaining))
+            self.set_status("ROLLBACK_FAILED" if remaining else "ROLLBACK_COMPLETE", _not_deleted(remaining))
             return
         self.output_map = self._create_output_map()
-        self.say("CREATE_COMPLETE")
+        self.set_status("CREATE_COMPLETE")
 
     def carry_out_update(self, template: str, parameters: dict[str, Any]) -> None:
         """Update the stack to a new template; on a failure return to the previous template."""
-        before = self.made
+        before = self.emulated_resources
         fresh = self.read(template, parameters)
         fresh.adopt(before)
-        self.say("UPDATE_IN_PROGRESS", "User Initiated")
+        self.set_status("UPDATE_IN_PROGRESS", "User Initiated")
         created: list[str] = []
         try:
             for name in fresh.order():
@@ -213,22 +215,22 @@ class EmulatedStack(Stack):
                     self._change(fresh, name, before)
                 else:
                     created.append(name)
-                    self._make(fresh, name)
+                    self._create(fresh, name)
         except ResourceFailedError as failure:
             self._go_back(before, fresh, created, failure)
             return
-        self.say("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
+        self.set_status("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
         fresh.sweep(back=False)
         remaining = self._remove_all(before, keep=set(fresh))
         self.settle(template, parameters, fresh)
         self.output_map = self._create_output_map()
-        self.say("UPDATE_COMPLETE", _not_deleted(remaining))
+        self.set_status("UPDATE_COMPLETE", _not_deleted(remaining))
 
     def carry_out_deletion(self) -> bool:
         """Remove every resource; False if a removal failed."""
-        self.say("DELETE_IN_PROGRESS", "User Initiated")
-        remaining = self._remove_all(self.made)
-        self.say("DELETE_FAILED" if remaining else "DELETE_COMPLETE", _not_deleted(remaining))
+        self.set_status("DELETE_IN_PROGRESS", "User Initiated")
+        remaining = self._remove_all(self.emulated_resources)
+        self.set_status("DELETE_FAILED" if remaining else "DELETE_COMPLETE", _not_deleted(remaining))
         return not remaining
 
     def _in_order(self) -> None:
@@ -236,7 +238,7 @@ class EmulatedStack(Stack):
         if len(self.events) > 1:
             self.events[-1].timestamp = max(self.events[-1].timestamp, self.events[-2].timestamp + _MOMENT)
 
-    def _make(self, resources: Resources, name: str) -> None:
+    def _create(self, resources: Resources, name: str) -> None:
         self.record(resources, name, "CREATE_IN_PROGRESS")
         try:
             resources.make(name)
@@ -256,7 +258,7 @@ class EmulatedStack(Stack):
 
     def _go_back(self, before: Resources, fresh: Resources, created: list[str], failure: ResourceFailedError) -> None:
         why = f"The following resource(s) failed to update: [{failure.logical_id}]."
-        self.say("UPDATE_ROLLBACK_IN_PROGRESS", why)
+        self.set_status("UPDATE_ROLLBACK_IN_PROGRESS", why)
         remaining = self._remove_all(fresh, keep=set(fresh) - set(created))
         for name in [name for name in before.order() if name in fresh]:
             try:
@@ -264,7 +266,7 @@ class EmulatedStack(Stack):
             except ResourceFailedError:
                 remaining.append(name)
         fresh.sweep(back=True)
-        self.say("UPDATE_ROLLBACK_FAILED" if remaining else "UPDATE_ROLLBACK_COMPLETE", _not_deleted(remaining))
+        self.set_status("UPDATE_ROLLBACK_FAILED" if remaining else "UPDATE_ROLLBACK_COMPLETE", _not_deleted(remaining))
 
     def _remove_all(self, resources: Resources, keep: set[str] | None = None) -> list[str]:
         """Remove resources, each before the resources that it references; return the names whose removal failed."""
@@ -320,7 +322,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
     def update_stack(self, name: str, template: str, role_arn: Any, parameters: Any, tags: Any) -> EmulatedStack:
         """Change a stack without a change set."""
         with _LOCK:
-            stack = self._own(self.get_stack(name))
+            stack = self._emulated(self.get_stack(name))
             resolved = self._resolve_update_parameters(instance=stack, incoming_params=parameters)
             stack.role_arn = role_arn
             stack.tags = tags if tags is not None else stack.tags
@@ -348,7 +350,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
             change_set = self.change_sets[ids[0]]
             change_set.stack.cross_stack_resources = self.exports
             try:
-                self._own(change_set.stack).read(change_set.template, change_set.parameters)
+                self._emulated(change_set.stack).read(change_set.template, change_set.parameters)
             except ValidationError:
                 del self.change_sets[ids[0]]
                 raise
@@ -378,7 +380,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
         """Execute a change set. If a resource fails, the stack fails, and the call succeeds."""
         with _LOCK:
             change_set = self.change_set(change_set_name, stack_name)
-            stack = self._own(self.stacks[change_set.stack_id])
+            stack = self._emulated(self.stacks[change_set.stack_id])
             stack.tags = change_set.tags or stack.tags
             if change_set.change_set_type == "CREATE":
                 stack.carry_out_creation(change_set.template, change_set.parameters)
@@ -399,7 +401,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
                 if stack.enable_termination_protection:
                     text = f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled"
                     raise ValidationError(message=text)
-                self._delete(self._own(stack))
+                self._delete(self._emulated(stack))
 
     def importers(self, export: str) -> list[str]:
         """The names of the stacks that import an export."""
@@ -408,12 +410,12 @@ class EmulatedCloudFormation(CloudFormationBackend):
     def protect(self, name: str, *, enabled: bool) -> EmulatedStack:
         """Turn the termination protection of a stack on or off."""
         with _LOCK:
-            stack = self._own(self.get_stack(name))
+            stack = self._emulated(self.get_stack(name))
             stack.enable_termination_protection = enabled
             return stack
 
     @staticmethod
-    def _own(stack: Stack) -> EmulatedStack:
+    def _emulated(stack: Stack) -> EmulatedStack:
         """A stack as an EmulatedStack: moto's own class is never used."""
         return cast("EmulatedStack", stack)
 
@@ -421,7 +423,9 @@ class EmulatedCloudFormation(CloudFormationBackend):
         for export in stack.exports:
             users = self.importers(export.name)
             if users:
-                stack.say("DELETE_FAILED", f"Export {export.name} cannot be deleted as it is in use by {users[0]}")
+                stack.set_status(
+                    "DELETE_FAILED", f"Export {export.name} cannot be deleted as it is in use by {users[0]}"
+                )
                 return
         if stack.carry_out_deletion():
             self._withdraw(stack)

@@ -33,7 +33,7 @@ from launcher.sandbox.kubernetes.pod_rules import quantity
 
 _QUEUES = f"kueue.x-k8s.io/{VERSION}"
 _CHARACTERS = string.ascii_lowercase + string.digits
-_MADE: defaultdict[tuple[str, str], dict[str, dict[str, Any]]] = defaultdict(dict)
+_QUOTAS: defaultdict[tuple[str, str], dict[str, dict[str, Any]]] = defaultdict(dict)
 """The quotas of an account in a region, as requested, by id."""
 
 
@@ -76,12 +76,12 @@ class TaskGovernance:
     def _make_quota(self, requested: Requested) -> Created:
         self._put_quota(requested)
         created = _created(requested, "compute-quota", "ComputeQuota")
-        _keep(requested, created)
+        _store_quota(requested, created)
         return created
 
     def _change_quota(self, requested: Requested, before: Created) -> Created:
         self._put_quota(requested)
-        _keep(requested, before)
+        _store_quota(requested, before)
         return before
 
     def _put_quota(self, requested: Requested) -> None:
@@ -119,8 +119,8 @@ def _created(requested: Requested, kind: str, name: str) -> Created:
     return Created(physical_resource_id=arn, attributes={f"{name}Arn": arn, f"{name}Id": id_, "Status": "Created"})
 
 
-def _keep(requested: Requested, created: Created) -> None:
-    _MADE[requested.account_id, requested.region_name][created.attributes["ComputeQuotaId"]] = {
+def _store_quota(requested: Requested, created: Created) -> None:
+    _QUOTAS[requested.account_id, requested.region_name][created.attributes["ComputeQuotaId"]] = {
         **{key: value for key, value in requested.properties.items() if key != "Tags"},
         "ComputeQuotaArn": created.physical_resource_id,
         "ComputeQuotaId": created.attributes["ComputeQuotaId"],
@@ -130,7 +130,7 @@ def _keep(requested: Requested, created: Created) -> None:
 
 
 def _forget_quota(requested: Requested, created: Created) -> None:
-    _MADE[requested.account_id, requested.region_name].pop(created.attributes["ComputeQuotaId"], None)
+    _QUOTAS[requested.account_id, requested.region_name].pop(created.attributes["ComputeQuotaId"], None)
 
 
 def _class(specified: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _flavor(resource: Mapping[str, Any]) -> dict[str, Any]:
 def describe_compute_quota(response: Any) -> ActionResult:
     """A quota by its id."""
     backend, id_ = response.sagemaker_backend, response._get_param("ComputeQuotaId")  # noqa: SLF001  as moto reads
-    quota = _MADE[backend.account_id, backend.region_name].get(id_)
+    quota = _QUOTAS[backend.account_id, backend.region_name].get(id_)
     if quota is None:
         raise ResourceNotFound(message=f"Could not find compute quota '{id_}'.")
     return ActionResult(quota)

@@ -127,7 +127,7 @@ def _of_the_resource(
     queue: Mapping[str, Any], resource: Mapping[str, Any], aws: AwsFacts, path: str
 ) -> Iterator[Problem]:
     yield from denied(resource.get("CustomSlurmSettings", {}), "compute resource", f"{path}.CustomSlurmSettings")
-    yield from _counts(queue, resource, path)
+    yield from _count_problems(queue, resource, path)
     if ("InstanceType" in resource) == ("Instances" in resource):
         yield Problem(path=path, message="needs either InstanceType or Instances")
         return
@@ -145,7 +145,7 @@ def _of_the_resource(
             yield Problem(path=path, message=message)
 
 
-def _counts(queue: Mapping[str, Any], resource: Mapping[str, Any], path: str) -> Iterator[Problem]:
+def _count_problems(queue: Mapping[str, Any], resource: Mapping[str, Any], path: str) -> Iterator[Problem]:
     low, high = resource.get("MinCount", 0), resource.get("MaxCount", _MAX_COUNT)
     if not 0 <= low <= high or high == 0:
         yield Problem(

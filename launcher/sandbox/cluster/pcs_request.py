@@ -34,7 +34,7 @@ class Around:
     """The facts about a cluster: its size, the maximum number of instances of its groups, and its subnets."""
 
     size: str
-    machines: int
+    max_instances: int
     subnets: tuple[str, ...]
 
 
@@ -100,9 +100,9 @@ def _sizes(scaling: Mapping[str, int], around: Around) -> Iterator[str]:
         yield f"scalingConfiguration: minInstanceCount {least} is more than maxInstanceCount {most}"
     if 0 < least < most:
         yield f"scalingConfiguration: {least} static, {most - least} dynamic; a group must be all static or all dynamic"
-    size = next(row for row in pcs.SIZES if row.word == around.size)
-    if around.machines + most > size.nodes:
-        yield f"a cluster of size {size.word} takes {size.nodes} instances, got {around.machines + most}"
+    size = next(row for row in pcs.SIZES if row.name == around.size)
+    if around.max_instances + most > size.nodes:
+        yield f"a cluster of size {size.name} takes {size.nodes} instances, got {around.max_instances + most}"
 
 
 def _profile(arn: str, aws: PcsAws) -> Iterator[str]:

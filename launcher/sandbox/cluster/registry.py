@@ -14,7 +14,7 @@ from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.cluster.nodes import Node, NodeView
 from launcher.sandbox.cluster.specification import ClusterSpec, Fleet, NodeGroup
 from launcher.sandbox.keys import KeyRing
-from launcher.sandbox.kubernetes.hosted import HostedKubernetes, Machines
+from launcher.sandbox.kubernetes.hosted import HostedKubernetes, PodNodeGroup
 from launcher.sandbox.kubernetes.statuses import RefusedError
 from launcher.sandbox.slurm import daemons, files
 from launcher.sandbox.slurm.files import SlurmPlaces
@@ -268,7 +268,7 @@ class Registry:
             self._kubernetes[name] = hosted
             return hosted.address
 
-    def join(self, name: str, machines: Machines) -> None:
+    def join(self, name: str, machines: PodNodeGroup) -> None:
         """Add the instances of a node group to an EKS cluster."""
         _refuse_over(machines.count)
         self.hosted(name).join(machines)

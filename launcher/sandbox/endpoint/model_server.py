@@ -317,12 +317,12 @@ class ModelServer:
         id_ = str(uuid.uuid4())
         answer, failure = f"{hosted.answers}/{id_}.out", f"{hosted.failures}/{id_}-error.out"
         headers = {"X-Amzn-SageMaker-OutputLocation": answer, "X-Amzn-SageMaker-FailureLocation": failure}
-        timer = threading.Timer(self.behaviour.queue_s, self._give, (hosted, body, answer, failure))
+        timer = threading.Timer(self.behaviour.queue_s, self._infer, (hosted, body, answer, failure))
         timer.daemon = True
         timer.start()
         return _send(start_response, {"InferenceId": id_}, "202 Accepted", headers)
 
-    def _give(self, hosted: Hosted, body: bytes, answer: str, failure: str) -> None:
+    def _infer(self, hosted: Hosted, body: bytes, answer: str, failure: str) -> None:
         try:
             if self.behaviour.refuse or self.behaviour.queue_fails:
                 raise _failure(self.behaviour.refuse or 500, openai=False)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-Find = Callable[[str, str], Mapping[str, Any] | None]
+FindObject = Callable[[str, str], Mapping[str, Any] | None]
 """An object by the plural of its kind and its name, in the pod's namespace."""
 _REFERENCE = re.compile(r"\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
 
@@ -39,7 +39,7 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
     return _REFERENCE.sub(fill, text)
 
 
-def prepared(pod: Mapping[str, Any], folder: Path, claims: Path, find: Find) -> dict[str, Path]:
+def prepared(pod: Mapping[str, Any], folder: Path, claims: Path, find: FindObject) -> dict[str, Path]:
     """Create a pod's volumes; return the folder of each by its name, except memory-backed ones, which have no folder.
 
     Raises:
@@ -61,7 +61,7 @@ def prepared(pod: Mapping[str, Any], folder: Path, claims: Path, find: Find) -> 
     return paths
 
 
-def _fill(place: Path, source: Mapping[str, Any], kind: str, find: Find) -> None:
+def _fill(place: Path, source: Mapping[str, Any], kind: str, find: FindObject) -> None:
     name = source.get("name") or source.get("secretName")
     object_ = find("configmaps" if kind == "configMap" else "secrets", str(name))
     if object_ is None and not source.get("optional"):
@@ -83,7 +83,7 @@ def _data(source: Mapping[str, Any]) -> dict[str, bytes]:
     return {key: value.encode() for key, value in source.get("data", {}).items()}
 
 
-def variables(container: Mapping[str, Any], pod: Mapping[str, Any], find: Find) -> dict[str, str]:
+def variables(container: Mapping[str, Any], pod: Mapping[str, Any], find: FindObject) -> dict[str, str]:
     """The variables that a container sets.
 
     Raises:
@@ -114,7 +114,7 @@ def own_names(container: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(name for name, field in fields if field.get("fieldPath", "").startswith("metadata."))
 
 
-def _referred(source: Mapping[str, Any], pod: Mapping[str, Any], find: Find) -> str | None:
+def _referred(source: Mapping[str, Any], pod: Mapping[str, Any], find: FindObject) -> str | None:
     """The value of a variable from another object; None for a missing optional one."""
     if "fieldRef" in source:
         return _field(source["fieldRef"]["fieldPath"], pod)

@@ -13,7 +13,7 @@ _GOVERNED = {
     "sagemaker.amazonaws.com/sagemaker-managed-queue": "true",
 }
 _POLICY, _OWNER = "hyperpod-task-governance-admission-policy", "sagemaker.amazonaws.com/"
-_ASKED = JOBS | {"Pod", "Deployment", "StatefulSet"}
+_REVIEWED_KINDS = JOBS | {"Pod", "Deployment", "StatefulSet"}
 
 
 def held_back(document: Object) -> Object:
@@ -35,7 +35,7 @@ def refuse_unqueued(document: Object, namespace: Mapping[str, str]) -> None:
     """
     metadata = document.get("metadata", {})
     owners = (str(reference.get("apiVersion", "")) for reference in metadata.get("ownerReferences", ()))
-    governed = document.get("kind") in _ASKED and namespace.items() >= _GOVERNED.items()
+    governed = document.get("kind") in _REVIEWED_KINDS and namespace.items() >= _GOVERNED.items()
     exempt = any(owner.startswith(_OWNER) for owner in owners)
     if governed and not exempt and not metadata.get("labels", {}).get(QUEUE_LABEL):
         text = f"The label '{QUEUE_LABEL}' is either missing or does not have a value set."

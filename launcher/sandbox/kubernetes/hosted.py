@@ -64,7 +64,7 @@ _ENDS = {"Complete": "COMPLETED", "Failed": "FAILED"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machines:
+class PodNodeGroup:
     """The instances of a node group, all of the same kind.
 
     `room` are the resources of each instance for pods in addition to devices; `devices` are the resources that its
@@ -119,7 +119,7 @@ class HostedKubernetes:
         self._kubernetes = KubernetesCluster(
             folder, name=cluster, mark=mark, environment=environment, keys=keys, operators=()
         ).__enter__()
-        self._machines: dict[str, Machines] = {}
+        self._machines: dict[str, PodNodeGroup] = {}
         self._groups: list[str] = []
         self._nodes: dict[str, NodeView] = {}
         self._words: list[str] = []
@@ -135,7 +135,7 @@ class HostedKubernetes:
         """The scheduler of the cluster: this object."""
         return self
 
-    def join(self, machines: Machines) -> None:
+    def join(self, machines: PodNodeGroup) -> None:
         """Add the instances of a node group."""
         with self._lock:
             self._machines[machines.group] = machines
@@ -159,11 +159,11 @@ class HostedKubernetes:
         if going:
             threading.Thread(target=self._dismiss, args=(going,), name="node-group", daemon=True).start()
 
-    def _name_of(self, machines: Machines, number: int) -> str:
+    def _name_of(self, machines: PodNodeGroup, number: int) -> str:
         place = 1 + self._groups.index(machines.group)
         return f"ip-10-0-{place}-{number + 1}.{machines.zone[:-1]}.compute.internal"
 
-    def _enlist(self, machines: Machines, name: str) -> None:
+    def _enlist(self, machines: PodNodeGroup, name: str) -> None:
         self._nodes[name] = NodeView(
             name=name,
             partition=machines.group,

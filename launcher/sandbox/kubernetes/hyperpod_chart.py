@@ -16,7 +16,7 @@ from launcher.rendering.device_plugins import neuron_manifest, neuron_plugin, pl
 
 STAND_IN = "slipway-stand-in.yaml"
 """The file that identifies the sandbox's own chart."""
-_OWN = Path(__file__).with_name("hyperpod_chart.yaml")
+_SMALL_CHART = Path(__file__).with_name("hyperpod_chart.yaml")
 _HELM = "helm/helm"
 _RENDERED_WITHIN_S = 120
 _RUNS_ON = ("Linux", "x86_64")
@@ -31,7 +31,7 @@ def emulated_files() -> dict[str, bytes]:
     """Archives that replace the chart and the layer, by their names in an assembly."""
     pins, buffer = chart_pins(), io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(STAND_IN, _OWN.read_bytes())
+        archive.writestr(STAND_IN, _SMALL_CHART.read_bytes())
     return {name: buffer.getvalue() for name in (pins.chart_name, pins.layer_name)}
 
 
@@ -48,7 +48,7 @@ def runs_here() -> bool:
 
 def own_objects(values: str) -> Iterator[dict[str, Any]]:
     """The objects of the sandbox's own chart: the constant ones, and the device plugins that the values enable."""
-    yield from safe_yaml.documents(_OWN.read_text(encoding="utf-8"))
+    yield from safe_yaml.documents(_SMALL_CHART.read_text(encoding="utf-8"))
     settings = safe_yaml.loads(values)
     efa = settings["aws-efa-k8s-device-plugin"]
     nvidia = settings["nvidia-device-plugin"]["devicePlugin"]["enabled"]

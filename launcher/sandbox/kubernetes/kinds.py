@@ -27,7 +27,7 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
-_OWN = (
+_BUILT_IN = (
     ("", "v1", "namespaces", "Namespace", False),
     ("", "v1", "nodes", "Node", False),
     ("", "v1", "pods", "Pod", True),
@@ -59,7 +59,7 @@ class Kinds:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, str], Kind] = {}
-        for group, version, plural, kind, namespaced in _OWN:
+        for group, version, plural, kind, namespaced in _BUILT_IN:
             self.add(Kind(group=group, version=version, plural=plural, kind=kind, namespaced=namespaced))
 
     def add(self, kind: Kind) -> None:

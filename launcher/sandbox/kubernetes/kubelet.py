@@ -13,7 +13,7 @@ from typing import Any
 
 from launcher.sandbox import processes
 from launcher.sandbox.kubernetes import containers
-from launcher.sandbox.kubernetes.containers import ContainerError, Find, Paths
+from launcher.sandbox.kubernetes.containers import ContainerError, FindObject, Paths
 from launcher.sandbox.kubernetes.store import now
 
 Object = dict[str, Any]
@@ -39,7 +39,7 @@ class PodRun(threading.Thread):
         claims: Path,
         environment: Mapping[str, str],
         mark: str,
-        find: Find,
+        find: FindObject,
         services: frozenset[str],
         report: Callable[[Object], None],
         fail: Callable[[Exception], None],
@@ -91,7 +91,7 @@ class PodRun(threading.Thread):
         finally:
             processes.end(self._processes)
         if not self.lost:
-            self._say(phase)
+            self._set_phase(phase)
         shutil.rmtree(self._folder / "volumes", ignore_errors=True)
 
     def _live(self) -> str:
@@ -126,7 +126,7 @@ class PodRun(threading.Thread):
             status = self._statuses[container["name"]]
             status["lastState"], status["restartCount"] = status["state"], status["restartCount"] + 1
             status["state"] = {"waiting": {"reason": "CrashLoopBackOff", "message": f"back-off {pause:g}s"}}
-            self._say("Running")
+            self._set_phase("Running")
             self._notify("Warning", "BackOff", f"Back-off restarting failed container {container['name']}")
             if self._leaving.wait(pause):
                 return code
@@ -144,14 +144,14 @@ class PodRun(threading.Thread):
         except ContainerError as problem:
             self._notify("Warning", "Failed", f"Error: {problem}")
             status["state"] = {"waiting": {"reason": problem.reason, "message": str(problem)}}
-            self._say("Pending")
+            self._set_phase("Pending")
             if problem.reason in ("CreateContainerConfigError", "ImagePullBackOff"):
                 self._leaving.wait()  # the kubelet waits for what is missing
             self._ended(name, _NOT_STARTED, now())
             return _NOT_STARTED
         status["state"] = {"running": {"startedAt": now()}}
         status |= {"started": True, "ready": True}
-        self._say("Running" if container in self._pod["spec"]["containers"] else "Pending")
+        self._set_phase("Running" if container in self._pod["spec"]["containers"] else "Pending")
         self._notify("Normal", "Started", f"Started container {name}")
         began = now()
         # Opened here: a thread that begins late must not find the folder of a lost node gone.
@@ -221,7 +221,7 @@ class PodRun(threading.Thread):
         self._statuses[name]["state"] = {"terminated": ended}
         self._statuses[name] |= {"ready": False, "started": False}
 
-    def _say(self, phase: str) -> None:
+    def _set_phase(self, phase: str) -> None:
         if self.lost:
             return
         spec = self._pod["spec"]

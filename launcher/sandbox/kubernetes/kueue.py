@@ -41,7 +41,7 @@ def reconcile(cluster: Cluster) -> None:
     for uid, (place, job) in jobs.items():
         # One that is being deleted waits for all that it owns: it is given nothing more.
         if uid not in owners and not is_over(job) and "deletionTimestamp" not in job["metadata"]:
-            _make(cluster, place, job)
+            _create_workload(cluster, place, job)
     waiting = [workload for workload in cluster.every(_GROUP, "workloads", VERSION) if not _is(workload, _RESERVED)]
     for pending in sorted(waiting, key=_rank):
         queued = jobs.get(pending["metadata"]["labels"][UID_LABEL])
@@ -66,7 +66,7 @@ def _is(workload: Mapping[str, Any], kind: str) -> bool:
     return any(condition["type"] == kind and condition["status"] == "True" for condition in conditions)
 
 
-def _make(cluster: Cluster, place: tuple[str, str, str], job: Object) -> None:
+def _create_workload(cluster: Cluster, place: tuple[str, str, str], job: Object) -> None:
     metadata = job["metadata"]
     name = f"{place[2]}-{metadata['name']}"[:56]
     reference = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": metadata["name"], "uid": metadata["uid"]}

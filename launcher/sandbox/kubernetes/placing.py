@@ -112,11 +112,11 @@ def _selected(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     affinity = spec.get("affinity", {}).get("nodeAffinity", {})
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", ())
     return not terms or any(
-        all(_holds(expression, labels) for expression in term.get("matchExpressions", ())) for term in terms
+        all(_matches(expression, labels) for expression in term.get("matchExpressions", ())) for term in terms
     )
 
 
-def _holds(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def _matches(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     value, operator = labels.get(requirement["key"]), requirement["operator"]
     values = requirement.get("values", ())
     return {

@@ -211,12 +211,14 @@ def validate(kind: Kind, document: Mapping[str, Any], old: Mapping[str, Any] | N
 
 def _refuse_of_its_shape(document: Mapping[str, Any], version: str) -> None:
     """Decode as the server does: refuse invalid values and unknown fields before any other rule is checked."""
-    texts = sorted(_words(error) for error in _validator(_file_name(document), version).iter_errors(_plain(document)))
+    texts = sorted(
+        _problem_text(error) for error in _validator(_file_name(document), version).iter_errors(_plain(document))
+    )
     if texts:
         raise RefusedError("BadRequest", f"strict decoding error: {', '.join(texts)}")
 
 
-def _words(problem: ValidationError) -> str:
+def _problem_text(problem: ValidationError) -> str:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem.absolute_path).lstrip(".")
     if problem.validator == "additionalProperties":
         names = re.findall(r"'([^']+)'", problem.message)
@@ -303,7 +305,7 @@ def _of_kind(kind: Kind, document: Mapping[str, Any], old: Mapping[str, Any] | N
 def _template(template: Any, version: str) -> list[Cause]:
     document = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "t"}, "template": template}
     problems = _validator(_file_name(document), version).iter_errors(_plain(document))
-    texts = [("", _words(problem).replace("template.", "")) for problem in problems]
+    texts = [("", _problem_text(problem).replace("template.", "")) for problem in problems]
     if texts or "spec" not in template:
         return texts or [("spec", "Required value")]
     causes = labels(template.get("metadata", {}).get("labels", {}), "metadata.labels")

@@ -198,7 +198,7 @@ class Job:
         return self.options.job_name
 
     @property
-    def word(self) -> str:
+    def slurm_state(self) -> str:
         """Slurm's word for the state of the job."""
         if self.state is JobState.FAILED and (self.overdue or self.node_lost):
             return "TIMEOUT" if self.overdue else "NODE_FAIL"
@@ -280,7 +280,7 @@ class LocalScheduler:
 
     def step(self, job: str, nodes: Sequence[str]) -> tuple[int, dict[str, dict[str, str]]]:
         """Begin a step on some nodes of a job; return its number, and the variables that differ by node."""
-        variables = {node.name: _own(node) for node in self._nodes_now()}
+        variables = {node.name: _node_variables(node) for node in self._nodes_now()}
         with self._lock:
             current = self._job(job)
             current.steps += 1
@@ -469,12 +469,12 @@ class LocalScheduler:
             **({"SLURM_RESTART_COUNT": str(number - 1)} if number > 1 else {}),
         }
         variables = {
-            **_own(first),
+            **_node_variables(first),
             processes.MARK: self._mark,
             _JOB_MARK: f"{self._own_mark}.{job.id}",
         }
         return {**job.environment, **slurm, **variables}
 
 
-def _own(node: NodeView) -> dict[str, str]:
+def _node_variables(node: NodeView) -> dict[str, str]:
     return node_environment(metadata=node.metadata, scratch=node.scratch, life=node.life)

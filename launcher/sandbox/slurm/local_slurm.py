@@ -39,7 +39,7 @@ class _Command:
     """A command line: its options, and its other words."""
 
     options: Mapping[str, str]
-    words: Sequence[str]
+    arguments: Sequence[str]
     folder: Path
     environment: Mapping[str, str]
 
@@ -86,7 +86,7 @@ class LocalSlurm:
             {
                 "id": job.id,
                 "name": job.name,
-                "state": job.word,
+                "state": job.slurm_state,
                 "attempts": [_attempt(attempt) for attempt in job.attempts],
             }
             for job in self.scheduler.jobs()
@@ -119,7 +119,7 @@ class LocalSlurm:
             else:
                 arguments.append(word)
         call = _Command(
-            options=options, words=arguments, folder=Path(request["folder"]), environment=request["environment"]
+            options=options, arguments=arguments, folder=Path(request["folder"]), environment=request["environment"]
         )
         answers = {
             "sacct": self._sacct,
@@ -151,16 +151,16 @@ class LocalSlurm:
         options = dict(command.options)
         short = "--parsable" in options
         options.pop("--parsable", None)
-        if len(command.words) != 1:
-            raise _RefusedError(f"sbatch needs exactly one batch script, got: {' '.join(command.words) or 'none'}")
+        if len(command.arguments) != 1:
+            raise _RefusedError(f"sbatch needs exactly one batch script, got: {' '.join(command.arguments) or 'none'}")
         arguments = [f"{name}={value}" if value else name for name, value in options.items()]
-        script = command.folder / command.words[0]
+        script = command.folder / command.arguments[0]
         job = self.scheduler.submit(script, folder=command.folder, environment=command.environment, options=arguments)
         return f"{job}\n" if short else f"Submitted batch job {job}\n"
 
     def _squeue(self, command: _Command) -> str:
         _refuse_unknown(command.options, "--noheader", "--states", "--name", "--format")
-        if command.options.get("--format") != "%i" or "--noheader" not in command.options or command.words:
+        if command.options.get("--format") != "%i" or "--noheader" not in command.options or command.arguments:
             raise _RefusedError("the local scheduler prints only job ids: --noheader --format=%i")
         name, every = command.options.get("--name"), command.options.get("--states") == "all"
         jobs = [job for job in self.scheduler.jobs() if name in (None, job.name) and (every or not job.state.final)]
@@ -168,7 +168,7 @@ class LocalSlurm:
 
     def _sinfo(self, command: _Command) -> str:
         _refuse_unknown(command.options, "--noheader", "--format")
-        if command.options.get("--format") != "%R %f" or "--noheader" not in command.options or command.words:
+        if command.options.get("--format") != "%R %f" or "--noheader" not in command.options or command.arguments:
             raise _RefusedError("the local scheduler prints only partitions and features: --noheader --format='%R %f'")
         nodes = [(node.partition, node.instance_type) for node in self.scheduler.nodes_now()]
         rows = dict.fromkeys(f"{partition} {kind}" for partition, kind in (*self._types, *nodes))
@@ -176,9 +176,9 @@ class LocalSlurm:
 
     def _scancel(self, command: _Command) -> str:
         _refuse_unknown(command.options, "--state", "--name")
-        if len(command.words) != 1 or command.options.get("--state") not in (None, "PENDING"):
-            raise _RefusedError(f"the local scheduler does not support: {' '.join(command.words)}")
-        job = self._job(command.words[0], "Kill job error on job id {job}: " + _NO_JOB)
+        if len(command.arguments) != 1 or command.options.get("--state") not in (None, "PENDING"):
+            raise _RefusedError(f"the local scheduler does not support: {' '.join(command.arguments)}")
+        job = self._job(command.arguments[0], "Kill job error on job id {job}: " + _NO_JOB)
         waits = "--state" not in command.options or job.state is JobState.PENDING
         if waits and command.options.get("--name") in (None, job.name):
             self.scheduler.cancel(job.id)
@@ -187,7 +187,7 @@ class LocalSlurm:
     def _scontrol(self, command: _Command) -> str:
         """`show hostnames`, `show node N`, `show job J`, `requeue J`, `update nodename= state=`, `update jobid=`."""
         _refuse_unknown(command.options, "--oneliner")
-        match command.words:
+        match command.arguments:
             case ["show", "hostnames", *names]:
                 nodes = names[0] if names else command.environment.get("SLURM_JOB_NODELIST", "")
                 return "".join(f"{node}\n" for node in nodes.split(","))
@@ -205,7 +205,7 @@ class LocalSlurm:
                 return self._update(
                     {name.lower(): value for name, _, value in (setting.partition("=") for setting in settings)}
                 )
-        raise _RefusedError(f"the local scheduler does not support: {' '.join(command.words)}")
+        raise _RefusedError(f"the local scheduler does not support: {' '.join(command.arguments)}")
 
     def _update(self, settings: Mapping[str, str]) -> str:
         match settings:
@@ -236,7 +236,7 @@ class LocalSlurm:
         fields = {
             "JobId": job.id,
             "JobName": job.name,
-            "JobState": job.word,
+            "JobState": job.slurm_state,
             "Reason": _REASONS.get(job.state, "None"),
             "Restarts": str(restarts),
             "StartTime": command.moment(None if pending or last is None else last.started_at),

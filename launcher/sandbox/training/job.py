@@ -34,7 +34,7 @@ NOT_COUNTED_S = 3600.0
 MOST_SAID = 1024
 Object = dict[str, Any]
 Fetch = Callable[[str, Path], int]
-Say = Callable[[str, float, str], None]
+PutMetric = Callable[[str, float, str], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class TrainingJob(threading.Thread):
         mark: str,
         capacity: Capacity,
         fetch: Fetch,
-        say: Say,
+        say: PutMetric,
         begins: datetime | None,
         image_there: bool,
     ) -> None:
@@ -275,7 +275,7 @@ class TrainingJob(threading.Thread):
     def _train(self, folders: Sequence[Path]) -> None:
         """Run the containers until all have ended, one has failed, or the job is stopped."""
         limit = time.monotonic() + int(self.request["StoppingCondition"]["MaxRuntimeInSeconds"]) - sum(self._training)
-        marks = [f"{NODE}={self._word(folder)}" for folder in folders]
+        marks = [f"{NODE}={self._folder_mark(folder)}" for folder in folders]
         threads = []
         self._nodes = []
         for number, folder in enumerate(folders, start=1):
@@ -298,7 +298,7 @@ class TrainingJob(threading.Thread):
                     self._ask_to_end()
                 time.sleep(LOOK_S)
         finally:
-            processes.end(lambda: self._left(marks))
+            processes.end(lambda: self._remaining_processes(marks))
             for thread in threads:
                 thread.join(2.0)
         self._refuse_failed(folders)
@@ -329,17 +329,17 @@ class TrainingJob(threading.Thread):
             "SLIPWAY_MEETING": "127.0.0.1",
             "SLIPWAY_BOOT_ID": f"{self.name_of_job}-{self._life}",
             processes.MARK: self._mark,
-            NODE: self._word(folder),
+            NODE: self._folder_mark(folder),
         }
         try:
             return processes.start(placed, folder=folder, environment=environment)
         except OSError as problem:
             raise _EndedError("Failed", "Failed", f"AlgorithmError: {problem}, exit code: 127") from problem
 
-    def _word(self, folder: Path) -> str:
+    def _folder_mark(self, folder: Path) -> str:
         return f"{self.name_of_job}-{self._life}-{folder.name}"
 
-    def _left(self, marks: Sequence[str]) -> set[int]:
+    def _remaining_processes(self, marks: Sequence[str]) -> set[int]:
         pids = (processes.marked(*word.split("=", 1)) for word in marks)
         return processes.with_descendants(set().union(*pids))
 

@@ -202,7 +202,7 @@ def missing_rights(connection: Connection, namespace: str, operator: Operator, a
         needed += [("", "namespaces", "create"), ("", "serviceaccounts", "create")]
     elif not _read(connection, f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}"):
         needed.append(("", "serviceaccounts", "create"))
-    return tuple(_words(right, namespace) for right in needed if not may(connection, right, namespace))
+    return tuple(_action_text(right, namespace) for right in needed if not may(connection, right, namespace))
 
 
 def may(connection: Connection, action: tuple[str, str, str], namespace: str) -> bool:
@@ -215,7 +215,7 @@ def may(connection: Connection, action: tuple[str, str, str], namespace: str) ->
     return bool(answer.get("status", {}).get("allowed"))
 
 
-def _words(action: tuple[str, str, str], namespace: str) -> str:
+def _action_text(action: tuple[str, str, str], namespace: str) -> str:
     group, plural, verb = action
     return f"{verb} {plural}{f'.{group}' if group else ''} in {namespace}"
 

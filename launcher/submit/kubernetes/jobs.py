@@ -8,7 +8,7 @@ from datetime import datetime
 from signal import Signals
 from typing import Any
 
-from launcher.agent.attempt_state import LIFE, parse_attempt_state
+from launcher.agent.attempt_state import STATE_FILE, parse_attempt_state
 from launcher.agent.exits import GAVE_UP, INTERRUPTED, NEVER_AGAIN
 from launcher.model.enums import Operator
 from launcher.model.job import Attempt, JobFacts, JobState, Submitted
@@ -206,13 +206,14 @@ _DONE = {*_ENDS, "SuccessCriteriaMet", "FailureTarget"}
 class KubernetesJobs:
     """The jobs of one namespace.
 
-    `kind` is the kind of the job's own object; `kept` has the files that its pods write to the store, None if unused.
+    `kind` is the kind of the job's own object; `pod_files` has the files that its pods write to the store, None if
+    unused.
     """
 
     connection: Connection
     namespace: str
     kind: str
-    kept: Pieces | None = None
+    pod_files: Pieces | None = None
     sleep: Callable[[float], None] = field(default=time.sleep)
 
     def submit(self, documents: Sequence[Mapping[str, Any]], key: str) -> Submitted:
@@ -279,9 +280,9 @@ class KubernetesJobs:
 
     def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
         """The contents of a job's files from their offsets, as its pods wrote them to the store."""
-        if self.kept is None:
+        if self.pod_files is None:
             raise SchedulerError(f"{self.connection.name}: the location of the files of job {job.job} is unknown")
-        return {name: journal.read(self.kept, name, offset, _CHUNK) for name, offset in offsets.items()}
+        return {name: journal.read(self.pod_files, name, offset, _CHUNK) for name, offset in offsets.items()}
 
     def log_name(self, job: Submitted) -> str:
         """The name of the first pod's output file."""
@@ -342,7 +343,7 @@ class KubernetesJobs:
         services = _PATHS["Service"].format(namespace=self.namespace)
         self._patiently(lambda: self._delete(f"{services}/{job.job}", body))
 
-    def left(self, job: Submitted) -> tuple[str, ...]:
+    def remains(self, job: Submitted) -> tuple[str, ...]:
         """The remains of a cancelled job: names of its pods, and the finalizers that delay its deletion."""
         current = self.connection.find(f"{self._path()}/{job.job}")
         pods = self.pods(job.job)
@@ -389,9 +390,11 @@ class KubernetesJobs:
 
     def _failed_for_good(self) -> int | None:
         """The exit code of a job that failed by its agents' own count; None if the agents report no failure."""
-        if self.kept is None or not any(piece.key == LIFE for piece in self.kept.list_objects(below=LIFE)):
+        if self.pod_files is None or not any(
+            piece.key == STATE_FILE for piece in self.pod_files.list_objects(below=STATE_FILE)
+        ):
             return None
-        life = parse_attempt_state(self.kept.read(LIFE).decode(errors="replace"))
+        life = parse_attempt_state(self.pod_files.read(STATE_FILE).decode(errors="replace"))
         return None if life is None else life.failed
 
     def _why(self, job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
@@ -400,8 +403,8 @@ class KubernetesJobs:
         if reasons:
             more = f" ({len(reasons)} of {len(pods)} pods wait)" if len(pods) > 1 else ""
             return f"{reasons[0]}{more}"
-        if words.held(job):
-            return words.held(job, self._workload(job))
+        if words.hold_reason(job):
+            return words.hold_reason(job, self._workload(job))
         query = {"fieldSelector": f"involvedObject.name={job['metadata']['name']}"}
         listing = self.connection.ask("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)
         return words.of_events(listing["items"]) or ("its pods are being created" if not pods else "")

@@ -101,7 +101,7 @@ def _container(status: Mapping[str, Any]) -> str:
     return ""
 
 
-def held(job: Mapping[str, Any], workload: Mapping[str, Any] | None = None) -> str:
+def hold_reason(job: Mapping[str, Any], workload: Mapping[str, Any] | None = None) -> str:
     """Why a job has no pods: its queue has not admitted it; empty if nothing holds the job."""
     spec = job.get("spec", {})
     queue = job.get("metadata", {}).get("labels", {}).get("kueue.x-k8s.io/queue-name")

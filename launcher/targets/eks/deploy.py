@@ -24,7 +24,7 @@ def by_hand(plan: Plan) -> str:
     return f"kubectl apply {plugins}-f {NAMESPACE_FILE}, then kubectl create -f {MANIFEST_FILE}"
 
 
-def words(plan: Plan, head: str, machines: str) -> str:
+def describe(plan: Plan, head: str, machines: str) -> str:
     """One line that describes the cluster to be deployed."""
     when = "up once the block has started" if plan.place.option in PREPAID else "up from the start"
     return f"EKS cluster {plan.cluster_name}: control plane, system node {head}, nodes {machines}, {when}"
@@ -103,10 +103,10 @@ def through_tunnel(outputs: Mapping[str, str]) -> str:
 
 def access_commands(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     """Commands to access the cluster, each with its purpose; a private API is reachable only from its network."""
-    return ways(plan, outputs, tunnel(plan, outputs), by_hand(plan))
+    return build_access_commands(plan, outputs, tunnel(plan, outputs), by_hand(plan))
 
 
-def ways(plan: Plan, outputs: Mapping[str, str], tunnelled: str, job: str) -> list[tuple[str, str]]:
+def build_access_commands(plan: Plan, outputs: Mapping[str, str], tunnelled: str, job: str) -> list[tuple[str, str]]:
     """The same commands, from a given tunnel command and given commands that submit a job."""
     commands = [("kubectl", outputs["Connect"])]
     if not plan.request.network.api_cidrs:
@@ -122,7 +122,7 @@ def ways(plan: Plan, outputs: Mapping[str, str], tunnelled: str, job: str) -> li
 
 
 DEPLOY = Cluster(
-    words=words,
+    describe=describe,
     head_node=api,
     access_commands=access_commands,
     submit=submit_pods,

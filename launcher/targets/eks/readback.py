@@ -11,7 +11,7 @@ from launcher.model import eks
 from launcher.model.hyperpod import WORKERS
 from launcher.model.kubernetes import team_queue
 from launcher.targets.hyperpod_eks.render import namespaces_of
-from launcher.workflow.cluster.readback.reading import Machines, Readback, Readers, Reading
+from launcher.workflow.cluster.readback.reading import Instances, Readback, Readers, Reading
 from launcher.workflow.cluster.readback.training import around
 
 ACTIVE = "ACTIVE"
@@ -76,10 +76,10 @@ def pod_roles(reading: Reading) -> None:
         reading.checks.equal(f"role granted to pods in {namespace}", 1, len(roles))
 
 
-def _machines(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[Machines]:
+def _group_instances(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[Instances]:
     template = resources[properties["LaunchTemplate"]["Id"]["Ref"]]["Properties"]["LaunchTemplateData"]
     count = int(properties["ScalingConfig"]["MaxSize"])
-    yield Machines(type=template["InstanceType"], count=count, nodes=properties["NodegroupName"] == WORKERS)
+    yield Instances(type=template["InstanceType"], count=count, nodes=properties["NodegroupName"] == WORKERS)
 
 
 CONTROL_PLANE: Readers = (
@@ -90,5 +90,5 @@ CONTROL_PLANE: Readers = (
 )
 READBACK = Readback(
     readers=around(*CONTROL_PLANE, (groups, ("AWS::EKS::Nodegroup",)), (templates, ("AWS::EC2::LaunchTemplate",))),
-    machines={"AWS::EKS::Nodegroup": _machines},
+    instances={"AWS::EKS::Nodegroup": _group_instances},
 )

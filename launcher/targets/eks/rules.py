@@ -17,7 +17,7 @@ MOST_NODES = 450
 
 def refusals(request: PlanRequest, place: Place, _instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """Every reason why a place cannot be a node group; empty if it can."""
-    rules = (_capacity(request, place), _unused(request), _own(request, place))
+    rules = (_capacity(request, place), _unused(request), _new_cluster(request, place))
     return tuple(finding for rule in rules for finding in rule)
 
 
@@ -49,7 +49,7 @@ def _unused(request: PlanRequest) -> Iterator[Finding]:
             yield error("eks-unused", path, f"pods on EKS do not use this key, got {value}", hint)
 
 
-def _own(request: PlanRequest, place: Place) -> Iterator[Finding]:
+def _new_cluster(request: PlanRequest, place: Place) -> Iterator[Finding]:
     """Keys that a new cluster does not support, and missing settings of its network."""
     if request.target.cluster is not None:
         return

@@ -14,7 +14,7 @@ from launcher.workflow.cluster.reach import reach_pods
 from launcher.workflow.cluster.targets import Cluster
 
 
-def words(plan: Plan, head: str, machines: str) -> str:
+def describe(plan: Plan, head: str, machines: str) -> str:
     """One line that describes the cluster to be deployed."""
     return (
         f"HyperPod cluster with EKS {plan.cluster_name}: control plane, HyperPod's chart, system node ml.{head},"
@@ -44,7 +44,7 @@ def unreached(plan: Plan, outputs: Mapping[str, str]) -> str:
 
 def access_commands(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
     """Commands to access the cluster, each with its purpose."""
-    return eks.ways(plan, outputs, tunnel(plan, outputs), by_hand())
+    return eks.build_access_commands(plan, outputs, tunnel(plan, outputs), by_hand())
 
 
 def start_nodes(plan: Plan, session: Session, cluster: str) -> bool:
@@ -53,7 +53,7 @@ def start_nodes(plan: Plan, session: Session, cluster: str) -> bool:
 
 
 DEPLOY = Cluster(
-    words=words,
+    describe=describe,
     head_node=eks.api,
     access_commands=access_commands,
     submit=submit_pods,
@@ -61,5 +61,5 @@ DEPLOY = Cluster(
     refuse_job=eks.refuse_job,
     unreached=unreached,
     start_nodes=start_nodes,
-    machines=hyperpod.machines_of,
+    instance_counts=hyperpod.machines_of,
 )

@@ -11,5 +11,5 @@ READBACK = Readback(
         (hyperpod.quotas, ("AWS::SageMaker::ComputeQuota",)),
         *CONTROL_PLANE,
     ),
-    machines=hyperpod.READBACK.machines,
+    instances=hyperpod.READBACK.instances,
 )

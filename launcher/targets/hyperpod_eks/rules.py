@@ -50,7 +50,7 @@ def refusals(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
     """Every reason why a place accepts no job; empty if it accepts jobs."""
     rules = (
         _unused(request),
-        _own(request, place, instances) if request.target.cluster is None else (),
+        _new_cluster(request, place, instances) if request.target.cluster is None else (),
         type_refusals(place, instances),
         capacity_refusals(request, place),
     )
@@ -102,7 +102,7 @@ def _unused(request: PlanRequest) -> Iterator[Finding]:
         yield error("eks-unused", "target.fallback_types", message, hint)
 
 
-def _own(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
+def _new_cluster(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
     """Keys that a new cluster does not support, and keys that it requires."""
     target, storage = request.target, request.storage
     given = (

@@ -55,7 +55,7 @@ def controller(_plan: Plan, outputs: Mapping[str, str], session: Session) -> Hea
     return HeadNode(via="session", instance=target, region=outputs["Region"], user=USER)
 
 
-def words(plan: Plan, head: str, machines: str) -> str:
+def describe(plan: Plan, head: str, machines: str) -> str:
     """One line that describes the cluster to be deployed."""
     return f"HyperPod cluster {plan.cluster_name}: controller ml.{head}, workers {machines}, up from the start"
 
@@ -100,12 +100,12 @@ def start(outputs: Mapping[str, str], session: Session, notify: Notify) -> None:
 
 
 DEPLOY = Cluster(
-    words=words,
+    describe=describe,
     head_node=controller,
     access_commands=access_commands,
     submit=submit_batch,
     reach=reach_batch,
     refuse_job=refuse_job,
     start=start,
-    machines=hyperpod.machines_of,
+    instance_counts=hyperpod.machines_of,
 )

@@ -12,7 +12,7 @@ from launcher.model.kubernetes import team_queue
 from launcher.model.sizing import LOGIN_NODE, head_node
 from launcher.model.target import target_of
 from launcher.rendering.cluster import queue_name
-from launcher.workflow.cluster.readback.reading import Machines, Readback, Reading
+from launcher.workflow.cluster.readback.reading import Instances, Readback, Reading
 from launcher.workflow.cluster.readback.training import around
 
 IN_SERVICE = "InService"
@@ -124,11 +124,11 @@ def data_links(reading: Reading) -> None:
         checks.equal("changes that the folder follows", CHANGES, state.follows)
 
 
-def machines(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Machines]:
+def group_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Instances]:
     """The instances of each group."""
     for group in properties["InstanceGroups"]:
         name, count = group["InstanceType"].removeprefix("ml."), int(group["InstanceCount"])
-        yield Machines(type=name, count=count, managed=True, nodes=group["InstanceGroupName"] == WORKERS)
+        yield Instances(type=name, count=count, managed=True, nodes=group["InstanceGroupName"] == WORKERS)
 
 
 READBACK = Readback(
@@ -137,5 +137,5 @@ READBACK = Readback(
         (file_systems, ("AWS::FSx::FileSystem",)),
         (data_links, ("AWS::FSx::DataRepositoryAssociation",)),
     ),
-    machines={"AWS::SageMaker::Cluster": machines},
+    instances={"AWS::SageMaker::Cluster": group_instances},
 )

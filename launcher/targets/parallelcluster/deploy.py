@@ -35,7 +35,7 @@ USERS = {
 """The user whose home all nodes share (OS_MAPPING in pcluster/constants.py of ParallelCluster 3.16.1)."""
 
 
-def words(plan: Plan, head: str, machines: str) -> str:
+def describe(plan: Plan, head: str, machines: str) -> str:
     """One line that describes the cluster to be deployed."""
     return f"cluster {plan.cluster_name}: head node {head}, at most {machines}"
 
@@ -168,7 +168,7 @@ def stop_fleet(
 
 
 DEPLOY = Cluster(
-    words=words,
+    describe=describe,
     head_node=head_node,
     access_commands=access_commands,
     submit=submit_batch,

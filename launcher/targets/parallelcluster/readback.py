@@ -5,7 +5,7 @@ from typing import Any
 
 from launcher.aws import instances, stacks
 from launcher.model.sizing import head_node
-from launcher.workflow.cluster.readback.reading import Machines, Readback, Reading
+from launcher.workflow.cluster.readback.reading import Instances, Readback, Reading
 from launcher.workflow.cluster.readback.training import BOUGHT_AS, COMPLETE, ON_DEMAND, around
 
 
@@ -32,19 +32,19 @@ def cluster(reading: Reading) -> None:
         checks.equal("cluster buys", BOUGHT_AS.get(place.option, ON_DEMAND), queue.capacity_type)
 
 
-def _machines(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Machines]:
+def _cluster_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Instances]:
     """The first queue is the priced one; later queues replace it and do not run in addition to it."""
     configuration = properties["ClusterConfiguration"]
-    yield Machines(type=configuration["HeadNode"]["InstanceType"], count=1)
+    yield Instances(type=configuration["HeadNode"]["InstanceType"], count=1)
     for pool in configuration.get("LoginNodes", {}).get("Pools", ()):
-        yield Machines(type=pool["InstanceType"], count=int(pool["Count"]))
+        yield Instances(type=pool["InstanceType"], count=int(pool["Count"]))
     for resource in configuration["Scheduling"]["SlurmQueues"][0]["ComputeResources"]:
         kind = resource.get("InstanceType") or resource["Instances"][0]["InstanceType"]
-        yield Machines(
+        yield Instances(
             type=kind, count=int(resource["MaxCount"]), nodes=True, with_jobs=not int(resource.get("MinCount", 0))
         )
 
 
 READBACK = Readback(
-    readers=around((cluster, ("Custom::PclusterCluster",))), machines={"Custom::PclusterCluster": _machines}
+    readers=around((cluster, ("Custom::PclusterCluster",))), instances={"Custom::PclusterCluster": _cluster_instances}
 )

@@ -23,7 +23,7 @@ LOGIN_S, LOOK_S = 900.0, 10.0
 """Time for the login node to start: a node boots in 3 to 8 minutes (awsome-distributed-ai, aws-pcs/tests)."""
 
 
-def words(plan: Plan, head: str, machines: str) -> str:
+def describe(plan: Plan, head: str, machines: str) -> str:
     """One line that describes the cluster to be deployed."""
     return f"PCS cluster {plan.cluster_name}: login node {head}, at most {machines}"
 
@@ -37,7 +37,7 @@ def login_node(
         DeploymentFailedError: no login node runs in time.
     """
     waited, group = 0.0, outputs["LoginGroupId"]
-    while (instance := pcs.machine(session, group)) is None:
+    while (instance := pcs.running_instance(session, group)) is None:
         if waited >= LOGIN_S:
             message = f"no login node of {outputs['ClusterName']} is running after {spoken(LOGIN_S)}"
             command = f"aws pcs get-compute-node-group --region {session.region} --cluster-identifier"
@@ -114,13 +114,13 @@ def empty(session: Session, outputs: Mapping[str, str], notify: Notify, pause: C
     pcs.empty(session, outputs["PcsClusterId"], notify, pause)
 
 
-def machines(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:
+def instance_counts(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:
     """The number of running instances of each type."""
     return instances.counted(session, CLUSTER_TAG, outputs["PcsClusterId"])
 
 
 DEPLOY = Cluster(
-    words=words,
+    describe=describe,
     head_node=login_node,
     access_commands=access_commands,
     submit=submit_batch,
@@ -129,5 +129,5 @@ DEPLOY = Cluster(
     queues=described,
     inputs=inputs,
     empty=empty,
-    machines=machines,
+    instance_counts=instance_counts,
 )

@@ -27,7 +27,7 @@ STORED_GB = 1
 
 def _fees(request: PlanRequest, nodes: int, facts: InstanceType) -> tuple[Fee, ...]:
     """Fees for controller and accounting by size while the cluster is up, and for each instance while it runs."""
-    size = (size_of(request, nodes) or SIZES[-1]).word.lower()
+    size = (size_of(request, nodes) or SIZES[-1]).name.lower()
     tier = "advanced" if is_advanced(facts.family) else "standard"
     return (
         Fee(name=f"PCS controller, {size}", key=CONTROLLER, item=f"pcs.controller-{size}", unit="hour", an_hour_up=1),

@@ -11,7 +11,7 @@ from launcher.model.sizing import head_node
 from launcher.rendering.cluster import queue_name
 from launcher.targets.hyperpod_slurm.readback import data_links, file_systems
 from launcher.targets.pcs.updates import CLUSTER_TYPE, GROUP_TYPE, QUEUE_TYPE
-from launcher.workflow.cluster.readback.reading import Machines, Readback, Reading
+from launcher.workflow.cluster.readback.reading import Instances, Readback, Reading
 from launcher.workflow.cluster.readback.training import around
 
 
@@ -22,7 +22,7 @@ def cluster(reading: Reading) -> None:
     size = size_of(plan.request, plan.place.nodes)
     groups = (outputs["NodeSecurityGroupId"], *plan.request.network.security_group_ids)
     checks.equal("PCS cluster", pcs.ACTIVE, state.status)
-    checks.equal("size of its controller", None if size is None else size.word, state.size)
+    checks.equal("size of its controller", None if size is None else size.name, state.size)
     checks.equal("Slurm", SLURM_VERSION, state.version)
     checks.equal("Slurm's settings", dict(SETTINGS), dict(state.settings))
     checks.equal("accounting", "STANDARD", state.accounting)
@@ -82,10 +82,10 @@ def queues(reading: Reading) -> None:
         reading.checks.equal("Slurm's partitions", set(shown), {queue.name for queue in running})
 
 
-def machines(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Machines]:
+def group_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Instances]:
     """The instances of a node group."""
     counts, name = properties["ScalingConfiguration"], properties["Name"]
-    yield Machines(
+    yield Instances(
         type=properties["InstanceConfigs"][0]["InstanceType"],
         count=int(counts["MaxInstanceCount"]),
         nodes=name != LOGIN,
@@ -102,5 +102,5 @@ READBACK = Readback(
         (file_systems, ("AWS::FSx::FileSystem",)),
         (data_links, ("AWS::FSx::DataRepositoryAssociation",)),
     ),
-    machines={GROUP_TYPE: machines},
+    instances={GROUP_TYPE: group_instances},
 )

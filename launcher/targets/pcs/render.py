@@ -40,7 +40,7 @@ class GroupContext:
     """A compute node group with its launch template, and the only queue that uses it; None for the login node.
 
     `purchase` is PCS's term (ONDEMAND, SPOT, CAPACITY_BLOCK); `reservation_id` a capacity reservation or None.
-    `machine` holds the arguments of machine.sh, `node` those of node.sh, empty if it does not run.
+    `instance_arguments` holds the arguments of machine.sh, `node_arguments` those of node.sh, empty if it does not run.
     """
 
     name: str
@@ -53,8 +53,8 @@ class GroupContext:
     placement_group: bool
     reservation_id: str | None
     volume_gib: int
-    machine: tuple[str, ...]
-    node: tuple[str, ...]
+    instance_arguments: tuple[str, ...]
+    node_arguments: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names:
     others = [_compute(plan, instances[name], names, fallback) for name in request.target.fallback_types]
     return PcsContext(
         name=cluster_name(plan),
-        size=size.word,
+        size=size.name,
         slurm_version=pcs.SLURM_VERSION,
         settings=tuple(Tag(key=key, value=value) for key, value in pcs.SETTINGS),
         idle_s=min(MOST_IDLE_S, max(1, math.ceil(60 * (idle_minutes(request) or NEVER_MINUTES)))),
@@ -139,8 +139,8 @@ def _login(plan: Plan, names: ClusterNames) -> GroupContext:
         placement_group=False,
         reservation_id=None,
         volume_gib=sizing.HEAD_ROOT_GIB,
-        machine=_mounts(names),
-        node=(),
+        instance_arguments=_mounts(names),
+        node_arguments=(),
     )
 
 
@@ -162,14 +162,14 @@ def _compute(plan: Plan, facts: InstanceType, names: ClusterNames, purchase: str
         and (facts.efa_interfaces > 0 if placement_wanted is None else placement_wanted),
         reservation_id=None if reserved is None else reserved.id,
         volume_gib=sizing.COMPUTE_ROOT_GIB,
-        machine=(
+        instance_arguments=(
             *_mounts(names),
             *((chips,) if facts.accelerators else ()),
             *((f"--efa={facts.efa_interfaces}",) if facts.efa_interfaces else ()),
             *(("--nvme",) if facts.nvme_gb else ()),
             f"--type={facts.name}",
         ),
-        node=node_arguments(
+        node_arguments=node_arguments(
             facts, target.os, baked=True, cluster=plan.cluster_name, metrics_uri=names.node_metrics_uri
         ),
     )

@@ -10,7 +10,7 @@ from launcher.model.endpoint import FILLED, KEPT_DAYS, Endpoint, EndpointMode, e
 from launcher.model.idle import idle_minutes
 from launcher.model.monitoring import FAILED_CALLS
 from launcher.workflow.cluster.readback import guards, training
-from launcher.workflow.cluster.readback.reading import Machines, Readback, Reading
+from launcher.workflow.cluster.readback.reading import Instances, Readback, Reading
 
 IN_SERVICE = "InService"
 SPREAD = "LEAST_OUTSTANDING_REQUESTS"
@@ -176,10 +176,10 @@ def _listed(value: str | list[str]) -> list[str]:
 SAGEMAKER, SCALING = "AWS::SageMaker", "AWS::ApplicationAutoScaling"
 
 
-def _machines(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Machines]:
+def _variant_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Instances]:
     for variant in properties["ProductionVariants"]:
         if "InstanceType" in variant:
-            yield Machines(type=variant["InstanceType"], count=int(variant["InitialInstanceCount"]), nodes=True)
+            yield Instances(type=variant["InstanceType"], count=int(variant["InitialInstanceCount"]), nodes=True)
 
 
 READBACK = Readback(
@@ -200,5 +200,5 @@ READBACK = Readback(
         (guards.event_rules, ("AWS::Events::Rule",)),
         (guards.budget, ("AWS::Budgets::Budget",)),
     ),
-    machines={"AWS::SageMaker::EndpointConfig": _machines},
+    instances={"AWS::SageMaker::EndpointConfig": _variant_instances},
 )

@@ -27,7 +27,7 @@ END_LOOKS, END_LOOK_S = 18, 10.0
 """The number and interval (s) of polls until stopped jobs have ended: three minutes."""
 
 
-def words(plan: Plan, _head: str, machines: str) -> str:
+def describe(plan: Plan, _head: str, machines: str) -> str:
     """One line that describes the deployment."""
     return f"training jobs of {plan.cluster_name}: a role and what watches them; {machines} with each job"
 
@@ -61,7 +61,7 @@ def submit_training_job(job_request: JobRequest) -> Submission:
     shipment = ship_work(
         job_request.workdir, job_request.store, job_request.here, datetime.now(UTC), job_request.notify
     )
-    job_request.notify(shipment.words())
+    job_request.notify(shipment.text())
     name = str(request["TrainingJobName"])
     channel = f"{STAGED_FOLDER}/{name}"
     with job_archive(bundle, shipment) as (path, agent):
@@ -70,12 +70,12 @@ def submit_training_job(job_request: JobRequest) -> Submission:
         job_request.store.put(f"{channel}/{file.rpartition('/')[2]}", bundle.file(file).text.encode())
     place = f"{job_request.store.uri}/{channel}"
     job_request.folder.append_event(
-        "job-folder-put", where=job_request.head_node.words(), folder=place, agent_sha256=agent
+        "job-folder-put", where=job_request.head_node.text(), folder=place, agent_sha256=agent
     )
     submission = submission_of(job_request, job_request.head_node, shipment, name)
     submission.write(job_request.folder)
     _create(session, request, job_request.key)
-    done = submission.taken(Submitted(job=name, key=job_request.key, folder=name))
+    done = submission.with_job(Submitted(job=name, key=job_request.key, folder=name))
     done.write(job_request.folder)
     job_request.folder.append_event("submitted", job=name, key=job_request.key)
     job_request.notify(f"created: training job {name}")
@@ -120,7 +120,7 @@ def _create(session: Session, request: Mapping[str, Any], key: str) -> None:
         raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
 
 
-def machines(session: Session, outputs: Outputs) -> Mapping[str, int]:
+def instance_counts(session: Session, outputs: Outputs) -> Mapping[str, int]:
     """The number of instances of running jobs, by type."""
     counts: Counter[str] = Counter()
     for job in _running(session, outputs):
@@ -145,11 +145,11 @@ def _running(session: Session, outputs: Outputs) -> tuple[Mapping[str, Any], ...
 
 
 DEPLOY = Cluster(
-    words=words,
+    describe=describe,
     head_node=api,
     access_commands=access_commands,
     submit=submit_training_job,
     reach=reach_training_job,
     empty=end_jobs,
-    machines=machines,
+    instance_counts=instance_counts,
 )

@@ -26,7 +26,7 @@ SETTLE_S, SETTLE_POLL_S = 7200.0, 15.0
 ALARM = "AWS::CloudWatch::Alarm"
 TOKEN_S = 3600
 STALL_S, QUEUE_S = 60.0, 1800.0
-Ask = Callable[[], Reply]
+SendRequest = Callable[[], Reply]
 
 
 def serving_stack(name: str) -> str:
@@ -162,7 +162,7 @@ def asker(
     prompt: str = PROMPT,
     most_tokens: int = 64,
     timeout_s: float | None = None,
-) -> Ask:
+) -> SendRequest:
     """Return a function that sends one request of the endpoint's kind: streaming chat, embedding, or queued request."""
     if endpoint.mode is EndpointMode.ASYNCHRONOUS:
         body: dict[str, Any] = {
@@ -177,7 +177,7 @@ def asker(
     return lambda: chat(base_url, token, prompt, most_tokens=most_tokens, stall_s=timeout_s or STALL_S)
 
 
-def probe(endpoint: ServedEndpoint, session: Session, ask: Ask) -> tuple[EndpointState, Reply]:
+def probe(endpoint: ServedEndpoint, session: Session, ask: SendRequest) -> tuple[EndpointState, Reply]:
     """The endpoint's state, if it runs the deployed configuration, and one real reply.
 
     Raises:

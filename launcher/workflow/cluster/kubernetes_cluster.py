@@ -39,13 +39,13 @@ _ACTIVE = "ACTIVE"
 class ExistingCluster:
     """A cluster that a plan names: the connection to its API, and the outputs that the job's files refer to.
 
-    `own` says that Slipway deployed it; `eks` is its name in EKS, None if only a kubeconfig context leads to it;
+    `by_slipway` says that Slipway deployed it; `eks` is its name in EKS, None if only a kubeconfig context leads to it;
     `pod_identity` is the role that a launch grants to a job's pods, None if jobs share a service account with a role.
     """
 
     head_node: HeadNode
     names: ClusterNames
-    own: bool
+    by_slipway: bool
     eks: str | None
     pod_identity: PodIdentity | None = None
 
@@ -88,11 +88,15 @@ def find(plan: Plan, session: Session) -> ExistingCluster:
     if target.context is not None and MARK not in session.environment:
         way = HeadNode(via=CONTEXT, host=target.context, region=session.region)
         name = stack.outputs["ClusterName"] if stack is not None else _eks_name(plan, session, sure=False)
-        return ExistingCluster(head_node=way, names=names, own=stack is not None, eks=name, pod_identity=pod_identity)
+        return ExistingCluster(
+            head_node=way, names=names, by_slipway=stack is not None, eks=name, pod_identity=pod_identity
+        )
     name = stack.outputs["ClusterName"] if stack is not None else _eks_name(plan, session)
     role = stack.outputs.get(ROLE) if stack is not None else None
     way = HeadNode(via=EKS, host=name, region=session.region, role=role)
-    return ExistingCluster(head_node=way, names=names, own=stack is not None, eks=name, pod_identity=pod_identity)
+    return ExistingCluster(
+        head_node=way, names=names, by_slipway=stack is not None, eks=name, pod_identity=pod_identity
+    )
 
 
 def _pod_identity(stack: StackState) -> PodIdentity | None:
@@ -179,7 +183,7 @@ def inspect(plan: Plan, existing: ExistingCluster, connection: Connection, sessi
     operator = chosen(plan, cluster.operators)
     missing = read.missing_rights(connection, namespace, operator, account)
     granted = True if cluster.role is not None else has_pod_role(existing, session, namespace, account)
-    group = _group(existing, session) if existing.own and not target_of(plan.place.target).managed else None
+    group = _group(existing, session) if existing.by_slipway and not target_of(plan.place.target).managed else None
     return Inspection(
         existing=existing, cluster=cluster, operator=operator, missing_rights=missing, granted=granted, group=group
     )

@@ -58,14 +58,14 @@ def submit_pods(request: JobRequest) -> Submission:
         for path in (NAMESPACE_FILE, MANIFEST_FILE):
             documents += safe_yaml.documents(shipped.file(path).text)
         submission.write(request.folder)
-        done = submission.taken(jobs.submit(documents, request.key))
+        done = submission.with_job(jobs.submit(documents, request.key))
     except SchedulerError as problem:
         raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
     finally:
         connection.close()
     done.write(request.folder)
     request.folder.append_event("submitted", job=done.job, key=done.key)
-    request.notify(f"submitted: {head_node.kind} {place} on {head_node.words()}")
+    request.notify(f"submitted: {head_node.kind} {place} on {head_node.text()}")
     return done
 
 
@@ -97,14 +97,14 @@ def _refuse_unless_able(request: JobRequest, jobs: KubernetesJobs) -> None:
         raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=request.unreached) from problem
     if _operator(request) not in served(jobs.connection):
         raise ImpossibleError(
-            f"run.operator: {request.head_node.words()} has no {_operator(request).value}",
+            f"run.operator: {request.head_node.text()} has no {_operator(request).value}",
             hint="install the operator there, or run.operator: job, which every cluster has",
         )
 
 
 def _start_nodes(request: JobRequest) -> None:
     """Start missing nodes: a guard stopped them, or their block has just begun."""
-    if not request.own:
+    if not request.by_slipway:
         return
     cluster = str(request.head_node.host)
     session = Session(environment=request.environment, region=str(request.head_node.region))
@@ -118,7 +118,7 @@ def _plugins(request: JobRequest, bundle: Bundle) -> Iterator[dict[str, Any]]:
     files = bundle.files
     if plan.request.target.cluster is not None:
         # A job for a cluster that exists brings no plugins, but for one whose own plan has not run a job yet.
-        lacking = request.own and not target_of(plan.place.target).managed
+        lacking = request.by_slipway and not target_of(plan.place.target).managed
         files = tuple(plugin_files(request.instances[plan.place.instance_type])) if lacking else ()
     for file in files:
         if file.path in (PLUGINS_FILE, NEURON_FILE):
@@ -129,14 +129,14 @@ def _shipped(request: JobRequest, bundle: Bundle, head_node: HeadNode, place: st
     """The job folder in S3; the submission before it is made, and its files, which name the folder."""
     store = request.store
     shipment = ship_work(request.workdir, store, request.here, datetime.now(UTC), request.notify)
-    request.notify(shipment.words())
+    request.notify(shipment.text())
     with job_archive(with_archive(bundle, PENDING), shipment) as (path, agent):
         content = path.read_bytes()
         sha256 = hashlib.sha256(content).hexdigest()
         key = f"{STAGED_FOLDER}/{sha256}.tar.gz"
         store.send(path, key)
     archive = JobArchive(uri=f"{store.uri}/{key}", sha256=sha256, size=str(len(content)))
-    request.folder.append_event("job-folder-put", where=head_node.words(), folder=archive.uri, agent_sha256=agent)
+    request.folder.append_event("job-folder-put", where=head_node.text(), folder=archive.uri, agent_sha256=agent)
     shipped = with_archive(bundle, archive)
     request.folder.write_bundle(shipped)
     return submission_of(request, head_node, shipment, place), shipped

@@ -8,7 +8,7 @@ from pathlib import Path
 from launcher.aws import eks, stacks
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
-from launcher.aws.ssm import MachineCommands
+from launcher.aws.ssm import InstanceCommands
 from launcher.model.errors import AwsError, ImpossibleError, SlipwayError
 from launcher.model.hyperpod import SHARED_HOME
 from launcher.model.monitoring import STAGED_FOLDER
@@ -20,7 +20,7 @@ from launcher.records.submission import CONTEXT, EKS, SANDBOX, HeadNode, Submiss
 from launcher.rendering.names import FRESH_FOLDER, journal_uri
 from launcher.sandbox import running_sandbox
 from launcher.sandbox.sandbox import Sandbox
-from launcher.submit.jobs import GoneError, SchedulerError
+from launcher.submit.jobs import SchedulerEndedError, SchedulerError
 from launcher.submit.kubernetes.connection import Connection, Endpoint, RefusedError, to_context, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
 from launcher.submit.session import Person, SessionShell
@@ -107,7 +107,7 @@ def jobs_at(
     journal = Objects.at(session, journal_uri(checkpoints, key))
     namespace = place.partition("/")[0]
     return connection, KubernetesJobs(
-        connection=connection, namespace=namespace, kind=str(head_node.kind), kept=journal
+        connection=connection, namespace=namespace, kind=str(head_node.kind), pod_files=journal
     )
 
 
@@ -136,13 +136,13 @@ def gone_if_removed(submission: Submission, environment: Mapping[str, str]) -> I
     """
     try:
         yield
-    except GoneError:
+    except SchedulerEndedError:
         raise
     except SlipwayError as problem:
         if not _removed(submission, environment):
             raise
         message = f"cluster {submission.cluster} is gone: this is the last known state"
-        raise GoneError(message, hint="slipway report NAME and slipway logs NAME show the run") from problem
+        raise SchedulerEndedError(message, hint="slipway report NAME and slipway logs NAME show the run") from problem
 
 
 def _removed(submission: Submission, environment: Mapping[str, str]) -> bool:
@@ -195,7 +195,9 @@ def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Map
     sandbox = attached(environment, environment.get("AWS_REGION", "us-east-1"))
     if sandbox is None:
         message = "the sandbox of this run has ended, with everything in it"
-        raise GoneError(message, hint="slipway report NAME and slipway logs NAME show what the run folder contains")
+        raise SchedulerEndedError(
+            message, hint="slipway report NAME and slipway logs NAME show what the run folder contains"
+        )
     return sandbox.process_environment(environment)
 
 
@@ -256,7 +258,7 @@ def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, st
         )
     return SsmShell(
         name=f"ssm {head_node.instance}",
-        commands=MachineCommands(session=session, instance=str(head_node.instance)),
+        commands=InstanceCommands(session=session, instance=str(head_node.instance)),
         user=str(head_node.user),
         stage=stage,
         person=Person(target=str(head_node.instance), region=session.region, environment=environment),
@@ -272,5 +274,7 @@ def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> Sandbox:
     sandbox = attached(environment, str(head_node.region))
     if sandbox is None or sandbox.record is None or sandbox.record.mark != head_node.instance:
         message = f"the sandbox of {head_node.host} has ended, with everything that ran in it"
-        raise GoneError(message, hint="slipway report NAME and slipway logs NAME show what the run folder contains")
+        raise SchedulerEndedError(
+            message, hint="slipway report NAME and slipway logs NAME show what the run folder contains"
+        )
     return sandbox

@@ -83,7 +83,7 @@ class Shipment:
             "git": None if git is None else {"revision": git.revision, "dirty": git.dirty},
         }
 
-    def words(self) -> str:
+    def text(self) -> str:
         """The shipment in words for the user."""
         count = self.archive.files
         size = f"{count:,} file{'' if count == 1 else 's'}, {self.archive.bytes / _MIB:,.1f} MiB"

@@ -61,7 +61,7 @@ def submit_batch(request: JobRequest) -> Submission:
         # Cheap questions first: a cluster without such nodes needs nothing shipped.
         partition = slurm.partition(queue_name(plan.place.instance_type), plan.place.instance_type)
         shipment = ship_work(request.workdir, request.store, request.here, datetime.now(UTC), request.notify)
-        request.notify(shipment.words())
+        request.notify(shipment.text())
         if request.cluster is not None:
             target.start_fleet(session, request.cluster, request.notify)
         submission = submission_of(request, request.head_node, shipment)
@@ -69,7 +69,7 @@ def submit_batch(request: JobRequest) -> Submission:
             done = submit(slurm, bundle, shipment, submission, folder=folder, partition=partition)
         except SchedulerError as problem:
             raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
-    request.notify(f"submitted: job {done.job} on {request.head_node.words()}, partition {partition}")
+    request.notify(f"submitted: job {done.job} on {request.head_node.text()}, partition {partition}")
     return done
 
 
@@ -86,10 +86,10 @@ def submit(
     """
     with job_archive(bundle, shipment) as (archive, agent):
         place = _put(slurm.shell, archive, f"{FOLDER}/{submission.key}")
-    folder.append_event("job-folder-put", where=submission.head_node.words(), folder=place, agent_sha256=agent)
+    folder.append_event("job-folder-put", where=submission.head_node.text(), folder=place, agent_sha256=agent)
     placed = replace(submission, folder=place)
     placed.write(folder)
-    done = placed.taken(slurm.submit(placed.key, place, BATCH_FILE, partition=partition))
+    done = placed.with_job(slurm.submit(placed.key, place, BATCH_FILE, partition=partition))
     done.write(folder)
     folder.append_event("submitted", job=done.job, key=done.key)
     return done

@@ -88,8 +88,8 @@ class JobRequest:
     `outputs` are those of the cluster's own stack, None if this launch has not read them; `cluster` is the cluster's
     name, None if Slipway did not deploy it. `environment` has its AWS, `here` is this computer's; `workdir` is the
     command's folder. For Kubernetes, `unreached` explains how to reach a private API, `operator` is what runs the job
-    and `account` the service account of its pods, None if only the plan says it; `own` says that Slipway deployed the
-    cluster. `below` is the suffix of the checkpoint prefix, with a slash; empty without one.
+    and `account` the service account of its pods, None if only the plan says it; `by_slipway` says that Slipway
+    deployed the cluster. `below` is the suffix of the checkpoint prefix, with a slash; empty without one.
     """
 
     quoted: Quote
@@ -110,7 +110,7 @@ class JobRequest:
     unreached: str = ""
     operator: Operator | None = None
     account: str | None = None
-    own: bool = True
+    by_slipway: bool = True
     below: str = ""
 
 
@@ -118,19 +118,19 @@ class JobRequest:
 class Cluster:
     """The functions of a target for the workflow.
 
-    `words` describes what a deployment creates, from the head node's type and the instances in words. `head_node` finds
-    what accepts jobs in an existing cluster, and `access_commands` the commands for access, in order. `submit`
+    `describe` describes what a deployment creates, from the head node's type and the instances in words. `head_node`
+    finds what accepts jobs in an existing cluster, and `access_commands` the commands for access, in order. `submit`
     ships a job and submits it, `reach` connects to a running job, with the environment of its AWS and its head node.
     `refuse_job` raises if no job can be submitted from this computer. `start` starts nodes that do not start with jobs,
     `start_fleet` a fleet that the guard has stopped; `stop_fleet` stops it for an update, and `running_nodes` counts
     the nodes that it ends, None if it is stopped. `unreached` explains how to reach what accepts its jobs if this
     computer gets no answer. `start_nodes` starts the nodes of a Kubernetes cluster that its guard stopped, and says
     whether it had to. `queues` reads the queues of a cluster that other plans deployed, by its stack. `inputs` are
-    parameters of its stack that a deployment sets, `empty` removes resources before the stack, `machines` counts its
-    instances by type.
+    parameters of its stack that a deployment sets, `empty` removes resources before the stack, `instance_counts` counts
+    its instances by type.
     """
 
-    words: Callable[[Plan, str, str], str]
+    describe: Callable[[Plan, str, str], str]
     head_node: Callable[[Plan, Outputs, Session], HeadNode]
     access_commands: Callable[[Plan, Outputs], list[tuple[str, str]]]
     submit: Callable[[JobRequest], Submission]
@@ -145,7 +145,7 @@ class Cluster:
     queues: Callable[[Session, StackState], ClusterState] = _no_queues
     inputs: Callable[[Plan, Session], Mapping[str, str]] = _no_inputs
     empty: Callable[[Session, Outputs, Notify, Callable[[float], None]], None] = _removed_at_once
-    machines: Callable[[Session, Outputs], Mapping[str, int]] = _counted_elsewhere
+    instance_counts: Callable[[Session, Outputs], Mapping[str, int]] = _counted_elsewhere
 
 
 def cluster_of(plan: Plan) -> Cluster:

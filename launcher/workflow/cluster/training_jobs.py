@@ -59,7 +59,7 @@ def reach_training_job(submission: Submission, environment: Mapping[str, str], _
     emulated = submission.head_node.via == SANDBOX
     source = TrainingJobs(
         session=session,
-        kept=Objects.at(session, journal_uri(first, submission.key)),
+        job_files=Objects.at(session, journal_uri(first, submission.key)),
         settle_s=0.0 if emulated else SETTLE_S,
     )
     return Reached(source=source, look_s=LOOK_HERE_S if emulated else LOOK_S, close=_nothing_open)
@@ -71,10 +71,10 @@ def _nothing_open() -> None:
 
 @dataclass(slots=True, kw_only=True)
 class TrainingJobs:
-    """Training jobs of one account and region; `kept` reads what a job's nodes stored."""
+    """Training jobs of one account and region; `job_files` reads what a job's nodes stored."""
 
     session: Session
-    kept: Pieces
+    job_files: Pieces
     settle_s: float
     sleep: Callable[[float], None] = field(default=time.sleep)
     clock: Callable[[], float] = field(default=time.monotonic)
@@ -107,7 +107,7 @@ class TrainingJobs:
 
     def _read(self, job: Submitted, name: str, offset: int) -> Chunk | None:
         if name != LOG:
-            return journal.read(self.kept, name, offset, _CHUNK)
+            return journal.read(self.job_files, name, offset, _CHUNK)
         logs = self.logs.setdefault(job.job, NodeLogs(session=self.session, job=job.job, settle_s=self.settle_s))
         description = training_jobs.describe(self.session, job.job)
         if description is None:
@@ -190,7 +190,7 @@ def facts_of(description: Mapping[str, Any]) -> JobFacts:
     billable = _billable(description) if state.final else None
     return JobFacts(
         state=state,
-        word=word if billable is None else f"{word}; {billable.words}",
+        word=word if billable is None else f"{word}; {billable.text}",
         reason=reason,
         restarts=restarts,
         nodes=nodes,

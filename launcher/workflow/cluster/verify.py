@@ -66,7 +66,7 @@ def verify(
         usd_per_hour=usd_per_hour,
         deployed_now=deployed_now,
         main=next(stack for stack in states if stack.name.endswith((TRAINING_STACK, SERVING_STACK))),
-        found=resources,
+        resources=resources,
         cluster=cluster,
         endpoint=endpoint,
     )
@@ -92,7 +92,7 @@ def verify_joined(plan: Plan, session: Session, stack: StackState) -> Verificati
         usd_per_hour=None,
         deployed_now=False,
         main=stack,
-        found=(),
+        resources=(),
         cluster=None,
     )
     reading.checks.holds(f"stack {stack.name}", stack.status in COMPLETE)
@@ -109,7 +109,7 @@ def _refuse(reading: Reading) -> None:
 
 def _read(reading: Reading) -> dict[str, str]:
     """Run every reader whose types exist; return the types that no reader could read, with the reason."""
-    created_types = {resource.type for resource in reading.found} - {"AWS::CDK::Metadata"}
+    created_types = {resource.type for resource in reading.resources} - {"AWS::CDK::Metadata"}
     unread = dict.fromkeys(created_types, "created, but Slipway has no check for it")
     for read, types in readback_of(reading.plan.place.target).readers:
         if created_types.isdisjoint(types):

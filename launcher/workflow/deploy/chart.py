@@ -36,7 +36,7 @@ def chart_and_layer(environment: Mapping[str, str], notify: Notify) -> dict[str,
     content |= _fetched(missing, cache, pins, notify)
     contents = {pins.chart_name: packed_chart(pins, content), pins.layer_name: unpacked_layer(pins, content)}
     for pinned_file in missing:
-        _keep(cache / pinned_file.name, content[pinned_file.name])
+        _write(cache / pinned_file.name, content[pinned_file.name])
     return contents
 
 
@@ -79,7 +79,7 @@ def _fetched(missing: list[PinnedFile], cache: Path, pins: ChartPins, notify: No
     return contents
 
 
-def _keep(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(f"{path.suffix}.new")
     fresh.write_bytes(content)

@@ -352,13 +352,13 @@ def difference_lines(
         yield f"  {count} resources in {stacks_words}; {after.sentence}"
         return
     for stack in difference.stacks:
-        yield f"  {stack.name}: {_counts(stack)}"
+        yield f"  {stack.name}: {_change_counts(stack)}"
         if not stack.new:
             yield from (f"    {line}" for line in _listed(stack.resources))
     before = hourly_rate(difference.before.values(), context.catalog, region)
     after = hourly_rate(difference.after.values(), context.catalog, region)
     same = before == after
-    yield f"  {after.sentence}" + (", as before" if same else f"; before: {before.words}")
+    yield f"  {after.sentence}" + (", as before" if same else f"; before: {before.text}")
     replaced = [change for change in difference.changes if change.change in REPLACING and change.type in STATEFUL]
     if replaced or not same:
         parts = [f"{change.change}: {change.logical_id} ({change.type})" for change in replaced]
@@ -366,7 +366,7 @@ def difference_lines(
         yield f"  this changes existing resources: {'; '.join(parts)}"
 
 
-def _counts(stack: StackChange) -> str:
+def _change_counts(stack: StackChange) -> str:
     counted = [f"{stack.count(change)} {change}" for change in Change if stack.count(change)]
     if counted:
         return ", ".join(counted)
@@ -374,7 +374,7 @@ def _counts(stack: StackChange) -> str:
 
 
 def _listed(changes: Sequence[ResourceChange]) -> Iterator[str]:
-    order = [Change.REPLACED, Change.MAYBE_REPLACED, Change.REMOVED, Change.KEPT, Change.CHANGED, Change.NEW]
+    order = [Change.REPLACED, Change.MAYBE_REPLACED, Change.REMOVED, Change.RETAINED, Change.CHANGED, Change.NEW]
     ranked = sorted(changes, key=lambda change: (order.index(change.change), change.type, change.logical_id))
     for change in ranked[:LISTED]:
         because = f": {', '.join(change.because)}" if change.because else ""

@@ -143,7 +143,11 @@ def survey(target: Subject, session: Session, catalog: Catalog, *, erase: bool) 
             stacks=tuple((stack.name, stack.status) for stack in going),
             instances=(
                 *sorted(instances.running(session, name).items()),
-                *(sorted(cluster_at(kind).machines(session, training.outputs).items()) if training and kind else ()),
+                *(
+                    sorted(cluster_at(kind).instance_counts(session, training.outputs).items())
+                    if training and kind
+                    else ()
+                ),
                 *_serving_instances(session, serving),
             ),
             kept=(),
@@ -294,7 +298,7 @@ class _Removed:
     def __call__(self, event: StackEvent) -> None:
         line = f"  {event.status:<16} {event.type:<38} {event.logical_id}"
         if event.status.endswith("_IN_PROGRESS"):
-            part = Part(words=f"{event.logical_id}  {event.type}", begun=time.monotonic())
+            part = Part(description=f"{event.logical_id}  {event.type}", begun=time.monotonic())
             self.doing.setdefault(event.logical_id, part)
         else:
             self.doing.pop(event.logical_id, None)

@@ -50,14 +50,14 @@ NOT_BEGUN = "REVIEW_IN_PROGRESS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class RemainingStack:
     """What a deployment left: words for the user, empty without any, and the stack with its status."""
 
-    words: str | None
+    message: str | None
     stack: tuple[str, str] | None = None
 
 
-def left_behind(quoted: Quote, decided: Endpoint, session: Session) -> Left:
+def left_behind(quoted: Quote, decided: Endpoint, session: Session) -> RemainingStack:
     """Read the stack and the endpoint of a plan. If reading fails, the words say so."""
     name = quoted.plan.name
     ends = f"slipway down {name} removes it"
@@ -65,9 +65,11 @@ def left_behind(quoted: Quote, decided: Endpoint, session: Session) -> Left:
         stack = stacks.find(session, serving_stack(name))
         state = find(session, decided.name)
     except SlipwayError as problem:
-        return Left(words=f"Slipway cannot read whether the endpoint runs and is billed ({problem.message}): {ends}")
+        return RemainingStack(
+            message=f"Slipway cannot read whether the endpoint runs and is billed ({problem.message}): {ends}"
+        )
     if stack is None:
-        return Left(words=None)
+        return RemainingStack(message=None)
     at_it = stack.status.endswith("_IN_PROGRESS") and stack.status != NOT_BEGUN
     goes_on = f"CloudFormation continues ({stack.status}), and " if at_it else ""
     if state is not None:
@@ -77,7 +79,7 @@ def left_behind(quoted: Quote, decided: Endpoint, session: Session) -> Left:
         text = f"{goes_on}the endpoint may still start{_rate(quoted, decided)}: {ends}"
     else:
         text = f"stack {stack.name} remains ({stack.status}), without its endpoint: {ends}"
-    return Left(words=text, stack=(stack.name, stack.status))
+    return RemainingStack(message=text, stack=(stack.name, stack.status))
 
 
 def _rate(quoted: Quote, decided: Endpoint) -> str:
@@ -171,8 +173,8 @@ def _run(
             story.status = RunStatus.INTERRUPTED
         if story.begun is not None and not options.sandbox:
             story.left = left_behind(quoted, *story.begun)
-            if story.left.words is not None:
-                options.notify(story.left.words)
+            if story.left.message is not None:
+                options.notify(story.left.message)
         raise
     finally:
         report = story.write()
@@ -264,7 +266,7 @@ class _EndpointLog(LaunchLog):
     """One run of an endpoint. `begun` is its definition once resources may exist; `left` what existed at the end."""
 
     begun: tuple[Endpoint, Session] | None = None
-    left: Left | None = None
+    left: RemainingStack | None = None
     live: LiveEndpoint | None = None
     reply: Reply | None = None
 

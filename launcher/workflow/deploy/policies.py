@@ -24,7 +24,7 @@ from launcher.rendering.role_policies import render_role, render_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PolicyRequest:
     """The request besides a plan: the account, the bootstrapped region, and requirements of the account."""
 
     account: str
@@ -54,7 +54,7 @@ class AccountPolicies:
         return (self.boundary, *self.execution, *self.person, *self.roles.values())
 
 
-def policies_of(request_options: Asked, request: PlanRequest | None = None) -> AccountPolicies:
+def policies_of(request_options: PolicyRequest, request: PlanRequest | None = None) -> AccountPolicies:
     """The policies for everything that Slipway deploys, or for one plan.
 
     Raises:

@@ -153,7 +153,7 @@ class StackEvents:
             self._began(state, kind, name, match[1] if match else name, now)
         if self._stage is not None:
             share = int(counted[1]) / int(counted[2]) if counted and int(counted[2]) else None
-            self._stage.now(partial(self._words, count), share=share, parts=tuple(self._doing.values()))
+            self._stage.now(partial(self._progress_text, count), share=share, parts=tuple(self._doing.values()))
 
     def _begin(self, stack: str, count: int) -> None:
         if self._stage is not None:
@@ -167,7 +167,7 @@ class StackEvents:
         if kind == STACK and name == self._stack:
             return
         if name not in self._doing:
-            self._doing[name] = Part(words=f"{name}  {kind}", begun=now)
+            self._doing[name] = Part(description=f"{name}  {kind}", begun=now)
             usd = self._rates.get(self._stack, {}).get(logical_id)
             if usd is not None and state.startswith("CREATE"):
                 self._paid.append((now, usd))
@@ -180,7 +180,7 @@ class StackEvents:
         else:
             self._stage.detail(line)
 
-    def _words(self, count: str) -> str:
+    def _progress_text(self, count: str) -> str:
         """The stack's progress, and the maximum cost so far: cost counts from the start of each creation."""
         paid = sum((rate * Decimal(repr(self._clock() - begun)) for begun, rate in self._paid), Decimal(0)) / HOUR_S
         rate = sum((price for _, price in self._paid), Decimal(0))
@@ -344,7 +344,7 @@ def plan_words(plan: Plan) -> list[str]:
     where = place.az_id or place.region
     machines = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}, in {where}"
     head = head_node(place.nodes, request.storage.head_node)
-    lines = [cluster_of(plan).words(plan, head, machines)]
+    lines = [cluster_of(plan).describe(plan, head, machines)]
     if request.network.vpc_id is None and target_of(place.target).per_job:
         lines.append("network: the service's own")
     elif request.network.vpc_id is None:

@@ -16,7 +16,7 @@ from launcher.workflow.cluster.training_plans import training_plan_findings
 from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.doctor.holdings import holdings_of_plan
 
-HELD = frozenset(("active", "scheduled", "payment-pending"))
+LIVE_STATES = frozenset(("active", "scheduled", "payment-pending"))
 """States of a reservation that has or will have instances (EC2 API reference, CapacityReservation)."""
 
 
@@ -90,7 +90,7 @@ def reserved(subject: Subject) -> Iterator[Check]:
 
 
 def _against(subject: Subject, plan: Plan, named: Reservation, state: ReservationState, in_use: int) -> Iterator[str]:
-    if state.state not in HELD:
+    if state.state not in LIVE_STATES:
         yield f"it is {state.state}"
     if state.instance_type != plan.place.instance_type:
         yield f"the plan asks for {plan.place.instance_type}"

@@ -73,8 +73,8 @@ class Examination(NamedTuple):
     """One question: its name, the question in words, and the function that answers it with one or more checks."""
 
     name: str
-    asked: str
-    look: Callable[[Subject], Iterable[Check]]
+    question: str
+    inspect: Callable[[Subject], Iterable[Check]]
 
 
 def examine(subject: Subject, examinations: Iterable[Examination]) -> Diagnosis:

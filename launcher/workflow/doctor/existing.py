@@ -164,7 +164,7 @@ def existing_cluster(subject: Subject) -> Iterator[Check]:
     except ImpossibleError as problem:
         yield failed(name, requirement, problem.message, problem.hint)
         return
-    yield ok(name, requirement, f"{existing.head_node.words()}, Kubernetes {inspection.cluster.version}")
+    yield ok(name, requirement, f"{existing.head_node.text()}, Kubernetes {inspection.cluster.version}")
     yield from checks(plan, subject.catalog.instance_types[plan.place.instance_type], inspection)
 
 

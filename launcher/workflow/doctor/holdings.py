@@ -24,7 +24,7 @@ class Holdings:
     """Running resources: EC2 instances, SageMaker instances by type, and whether network and cluster exist."""
 
     instances: tuple[RunningInstance, ...] = ()
-    machines: Mapping[str, int] | None = None
+    sagemaker_instances: Mapping[str, int] | None = None
     network: bool = False
     cluster: bool = False
 
@@ -44,7 +44,7 @@ class Holdings:
             if facts is not None and key is not None:
                 used[quotas[key].name] += facts.vcpus
         spot = plan.place.option is PurchaseOption.SPOT
-        for name, count in (self.machines or {}).items():
+        for name, count in (self.sagemaker_instances or {}).items():
             is_spot = spot and name == ml_name(plan.place.instance_type)
             used[quotas["hyperpod/spot" if is_spot else "hyperpod/on-demand"].of(name)] += count
             used[quotas["hyperpod/instances"].name] += count
@@ -65,8 +65,8 @@ def holdings_of_plan(subject: Subject, plan: Plan) -> Holdings:
     if target.per_job:
         return Holdings()
     if target.instance_tags is None:
-        machines = hyperpod.machines(session, f"slipway-{plan.cluster_name}")
-        return Holdings(machines=machines, network=network, cluster=True)
+        machines = hyperpod.instance_counts(session, f"slipway-{plan.cluster_name}")
+        return Holdings(sagemaker_instances=machines, network=network, cluster=True)
     tags = target.instance_tags
     instances = of_cluster(session, tags.cluster, f"{tags.prefix}{plan.cluster_name}")
     return Holdings(instances=instances, network=network, cluster=True)

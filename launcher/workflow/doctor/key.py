@@ -53,13 +53,13 @@ def lacking(policy: Mapping[str, Any], needed: Needed) -> tuple[str, ...]:
         word
         for statement in statements
         if statement.get("Effect") == "Allow"
-        for word in _words(statement.get("Action"))
+        for word in _as_list(statement.get("Action"))
     ]
     denied = [
         word
         for statement in statements
         if statement.get("Effect") == "Deny" and not statement.get("Condition")
-        for word in _words(statement.get("Action"))
+        for word in _as_list(statement.get("Action"))
     ]
     return tuple(action for action in needed.actions if not _matches(action, allowed) or _matches(action, denied))
 
@@ -77,10 +77,10 @@ def _principals(statement: Mapping[str, Any]) -> frozenset[str]:
     named = statement.get("Principal", {})
     if isinstance(named, str):
         return frozenset((named,))
-    return frozenset(word for principals in named.values() for word in _words(principals))
+    return frozenset(word for principals in named.values() for word in _as_list(principals))
 
 
-def _words(given: Any) -> Sequence[str]:
+def _as_list(given: Any) -> Sequence[str]:
     if given is None:
         return ()
     return (given,) if isinstance(given, str) else [str(word) for word in given]

@@ -57,7 +57,7 @@ def with_live_offers(
         priced,
         candidates=ranked([*priced.candidates, *rows]),
         considered=priced.considered + len(offered),
-        _made={},
+        _quotes={},
     )
 
 

@@ -99,10 +99,10 @@ class Search:
         for region in request.regions:
             if PurchaseOption.CAPACITY_BLOCK in request.options:
                 for wish in self._wishes(request, BLOCK_LOST_H):
-                    yield f"Capacity Blocks of {wish.words} in {region}", _bound(self._blocks, region, wish)
+                    yield f"Capacity Blocks of {wish.text} in {region}", _bound(self._blocks, region, wish)
             if PurchaseOption.TRAINING_PLAN in request.options:
                 for wish in self._wishes(request, PLAN_LOST_H):
-                    yield f"training plans of {wish.words} in {region}", _bound(self._plans, region, wish)
+                    yield f"training plans of {wish.text} in {region}", _bound(self._plans, region, wish)
             yield f"reservations of {name} in {region}", _bound(self._owned, region, name, request)
             if PurchaseOption.ON_DEMAND in request.options:
                 yield f"zones of {region} that offer {name}", _bound(self._offered, region, name, count)
@@ -248,7 +248,7 @@ OPTIONS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapacityFound:
+class CapacityOffers:
     """Every offer with its total, the soonest of the cheapest first, and the questions that failed."""
 
     priced: TrainingPriced
@@ -272,7 +272,7 @@ class CapacityFound:
 
 def capacity(
     path: Path, now: datetime, options: PriceOptions, *, environment: Mapping[str, str], say: Callable[[str], None]
-) -> CapacityFound:
+) -> CapacityOffers:
     """Find all capacity for a plan; Slipway buys nothing.
 
     Raises:
@@ -286,7 +286,7 @@ def capacity(
     answers = search(priced, environment=environment, say=say)
     judged = (_assessed(priced, options, offer) for offer in answers.offers)
     ranked = sorted(judged, key=lambda offer: (offer.usd is None, offer.usd.mid if offer.usd else 0, offer.lead_time_h))
-    return CapacityFound(priced=priced, offers=tuple(ranked), unanswered=answers.unanswered)
+    return CapacityOffers(priced=priced, offers=tuple(ranked), unanswered=answers.unanswered)
 
 
 def search(priced: TrainingPriced, *, environment: Mapping[str, str], say: Callable[[str], None]) -> Answers:

@@ -16,7 +16,7 @@ from launcher.model.target import TARGETS
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.bill import FSX
 from launcher.pricing.hyperpod import machine_price
-from launcher.workflow.cluster.readback.reading import Holds, Machines
+from launcher.workflow.cluster.readback.reading import Instances, ReadInstances
 from launcher.workflow.cluster.verify import readback_of
 from launcher.workflow.doctor.leftovers import PAID_HOURLY
 
@@ -36,7 +36,7 @@ class HourlyRate:
     unknown: tuple[str, ...] = ()
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The rate in words for the user."""
         return f"${self.usd:,.2f}" + (f" and {' and '.join(self.unknown)}, not priced" if self.unknown else "")
 
@@ -45,7 +45,7 @@ class HourlyRate:
         """The rate in a sentence; another sentence if the stacks have no hourly cost."""
         if not self.usd and not self.unknown:
             return "nothing in these stacks is billed by the hour"
-        return f"{self.words} an hour while all nodes run"
+        return f"{self.text} an hour while all nodes run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ def _priced(
         yield _Paid(name=kind, usd=_usd(catalog.bill_item(PAID[kind], region)))
     if kind == "AWS::FSx::FileSystem":
         yield _Paid(name=kind, usd=_file_system(properties, catalog, region))
-    holds = _machines().get(kind)
+    holds = _instance_readers().get(kind)
     for machines in holds(properties, resources) if holds is not None else ():
         price = rate if machines.nodes else _listed(machines, catalog, region)
         usd = None if price is None else price * machines.count
@@ -114,7 +114,7 @@ def _priced(
         )
 
 
-def _listed(machines: Machines, catalog: Catalog, region: str) -> Decimal | None:
+def _listed(machines: Instances, catalog: Catalog, region: str) -> Decimal | None:
     if machines.managed:
         return _usd(machine_price(catalog, machines.type, region))
     return _usd(catalog.on_demand(machines.type, region))
@@ -133,5 +133,5 @@ def _usd(price: Price | Unpriced) -> Decimal | None:
 
 
 @cache
-def _machines() -> Mapping[str, Holds]:
-    return {type_: holds for kind in TARGETS for type_, holds in readback_of(kind).machines.items()}
+def _instance_readers() -> Mapping[str, ReadInstances]:
+    return {type_: holds for kind in TARGETS for type_, holds in readback_of(kind).instances.items()}

@@ -33,8 +33,8 @@ GIB = 2**30
 STORED_WITHIN, STORED_PERIOD = timedelta(days=3), timedelta(days=1)
 """S3 reports the size of a bucket once a day (S3 user guide, storage metrics)."""
 NOT_STARTED = "REVIEW_IN_PROGRESS"
-LOOKS = 3
-UNREPORTED = f"its guard has reported no number of nodes in the last {LOOKS * GUARD_EVERY_MINUTES} minutes"
+REPORTS = 3
+UNREPORTED = f"its guard has reported no number of nodes in the last {REPORTS * GUARD_EVERY_MINUTES} minutes"
 """The case in the first minutes of a cluster."""
 UNCOUNTED = f"counted now: {UNREPORTED}"
 
@@ -123,7 +123,7 @@ def _parts(states: Iterable[StackState]) -> Iterator[tuple[StackState, str]]:
 def _cost(session: Session, catalog: Catalog, now: datetime, stack: StackState, part: str) -> StackCost:
     since = stacks.changed_at(session, stack) or now
     ways = {NETWORK_STACK: _network, STORE_STACK: _store}
-    money = ways.get(part, _machines)(session, catalog, now, stack)
+    money = ways.get(part, _cluster_rate)(session, catalog, now, stack)
     cluster = stack.tags[OWN_TAG]
     erase = " --checkpoints" if part == STORE_STACK else ""
     return StackCost(
@@ -148,7 +148,7 @@ class _Money:
     note: str = ""
 
 
-def _machines(session: Session, catalog: Catalog, now: datetime, stack: StackState) -> _Money:
+def _cluster_rate(session: Session, catalog: Catalog, now: datetime, stack: StackState) -> _Money:
     guard = guard_function(session, stack.name)
     if guard is None:
         return _unguarded(session, catalog, stack)
@@ -161,7 +161,7 @@ def _machines(session: Session, catalog: Catalog, now: datetime, stack: StackSta
     dimensions = {"Cluster": variables["CLUSTER"]}
     since, every = stacks.changed_at(session, stack) or now, timedelta(minutes=GUARD_EVERY_MINUTES)
     counted = (Metric(namespace=NAMESPACE, name=metric, dimensions=dimensions) for metric in (RUNNING, NODE_HOURS))
-    nodes, hours = (latest(session, metric, now, within=LOOKS * every, period=every) for metric in counted)
+    nodes, hours = (latest(session, metric, now, within=REPORTS * every, period=every) for metric in counted)
     listed = _listed(session, target, variables) if nodes is None else None
     beside = hourly_rate([stacks.template(session, stack.name)], catalog, session.region, nodes=False)
     notes = [f"without {' and '.join(beside.unknown)}, which has no price"] if beside.unknown else []

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from launcher.agent.shape import amount, hold, read
+from launcher.agent.shape import amount, check_shape, read
 from launcher.model.accuracy import RunAccuracy
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import LedgerEntry
@@ -37,7 +37,7 @@ def run_accuracies(root: Path) -> tuple[tuple[RunAccuracy, ...], tuple[tuple[str
 
 def _run(entry: LedgerEntry, folder: RunFolder) -> RunAccuracy:
     quote = folder.read_json("quote.json")
-    hold(quote, {"hours": _SPAN, "training": ({"tokens_per_s": _SPAN}, None)})
+    check_shape(quote, {"hours": _SPAN, "training": ({"tokens_per_s": _SPAN}, None)})
     training: dict[str, Any] | None = quote["training"]
     cost = parse_cost(quote)
     rate, quantity = _billed(folder)
@@ -67,7 +67,7 @@ def _billed(folder: RunFolder) -> tuple[float | None, float | None]:
     if not (folder.path / BILLED).is_file():
         return None, None
     document = folder.read_json(BILLED)
-    hold(document, {"lines": [{"quoted": _BILLED, "billed": _BILLED}]})
+    check_shape(document, {"lines": [{"quoted": _BILLED, "billed": _BILLED}]})
     # Compute is the first line of every quote.
     for line in document["lines"][:1]:
         (quoted, quoted_usd), (billed, billed_usd) = (

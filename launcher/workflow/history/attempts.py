@@ -10,7 +10,7 @@ from typing import Any
 from launcher.agent import safe_json
 from launcher.agent.forecast import Point, point_of
 from launcher.agent.metrics import figures_in
-from launcher.agent.shape import hold, moment
+from launcher.agent.shape import check_shape, moment
 from launcher.model.errors import UnreadableInputError
 from launcher.model.job import Attempt as ScheduledAttempt
 from launcher.model.report import Attempt, BudgetStop
@@ -107,7 +107,7 @@ def _event(line: str) -> dict[str, Any] | None:
         event = safe_json.loads(line, figures=True)
         if not isinstance(event, dict):
             return None
-        hold(event, {key: form for key, form in _FORMS.items() if key in event})
+        check_shape(event, {key: form for key, form in _FORMS.items() if key in event})
         if event.get("event") in _NEEDED and not _NEEDED[event["event"]] <= set(event):
             return None
         if "time" in event:

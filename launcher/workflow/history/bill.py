@@ -172,12 +172,12 @@ def _stored(place: str, environment: Mapping[str, str], region: str) -> list[Exp
         listed = store.list_objects()
 
     def one(name: str, modified: datetime) -> ExportFile:
-        return ExportFile(name, modified, lambda into: store.blocks(name, lambda block: _keep(into, block)))
+        return ExportFile(name, modified, lambda into: store.blocks(name, lambda block: _write(into, block)))
 
     return [one(object_.key, object_.modified) for object_ in listed]
 
 
-def _keep(into: IO[bytes], block: bytes) -> None:
+def _write(into: IO[bytes], block: bytes) -> None:
     into.write(block)
 
 
@@ -380,7 +380,7 @@ def missing(arrived: datetime | None, ended: datetime | None, now: datetime) -> 
 def _from_cost_explorer(options: BillOptions, tag: tuple[str, str], period: Period) -> list[BilledRow]:
     session = Session(environment=options.environment, region=HOME)
     begin, end = period.begin.date(), period.end.date()
-    return [row for row in billed_rows(session, tag, begin, max(end, begin + DAY)) if period.holds(row)]
+    return [row for row in billed_rows(session, tag, begin, max(end, begin + DAY)) if period.contains(row)]
 
 
 def _from_export(

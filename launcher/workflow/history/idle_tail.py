@@ -28,10 +28,10 @@ NAMESPACE = "Slipway"
 """The CloudWatch namespace of the guards' metrics (infra/parts/guardrails.py)."""
 LONGEST = timedelta(hours=23)
 """A longer tail shows nothing about the idle stop; one CloudWatch answer holds one day of one-minute values."""
-KEPT = timedelta(days=14)
+METRIC_RETENTION = timedelta(days=14)
 """The limit for late readings: CloudWatch retains one-minute values for fifteen days (PutMetricData, API reference)."""
-LOOK = timedelta(minutes=GUARD_EVERY_MINUTES)
-SILENT = 3 * LOOK
+GUARD_INTERVAL = timedelta(minutes=GUARD_EVERY_MINUTES)
+SILENT = 3 * GUARD_INTERVAL
 """If a guard reports nothing for longer, its counts do not show when the nodes ended."""
 LEAST_H = 1 / 60
 
@@ -67,7 +67,7 @@ def learn_tails(name: str, root: Path, environment: Mapping[str, str], now: date
         except UnreadableInputError:
             continue  # what reads the plan names it
         if hours is not None:
-            _keep(folder, root / FILE, replace(measurement, idle_tail_h=hours), notify)
+            _store(folder, root / FILE, replace(measurement, idle_tail_h=hours), notify)
 
 
 def _unknown(folder: RunFolder, now: datetime) -> Measurement | None:
@@ -78,7 +78,7 @@ def _unknown(folder: RunFolder, now: datetime) -> Measurement | None:
     except (UnreadableInputError, ValueError):
         return None  # `accuracy` names it
     settled = measurement.idle_tail_h is not None or measurement.idle_tail_assumed_h is None or measurement.simulated
-    return None if settled or now - measurement.measured_at > KEPT else measurement
+    return None if settled or now - measurement.measured_at > METRIC_RETENTION else measurement
 
 
 def _start_of(path: Path) -> datetime | None:
@@ -93,7 +93,7 @@ def _measured_tail_h(
 ) -> float | None:
     """The tail in hours, from the guard's counts until the next run; None if the counts do not show it."""
     ended = measurement.measured_at
-    if until - ended < LOOK:
+    if until - ended < GUARD_INTERVAL:
         return None
     counted = samples(
         Session(environment=environment, region=measurement.region or ""),
@@ -135,7 +135,7 @@ def _until_none(counted: Iterable[Count]) -> Iterable[Count]:
             return
 
 
-def _keep(folder: RunFolder, path: Path, measurement: Measurement, notify: Notify) -> None:
+def _store(folder: RunFolder, path: Path, measurement: Measurement, notify: Notify) -> None:
     """Write the measurement with its tail into the run folder and into the file that quotes use."""
     try:
         folder.write_json(IN_RUN, measurement_document(measurement))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent.metrics import figures_in
-from launcher.agent.shape import amount, hold, moment, read
+from launcher.agent.shape import amount, check_shape, moment, read
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import ALONE, LedgerEntry, Shared
 from launcher.model.money import UsdRange
@@ -48,7 +48,7 @@ def entry_of(name: str, folder: RunFolder) -> LedgerEntry:
 
 def _entry(name: str, folder: RunFolder) -> LedgerEntry:
     quote = folder.read_json("quote.json")
-    hold(quote, _QUOTE)
+    check_shape(quote, _QUOTE)
     report = stored_report(folder) if (folder.path / "report.json").is_file() else None
     created = datetime.strptime(folder.path.name, STAMP).replace(tzinfo=UTC)
     command = read_command(folder)
@@ -143,7 +143,7 @@ def _billed(folder: RunFolder) -> Any:
     if not path.is_file():
         return None
     bill = folder.read_json(BILLED)
-    hold(bill, {"billed_usd": (str, None)})
+    check_shape(bill, {"billed_usd": (str, None)})
     return amount(bill["billed_usd"])
 
 

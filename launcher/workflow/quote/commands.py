@@ -10,7 +10,7 @@ FLAGS = ("--region", "--prices-as-of", "--max-price-age", "--max-usd", "--all")
 """Flags that change a plan's candidates, or the gate's decision on them."""
 CHANGES = Changes(refresh="slipway prices refresh", max_age="--max-price-age", max_usd="--max-usd", rank="--pick")
 """How the command line changes what the gate refuses."""
-TAKES = {
+COMMAND_FLAGS = {
     "plan": FLAGS,
     "quote": FLAGS,
     "compare": FLAGS[:3],
@@ -25,13 +25,13 @@ TAKES = {
 
 def command(priced: Priced, name: str, *arguments: str) -> str:
     """A command for the same plan."""
-    options = [word for flag in priced.context.flags if flag[0] in TAKES[name] for word in flag]
+    options = [word for flag in priced.context.flags if flag[0] in COMMAND_FLAGS[name] for word in flag]
     return shlex.join(["slipway", name, priced.path, *options, *arguments])
 
 
 def command_for(priced: Priced, name: str, rank: int, *arguments: str) -> str:
     """The same command for one candidate: by its rank, or by its digest if the command does not rank all candidates."""
-    ranked = all(flag[0] != FLAGS[-1] for flag in priced.context.flags) or FLAGS[-1] in TAKES[name]
+    ranked = all(flag[0] != FLAGS[-1] for flag in priced.context.flags) or FLAGS[-1] in COMMAND_FLAGS[name]
     return command(priced, name, "--pick", str(rank) if ranked else priced.digest(rank)[:12], *arguments)
 
 

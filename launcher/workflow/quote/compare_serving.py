@@ -16,7 +16,7 @@ from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.pricing.serving.candidate import ServingCandidate
 from launcher.pricing.serving.crossover import turn, usd_per_request, utilisation
 from launcher.pricing.serving.quoting import ServingPriced
-from launcher.pricing.serving.verdict import ServingChoice, Sides, machines, recommend, sides
+from launcher.pricing.serving.verdict import ServingChoice, Sides, cheaper_instances, recommend, sides
 from launcher.pricing.verdict import Verdict
 from launcher.workflow.quote.compare import Opened, both_priced
 from launcher.workflow.quote.options import PriceOptions
@@ -70,7 +70,7 @@ class ServingComparison(Opened[ServingPriced]):
             closed=self.priced.closed,
             unpriced=self.hosted is None and any(candidate.bedrock for candidate in self.priced.candidates),
         )
-        _, choice = machines(own_sides)
+        _, choice = cheaper_instances(own_sides)
         cheapest = self.best_of(NEURON if choice is ServingChoice.NEURON else NVIDIA)
         return replace(own_sides, turn=turn(cheapest, usd_per_request(self.hosted), own_sides.maintenance_usd))
 
@@ -93,13 +93,13 @@ class ServingComparison(Opened[ServingPriced]):
         ranks: dict[str, int] = {}
         for priced in (self.pinned, self.priced):
             for rank, candidate in enumerate(priced.candidates, start=1):
-                if self._counts(candidate) and priced.family(candidate) == family:
+                if self._is_usable(candidate) and priced.family(candidate) == family:
                     ranks.setdefault(candidate.place.instance_type, rank)
             if ranks:
                 return priced, list(ranks.values())
         return self.priced, []
 
-    def _counts(self, candidate: Candidate) -> bool:
+    def _is_usable(self, candidate: Candidate) -> bool:
         """Whether a verdict may use a candidate: priced, possible, and neither a commitment of years nor interruptible.
 
         Commitments and spot count if the plan requests them.

@@ -149,7 +149,7 @@ def fresh_quote(
         # Instances that SageMaker bills by the hour have their own name there.
         by_hour = place.option is PurchaseOption.ON_DEMAND
         name = place.billed_name if by_hour else place.instance_type
-        if report.gone(name, place.option.value, place.region, place.az_id):
+        if report.price_ended(name, place.option.value, place.region, place.az_id):
             message = f"AWS no longer publishes a {place.option.value} price of {name} in {place.region}"
             raise UnpricedError(message, hint=f"{command(priced, 'plan')} shows the other candidates")
         catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())

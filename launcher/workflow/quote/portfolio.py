@@ -46,7 +46,7 @@ class Member:
     @cached_property
     def rank(self) -> int | None:
         """The rank of the plan's best option: priced, possible, and without a term that the plan does not request."""
-        return next((rank for rank, candidate in enumerate(self.priced.candidates, 1) if counts(candidate)), None)
+        return next((rank for rank, candidate in enumerate(self.priced.candidates, 1) if is_usable(candidate)), None)
 
     @cached_property
     def choice(self) -> Quote | None:
@@ -79,7 +79,9 @@ class Member:
     def on_chip(self, chip: str) -> Decimal | None:
         """The cheapest month on one kind of accelerator; None if no candidate fits or has a price."""
         costs = (
-            candidate.usd for candidate in self.wide.candidates if candidate.accelerator == chip and counts(candidate)
+            candidate.usd
+            for candidate in self.wide.candidates
+            if candidate.accelerator == chip and is_usable(candidate)
         )
         usd = next((cost for cost in costs if cost is not None), None)
         return None if usd is None else usd * self.times_a_month
@@ -112,7 +114,7 @@ class Portfolio:
         tied = {name for commitment in self.commitments for name in commitment.plans}
         months = [member.beside(Decimal(0)) if member.name in tied else member.usd_per_month for member in self.members]
         committed = sum((commitment.usd_per_month for commitment in self.commitments), Decimal(0))
-        return _sum([*months, UsdRange(low=committed, mid=committed, high=committed)])
+        return _total([*months, UsdRange(low=committed, mid=committed, high=committed)])
 
     @cached_property
     def commitments(self) -> tuple[HeldCommitment, ...]:
@@ -131,7 +133,7 @@ class Portfolio:
             candidate.accelerator
             for member in self.members
             for candidate in member.wide.candidates
-            if counts(candidate)
+            if is_usable(candidate)
         }
         options = [self._on(chip) for chip in sorted(chip_name for chip_name in chips if chip_name)]
         return tuple(sorted(options, key=lambda option: (len(option.missing), option.usd_per_month)))
@@ -201,7 +203,7 @@ def _opened(request: PlanRequest) -> PlanRequest:
     return opened_serving(request)
 
 
-def counts(candidate: Candidate) -> bool:
+def is_usable(candidate: Candidate) -> bool:
     """Whether a portfolio may use a candidate: priced, possible, no commitment of years unless the plan requests it.
 
     Spot is used for training; for serving only if the plan requests it.
@@ -217,7 +219,7 @@ def _scaled(usd: UsdRange, factor: Decimal) -> UsdRange:
     return UsdRange(low=usd.low * factor, mid=usd.mid * factor, high=usd.high * factor)
 
 
-def _sum(months: Sequence[UsdRange | None]) -> UsdRange:
+def _total(months: Sequence[UsdRange | None]) -> UsdRange:
     known = [month for month in months if month is not None]
     return UsdRange(
         **{name: sum((getattr(range_, name) for range_ in known), Decimal(0)) for name in ("low", "mid", "high")}

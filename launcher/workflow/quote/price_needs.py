@@ -52,7 +52,7 @@ class Question:
         return f"{self.kind}{reserved} {self.count} {','.join(self.names)} {','.join(self.regions)}"
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The question in words for the user."""
         where = self.regions[0] if len(self.regions) == 1 else f"{len(self.regions)} regions"
         where = "all regions" if where == EVERYWHERE else where

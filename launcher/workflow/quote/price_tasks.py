@@ -24,7 +24,7 @@ TOLD_EVERY = 64 * MEGABYTE
 
 
 AskSigned = Callable[[Question, Sessions, datetime], Answer]
-Ask = Callable[[Question], Answer]
+FetchPrices = Callable[[Question], Answer]
 """Returns the answer to a request.
 
 Raises:
@@ -83,7 +83,7 @@ SIGNED: Mapping[str, AskSigned] = {
 """The AWS call for each kind of request; reserved rates come with the on-demand rates."""
 
 
-def signed(sessions: Sessions, files: PublicFiles, now: datetime) -> Ask:
+def signed(sessions: Sessions, files: PublicFiles, now: datetime) -> FetchPrices:
     """Return a function that uses AWS's APIs, and a public file if no API exists."""
 
     def ask(question: Question) -> Answer:
@@ -94,11 +94,11 @@ def signed(sessions: Sessions, files: PublicFiles, now: datetime) -> Ask:
     return ask
 
 
-def public(files: PublicFiles, now: datetime, say: Callable[[str], None]) -> Ask:
+def public(files: PublicFiles, now: datetime, say: Callable[[str], None]) -> FetchPrices:
     """Return a function that uses AWS's public files; `say` receives the progress of a large file."""
 
     def ask(question: Question) -> Answer:
-        progress = _DownloadProgress(label=question.words, say=say)
+        progress = _DownloadProgress(label=question.text, say=say)
         match question.kind:
             case "spot-page":
                 return files.spot(question.regions, now.date(), progress)
@@ -123,7 +123,7 @@ class _DownloadProgress:
             self._say(f"  {self._words}: {came / MEGABYTE:,.0f}{of} MB")
 
 
-def answers(questions: Iterable[Question], ask: Ask) -> Generator[list[tuple[Question, Answer | AwsError]]]:
+def answers(questions: Iterable[Question], ask: FetchPrices) -> Generator[list[tuple[Question, Answer | AwsError]]]:
     """The answers as they arrive, simultaneous ones in one list; an error in place of a failed answer.
 
     If the caller stops iterating, remaining questions are not sent. The threads are daemons, so that an interrupted
@@ -156,7 +156,7 @@ def answers(questions: Iterable[Question], ask: Ask) -> Generator[list[tuple[Que
         stopped.set()
 
 
-def _outcome(question: Question, ask: Ask) -> Answer | Exception:
+def _outcome(question: Question, ask: FetchPrices) -> Answer | Exception:
     try:
         return ask(question)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:

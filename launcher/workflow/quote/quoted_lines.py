@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from launcher.agent.shape import amount, hold
+from launcher.agent.shape import amount, check_shape
 from launcher.catalog.billed import BilledAs, billed_as
 from launcher.model.bill import QuotedLine
 from launcher.model.enums import PREPAID
@@ -26,7 +26,7 @@ def quoted_lines(quote: Mapping[str, Any], hours: Decimal | None = None) -> tupl
     Raises:
         ValueError: `quote` is not a quote.
     """
-    hold(quote, _QUOTE)
+    check_shape(quote, _QUOTE)
     scale = Decimal(1) if quote["serving"] is None or hours is None else hours / MONTH_H
     whole = quote["purchase_option"] in {option.value for option in PREPAID}
     groups: dict[tuple[tuple[str, ...], str], list[tuple[Mapping[str, Any], BilledAs]]] = {}

@@ -18,12 +18,12 @@ from launcher.catalog.bill import item_units, usage_types
 from launcher.catalog.fetched_prices import (
     Answer,
     FetchedPrice,
-    Known,
+    KnownPrice,
     Move,
     Refusal,
     Unmatched,
     jumps,
-    known,
+    known_prices,
     vanished,
 )
 from launcher.catalog.load import Catalog
@@ -54,7 +54,7 @@ from launcher.workflow.quote.price_needs import (
     unasked,
     within,
 )
-from launcher.workflow.quote.price_tasks import Ask, answers, public, signed
+from launcher.workflow.quote.price_tasks import FetchPrices, answers, public, signed
 from launcher.workflow.quote.prices import check_regions, known_catalog
 
 
@@ -162,12 +162,14 @@ def take_snapshot(path: Path, expected: str | None, environment: Mapping[str, st
     )
 
 
-def _every(catalog: Catalog) -> dict[Key, Known]:
+def _every(catalog: Catalog) -> dict[Key, KnownPrice]:
     names = [*catalog.instance_types, *(f"ml.{name}" for name in catalog.instance_types)]
     kinds = sorted(
         {kind for by_region in _FILE_KINDS.values() for file_kinds in by_region.values() for kind in file_kinds}
     )
-    return {key: price for kind in kinds for key, price in known(catalog.store, kind, names, catalog.regions).items()}
+    return {
+        key: price for kind in kinds for key, price in known_prices(catalog.store, kind, names, catalog.regions).items()
+    }
 
 
 def refresh_for(
@@ -207,7 +209,7 @@ def refresh(
     sessions = Sessions(environment)
     with closing(sessions), closing(_files(environment, catalog)) as files:
         reachable, skipped = _reachable(tuple(dict.fromkeys(questions)), sessions, say)
-        run = _Run(cache=cache, ask=signed(sessions, files, now), now=now, say=say)
+        run = _Run(cache=cache, fetch=signed(sessions, files, now), now=now, notify=say)
         return replace(run.report(reachable, catalog), skipped_regions=skipped)
 
 
@@ -222,7 +224,7 @@ def refresh_public(
     cache = PriceCache(folder=cache_folder(environment))
     cache.keep((), now.date())
     with closing(_files(environment, catalog)) as files:
-        run = _Run(cache=cache, ask=public(files, now, say), now=now, say=say)
+        run = _Run(cache=cache, fetch=public(files, now, say), now=now, notify=say)
         return run.report(tuple(questions), catalog)
 
 
@@ -260,15 +262,15 @@ def _reachable(
     return tuple(reachable), tuple(sorted(asked_regions - usable))
 
 
-def _recent_rows(question: Question, catalog: Catalog) -> dict[Key, Known]:
+def _recent_rows(question: Question, catalog: Catalog) -> dict[Key, KnownPrice]:
     kinds: tuple[str, ...] = (question.kind, "reserved") if question.reserved else (question.kind,)
     names: Collection[str] = question.names
     if question.kind in _FILE_KINDS:
         kinds = _FILE_KINDS[question.kind].get(question.names[0], ())
         names = [f"ml.{name}" if SAGEMAKER in kinds else name for name in catalog.instance_types]
-    prices: dict[Key, Known] = {}
+    prices: dict[Key, KnownPrice] = {}
     for kind in kinds:
-        prices.update(known(catalog.store, kind, names, question.regions))
+        prices.update(known_prices(catalog.store, kind, names, question.regions))
     if question.kind == SPOT_PAGE:
         return {key: price for key, price in prices.items() if not key.zone}
     return {key: price for key, price in prices.items() if key.kind not in _ZONED or bool(key.zone) is _ZONED[key.kind]}
@@ -290,9 +292,9 @@ class _Run:
     """One refresh in progress: its inputs and its results."""
 
     cache: PriceCache
-    ask: Ask
+    fetch: FetchPrices
     now: datetime
-    say: Notify
+    notify: Notify
     total: int = 0
     came: int = 0
     prices: int = 0
@@ -313,10 +315,10 @@ class _Run:
         missing = [question for question in questions if question.key not in answered]
         if len(missing) < len(questions):
             have = len(questions) - len(missing)
-            self.say(f"  {have} of {len(questions)} answers are reused from the unfinished refresh")
+            self.notify(f"  {have} of {len(questions)} answers are reused from the unfinished refresh")
         self.total = len(missing)
-        with stage(self.say, self._questions) as self.asking:
-            self._ask({question: _recent_rows(question, catalog) for question in missing})
+        with stage(self.notify, self._questions) as self.asking:
+            self._fetch({question: _recent_rows(question, catalog) for question in missing})
         if not self.failures and not self.refused:
             self.cache.finish()
         return RefreshReport(
@@ -333,9 +335,9 @@ class _Run:
             skipped_regions=(),
         )
 
-    def _ask(self, questions: Mapping[Question, Mapping[Key, Known]]) -> None:
+    def _fetch(self, questions: Mapping[Question, Mapping[Key, KnownPrice]]) -> None:
         try:
-            with closing(answers(questions, self.ask)) as waves:
+            with closing(answers(questions, self.fetch)) as waves:
                 for wave in waves:
                     answered = [(question, outcome) for question, outcome in wave if isinstance(outcome, Answer)]
                     self.cache.keep_answers((answer for _, answer in answered), self.now.date())
@@ -346,12 +348,12 @@ class _Run:
                         if isinstance(problem, AwsError):
                             self._fail(question, problem)
         except KeyboardInterrupt:
-            self.say(
+            self.notify(
                 f"  interrupted: received prices are stored, the same command continues from there ({self._place})"
             )
             raise
 
-    def _count(self, question: Question, answer: Answer, before: Mapping[Key, Known]) -> None:
+    def _count(self, question: Question, answer: Answer, before: Mapping[Key, KnownPrice]) -> None:
         self.came += 1
         self.prices += answer.prices
         self.jumped += jumps(before, answer.rates)
@@ -361,9 +363,9 @@ class _Run:
         number = answer.prices
         prices = "no price" if not number else "1 price" if number == 1 else f"{number} prices"
         refused = f", {len(answer.refusals)} refused" if answer.refusals else ""
-        summary = f"{question.words}: {prices}{refused}"
+        summary = f"{question.text}: {prices}{refused}"
         self._answered(summary)
-        (self.say if answer.refusals else self.asking.detail)(f"  {self._place}  {summary}")
+        (self.notify if answer.refusals else self.asking.detail)(f"  {self._place}  {summary}")
 
     def _fail(self, question: Question, problem: AwsError) -> None:
         """Count one failure, and report each message once; the final report lists all requests that failed."""
@@ -371,10 +373,10 @@ class _Run:
             raise problem
         self.came += 1
         reported = any(failure.message == problem.message for _, failure in self.failures)
-        self.failures.append((question.words, problem))
-        self._answered(question.words)
+        self.failures.append((question.text, problem))
+        self._answered(question.text)
         if not reported:
-            self.say(f"  {self._place}  {question.words}: failed: {problem.message}")
+            self.notify(f"  {self._place}  {question.text}: failed: {problem.message}")
 
     def _answered(self, summary: str) -> None:
         self.asking.now(f"{self._place} answers, {summary}", share=self.came / max(1, self.total))

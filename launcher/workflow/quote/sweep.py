@@ -174,13 +174,13 @@ def _with(plain: Mapping[str, Any], values: Mapping[str, Any]) -> PlanRequest:
     except SlipwayError as problem:
         # The lines belong to no file of the user.
         findings = [replace(finding, line=None, column=None) for finding in problem.findings]
-        raise UnreadableInputError(f"--sweep {words(values)} cannot be priced", findings=findings) from problem
+        raise UnreadableInputError(f"--sweep {point_text(values)} cannot be priced", findings=findings) from problem
 
 
-def words(values: Mapping[str, Any]) -> str:
+def point_text(values: Mapping[str, Any]) -> str:
     """The values of a point in one line.
 
-    >>> words({"target.nodes": 2, "workload.train.precision": "fp8"})
+    >>> point_text({"target.nodes": 2, "workload.train.precision": "fp8"})
     'nodes 2, precision fp8'
     """
     return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in values.items())

@@ -8,7 +8,7 @@ from typing import Any
 from launcher.aws import credits as aws_credits
 from launcher.aws import price_calculator, price_list
 from launcher.aws.clients import Sessions
-from launcher.aws.credits import FoundCredits
+from launcher.aws.credits import AvailableCredits
 from launcher.aws.identity import caller
 from launcher.aws.price_calculator import RATE_TYPE, Answered, Usage
 from launcher.aws.price_list import Product
@@ -25,7 +25,7 @@ COMMITMENT = "an estimate of usage does not include the rate of a commitment"
 NO_TYPE = "its usage type is unknown"
 NOT_LISTED = "the Price List has no such usage type in the region"
 NO_PRICE = "the quote has no price for it"
-MACHINES = ("BoxUsage:", "Cluster:", "Host:")
+INSTANCE_USAGE = ("BoxUsage:", "Cluster:", "Host:")
 
 
 def verify(
@@ -66,7 +66,7 @@ def verify(
     )
 
 
-def credits_of(environment: Mapping[str, str], now: datetime) -> FoundCredits:
+def credits_of(environment: Mapping[str, str], now: datetime) -> AvailableCredits:
     """The credits of the environment's AWS account.
 
     Raises:
@@ -105,7 +105,7 @@ class _Listed:
 
     def _candidates(self, line: QuotedLine) -> Iterable[Product]:
         kind, _, machine = line.usage_type.partition(":")
-        named = machine if f"{kind}:" in MACHINES else ""
+        named = machine if f"{kind}:" in INSTANCE_USAGE else ""
         key = named or line.services[0]
         if key not in self._known:
             if named.startswith("ml."):

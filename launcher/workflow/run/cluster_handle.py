@@ -34,8 +34,8 @@ class ClusterHandle:
     """A deployed or existing cluster: its head node, the outputs that files refer to, and the stacks of a deployment.
 
     `cluster` is its name, None if Slipway did not deploy it; `deployed` is None for a cluster behind a head node that
-    the plan names. `unreached` explains how to reach a private API, `own` says whether Slipway deployed the cluster.
-    `operator` and `account` are the operator that runs jobs and the service account of its pods, if they were
+    the plan names. `unreached` explains how to reach a private API, `by_slipway` says whether Slipway deployed the
+    cluster. `operator` and `account` are the operator that runs jobs and the service account of its pods, if they were
     inspected.
     """
 
@@ -44,7 +44,7 @@ class ClusterHandle:
     cluster: str | None
     deployed: Deployed | None = None
     unreached: str = ""
-    own: bool = True
+    by_slipway: bool = True
     operator: Operator | None = None
     account: str | None = None
 
@@ -96,7 +96,7 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
         names=existing.names,
         cluster=None,
         unreached=UNREACHED,
-        own=existing.own,
+        by_slipway=existing.by_slipway,
         operator=inspection.operator,
         account=existing.account(plan),
     )

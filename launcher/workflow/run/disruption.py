@@ -184,7 +184,7 @@ class _NodeFailure(_Disruption):
         self.sandbox.fail_node(self.cluster, node)
         # The agent is gone with its node and leaves no word of the end. The next attempt waits for the new node.
         self.watch.mirror.sync()
-        follower.look()
+        follower.poll()
         attempt, lost_at = follower.attempt, datetime.now(UTC).isoformat()
         steps = [number for number in (follower.step, follower.saved_step) if number is not None]
         self.folder.append_event("attempt-progress", attempt=attempt, step=max(steps))

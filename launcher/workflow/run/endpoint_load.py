@@ -23,7 +23,7 @@ from launcher.planning.serving.measured import parts
 from launcher.planning.serving.resolve import model_of
 from launcher.records.load_documents import load_document
 from launcher.records.run_folder import RunFolder, with_report
-from launcher.workflow.cluster.endpoint import STALL_S, Ask, state_of
+from launcher.workflow.cluster.endpoint import STALL_S, SendRequest, state_of
 from launcher.workflow.quote.load_test_history import LOAD_FILE
 
 MEDIAN, TAIL = 0.5, 0.95
@@ -125,7 +125,9 @@ def prompt(words: int, number: int) -> str:
     return " ".join((str(number), *chosen))
 
 
-def loader(endpoint: ServedEndpoint, session: Session, load_plan: LoadPlan, *, timeout_s: float | None = None) -> Ask:
+def loader(
+    endpoint: ServedEndpoint, session: Session, load_plan: LoadPlan, *, timeout_s: float | None = None
+) -> SendRequest:
     """Return a function that sends requests of the planned lengths, each with another prompt and a full-length answer.
 
     The endpoint counts the tokens of the first prompts, and Slipway adjusts the number of words accordingly.
@@ -162,7 +164,7 @@ def ramp(most: int) -> tuple[int, ...]:
     return (*doubled, most)
 
 
-def step(ask: Ask, concurrency: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> LoadStep:
+def step(ask: SendRequest, concurrency: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> LoadStep:
     """Maintain a number of concurrent requests for some seconds; every started request is awaited and counts."""
     begun = clock()
 
@@ -211,7 +213,7 @@ def percentiles(values: list[float]) -> tuple[float, float] | None:
 def load(
     endpoint: ServedEndpoint,
     session: Session,
-    ask: Ask,
+    ask: SendRequest,
     load_plan: LoadPlan,
     *,
     most: int | None,

@@ -171,7 +171,7 @@ def remove_jobs(
             jobs = KubernetesJobs(connection=connection, namespace=namespace_of(cluster_jobs.plan), kind=job.kind)
             jobs.remove(job.submitted)
             end = clock() + PATIENCE_S
-            while remaining := jobs.left(job.submitted):
+            while remaining := jobs.remains(job.submitted):
                 if clock() > end:
                     raise DeploymentFailedError(
                         f"{job.kind} {job.submitted.job} was deleted but still exists: {', '.join(remaining)}",

@@ -69,7 +69,7 @@ class Follower:
     folder: RunFolder
     log: Path
     listeners: Listeners
-    seen: int = 0
+    event_count: int = 0
     log_offset: int = 0
     metrics_offset: int = 0
     attempt: int = 0
@@ -90,21 +90,21 @@ class Follower:
         A job that left without an ending event has failed.
         """
         while not watch.ended():
-            self.look()
+            self.poll()
             tick()
             time.sleep(POLL_S)
-        self.look()
+        self.poll()
         self._progress(now=True)
         return STATUS_OF_ENDING.get(self.ending or "failed", RunStatus.FAILED)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Read the new content."""
         self._logs()
         self._metrics()
         events = read_events(self.job / "events.jsonl")
-        for event in events[self.seen :]:
+        for event in events[self.event_count :]:
             self._event(event)
-        self.seen = len(events)
+        self.event_count = len(events)
         self._progress(now=False)
 
     def _event(self, event: dict[str, Any]) -> None:
@@ -129,15 +129,15 @@ class Follower:
             self.ending = kind
             self._metrics()
             self._record_last_step(self.step)
-        self._keep(event)
+        self._store(event)
         self.listeners.event(event)
 
     def _record_last_step(self, step: int | None) -> None:
         steps = [number for number in (step, self.saved_step) if number is not None]
         if steps:
-            self._keep({"event": "attempt-progress", "attempt": self.attempt, "step": max(steps)})
+            self._store({"event": "attempt-progress", "attempt": self.attempt, "step": max(steps)})
 
-    def _keep(self, event: dict[str, Any]) -> None:
+    def _store(self, event: dict[str, Any]) -> None:
         with self.folder.events.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(event, ensure_ascii=False) + "\n")
 

@@ -108,7 +108,7 @@ def event_words(event: dict[str, object]) -> str | None:
         return f"{begin} {kind}, exit {event.get('exit_code')}"
     if kind in _TROUBLES:
         return f"{begin}: {kind}: {event.get('reason') or event.get('error')}"
-    describe = _WORDS.get(kind)
+    describe = _EVENT_TEXTS.get(kind)
     return None if describe is None else f"{begin}{describe(event)}"
 
 
@@ -119,7 +119,7 @@ def _restored(event: dict[str, object]) -> str:
     return f" resumes from step {event['step']}, {origin} ({event['bytes']:,} bytes)"
 
 
-_WORDS: dict[str, Callable[[dict[str, object]], str]] = {
+_EVENT_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
     "attempt-started": lambda event: f" started on {event.get('node')}",
     "restored": _restored,
     "checkpoint-written": lambda event: f": its trainer has written {event['files']} files {event['reason']}",
@@ -222,10 +222,10 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
     with undone_if_declined(folder):
         report = _launch(story, priced, rank, options)
     if report.stopped is not None:
-        raise DeploymentFailedError(f"the job was {report.stopped.words}")
+        raise DeploymentFailedError(f"the job was {report.stopped.text}")
     if report.status is not RunStatus.SUCCEEDED:
         hint = f"slipway logs {plan.name} shows its output"
-        raise DeploymentFailedError(f"the job {report.status.words}", hint=hint)
+        raise DeploymentFailedError(f"the job {report.status.text}", hint=hint)
     _refuse_an_unproven_run(story, report, options)
     return folder, report
 
@@ -381,7 +381,7 @@ def _request(launch: _Launch, handle: ClusterHandle) -> JobRequest:
         unreached=handle.unreached,
         operator=handle.operator,
         account=handle.account,
-        own=handle.own,
+        by_slipway=handle.by_slipway,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from launcher.agent.forecast import LINES, Point
 from launcher.agent.metrics import figures_in
-from launcher.agent.shape import amount, hold, moment, read
+from launcher.agent.shape import amount, check_shape, moment, read
 from launcher.aws import spot_history
 from launcher.aws.session import Session
 from launcher.model.enums import PurchaseOption, TargetKind
@@ -35,7 +35,7 @@ _PLACE: dict[str, Any] = {
     "purchase_option": (str, None),
     "nodes": int,
 }
-_kept: dict[tuple[str, ...], tuple[float, SpotNow]] = {}
+_cached_prices: dict[tuple[str, ...], tuple[float, SpotNow]] = {}
 
 
 def spot_now(folder: RunFolder, environment: Mapping[str, str]) -> SpotNow | None:
@@ -48,7 +48,7 @@ def spot_now(folder: RunFolder, environment: Mapping[str, str]) -> SpotNow | Non
     """
     quote = folder.read_json("quote.json")
     try:
-        hold(quote, _PLACE)
+        check_shape(quote, _PLACE)
     except ValueError as problem:
         raise UnreadableInputError(f"{folder.path / 'quote.json'} is not a quote: {problem}") from problem
     kind, region, name = quote["target"], quote["region"], quote["instance_type"]
@@ -57,12 +57,12 @@ def spot_now(folder: RunFolder, environment: Mapping[str, str]) -> SpotNow | Non
     if target_of(TargetKind(kind)).managed:
         return None
     key = (region, name, quote["az_id"] or "", str(quote["nodes"]), environment.get("AWS_ENDPOINT_URL", ""))
-    read_at, known = _kept.get(key, (0.0, None))
+    read_at, known = _cached_prices.get(key, (0.0, None))
     if known is None or time.monotonic() - read_at >= KEPT_S:
         known = _current_spot_price(
             name, quote["az_id"], quote["nodes"], Session(environment=environment, region=region)
         )
-        _kept[key] = (time.monotonic(), known)
+        _cached_prices[key] = (time.monotonic(), known)
     return known
 
 
@@ -159,7 +159,7 @@ def terms(folder: RunFolder) -> Terms:
     """
     quote = folder.read_json("quote.json")
     try:
-        hold(quote, _QUOTE)
+        check_shape(quote, _QUOTE)
         spot, training, usd = quote["spot"] or {}, quote["training"] or {}, quote["usd"]
         return Terms(
             usd=None if usd is None else UsdRange(**{name: amount(usd[name]) or Decimal(0) for name in _USD}),

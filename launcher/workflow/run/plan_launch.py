@@ -70,8 +70,8 @@ class Fallback:
     `candidates` prices the plan file again with every zone; `requote` returns the quote of a digest at prices that
     allow a deployment, or raises; `options_for` shows it and returns options that ask about it. `obstacle` says, before
     a waiting job is cancelled, why a candidate cannot be deployed to the existing stacks: a cluster's network keeps its
-    zone, and its service may keep the instance type. `left` are plans whose clusters were created, got no instances,
-    and still exist: the end of the launch lists them with their cost.
+    zone, and its service may keep the instance type. `failed_plans` are plans whose clusters were created, got no
+    instances, and still exist: the end of the launch lists them with their cost.
     """
 
     options: LaunchOptions
@@ -80,7 +80,7 @@ class Fallback:
     options_for: Callable[[Picked], LaunchOptions]
     obstacle: Callable[[Quote], str | None]
     tried: list[Place] = field(default_factory=list)
-    left: list[Plan] = field(default_factory=list)
+    failed_plans: list[Plan] = field(default_factory=list)
     judged: dict[Place, str | None] = field(default_factory=dict)
 
     def launch(self, first: Picked) -> tuple[RunFolder, Report]:
@@ -89,7 +89,9 @@ class Fallback:
         Raises:
             NoCapacityError: no candidate got instances.
         """
-        with report_earlier_runs(self.left, self.options.environment, first.priced.catalog, self.options.notify):
+        with report_earlier_runs(
+            self.failed_plans, self.options.environment, first.priced.catalog, self.options.notify
+        ):
             return self._launch(first)
 
     def _launch(self, first: Picked) -> tuple[RunFolder, Report]:
@@ -100,7 +102,7 @@ class Fallback:
                 done = launch_quote(priced, rank, quoted, replace(self.options, give_up=self._another))
             except NoCapacityError as problem:
                 if deploys(quoted.plan):
-                    self.left.append(quoted.plan)
+                    self.failed_plans.append(quoted.plan)
                 self.options.notify(problem.message)
                 following = self._following()
                 if following is None:
@@ -114,7 +116,7 @@ class Fallback:
                     raise
             else:
                 # Where it took over the cluster of an earlier attempt, that one is in use.
-                self.left[:] = [plan for plan in self.left if not _shares_cluster(plan, quoted.plan)]
+                self.failed_plans[:] = [plan for plan in self.failed_plans if not _shares_cluster(plan, quoted.plan)]
                 return done
             priced, rank, quoted = following
 

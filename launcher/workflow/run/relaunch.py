@@ -31,7 +31,7 @@ _POINTER = f"{FRESH_FOLDER}/newest"
 """Next to a plan's first checkpoints: the key of the newest launch with --fresh."""
 _OWNER = f"{FRESH_FOLDER}/owner"
 """Next to it: who launched the newest job that writes these checkpoints."""
-_KEPT = (CheckpointMode.AGENT, CheckpointMode.DCP)
+_AGENT_MODES = (CheckpointMode.AGENT, CheckpointMode.DCP)
 
 
 def refuse_fresh(plan: Plan) -> None:
@@ -40,7 +40,7 @@ def refuse_fresh(plan: Plan) -> None:
     Raises:
         ImpossibleError: Slipway stores none.
     """
-    if plan.request.checkpoint.mode not in _KEPT:
+    if plan.request.checkpoint.mode not in _AGENT_MODES:
         mode = plan.request.checkpoint.mode.value
         raise ImpossibleError(
             f"--fresh: checkpoint.mode is {mode}, so Slipway stores no checkpoints to resume from",
@@ -56,7 +56,7 @@ def prefix_suffix(plan: Plan, first: Objects, key: str | None, notify: Notify) -
     Raises:
         AwsError: the record of the fresh start cannot be written.
     """
-    if plan.request.checkpoint.mode not in _KEPT:
+    if plan.request.checkpoint.mode not in _AGENT_MODES:
         return ""
     try:
         mine = _owner(plan, first.session)
@@ -137,7 +137,7 @@ def _running_job(name: str, folder: RunFolder, context: DeployContext) -> str | 
 
 def earlier_run_lines(plan: Plan, context: DeployContext, now: datetime, *, fresh: bool = False) -> Iterator[str]:
     """Lines about existing checkpoints of a plan; none without checkpoints, or if the trainer stores its own."""
-    if plan.request.checkpoint.mode not in _KEPT:
+    if plan.request.checkpoint.mode not in _AGENT_MODES:
         return
     session = Session(environment=context.environment, region=plan.place.region)
     uri = None

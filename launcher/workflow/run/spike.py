@@ -28,7 +28,7 @@ from launcher.model.stages import Notify
 from launcher.model.workload import TrainingWorkload
 from launcher.planning import throughput
 from launcher.planning.pin import pinned_plan
-from launcher.planning.resolve import COUNTS
+from launcher.planning.resolve import NODE_COUNTS
 from launcher.planning.work import Estimator
 from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.records import run_folder
@@ -154,9 +154,9 @@ class SpikePlans:
             pinned = self.request.target.nodes
             return pinned.minimum if pinned is not None else 1
         estimator = Estimator(request=self.request, catalog=self.catalog, facts=load_training())
-        count = next((nodes for nodes in COUNTS if estimator.work(instance_type, nodes).misfit is None), None)
+        count = next((nodes for nodes in NODE_COUNTS if estimator.work(instance_type, nodes).misfit is None), None)
         if count is None:
-            raise ImpossibleError(f"the job does not fit on {instance_type}, up to {COUNTS[-1]}")
+            raise ImpossibleError(f"the job does not fit on {instance_type}, up to {NODE_COUNTS[-1]}")
         return count
 
     def beside(self, measurement: Measurement) -> Spiked:

@@ -22,7 +22,7 @@ from launcher.records.documents import report_document, stored_report
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, write_whole
 from launcher.records.run_state import RunState
 from launcher.records.submission import Submission, recorded
-from launcher.submit.jobs import GoneError
+from launcher.submit.jobs import SchedulerEndedError
 from launcher.workflow.cluster.reach import environment_of_run, gone_if_removed, reached
 from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.workflow.history.attempts import STOPPED, attempts, budget_stop, cancelled, closed, read_events
@@ -62,7 +62,7 @@ def stack_states(folder: RunFolder, known: Iterable[str], environment: Mapping[s
         request = plan_file.load(folder.path / "plan.json")
         if not request.target.region:
             return None
-        names = {*known, *_own(request)}
+        names = {*known, *_stack_names(request)}
         sessions = Sessions(environment)
     except SlipwayError:
         return None
@@ -76,7 +76,7 @@ def stack_states(folder: RunFolder, known: Iterable[str], environment: Mapping[s
     return {stack.name: stack.status for stack in states if stack is not None}
 
 
-def _own(request: PlanRequest) -> list[str]:
+def _stack_names(request: PlanRequest) -> list[str]:
     return [] if request.target.cluster is not None else [f"slipway-{request.name}-{part}" for part in _OF_A_CLUSTER]
 
 
@@ -90,18 +90,18 @@ def run_state(
     submission = recorded(folder)
     if submission is None and goes_on(folder):
         # A run whose command is running on this computer: what that brings into the folder says how the job is
-        state = _with_job(_left(name, folder), folder)
+        state = _with_job(_ended_state(name, folder), folder)
         if not state.attempts or state.status != RunStatus.RUNNING.value:
             return state
         return replace(state, meter=meter_of(folder, datetime.now(UTC)))
     if submission is None:
-        return _with_stacks(_left(name, folder), folder, environment)
+        return _with_stacks(_ended_state(name, folder), folder, environment)
     try:
         with gone_if_removed(submission, environment):
             return _current_state(name, folder, submission, environment, notify)
-    except GoneError as problem:
+    except SchedulerEndedError as problem:
         notify(problem.message)
-        last_state = _left(name, folder)
+        last_state = _ended_state(name, folder)
         learn_tails(name, folder.root, environment, datetime.now(UTC), notify)
         return replace(last_state, status=UNKNOWN) if last_state.status == RunStatus.RUNNING.value else last_state
 
@@ -113,11 +113,11 @@ def _current_state(
         source = way.source
         recorded_submission = look_again(folder, source)
         if recorded_submission is None:
-            return replace(_left(name, folder), status=NOT_SUBMITTED, submission=submission)
+            return replace(_ended_state(name, folder), status=NOT_SUBMITTED, submission=submission)
         facts = source.facts(recorded_submission.submitted)
         Mirror(source=source, job=recorded_submission.submitted, folder=folder.path / JOB_FOLDER).sync()
     split_log(folder, source.log_name(recorded_submission.submitted))
-    before = _left(name, folder).status
+    before = _ended_state(name, folder).status
     now, judged = datetime.now(UTC), _state(name, folder, recorded_submission, facts)
     if judged.status not in _OF_ENDING.values():
         simulated = judged.report is not None and judged.report.simulated
@@ -129,7 +129,7 @@ def _current_state(
     return judged
 
 
-def _left(name: str, folder: RunFolder) -> RunState:
+def _ended_state(name: str, folder: RunFolder) -> RunState:
     has = (folder.path / "report.json").is_file()
     report = stored_report(folder) if has else None
     command = read_command(folder)
@@ -153,7 +153,7 @@ def report_at(name: str, folder: RunFolder, report: Report, now: datetime) -> Re
     """The report of a running job, with its current attempts and clock, as in `status`."""
     if status_of(folder, report) != RunStatus.RUNNING.value or report.endpoint is not None:
         return report
-    state = _with_job(_left(name, folder), folder)
+    state = _with_job(_ended_state(name, folder), folder)
     if state.report is None or not state.attempts:
         return report
     running = hours_at(state.attempts, now) - sum(attempt.hours for attempt in state.attempts)
@@ -185,7 +185,7 @@ def _with_stacks(state: RunState, folder: RunFolder, environment: Mapping[str, s
         return state
     try:
         states = stack_states(folder, _deployed(folder, report), environment_of_run(folder, environment))
-    except GoneError:
+    except SchedulerEndedError:
         return state
     return state if states is None else replace(state, stacks=tuple(sorted(states)), stack_states=states)
 
@@ -205,7 +205,7 @@ def _state(name: str, folder: RunFolder, submission: Submission, facts: JobFacts
     # For its scheduler it failed, or is done.
     stopped = budget_stop(read_events(place / EVENTS)) if facts is None or facts.state.final else None
     status = STOPPED if stopped is not None else status
-    state = _with_job(_left(name, folder), folder)
+    state = _with_job(_ended_state(name, folder), folder)
     if facts is not None and facts.state.final:
         state = replace(state, attempts=closed(state.attempts, facts.attempt))
     ran = cancelled(state.attempts) if status == RunStatus.CANCELLED.value else state.attempts

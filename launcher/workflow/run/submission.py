@@ -24,6 +24,6 @@ def look_again(folder: RunFolder, source: JobSource) -> Submission | None:
     job = source.find(submission.key, submission.folder)
     if job is None:
         return None
-    done = submission.taken(job)
+    done = submission.with_job(job)
     done.write(folder)
     return done

@@ -36,12 +36,12 @@ def test_a_store_that_does_not_answer_is_reported_once_and_asked_again(store, bu
     messages, stopped = [], []
     bucket.client.put_object(Bucket=BUCKET, Key=PREFIX + KEY, Body=WORD)
     watch = StopWatch(f"s3://no-such-bucket-here/{KEY}", on_stop=stopped.append, on_trouble=messages.append)
-    assert [watch.look(), watch.look()] == [False, False]
+    assert [watch.poll(), watch.poll()] == [False, False]
     assert (len(messages), stopped) == (1, [])
-    assert StopWatch(URI, on_stop=stopped.append, on_trouble=messages.append).look()
+    assert StopWatch(URI, on_stop=stopped.append, on_trouble=messages.append).poll()
     assert stopped == ["$81.20 of $100"]
 
 
 @pytest.mark.parametrize("uri", [None, URI])
 def test_nothing_is_there_yet(store, bucket, uri):
-    assert not StopWatch(uri, on_stop=pytest.fail, on_trouble=pytest.fail).look()
+    assert not StopWatch(uri, on_stop=pytest.fail, on_trouble=pytest.fail).poll()

@@ -266,7 +266,7 @@ class TestJobs:
             "ONDEMAND",
             2,
         )
-        assert DEPLOY.machines(session, {"PcsClusterId": calls.describe_cluster(session, "small").id}) == {
+        assert DEPLOY.instance_counts(session, {"PcsClusterId": calls.describe_cluster(session, "small").id}) == {
             "g5.xlarge": 2
         }
 

@@ -252,7 +252,7 @@ def source(cluster, endpoint):
     token = cluster.tokens.own
     connection = to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
     journal = Objects.at(session, f"s3://{BUCKET}/runs/r1")
-    yield KubernetesJobs(connection=connection, namespace="default", kind="Job", kept=journal)
+    yield KubernetesJobs(connection=connection, namespace="default", kind="Job", pod_files=journal)
     connection.close()
 
 

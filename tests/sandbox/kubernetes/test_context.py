@@ -55,7 +55,7 @@ def plan_at_context(catalog):
 def test_the_context_leads_to_it_and_it_is_nobodys_stack(plan_at_context, kubeconfig_environment):
     located_cluster = find(plan_at_context(), Session(environment=kubeconfig_environment, region="us-east-2"))
     assert (located_cluster.head_node.via, located_cluster.head_node.host) == (CONTEXT, "there")
-    assert (located_cluster.own, located_cluster.eks) == (False, "platform")
+    assert (located_cluster.by_slipway, located_cluster.eks) == (False, "platform")
 
 
 def test_what_is_there_is_read_through_it(cluster, plan_at_context, kubeconfig_environment):

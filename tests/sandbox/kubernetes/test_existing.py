@@ -62,7 +62,7 @@ def examined_cluster(connection, catalog):
         where = ExistingCluster(
             head_node=HeadNode(via="eks", host="platform"),
             names=names,
-            own=owned,
+            by_slipway=owned,
             eks="platform",
             pod_identity=pod_identity,
         )

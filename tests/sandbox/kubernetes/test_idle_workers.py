@@ -17,7 +17,7 @@ from launcher.aws.session import Session
 from launcher.sandbox.aws import hyperpod_calls
 from launcher.sandbox.aws.hyperpod import PodCluster
 from launcher.sandbox.keys import KeyRing
-from launcher.sandbox.kubernetes.hosted import HostedKubernetes, Machines
+from launcher.sandbox.kubernetes.hosted import HostedKubernetes, PodNodeGroup
 from tests.infra.guard_modules import guard_module
 
 pytestmark = pytest.mark.xdist_group("guard")
@@ -46,7 +46,7 @@ def hosted(tmp_path):
     )
     for group, count in (("system", 1), ("workers", 2)):
         hosted_cluster.join(
-            Machines(
+            PodNodeGroup(
                 group=group,
                 count=count,
                 instance_type="ml.p5.48xlarge",

@@ -102,7 +102,7 @@ def test_a_job_that_waits_says_why_and_one_that_runs_where(cluster, jobs, pod_jo
     assert (facts.nodes, facts.reason) == (("n2",), "")
     jobs.cancel(done)
     until(lambda: jobs.facts(done) is None)
-    until(lambda: not jobs.left(done))
+    until(lambda: not jobs.remains(done))
     assert cluster.pods() == []
 
 

@@ -117,7 +117,7 @@ def submit_rendered(cluster, endpoint, catalog, tmp_path):
             change(documents)
         journal = Objects.at(session, journal_uri(f"{store.uri}/{plan.name}", submission))
         kind = documents[-1]["kind"]
-        jobs = KubernetesJobs(connection=connections[0], namespace=namespace_of(plan), kind=kind, kept=journal)
+        jobs = KubernetesJobs(connection=connections[0], namespace=namespace_of(plan), kind=kind, pod_files=journal)
         job = jobs.submit(documents, submission)
         return jobs, job, lambda: getattr(jobs.read(job, {"log.txt": 0})["log.txt"], "data", b"").decode()
 
@@ -227,7 +227,7 @@ def test_a_job_that_waits_too_long_for_machines_is_taken_back(  # noqa: PLR0917
         until(watch.ended)
     assert "purchase.wait_for_capacity_minutes waits longer" in refused.value.hint
     assert refused.value.exit_code == 6
-    until(lambda: not jobs.left(job))
+    until(lambda: not jobs.remains(job))
     assert jobs.facts(job) is None
 
 
@@ -246,7 +246,7 @@ def test_a_job_one_of_whose_pods_can_record_nothing_is_ended_whole(submit_render
     until(watch.ended, lambda: str(messages))
     assert (watch.facts.state, watch.facts.keeps_nodes) == (JobState.FAILED, True)
     assert any("worker-0: the pod has no credentials" in message for message in messages)
-    until(lambda: not jobs.left(job))
+    until(lambda: not jobs.remains(job))
 
 
 @pytest.mark.parametrize("operator", FEWER)

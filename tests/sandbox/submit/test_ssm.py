@@ -5,7 +5,7 @@ import time
 import pytest
 
 from launcher.aws.session import Session
-from launcher.aws.ssm import MachineCommands
+from launcher.aws.ssm import InstanceCommands
 from launcher.model.errors import AwsError
 from launcher.model.job import JobState
 from launcher.submit.jobs import SchedulerError, UnreachableError
@@ -50,7 +50,7 @@ def ssm_shell(machine_session, head):
 
     return SsmShell(
         name=f"ssm {HEAD_NODE}",
-        commands=MachineCommands(session=machine_session, instance=HEAD_NODE),
+        commands=InstanceCommands(session=machine_session, instance=HEAD_NODE),
         user="ubuntu",
         stage=stage,
         person=Person(target=HEAD_NODE, region="us-east-2", environment={}),
@@ -112,7 +112,7 @@ def test_a_machine_whose_agent_is_silent(machine, ssm_shell):
 
 
 def test_a_machine_that_is_not_there(machine_session, ssm_shell):
-    absent = MachineCommands(session=machine_session, instance="i-00000000000000000")
+    absent = InstanceCommands(session=machine_session, instance="i-00000000000000000")
     with pytest.raises(AwsError, match="InvalidInstanceId") as refused:
         absent.send(["true"], 60)
     assert "agent is not online" in refused.value.hint

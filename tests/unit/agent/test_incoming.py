@@ -48,8 +48,8 @@ def test_the_hash_is_that_of_the_content_in_whichever_order_parts_are_taken_and_
     path.touch()
     size = data.draw(st.integers(0, 9 * PART))
     content, file, taken = content_of(size), Incoming("key", path, size), []
-    while file.left or taken:
-        if file.left and (not taken or data.draw(st.booleans())):
+    while file.remaining or taken:
+        if file.remaining and (not taken or data.draw(st.booleans())):
             taken.append(file.take())
         else:
             brought(file, taken.pop(data.draw(st.integers(0, len(taken) - 1))), content)

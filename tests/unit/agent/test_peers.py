@@ -52,7 +52,7 @@ class TestNotices:
 class TestAlone:
     def test_nothing_is_written(self, node_peers, tmp_path):
         alone = node_peers(0, 1)
-        alone.say(sending=1)
+        alone.publish_state(sending=1)
         alone.publish(Notice(source=SPOT, detail="stop"))
         assert alone.lost() == {}
         assert not (tmp_path / "peers").exists()
@@ -90,7 +90,7 @@ def test_the_first_node_removes_what_earlier_lives_left(node_peers, tmp_path):
 def test_a_folder_that_cannot_be_written_is_said_and_harms_nothing(node_peers, tmp_path):
     (tmp_path / "peers").write_text("")
     first = node_peers(0)
-    first.say(sending=1)
+    first.publish_state(sending=1)
     assert first.gathered().spoken == 0
     (line,) = (tmp_path / "events-0.jsonl").read_text().splitlines()
     assert json.loads(line)["event"] == "peers-trouble"
@@ -130,7 +130,7 @@ class TestAgreement:
 
     def test_some_with_and_some_without_is_no_start(self, node_peers):
         first, second = node_peers(0), node_peers(1)
-        second.say(restored=-1)
+        second.publish_state(restored=-1)
         with pytest.raises(AgentError, match=r"some nodes found no usable checkpoint.*\[-1, 5\]"):
             agree(first, lambda _: 5, over=lambda: False)
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from launcher.agent.attempt_state import LIFE, parse_attempt_state
+from launcher.agent.attempt_state import STATE_FILE, parse_attempt_state
 from launcher.agent.node.notices import Notices
 from launcher.agent.node.placement import Placement
 from launcher.agent.rendezvous import Rendezvous, folder_of
@@ -110,7 +110,7 @@ def test_a_pod_whose_first_pod_was_lost_at_the_end_is_not_done(quick):
     store = Memory()
     first, other = rendezvous(store, 0), rendezvous(store, 1)
     joined(first, other)
-    store.swap_text(LIFE, '{"life": 2, "completed": false}', before=store.find_text(LIFE))
+    store.swap_text(STATE_FILE, '{"life": 2, "completed": false}', before=store.find_text(STATE_FILE))
     assert not other.complete(over=lambda: False)
     assert not first.complete(over=lambda: False)
 
@@ -186,7 +186,7 @@ def test_a_job_that_was_stopped_at_its_budget_is_not_begun_again(quick):
     first, second = rendezvous(store, 0), rendezvous(store, 1)
     joined(first, second)
     assert first.complete(over=lambda: True, stopped=True)
-    attempt_state = parse_attempt_state(store.texts[LIFE].text)
+    attempt_state = parse_attempt_state(store.texts[STATE_FILE].text)
     assert (attempt_state.completed, attempt_state.stopped) == (True, True)
     again = rendezvous(store, 1)
     assert again.join(over=lambda: False) is None
@@ -203,7 +203,7 @@ def lives(code, retries, ends=None, steps=None):
     while number < 20:
         pods = [Rendezvous(store, place(part), say=[].append, machine=f"m{part}", retries=retries) for part in (0, 1)]
         if any(placement is None for placement in joined(*pods)):
-            return number, parse_attempt_state(store.texts[LIFE].text).failed
+            return number, parse_attempt_state(store.texts[STATE_FILE].text).failed
         number += 1
         exit_code = code if ends is None else ends[min(number, len(ends)) - 1]
         newest = number if steps is None else steps[min(number, len(steps)) - 1]
@@ -272,4 +272,4 @@ def test_a_failure_is_counted_once_for_all_pods_of_a_life(quick):
     pods = [Rendezvous(store, place(part), say=[].append, retries=1) for part in (0, 1)]
     joined(*pods)
     assert [pod.fail(3, over=lambda: False) for pod in pods] == [False, False]
-    assert parse_attempt_state(store.texts[LIFE].text).failures == 1
+    assert parse_attempt_state(store.texts[STATE_FILE].text).failures == 1

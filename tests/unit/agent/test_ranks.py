@@ -131,7 +131,9 @@ def test_in_a_container_they_are_found_by_the_variables_of_the_job(process_tree,
 
 def process(pid, parent, *arguments, rank=None, local=None):
     given = {"RANK": rank, "LOCAL_RANK": local}
-    return Process(pid=pid, parent=parent, started=0, words=arguments, rank=tuple(given.get(n) for n in RANK_VARIABLES))
+    return Process(
+        pid=pid, parent=parent, started=0, arguments=arguments, rank=tuple(given.get(n) for n in RANK_VARIABLES)
+    )
 
 
 @pytest.mark.parametrize(

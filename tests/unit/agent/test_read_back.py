@@ -34,7 +34,7 @@ def test_it_says_so_and_leaves_the_disk_to_the_trainer(spec, tmp_path, monkeypat
     with scratch:
         metrics = Metrics(tmp_path / "metrics")
         pace = Pace(600.0, mtbf_s=None, write=scratch.write_interval, metrics=metrics, log=log)
-        ReadBack(spec, scratch, pace, log, part=0).whole(WHOLE)
+        ReadBack(spec, scratch, pace, log, part=0).checkpoint_stored(WHOLE)
         until(lambda: read_events(tmp_path / "events"))
         (event,) = read_events(tmp_path / "events")
         assert (event["event"], event["step"]) == ("read-back-skipped", 3)

@@ -176,7 +176,7 @@ class TestPrevious:
         with claim(tmp_path) as scratch:
             assert scratch.newest_finished() is None
             scratch.forget_previous()
-            assert [str(checkpoint) for checkpoint in scratch.kept()] == [
+            assert [str(checkpoint) for checkpoint in scratch.unsent_checkpoints()] == [
                 f"step 1 of run r1 in {scratch.previous}/step-1 (1 bytes)"
             ]
 
@@ -300,7 +300,8 @@ class TestTheOnlyCopy:
             there = left.parents[1] / "checkpoints"
             assert [path.name for path in there.iterdir()] == ["step-5"]
             assert names(left.parents[1] / "aside" / "r1") == ["step-6"]
-            assert [(checkpoint.path, checkpoint.step, checkpoint.run) for checkpoint in other.kept()] == [
+            unsent = other.unsent_checkpoints()
+            assert [(checkpoint.path, checkpoint.step, checkpoint.run) for checkpoint in unsent] == [
                 (there / "step-5", 5, "r1")
             ]
 
@@ -310,9 +311,11 @@ class TestTheOnlyCopy:
             record(scratch, keep(scratch, "step-5", "other"))
             scratch.release(5)
             scratch.forget_previous()
-            assert [(checkpoint.path.name, checkpoint.run) for checkpoint in scratch.kept()] == [("step-5.of-r1", "r1")]
+            assert [(checkpoint.path.name, checkpoint.run) for checkpoint in scratch.unsent_checkpoints()] == [
+                ("step-5.of-r1", "r1")
+            ]
         with Scratch(tmp_path, job="tiny", run="r2", uri="s3://elsewhere", layouts=Layouts()) as scratch:
-            assert [checkpoint.path.name for checkpoint in scratch.kept()] == ["step-5.of-r1"]
+            assert [checkpoint.path.name for checkpoint in scratch.unsent_checkpoints()] == ["step-5.of-r1"]
 
     def test_a_torn_one_of_the_same_step_does_not_take_its_place(self, tmp_path, left):
         with claim(tmp_path) as scratch:

@@ -5,7 +5,7 @@ import pytest
 from botocore.stub import Stubber
 
 from launcher.aws.session import Session
-from launcher.aws.ssm import Invocation, MachineCommands
+from launcher.aws.ssm import InstanceCommands, Invocation
 from launcher.model.errors import AwsError
 
 INSTANCE, COMMAND = "i-0123456789abcdef0", "ef7fdfd8-9b57-4151-a15c-db9a12345678"
@@ -41,7 +41,7 @@ def stub():
 @pytest.fixture
 def commands(stub):
     session = Session(environment={}, region="us-east-2", clients={"ssm": stub.client})
-    return MachineCommands(session=session, instance=INSTANCE)
+    return InstanceCommands(session=session, instance=INSTANCE)
 
 
 def test_a_script_is_sent_with_its_limits(stub, commands):

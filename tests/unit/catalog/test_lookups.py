@@ -142,8 +142,8 @@ def test_a_newer_rate_of_a_training_job_is_none_of_hyperpod():
 def test_a_suspect_sagemaker_row_prices_nothing():
     price = load(prices_as_of=date(2025, 3, 1)).sagemaker("ml.trn1.32xlarge", "us-east-1", "hosting")
     assert isinstance(price, Unpriced)
-    assert price.seen is not None
-    assert price.seen.usd == Decimal("28.497")
+    assert price.unverified is not None
+    assert price.unverified.usd == Decimal("28.497")
 
 
 def test_regions_that_offer_a_type(catalog: Catalog):

@@ -79,7 +79,7 @@ def test_what_depends_on_values_may_be_replaced():
 
 def test_what_goes_is_removed_or_left_behind():
     fate_by_type = fates(json.loads((GOLDEN / "p5-spot/checkpoints.json").read_text()), {"Resources": {}})
-    assert fate_by_type["AWS::S3::Bucket"] is Change.KEPT
+    assert fate_by_type["AWS::S3::Bucket"] is Change.RETAINED
     assert fates(NETWORK, {"Resources": {}})["AWS::EC2::NatGateway"] is Change.REMOVED
 
 

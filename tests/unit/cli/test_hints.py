@@ -12,7 +12,7 @@ from typing import Any
 from typer.main import get_command
 
 from launcher.cli.app import application
-from launcher.workflow.quote.commands import TAKES, command, command_for, next_command
+from launcher.workflow.quote.commands import COMMAND_FLAGS, command, command_for, next_command
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.plans import NOW
@@ -124,7 +124,7 @@ def test_the_command_that_is_named_next_keeps_what_this_one_was_given(tmp_path):
         "--all",
     ]
     assert shlex.split(next_command(priced_plan)) == ["slipway", "quote", str(plan), *flags, "--pick", "1"]
-    for name, takes in TAKES.items():
+    for name, takes in COMMAND_FLAGS.items():
         more = {"render": ("-o", "out"), "spike": ("--type", "p5.48xlarge")}.get(name, ())
         arguments = shlex.split(command(priced_plan, name, *more))
         assert [word for word in arguments if word in takes] == list(takes)

@@ -265,7 +265,7 @@ class TestRefresh:
         [({"failures": (), "refused": ()}, True), ({"failures": ()}, False), ({"refused": ()}, False)],
     )
     def test_it_is_whole_when_nothing_failed_and_nothing_was_refused(self, fields, whole):
-        assert report(**fields).whole is whole
+        assert report(**fields).complete is whole
 
     def test_credentials_that_are_of_no_use_exit_with_one(self):
         assert CredentialsError("none").exit_code == 1

@@ -54,7 +54,7 @@ def test_a_terminal_shows_what_is_in_progress_and_keeps_the_story_alone(monkeypa
     assert isinstance(notify, StageNotifier)
     with stage(notify, "stack a: 4 resources") as deploying:
         deploying.now(
-            "1 of 4", share=0.25, parts=(Part(words="Network/Nat  AWS::EC2::NatGateway", begun=time.monotonic()),)
+            "1 of 4", share=0.25, parts=(Part(description="Network/Nat  AWS::EC2::NatGateway", begun=time.monotonic()),)
         )
         notify("something else")
         *story, sum_line, part = without_clocks(terminal.rows())
@@ -76,7 +76,9 @@ def test_the_clock_goes_on_by_itself(monkeypatch):
 def test_what_is_drawn_fits_the_screen(monkeypatch):
     terminal = standard_error(monkeypatch, Terminal())
     with stage(output.talking(), "deploying") as deploying:
-        deploying.now("x" * 200, parts=tuple(Part(words=f"r{number}", begun=time.monotonic()) for number in range(50)))
+        deploying.now(
+            "x" * 200, parts=tuple(Part(description=f"r{number}", begun=time.monotonic()) for number in range(50))
+        )
         rows = terminal.rows()
     assert len(rows) < 12
     assert max(map(len, rows)) < 60
@@ -123,7 +125,8 @@ def test_a_pipe_hears_now_and_then_that_it_lasts(monkeypatch):
     monkeypatch.setattr(live, "HEARTBEAT_S", 0.01)
     with stage(output.talking(), "deploying") as deploying:
         deploying.now(
-            "3 of 4", parts=(Part(words="ParallelCluster/Cluster  Custom::PclusterCluster", begun=time.monotonic()),)
+            "3 of 4",
+            parts=(Part(description="ParallelCluster/Cluster  Custom::PclusterCluster", begun=time.monotonic()),),
         )
         while "still running after 0:00: ParallelCluster/Cluster; 3 of 4" not in pipe.getvalue():
             time.sleep(0.005)

@@ -41,16 +41,16 @@ def test_pieces_and_the_whole_are_shown_alike():
         data, filtered, pieces = text.encode(), TerminalText(), []
         while data:
             size = chance.randint(1, 9)
-            pieces.append(filtered.taken(data[:size]))
+            pieces.append(filtered.visible(data[:size]))
             data = data[size:]
-        assert b"".join([*pieces, filtered.rest()]).decode() == shown(text), seed
+        assert b"".join([*pieces, filtered.remainder()]).decode() == shown(text), seed
         assert not re.search(r"\x1b(?!\[[0-9;:]*m)|[\x80-\x9f\x07]", shown(text)), seed
 
 
 def test_a_sequence_without_an_end_holds_nothing_back_for_long():
     filtered = TerminalText()
-    assert filtered.taken(b"a\x1b]0;" + b"x" * 100) == b"a"
-    assert filtered.taken(b"y" * 5000).endswith(b"y" * 5000)
+    assert filtered.visible(b"a\x1b]0;" + b"x" * 100) == b"a"
+    assert filtered.visible(b"y" * 5000).endswith(b"y" * 5000)
 
 
 def test_a_page_replaces_pages_alone(tmp_path):

@@ -11,7 +11,7 @@ from launcher.planning.learned import (
     BOOT_H,
     BOOT_RANGE_H,
     RESTART_RANGE_H,
-    Seen,
+    MeasuredHours,
     learned_boot,
     learned_hours,
     learned_restart,
@@ -22,9 +22,9 @@ from tests.unit.planning.measurements import measured
 DAY = date(2026, 11, 20)
 
 
-def measured_start(hours: float, run: str = "a/1", starts: int = 1) -> Seen:
+def measured_start(hours: float, run: str = "a/1", starts: int = 1) -> MeasuredHours:
     """A run's hours."""
-    return Seen(run, hours, starts, DAY)
+    return MeasuredHours(run, hours, starts, DAY)
 
 
 def test_nothing_is_learned_without_a_run():

@@ -103,7 +103,7 @@ def test_what_pcs_takes_is_not_refused(catalog, changes):
 def test_the_size_follows_from_nodes_and_runs(nodes, runs, fallback, word):
     train = {"model": "llama-3.1-8b", "tokens_b": 1.0, "runs": runs}
     request = request_of(workload={"train": train}, target={"fallback_types": ["g5.xlarge"][:fallback]})
-    assert pcs.size_of(request, nodes).word == word
+    assert pcs.size_of(request, nodes).name == word
 
 
 def codes(catalog, **changes):

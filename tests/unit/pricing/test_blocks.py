@@ -76,7 +76,7 @@ def test_a_job_that_does_not_fit_is_finished_the_cheaper_way():
     cheap, quoted = offered("55")
     assert cheap.overrun
     assert cheap.charge
-    assert cheap.overrun.words == "finished on demand"
+    assert cheap.overrun.text == "finished on demand"
     left_h = expected_above(cheap.work.hours, cheap.charge.usable_h)
     assert cheap.overrun.expected_h >= 4 * left_h
     assert quoted.overrun_probability == cheap.charge.outlasts
@@ -86,13 +86,13 @@ def test_a_job_that_does_not_fit_is_finished_the_cheaper_way():
     assert float(quoted.usd.high) >= fee + 4 * 55 * (cheap.work.hours.high - cheap.charge.usable_h)
     dear, _ = offered("900")
     assert dear.overrun
-    assert dear.overrun.words == "extended by days"
+    assert dear.overrun.text == "extended by days"
     assert dear.overrun.expected_h == pytest.approx(4 * extension_h(dear.work.hours, dear.charge.usable_h))
     assert dear.overrun.usd <= dear.overrun.other_usd
     # Without checkpoints there is nothing to go on from.
     restarted, _ = offered("55", checkpoint={"mode": "none"})
     assert restarted.overrun
-    assert restarted.overrun.words == "extended by days"
+    assert restarted.overrun.text == "extended by days"
 
 
 def test_an_extension_has_an_end():
@@ -104,5 +104,5 @@ def test_an_extension_has_an_end():
     assert candidate.charge
     assert candidate.overrun
     assert candidate.charge.billed_hours + candidate.work.hours.high > 182 * 24
-    assert candidate.overrun.words == "finished on demand"
+    assert candidate.overrun.text == "finished on demand"
     assert candidate.overrun.other_usd is None

@@ -34,7 +34,7 @@ def test_the_rate_book_has_the_rates_of_the_offers(priced, day):
         rates = {(location, term): rate for location, term, rate in book.rates(group)}
         for location in range(len(group.locations)):
             for term in range(len(group.terms)):
-                place = group.place(location, group.counts[0], term)
+                place = group.place(location, group.node_counts[0], term)
                 price = offer(place, context.request, context.catalog, context.rules.today).price
                 expected = float(price.usd) if isinstance(price, Price) else None
                 assert rates.get((location, term)) == expected, place
@@ -99,8 +99,8 @@ def test_what_is_passed_over_is_what_a_fold_over_every_draft_leaves_out(priced, 
         if not draft.priced:
             continue
         drafts += 1
-        least = draft.rest.least_usd(draft.size)
-        quoted_usd = float(draft.rest.total_usd(draft.size) + draft.missing_usd)
+        least = draft.other_costs.least_usd(draft.size)
+        quoted_usd = float(draft.other_costs.total_usd(draft.size) + draft.missing_usd)
         assert quoted_usd - 0.05 - quoted_usd * 1e-6 <= least <= quoted_usd, place
         late = deadline is not None and draft.hours > deadline
         key = (place.instance_type, place.option)
@@ -170,7 +170,7 @@ def test_everything_open_is_at_least_five_thousand_combinations(priced):
 
 
 def misfits(priced_plan):
-    assert {key for key, work in priced_plan.resolution.estimator.known.items() if work.misfit}
+    assert {key for key, work in priced_plan.resolution.estimator.estimates.items() if work.misfit}
     return priced_plan.considered - sum(group.combinations for group in priced_plan.resolution.groups)
 
 
@@ -186,7 +186,7 @@ def test_a_deadline_keeps_the_count_that_meets_it(priced):
 def test_the_best_unpriced_row_shows_what_was_seen(priced):
     priced_plan = priced(wide(instance_type="trn2.48xlarge"))
     unpriced = {candidate.place.option: candidate for candidate in priced_plan.candidates if not candidate.priced}
-    unverified_rate = unpriced[PurchaseOption.ON_DEMAND].offer.price.seen
+    unverified_rate = unpriced[PurchaseOption.ON_DEMAND].offer.price.unverified
     assert str(unverified_rate.usd) == "85.964"
     assert unverified_rate.basis == "unverified"
 
@@ -247,9 +247,9 @@ def test_no_charge_is_below_what_is_said_before_it_is_worked_out(priced, changes
 
 def test_types_with_the_same_chips_share_the_arithmetic_and_nothing_else(priced):
     estimator = priced(wide()).resolution.estimator
-    fresh = replace(estimator, known={}, _alike={})
+    fresh = replace(estimator, estimates={}, _alike={})
     for name in ("p5e.48xlarge", "p5en.48xlarge"):
         assert estimator.work(name, 2) == fresh.work(name, 2), name
         assert fresh.work(name, 2).instance_type == name
     assert fresh.work("p5e.48xlarge", 2).training is fresh.work("p5en.48xlarge", 2).training
-    assert replace(fresh, known={}, _alike={}).work("p5en.48xlarge", 2) == fresh.work("p5en.48xlarge", 2)
+    assert replace(fresh, estimates={}, _alike={}).work("p5en.48xlarge", 2) == fresh.work("p5en.48xlarge", 2)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.pricing.hazard import assumed_rates
-from launcher.pricing.seen_interruptions import Count, counts, learned_rate
+from launcher.pricing.seen_interruptions import Count, interruption_counts, learned_rate
 from tests.unit.planning.measurements import measured
 
 PRIOR = assumed_rates(None)
@@ -68,7 +68,7 @@ def test_a_run_elsewhere_counts_by_half_and_others_not_at_all():
     here, there = measured(1.0, **spot), measured(1.0, **(spot | {"region": "eu-west-1"}))
     on_demand = measured(1.0, **(spot | {"purchase_option": "on-demand"}))
     old, sandbox = measured(1.0), measured(1.0, **spot, simulated=True)
-    weighted_counts = counts("p5.48xlarge", "us-east-2", (here, there, on_demand, old, sandbox), 0.08)
+    weighted_counts = interruption_counts("p5.48xlarge", "us-east-2", (here, there, on_demand, old, sandbox), 0.08)
     assert [weighted_count.weight for weighted_count in weighted_counts] == [1.0, 0.5]
     assert weighted_counts[0].node_hours == pytest.approx(100.0 * (0.92 + 0.08 * 2))
-    assert counts("p4d.24xlarge", "us-east-2", (here,), 0.08) == ()
+    assert interruption_counts("p4d.24xlarge", "us-east-2", (here,), 0.08) == ()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.model.money import Range
-from launcher.pricing.chances import ENOUGH, chance_above, chance_of_at_most, enough_retries
+from launcher.pricing.chances import TARGET_CHANCE, chance_above, chance_of_at_most, enough_retries
 from launcher.pricing.training_candidate import TrainingCandidate
 from tests.unit.pricing.conftest import price_over
 
@@ -66,8 +66,8 @@ def test_retries_that_are_too_few_are_reported_and_auto_has_enough():
 def test_enough_retries_are_enough_and_one_fewer_is_not(failures):
     count = enough_retries(failures)
     if failures <= 500:
-        assert chance_of_at_most(failures, count) >= ENOUGH
-        assert count == 0 or chance_of_at_most(failures, count - 1) < ENOUGH
+        assert chance_of_at_most(failures, count) >= TARGET_CHANCE
+        assert count == 0 or chance_of_at_most(failures, count - 1) < TARGET_CHANCE
     else:
         assert failures < count < failures * 1.1
 

@@ -92,9 +92,9 @@ def test_a_pod_that_does_not_run_says_why_in_plain_words(given, message):
 
 def test_a_job_that_its_queue_holds_says_so():
     job = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "team"}}, "spec": {"suspend": True}}
-    assert words.held(job) == "quota: queue team has not admitted it"
-    assert words.held({"metadata": {}, "spec": {"runPolicy": {"suspend": True}}}) == "it is suspended"
-    assert words.held({"metadata": {}, "spec": {}}) == ""
+    assert words.hold_reason(job) == "quota: queue team has not admitted it"
+    assert words.hold_reason({"metadata": {}, "spec": {"runPolicy": {"suspend": True}}}) == "it is suspended"
+    assert words.hold_reason({"metadata": {}, "spec": {}}) == ""
 
 
 def test_the_newest_event_says_why_no_pod_is_made():

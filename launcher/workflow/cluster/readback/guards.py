@@ -57,7 +57,9 @@ def guard(reading: Reading) -> None:
     checks, plan = reading.checks, reading.plan
     # A cluster's stack may contain other functions.
     (name,) = (
-        resource.physical_id for resource in reading.found if GUARD in resource.logical_id and resource.type == FUNCTION
+        resource.physical_id
+        for resource in reading.resources
+        if GUARD in resource.logical_id and resource.type == FUNCTION
     )
     state = functions.describe(reading.session, name)
     limits, stop = plan.request.guardrails, stops_at(plan.request, plan.place.option)

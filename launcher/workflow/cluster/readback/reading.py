@@ -43,15 +43,15 @@ class Checks:
     def equal(self, subject: str, expected: object, got: object) -> None:
         """Compare one fact with the plan."""
         if expected == got:
-            self.agreed.append(f"{subject}: {word(got)}")
+            self.agreed.append(f"{subject}: {fact_text(got)}")
         else:
-            self.wrong.append(f"{subject}: planned {word(expected)}, found {word(got)}")
+            self.wrong.append(f"{subject}: planned {fact_text(expected)}, found {fact_text(got)}")
 
 
-def word(value: object) -> str:
+def fact_text(value: object) -> str:
     """A fact in the words of a report.
 
-    >>> word(True), word({"Key": "slipway"}), word(frozenset(("b", "a"))), word(frozenset())
+    >>> fact_text(True), fact_text({"Key": "slipway"}), fact_text(frozenset(("b", "a"))), fact_text(frozenset())
     ('yes', 'Key slipway', 'a, b', 'none')
     """
     if isinstance(value, bool):
@@ -61,9 +61,9 @@ def word(value: object) -> str:
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, set | frozenset | list):
-        return ", ".join(sorted(map(word, value))) or "none"
+        return ", ".join(sorted(map(fact_text, value))) or "none"
     if isinstance(value, tuple):
-        return " ".join(map(word, value))
+        return " ".join(map(fact_text, value))
     return "none" if value is None else str(value)
 
 
@@ -83,14 +83,14 @@ class Reading:
     usd_per_hour: Decimal | None
     deployed_now: bool
     main: StackState
-    found: tuple[StackResource, ...]
+    resources: tuple[StackResource, ...]
     cluster: Callable[[str], ClusterState] | None
     endpoint: Endpoint | None = None
     checks: Checks = field(default_factory=Checks)
 
     def ids(self, type_: str) -> tuple[str, ...]:
         """The physical ids of all resources of a type."""
-        return tuple(resource.physical_id for resource in self.found if resource.type == type_)
+        return tuple(resource.physical_id for resource in self.resources if resource.type == type_)
 
     @property
     def account(self) -> str:
@@ -104,7 +104,7 @@ Readers: TypeAlias = tuple[Reader, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machines:
+class Instances:
     """Instances of one type; SageMaker bills `managed` ones, `nodes` have the quoted rate, `with_jobs` only jobs."""
 
     type: str
@@ -114,7 +114,7 @@ class Machines:
     with_jobs: bool = False
 
 
-Holds: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Iterable[Machines]]
+ReadInstances: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Iterable[Instances]]
 """Returns the instances of a resource, from its properties and all resources of its template."""
 
 
@@ -123,4 +123,4 @@ class Readback:
     """The resources of a target's stacks: the readers of each type, and the instance counts of types that have some."""
 
     readers: Readers
-    machines: Mapping[str, Holds] = field(default_factory=dict)
+    instances: Mapping[str, ReadInstances] = field(default_factory=dict)

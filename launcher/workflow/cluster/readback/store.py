@@ -9,7 +9,7 @@ from launcher.workflow.cluster.readback.reading import Reading
 def checkpoint_buckets(reading: Reading) -> None:
     """Check every bucket: private, encrypted, TLS only; for checkpoints also lifecycle rules and stack protection."""
     checks, request = reading.checks, reading.plan.request
-    (name,) = {resource.stack for resource in reading.found if resource.type == "AWS::S3::Bucket"}
+    (name,) = {resource.stack for resource in reading.resources if resource.type == "AWS::S3::Bucket"}
     state = stacks.describe(reading.session, name)
     states = {
         bucket_name: buckets.describe(reading.session, bucket_name) for bucket_name in reading.ids("AWS::S3::Bucket")

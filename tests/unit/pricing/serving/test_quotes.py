@@ -122,7 +122,7 @@ def test_provisioned_throughput_is_the_users_price(serving_priced):
 def test_a_withdrawn_model_is_no_offer(serving_priced):
     hosted = next(candidate for candidate in serving_priced({"model": "llama-3.2-3b"}).candidates if candidate.bedrock)
     assert hosted.offer.price.reason == "AWS has withdrawn meta.llama3-2-3b-instruct-v1:0 on 2026-07-07"
-    assert hosted.offer.price.seen.usd == Decimal("0.15")
+    assert hosted.offer.price.unverified.usd == Decimal("0.15")
 
 
 def test_prices_of_another_day(serving_priced):

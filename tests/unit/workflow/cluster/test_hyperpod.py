@@ -193,7 +193,7 @@ class TestReadBack:
             usd_per_hour=None,
             deployed_now=True,
             main=stack,
-            found=(file_system,),
+            resources=(file_system,),
             cluster=None,
         )
 

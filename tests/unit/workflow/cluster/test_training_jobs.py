@@ -101,7 +101,7 @@ def session(**services):
 
 
 def source(api, logs=None):
-    return TrainingJobs(session=session(sagemaker=api, logs=logs), kept=SimpleNamespace(), settle_s=0.0)
+    return TrainingJobs(session=session(sagemaker=api, logs=logs), job_files=SimpleNamespace(), settle_s=0.0)
 
 
 def tags(key):

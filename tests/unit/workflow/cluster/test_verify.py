@@ -48,7 +48,7 @@ def reading(client, *types):
         usd_per_hour=None,
         deployed_now=True,
         main=training,
-        found=resources,
+        resources=resources,
         cluster=None,
     )
 

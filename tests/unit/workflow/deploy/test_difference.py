@@ -139,7 +139,7 @@ def test_what_has_no_price_is_named_and_not_a_zero():
     rate = hourly_rate([json.loads((GOLDEN / "hyperpod-p5-plan/training.json").read_text())], load(), REGION)
     assert rate.unknown == ("2 x p5.48xlarge",)
     assert rate.usd > 0
-    assert "not priced" in rate.words
+    assert "not priced" in rate.text
     assert hourly_rate([{"Resources": {"N": NAT}}], load(), "us-east-1").usd > 0
 
 

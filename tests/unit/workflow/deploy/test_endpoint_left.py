@@ -52,23 +52,23 @@ def rate(quoted_endpoint):
 
 def test_an_endpoint_costs_what_it_may_scale_to(endpoint_left, rate):
     leftover = endpoint_left()
-    assert leftover.words == (
+    assert leftover.message == (
         f"endpoint slipway-{NAME} runs, InService, {rate}: slipway endpoint test {NAME} sends a request, {REMOVES}"
     )
     assert leftover.stack == (STACK, "CREATE_COMPLETE")
 
 
 def test_one_that_an_update_failed_on_stands_as_before(endpoint_left):
-    assert "runs, InService" in endpoint_left(stack="UPDATE_ROLLBACK_COMPLETE").words
+    assert "runs, InService" in endpoint_left(stack="UPDATE_ROLLBACK_COMPLETE").message
 
 
 def test_cloudformation_that_goes_on(endpoint_left, rate):
     going = endpoint_left(stack="UPDATE_IN_PROGRESS", status="Updating")
-    assert going.words.startswith(
+    assert going.message.startswith(
         f"CloudFormation continues (UPDATE_IN_PROGRESS), and endpoint slipway-{NAME} runs, Updating"
     )
     coming = endpoint_left(stack="CREATE_IN_PROGRESS", gone=True)
-    assert coming.words == (
+    assert coming.message == (
         f"CloudFormation continues (CREATE_IN_PROGRESS), and the endpoint may still start, {rate}: {REMOVES}"
     )
 
@@ -76,12 +76,12 @@ def test_cloudformation_that_goes_on(endpoint_left, rate):
 @pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS", "CREATE_COMPLETE"])
 def test_a_stack_without_its_endpoint(endpoint_left, status):
     leftover = endpoint_left(stack=status, gone=True)
-    assert leftover.words == f"stack {STACK} remains ({status}), without its endpoint: {REMOVES}"
+    assert leftover.message == f"stack {STACK} remains ({status}), without its endpoint: {REMOVES}"
 
 
 def test_nothing_is_nothing(endpoint_left):
     leftover = endpoint_left(deployed=False, gone=True)
-    assert (leftover.words, leftover.stack) == (None, None)
+    assert (leftover.message, leftover.stack) == (None, None)
 
 
 def test_who_cannot_ask_says_so(quoted_endpoint):
@@ -91,6 +91,6 @@ def test_who_cannot_ask_says_so(quoted_endpoint):
         quoted_endpoint[1],
         Session(environment={**nobody, "AWS_MAX_ATTEMPTS": "1"}, region="us-east-1"),
     )
-    assert leftover.words.startswith("Slipway cannot read whether the endpoint runs and is billed (")
-    assert leftover.words.endswith(f": {REMOVES}")
+    assert leftover.message.startswith("Slipway cannot read whether the endpoint runs and is billed (")
+    assert leftover.message.endswith(f": {REMOVES}")
     assert leftover.stack is None

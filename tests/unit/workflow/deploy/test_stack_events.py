@@ -26,7 +26,7 @@ class Person:
 
         class Shown(Stage):
             def now(self, words="", *, share=None, parts=()):
-                person.shown.append((words() if callable(words) else words, share, [part.words for part in parts]))
+                person.shown.append((words() if callable(words) else words, share, [one.description for one in parts]))
 
             def detail(self, text):
                 pass

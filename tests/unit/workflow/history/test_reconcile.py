@@ -162,7 +162,7 @@ def test_every_row_is_of_exactly_one_of_two_periods_that_follow_each_other(hour,
     one = row("x", 1, 1, hours=span, at=begin)
     change = BEGAN + timedelta(hours=edge, minutes=minutes)
     periods = Period(BEGAN, change), Period(change, BEGAN + timedelta(days=60))
-    containing = [period.holds(one) for period in periods]
+    containing = [period.contains(one) for period in periods]
     # The hour or day in which the next run began is that run's, unless the first one has no other.
     assert sum(containing) == 1 or (containing == [True, True] and edge < span)
 

@@ -80,7 +80,7 @@ def refreshed_catalog(usual_prices, tmp_path):
 class TestKept:
     def test_every_service_answers_and_the_catalog_has_the_prices(self, refresh_prices, refreshed_catalog):
         report, messages = refresh_prices(*ALL)
-        assert report.whole
+        assert report.complete
         assert (report.asked, report.answered, report.resumed, report.prices) == (5, 5, 0, 7)
         assert (report.jumped, report.refused, report.failures, report.skipped_regions) == ((), (), (), ())
         prices = refreshed_catalog()
@@ -133,7 +133,7 @@ class TestFailures:
     ):
         usual_prices.always["DescribeSpotPriceHistory"] = fault
         report, lines = refresh_prices(*ALL)
-        assert not report.whole
+        assert not report.complete
         assert (report.asked, report.answered) == (5, 4)
         ((question, problem),) = report.failures
         assert question == "spot of p5.48xlarge in us-east-2"
@@ -176,7 +176,7 @@ class TestFailures:
         usual_prices.requests.clear()
         report, messages = refresh_prices(*ALL, now=NOW + timedelta(minutes=5))
         assert usual_prices.operations() == ["DescribeSavingsPlansOfferingRates"]
-        assert (report.whole, report.asked, report.answered, report.resumed) == (True, 5, 5, 4)
+        assert (report.complete, report.asked, report.answered, report.resumed) == (True, 5, 5, 4)
         assert messages[0] == "  4 of 5 answers are reused from the unfinished refresh"
 
     def test_expired_credentials_stop_everything_and_what_came_is_kept(
@@ -207,7 +207,7 @@ class TestFailures:
             )
         assert messages[-1].startswith("  interrupted: received prices are stored")
         report, _ = refresh_prices(*ALL, now=NOW + timedelta(minutes=1))
-        assert report.whole
+        assert report.complete
         assert report.resumed >= 2
 
     def test_a_zero_and_another_currency_are_refused_and_asked_for_again(
@@ -216,7 +216,7 @@ class TestFailures:
         usual_prices.products[0] = ec2_product(P5, "us-east-2", term("0.0000000000"))
         usual_prices.products[1] = ec2_product(P4, "us-east-2", term("150", currency="CNY"))
         report, messages = refresh_prices(ON_DEMAND, OTHER, SPOT)
-        assert not report.whole
+        assert not report.complete
         assert [(refusal.key.name, refusal.reason) for refusal in report.refused] == [
             (P4, "the currency is CNY, expected USD"),
             (P5, "the price is $0.0000000000, expected more than 0"),
@@ -226,7 +226,7 @@ class TestFailures:
         assert any("no price, 1 refused" in line for line in messages)
         usual(usual_prices)
         report, _ = refresh_prices(ON_DEMAND, OTHER, SPOT, now=NOW + timedelta(minutes=1))
-        assert (report.whole, report.resumed) == (True, 1)
+        assert (report.complete, report.resumed) == (True, 1)
 
 
 class TestMoves:
@@ -238,7 +238,7 @@ class TestMoves:
         report, _ = refresh_prices(SPOT)
         moves = {jump.key.zone: (str(jump.before), str(jump.after), jump.percent) for jump in report.jumped}
         assert moves == {"use2-az1": ("14", "21.0001", 50.0), "use2-az2": ("15", "7.4999", -50.0)}
-        assert report.whole
+        assert report.complete
         assert refreshed_catalog().spot(P5, "us-east-2")["use2-az1"].usd == Decimal("21.0001")
 
     def test_a_price_that_is_gone_is_reported_and_ages(self, usual_prices, refresh_prices, refreshed_catalog):
@@ -276,7 +276,7 @@ class TestRegions:
             "us-east-2",
             "us-west-2",
         }
-        assert report.whole
+        assert report.complete
 
     def test_where_they_cannot_be_listed_all_are_asked(self, usual_prices, refresh_prices):
         usual_prices.always["DescribeRegions"] = Fault(code="UnauthorizedOperation", message="not you")
@@ -299,7 +299,7 @@ class TestForPlans:
 
     def test_a_plan_file_asks_only_for_what_it_needs(self, usual_prices, path, tmp_path, refreshed_catalog):
         report = refresh_file(path, (), environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None)
-        assert (report.whole, report.asked, report.prices) == (True, 20, 6)
+        assert (report.complete, report.asked, report.prices) == (True, 20, 6)
         assert set(usual_prices.operations()) == {"DescribeSpotPriceHistory", "GetProducts"}
         services = {
             request.body["ServiceCode"] for request in usual_prices.requests if request.operation == "GetProducts"
@@ -311,7 +311,7 @@ class TestForPlans:
         gp3 = item_product("USE2-EBS:VolumeUsage.gp3", "us-east-2", "GB-Mo", ("0", "Inf", "0.0850"), family="Storage")
         usual_prices.products.append({"serviceCode": "AmazonEC2", **gp3})
         report = refresh_file(path, (), environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None)
-        assert (report.whole, report.prices) == (True, 7)
+        assert (report.complete, report.prices) == (True, 7)
         price, band = (
             refreshed_catalog().bill_item("ebs.gp3-storage", "us-east-2"),
             refreshed_catalog().interruption_band(P5, "us-east-2"),
@@ -390,7 +390,7 @@ class TestForPlans:
             now=NOW,
             say=lambda line: None,
         )
-        assert (report.whole, report.asked) == (True, 3)
+        assert (report.complete, report.asked) == (True, 3)
 
     def test_without_a_file_everything_is_asked(self, usual_prices, tmp_path):
         messages = []

@@ -176,7 +176,7 @@ def next_catalog(site, tmp_path):
 
 def test_every_kind_that_is_published_is_read_and_says_where_from(refresh_region, next_catalog):
     report, messages = refresh_region()
-    assert (report.whole, report.public) == (True, True)
+    assert (report.complete, report.public) == (True, True)
     assert report.unasked == ("capacity-block", "training-plan", "savings-plan")
     assert any("no AWS credentials" in line for line in messages)
     known = next_catalog()
@@ -280,7 +280,7 @@ def test_a_file_that_has_not_changed_is_neither_sent_nor_read_again_and_its_pric
     refresh_region()
     later = NOW + timedelta(days=1)
     report, _ = refresh_region(now=later)
-    assert report.whole
+    assert report.complete
     assert site.statuses(EC2) == [200, 304]
     assert site.statuses("/spot.json") == [200, 304]
     known = next_catalog().at(None)
@@ -292,7 +292,7 @@ def test_a_cut_file_is_gone_on_with_from_where_it_ended(site, refresh_region, ne
     size = len(site.files[EC2])
     site.cuts[EC2] = [1000, 700]
     report, _ = refresh_region()
-    assert report.whole
+    assert report.complete
     ranges = [(stated, status) for path, stated, status in site.requests if path == EC2]
     assert ranges == [("", 200), ("bytes=1000-", 206), ("bytes=1700-", 206)]
     assert size > 1700
@@ -306,7 +306,7 @@ def test_a_file_that_changed_between_two_parts_is_begun_anew(site, refresh_regio
     assert "run it again" in report.failures[0][1].hint
     site.offer("AmazonEC2", REGION, ec2_product(P5, REGION, term("49.5")))
     report, _ = refresh_region(now=NOW + timedelta(minutes=1))
-    assert report.whole
+    assert report.complete
     assert next_catalog().on_demand(P5, REGION).usd == Decimal("49.5")
 
 

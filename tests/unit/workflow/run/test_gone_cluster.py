@@ -12,7 +12,7 @@ from launcher.answers.status import page
 from launcher.model.errors import SlipwayError
 from launcher.records import run_folder
 from launcher.records.documents import report_document
-from launcher.submit.jobs import GoneError
+from launcher.submit.jobs import SchedulerEndedError
 from launcher.workflow.run.status import run_state
 from launcher.workflow.run.status_logs import follow_logs, refresh_logs
 from tests.emulators.aws_account import THROTTLED, Refused
@@ -59,7 +59,7 @@ def test_status_and_logs_answer_from_the_run_folder(account_without_node, left_r
     assert NO_STACK in messages
     refresh_logs("x", left_run, account_without_node.environment, messages.append)
     assert messages.count(NO_STACK) == 2
-    with pytest.raises(GoneError, match="cluster x is gone"):
+    with pytest.raises(SchedulerEndedError, match="cluster x is gone"):
         follow_logs("x", left_run, account_without_node.environment, write=print, say=messages.append)
 
 
@@ -71,7 +71,7 @@ def test_a_cluster_that_stands_or_that_cannot_be_asked_for_is_not_gone(account_w
     for _ in ("it stands", "CloudFormation does not say"):
         with pytest.raises(SlipwayError) as refused:
             run_state("x", left_run, account_without_node.environment)
-        assert not isinstance(refused.value, GoneError)
+        assert not isinstance(refused.value, SchedulerEndedError)
         account_without_node.canned["cloudformation.DescribeStacks"] = THROTTLED
 
 

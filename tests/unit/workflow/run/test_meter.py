@@ -183,7 +183,7 @@ class TestSpotNow:
 
     @pytest.fixture
     def aws(self, monkeypatch):
-        monkeypatch.setattr("launcher.workflow.run.meter._kept", {})
+        monkeypatch.setattr("launcher.workflow.run.meter._cached_prices", {})
         with mock_aws():
             yield {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
 
@@ -212,7 +212,7 @@ class TestSpotNow:
         assert "spot now: EC2 has no spot price for use2-az9" in line(reading, bar=False)
 
     def test_a_call_that_fails_is_a_word_and_asked_once_in_five_minutes(self, metered_run, monkeypatch):
-        monkeypatch.setattr("launcher.workflow.run.meter._kept", {})
+        monkeypatch.setattr("launcher.workflow.run.meter._cached_prices", {})
         nowhere = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
         folder = metered_run(quote=self.quoted())
         first = meter_of(folder, NOW, nowhere).spot

@@ -4,13 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.pricing.bill_lines import JobSize
-from launcher.pricing.rest import OtherCosts
+from launcher.pricing.other_costs import OtherCosts
 from launcher.pricing.training_candidate import TrainingCandidate
 from tests.unit.pricing.conftest import price_over
 
 SPOT = price_over({"purchase": {"option": "spot"}, "storage": {"lustre_gib": 4800}, "target": {"nodes": 8}})
 FAR = price_over({"target": {"instance_type": "p4d.24xlarge", "region": "ap-northeast-2"}})
-RESTS = [candidate.rest for priced in (SPOT, FAR) if isinstance(candidate := priced.candidates[0], TrainingCandidate)]
+RESTS = [
+    candidate.other_costs for priced in (SPOT, FAR) if isinstance(candidate := priced.candidates[0], TrainingCandidate)
+]
 
 
 @given(

@@ -30,7 +30,7 @@ class OtherCosts:
         self._floor = _Floor(lines)
         self._totals: dict[JobSize, Decimal] = {}
         self._missing: dict[JobSize, Decimal] = {}
-        self._summaries: dict[JobSize, RestSummary] = {}
+        self._summaries: dict[JobSize, OtherCostsSummary] = {}
 
     @cached_property
     def _near(self) -> "_Floor":
@@ -77,13 +77,15 @@ class OtherCosts:
             self._missing[size] = missing_usd(self._unpriced, size)
         return self._missing[size]
 
-    def summary(self, size: JobSize) -> "RestSummary":
+    def summary(self, size: JobSize) -> "OtherCostsSummary":
         """The properties of the lines other than their dollars."""
         if size not in self._summaries:
             counted = tuple([bool(line.quantity(size)) for line in self._priced])
             if counted not in self._dates:
                 self._dates[counted] = self._dates_of(counted)
-            self._summaries[size] = RestSummary(dates=self._dates[counted], unpriced=components(self._unpriced, size))
+            self._summaries[size] = OtherCostsSummary(
+                dates=self._dates[counted], unpriced=components(self._unpriced, size)
+            )
         return self._summaries[size]
 
     def _dates_of(self, counted: tuple[bool, ...]) -> tuple[tuple[date, str], ...]:
@@ -92,7 +94,7 @@ class OtherCosts:
         return tuple(sorted({(line.price.as_of, line.name) for line in some if isinstance(line.price, Price)}))
 
 
-class RestSummary(NamedTuple):
+class OtherCostsSummary(NamedTuple):
     """The dates of the lines with their names, the oldest first, and the lines without a price."""
 
     dates: tuple[tuple[date, str], ...]
