@@ -38,10 +38,10 @@ from launcher.agent.job import CheckpointSpec, JobSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 BUCKET = "bench"
-MOST_OF_BOTO3 = 1.1
-MOST_OF_S5CMD = 1 / 0.6
-MOST_MIB = 300.0
-MOST_SLOWDOWN = 1.05
+MAX_RATIO_BOTO3 = 1.1
+MAX_RATIO_S5CMD = 1 / 0.6
+MAX_MIB = 300.0
+MAX_SLOWDOWN = 1.05
 CAP_MB_S = 40.0
 CAPPED_BYTES = 200_000_000
 PROGRAMS = {"aws s3 cp": ROOT / ".venv-bench/bin/aws", "s5cmd": ROOT / ".venv-bench/bin/s5cmd"}
@@ -282,9 +282,9 @@ def aims_met(figures: dict[str, Any]) -> bool:
     seconds = [(rows["agent"]["seconds"], rows["s5cmd"]["seconds"]) for rows in ways if "s5cmd" in rows]
     watching = figures["slowdown"][0]["median"]
     return (
-        all(row["of_boto3"] <= MOST_OF_BOTO3 and row["peak_mib"] <= MOST_MIB for row in ours)
-        and all(agent <= MOST_OF_S5CMD * other for agent, other in seconds)
-        and watching <= MOST_SLOWDOWN
+        all(row["of_boto3"] <= MAX_RATIO_BOTO3 and row["peak_mib"] <= MAX_MIB for row in ours)
+        and all(agent <= MAX_RATIO_S5CMD * other for agent, other in seconds)
+        and watching <= MAX_SLOWDOWN
     )
 
 

@@ -33,7 +33,7 @@ from benchmarks.checkpoint import BUCKET, ROOT, environment, job, server
 from launcher.agent.job import CheckpointSpec
 
 PATIENCE_S = 120.0
-MOST_AFTER_S = (1.0, 6.0)
+MAX_AFTER_S = (1.0, 6.0)
 """Range of the random delay in seconds between an attempt's first complete checkpoint and its interruption."""
 STEP_S = 0.02
 TRAINER = """
@@ -143,7 +143,7 @@ def losses(training: Training, number: int, rng: random.Random) -> dict[str, lis
     stored_steps: list[int] = []
     for attempt in range(1, number + 1):
         name, how = ("killed", kill) if attempt % 2 else ("notice", give_notice)
-        moment = training.interrupted(attempt, rng.uniform(*MOST_AFTER_S), how)
+        moment = training.interrupted(attempt, rng.uniform(*MAX_AFTER_S), how)
         ended = training.ended_at()
         last = max(ended)
         whole = max(event["step"] for event in training.events("checkpoint-uploaded"))

@@ -23,8 +23,8 @@ from typing import Any
 from benchmarks.checkpoint import BUCKET, PROGRAMS, emptied, moved, server, written
 from benchmarks.checkpoint_client import STEP
 
-MOST_OF_S5CMD_SMALL = 2.0
-LEAST_RATE_OF_S5CMD_LARGE = 0.9
+MAX_RATIO_S5CMD_SMALL = 2.0
+MIN_RATE_S5CMD_LARGE = 0.9
 WAYS = ("up", "down")
 
 
@@ -122,8 +122,8 @@ def measure(names: list[str], *, scale: float, rounds: int) -> dict[str, Any]:
 def aims_met(figures: dict[str, Any]) -> bool:
     """Whether the agent meets its limits relative to s5cmd; always true without s5cmd."""
     rows = [(way, row) for way in WAYS for row in figures[way] if row["client"] == "agent" and row["of_s5cmd"]]
-    most = {"large": 1 / LEAST_RATE_OF_S5CMD_LARGE}
-    return all(row["of_s5cmd"] <= most.get(row["mix"], MOST_OF_S5CMD_SMALL) for _, row in rows)
+    most = {"large": 1 / MIN_RATE_S5CMD_LARGE}
+    return all(row["of_s5cmd"] <= most.get(row["mix"], MAX_RATIO_S5CMD_SMALL) for _, row in rows)
 
 
 def main() -> int:

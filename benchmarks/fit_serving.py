@@ -31,9 +31,9 @@ TPOT_WEIGHT, TTFT_WEIGHT = 0.5, 0.25
 ROUNDS = 60
 STEP = 1e-4
 COVERED = 0.8
-MOST_DAMPING = 1e7
+MAX_DAMPING = 1e7
 """Maximum damping: the fit stops beyond it."""
-FAMILIES = {"neuron": (neuron.TERMS, {}), "gpu": (gpu.TERMS, gpu.MOST)}
+FAMILIES = {"neuron": (neuron.TERMS, {}), "gpu": (gpu.TERMS, gpu.UPPER_BOUNDS)}
 
 Coefficients = Mapping[str, float]
 Vector = list[float]
@@ -95,7 +95,7 @@ def _minimum(errors: Callable[[Vector], Vector], start: Vector) -> Vector:
         gradient = [_dot(weights, slopes[i], now) + PRIOR * (point[i] - start[i]) for i in size]
         moved, there, loss = point, now, best
         improved = False
-        while damping < MOST_DAMPING and not improved:
+        while damping < MAX_DAMPING and not improved:
             damped = [[matrix[i][j] * (1 + damping if i == j else 1.0) for j in size] for i in size]
             moved = [x - step for x, step in zip(point, _solved(damped, gradient), strict=True)]
             there = errors(moved)

@@ -54,7 +54,7 @@ PRIORS = {
     "run_tuned": (0.05, 2.0),
 }
 """The prior value of each coefficient, and its weight in rows of unit size."""
-MOST = {"step": 0.75}
+UPPER_BOUNDS = {"step": 0.75}
 """Upper bounds; see launcher.planning.utilisation."""
 HUBER = 0.15
 FAMILY_POWER = 0.4
@@ -120,7 +120,9 @@ def fit(observations: Sequence[Observation]) -> dict[str, float]:
     while True:
         values = _weighted(observations, fixed)
         bounded = {
-            name: min(max(value, 0.0), MOST.get(name, math.inf)) for name, value in values.items() if name != "base"
+            name: min(max(value, 0.0), UPPER_BOUNDS.get(name, math.inf))
+            for name, value in values.items()
+            if name != "base"
         }
         wrong = {name: bound for name, bound in bounded.items() if bound != values[name]}
         if not wrong:

@@ -43,12 +43,12 @@ AT_FULL_SPEED = 512
 """Maximum nodes at full speed; a larger job's time runs slower, and operations are per second of the job's time."""
 WAITS = (
     (peers_module, "BEAT_S"),
-    (peers_module, "_LOOK_S"),
+    (peers_module, "_POLL_S"),
     (peers_module, "_GATHER_S"),
-    (peers_module, "_LOST_LOOK_S"),
-    (agreement, "_LOOK_S"),
+    (peers_module, "_LOST_POLL_S"),
+    (agreement, "_POLL_S"),
 )
-MOST_OF_A_NODE_S = 25.0
+MAX_OF_A_NODE_S = 25.0
 """Maximum operations per second of one node: reads of 32 files and a write of its own in 2.5 s, and reads of the news
 and the first node's file every second."""
 
@@ -119,12 +119,12 @@ def phases(nodes: int, seconds: float, folder: Path, *, factor: float) -> list[d
     return rows
 
 
-def _waits(peers: Peers, seconds: float, look_s: float) -> None:
+def _waits(peers: Peers, seconds: float, poll_s: float) -> None:
     """Poll the other nodes once a second, like the uploader while a checkpoint is incomplete."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         peers.gathered() if peers.part == 0 else peers.first()
-        time.sleep(look_s)
+        time.sleep(poll_s)
 
 
 def _fails(peers: Peers, factor: float) -> int:
@@ -181,7 +181,7 @@ def main() -> int:
     nodes = [int(count) for count in re.split(r"[, ]+", options.nodes)]
     figures = measure(nodes, seconds=options.seconds, files=options.files)
     print(json.dumps(figures, indent=None if options.json else 2))
-    return 0 if max(row["most_s"] for row in figures["phases"]) <= MOST_OF_A_NODE_S else 1
+    return 0 if max(row["most_s"] for row in figures["phases"]) <= MAX_OF_A_NODE_S else 1
 
 
 if __name__ == "__main__":

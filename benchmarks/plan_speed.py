@@ -46,7 +46,7 @@ EVERYTHING = (
 )
 """Name, options of the last plan and maximum ratio: 5 s against 0.085 s."""
 MEMORY_MIB, ALL_MIB = 80, 150
-MOST_OF_IMPORTS = 3.0
+MAX_OF_IMPORTS = 3.0
 """Maximum ratio of the largest plan to the import of its own modules."""
 LOADED = """
 import sys
@@ -58,7 +58,7 @@ except SystemExit:
     print(*sorted(name for name, each in sys.modules.items() if getattr(each, "__spec__", None)), file=sys.stderr)
 """
 """A plan that prints its loaded modules on the last line of standard error."""
-MOST_WHOLE = 3
+MAX_WHOLE = 3
 """Maximum runs of the commands in `EVERYTHING`."""
 
 
@@ -74,7 +74,7 @@ def measure(runs: int) -> dict[str, Any]:
             best = [min(known, _run(command_line)) for known, command_line in zip(best, command_lines, strict=True)]
         considered = [_considered(path) for path in paths]
         whole = [
-            min(_run(("-m", "launcher", "plan", str(paths[-1]), *options)) for _ in range(min(runs, MOST_WHOLE)))
+            min(_run(("-m", "launcher", "plan", str(paths[-1]), *options)) for _ in range(min(runs, MAX_WHOLE)))
             for _, options, _ in EVERYTHING
         ]
     (base_s, _), (imports_s, _), *plans = best
@@ -94,7 +94,7 @@ def measure(runs: int) -> dict[str, Any]:
     ]
     largest = commands[len(PLANS) - 1]
     ratio = round(plans[-1][0] / imports_s, 2)
-    imports_row = largest | {"name": f"{largest['name']}, to its own imports", "ratio": ratio, "most": MOST_OF_IMPORTS}
+    imports_row = largest | {"name": f"{largest['name']}, to its own imports", "ratio": ratio, "most": MAX_OF_IMPORTS}
     commands.insert(len(PLANS), imports_row)
     return {"base_s": round(base_s, 3), "imports_s": round(imports_s, 3), "runs": runs, "commands": commands}
 

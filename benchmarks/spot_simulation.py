@@ -31,7 +31,7 @@ DRAWS = 400_000
 """Approximate maximum of interruptions drawn for a cell."""
 MEAN_TOLERANCE, P90_TOLERANCE = 0.02, 0.05
 FEW = 3.0
-MOST_RUNS = 40_000
+MAX_RUNS = 40_000
 ROUNDING = 2e-5
 """Relative rounding error of the computed percentile; an atom within this margin counts on both sides."""
 LATE_BY = (1.0, 2.0)
@@ -105,7 +105,7 @@ def grid() -> Iterator[Interruptible]:
 def simulate(job: Interruptible, seed: int, draws: int = DRAWS) -> Cell:
     """Simulate one job of the grid many times."""
     dice = random.Random(seed)  # noqa: S311 - a repeatable simulation, no secret
-    runs = int(min(MOST_RUNS, max(800, draws / (1 + job.hazard * job.expected_hours))))
+    runs = int(min(MAX_RUNS, max(800, draws / (1 + job.hazard * job.expected_hours))))
     hours = sorted(_play(job, dice) for _ in range(runs))
     mean = math.fsum(hours) / runs
     spread = math.sqrt(math.fsum((hour - mean) ** 2 for hour in hours) / (runs - 1))

@@ -26,7 +26,7 @@ COMMANDS = ("--help", "--version")
 TABS = ("slipway la", "slipway plan ", "slipway launch plan.yaml --region us-", "slipway prices show --type trn")
 """Command lines that bash completes."""
 TAB = ("-c", "import sys; sys.argv = ['slipway']; from launcher.cli.app import main; main()")
-MOST = 2.0
+MAX_RATIO = 2.0
 
 
 def measure(runs: int) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def measure(runs: int) -> dict[str, Any]:
         best = [min(known, _seconds(*invocation)) for known, invocation in zip(best, invocations, strict=True)]
     names = [*(f"slipway {word}" for word in COMMANDS), *(f"{line}<Tab>" for line in TABS)]
     commands = [
-        {"name": name, "seconds": round(seconds, 3), "ratio": round(seconds / best[0], 2), "most": MOST}
+        {"name": name, "seconds": round(seconds, 3), "ratio": round(seconds / best[0], 2), "most": MAX_RATIO}
         for name, seconds in zip(names, best[1:], strict=True)
     ]
     return {"base_s": round(best[0], 3), "runs": runs, "commands": commands}

@@ -12,6 +12,7 @@ from launcher.catalog.load import Catalog
 from launcher.model.finding import Finding
 from launcher.model.monitoring import JOBS_PREFIX
 from launcher.model.plan import Plan
+from launcher.model.tags import CLUSTER_TAG
 from launcher.model.target import target_of
 from launcher.planning.networks import network_findings, subnet_id
 from launcher.planning.pin import zone
@@ -43,7 +44,7 @@ def cluster_network(
     app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str]
 ) -> ClusterNetwork:
     """The network and the checkpoint store of a plan's cluster, created if the plan names none."""
-    lasting = {key: value for key, value in tags.items() if key == "slipway:cluster" or key in plan.request.tags}
+    lasting = {key: value for key, value in tags.items() if key == CLUSTER_TAG or key in plan.request.tags}
     vpc_id, subnet, stack = _network(app, plan, account=account, tags=lasting, zone=zone(plan.place, catalog))
     store_uri, store = _store(app, plan, account=account, tags=lasting)
     return ClusterNetwork(vpc_id, subnet, store_uri, store, stack, {} if stack is None else stack.subnets_by_zone)

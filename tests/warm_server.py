@@ -23,7 +23,7 @@ from unittest.mock import patch
 
 from tests.warm_process import WarmProcess
 
-MOST_FDS = 8
+MAX_FDS = 8
 IMPORTED = ("aws.issued_keys", "aws.pcs", "aws.registration", "aws.training_jobs", "aws.web", "cluster.registry")
 """The modules that a server imports at its start."""
 READ_AHEAD = (
@@ -154,7 +154,7 @@ def attend(connection, main, mock_random):
     code = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        length, fds, _, _ = socket.recv_fds(connection, 4, MOST_FDS)
+        length, fds, _, _ = socket.recv_fds(connection, 4, MAX_FDS)
         request = json.loads(connection.makefile("rb").read(int.from_bytes(length, "big")))
         pid = os.fork()
         if pid:

@@ -86,7 +86,7 @@ _MICROSECONDS = 1e6
 WHOLE_S, STREAMED_S = 50, 420
 """Slightly below SageMaker's limits: 60 s, or 8 minutes for streamed responses (developer guide, hosting code)."""
 OVERHEAD_S = 1
-MOST_PERIODS = 288
+MAX_PERIODS = 288
 """An alarm evaluates at most one day: 288 periods of five minutes (CloudWatch, PutMetricAlarm)."""
 
 
@@ -158,7 +158,7 @@ class EndpointAlarms(Construct):
         }
 
     def _idle(self, metric: str, statistic: str) -> _Watch:
-        periods = min(MOST_PERIODS, max(1, math.ceil((self._idle_minutes or 0) * _MINUTE / _FIVE)))
+        periods = min(MAX_PERIODS, max(1, math.ceil((self._idle_minutes or 0) * _MINUTE / _FIVE)))
         text = f"no request for {periods * _FIVE // _MINUTE} minutes, and the instances cost as much as ever"
         return _Watch(
             text, metric, statistic, 1, _FIVE, periods, periods, comparison="LessThanThreshold", missing="breaching"

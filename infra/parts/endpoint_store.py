@@ -5,7 +5,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.parts.private_bucket import INCOMPLETE_DAYS, private_bucket
-from launcher.model.endpoint import KEPT_DAYS
+from launcher.model.endpoint import RETENTION_DAYS
 
 INPUT, OUTPUT, FAILURES, CAPTURED = "requests", "answers", "failures", "captured"
 """The bucket's folders."""
@@ -22,7 +22,7 @@ class EndpointStore(Construct):
         super().__init__(scope, id_)
         rule = s3.LifecycleRule(
             id="expire",
-            expiration=Duration.days(KEPT_DAYS),
+            expiration=Duration.days(RETENTION_DAYS),
             abort_incomplete_multipart_upload_after=Duration.days(INCOMPLETE_DAYS),
         )
         self.bucket = private_bucket(self, "Bucket", rules=[rule], kms_key_arn=kms_key_arn)

@@ -17,7 +17,8 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from infra.parts.launch_capacity import launch_capacity, root_volume, tag_specifications
-from launcher.model.pcs import LOGIN, MACHINE_TAG, ROLE_PATH
+from launcher.model.pcs import LOGIN, ROLE_PATH
+from launcher.model.tags import PURPOSE_TAG
 from launcher.rendering.node import NODE_SCRIPT, metrics_script, script_text
 from launcher.targets.pcs.render import (
     MACHINE_FILE,
@@ -178,7 +179,7 @@ class PcsGroup(Construct):
         together = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster") if group.placement_group else None
         instance_tags = {
             **tags,
-            MACHINE_TAG: "login" if group.name == LOGIN else "node",
+            PURPOSE_TAG: "login" if group.name == LOGIN else "node",
             "Name": f"{context.name}-{group.name}",
         }
         return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(

@@ -8,7 +8,8 @@ from infra.parts.guard_function import Rights
 from infra.parts.guardrails import Guardrails
 from launcher.model.plan import Plan
 from launcher.model.sizing import LOG_RETENTION_DAYS
-from launcher.model.training_job import CLUSTER_TAG, LOG_GROUP
+from launcher.model.tags import CLUSTER_TAG
+from launcher.model.training_job import LOG_GROUP
 
 
 def rights(plan: Plan, scope: Construct) -> Rights:

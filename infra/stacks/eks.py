@@ -22,10 +22,11 @@ from launcher.model.eks import NAMESPACES, SYSTEM, WORKERS
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.plan import Plan
 from launcher.model.reach import reached
+from launcher.model.tags import DIGEST_TAG, PLAN_TAG
 from launcher.planning.addresses import control_ranges, ranges
 from launcher.planning.networks import control_zones
 from launcher.planning.pin import zone
-from launcher.rendering.cluster import DIGEST_TAG, PLAN_TAG, cluster_name
+from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.targets.eks.render import EksContext, eks_context

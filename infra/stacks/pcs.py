@@ -22,11 +22,11 @@ from infra.parts.node_policy import OWN_PATH, NodePolicy
 from infra.parts.pcs_nodes import PcsGroup, PcsProfile, PcsScripts
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
-from launcher.model.pcs import GROUP_TAG, IMAGE_INPUT, IMAGE_PARAMETER, LOGIN, MACHINE_TAG
+from launcher.model.pcs import GROUP_TAG, IMAGE_INPUT, IMAGE_PARAMETER, LOGIN
 from launcher.model.plan import Plan
 from launcher.model.reach import reached
 from launcher.model.sizing import LOG_RETENTION_DAYS
-from launcher.rendering.cluster import DIGEST_TAG, PLAN_TAG
+from launcher.model.tags import DIGEST_TAG, PLAN_TAG, PURPOSE_TAG
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.targets.pcs.render import PcsContext, cluster_context
@@ -72,7 +72,7 @@ class PcsGuard:
                 conditions={
                     "StringEquals": {
                         "aws:ResourceTag/slipway:cluster": plan.cluster_name,
-                        f"aws:ResourceTag/{MACHINE_TAG}": "node",
+                        f"aws:ResourceTag/{PURPOSE_TAG}": "node",
                     }
                 },
             ),

@@ -18,7 +18,8 @@ from infra.parts.node_policy import OWN_PATH, NodePolicy, store_statements
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.model.monitoring import JOURNAL_FOLDER
 from launcher.model.reach import reached
-from launcher.model.training_job import CLUSTER_TAG, JOBS_OUTPUT, LOG_GROUP
+from launcher.model.tags import CLUSTER_TAG
+from launcher.model.training_job import JOBS_OUTPUT, LOG_GROUP
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS
 from launcher.rendering.neuron import keeps_compiled_programs

@@ -23,8 +23,8 @@ from launcher.agent.store.objects import Store
 
 _AT_ONCE = 512
 """Number of objects that the workers receive together."""
-_LOOK_S = 0.25
-_MARK_LOOK_S = 2.0
+_POLL_S = 0.25
+_MARK_POLL_S = 2.0
 _TRIES, _PAUSE_S = 5, 5.0
 _PARTIAL = ".slipway-partial"
 
@@ -75,12 +75,12 @@ class Data:
     def _followed(self, is_over: Callable[[], bool], store: Store) -> Notice | None:
         """Wait for the fetch; return the notice that ended it, if one did."""
         while not is_over():
-            notice = next_notice(self._services, _LOOK_S)
+            notice = next_notice(self._services, _POLL_S)
             if notice is not None:
                 self._over.set()
                 while not is_over():  # a transfer may begin while the others are cut off
                     store.cancel()
-                    time.sleep(_LOOK_S)
+                    time.sleep(_POLL_S)
                 return notice
         return None
 
@@ -133,10 +133,10 @@ class Data:
             services.store.put_new(f"{folder}{services.peers.part}", b"{}\n")
             while True:
                 if time.monotonic() >= look_at:
-                    look_at = time.monotonic() + _MARK_LOOK_S
+                    look_at = time.monotonic() + _MARK_POLL_S
                     if len(services.store.sizes(folder)) >= services.peers.parts:
                         return None
-                notice = next_notice(services, _LOOK_S)
+                notice = next_notice(services, _POLL_S)
                 if notice is not None:
                     return ending.announced(notice)
         except StoreError as error:

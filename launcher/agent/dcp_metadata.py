@@ -12,11 +12,11 @@ from typing import Any
 
 from launcher.agent.errors import ManifestError
 
-MOST_BYTES = 256 * 1024 * 1024
+MAX_BYTES = 256 * 1024 * 1024
 """Maximum size of the metadata; that of a model with 10,000 tensors on 512 ranks has about a tenth."""
 
 
-_MOST = 2**62
+_MAX_LENGTH = 2**62
 
 
 def check_size(size: int) -> None:
@@ -25,8 +25,8 @@ def check_size(size: int) -> None:
     Raises:
         ManifestError: the metadata is too large.
     """
-    if size > MOST_BYTES:
-        raise ManifestError(f"not the metadata of a distributed checkpoint: {size:,} bytes, more than {MOST_BYTES:,}")
+    if size > MAX_BYTES:
+        raise ManifestError(f"not the metadata of a distributed checkpoint: {size:,} bytes, more than {MAX_BYTES:,}")
 
 
 def dcp_shards(data: bytes) -> dict[str, int]:
@@ -44,7 +44,11 @@ def dcp_shards(data: bytes) -> dict[str, int]:
         shards: dict[str, int] = {}
         for entry in entries:
             offset, length = entry.attributes["offset"], entry.attributes["length"]
-            if type(offset) is not int or type(length) is not int or not (0 <= offset < _MOST and 0 <= length < _MOST):
+            if (
+                type(offset) is not int
+                or type(length) is not int
+                or not (0 <= offset < _MAX_LENGTH and 0 <= length < _MAX_LENGTH)
+            ):
                 raise ManifestError(
                     "not the metadata of a distributed checkpoint: an offset in a shard is not a number of bytes"
                 )

@@ -41,14 +41,14 @@ HERE = "."
 SUPERSEDED_KEY, SUPERSEDED_SCHEMA = "superseded.json", "slipway.superseded/1"
 DCP_METADATA_NAME = ".metadata"
 
-_MOST, _MOST_PARTS = 2**63, 2**20
+_MAX_INTEGER, _MAX_PARTS = 2**63, 2**20
 _LONGEST_NAME = 255
 """Bytes of a file's name on Linux (NAME_MAX of <linux/limits.h>)."""
 _COMMITS_OF_A_LIFE = 20
 """Limit for one step in one attempt: Slipway does not follow a trainer that writes the step again endlessly."""
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 """Maximum bytes of a manifest: some five million files."""
-_MOST_TO_INDENT = 1000
+_MAX_TO_INDENT = 1000
 """Maximum number of files in an indented manifest; users do not read larger ones."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SCHEMAS = (SCHEMA, SCHEMA_WITH_PACKS, SCHEMA_WITH_LAYOUT)
@@ -123,7 +123,7 @@ class Manifest:
             document["schema"] = SCHEMA_WITH_LAYOUT
         else:
             del document["layout"], document["unit"]
-        if len(self.files) > _MOST_TO_INDENT:
+        if len(self.files) > _MAX_TO_INDENT:
             return json.dumps(document, separators=(",", ":"), sort_keys=True) + "\n"
         return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
@@ -162,7 +162,7 @@ def parse(text: str) -> Manifest:
         ManifestError: the text is not a manifest, or names a path outside its checkpoint.
     """
     try:
-        document = safe_json.loads(text, most_bytes=_MOST_BYTES)
+        document = safe_json.loads(text, most_bytes=_MAX_BYTES)
         if "unusable" in document:
             raise ManifestError(f"its part cannot be used: {document['unusable']}")
         schema = document.pop("schema")
@@ -335,8 +335,8 @@ def _check_values(manifest: Manifest) -> None:
         texts += [file.path, file.sha256, file.key]
     parts = [manifest.part or 0, *(file.part for file in manifest.files)]
     if (
-        not all(0 <= value < _MOST for value in (*integers, manifest.seconds))
-        or not max(parts) < manifest.parts <= _MOST_PARTS
+        not all(0 <= value < _MAX_INTEGER for value in (*integers, manifest.seconds))
+        or not max(parts) < manifest.parts <= _MAX_PARTS
     ):
         raise ManifestError("not a manifest: a number is out of range")
     if not _is_utf8(texts):

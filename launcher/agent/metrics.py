@@ -18,12 +18,12 @@ FIGURES = (
 
 PARALLEL = ("data", "tensor", "pipeline", "context", "expert")
 """Degrees of parallelism that a trainer may name under `parallel`: whole numbers of at least 1."""
-MOST_VERSIONS = 32
+MAX_VERSIONS = 32
 """Maximum entries of `software`: names of the trainer's software, with their versions."""
 
 _INTEGER_KEYS = ("step", "steps", "checkpoint_step", "checkpoint_bytes")
-_MOST = 2**63
-_MOST_DEGREE = 2**20
+_MAX_INTEGER = 2**63
+_MAX_DEGREE = 2**20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!~:-]{0,59}")
 
@@ -78,7 +78,7 @@ def _degrees(degrees_by_name: object) -> tuple[dict[str, int], bool]:
     if not isinstance(degrees_by_name, dict):
         return {}, degrees_by_name is None
     counted = {name: _count(degrees_by_name.get(name)) for name in PARALLEL}
-    degrees = {name: value for name, value in counted.items() if value is not None and 1 <= value <= _MOST_DEGREE}
+    degrees = {name: value for name, value in counted.items() if value is not None and 1 <= value <= _MAX_DEGREE}
     return degrees, degrees.keys() == {name for name, value in degrees_by_name.items() if value is not None}
 
 
@@ -90,14 +90,14 @@ def _versions(value: object) -> tuple[dict[str, str], bool]:
         for name, version in value.items()
         if isinstance(name, str) and _NAME.fullmatch(name) and isinstance(version, str) and _VERSION.fullmatch(version)
     }
-    versions = dict(sorted(texts.items())[:MOST_VERSIONS])
+    versions = dict(sorted(texts.items())[:MAX_VERSIONS])
     return versions, versions.keys() == {name for name, version in value.items() if version is not None}
 
 
 def _number(value: object) -> int | float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if abs(value) < _MOST and math.isfinite(value) else None
+    return value if abs(value) < _MAX_INTEGER and math.isfinite(value) else None
 
 
 def _count(value: object) -> int | None:

@@ -34,7 +34,7 @@ _PAUSE_S, _LONGEST_PAUSE_S = 10.0, 300.0
 """Pauses between two tries, doubled each time, like the kubelet's between two starts of a container."""
 _LONGEST_WORD = 2000
 """Maximum characters of a pod's last message: Kubernetes retains the last 4096 bytes; the beginning matters."""
-_MOST_HELD = 64_000_000
+_MAX_HELD = 64_000_000
 """Maximum bytes of output that are buffered while the store does not answer."""
 
 
@@ -198,7 +198,7 @@ class _Output:
         while data := os.read(reader, 65536):
             with self._lock:
                 self._held += data
-                del self._held[: max(0, len(self._held) - _MOST_HELD)]
+                del self._held[: max(0, len(self._held) - _MAX_HELD)]
             with contextlib.suppress(OSError):
                 os.write(self._before[0], data)
         os.close(reader)

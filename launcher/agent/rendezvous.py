@@ -28,8 +28,8 @@ from launcher.agent.store.objects import Store, StoredText
 OVER, NEWS, SEAT, LEFT = "over.json", "news.json", "seat-", "left-"
 _KILLED = 137
 """128 + SIGKILL: the exit code of a container that ran out of memory."""
-_LOOK_S = 1.0
-_LOOKS_MOST_S = 5.0
+_POLL_S = 1.0
+_MAX_POLL_S = 5.0
 _SLOWER = 1.2
 
 
@@ -88,7 +88,7 @@ class Rendezvous:
                 if error.permanent:
                     raise
                 self._once(f"the store does not answer; waiting: {error}")
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         return None
 
     def complete(self, *, over: Callable[[], bool], stopped: bool = False) -> bool:
@@ -116,7 +116,7 @@ class Rendezvous:
                 self._once(f"cannot write or read whether the job is complete; trying again: {error}")
             if over():
                 return False
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
 
     def leave(self, code: int, *, over: Callable[[], bool], newest: int | None = None) -> None:
         """Leave the seat, and count the attempt as failed if `code` is the code of a failure.
@@ -188,7 +188,7 @@ class Rendezvous:
                 self._once(f"cannot record that the job failed; trying again: {error}")
             if over():
                 return False
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
 
     def _seat(self, latest: int | None) -> int | None:
         stored = self._store.find_text(STATE_FILE)
@@ -227,7 +227,7 @@ class Rendezvous:
         return stored is not None and stored.text == self._name
 
     def _has_begun(self, number: int, *, over: Callable[[], bool]) -> bool:
-        pause = _LOOK_S
+        pause = _POLL_S
         while not over():
             keys = self._store.sizes(f"{folder_of(number)}/")
             seats = sum(key.rpartition("/")[2].startswith(SEAT) for key in keys)
@@ -244,7 +244,7 @@ class Rendezvous:
             if state is not None and (state.number != number or state.completed):
                 return False
             time.sleep(pause)
-            pause = min(_LOOKS_MOST_S, pause * _SLOWER)
+            pause = min(_MAX_POLL_S, pause * _SLOWER)
         return False
 
     def _failed_by_a_kill(self, number: int, over: Callable[[], bool]) -> bool:

@@ -9,18 +9,18 @@ import math
 from pathlib import Path
 from typing import Any, NoReturn
 
-MOST_BYTES = 64 << 20
-MOST_DEPTH = 100
+MAX_BYTES = 64 << 20
+MAX_DEPTH = 100
 """Maximum nesting of lists and mappings. A CRD of Kubernetes has 40; recursive functions process the value, and
 Python allows 1,000 calls."""
-_MOST_DIGITS = 40
+_MAX_DIGITS = 40
 
 
 class JsonError(ValueError):
     """A text that is not JSON, or JSON beyond the limits."""
 
 
-def loads(text: str | bytes, *, most_bytes: int = MOST_BYTES, figures: bool = False) -> Any:
+def loads(text: str | bytes, *, most_bytes: int = MAX_BYTES, figures: bool = False) -> Any:
     """The value of a JSON text.
 
     Args:
@@ -46,7 +46,7 @@ def loads(text: str | bytes, *, most_bytes: int = MOST_BYTES, figures: bool = Fa
     return value
 
 
-def load(path: Path, *, most_bytes: int = MOST_BYTES) -> Any:
+def load(path: Path, *, most_bytes: int = MAX_BYTES) -> Any:
     """The value in a JSON file."""
     with path.open("rb") as file:
         return loads(file.read(most_bytes + 1), most_bytes=most_bytes)
@@ -73,11 +73,11 @@ def _error(error: ValueError | RecursionError) -> JsonError:
 
 
 def _hold_depth(value: Any, text: str) -> None:
-    """Refuse a value with more than `MOST_DEPTH` levels; most texts have fewer brackets than that."""
-    if text.count("[") + text.count("{") <= MOST_DEPTH:
+    """Refuse a value with more than `MAX_DEPTH` levels; most texts have fewer brackets than that."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     level = [value]
-    for _ in range(MOST_DEPTH):
+    for _ in range(MAX_DEPTH):
         level = [
             inner
             for outer in level
@@ -90,7 +90,7 @@ def _hold_depth(value: Any, text: str) -> None:
     raise JsonError(_TOO_DEEP)
 
 
-_TOO_DEEP = f"it has more than {MOST_DEPTH} nested lists and mappings"
+_TOO_DEEP = f"it has more than {MAX_DEPTH} nested lists and mappings"
 
 
 def _refuse(word: str) -> NoReturn:
@@ -100,18 +100,18 @@ def _refuse(word: str) -> NoReturn:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise JsonError(f"the number {text[:_MOST_DIGITS]} is out of range")
+        raise JsonError(f"the number {text[:_MAX_DIGITS]} is out of range")
     return number
 
 
 def _integer(text: str) -> int:
-    if len(text) > _MOST_DIGITS:
-        raise JsonError(f"the number {text[:_MOST_DIGITS]}... has {len(text):,} digits")
+    if len(text) > _MAX_DIGITS:
+        raise JsonError(f"the number {text[:_MAX_DIGITS]}... has {len(text):,} digits")
     return int(text)
 
 
 def _integer_or_infinite(text: str) -> int | float:
-    return int(text) if len(text) <= _MOST_DIGITS else math.copysign(math.inf, -1.0 if text[0] == "-" else 1.0)
+    return int(text) if len(text) <= _MAX_DIGITS else math.copysign(math.inf, -1.0 if text[0] == "-" else 1.0)
 
 
 _STRICT = json.JSONDecoder(parse_float=_finite, parse_int=_integer, parse_constant=_refuse)  # noqa: TID251 - here alone

@@ -66,7 +66,7 @@ fabric/plugins/environments/slurm.py). Elsewhere it refuses `devices=8` with one
 _TAGGING_AT_THE_END_S = 60.0
 """Time to tag superseded objects after a completed command; `slipway checkpoints prune` handles the rest."""
 _COMMIT_PATIENCE_S = 30.0
-_COMMIT_LOOK_S = 0.5
+_COMMIT_POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -510,7 +510,7 @@ class Session:
                 self._release(committed)
             if first.get("ended") or not self._scratch.owes() or time.monotonic() >= deadline:
                 return
-            time.sleep(_COMMIT_LOOK_S)
+            time.sleep(_COMMIT_POLL_S)
 
     def _taken_over(self, reason: str) -> None:
         self._notices.put(Notice(source=TAKEN_OVER, detail=reason))

@@ -21,7 +21,7 @@ from launcher.agent.node.shutdown import Shutdown
 from launcher.agent.store.objects import Store
 
 BEFORE, AFTER, COMMAND = "before", "after", "command"
-_LOOK_S, _MARK_LOOK_S = 0.25, 5.0
+_POLL_S, _MARK_POLL_S = 0.25, 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class Steps:
         shutdown = Shutdown(command, signal_name="none", log=self._services.log)
         ended: Notice | None = None
         while shutdown.lives():
-            notice = next_notice(self._services, _LOOK_S)
+            notice = next_notice(self._services, _POLL_S)
             if notice is not None:
                 ended = ended or notice
                 shutdown.end_at(time.monotonic())
@@ -115,9 +115,9 @@ class Steps:
         look_at = 0.0
         while True:
             if time.monotonic() >= look_at:
-                look_at = time.monotonic() + _MARK_LOOK_S
+                look_at = time.monotonic() + _MARK_POLL_S
                 if self._services.store.find_text(done) is not None:
                     return None
-            notice = next_notice(self._services, _LOOK_S)
+            notice = next_notice(self._services, _POLL_S)
             if notice is not None:
                 return ending.announced(notice)

@@ -28,9 +28,9 @@ from launcher.agent.node.progress import Metrics, Watchdog
 from launcher.agent.node.shutdown import Shutdown
 from launcher.agent.node.stillness import Stillness
 
-_LOOK_S = 0.25
+_POLL_S = 0.25
 _INVALID = "they contain a value that is not a number; it is ignored"
-_METRICS_LOOK_S = 1.0
+_METRICS_POLL_S = 1.0
 _SPOT_RESERVE_S = 15.0
 """Part of the time of a spot notice that is reserved for SIGTERM and the last upload."""
 _CANCEL_GRACE_S = 15.0
@@ -115,7 +115,7 @@ class Supervision:
         watch = self._services.watch
         self._services.peers.publish_state(wrote=False)
         while self._shutdown.lives():
-            notice = self._services.notices.next(wait_s=_LOOK_S)
+            notice = self._services.notices.next(wait_s=_POLL_S)
             if notice is not None:
                 self._go_on("reacting to a notice", lambda notice=notice: self._react_to_notice(notice))  # type: ignore[misc]
             self._go_on("looking for checkpoints", lambda: self._offer(watch.poll(time.monotonic())))
@@ -181,7 +181,7 @@ class Supervision:
         now = time.monotonic()
         if now < self._metrics_at:
             return
-        self._metrics_at = now + _METRICS_LOOK_S
+        self._metrics_at = now + _METRICS_POLL_S
         lines = self._services.metrics.new_lines()
         if self._watchdog.steps(lines, now):
             self._services.stillness.move(now)

@@ -10,7 +10,7 @@ from launcher.records.checkpoints import Checkpoint
 from launcher.records.codec import Json, picked
 
 _UNIT = 1024.0
-_MOST_EXPIRING = 3
+_MAX_EXPIRING = 3
 """Expiring checkpoints with one row each; further ones are counted in one line."""
 WRITERS = {"": "", "dcp": "PyTorch (DCP)"}
 """Writers of a checkpoint; a checkpoint in the agent's own form was written by a run."""
@@ -84,7 +84,7 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
         Column("by", _writer, yields=0, shrinks=True),
     ]
     expiring = [checkpoint for checkpoint in checkpoints if checkpoint.superseded]
-    folded = len(expiring) > _MOST_EXPIRING
+    folded = len(expiring) > _MAX_EXPIRING
     shown = [checkpoint for checkpoint in checkpoints if not (folded and checkpoint.superseded)]
     lines += render(columns, shown, width)
     for checkpoint in shown:

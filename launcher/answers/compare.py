@@ -26,7 +26,7 @@ from launcher.workflow.quote.compare import Comparison
 if TYPE_CHECKING:
     from launcher.workflow.quote.compare_serving import ServingComparison
 
-MOST_TYPES = 8
+MAX_TYPES = 8
 OPTIONS = (
     PurchaseOption.SPOT,
     PurchaseOption.ON_DEMAND,
@@ -117,7 +117,7 @@ def _matrix(comparison: Comparison, width: int) -> list[str]:
         cells.setdefault(quoted.place.instance_type, {}).setdefault(quoted.place.option, quoted)
     names = [
         name for name, row in cells.items() if any(option_quoted.usd is not None for option_quoted in row.values())
-    ][:MOST_TYPES]
+    ][:MAX_TYPES]
     names += [
         name
         for name, row in cells.items()

@@ -12,7 +12,7 @@ from launcher.records.codec import Json, picked, plain
 
 MARK = "<!-- slipway diff -->"
 """The first line of the comment: the next comment finds the old one by this line and replaces it."""
-MOST_LINES = 6
+MAX_LINES = 6
 
 
 def document(difference: PlansDiff, refusal: str | None) -> Json:
@@ -97,9 +97,9 @@ def _bill(plan: PlanDiff, width: int) -> list[str]:
         dollars("after", lambda line: line.new_usd),
         Column("because", lambda line: line.change.value.replace("-", " ")),
     ]
-    hidden = len(plan.lines) - MOST_LINES
+    hidden = len(plan.lines) - MAX_LINES
     more = [f"    {hidden} smaller line{'s' if hidden > 1 else ''}: --json has all"] if hidden > 0 else []
-    return [*render(columns, plan.lines[:MOST_LINES], width), *more]
+    return [*render(columns, plan.lines[:MAX_LINES], width), *more]
 
 
 def comment(difference: PlansDiff, refusal: str | None) -> list[str]:

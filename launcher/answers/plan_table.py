@@ -18,10 +18,10 @@ from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.workflow.quote.commands import command, next_command
 
 UNPRICED = "No candidate has a price: nothing can be launched. The reasons are in the table."
-MOST_PRICED, MOST_UNPRICED, MOST_OF_AN_OPTION = 10, 4, 2
-MOST_NOTED = 200
+MAX_PRICED, MAX_UNPRICED, MAX_OF_AN_OPTION = 10, 4, 2
+MAX_NOTED = 200
 """Number of rows above which the notes below the table are only counted."""
-MOST_TIMES = 20
+MAX_TIMES = 20
 """A term commitment above this multiple of the cheapest total gets a row only on request."""
 
 
@@ -44,7 +44,7 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[
     lines += [
         "",
         *rows,
-        *(counted_notes(shown, width) if len(shown) > MOST_NOTED else notes_below(shown, rows, width)),
+        *(counted_notes(shown, width) if len(shown) > MAX_NOTED else notes_below(shown, rows, width)),
         *_commitments(priced, large, width),
         *also_unpriced(rest, width),
         *_not_deployed(priced, width),
@@ -62,7 +62,7 @@ def ranks_shown(candidates: Sequence[Candidate], *, everything: bool) -> tuple[l
     unpriced = [rank for rank, quoted in enumerate(candidates, start=1) if quoted.usd is None]
     if everything:
         return priced + unpriced, []
-    named = _first_of_each_type(candidates, unpriced)[:MOST_UNPRICED]
+    named = _first_of_each_type(candidates, unpriced)[:MAX_UNPRICED]
     return _varied(candidates, priced) + named, [candidates[rank - 1] for rank in unpriced if rank not in named]
 
 
@@ -73,7 +73,7 @@ def _large_commitments(candidates: Sequence[Candidate], ranks: Sequence[int]) ->
     return [
         rank
         for rank, quoted in ranked
-        if least is not None and quoted.place.option in COMMITTED and (quoted.usd or 0) > MOST_TIMES * least
+        if least is not None and quoted.place.option in COMMITTED and (quoted.usd or 0) > MAX_TIMES * least
     ]
 
 
@@ -92,11 +92,11 @@ def _varied(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
     shown = set()
     for rank in ranks:
         option = candidates[rank - 1].place.option
-        if taken[option] < MOST_OF_AN_OPTION:
+        if taken[option] < MAX_OF_AN_OPTION:
             taken[option] += 1
             shown.add(rank)
     others = [rank for rank in ranks if rank not in shown]
-    return sorted((*shown, *others[: max(0, MOST_PRICED - len(shown))]))
+    return sorted((*shown, *others[: max(0, MAX_PRICED - len(shown))]))
 
 
 def _first_of_each_type(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:

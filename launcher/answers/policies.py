@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from launcher.records.codec import Json
-from launcher.rendering.policies import MOST_CHARACTERS, RenderedPolicy, create_command
+from launcher.rendering.policies import MAX_CHARACTERS, RenderedPolicy, create_command
 from launcher.workflow.deploy.policies import AccountPolicies
 
 
@@ -11,7 +11,7 @@ def policies_lines(policies: AccountPolicies, folder: Path) -> list[str]:
     """The files with their descriptions, then the commands."""
     width = max(len(policy.file) for policy in policies.every)
     lines = [
-        f"  policies for {policies.account.id} in {folder}; IAM takes {MOST_CHARACTERS:,} characters each",
+        f"  policies for {policies.account.id} in {folder}; IAM takes {MAX_CHARACTERS:,} characters each",
         "",
     ]
     lines += [f"  {policy.file:<{width}}  {policy.characters:>5,}  {policy.description}" for policy in policies.every]

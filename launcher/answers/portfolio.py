@@ -13,7 +13,7 @@ from launcher.records.documents import candidate
 from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.portfolio import Member, OneChip, Portfolio
 
-MOST_CHIPS = 8
+MAX_CHIPS = 8
 COMMITMENT_KEYS = (
     "instance_type region purchase_option=option plan_kind term_years instances usd_per_month utilisation=share plans"
 )
@@ -100,7 +100,7 @@ def _chips(portfolio: Portfolio, width: int) -> list[str]:
         Column("difference", lambda chip: _signed(chip.difference_usd), "right"),
         Column("cannot carry", lambda chip: ", ".join(chip.missing), shrinks=True),
     ]
-    rows = portfolio.one_chip[:MOST_CHIPS]
+    rows = portfolio.one_chip[:MAX_CHIPS]
     return render(columns, rows, width) if rows else ["  No chip carries any of the plans at a known price."]
 
 

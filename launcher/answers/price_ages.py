@@ -11,7 +11,7 @@ from launcher.pricing.ages import age, rests_on
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.trust import contradiction
 
-MOST_CONTRADICTIONS = 3
+MAX_CONTRADICTIONS = 3
 
 
 def price_ages(candidates: Sequence[Candidate]) -> str:
@@ -34,8 +34,8 @@ def price_ages(candidates: Sequence[Candidate]) -> str:
 def contradictions(candidates: Iterable[Candidate], width: int) -> list[str]:
     """The first few newer unverified prices that contradict prices in use."""
     texts = list(dict.fromkeys(text for candidate in candidates if (text := contradiction(candidate))))
-    lines = [piece for contradicted in texts[:MOST_CONTRADICTIONS] for piece in wrapped(f"  {contradicted}.", width)]
-    more = len(texts) - MOST_CONTRADICTIONS
+    lines = [piece for contradicted in texts[:MAX_CONTRADICTIONS] for piece in wrapped(f"  {contradicted}.", width)]
+    more = len(texts) - MAX_CONTRADICTIONS
     return [*lines, f"  {more} more prices are contradicted so: slipway prices show"] if more > 0 else lines
 
 

@@ -19,7 +19,7 @@ from launcher.records.codec import Json, picked, plain
 from launcher.workflow.quote.prices import PriceFilter
 
 NARROW = 100
-MOST, MOST_UNFILTERED = 30, 10
+MAX_ROWS, MAX_ROWS_UNFILTERED = 30, 10
 """Rows per section that are shown without --all."""
 TITLES = {SPOT_RANGE: "spot over a region, for context", SAGEMAKER: "SageMaker", BILL_ITEM: "rest of the bill"}
 COMMITMENTS = (PurchaseOption.RESERVED.value, PurchaseOption.SAVINGS_PLAN.value)
@@ -77,7 +77,7 @@ def show_page(
 def _most(price_filter: PriceFilter, *, everything: bool) -> int | None:
     if everything:
         return None
-    return MOST_UNFILTERED if price_filter == PriceFilter() else MOST
+    return MAX_ROWS_UNFILTERED if price_filter == PriceFilter() else MAX_ROWS
 
 
 def _headline(price_filter: PriceFilter, number: int, as_of: date | None) -> str:

@@ -21,23 +21,23 @@ from launcher.pricing.gate import UNPRICED
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.commands import command, command_for
 
-LEAST_SMALL, SMALL = Decimal("0.05"), tuple(map(Decimal, ("0.002", "0.01", "0.03")))
+MIN_SMALL, SMALL = Decimal("0.05"), tuple(map(Decimal, ("0.002", "0.01", "0.03")))
 """Minimum dollars, and shares of the total, below which a group's small lines become one: the next share if the page
-is longer than MOST_LINES."""
-MOST_LINES = 45
-LEAST_QUANTITY = 0.1
+is longer than MAX_LINES."""
+MAX_LINES = 45
+MIN_QUANTITY = 0.1
 GROUPS = ("compute", "storage", "network", "other")
 
 
 def page(quoted: Quote, rank: int, width: int, priced: Priced, *, explained: bool = False) -> list[str]:
-    """The quote: in MOST_LINES lines of 80 columns, or with every line and assumption and their sources."""
+    """The quote: in MAX_LINES lines of 80 columns, or with every line and assumption and their sources."""
     if explained:
         return _page(quoted, rank, width, priced, small=None)
     lines: list[str] = []
     for share in SMALL:
-        small = LEAST_SMALL if quoted.usd is None else max(LEAST_SMALL, quoted.usd.mid * share)
+        small = MIN_SMALL if quoted.usd is None else max(MIN_SMALL, quoted.usd.mid * share)
         lines = _page(quoted, rank, width, priced, small=small)
-        if len(lines) <= MOST_LINES:
+        if len(lines) <= MAX_LINES:
             break
     return lines
 
@@ -186,7 +186,7 @@ def _bill(quoted: Quote, width: int, *, small: Decimal) -> list[str]:
 
 
 def _row(component: CostComponent) -> tuple[str, ...]:
-    few = 0 < component.quantity < LEAST_QUANTITY
+    few = 0 < component.quantity < MIN_QUANTITY
     return (
         f"  {component.name}",
         f"{component.quantity:.2g}" if few else f"{component.quantity:,.2f}",

@@ -15,7 +15,7 @@ from launcher.pricing.priced import Priced
 from launcher.pricing.trust import DOUBTFUL_PRICE
 from launcher.workflow.quote.commands import command_for
 
-MOST_FINDINGS = 3
+MAX_FINDINGS = 3
 HANGING = 4
 """Indentation in columns of the policies' continuation lines, from their heading."""
 
@@ -57,8 +57,8 @@ def _findings(findings: Sequence[Finding], width: int) -> list[str]:
     """The most severe findings, doubts about the price first, each complete; and the number of others."""
     order = list(Level)
     ranked = sorted(findings, key=lambda finding: (-order.index(finding.level), finding.code not in DOUBTFUL_PRICE))
-    more = len(ranked) - MOST_FINDINGS
+    more = len(ranked) - MAX_FINDINGS
     lines: list[str] = []
-    for finding in ranked[:MOST_FINDINGS]:
+    for finding in ranked[:MAX_FINDINGS]:
         lines += wrapped(f"  {finding_line(finding)}", width)
     return lines + ([f"  and {more} more remark{'s' if more > 1 else ''}"] if more > 0 else [])

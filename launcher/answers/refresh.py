@@ -14,7 +14,7 @@ from launcher.model.errors import AwsError
 from launcher.records.codec import Json, picked, plain
 from launcher.records.refresh_report import RefreshReport
 
-MOST, MOST_NAMES = 30, 6
+MAX_ROWS, MAX_NAMES = 30, 6
 
 
 def refresh_page(report: RefreshReport, width: int) -> list[str]:
@@ -51,8 +51,8 @@ def _failed(failures: Sequence[tuple[str, AwsError]], width: int) -> list[str]:
         by_cause.setdefault((problem.message, problem.hint), []).append(name)
     lines = []
     for (message, hint), names in by_cause.items():
-        rest = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        lines += wrapped(f"    {', '.join(names[:MOST_NAMES])}{rest}: {message}{f' ({hint})' if hint else ''}", width)
+        rest = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+        lines += wrapped(f"    {', '.join(names[:MAX_NAMES])}{rest}: {message}{f' ({hint})' if hint else ''}", width)
     return ["", "  failed; the older prices stay in use", *lines] if lines else []
 
 
@@ -78,8 +78,8 @@ def _moves(title: str, moves: Sequence[Move], width: int) -> list[str]:
         Column("change", lambda move: "" if move.percent is None else f"{move.percent:+.0f} %", "right"),
         Column("read before", lambda move: move.before_as_of.isoformat(), yields=1),
     ]
-    more = [f"  {MOST} of {len(moves):,} shown; --json has all"] if len(moves) > MOST else []
-    return ["", f"  {title}", *render(columns, moves[:MOST], width), *more]
+    more = [f"  {MAX_ROWS} of {len(moves):,} shown; --json has all"] if len(moves) > MAX_ROWS else []
+    return ["", f"  {title}", *render(columns, moves[:MAX_ROWS], width), *more]
 
 
 def _name(key: Key) -> str:

@@ -16,7 +16,7 @@ from launcher.records.documents import candidate
 from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.compare_serving import Crossover, ServingComparison
 
-MOST_ROWS = 10
+MAX_ROWS = 10
 PAID_BACK = (
     "port_paid_back_after_months=neuron_months port_paid_back_over_gpu_after_months=neuron_months_over_gpu "
     "port_paid_back_over_bedrock_after_months=neuron_months_over_bedrock"
@@ -80,9 +80,7 @@ def _crossovers(comparison: ServingComparison, width: int) -> list[str]:
         for crossover in ordered
         if crossover.candidate.place.instance_type in (comparison.request.target.instance_type or ())
     ]
-    ordered = sorted(
-        [*pinned, *(crossover for crossover in ordered if crossover not in pinned)][:MOST_ROWS], key=_share
-    )
+    ordered = sorted([*pinned, *(crossover for crossover in ordered if crossover not in pinned)][:MAX_ROWS], key=_share)
     rate = usd_per_request(comparison.hosted)
     if not ordered or rate is None:
         return []

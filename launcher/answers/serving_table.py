@@ -18,7 +18,7 @@ from launcher.pricing.serving.traffic import requests_per_month, requests_words
 from launcher.workflow.quote.commands import command
 
 NARROW = 100
-MOST_NAMED = 8
+MAX_NAMED = 8
 
 
 def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[str]:
@@ -52,7 +52,7 @@ def _reasons(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
 
 def _also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
     """The candidates without a price that get no row; if they are many, only their number."""
-    if len({candidate.place.instance_type for candidate in candidates}) <= MOST_NAMED:
+    if len({candidate.place.instance_type for candidate in candidates}) <= MAX_NAMED:
         return also_unpriced(candidates, width)
     types: dict[str, set[str]] = {}
     for candidate in candidates:

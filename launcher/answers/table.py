@@ -10,7 +10,7 @@ from launcher.answers import words
 INDENT = "  "
 RULE = "─"
 GAPS = (2, 1)
-LEAST_TEXT = 12
+MIN_TEXT = 12
 Row = TypeVar("Row")
 Align = Literal["left", "right", "point"]
 """The alignment of a column's texts: "point" aligns the decimal points of numbers, at the right."""
@@ -62,7 +62,7 @@ def render(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, *, n
     while _width(full, shown, gap) > width:
         if order and (order[-1][0] or gap == GAPS[-1]):
             _, omitted = order.pop()
-            if columns[omitted].shrinks and _room(full[omitted], _width(full, shown, gap), width) >= LEAST_TEXT:
+            if columns[omitted].shrinks and _room(full[omitted], _width(full, shown, gap), width) >= MIN_TEXT:
                 break
             shown.remove(omitted)
         elif gap != GAPS[-1]:
@@ -73,7 +73,7 @@ def render(columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, *, n
     for index in shown:
         table = _width(list(widths.values()), range(len(shown)), gap)
         if (columns[index].shrinks or columns[index].wraps) and table > width:
-            widths[index] = max(LEAST_TEXT, _room(widths[index], table, width))
+            widths[index] = max(MIN_TEXT, _room(widths[index], table, width))
     total = len(INDENT) + sum(widths[i] for i in shown) + gap * (len(shown) - 1)
     rule = INDENT + RULE * (min(total, width) - len(INDENT))
     titles = [_line(columns, [column.title for column in columns], shown, widths, gap), rule]

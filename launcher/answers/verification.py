@@ -6,7 +6,7 @@ from launcher.answers import words
 from launcher.answers.bill import signed
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
-from launcher.model.verification import MOST_APART, Verification, VerifiedLine
+from launcher.model.verification import MAX_APART, Verification, VerifiedLine
 from launcher.records.codec import Json, picked
 
 SMALL = Decimal("0.005")
@@ -40,7 +40,7 @@ def _answer(verification: Verification) -> list[str]:
     if verification.apart is None:
         return [f"AWS's calculator ({rates}) priced no line of this quote."]
     sums = f"${words.dollars(verification.aws_usd)} where the quote has ${words.dollars(verification.quoted_usd)}"
-    verdict = "holds" if verification.holds else f"does not hold: more than {MOST_APART:.0%} apart"
+    verdict = "holds" if verification.holds else f"does not hold: more than {MAX_APART:.0%} apart"
     text = (
         f"AWS's calculator ({rates}) makes it {sums}: the quote {verdict} ({verification.apart:.2%}, lines added up)."
     )

@@ -11,7 +11,7 @@ from launcher.model.plan import Place
 WHOLE_DOLLARS = 100
 CENT = Decimal("0.01")
 SHORT_HOURS = 0.05
-MOST_DIGITS = 12
+MAX_DIGITS = 12
 """Maximum digits of a listed price."""
 
 
@@ -59,7 +59,7 @@ def exact(usd: Decimal) -> str:
     >>> exact(Decimal("0.0000166667")), exact(Decimal("63.296")), exact(Decimal(18000) / 336)
     ('0.0000166667', '63.296', '53.571429')
     """
-    return f"{usd:f}" if len(usd.as_tuple().digits) <= MOST_DIGITS else f"{usd:.8g}"
+    return f"{usd:f}" if len(usd.as_tuple().digits) <= MAX_DIGITS else f"{usd:.8g}"
 
 
 def hours(value: float) -> str:

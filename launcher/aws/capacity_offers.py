@@ -91,9 +91,9 @@ def _parts(offering: Mapping[str, Any], instance_type: str) -> Iterator[Decimal]
         yield Decimal(minutes) / 60 * count
 
 
-MOST_REGIONS = 10
+MAX_REGIONS = 10
 """Limit of one GetSpotPlacementScores call (EC2 API reference)."""
-LEAST_TYPES = 3
+MIN_TYPES = 3
 """Minimum number of types: with one or two, the score is always low (EC2 API reference, GetSpotPlacementScores)."""
 
 
@@ -226,7 +226,7 @@ def placement_scores(
 ) -> tuple[tuple[str, str, int], ...]:
     """The likelihood that spot requests succeed: region, zone id and score from 1 to 10; not a guarantee.
 
-    At least LEAST_TYPES types, any of which is acceptable; at most MOST_REGIONS regions; `vcpus` is the total.
+    At least MIN_TYPES types, any of which is acceptable; at most MAX_REGIONS regions; `vcpus` is the total.
     """
     scores = items(
         session.client("ec2").get_spot_placement_scores,

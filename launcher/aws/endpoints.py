@@ -23,7 +23,7 @@ from launcher.aws.session import (
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.errors import AwsError, DeploymentFailedError
 
-MOST_TOKEN_S = 43_200
+MAX_TOKEN_S = 43_200
 """Maximum lifetime of a token: 12 hours."""
 TOKEN_HOST = "sagemaker.amazonaws.com"  # noqa: S105 - a host
 TOKEN_PREFIX = "sagemaker-api-key-"  # noqa: S105 - what every token begins with
@@ -70,7 +70,7 @@ def bearer_token(session: Session, seconds: int) -> str:
     """A token with which OpenAI clients call the region's endpoints, in the form of sagemaker-core 2.27.0.
 
     The token is an encoded signed request: until it expires, its holder has the permissions of these credentials.
-    `seconds`: at most MOST_TOKEN_S.
+    `seconds`: at most MAX_TOKEN_S.
     """
     with translated("bearer token"):
         credentials = boto_session(session.environment, session.region).get_credentials()

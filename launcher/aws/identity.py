@@ -7,7 +7,7 @@ from typing import Any
 from launcher.aws.calls import items
 from launcher.aws.session import Session, translated
 
-MOST_ACTIONS = 50
+MAX_ACTIONS = 50
 """Actions per simulation: a page of the response holds at most 100 results (IAM API reference)."""
 _ASSUMED = "assumed-role"
 _SSO_ROLE = "AWSReservedSSO_"
@@ -93,13 +93,13 @@ def simulated(
         for key, value in (context or {}).items()
     ]
     decisions: list[Decision] = []
-    for start in range(0, len(actions), MOST_ACTIONS):
+    for start in range(0, len(actions), MAX_ACTIONS):
         results = items(
             session.client("iam").simulate_principal_policy,
             f"simulate what {principal} may do",
             "EvaluationResults",
             PolicySourceArn=principal,
-            ActionNames=list(actions[start : start + MOST_ACTIONS]),
+            ActionNames=list(actions[start : start + MAX_ACTIONS]),
             ResourceArns=list(resources),
             **({"ContextEntries": entries} if entries else {}),
         )

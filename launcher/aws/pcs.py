@@ -12,7 +12,7 @@ from launcher.model.stages import Notify
 
 ACTIVE = "ACTIVE"
 _ABSENT = frozenset(("ResourceNotFoundException",))
-LOOK_S, LOOKS = 15.0, 80
+POLL_S, LOOKS = 15.0, 80
 """Interval and number of polls of a resource under deletion: 20 minutes."""
 
 
@@ -169,7 +169,7 @@ def empty(session: Session, cluster: str, notify: Notify, pause: Callable[[float
                     if error_code(problem) not in {*_ABSENT, "ConflictException"}:
                         raise
             checks += 1
-            pause(LOOK_S)
+            pause(POLL_S)
 
 
 def running_instance(session: Session, group: str) -> str | None:

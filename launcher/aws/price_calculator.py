@@ -17,7 +17,7 @@ HOME = "us-east-1"
 RATE_TYPE = "AFTER_DISCOUNTS"
 A_CALL = 25
 """Usages per request (botocore 1.44.5, the list's maximum)."""
-WAIT_S, MOST_WAITS = 2.0, 60
+WAIT_S, MAX_WAITS = 2.0, 60
 """Interval in seconds, and number, of polls of an unfinished estimate."""
 UPDATING = "UPDATING"
 
@@ -98,7 +98,7 @@ def _sent(usage: Usage, account: str) -> dict[str, Any]:
 
 def _wait_for_estimate(client: Any, identifier: str, wait: Callable[[float], None]) -> None:
     subject = "look at the estimate of AWS's pricing calculator"
-    for _ in range(MOST_WAITS):
+    for _ in range(MAX_WAITS):
         with translated(subject):
             state = client.get_workload_estimate(identifier=identifier)
         if state.get("status") != UPDATING:
@@ -106,7 +106,7 @@ def _wait_for_estimate(client: Any, identifier: str, wait: Callable[[float], Non
                 raise AwsError(f"{subject}: {state['failureMessage']}")
             return
         wait(WAIT_S)
-    raise AwsError(f"{subject}: it is still being worked out after {WAIT_S * MOST_WAITS:g} s", hint="run it again")
+    raise AwsError(f"{subject}: it is still being worked out after {WAIT_S * MAX_WAITS:g} s", hint="run it again")
 
 
 def _answer(item: Mapping[str, Any]) -> Answered:

@@ -28,7 +28,7 @@ from launcher.agent.safe_json import JsonError
 from launcher.model.errors import AwsError
 
 ATTEMPTS = 5
-MOST_SAID = 400
+MAX_SAID = 400
 """Characters to show of an error's message: a proxy may respond with a complete HTML page."""
 NO_CREDENTIALS_HINT = "set AWS_PROFILE or AWS_ACCESS_KEY_ID, or run: aws configure sso"
 LOGIN_HINT = "log in again (aws sso login, aws login, or new keys) and run the same command: data already read is kept"
@@ -134,7 +134,7 @@ def translated(subject: str) -> Iterator[None]:
         yield
     except ClientError as problem:
         body = problem.response.get("Error", {})
-        text = shorten(str(body.get("Message", problem)), MOST_SAID, placeholder=" ...")
+        text = shorten(str(body.get("Message", problem)), MAX_SAID, placeholder=" ...")
         message = f"{subject}: {body.get('Code', 'error')}: {text}"
         if body.get("Code") in _EXPIRED:
             raise CredentialsError(message, hint=LOGIN_HINT) from problem

@@ -13,7 +13,7 @@ from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError, DeploymentFailedError
 
 POLL_S = 5.0
-IDLE_LOOKS = 12
+IDLE_POLLS = 12
 """Polls of a stack that exists and is not being removed, before Slipway reports this: a minute."""
 REMOVED, NOT_REMOVED = "DELETE_COMPLETE", "DELETE_FAILED"
 BEING_REMOVED = "DELETE_IN_PROGRESS"
@@ -202,7 +202,7 @@ def remove(
             idle = 0 if (now := _status(session, stack)) == BEING_REMOVED else idle + 1
             if now == REMOVED:
                 return
-            if (now == NOT_REMOVED and stack.status != NOT_REMOVED) or idle >= IDLE_LOOKS:
+            if (now == NOT_REMOVED and stack.status != NOT_REMOVED) or idle >= IDLE_POLLS:
                 raise _failure(session, stack, failed) if failed else _stuck(session, stack, now)
         last_seen = str(fresh[0]["EventId"]) if fresh else last_seen
         pause(POLL_S)

@@ -9,7 +9,8 @@ from launcher.aws.api_shape import complaints
 from launcher.aws.calls import items, unless_absent
 from launcher.aws.session import Session, error_code, translated
 from launcher.model.errors import AwsError
-from launcher.model.training_job import CLUSTER_TAG, LOG_GROUP, RUN_TAG
+from launcher.model.tags import CLUSTER_TAG, RUN_TAG
+from launcher.model.training_job import LOG_GROUP
 
 NAME_TAKEN, OVER_QUOTA = "ResourceInUse", "ResourceLimitExceeded"
 _ABSENT = frozenset(("ResourceNotFound", "ValidationException"))

@@ -10,12 +10,12 @@ from typing import Any
 
 import yaml
 
-from launcher.agent.safe_json import MOST_DEPTH
+from launcher.agent.safe_json import MAX_DEPTH
 
-MOST_CHARACTERS = 64 << 20
-MOST_VALUES = 1_000_000
+MAX_CHARACTERS = 64 << 20
+MAX_VALUES = 1_000_000
 """Limit of one document; each alias counts with all values that it refers to."""
-_MOST_DIGITS = 40
+_MAX_DIGITS = 40
 _INT = "tag:yaml.org,2002:int"
 _WRONG = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """PyYAML 6.0.3's exceptions for invalid texts: `!!bool x` is a KeyError, `!!int ""` an IndexError, `!!timestamp x` an
@@ -61,8 +61,8 @@ def parsed(
 def _read(
     text: str, kind: type[yaml.SafeLoader], check: Callable[[yaml.Node], None]
 ) -> Iterator[tuple[yaml.Node, Any]]:
-    if len(text) > MOST_CHARACTERS:
-        raise YamlError(f"it is longer than {MOST_CHARACTERS:,} characters")
+    if len(text) > MAX_CHARACTERS:
+        raise YamlError(f"it is longer than {MAX_CHARACTERS:,} characters")
     try:
         loader = kind(text)
         try:
@@ -89,14 +89,14 @@ def _measured(node: yaml.Node, known: dict[int, int | None], depth: int) -> int:
         if count is None:
             raise _refused("an alias is inside the value it names", node)
         return count
-    if depth > MOST_DEPTH:
-        raise _refused(f"more than {MOST_DEPTH} lists and mappings in each other", node)
-    if node.tag == _INT and len(node.value) > _MOST_DIGITS:
+    if depth > MAX_DEPTH:
+        raise _refused(f"more than {MAX_DEPTH} lists and mappings in each other", node)
+    if node.tag == _INT and len(node.value) > _MAX_DIGITS:
         raise _refused(f"a number of {len(node.value):,} digits", node)
     known[id(node)] = None
     count = 1 + sum(_measured(inner, known, depth + 1) for inner in _inner(node))
-    if count > MOST_VALUES:
-        raise _refused(f"its aliases stand for more than {MOST_VALUES:,} values", node)
+    if count > MAX_VALUES:
+        raise _refused(f"its aliases stand for more than {MAX_VALUES:,} values", node)
     known[id(node)] = count
     return count
 
@@ -116,7 +116,7 @@ def _refused(problem: str, node: yaml.Node) -> yaml.YAMLError:
 
 def _problem_text(problem: BaseException) -> str:
     if isinstance(problem, RecursionError):
-        return f"more than {MOST_DEPTH} lists and mappings in each other"
+        return f"more than {MAX_DEPTH} lists and mappings in each other"
     if not isinstance(problem, yaml.YAMLError):
         return f"a value that its tag does not allow: {problem}"
     message = getattr(problem, "problem", None) or str(problem).splitlines()[0]

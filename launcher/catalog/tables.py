@@ -19,7 +19,7 @@ from launcher.model.record import record
 SNAPSHOT = Path(__file__).parent / "data"
 """The folder of the shipped files."""
 
-LEAST_USD, MOST_USD = Decimal("1e-12"), Decimal("1e9")
+MIN_USD, MAX_USD = Decimal("1e-12"), Decimal("1e9")
 """The limits of any price."""
 LAST_DAY = "9999-12-31"
 CLOCKS_APART = timedelta(days=1)
@@ -226,7 +226,7 @@ def _positive(text: str) -> bool:
         value = Decimal(text)
     except InvalidOperation:
         return False
-    return value.is_finite() and LEAST_USD <= value <= MOST_USD
+    return value.is_finite() and MIN_USD <= value <= MAX_USD
 
 
 def _unreadable(path: Path, line: int, problem: str) -> UnreadableInputError:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from launcher.catalog.updates import Replacing
+from launcher.model.tags import DIGEST_TAG, PLAN_TAG
 from launcher.model.update import KeyChange, Needs, Properties
 
 Template: TypeAlias = Mapping[str, Any]
@@ -19,7 +20,7 @@ Comparisons: TypeAlias = Mapping[str, Callable[[Properties, Properties], Iterato
 """Functions that find the changed keys of a resource, by its type (launcher/targets/<kind>/updates.py)."""
 
 METADATA = "AWS::CDK::Metadata"
-JOB_TAGS = frozenset(("slipway:plan", "slipway:digest"))
+JOB_TAGS = frozenset((PLAN_TAG, DIGEST_TAG))
 """Tags that name the plan a cluster was deployed with (launcher/targets/parallelcluster/render.py)."""
 JOB_KEYS = frozenset(("PlanDigest", "USD_PER_NODE_HOUR"))
 """The output of the plan's digest, and the guard's rate, which changes with every quote of a spot price."""

@@ -16,7 +16,7 @@ VARIABLE = "_SLIPWAY_COMPLETE"
 _LINES = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 """Where typer's scripts put the line: bash's, then everybody else's."""
 _PLAIN = re.compile(r"[\w./+@%,=-]+")
-_DEPTH, _MOST_FILES, _HEAD = 2, 400, 1 << 16
+_DEPTH, _MAX_FILES, _HEAD = 2, 400, 1 << 16
 _WORKLOAD = re.compile(r"""^\s*["']?workload["']?\s*:""", re.MULTILINE)
 
 
@@ -122,7 +122,7 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
     """The plan files of a folder and of those in it, without hidden ones; what may not be read is passed by."""
     entries: list[os.DirEntry[str]] = []
     with suppress(OSError), os.scandir(folder) as listing:
-        entries = sorted(listing, key=lambda item: item.name)[:_MOST_FILES]
+        entries = sorted(listing, key=lambda item: item.name)[:_MAX_FILES]
     for entry in entries:
         path = folder / entry.name
         if entry.name.startswith("."):

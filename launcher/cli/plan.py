@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from launcher.pricing.priced import Priced
     from launcher.workflow.quote.options import PriceOptions
 
-MOST_WHOLE = 500
+MAX_WHOLE = 500
 """Combinations that a page prices whole."""
 
 
@@ -176,6 +176,6 @@ def _page(priced: "Priced", target: Path, price_options: "PriceOptions", *, show
     from launcher.answers.html import plan as plan_page
     from launcher.workflow.quote.price import price
 
-    few = not live and priced.request.workload.serve is None and priced.considered <= MOST_WHOLE
+    few = not live and priced.request.workload.serve is None and priced.considered <= MAX_WHOLE
     every = price(Path(priced.path), priced.now, replace(price_options, everything=True)) if few else None
     output.save_html(target, plan_page.page(priced, every), show=show)

@@ -14,7 +14,7 @@ from launcher.records.run_folder import with_report
 if TYPE_CHECKING:
     from launcher.records.run_state import RunState
 
-LOOK_S = 15.0
+POLL_S = 15.0
 """Seconds between two polls of --watch; each polls the head node."""
 
 
@@ -60,6 +60,6 @@ def _watched(name: str, state: "RunState") -> "RunState":
         elif state.status != shown:
             shown = state.status
             output.say(f"  {state.name}: {shown}; its job has not started")
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
         state = run_state(name, with_report(name, Path.cwd(), going_on=True), os.environ, output.say)
     return state

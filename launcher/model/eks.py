@@ -31,7 +31,7 @@ ONE_REPLICA: Mapping[str, Mapping[str, Any]] = {
 }
 """Add-on settings if one HyperPod instance holds a cluster's own pods (as awsome-distributed-ai@95b939c sets those of
 certificates, hyperpod_cluster/cert_manager.tf): a replica without room leaves its add-on DEGRADED."""
-PODS_A_MACHINE = {"m6i.xlarge": 14, "m6i.2xlarge": 14, "m6i.4xlarge": 29}
+PODS_PER_NODE = {"m6i.xlarge": 14, "m6i.2xlarge": 14, "m6i.4xlarge": 29}
 """Maximum pods of HyperPod's kubelet on a system instance: the addresses of one interface minus its own (EC2 user
 guide, addresses per interface; HyperPod uses one, awslabs/ai-on-sagemaker-hyperpod#142, 2026-09)."""
 SYSTEM_PODS = {

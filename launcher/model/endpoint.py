@@ -19,7 +19,7 @@ FEW, HALF, QUARTER = 4, 50, 25
 """A deployment replaces a quarter of the running units, half of fewer than four; SageMaker allows 5 to 50 %."""
 LARGEST_QUEUE = 1000
 """Maximum MaxConcurrentInvocationsPerInstance (API reference, AsyncInferenceClientConfig)."""
-KEPT_DAYS = 30
+RETENTION_DAYS = 30
 """Days for which the endpoint's bucket retains requests and answers, which may be personal data."""
 
 

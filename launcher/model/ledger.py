@@ -11,7 +11,7 @@ from launcher.model.record import record
 from launcher.model.run_cost import PLACES
 
 MILLION = 1_000_000
-LEAST_USD = Decimal("0.000001")
+MIN_USD = Decimal("0.000001")
 """The precision to which quotients of dollars are rounded."""
 
 
@@ -110,7 +110,7 @@ class LedgerEntry(NamedTuple):
         """The lost hours at the quoted rate; None without a rate."""
         if self.usd_per_hour is None:
             return None
-        return (self.usd_per_hour * Decimal(repr(self.lost_h))).quantize(LEAST_USD)
+        return (self.usd_per_hour * Decimal(repr(self.lost_h))).quantize(MIN_USD)
 
     @property
     def _charged(self) -> Decimal | None:
@@ -320,4 +320,4 @@ def _share(usd: Decimal | None, of: float | None) -> Decimal | None:
     >>> _share(Decimal("30"), 1.5)
     Decimal('20.000000')
     """
-    return None if usd is None or not of else (usd / Decimal(repr(of))).quantize(LEAST_USD)
+    return None if usd is None or not of else (usd / Decimal(repr(of))).quantize(MIN_USD)

@@ -30,13 +30,11 @@ METADATA_HOPS = 4
 """Hop limit of instance metadata, as in AWS's templates."""
 ROLE_PATH = "/aws-pcs/"
 """PCS accepts an instance profile whose role has this path, or a name that begins with AWSPCS."""
-CLUSTER_TAG, GROUP_TAG = "aws:pcs:cluster-id", "aws:pcs:compute-node-group-id"
+PCS_CLUSTER_TAG, GROUP_TAG = "aws:pcs:cluster-id", "aws:pcs:compute-node-group-id"
 """PCS's own tags of its instances."""
-MACHINE_TAG = "slipway:machine"
-"""The purpose of an instance, "node" or "login": the guard stops only nodes (templates/guard/pcs.py)."""
-MOST_GROUPS = MOST_QUEUES = 10
+MAX_GROUPS = MAX_QUEUES = 10
 """Limit of one cluster; not adjustable."""
-MOST_CLUSTERS = 5
+MAX_CLUSTERS = 5
 """Limit of one region, adjustable; only one cluster at a time may be in creation."""
 NAME = re.compile(r"(?!pcs_)[A-Za-z][A-Za-z0-9-]+")
 CLUSTER_NAME_LENGTH, NAME_LENGTH = (3, 40), (3, 25)

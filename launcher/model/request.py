@@ -44,7 +44,7 @@ TAG_KEY = r"(?!(?:aws|AWS|slipway|parallelcluster):)[A-Za-z0-9 _.:/=+@-]{1,128}"
 TAG_VALUE = Text(pattern=r"[A-Za-z0-9 _.:/=+@-]{0,256}", form="at most 256 letters, digits, spaces and _.:/=+-@")
 """The tag format that every service accepts (AWS Tagging user guide, tag naming limits); keys that begin with aws: or
 with Slipway's and ParallelCluster's own prefixes are reserved."""
-MOST_TAGS = 40
+MAX_TAGS = 40
 """A resource has at most 50 tags (same source); the rest is for Slipway, ParallelCluster and CloudFormation."""
 NAME = Text(pattern=r"[a-z0-9-]{1,40}", form="1 to 40 of a-z, 0-9 and -")
 S3_FORM = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?"
@@ -544,7 +544,7 @@ class PlanRequest:
             item=TAG_VALUE,
             keys=TAG_KEY,
             form="a tag key without the prefixes aws:, slipway: and parallelcluster:",
-            most=MOST_TAGS,
+            most=MAX_TAGS,
         ),
         "tags of every resource, in addition to Slipway's own",
     )

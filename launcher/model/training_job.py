@@ -10,11 +10,8 @@ SHORTEST_PENDING_S, LONGEST_PENDING_S = 1800, 2_419_200
 """MaxPendingTimeInSeconds, which only types with accelerators support."""
 LONGEST_IMAGE = 255
 """Characters of TrainingImage."""
-MOST_RETRIES = 30
+MAX_RETRIES = 30
 """RetryStrategy: only after SageMaker's own errors."""
-CLUSTER_TAG = "slipway:cluster"
-RUN_TAG = "slipway:run"
-"""Tags of a training job: its cluster, and its submission."""
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 """Log group of all training jobs of an account and region; one stream for each node."""
 JOBS_OUTPUT = "TrainingJobs"

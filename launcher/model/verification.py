@@ -5,7 +5,7 @@ from decimal import Decimal
 from launcher.model.money import sum_usd
 from launcher.model.record import record
 
-MOST_APART = Decimal("0.01")
+MAX_APART = Decimal("0.01")
 """Maximum difference from AWS's dollars, as a share of the quoted dollars."""
 
 
@@ -57,5 +57,5 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Whether at least one line was compared and the difference is within MOST_APART."""
-        return self.apart is not None and self.apart <= MOST_APART
+        """Whether at least one line was compared and the difference is within MAX_APART."""
+        return self.apart is not None and self.apart <= MAX_APART

@@ -30,12 +30,12 @@ LUSTRE_STEP_GIB = 2400
 COUNT_TOLERANCE = 0.15
 """Allowed deviation of params_b from rough dimensions, which omit the width of the MLP and its gating."""
 SPOT_WITHOUT_CHECKPOINTS = "spot-without-checkpoints"
-MOST_HOURS = 1e6
-MOST_TOKENS_B = 1e9
+MAX_HOURS = 1e6
+MAX_TOKENS_B = 1e9
 """A million trillion tokens, ten thousand times the largest published run."""
-MOST_NODES = 10_000
-MOST_USD_PER_HOUR = 1_000_000
-MOST_FEE_USD = 10**12
+MAX_NODES = 10_000
+MAX_USD_PER_HOUR = 1_000_000
+MAX_FEE_USD = 10**12
 
 
 def check(request: PlanRequest, catalog: Catalog) -> tuple[Finding, ...]:
@@ -74,8 +74,8 @@ def _target(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     target = request.target
     if request.purchase.training_plan is None:
         yield from unknown_targets(request, training_targets(), "cannot be planned here")
-    if target.nodes is not None and target.nodes.maximum > MOST_NODES:
-        yield error("too-many-nodes", "target.nodes", f"must be at most {MOST_NODES:,}, got {target.nodes.maximum:,}")
+    if target.nodes is not None and target.nodes.maximum > MAX_NODES:
+        yield error("too-many-nodes", "target.nodes", f"must be at most {MAX_NODES:,}, got {target.nodes.maximum:,}")
     yield from _regions(request, catalog)
 
 
@@ -141,9 +141,9 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
 def _workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     workload = request.workload
     yield from _one_workload(request, catalog)
-    if request.guardrails.ttl_h is not None and request.guardrails.ttl_h > MOST_HOURS:
+    if request.guardrails.ttl_h is not None and request.guardrails.ttl_h > MAX_HOURS:
         yield error(
-            "too-long", "guardrails.ttl_h", f"must be at most {MOST_HOURS:,.0f}, got {request.guardrails.ttl_h:g}"
+            "too-long", "guardrails.ttl_h", f"must be at most {MAX_HOURS:,.0f}, got {request.guardrails.ttl_h:g}"
         )
     if workload.serve:
         yield error("no-serving", "workload.serve", "a serving plan creates an endpoint, not a cluster")
@@ -212,10 +212,10 @@ def _amount(train: TrainingWorkload, path: str) -> Iterator[Finding]:
         yield error("tokens-and-hours", f"{path}.hours", "tokens_b and hours are both given", "keep one")
     if train.tokens_b is None and train.hours is None:
         yield error("no-amount", path, "neither tokens_b nor hours is given", "give tokens_b or hours")
-    if train.hours is not None and train.hours > MOST_HOURS:
-        yield error("too-long", f"{path}.hours", f"must be at most {MOST_HOURS:,.0f}, got {train.hours:g}")
-    if train.tokens_b is not None and train.tokens_b > MOST_TOKENS_B:
-        yield error("too-long", f"{path}.tokens_b", f"must be at most {MOST_TOKENS_B:,.0f}, got {train.tokens_b:g}")
+    if train.hours is not None and train.hours > MAX_HOURS:
+        yield error("too-long", f"{path}.hours", f"must be at most {MAX_HOURS:,.0f}, got {train.hours:g}")
+    if train.tokens_b is not None and train.tokens_b > MAX_TOKENS_B:
+        yield error("too-long", f"{path}.tokens_b", f"must be at most {MAX_TOKENS_B:,.0f}, got {train.tokens_b:g}")
 
 
 def _is_pinned(request: PlanRequest) -> bool:
@@ -315,8 +315,8 @@ def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     if purchase.term_years == 2:  # noqa: PLR2004 - between the two terms AWS sells
         yield error("term", "purchase.term_years", "AWS sells no term of 2 years, allowed: 1, 3")
     for path, reserved in (("reservation", purchase.reservation), ("training_plan", purchase.training_plan)):
-        if reserved is not None and reserved.fee_usd is not None and reserved.fee_usd > MOST_FEE_USD:
-            message = f"must be at most {MOST_FEE_USD:,} dollars, got {reserved.fee_usd}"
+        if reserved is not None and reserved.fee_usd is not None and reserved.fee_usd > MAX_FEE_USD:
+            message = f"must be at most {MAX_FEE_USD:,} dollars, got {reserved.fee_usd}"
             yield error("too-dear", f"purchase.{path}.fee_usd", message)
     yield from _price_overrides(request, catalog)
 
@@ -325,8 +325,8 @@ def _price_overrides(request: PlanRequest, catalog: Catalog) -> Iterator[Finding
     """Findings for the user's own prices: each must name a known type and purchase option, or a service's fee."""
     fees = {key for target in TARGETS.values() for key in target.fee_keys}
     for key, usd in request.purchase.price_overrides.items():
-        if usd > MOST_USD_PER_HOUR:
-            message = f"must be at most {MOST_USD_PER_HOUR:,} dollars an instance-hour, got {usd}"
+        if usd > MAX_USD_PER_HOUR:
+            message = f"must be at most {MAX_USD_PER_HOUR:,} dollars an instance-hour, got {usd}"
             yield error("too-dear", f"purchase.price_overrides.{key}", message)
         if "/".join(key.split("/")[:2]) in fees:
             continue

@@ -99,7 +99,7 @@ def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
         )
         yield Assumption(name="stack", value=shape.stack.value, unit="", source=source)
     if shape.micro_batch is None and utilisation.has_micro_steps(shape):
-        source = f"not given: the range holds 1 to {utilisation.MOST_MICRO_BATCH}"
+        source = f"not given: the range holds 1 to {utilisation.MAX_MICRO_BATCH}"
         value, unit = str(utilisation.DEFAULT_MICRO_BATCH), "sequences a chip"
         yield Assumption(name="micro-batch", value=value, unit=unit, source=source)
     traits = utilisation.chip_traits(chip, facts)

@@ -25,7 +25,7 @@ from launcher.planning.serving.layout import WEIGHT_BYTES
 from launcher.planning.serving.measured import parts
 from launcher.planning.serving.resolve import model_of
 
-MOST_VOLUME_GIB = 512
+MAX_VOLUME_GIB = 512
 """SageMaker's limit on an instance's volume (API reference, ProductionVariant)."""
 MODEL_FOLDER = "/opt/ml/model"
 """The folder in which SageMaker provides the model (developer guide, hosting code)."""

@@ -12,7 +12,7 @@ from launcher.model.plan import Plan
 from launcher.model.schedule import scheduled
 from launcher.model.serving import ServingEstimate, ServingFacts
 from launcher.model.workload import ServingWorkload
-from launcher.planning.endpoint import MOST_VOLUME_GIB, ServingDeployment, ServingPlan
+from launcher.planning.endpoint import MAX_VOLUME_GIB, ServingDeployment, ServingPlan
 from launcher.planning.security import security_findings
 from launcher.planning.serving.layout import layouts
 from launcher.planning.serving.measured import parts
@@ -293,8 +293,8 @@ def _answer(served: ServingPlan, facts: ServingFacts) -> Iterator[Finding]:
 
 def _storage(served: ServingPlan) -> Iterator[Finding]:
     size = served.volume_gib
-    if size is not None and size > MOST_VOLUME_GIB:
-        message = f"{size} GiB for the image and the model twice over are more than SageMaker's {MOST_VOLUME_GIB}"
+    if size is not None and size > MAX_VOLUME_GIB:
+        message = f"{size} GiB for the image and the model twice over are more than SageMaker's {MAX_VOLUME_GIB}"
         yield error("volume-too-large", f"{PATH}.model", message, "use a type with local disks, or target.kind eks")
     chips, available = served.chips * served.copies, served.facts.accelerators
     if chips < available:

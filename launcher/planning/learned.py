@@ -27,7 +27,7 @@ published restarts. The wait for spot capacity is not included. All of it is bil
 RESTART_RANGE_H = Range(low=5 / 60, mid=RESTART_H, high=0.5)
 START_TO_START = 0.3
 """Two starts of the same nodes differ by this much, in logarithms: a judgement."""
-LEAST_S, MOST_S = 60.0, 2.0 * HOUR_S
+MIN_S, MAX_S = 60.0, 2.0 * HOUR_S
 """A shorter start reused running nodes, and a longer one waited for capacity, which is not billed: neither measures
 the boot time."""
 TAIL_SPREAD = 2.0
@@ -50,7 +50,7 @@ def learned_boot(instance_type: str, measured: Iterable[Measurement]) -> Learned
     observations = [
         MeasuredHours(measurement.run, measurement.boot_s / HOUR_S, 1, measurement.measured_at.date())
         for measurement in _of_type(instance_type, measured)
-        if measurement.boot_s is not None and LEAST_S <= measurement.boot_s <= MOST_S
+        if measurement.boot_s is not None and MIN_S <= measurement.boot_s <= MAX_S
     ]
     return learned_hours(BOOT_RANGE_H, observations)
 
@@ -62,7 +62,7 @@ def learned_restart(instance_type: str, measured: Iterable[Measurement]) -> Lear
             measurement.run, measurement.restart_s / HOUR_S, measurement.restarts or 1, measurement.measured_at.date()
         )
         for measurement in _of_type(instance_type, measured)
-        if measurement.restart_s is not None and LEAST_S <= measurement.restart_s <= MOST_S
+        if measurement.restart_s is not None and MIN_S <= measurement.restart_s <= MAX_S
     ]
     return learned_hours(RESTART_RANGE_H, observations)
 

@@ -28,7 +28,7 @@ from launcher.planning.shape import TrainingShape
 
 RUN_TO_RUN = 0.03
 """Two runs of one job on one type of node differ by this much, in logarithms; judgement."""
-LEAST_OWN = 0.01
+MIN_OWN = 0.01
 WITHIN = 1.645
 """Low and high of a measurement count as the 5 % and 95 % points of a normal distribution."""
 A_DOUBLING: Mapping[str, float] = {"nodes": 0.10, "sequence": 0.04, "batch": 0.04, "parameters": 0.06}
@@ -180,7 +180,7 @@ def estimated_tokens_per_s(shape: TrainingShape, facts: TrainingFacts) -> float:
 def own_scale(measured: Measurement) -> float:
     """The spread of one measurement, in logarithms."""
     rate = measured.tokens_per_s
-    return max(math.log(rate.high / rate.low) / (2.0 * WITHIN), LEAST_OWN)
+    return max(math.log(rate.high / rate.low) / (2.0 * WITHIN), MIN_OWN)
 
 
 def job_words(measured: Measurement) -> str:

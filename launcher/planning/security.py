@@ -10,7 +10,7 @@ from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import TARGETS, target_of
 
-MOST_GROUPS = 3
+MAX_GROUPS = 3
 """With the cluster's own group and ParallelCluster's they are five, EC2's default for an interface (VPC user guide,
 quotas, "Security groups per network interface"); on EKS they join the cluster's group and the nodes' group."""
 _KEY = re.compile(r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):\d{12}:key/[A-Za-z0-9-]+")
@@ -24,8 +24,8 @@ def group_findings(request: PlanRequest) -> Iterator[Finding]:
     groups = network.security_group_ids
     if groups and network.vpc_id is None:
         yield error("groups-without-vpc", path, "security groups are named and no VPC", "name their VPC")
-    if len(groups) > MOST_GROUPS:
-        message = f"must be at most {MOST_GROUPS}, got {len(groups)}: an interface has five, two are the cluster's own"
+    if len(groups) > MAX_GROUPS:
+        message = f"must be at most {MAX_GROUPS}, got {len(groups)}: an interface has five, two are the cluster's own"
         yield error("too-many-groups", path, message, "drop some, or put their rules into one")
     twice = sorted({group for group in groups if groups.count(group) > 1})
     if twice:

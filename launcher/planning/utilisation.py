@@ -100,7 +100,7 @@ MICRO_STEP_MFU = 0.5
 """Utilisation of the arithmetic in the comparison with launches and expansion."""
 DEFAULT_MICRO_BATCH = 2
 """Sequences a chip and micro-step if the plan leaves them open: judgement between the least ..."""
-MOST_MICRO_BATCH = 8
+MAX_MICRO_BATCH = 8
 """... and the default of transformers' TrainingArguments; the range covers both."""
 UNKNOWN_CHIP = ChipTraits(
     name="unknown", match="", gbps_per_chip=50.0, inference_card=False, rack_scale=False, rows={}, source=""
@@ -258,7 +258,7 @@ def _micro_batch_scale(shape: TrainingShape, facts: TrainingFacts) -> float:
     """The scale of open micro-batches: their full range, from the smallest to the largest."""
     if shape.micro_batch is not None or not has_micro_steps(shape):
         return 0.0
-    least, most = (micro_step_term(replace(shape, micro_batch=size)) for size in (1, MOST_MICRO_BATCH))
+    least, most = (micro_step_term(replace(shape, micro_batch=size)) for size in (1, MAX_MICRO_BATCH))
     return facts.coefficients["micro_step"] * (most - least) / max(facts.quantile_low + facts.quantile_high, 1.0)
 
 

@@ -144,7 +144,7 @@ def network_assumptions(request: PlanRequest, catalog: Catalog, kind: TargetKind
         )
 
 
-KEPT_MONTHS = 1.0
+RETENTION_MONTHS = 1.0
 """Months for which retained checkpoints are priced; they cost money until they are deleted."""
 SUPERSEDED_MONTHS = (SUPERSEDED_DAYS + 0.5) * 24 / HOURS_PER_MONTH
 """How long a superseded checkpoint stays: S3 expires objects at midnight, half a day later on average."""
@@ -313,11 +313,13 @@ def bill_assumptions(
         name = "checkpoints stored by the trainer"
         lines.append(Assumption(name=name, value=request.checkpoint.own_uri, unit="", source=source))
     elif request.checkpoint.mode is not CheckpointMode.NONE:
-        lines.append(_assumed(f"the {request.checkpoint.keep} kept checkpoints stay for", f"{KEPT_MONTHS:g}", "month"))
+        lines.append(
+            _assumed(f"the {request.checkpoint.keep} kept checkpoints stay for", f"{RETENTION_MONTHS:g}", "month")
+        )
         rule = "the bucket's rule expires them at midnight; a bucket of your own needs the same"
         stay = f"{SUPERSEDED_MONTHS * HOURS_PER_MONTH:g}"
         lines.append(Assumption(name="checkpoints that newer ones replace stay for", value=stay, unit="h", source=rule))
-    return (*lines, *around_assumptions(request, nodes, KEPT_MONTHS))
+    return (*lines, *around_assumptions(request, nodes, RETENTION_MONTHS))
 
 
 def _assumed(name: str, value: str, unit: str) -> Assumption:
@@ -365,7 +367,7 @@ def _checkpoints(prices: Prices, request: PlanRequest, work: Work) -> Iterator[L
     stored = prices.line("S3 checkpoints", "storage", "s3.standard-storage", "GB-month")
     billed = billed_gb(gigabytes)
     retained = billed * keep
-    yield stored._replace(once=retained * KEPT_MONTHS, an_hour=retained / HOURS_PER_MONTH)
+    yield stored._replace(once=retained * RETENTION_MONTHS, an_hour=retained / HOURS_PER_MONTH)
     yield stored._replace(name="S3 replaced checkpoints", a_save=billed * SUPERSEDED_MONTHS, saves_free=keep)
     puts = max(2.0, gigabytes * 1000 / PART_MB) / 1000
     yield prices.line("S3 uploads", "storage", "s3.put-requests", "1000 requests")._replace(a_save=puts)
@@ -378,7 +380,7 @@ def _outputs(prices: Prices, request: PlanRequest) -> Iterator[Line]:
     """The outputs in the store, if the plan states their size."""
     if request.run.outputs_gib:
         stored = prices.line("S3 outputs", "storage", "s3.standard-storage", "GB-month")
-        yield stored._replace(once=request.run.outputs_gib * KEPT_MONTHS)
+        yield stored._replace(once=request.run.outputs_gib * RETENTION_MONTHS)
 
 
 def _transfer(prices: Prices, request: PlanRequest) -> Iterator[Line]:

@@ -17,7 +17,7 @@ FREE_ZONE_H = 12.0
 """A DNS zone deleted within this time is free; any other is billed in full months (Route 53 developer guide)."""
 CENT_FRACTION = Decimal("0.0001")
 """Lines are rounded to the hundredth of a cent, so that they add up to the total exactly."""
-MOST = 1e15
+MAX_AMOUNT = 1e15
 """Quantities are cut off here; nothing that large is for sale."""
 _STRENGTH = (Basis.UNVERIFIED, Basis.MEMORY, Basis.DERIVED, Basis.LISTED, Basis.USER)
 
@@ -86,7 +86,7 @@ class Line(NamedTuple):
             amount += self.a_loss * size.losses
         if self.a_save:
             amount += self.a_save * max(0.0, size.saves - self.saves_free)
-        return min(amount, MOST)
+        return min(amount, MAX_AMOUNT)
 
     def per_job_hour(self, size: JobSize) -> float:
         """The growth of the quantity with one more hour of the job; `zones`, billed in full months, do not grow."""
@@ -210,7 +210,7 @@ def component(
 
     Tiers hold for the quantity of one month, so each of the `months` starts in the first tier.
     """
-    quantity = min(float(quantity), MOST)
+    quantity = min(float(quantity), MAX_AMOUNT)
     if isinstance(price, Unpriced):
         return CostComponent(
             name=name,
@@ -240,8 +240,8 @@ def component(
 
 
 def line_usd(price: Price, quantity: float, months: float = 1.0) -> Decimal:
-    """The cost of a quantity that accrues evenly over `months`; the quantity is capped at `MOST`."""
-    quantity = min(quantity, MOST)
+    """The cost of a quantity that accrues evenly over `months`; the quantity is capped at `MAX_AMOUNT`."""
+    quantity = min(quantity, MAX_AMOUNT)
     if not price.tiers:
         return (price.usd * _exact(quantity)).quantize(CENT_FRACTION)
     return (tiered(price, quantity / months) * _exact(months)).quantize(CENT_FRACTION)

@@ -44,7 +44,7 @@ def block_days(hours: float, lost: float = BLOCK_LOST_H) -> int | None:
     return days if days <= LONGEST_DAYS else None
 
 
-LEAST_CHANCE = 0.005
+MIN_CHANCE = 0.005
 """Days of an extension less likely than this are left out."""
 
 
@@ -61,7 +61,7 @@ def extension_h(job: Range, usable_h: float) -> float:
     days, hours = 0, 0.0
     while days < LONGEST_DAYS:
         chance = chance_above(job, usable_h + days * HOURS_A_DAY)
-        if chance < LEAST_CHANCE:
+        if chance < MIN_CHANCE:
             break
         hours += chance * HOURS_A_DAY
         days += 1

@@ -69,7 +69,7 @@ def enough_retries(failures: float) -> int:
     >>> [enough_retries(failures) for failures in (0.0, 0.1, 0.2, 1.0, 6.9)]
     [0, 0, 1, 2, 10]
     """
-    if failures > MOST_EXACT:
+    if failures > MAX_EXACT:
         return math.ceil(failures + Z_OF_ENOUGH * math.sqrt(failures))
     count = 0
     while chance_of_at_most(failures, count) < TARGET_CHANCE:
@@ -77,7 +77,7 @@ def enough_retries(failures: float) -> int:
     return count
 
 
-MOST_EXACT = 500.0
+MAX_EXACT = 500.0
 """Expected failures above which the normal distribution replaces the Poisson distribution."""
 Z_OF_ENOUGH = 1.2816
 """The 90 % quantile of the standard normal distribution."""

@@ -19,7 +19,7 @@ from launcher.planning.learned import BOOT_H
 from launcher.pricing.blocks import (
     HOURS_A_DAY,
     LEAD_WEEKS,
-    LEAST_CHANCE,
+    MIN_CHANCE,
     block_days,
     bought,
     lost_h,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from launcher.pricing.overrun import Overrun
 
 P90 = 0.9
-LEAST_HOURS = 1 / 60
+MIN_HOURS = 1 / 60
 """EC2 bills by the second with a minimum of 60 seconds (EC2 pricing page)."""
 FOREVER_H = 1e6
 """Hours, 114 years: a longer job never ends, and is shown with this value."""
@@ -286,7 +286,7 @@ def around_hours(
 
 def _billed(hours: float, around: float) -> float:
     """The hours of the job plus the hours around the job, at least EC2's minimum."""
-    return max(LEAST_HOURS, hours + around)
+    return max(MIN_HOURS, hours + around)
 
 
 def _dollars(
@@ -358,7 +358,7 @@ def _offering(
     note = f"billed {middle.billed_hours:g} h at least; {idle:.0f} h unused"
     if purchased is not None:
         note = f"paid for {middle.billed_hours:g} h; {max(0.0, idle):.0f} h unused"
-    if more is not None and middle.outlasts >= LEAST_CHANCE:
+    if more is not None and middle.outlasts >= MIN_CHANCE:
         held_high = "" if most else "holds the high estimate, "
         note += f"; {held_high}{middle.outlasts:.0%} risk of overrun, then {more.text}"
     if spare:

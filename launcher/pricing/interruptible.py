@@ -15,14 +15,14 @@ from launcher.pricing.spot import Interruptible
 
 NOTICE_H = 115 / 3600
 """EC2 gives a spot notice two minutes ahead (EC2 user guide); the agent sees it up to five seconds later."""
-LEAST_WRITE_S = 0.1
+MIN_WRITE_S = 0.1
 """The minimum time of a write: opening files and the rename take time."""
 STORED_PER_WRITTEN = 2.0
 """A checkpoint is written to the node's disk, then uploaded; both are assumed at about 1 GB/s a node, so it is stored
 after twice the time of the write."""
 A_DAY_S = 86_400.0
-LEAST_INTERVAL_S = 1e-3
-MOST_OVERHEAD = 1e6
+MIN_INTERVAL_S = 1e-3
+MAX_OVERHEAD = 1e6
 """Limit of the overhead: if failures alone make a job a million times longer, its exact length is of no use."""
 
 
@@ -79,7 +79,7 @@ def losses_per_h(work: Work, rate: float) -> float:
 
 
 def _write_s(work: Work) -> float:
-    return UNKNOWN_WRITE_S if work.checkpoint_write_s is None else max(LEAST_WRITE_S, work.checkpoint_write_s.mid)
+    return UNKNOWN_WRITE_S if work.checkpoint_write_s is None else max(MIN_WRITE_S, work.checkpoint_write_s.mid)
 
 
 def _stored_h(work: Work) -> float:
@@ -89,7 +89,7 @@ def _stored_h(work: Work) -> float:
 
 def _interval_s(write_s: float, work: Work, request: PlanRequest, rate: float) -> float:
     if request.checkpoint.interval is not None:
-        return max(LEAST_INTERVAL_S, request.checkpoint.interval)
+        return max(MIN_INTERVAL_S, request.checkpoint.interval)
     losing = losses_per_h(work, rate)
     return min(A_DAY_S, daly_interval_s(checkpoint_s=write_s, mtbf_s=3600 / losing)) if losing > 0 else A_DAY_S
 
@@ -99,7 +99,7 @@ def _overhead(write_s: float, interval_s: float, work: Work) -> float:
     share = overhead_fraction(
         checkpoint_s=write_s, interval_s=interval_s, mtbf_s=mtbf_s, restart_s=work.failure_restart_h * 3600
     )
-    return min(share, MOST_OVERHEAD)
+    return min(share, MAX_OVERHEAD)
 
 
 def spot_lines(spot: OnSpot, work: Work) -> tuple[Assumption, ...]:

@@ -7,14 +7,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 from launcher.model.money import CostComponent, Price, Unpriced
-from launcher.pricing.bill_lines import CENT_FRACTION, MOST, JobSize, Line, components, missing_usd, total_usd
+from launcher.pricing.bill_lines import CENT_FRACTION, MAX_AMOUNT, JobSize, Line, components, missing_usd, total_usd
 
 ROUNDED_USD = 0.01
 """Upper bound of the total rounding gain when each line of a bill is rounded to the hundredth of a cent."""
 NEARLY = 1 - 1e-9
 """Tolerance for comparisons of floats with decimals."""
-BEYOND = MOST / 1e6
-"""Hours or checkpoints of a job above which MOST may cap a line: a job has fewer than a million of each."""
+BEYOND = MAX_AMOUNT / 1e6
+"""Hours or checkpoints of a job above which MAX_AMOUNT may cap a line: a job has fewer than a million of each."""
 
 
 class OtherCosts:

@@ -39,7 +39,7 @@ from launcher.pricing.uncounted import uncounted_assumptions, unpriced_lines
 
 SEARCH_STEPS = 50
 FIRST_RATE = 1.0
-MOST_RATE = 1e9
+MAX_RATE = 1e9
 
 
 def break_even(candidate: TrainingCandidate, rival_usd: Decimal | None) -> float | None:
@@ -55,7 +55,7 @@ def break_even(candidate: TrainingCandidate, rival_usd: Decimal | None) -> float
     if not _is_below(candidate, hourly_usd, 0.0, target):
         return 0.0
     low, high = 0.0, FIRST_RATE
-    while high < MOST_RATE and _is_below(candidate, hourly_usd, high, target):
+    while high < MAX_RATE and _is_below(candidate, hourly_usd, high, target):
         low, high = high, high * 4
     for _ in range(SEARCH_STEPS):
         if high - low <= high * 1e-9:
@@ -91,7 +91,7 @@ def _is_below(candidate: TrainingCandidate, hourly_usd: float, rate: float, targ
 NODES_OF_A_WHOLE_RESTORE = 32
 """Number of nodes up to which the agent restores by copying every file to every node: a choice of this project."""
 
-MOST_INTERRUPTIONS = 1e9
+MAX_INTERRUPTIONS = 1e9
 """A job with more interruptions never ends."""
 
 
@@ -278,7 +278,7 @@ def _outlook(candidate: TrainingCandidate, usd: UsdRange | None, rival_usd: Deci
         return None
     bare = candidate.work.hours.mid
     return SpotOutlook(
-        interruptions_expected=min(spot.job.expected_interruptions, MOST_INTERRUPTIONS),
+        interruptions_expected=min(spot.job.expected_interruptions, MAX_INTERRUPTIONS),
         interruptions_per_hour=spot.job.hazard,
         checkpoint_interval_s=spot.interval_s,
         overhead_fraction=candidate.hours / bare - 1 if bare > 0 else 0.0,

@@ -6,7 +6,7 @@ Times in hours, rates per hour.
 import math
 from typing import NamedTuple
 
-MOST_EXPONENT = 700.0
+MAX_EXPONENT = 700.0
 """exp() of a larger value exceeds the largest float."""
 LESS_THAN_ONE = 1e-4
 """Loads (rate times length) below it are flat over a segment to five digits."""
@@ -38,7 +38,7 @@ def retries(rate: float, length: float) -> float:
     >>> retries(0.5, 0.0), round(retries(0.5, 1.0), 4)
     (0.0, 0.6487)
     """
-    return math.expm1(min(rate * length, MOST_EXPONENT))
+    return math.expm1(min(rate * length, MAX_EXPONENT))
 
 
 def expected_retries(parts: Segments) -> float:
@@ -50,7 +50,7 @@ def expected_retries(parts: Segments) -> float:
     last = retries(parts.rate, parts.last)
     if not parts.full:
         return last
-    stored = retries(parts.rate, parts.length) * math.exp(min(parts.rate * parts.lag, MOST_EXPONENT))
+    stored = retries(parts.rate, parts.length) * math.exp(min(parts.rate * parts.lag, MAX_EXPONENT))
     return parts.full * stored + last
 
 
@@ -63,7 +63,7 @@ def cut_off(rate: float, length: float) -> Moments:
     load = rate * length
     if load < LESS_THAN_ONE:
         return Moments(length / 2, length * length / 12)
-    if load > MOST_EXPONENT:
+    if load > MAX_EXPONENT:
         return Moments(1.0 / rate, 1.0 / rate**2)
     odds = load / math.expm1(load)
     mean = (1.0 - odds) / rate

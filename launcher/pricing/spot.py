@@ -320,7 +320,7 @@ def _gamma_quantile(parts: Segments, restart: float, probability: float) -> floa
     return mean * max(0.0, 1.0 - ninth + normal_quantile(probability) * math.sqrt(ninth)) ** 3
 
 
-LEAST_RATE = 1e-12
+MIN_RATE = 1e-12
 """Interruptions an hour, one in a hundred million years, below which the rate counts as 0."""
 
 
@@ -345,7 +345,7 @@ class Interruptible:
         """Whether a checkpoint is stored within the notice, and costs less time than repeating the work."""
         if not self.saves or self.write > self.notice:
             return False
-        return self.hazard < LEAST_RATE or self._saving_hours <= self._repeating_hours
+        return self.hazard < MIN_RATE or self._saving_hours <= self._repeating_hours
 
     @property
     def segment(self) -> float:
@@ -402,7 +402,7 @@ class Interruptible:
     @cached_property
     def expected_hours(self) -> float:
         """Expected hours until the job is done."""
-        if self.hazard < LEAST_RATE:
+        if self.hazard < MIN_RATE:
             return self.running
         return self._saving_hours if self.lossless else self._repeating_hours
 
@@ -411,7 +411,7 @@ class Interruptible:
 
         The distribution has an atom at `running` (no interruption) and, when lossless, at every number of pauses.
         """
-        if self.hazard < LEAST_RATE:
+        if self.hazard < MIN_RATE:
             return max(least, self.running)
         if self.lossless:
             count = poisson_quantile(self.hazard * self.running, probability)

@@ -17,7 +17,7 @@ from launcher.planning.resolve import Resolution
 from launcher.planning.targets import place_findings
 from launcher.planning.work import TOKENS_PER_B
 from launcher.pricing.alternatives import Alternative, alternatives
-from launcher.pricing.blocks import LEAST_CHANCE
+from launcher.pricing.blocks import MIN_CHANCE
 from launcher.pricing.candidate import cheapest_fixed, ranked
 from launcher.pricing.context import PricingContext
 from launcher.pricing.priced import PricedRequest
@@ -168,7 +168,7 @@ def _candidates(resolution: Resolution, context: PricingContext, *, everything: 
 
     def longer(short: TrainingCandidate) -> Iterator[TrainingCandidate]:
         """The candidate with an offering for the high estimate, if the job may outlast the shorter one."""
-        if short.charge is not None and short.charge.outlasts >= LEAST_CHANCE and short.usd is not None:
+        if short.charge is not None and short.charge.outlasts >= MIN_CHANCE and short.usd is not None:
             extended = training_candidate(short.place, short.work, context, short.against, longer=True)
             if extended.charge is not None and extended.charge.billed_hours > short.charge.billed_hours:
                 yield extended

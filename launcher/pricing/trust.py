@@ -13,7 +13,7 @@ from launcher.pricing.ages import ALLOWED_BAND_DAYS, ALLOWED_BILL_DAYS, rests_on
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.gate import age_findings
 
-LEAST_SHARE = Decimal("0.1")
+MIN_SHARE = Decimal("0.1")
 """Share of on demand below which a spot price is doubtful: prices that low are rare; a choice of this project."""
 DOUBTFUL_PRICE = frozenset({"contradicted-price", "fallen-price", "odd-spot-price"})
 """Codes of the findings that mean that the price in use may not hold."""
@@ -71,7 +71,7 @@ def _odd_spot(candidate: Candidate) -> Iterator[Finding]:
     if place.option is not PurchaseOption.SPOT or not isinstance(price, Price) or price.basis is Basis.USER:
         return
     whole = catalog.on_demand(place.billed_name, place.region)
-    if not isinstance(whole, Price) or whole.usd * LEAST_SHARE <= price.usd <= whole.usd:
+    if not isinstance(whole, Price) or whole.usd * MIN_SHARE <= price.usd <= whole.usd:
         return
     relation = "over" if price.usd > whole.usd else "under a tenth of"
     message = f"spot at ${price.usd:f} is {relation} the ${whole.usd:f} of on demand in {place.region} ({price.as_of})"

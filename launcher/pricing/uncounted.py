@@ -11,7 +11,7 @@ from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
 
-LEAST_BILLED_S = 60
+MIN_BILLED_S = 60
 """Minimum seconds that EC2 bills a Linux instance; by the second after that (EC2 price page, from memory)."""
 NOT_COUNTED = "not counted"
 UNKNOWN_WAIT = (
@@ -43,7 +43,7 @@ def uncounted_assumptions(
     by_second = place.option in (PurchaseOption.ON_DEMAND, PurchaseOption.SPOT) and not target_of(place.target).managed
     if by_second and place.instance_type:
         source = "EC2's price page, from memory: an instance that fails immediately costs a minute"
-        lines.append(Assumption(name="least billed", value=str(LEAST_BILLED_S), unit="s an instance", source=source))
+        lines.append(Assumption(name="least billed", value=str(MIN_BILLED_S), unit="s an instance", source=source))
     if place.option is PurchaseOption.SPOT:
         lines.append(
             Assumption(

@@ -15,6 +15,7 @@ from decimal import Decimal
 
 from launcher.model.enums import PurchaseOption
 from launcher.model.ledger import LedgerEntry, reservations
+from launcher.model.tags import PLAN_TAG
 
 COLUMNS = (
     *("AvailabilityZone", "BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency"),
@@ -40,7 +41,7 @@ SLIPWAY_COLUMNS = ("x_Run", "x_Status", "x_CostBasis", "x_Tokens", "x_Simulated"
 AWS, ISSUER = "AWS", "Amazon Web Services, Inc."
 UNKNOWN_ACCOUNT = "unknown"
 UNUSED = "unused"
-LEAST = Decimal("0.0000000001")
+QUANTUM = Decimal("0.0000000001")
 _CATEGORIES: Mapping[str, str] = {
     PurchaseOption.ON_DEMAND: "Standard",
     PurchaseOption.SPOT: "Dynamic",
@@ -118,10 +119,10 @@ def _next_month(moment: datetime) -> datetime:
 
 def _row(entry: LedgerEntry, begin: datetime, end: datetime, share: Decimal) -> dict[str, str]:
     """One month of a run; `share` is the fraction of its time in this month."""
-    hours = (Decimal(repr(entry.hours)) * entry.nodes * share).quantize(LEAST)
-    usd = ((entry.usd or Decimal(0)) * share).quantize(LEAST)
+    hours = (Decimal(repr(entry.hours)) * entry.nodes * share).quantize(QUANTUM)
+    usd = ((entry.usd or Decimal(0)) * share).quantize(QUANTUM)
     price = usd / hours if hours else Decimal(0)
-    listed = (usd + _discount(entry) * share).quantize(LEAST)
+    listed = (usd + _discount(entry) * share).quantize(QUANTUM)
     basis = "simulated" if entry.simulated else "quoted-rate" if entry.billed_usd is None else "billed"
     sku = f"{entry.instance_type or entry.target}/{entry.option}"
     unused = f", hours of {entry.run} that no run used" if entry.status == UNUSED else ""
@@ -160,7 +161,7 @@ def _row(entry: LedgerEntry, begin: datetime, end: datetime, share: Decimal) -> 
         "SkuId": sku,
         "SkuPriceId": f"{sku}/{entry.region}",
         "SubAccountId": UNKNOWN_ACCOUNT,
-        "Tags": json.dumps({**entry.tags, "slipway:plan": entry.name}, sort_keys=True),
+        "Tags": json.dumps({**entry.tags, PLAN_TAG: entry.name}, sort_keys=True),
         "x_Run": entry.run,
         "x_Status": entry.status,
         "x_CostBasis": basis,
@@ -179,7 +180,7 @@ def _discount(entry: LedgerEntry) -> Decimal:
 
 def _text(amount: Decimal) -> str:
     """A number with a decimal point, because readers infer a column's type from its format."""
-    return f"{amount.quantize(LEAST):f}"
+    return f"{amount.quantize(QUANTUM):f}"
 
 
 def _iso(moment: datetime) -> str:

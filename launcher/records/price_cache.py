@@ -20,7 +20,7 @@ from launcher.records.run_folder import write_whole
 
 RESUMED_FOR = timedelta(hours=1)
 """How long the answers of an unfinished refresh count as fresh: a choice of this project."""
-SPOT_KEPT = timedelta(days=90)
+SPOT_RETENTION = timedelta(days=90)
 """How long spot prices are retained: the length of EC2's own history."""
 PRICE_FILES = (*tables.PRICE_TABLES, tables.SOURCES)
 JOURNAL = "unfinished.json"
@@ -124,7 +124,7 @@ class PriceCache:
 def merged(table: Table, before: Iterable[Sequence[str]], new: Iterable[Sequence[str]], today: date) -> list[FileRow]:
     """The rows of a file merged with new ones: one a key and day; of equal consecutive prices only first and last day.
 
-    Spot prices are retained for `SPOT_KEPT` before `today`.
+    Spot prices are retained for `SPOT_RETENTION` before `today`.
 
     >>> rows = [("p5", "us-east-1", "", "55", f"2026-11-{day}", "listed", "s", "") for day in ("17", "18", "19")]
     >>> [row[4] for row in merged(tables.ON_DEMAND, rows[:2], rows[2:], date(2026, 11, 19))]
@@ -135,7 +135,7 @@ def merged(table: Table, before: Iterable[Sequence[str]], new: Iterable[Sequence
     for row in (*before, *new):
         cells = tuple(row)
         histories.setdefault(cells[: table.keys], {})[cells[dated]] = cells
-    oldest = (today - SPOT_KEPT).isoformat() if table is tables.SPOT else ""
+    oldest = (today - SPOT_RETENTION).isoformat() if table is tables.SPOT else ""
     result: list[FileRow] = []
     for history in histories.values():
         rows = [history[day] for day in sorted(history) if day >= oldest]

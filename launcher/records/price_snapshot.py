@@ -9,7 +9,7 @@ from launcher.catalog.tables import PRICE_TABLES, SOURCES
 from launcher.model.errors import UnreadableInputError
 
 SUFFIX = ".sha256"
-MOST_BYTES = 200_000_000
+MAX_BYTES = 200_000_000
 """Limit of a snapshot, and of one file in it: a hundred times the size of every region's prices."""
 _DAY = (1980, 1, 1, 0, 0, 0)
 """The time of every member, so that equal prices give equal files."""
@@ -74,8 +74,8 @@ def _stated(path: Path) -> str:
 
 
 def _within(size: int, path: Path) -> None:
-    if size > MOST_BYTES:
-        raise _refused(path, f"{size:,} bytes, at most {MOST_BYTES:,} are read")
+    if size > MAX_BYTES:
+        raise _refused(path, f"{size:,} bytes, at most {MAX_BYTES:,} are read")
 
 
 def _refused(path: Path, problem: str, hint: str = "make snapshot writes one") -> UnreadableInputError:

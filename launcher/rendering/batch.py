@@ -41,7 +41,7 @@ _TO_THE_STORE_S = 180
 """Before a time limit, in addition to the grace time: 60 s by which Slurm may be late, 120 s for the last upload."""
 _LEAVE_MINUTES = 15
 """Minutes between a job's last checkpoint and the time from which AWS reclaims its capacity."""
-_LEAST_GRACE_S = 0.1
+_MIN_GRACE_S = 0.1
 """The agent's grace time must be above zero; a plan may give 0."""
 
 
@@ -249,7 +249,7 @@ def _checkpoint(plan: Plan, *, names: ClusterNames, job: JobSettings) -> Checkpo
         uri=None if policy.mode is CheckpointMode.NONE else policy.own_uri or checkpoint_uri(plan, names),
         mode=policy.mode.value,
         keep=policy.keep,
-        grace_seconds=max(policy.grace_seconds, _LEAST_GRACE_S),
+        grace_seconds=max(policy.grace_seconds, _MIN_GRACE_S),
         mtbf_s=job.mtbf_s,
         max_mb_s=policy.max_mb_s,
         restart=policy.restart.value,

@@ -7,6 +7,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
+from launcher.model.tags import CLUSTER_TAG, DIGEST_TAG, PLAN_TAG
 from launcher.model.target import target_of
 
 
@@ -20,7 +21,6 @@ class Tag:
 
 CLUSTER_FILE = "cluster.yaml"
 """The file name of a cluster's configuration among the rendered files, for every target."""
-PLAN_TAG, DIGEST_TAG = "slipway:plan", "slipway:digest"
 """Tags that change with every plan."""
 _OWNER_TAGS = ("owner", "Owner")
 """Tags by which plans name an owner (`tags` of the plan file): Slipway has none of its own."""
@@ -88,7 +88,7 @@ def owner_in(tags: Mapping[str, str]) -> str | None:
 def tags(plan: Plan) -> tuple[Tag, ...]:
     """The tags of everything a plan deploys; the bill can be split by them."""
     return (
-        Tag(key="slipway:cluster", value=plan.cluster_name),
+        Tag(key=CLUSTER_TAG, value=plan.cluster_name),
         Tag(key=PLAN_TAG, value=plan.name),
         Tag(key=DIGEST_TAG, value=plan.digest),
         *(Tag(key=key, value=value) for key, value in sorted(plan.request.tags.items())),

@@ -12,7 +12,7 @@ from launcher.rendering.node import NODE_SCRIPT, node_packages, script_text
 PARALLELCLUSTER_VERSION = "3.16.1"
 """The release of the deployed provider and of the schema for the configuration."""
 
-BUILD_MACHINE = "m6i.2xlarge"
+BUILD_INSTANCE = "m6i.2xlarge"
 """The build instance: drivers are compiled there and loaded elsewhere, so it needs no accelerator. Slipway's choice."""
 PARENTS = {
     OperatingSystem.UBUNTU2404: "ubuntu-server-24-lts-x86",
@@ -46,7 +46,7 @@ def image_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, 
         component=name,
         component_arn=f"arn:aws:imagebuilder:{region}:ACCOUNT:component/{name}/1.0.0/1",
         version=PARALLELCLUSTER_VERSION,
-        instance_type=BUILD_MACHINE,
+        instance_type=BUILD_INSTANCE,
         native_torch=_compiles_in_process(types[0]),
         parent_image=f"arn:aws:imagebuilder:{region}:aws:image/{PARENTS[target.os]}/x.x.x",
         subnet_id=subnet_id(plan),

@@ -11,9 +11,9 @@ from launcher.catalog.permissions import Permissions, PolicyFacts, StatementFact
 from launcher.model.enums import TargetKind
 from launcher.model.target import TARGETS
 
-MOST_CHARACTERS = 6144
+MAX_CHARACTERS = 6144
 """Limit of a managed policy, white space not counted (IAM user guide, IAM and STS quotas)."""
-MOST_POLICIES = 10
+MAX_POLICIES = 10
 """Managed policies per role before a quota is raised (the same source)."""
 _TITLES = {
     "eks": "EKS",

@@ -28,7 +28,7 @@ _SHORT = 20
 """Maximum length of a folder's path in characters, so that the sockets of Slurm below it stay within 108 bytes."""
 _START_S = 60.0
 _STOP_S = 60.0
-_LOOK_S = 0.02
+_POLL_S = 0.02
 _LOG_LINES = 15
 
 
@@ -75,7 +75,7 @@ class EmbeddedServer:
                         why, hint="set another port, or leave it out: the sandbox then uses a free port"
                     )
                 raise AwsError(f"the embedded AWS ended unexpectedly: {self.end_of_log()}")
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         raise AwsError(f"the embedded AWS is not ready after {_START_S:g} s: {self.end_of_log()}")
 
     def ready(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from launcher.model.errors import AwsError
 
 STOP_VARIABLE = "STOP_URI"
 """The variable of a guard's function with the S3 place of its stop request to the job."""
-LOOK_S = 1.0
+POLL_S = 1.0
 PERIOD = timedelta(minutes=5)
 """The time between two checks of the guard: its schedule."""
 _READY, _FAILED, _WATCHED, _TOLD = "ready", "failed", "watched", "told"
@@ -71,7 +71,7 @@ class GuardSchedule:
     module: str
     variables: Mapping[str, str]
     environment: Mapping[str, str]
-    look_s: float = LOOK_S
+    poll_s: float = POLL_S
     stop_requested: bool = False
     failure: str = ""
     _moment: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -121,7 +121,7 @@ class GuardSchedule:
         if began is None:
             return
         self._moment = datetime.fromisoformat(began)
-        while not (self.stop_requested or self.failure or self._over.wait(self.look_s)):
+        while not (self.stop_requested or self.failure or self._over.wait(self.poll_s)):
             self._call()
 
     def _call(self) -> None:

@@ -36,7 +36,7 @@ DEFAULT = "default"
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
 _USED = Path(".slipway") / "sandbox"
 _END_S = 60.0
-_LOOK_S = 0.05
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +204,7 @@ def _end_leftovers(environment: Mapping[str, str], path: Path) -> RunningSandbox
     deadline = time.monotonic() + _END_S
     # The record may be old: the process is its server only if it has the mark.
     while sandbox.pid in processes.marked(processes.MARK, sandbox.mark) and time.monotonic() < deadline:
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     # The keeper does the same, where it was not killed itself.
     remaining = processes.end(lambda: processes.with_descendants(processes.marked(processes.MARK, sandbox.mark)))
     if remaining:

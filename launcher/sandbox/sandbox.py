@@ -88,7 +88,7 @@ def not_emulated(
 NOTICE_S = 120.0
 """From the notice to the end of a spot instance (EC2 User Guide, "Spot Instance interruption notices", 2026-11-20)."""
 
-_LOOK_S = 0.05
+_POLL_S = 0.05
 _FUNCTION = "AWS::Lambda::Function"
 _FIRST_PORT, _PORTS = 20_000, 10_000
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
@@ -405,5 +405,5 @@ def _wait(done: Callable[[], bool], seconds: float) -> bool:
     while not done():
         if time.monotonic() > deadline:
             return False
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     return True

@@ -115,7 +115,7 @@ class SessionShell:
     stage: Callable[[Path], str]
 
     chunk_bytes = 15_000
-    look_s = 10.0
+    poll_s = 10.0
 
     def __post_init__(self) -> None:
         """Refuse an invalid user name, and a computer without the AWS CLI and its plug-in."""

@@ -44,7 +44,7 @@ class Shell(Protocol):
         """The number of bytes of a file that one answer can carry."""
 
     @property
-    def look_s(self) -> float:
+    def poll_s(self) -> float:
         """The interval between two polls of a job."""
 
     def run(self, script: str, *, timeout_s: float = RUN_S) -> Answer:
@@ -181,7 +181,7 @@ class LocalShell:
     """A shell if the head node is this computer."""
 
     chunk_bytes = 4_000_000
-    look_s = 1.0
+    poll_s = 1.0
 
     def __init__(self, environment: Mapping[str, str], *, name: str = "this computer") -> None:
         self.environment = dict(environment)

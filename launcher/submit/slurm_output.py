@@ -34,7 +34,7 @@ _SUBMITTED = re.compile(r"(\d+)(?:;\S+)?\s*\Z")
 
 LAST_S = 253_402_300_800
 """The end of the year 9999."""
-MOST_HOSTS = 65_536
+MAX_HOSTS = 65_536
 """Of one expression: Slurm itself expands no more (MAX_SLURM_NODES in slurm.h.in of Slurm 24.05)."""
 
 
@@ -202,8 +202,8 @@ def hosts(expression: str) -> tuple[str, ...]:
     for prefix, ranges in re.findall(r"([^,\[]+)(?:\[([^\]]*)\])?", expression):
         for part in ranges.split(",") if ranges else ():
             names.extend(_numbered(prefix, part))
-            if len(names) > MOST_HOSTS:
-                raise SchedulerError(f"Slurm names more than {MOST_HOSTS:,} nodes: {expression[:200]!r}")
+            if len(names) > MAX_HOSTS:
+                raise SchedulerError(f"Slurm names more than {MAX_HOSTS:,} nodes: {expression[:200]!r}")
         if not ranges:
             names.append(prefix)
     return tuple(names)
@@ -213,6 +213,6 @@ def _numbered(prefix: str, part: str) -> Iterable[str]:
     first, dash, last = part.partition("-")
     low = _number(first)
     high = _number(last) if dash else low
-    if low is None or high is None or high - low >= MOST_HOSTS:
+    if low is None or high is None or high - low >= MAX_HOSTS:
         raise SchedulerError(f"Slurm lists node names that cannot be parsed: {prefix[:100]!r} with {part[:100]!r}")
     return (f"{prefix}{number:0{len(first)}}" for number in range(low, high + 1))

@@ -42,7 +42,7 @@ class SshShell:
     """A head node that ssh reaches. The caller need not enter the shell as a context, but must call `close`."""
 
     chunk_bytes = 4_000_000
-    look_s = 2.0
+    poll_s = 2.0
 
     def __init__(self, host: str, environment: Mapping[str, str]) -> None:
         """Store the host and its options; connect later.

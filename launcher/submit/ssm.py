@@ -20,7 +20,7 @@ from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, unpacking
 
 OUTPUT_LIMIT = 24_000
 """Characters of standard output that GetCommandInvocation returns (its API reference, read 2026-11-20)."""
-_FIRST_LOOK_S, _SLOWER, _LONGEST_S = 0.4, 1.6, 5.0
+_FIRST_POLL_S, _SLOWER, _LONGEST_S = 0.4, 1.6, 5.0
 _NEVER_RAN = {"DeliveryTimedOut", "Undeliverable", "InvalidPlatform", "AccessDenied"}
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
@@ -73,7 +73,7 @@ class SsmShell:
 
     chunk_bytes = 15_000
     """20,000 characters in base64."""
-    look_s = 10.0
+    poll_s = 10.0
 
     def __post_init__(self) -> None:
         """Refuse an invalid Linux user name."""
@@ -86,7 +86,7 @@ class SsmShell:
         packed = base64.b64encode(frame.around(script).encode()).decode()
         line = f"printf %s {packed} | base64 -d | runuser -l {self.user} -c 'exec bash -l -s'"
         command = self.commands.send([line], math.ceil(timeout_s))
-        end, pause = self.clock() + timeout_s, _FIRST_LOOK_S
+        end, pause = self.clock() + timeout_s, _FIRST_POLL_S
         while True:
             self.sleep(pause)
             invocation = self.commands.outcome(command)

@@ -14,7 +14,7 @@ AGAIN = timedelta(days=1)
 RIGHT = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z0-9]+)")
 """The pattern with which AWS's services name the action in a refusal."""
 LONGEST = 600
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 """Maximum characters of a call as a dimension; CloudWatch accepts 1,024."""
 
 
@@ -45,11 +45,11 @@ def failure_of(step: str, problem: Exception) -> Failure:
     """
     text = f"could not {step}: {problem}"[:LONGEST]
     if not isinstance(problem, ClientError):
-        return Failure(f"{step}: {type(problem).__name__}"[:MOST_CHARACTERS], text)
+        return Failure(f"{step}: {type(problem).__name__}"[:MAX_CHARACTERS], text)
     code = problem.response.get("Error", {}).get("Code", "")
     right = RIGHT.search(str(problem))
     missing = f"\nMissing right of the guard's role: {right[1]}" if right is not None else ""
-    return Failure(f"{problem.operation_name}: {code}"[:MOST_CHARACTERS], text + missing)
+    return Failure(f"{problem.operation_name}: {code}"[:MAX_CHARACTERS], text + missing)
 
 
 def first_within(cloudwatch: Any, cluster: str, call: str, now: datetime, again: timedelta = AGAIN) -> bool:

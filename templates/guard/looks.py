@@ -16,7 +16,7 @@ EVERY = timedelta(minutes=5)
 JITTER = timedelta(seconds=30)
 """Maximum deviation of EventBridge's scheduled times from the five minutes."""
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-MOST_DAYS_OF_HOURS = 50
+MAX_DAYS_OF_HOURS = 50
 """A response of GetMetricStatistics has at most 1,440 values: 60 days of hourly values."""
 
 
@@ -53,7 +53,7 @@ def counted(cloudwatch: Any, cluster: str, metric: str, began: datetime, check_t
     Raises:
         ClientError: CloudWatch does not respond.
     """
-    length = HOUR if check_time - began < MOST_DAYS_OF_HOURS * DAY else DAY
+    length = HOUR if check_time - began < MAX_DAYS_OF_HOURS * DAY else DAY
     answer = cloudwatch.get_metric_statistics(
         Namespace=NAMESPACE,
         MetricName=metric,

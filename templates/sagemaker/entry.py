@@ -26,7 +26,7 @@ ML = CHANNEL.parents[2]
 """/opt/ml: the channel is input/data/slipway below it."""
 INTERRUPTED, STOPPED, BAD_JOB = 75, 79, 78
 """The agent's exit codes (launcher/agent/exits.py): saved, may restart; ended for good; invalid job."""
-MOST_STARTS = 200
+MAX_STARTS = 200
 LONGEST_REASON = 1000
 """SageMaker shows the first 1,024 characters."""
 PAUSE_S = 2.0
@@ -147,14 +147,14 @@ def main() -> int:
     code = starter.run(folder / "fetch_work.py", folder)
     if code:
         return failed("cannot fetch the command's folder: see the log of this node", code)
-    for _ in range(MOST_STARTS):
+    for _ in range(MAX_STARTS):
         code = starter.run(folder / "kubernetes" / "start.py", folder)
         if code == 0 or starter.leaving:
             return code
         if code in (STOPPED, BAD_JOB):
             return failed(reason(folder, code), code)
         starter.wait(PAUSE_S)
-    return failed(f"started {MOST_STARTS} times without an end", code)
+    return failed(f"started {MAX_STARTS} times without an end", code)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from launcher.model.target import TARGETS
 from launcher.rendering.policies import (
     BOUNDARY,
     DOCTOR,
-    MOST_CHARACTERS,
-    MOST_POLICIES,
+    MAX_CHARACTERS,
+    MAX_POLICIES,
     PERSON,
     STORE,
     Account,
@@ -81,10 +81,10 @@ class TestSizes:
         for name in NAMES:
             rendered = render_policy(PERMISSIONS, name, long)
             assert rendered.characters == len(re.sub(r"\s", "", rendered.text))
-            assert rendered.characters <= MOST_CHARACTERS == 6144, name
+            assert rendered.characters <= MAX_CHARACTERS == 6144, name
 
     def test_a_role_can_have_all_of_them(self):
-        assert len(execution_policies()) <= MOST_POLICIES == 10
+        assert len(execution_policies()) <= MAX_POLICIES == 10
 
 
 class TestReference:

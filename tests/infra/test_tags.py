@@ -3,8 +3,8 @@
 import pytest
 
 from launcher.model.enums import TargetKind
+from launcher.model.tags import CLUSTER_TAG
 from launcher.model.target import TARGETS
-from launcher.workflow.history.bill import TAG
 from tests.infra.reading import OWN, given, lacking
 
 CLUSTERS = ("parallelcluster", "hyperpod-slurm", "eks", "hyperpod-eks")
@@ -36,7 +36,7 @@ def test_everything_of_a_cluster_that_can_carry_them_does(synthesised, kind):
     """An endpoint's is in serving/test_serving_rules.py."""
     assembly = synthesised(plan_text(kind))
     # The one that `report --billed` asks for, and a budget is held by.
-    required_tags = {**OWN, TAG: "tagged"}
+    required_tags = {**OWN, CLUSTER_TAG: "tagged"}
     assert lacking(assembly, required_tags) == []
     for stack in assembly.manifest.values():
         assert stack["properties"]["tags"].items() >= required_tags.items()
@@ -64,10 +64,10 @@ def test_the_nodes_of_eks_and_their_volumes_carry_them(synthesised):
     for launch_template in templates:
         tagged = {one["ResourceType"]: given(one["Tags"]) for one in launch_template["TagSpecifications"]}
         assert tagged.keys() >= {"instance", "volume"}
-        assert all(tags.items() >= {**OWN, TAG: "tagged"}.items() for tags in tagged.values())
+        assert all(tags.items() >= {**OWN, CLUSTER_TAG: "tagged"}.items() for tags in tagged.values())
 
 
 def test_nodes_of_a_parallelcluster_carry_them(synthesised):
     assembly = synthesised(BASE + CLUSTER % "parallelcluster")
     tags = assembly.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]["Tags"]
-    assert given(tags).items() >= {**OWN, TAG: "tagged"}.items()
+    assert given(tags).items() >= {**OWN, CLUSTER_TAG: "tagged"}.items()

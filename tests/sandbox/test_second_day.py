@@ -157,7 +157,7 @@ class Account:
 
     def options(self):
         settings = {"root": self.root, "sandbox": True, "emulator": self.sandbox, "notify": self.told.append}
-        return LaunchOptions(progress=lambda _: None, look_s=0.3, **settings)
+        return LaunchOptions(progress=lambda _: None, poll_s=0.3, **settings)
 
     def launch(self, plan):
         priced, rank, quoted = self.priced(plan)

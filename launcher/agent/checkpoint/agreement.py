@@ -16,7 +16,7 @@ from launcher.agent.node.peers import Peers
 NONE = -1
 """The value that a node reports instead of a step if it restored nothing."""
 
-_LOOK_S = 0.5
+_POLL_S = 0.5
 _SILENCE_S = 180.0
 """An agent without a heartbeat after this time counts as lost; heartbeats continue during a longer restore."""
 
@@ -39,7 +39,7 @@ def agree(peers: Peers, restore: Callable[[int | None], int | None], *, over: Ca
         if go == restored:
             return
         if lowest is None or lowest >= restored:
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
             continue
         restored = _spoken(restore(lowest))
         if not over():

@@ -31,7 +31,7 @@ SETTLE_S = 120.0
 """Slipway tags nothing for this time after a takeover from an agent that may still run. A commit that the old agent
 started before it could detect the takeover (three tries of a request) must still find its objects untagged."""
 
-_LOOK_S = 2.0
+_POLL_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class Claim(threading.Thread):
                 first = owner
             elif owner != first:
                 raise JobSpecError([self._refusal(owner)])
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
 
     def check(self) -> None:
         """Verify that this agent is the owner; retry now if the claim failed at the start.

@@ -17,7 +17,7 @@ from launcher.agent.errors import ManifestError, UnusableCheckpointError
 from launcher.agent.node.gathering import Gathered
 from launcher.agent.node.peers import Peers
 
-_LOOK_S = 0.5
+_POLL_S = 0.5
 _PATIENCE_S = 30.0
 _numbers = itertools.count(1)
 """Numbers of this process's questions: an answer to an earlier question must not count for a later one."""
@@ -74,7 +74,7 @@ class Answers(threading.Thread):
     def run(self) -> None:
         """Answer until the process ends: the first node may ask after the last upload."""
         while True:
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
             question = self._peers.first().get("question")
             if isinstance(question, list) and [type(number) for number in question] == [int, int]:
                 self._answer(*question)

@@ -23,7 +23,7 @@ from launcher.agent.store.objects import Store
 _WRITTEN_BY_TRAINER = "mode dcp"
 """Replaces a layout's key: checkpoints that a trainer writes to the store are not compared with those of agents."""
 _POLL_S = 10.0
-_LAST_LOOK_S = 30.0
+_LAST_POLL_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +177,7 @@ class DcpWatch(threading.Thread):
         self._over.set()
         if self.is_alive():
             self.join()
-        deadline = time.monotonic() + _LAST_LOOK_S
+        deadline = time.monotonic() + _LAST_POLL_S
         while not self._check() and self._trouble and time.monotonic() < deadline:
             time.sleep(1.0)
 

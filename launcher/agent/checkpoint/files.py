@@ -15,7 +15,7 @@ from pathlib import Path
 from launcher.agent.errors import UnusableCheckpointError
 
 _CHUNK_BYTES = 1 << 22
-_MOST_FILES = 1_000_000
+_MAX_FILES = 1_000_000
 _KINDS = (
     (stat.S_ISFIFO, "a FIFO"),
     (stat.S_ISSOCK, "a socket"),
@@ -126,7 +126,7 @@ class _Surveyor:
                         inode=info.st_ino,
                     )
                 )
-        while self._left and len(self._files) <= _MOST_FILES:
+        while self._left and len(self._files) <= _MAX_FILES:
             below, above = self._left.pop()
             try:
                 with os.scandir(self._folder / below) as inside:
@@ -136,8 +136,8 @@ class _Surveyor:
                 raise
             except OSError as error:
                 self._refuse(below or ".", f"which cannot be read: {error.strerror}")
-        if len(self._files) > _MOST_FILES:
-            self._obstacle = f"holds more than {_MOST_FILES:,} files; put them into fewer"
+        if len(self._files) > _MAX_FILES:
+            self._obstacle = f"holds more than {_MAX_FILES:,} files; put them into fewer"
         return Survey(files=tuple(sorted(self._files, key=lambda file: file.path)), obstacle=self._obstacle)
 
     def _take(self, entry: "os.DirEntry[str]", path: str, above: frozenset[_Id]) -> None:

@@ -18,7 +18,7 @@ from launcher.agent.output_manifest import FOLDER, OutputManifest, manifest_key,
 from launcher.agent.store.objects import Store
 
 _AGAIN_S = 2.0
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 class Outputs:
@@ -126,5 +126,5 @@ def left_behind(folder: Path, stored: set[str], outputs: Mapping[str, Path]) -> 
         if size:
             names.append(f"{path.name} ({size:,} bytes)")
             total += size
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more, total
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(names[:_MAX_NAMED]) + more, total

@@ -21,7 +21,7 @@ from launcher.agent.store.objects import Store
 
 WRITTEN = "checkpoint-written"
 """The trainer wrote to the location, and no layout names the step."""
-_LEAST_LOOK_S, _MOST_LOOK_S = 1.0, 30.0
+_MIN_POLL_S, _MAX_POLL_S = 1.0, 30.0
 _UNKNOWN_LAYOUT = "checkpoint.layout or checkpoint.pattern would name its step"
 
 Stamps = Mapping[str, object]
@@ -117,7 +117,7 @@ class OwnWatch(threading.Thread):
         self._uri, self._log, self._layouts, self._moved = uri, log, layouts, moved
         self._place = place_of(uri, timeout_s=timeout_s)
         self._patience_s = patience_s(interval_s)
-        self._look_s = min(max(interval_s / 4, _LEAST_LOOK_S), _MOST_LOOK_S)
+        self._poll_s = min(max(interval_s / 4, _MIN_POLL_S), _MAX_POLL_S)
         self._over = threading.Event()
         self._trouble = ""
         self._silent = False
@@ -137,7 +137,7 @@ class OwnWatch(threading.Thread):
 
     def run(self) -> None:
         """Poll periodically."""
-        while not self._over.wait(self._look_s):
+        while not self._over.wait(self._poll_s):
             self._check()
 
     def finish(self, *, clean: bool) -> None:

@@ -19,8 +19,8 @@ from launcher.agent.interval import daly_interval_s
 from launcher.agent.node.progress import Metrics
 
 _REMEMBERED = 5
-_LEAST_S, _MOST_S = 1.0, 86_400.0
-_LEAST_WRITE_S = 1e-3
+_MIN_S, _MAX_S = 1.0, 86_400.0
+_MIN_WRITE_S = 1e-3
 _WORTH_A_CHANGE = 0.1
 _NOW_S = 1.0
 """The interval while an immediate checkpoint is requested: the last checkpoint is always older than this."""
@@ -62,7 +62,7 @@ class Pace:
         with self._lock:
             self._written_by_step[step] = seconds
             if not self._reported:
-                self._written_s.append(max(seconds, _LEAST_WRITE_S))
+                self._written_s.append(max(seconds, _MIN_WRITE_S))
             self._adapt()
             if self._hastened:
                 self._hastened = False
@@ -74,7 +74,7 @@ class Pace:
             if not self._reported:
                 self._reported = True
                 self._written_s.clear()
-            self._written_s.append(max(seconds, _LEAST_WRITE_S))
+            self._written_s.append(max(seconds, _MIN_WRITE_S))
             self._adapt()
 
     def uploaded(self, step: int, *, seconds: float, size_bytes: int) -> None:
@@ -104,7 +104,7 @@ class Pace:
         write_s = statistics.median(self._written_s)
         upload_s = statistics.median(self._uploaded_s) if self._uploaded_s else 0.0
         best_s = daly_interval_s(checkpoint_s=write_s, mtbf_s=self._mtbf_s)
-        pause_s = max(_LEAST_S, upload_s, min(best_s, _MOST_S))
+        pause_s = max(_MIN_S, upload_s, min(best_s, _MAX_S))
         if abs(pause_s - self._interval_s) < _WORTH_A_CHANGE * self._interval_s:
             return
         self._log.append(

@@ -35,7 +35,7 @@ from launcher.agent.store.objects import Store
 # two. In any doubt nothing is committed, and what each node has stays there and is named.
 
 
-_ANSWER_LOOK_S = 0.5
+_ANSWER_POLL_S = 0.5
 _SILENCE_S = 180.0
 """As in `agreement`: an agent without a heartbeat after this time counts as lost."""
 
@@ -109,7 +109,7 @@ class Backlog:
                 return False
             if answered and gathered.confirmed & others == others:
                 return True
-            time.sleep(_ANSWER_LOOK_S)
+            time.sleep(_ANSWER_POLL_S)
         return False
 
     # ------------------------------------------------------------------------------------------------------ the others
@@ -125,7 +125,7 @@ class Backlog:
                 case [int(number), int(step), str(life)] if not answered:
                     answered = True
                     self.peers.publish_state(answer=[number, self._restores(finished, step, life)])
-            time.sleep(_ANSWER_LOOK_S)
+            time.sleep(_ANSWER_POLL_S)
 
     def _restores(self, finished: FinishedFolder | None, step: int, life: str) -> bool:
         if finished is None or finished.step != step or self.scratch.life_of(finished) != life:
@@ -157,7 +157,7 @@ class Backlog:
 
 _PATIENCE_S = 300.0
 _PAUSE_S = 5.0
-_LOOK_S = 0.25
+_POLL_S = 0.25
 _NOT_STORED = "finished on this node, not in the store, not removed"
 
 _Result = TypeVar("_Result")
@@ -321,7 +321,7 @@ class Resumption:
                 self.log.append("restore-retry", error=str(error))
                 again = time.monotonic() + _PAUSE_S
                 while time.monotonic() < again and not self.notices.pending():
-                    time.sleep(_LOOK_S)
+                    time.sleep(_POLL_S)
                 if self.notices.pending():
                     return otherwise  # the attempt is over before it began
 

@@ -30,7 +30,7 @@ from launcher.agent.store.objects import Store
 LATER_VERSION = "of a later version"
 """Replaces the layout keys of checkpoints that this version cannot read."""
 
-_MOST_SHARED = 1000
+_MAX_SHARED = 1000
 """If newer steps share more objects than this with a step, every attempt inspects it again; the record stays small."""
 
 
@@ -131,7 +131,7 @@ class Retention:
                 superseded &= record[step]
             if superseded:
                 yield step, sorted(superseded)
-            elif len(keys & needed) <= _MOST_SHARED:
+            elif len(keys & needed) <= _MAX_SHARED:
                 record[step] = keys & needed
                 self._tagged -= keys
         if record != self._remembered:

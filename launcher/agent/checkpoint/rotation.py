@@ -13,8 +13,8 @@ from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.events import EventLog
 from launcher.agent.node.peers import Peers
 
-_LOOK_S = 5.0
-_MOST_SAID = 100
+_POLL_S = 5.0
+_MAX_SAID = 100
 
 
 class Rotation:
@@ -43,7 +43,7 @@ class Rotation:
         """Announce or repeat removals, at most every 5 seconds (`now`: monotonic seconds)."""
         if self._peers.alone or now < self._look_at:
             return
-        self._look_at = now + _LOOK_S
+        self._look_at = now + _POLL_S
         if self._peers.part == 0:
             self._announce()
         else:
@@ -53,8 +53,8 @@ class Rotation:
         newest = max(self._stored, default=-1)
         superseded = sorted(step for step in self._stored & self._names.keys() if step < newest)
         removed = [step for step in superseded if not any(os.path.lexists(path) for path in self._paths(step))]
-        if removed[-_MOST_SAID:] != self._said:
-            self._said = removed[-_MOST_SAID:]
+        if removed[-_MAX_SAID:] != self._said:
+            self._said = removed[-_MAX_SAID:]
             self._peers.publish_state(gone=self._said)
 
     def _follow(self) -> None:

@@ -49,7 +49,7 @@ _UNFINISHED = re.compile(r"(?:^|[._-])(?:tmp|temp|partial|incomplete|unfinished)
 _UNKNOWN_SHARE = 10
 """Divisor of the disk size: a job of unknown size gets a tenth of the disk free at its start."""
 _WAIT_S = 60.0
-_LOOK_S = 0.2
+_POLL_S = 0.2
 
 
 class Scratch:
@@ -345,7 +345,7 @@ def _locked(path: Path, *, wait_s: float) -> int:
                     f"another agent uses {path.parent}; end that agent, or set another name or scratch folder "
                     "for this job"
                 ) from None
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         else:
             return descriptor
 
@@ -362,7 +362,7 @@ def _end_leftover_command(root: Path) -> None:
     signal_group(pid, signal.SIGKILL)
     patience = time.monotonic() + _WAIT_S
     while group_lives(pid) and time.monotonic() < patience:
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
 def _owner(root: Path) -> dict[str, Any]:

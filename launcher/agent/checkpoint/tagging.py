@@ -73,13 +73,13 @@ class Tags:
 
 SCHEMA = "slipway.tagging/1"
 FOLDER = "tagging"
-MOST = 7
+MAX_TAKERS = 7
 """Maximum number of sheets at a time, in addition to the first node's own share."""
 LONGEST = 2000
 """Maximum number of keys on a sheet."""
 SHORTEST = 100
 """Minimum number of keys on a sheet."""
-PORTION = (MOST + 1) * LONGEST
+PORTION = (MAX_TAKERS + 1) * LONGEST
 """Number of keys that are distributed together, including the first node's own share."""
 
 _PATIENCE_S = 120.0
@@ -199,7 +199,7 @@ class TagParts:
 
     def _takers(self, most: int) -> list[int]:
         """The next nodes in turn, among the nodes that are available."""
-        number = min(most, MOST)
+        number = min(most, MAX_TAKERS)
         if number <= 0 or self._peers.alone:
             return []
         gathered = self._peers.gathered()
@@ -251,7 +251,7 @@ def _assigned(value: object) -> tuple[int, list[int]]:
 _RETRY_S = 30.0
 _LAST_RETRY_S = 1.0
 """The pause before a retry while the job waits for the thread to end."""
-_LOOK_S = 1.0
+_POLL_S = 1.0
 _NICENESS = 10
 _NOT_COMPARED = "steps of different layouts are not compared"
 
@@ -344,7 +344,7 @@ class Tagging(threading.Thread):
                 # Tag some objects, with the other nodes if it is worth it; all of them, if nothing stops it
                 self._claim.check()
                 self._tag(self._sheets.share_out(portion))
-                while self._sheets.are_out and not self._tags.stopped.wait(_LOOK_S):
+                while self._sheets.are_out and not self._tags.stopped.wait(_POLL_S):
                     tagged, back = self._sheets.returned()
                     for key in tagged:
                         self.retention.tagged(key)
@@ -376,7 +376,7 @@ class Tagging(threading.Thread):
 
     def _tag_for_the_first(self) -> None:
         """On other nodes than the first: tag the sheets that the first node assigns, until the job ends."""
-        while not self._tags.stopped.wait(_LOOK_S) and not self._no_more:
+        while not self._tags.stopped.wait(_POLL_S) and not self._no_more:
             try:
                 sheet = self._worker.take()
                 if sheet is not None:

@@ -57,7 +57,7 @@ class Backoff:
         self._again_at = 0.0
 
 
-_COMMIT_LOOK_S = 1.0
+_COMMIT_POLL_S = 1.0
 _DEFECTS = 3
 """Number of tries for a folder on which the agent itself fails."""
 _NICENESS = 5
@@ -257,7 +257,7 @@ class Uploader(threading.Thread):
     def _longest_wait(self, pause: float) -> float | None:
         """The longest sleep in seconds if no thread wakes this one; None: sleep until woken."""
         if self._uncommitted or (self._waiting and self._identity.part > 0):
-            return _COMMIT_LOOK_S
+            return _COMMIT_POLL_S
         return max(pause, 0.01) if self._waiting else None
 
     # --------------------------------------------------------------------------------------------------------- upload

@@ -12,7 +12,7 @@ from launcher.agent.metrics import versions_of
 NVIDIA, NEURON = "nvidia-driver", "neuron-driver"
 _NVIDIA_FILE, _NEURON_FILE = "proc/driver/nvidia/version", "sys/module/neuron/version"
 _NVRM = re.compile(r"NVRM version:.*?\s(\d+(?:\.\d+){1,3})\s")
-_MOST_BYTES = 4096
+_MAX_BYTES = 4096
 
 
 def drivers(root: Path = Path("/")) -> dict[str, str]:
@@ -29,6 +29,6 @@ def drivers(root: Path = Path("/")) -> dict[str, str]:
 def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            return file.read(_MOST_BYTES).decode("utf-8", errors="replace")
+            return file.read(_MAX_BYTES).decode("utf-8", errors="replace")
     except OSError:
         return ""  # that driver is not loaded

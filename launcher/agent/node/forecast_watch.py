@@ -11,7 +11,7 @@ from launcher.agent.forecast import HOUR_S, LINES, Point, beyond, hours_of_earli
 
 HOLDS_S = 600.0
 """A forecast must be out of range for this long: the first steps compile and fill caches."""
-_MOST_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 
 
 class ForecastWatch:
@@ -78,7 +78,7 @@ def watch(
 def _events(path: Path) -> Iterable[dict[str, Any]]:
     try:
         with path.open("rb") as file:
-            lines = file.read(_MOST_BYTES).splitlines()
+            lines = file.read(_MAX_BYTES).splitlines()
     except OSError:
         return
     for line in lines:

@@ -15,7 +15,7 @@ from operator import or_
 from typing import Any
 
 FAN_OUT = 16
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 
 
 def children(part: int, parts: int) -> range:
@@ -153,7 +153,7 @@ def joined(one: Gathered, other: Gathered) -> Gathered:
     lasts = [gathered.last for gathered in (one, other) if gathered.last is not None]
     number = max(one.question, other.question)
     answers = [gathered for gathered in (one, other) if gathered.question == number]
-    silent = dict(sorted({**one.silent, **other.silent}.items())[:_MOST_NAMED])
+    silent = dict(sorted({**one.silent, **other.silent}.items())[:_MAX_NAMED])
     return Gathered(
         spoken=one.spoken + other.spoken,
         lowest=min(steps, default=None),

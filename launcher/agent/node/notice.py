@@ -20,7 +20,7 @@ SOURCES = (SPOT, CAPACITY_END, SIGNAL, POD_END, CANCEL, BUDGET, FAILURE, TAKEN_O
 
 SPOT_NOTICE_S = 120.0
 """EC2 gives a spot notice two minutes ahead (EC2 User Guide, "Spot Instance interruption notices", read 2026-11-20)."""
-_MOST = 1e9
+_MAX_NUMBER = 1e9
 """Maximum of any number in a notice of another node: seconds, or an exit code."""
 
 _ACTIONS = ("terminate", "stop", "hibernate")
@@ -87,7 +87,7 @@ def parse_notice(text: str, *, now: datetime) -> Notice:
     texts: list[Any] = [notice.detail, notice.at, notice.node]
     numbers: list[Any] = [notice.left_s, notice.code]
     if any(text is not None and not isinstance(text, str) for text in texts) or any(
-        number is not None and (type(number) not in (int, float) or not abs(number) < _MOST) for number in numbers
+        number is not None and (type(number) not in (int, float) or not abs(number) < _MAX_NUMBER) for number in numbers
     ):
         raise ValueError(f"got {text[:200]!r}; a value of the notice has the wrong type")
     left_s = notice.left_s

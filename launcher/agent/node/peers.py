@@ -36,10 +36,10 @@ BEAT_S = 5.0
 LOST_AFTER_S = 20.0
 """A node without a heartbeat for this long is lost: four heartbeats, some of which a slow file system may delay."""
 
-_LOOK_S = 1.0
+_POLL_S = 1.0
 _GATHER_S = 2.5
-_MOST_HEARD = 32
-_LOST_LOOK_S = 1.0
+_MAX_HEARD = 32
+_LOST_POLL_S = 1.0
 _NEWS_NAME = "news.json"
 
 
@@ -137,7 +137,7 @@ class Peers(threading.Thread):
             with self._lock:
                 return dict(self._state)
         with self._lock:
-            is_due = not self._first or now - self._first_read_at >= _LOOK_S
+            is_due = not self._first or now - self._first_read_at >= _POLL_S
             self._first_read_at = now if is_due else self._first_read_at
         if is_due:
             state = self._read_state(0)
@@ -151,7 +151,7 @@ class Peers(threading.Thread):
         """The address of the first node, after waiting for it; empty if it publishes none."""
         deadline = time.monotonic() + LOST_AFTER_S
         while not isinstance(address := self.first().get("address"), str) and time.monotonic() < deadline:
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         return address if isinstance(address, str) else ""
 
     def first_silent_s(self) -> float:
@@ -197,20 +197,20 @@ class Peers(threading.Thread):
             final = self.part > 0 and bool(self.first().get("ended"))
             if overview.silent or final or overview.age_s < now - asked_at or now >= deadline:
                 return dict(overview.silent)
-            time.sleep(min(_LOST_LOOK_S, max(0.01, deadline - now)))
+            time.sleep(min(_LOST_POLL_S, max(0.01, deadline - now)))
 
     def run(self) -> None:
         """Listen, gather and send heartbeats until closed."""
         hears = bool(gathering.children(self.part, self.parts))
         speaks_every_s = _GATHER_S if hears else BEAT_S
         speak_at = gather_at = time.monotonic()
-        while not self._over.wait(_LOOK_S):
+        while not self._over.wait(_POLL_S):
             self.listen()
             self.first()
             if hears and time.monotonic() >= gather_at:
                 before = self.gathered()
                 self._gather()
-                gather_at = time.monotonic() + _GATHER_S * min(1.0, self._listener.wide / _MOST_HEARD) - _LOOK_S / 10
+                gather_at = time.monotonic() + _GATHER_S * min(1.0, self._listener.wide / _MAX_HEARD) - _POLL_S / 10
                 speak_at = speak_at if gathering.is_same_state(before, self.gathered()) else 0.0
             if time.monotonic() < speak_at:
                 continue
@@ -267,7 +267,7 @@ class Peers(threading.Thread):
 
     def _gather(self) -> None:
         with self._lock:
-            parts = self._listener.parts_to_read(_MOST_HEARD, time.monotonic())
+            parts = self._listener.parts_to_read(_MAX_HEARD, time.monotonic())
         for part in parts:
             state = self._read_state(part)
             with self._lock:

@@ -14,7 +14,7 @@ from typing import Any
 from launcher.agent.metrics import figures_in
 
 _TAIL_BYTES = 64 * 1024
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 class Metrics:
@@ -43,12 +43,12 @@ class Metrics:
                 if file.seek(0, os.SEEK_END) < self._offset:
                     self._offset, self._rest = 0, b""  # the file was started again
                 file.seek(self._offset)
-                data = file.read(_MOST_BYTES)
+                data = file.read(_MAX_BYTES)
         except OSError:
             return []
         self._offset += len(data)
         complete, newline, self._rest = (self._rest + data).rpartition(b"\n")
-        if len(self._rest) > _MOST_BYTES:
+        if len(self._rest) > _MAX_BYTES:
             self._rest = b""  # no line of metrics is that long; its end will not be one either
         lines = [figures_in(line) for line in complete.splitlines()] if newline else []
         self.invalid += sum(not fine for _, fine in lines)

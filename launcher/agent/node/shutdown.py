@@ -244,7 +244,7 @@ def _caught(pid: int) -> frozenset[int]:
 _TERM_TO_KILL_S = 10.0
 _LINGER_S = 10.0
 """Processes that the command left behind may continue for this long after the command itself has ended."""
-_LOOK_S = 1.0
+_POLL_S = 1.0
 _CRASHES = frozenset({signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGKILL, signal.SIGSEGV})
 
 
@@ -294,7 +294,7 @@ class Shutdown:
     def go_on(self, now: float) -> None:
         """Perform the actions that are due."""
         if self._look_at is not None and now >= self._look_at and self._sent is None and not self.enforced:
-            self._look_at = now + _LOOK_S
+            self._look_at = now + _POLL_S
             self._ask()
         if self._term_at is None and self._command.returncode is not None:
             self._term_at = now + _LINGER_S

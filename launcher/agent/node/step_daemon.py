@@ -13,7 +13,7 @@ from launcher.agent.events import EventLog
 from launcher.agent.node.drain import requeue_job
 from launcher.agent.node.notice import SIGNAL, Notice
 
-_LOOK_S = 1.0
+_POLL_S = 1.0
 
 
 class StepDaemon(threading.Thread):
@@ -34,7 +34,7 @@ class StepDaemon(threading.Thread):
 
     def run(self) -> None:
         """Poll until the daemon is gone or the attempt is over."""
-        while not self._over.wait(_LOOK_S):
+        while not self._over.wait(_POLL_S):
             if self._has_ended():
                 self._on_notice(Notice(source=SIGNAL, detail="the slurmstepd process of this node ended"))
                 return

@@ -26,7 +26,7 @@ REPORTED_EVENTS = frozenset(
     }
 )
 """The events that users must receive; templates/guard/trouble.py has the text for each."""
-MOST = 20
+MAX_MESSAGES = 20
 """Maximum number of objects of one attempt: more would not inform the user better; the log has the others."""
 _AGAIN_S, _AT_THE_END_S = 10.0, 5.0
 _TIMEOUT_S = 5.0
@@ -59,7 +59,7 @@ class GuardMessages(threading.Thread):
         }
         with self._changed:
             self._number += 1
-            if self._number <= MOST:
+            if self._number <= MAX_MESSAGES:
                 key = f"{event['run']}-{event['attempt']}-{self._number}.json"
                 self._left.append((key, json.dumps(document)))
                 self._changed.notify()

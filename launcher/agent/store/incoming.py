@@ -8,7 +8,7 @@ from pathlib import Path
 
 from launcher.agent.store.transfers import PART_BYTES
 
-_MOST_OF_PARTS = 4
+_MAX_OF_PARTS = 4
 _PARTS_OF_A_FILE = 16
 
 
@@ -129,5 +129,5 @@ def parts(size: int) -> list[tuple[int, int]]:
     >>> parts(0), len(parts(PART_BYTES + 1)), len(parts(1000 * PART_BYTES))
     ([], 2, 250)
     """
-    part_bytes = max(PART_BYTES, min(_MOST_OF_PARTS * PART_BYTES, size // _PARTS_OF_A_FILE))
+    part_bytes = max(PART_BYTES, min(_MAX_OF_PARTS * PART_BYTES, size // _PARTS_OF_A_FILE))
     return [(begin, min(begin + part_bytes, size)) for begin in range(0, size, part_bytes)]

@@ -7,7 +7,7 @@ from launcher.agent import safe_json
 from launcher.agent.errors import StoreError
 from launcher.agent.store.objects import Store
 
-LOOK_S = 5.0
+POLL_S = 5.0
 """Seconds between two polls: 720 requests an hour, $0.0003 at S3's read price; the guard polls every five minutes."""
 
 
@@ -20,7 +20,7 @@ class StopWatch(threading.Thread):
         *,
         on_stop: Callable[[str], None],
         on_trouble: Callable[[str], None],
-        look_s: float = LOOK_S,
+        poll_s: float = POLL_S,
         timeout_s: float = 30.0,
     ) -> None:
         """`uri` is the object's; None: no object to wait for."""
@@ -29,7 +29,7 @@ class StopWatch(threading.Thread):
         self._store = Store(folder, timeout_s=timeout_s) if uri is not None else None
         self._on_stop = on_stop
         self._on_trouble = on_trouble
-        self._look_s = look_s
+        self._poll_s = poll_s
         self._troubled = False
         self._over = threading.Event()
 
@@ -55,7 +55,7 @@ class StopWatch(threading.Thread):
 
     def run(self) -> None:
         """Poll until the object exists or the attempt is over."""
-        while not self._over.wait(self._look_s):
+        while not self._over.wait(self._poll_s):
             if self.poll():
                 return
 

@@ -26,7 +26,7 @@ PART_BYTES = 16 * 1024 * 1024  # times 10 000 parts, the most in S3, is 160 GiB;
 _QUEUED_REQUESTS = 64
 _IN_MEMORY = 8
 """Maximum number of parallel uploads from memory."""
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _PERMANENT = frozenset(
     {
         "403",
@@ -164,7 +164,7 @@ class Uploads(Transfers):
 
     def upload_content(self, content: bytes, key: str) -> None:
         """Start an upload from memory, once few enough other uploads of this kind are active."""
-        while not self._room.acquire(timeout=_LOOK_S):
+        while not self._room.acquire(timeout=_POLL_S):
             if self._is_cut_off():
                 raise StoreError(f"uploading {key}: interrupted by a notice", cut_off=True)
         remaining = _SlotRelease(self._room)

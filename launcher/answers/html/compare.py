@@ -15,9 +15,9 @@ from launcher.workflow.quote.compare import Comparison
 if TYPE_CHECKING:
     from launcher.workflow.quote.compare_serving import ServingComparison
 
-MOST_ROWS = 16
+MAX_ROWS = 16
 OUTSIDE = "outside the plan: it pins another type or purchase option"
-MOST_RUNS = 400
+MAX_RUNS = 400
 LOW, MID, HIGH = 1, 2, 3
 Line = Sequence[tuple[float, float]]
 Traffic = Sequence[tuple[str, str, Sequence[tuple[float, float, float, float]]]]
@@ -40,7 +40,7 @@ def page(comparison: "Comparison | ServingComparison", traffic: Traffic = ()) ->
     known = [(rank, quoted) for rank, quoted in quotes if quoted.usd is not None]
     serves = not isinstance(comparison, Comparison)
     if known:
-        parts += [SLIDER, plan.ranges(known[:MOST_ROWS], "a month" if serves else "a run")]
+        parts += [SLIDER, plan.ranges(known[:MAX_ROWS], "a month" if serves else "a run")]
     pinned = {(candidate.place.instance_type, candidate.place.option) for candidate in comparison.pinned.candidates}
 
     def note(quoted: Quote) -> str:
@@ -54,7 +54,7 @@ def page(comparison: "Comparison | ServingComparison", traffic: Traffic = ()) ->
 
 def _port(port: Port) -> Plot:
     paid = port.break_even_run
-    runs = min(MOST_RUNS, max(port.runs, 2 * paid if paid is not None else 0, 2))
+    runs = min(MAX_RUNS, max(port.runs, 2 * paid if paid is not None else 0, 2))
     maintenance = float(port.maintenance_usd_per_month) / port.runs_per_month
     steps = range(0, runs + 1, max(1, runs // 40))
 

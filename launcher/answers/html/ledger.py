@@ -25,8 +25,8 @@ from launcher.model.ledger import Grouping, Ledger, LedgerEntry, grouped, total
 
 ROW = 38.0
 KEYS = (("dot", "quoted, middle"), ("front", "used, by the quote"), ("refused", "billed"))
-MOST_ROWS = 24
-MOST_RUNS = 2000
+MAX_ROWS = 24
+MAX_RUNS = 2000
 """Maximum rows of the table; a browser needs seconds to render more."""
 UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0))
 """Units of an axis and their seconds: the largest unit that the runs fill once."""
@@ -40,13 +40,13 @@ def page(ledger: Ledger, by: Grouping | None) -> str:
     real = [entry for entry in ledger.entries if not entry.simulated]
     drawn = [entry for entry in real or ledger.entries if _measures(entry)]
     if drawn:
-        parts += [_quoted_and_billed(drawn[:MOST_ROWS], simulated=not real), *_over_time(drawn)]
+        parts += [_quoted_and_billed(drawn[:MAX_ROWS], simulated=not real), *_over_time(drawn)]
     if by is not None and ledger.entries:
         groups = grouped(ledger.entries, by)
         parts.append(table(f"Added up by {by.value}", group_columns(by)[:7], groups, key="groups"))
     if ledger.entries:
-        parts.append(_runs(ledger.entries[:MOST_RUNS]))
-    hidden = len(ledger.entries) - MOST_RUNS
+        parts.append(_runs(ledger.entries[:MAX_RUNS]))
+    hidden = len(ledger.entries) - MAX_RUNS
     parts.append(paragraphs([f"{hidden:,} older runs are not shown: --csv has them all."] * (hidden > 0), "soft"))
     parts.append(paragraphs([ledger.source, *(f"{run}: {reason}" for run, reason in ledger.unread)], "soft"))
     return document("Results of the runs", parts)

@@ -106,7 +106,7 @@ if (slider) {
   slider.addEventListener("input", show);
 }
 """
-MOST_NARROW = 4
+MAX_NARROW = 4
 """Columns of a table that fits a phone's screen unchanged."""
 LONG = 12
 """Characters of a cell above which a phone shows it at twice the width."""
@@ -140,7 +140,7 @@ def table(
         + (_below(below(row), len(columns)) if below else "")
         for row in rows
     )
-    kind = ' class="wide"' if len(columns) > MOST_NARROW else ""
+    kind = ' class="wide"' if len(columns) > MAX_NARROW else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table id="{key}"{kind}>'
         f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"

@@ -28,7 +28,7 @@ from launcher.model.quote import Quote
 from launcher.pricing.priced import Priced
 
 ROW = 38.0
-MOST_ROWS = 16
+MAX_ROWS = 16
 SOONER = 0.99
 """Share of hours below which a dearer candidate counts as sooner: estimates are not accurate to one per cent."""
 TOTAL = "total $"
@@ -44,7 +44,7 @@ def page(priced: Priced, every: Priced | None) -> str:
     answer = serving_table.answer(priced) if serves else plan_table.answer(priced)
     parts: list[str | Plot] = [paragraphs([headline], "soft"), paragraphs(answer, "lead")]
     if known:
-        parts += [SLIDER, ranges(known[:MOST_ROWS], "a month" if serves else "a run")]
+        parts += [SLIDER, ranges(known[:MAX_ROWS], "a month" if serves else "a run")]
         if not serves:
             wide = priced if every is None else every
             points = [(rank, wide.quote(rank)) for rank in range(1, len(wide.candidates) + 1)]

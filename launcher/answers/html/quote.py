@@ -14,7 +14,7 @@ from launcher.model.money import Assumption, CostComponent
 from launcher.model.quote import Policy, Quote
 
 ROW = 38.0
-MOST_LINES = 14
+MAX_LINES = 14
 WIDE = 10_000
 Curve = Sequence[tuple[float, float, float, float]]
 
@@ -33,7 +33,7 @@ def page(quoted: Quote, curve: Curve) -> str:
 
 def _money(quoted: Quote) -> Plot:
     priced = [component for component in quoted.components if component.usd]
-    lines = sorted(priced, key=lambda component: -(component.usd or Decimal(0)))[:MOST_LINES]
+    lines = sorted(priced, key=lambda component: -(component.usd or Decimal(0)))[:MAX_LINES]
     height = TOP + ROW * len(lines) + BOTTOM
     scale = scale_of([float(line.usd or 0) for line in lines], START, END - 10, zero=True)
     parts = [across(scale, TOP, height - BOTTOM, "dollars", "$")]

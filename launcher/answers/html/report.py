@@ -18,7 +18,7 @@ from launcher.model.units import HOUR_S, spoken
 from launcher.workflow.run.timeline import RunTimeline
 
 ROW = 52.0
-MOST = 12
+MAX_ROWS = 12
 
 
 def section(billed: BilledRun) -> list[str | Plot]:
@@ -33,7 +33,7 @@ def section(billed: BilledRun) -> list[str | Plot]:
 def _plot(billed_run: BilledRun) -> Plot:
     rows = [(line.line.names[0], line.line.usd or Decimal(0), line.usd) for line in billed_run.lines]
     rows += [(f"not quoted: {name_of(line)}", Decimal(0), line.usd) for line in billed_run.unquoted]
-    rows = sorted((row for row in rows if row[1] or row[2]), key=lambda row: -max(row[1], row[2]))[:MOST]
+    rows = sorted((row for row in rows if row[1] or row[2]), key=lambda row: -max(row[1], row[2]))[:MAX_ROWS]
     height = TOP + ROW * len(rows) + BOTTOM
     scale = scale_of([float(max(row[1:])) for row in rows], START, END - 10, zero=True)
     parts = [across(scale, TOP, height - BOTTOM, "dollars", "$")]

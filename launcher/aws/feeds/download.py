@@ -30,7 +30,7 @@ CONNECT_S, READ_S = 10.0, 60.0
 CHUNK = 1 << 18
 AT_ONCE = 8
 """Connections per host that are retained."""
-MOST_BYTES = 2 << 30
+MAX_BYTES = 2 << 30
 """Limit of one file; AWS's largest, of EC2 in us-east-1, has about 400 MB."""
 TRIES = 5
 """Connections for one file; each resumes at the end of the last."""
@@ -155,9 +155,9 @@ def _write(answer: Any, url: str, part: Path, *, begin: int, length: int | None,
     with part.open("ab" if begin else "wb") as file:
         for chunk in answer.stream(CHUNK, decode_content=False):
             came += len(chunk)
-            if max(came, length or 0) > MOST_BYTES:
+            if max(came, length or 0) > MAX_BYTES:
                 part.unlink()
-                raise AwsError(f"{url}: more than {MOST_BYTES:,} bytes, which no price file has", hint=_AGAIN)
+                raise AwsError(f"{url}: more than {MAX_BYTES:,} bytes, which no price file has", hint=_AGAIN)
             file.write(chunk)
             progress(came, length)
     if length is not None and came != length:

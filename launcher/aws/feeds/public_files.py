@@ -40,7 +40,7 @@ from launcher.model.errors import AwsError
 
 CHUNK = 1 << 20
 _SPACE = " \t\r\n"
-_MOST_CHARACTERS = 16 << 20
+_MAX_CHARACTERS = 16 << 20
 """Limit of one product or its terms; AWS's have about 10,000."""
 
 ProductFilter = Callable[[dict[str, str]], bool]
@@ -128,7 +128,7 @@ class _Reader:
             try:
                 value, end = safe_json.value_at(self._text, self._at)
             except ValueError:
-                if len(self._text) - self._at > _MOST_CHARACTERS or not self._fill():
+                if len(self._text) - self._at > _MAX_CHARACTERS or not self._fill():
                     raise
                 continue
             # A number at the end of what was read may go on.

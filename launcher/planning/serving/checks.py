@@ -18,10 +18,10 @@ from launcher.planning.checks import check_dimensions, check_every_workload, unk
 from launcher.planning.serving.reach import unserved_precision
 
 PATH = "workload.serve"
-MOST_REQUESTS_PER_S = 1e6
-MOST_TOKENS = 16_777_216
-MOST_BATCH = 4096
-MOST_INSTANCES = 10_000
+MAX_REQUESTS_PER_S = 1e6
+MAX_TOKENS = 16_777_216
+MAX_BATCH = 4096
+MAX_INSTANCES = 10_000
 
 
 def check(request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) -> list[Finding]:
@@ -53,8 +53,8 @@ def _model(serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) ->
 
 def _lengths(serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
     whole = serve.input_tokens + serve.answer_tokens
-    if whole > MOST_TOKENS:
-        yield error("too-long", f"{PATH}.input_tokens", f"must be at most {MOST_TOKENS:,}, got {whole:,}")
+    if whole > MAX_TOKENS:
+        yield error("too-long", f"{PATH}.input_tokens", f"must be at most {MAX_TOKENS:,}, got {whole:,}")
     if serve.task is ServingTask.CHAT and serve.output_tokens < 1:
         message = "a chat answer has at least 1 token, got 0"
         yield error("no-answer", f"{PATH}.output_tokens", message, "or set task to embedding")
@@ -80,8 +80,8 @@ def _traffic(serve: ServingWorkload) -> Iterator[Finding]:
         hint = "set requests_per_s, or hourly_requests_per_s with 24 numbers"
         yield error("no-traffic", f"{PATH}.requests_per_s", "no traffic is given", hint)
         return
-    if max(serve.hourly) > MOST_REQUESTS_PER_S:
-        message = f"must be at most {MOST_REQUESTS_PER_S:,.0f}, got {max(serve.hourly):g}"
+    if max(serve.hourly) > MAX_REQUESTS_PER_S:
+        message = f"must be at most {MAX_REQUESTS_PER_S:,.0f}, got {max(serve.hourly):g}"
         yield error("too-much-traffic", f"{PATH}.requests_per_s", message)
     elif max(serve.hourly) == 0:
         yield warning("no-requests", f"{PATH}.requests_per_s", "0 requests: every running instance is idle")
@@ -91,8 +91,8 @@ def _instances(serve: ServingWorkload) -> Iterator[Finding]:
     path = f"{PATH}.min_instances"
     if serve.max_instances is not None and serve.min_instances > serve.max_instances:
         yield error("min-above-max", path, f"{serve.min_instances} is above max_instances {serve.max_instances}")
-    if serve.min_instances > MOST_INSTANCES:
-        yield error("too-many-instances", path, f"must be at most {MOST_INSTANCES:,}, got {serve.min_instances:,}")
+    if serve.min_instances > MAX_INSTANCES:
+        yield error("too-many-instances", path, f"must be at most {MAX_INSTANCES:,}, got {serve.min_instances:,}")
     if serve.min_instances and serve.zones > serve.min_instances:
         message = f"{serve.min_instances} in {serve.zones} zones: one instance a zone is priced"
         yield info("instance-a-zone", path, message)
@@ -147,8 +147,8 @@ def _is_over(when: str, today: date) -> bool:
 
 def _parallel(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
     """Findings for tensor parallelism and formats that the software of the pinned chips does not support."""
-    if serve.batch_size is not None and serve.batch_size > MOST_BATCH:
-        yield error("too-large", f"{PATH}.batch_size", f"must be at most {MOST_BATCH:,}, got {serve.batch_size:,}")
+    if serve.batch_size is not None and serve.batch_size > MAX_BATCH:
+        yield error("too-large", f"{PATH}.batch_size", f"must be at most {MAX_BATCH:,}, got {serve.batch_size:,}")
     names = [type_name for type_name in request.target.instance_type or () if type_name in catalog.instance_types]
     named = [catalog.instance_types[type_name].accelerator for type_name in names]
     chips = [catalog.accelerators[type_name] for type_name in dict.fromkeys(named) if type_name is not None]

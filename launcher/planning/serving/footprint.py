@@ -14,9 +14,9 @@ RUNTIME_GIB = 2.0
 HOST_GIB = 4.0
 """GiB of the host for the system and the runtime while the weights load: an assumption that agrees with Hugging
 Face's choice of inf2.8xlarge for models of 8 B, whose 15 GiB do not load in the 16 GiB of an inf2.xlarge."""
-MOST_LIVE = 256
+MAX_LIVE = 256
 """vLLM's default limit on requests that are decoded together (max_num_seqs)."""
-MOST_LIVE_TUNED = 2048
+MAX_LIVE_TUNED = 2048
 """TensorRT-LLM's default limit (max_batch_size)."""
 
 

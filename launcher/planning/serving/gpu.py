@@ -35,7 +35,7 @@ TERMS = {
     "scheduling": 0.90,
 }
 """Coefficients with their expected values, round numbers: the prior knowledge of each part."""
-MOST = {"weight_rate": 0.92, "cache_rate": 0.92, "prompt_rate": 0.75, "step_rate": 0.75, "scheduling": 1.0}
+UPPER_BOUNDS = {"weight_rate": 0.92, "cache_rate": 0.92, "prompt_rate": 0.75, "step_rate": 0.75, "scheduling": 1.0}
 """Upper bounds: nothing reads memory or multiplies faster than the chip."""
 LAYER = {TUNED: "layer_s_tuned", VLLM: "layer_s_vllm", VLLM_EARLY: "layer_s_vllm", TGI: "layer_s_tgi"}
 REQUEST = {TUNED: "request_s_tuned", VLLM: "request_s_vllm", VLLM_EARLY: "request_s_vllm_early", TGI: "request_s_tgi"}

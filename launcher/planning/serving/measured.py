@@ -9,7 +9,7 @@ from launcher.model.serving import Copy, Layout, MeasuredServing, ServedModel, S
 from launcher.model.workload import ServingWorkload
 from launcher.planning.serving.rate import rate
 
-LEAST_SEQUENCE = 256
+MIN_SEQUENCE = 256
 MEASURED_SPREAD = 0.1
 """The range of a measured row, as a logarithm: two measurements of one setting differ by 3 to 10 %."""
 
@@ -40,7 +40,7 @@ def longest(workload: ServingWorkload, accelerator: Accelerator) -> int:
     needed = workload.input_tokens + workload.answer_tokens
     if accelerator.family != "neuron":
         return needed
-    return max(LEAST_SEQUENCE, 1 << (needed - 1).bit_length())
+    return max(MIN_SEQUENCE, 1 << (needed - 1).bit_length())
 
 
 def matching(

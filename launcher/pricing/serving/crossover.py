@@ -24,7 +24,7 @@ GRID = 1.04
 CLOSE = 1.002
 BY_TIME = (BedrockMode.PROVISIONED, BedrockMode.CUSTOM_IMPORT)
 """Bedrock modes whose cost does not depend on the number of requests."""
-MOST_INSTANCES = 200
+MAX_INSTANCES = 200
 """With this many instances the steps are too small to matter: a candidate that has not won by then never does."""
 
 
@@ -129,7 +129,7 @@ def _below(contest: _Contest) -> float | None:
 def _above(contest: _Contest) -> float | None:
     """The lowest volume above the shape's at which instances are cheaper."""
     full = max(_full_per_s(candidate, contest.end) for candidate in contest.candidates)
-    last = MOST_INSTANCES * full / max(contest.shape.hourly)
+    last = MAX_INSTANCES * full / max(contest.shape.hourly)
     idle = min(month(candidate, scaled(contest.shape, 0.0), contest.end) for candidate in contest.candidates)
     factor = max(1.0, float((idle + contest.maintenance_usd) / contest.per_request) / contest.base)
     while not contest.machines_win(factor):

@@ -7,7 +7,7 @@ from launcher.catalog.load import Catalog
 from launcher.model.budget_stop import stops_at
 from launcher.model.endpoint import (
     IMAGE_GIB,
-    KEPT_DAYS,
+    RETENTION_DAYS,
     EndpointMode,
     endpoint_alarms,
     endpoint_volume_gib,
@@ -36,7 +36,7 @@ LOG_GB_PER_INSTANCE_HOUR = 0.005
 """Container logs of an idle engine: an assumption."""
 CALLS_OF_A_QUEUE = 2
 """Uploads to the bucket of an asynchronous endpoint for one request: the request, and its answer."""
-KEPT_MONTHS = KEPT_DAYS * 24 / HOURS_PER_MONTH
+RETENTION_MONTHS = RETENTION_DAYS * 24 / HOURS_PER_MONTH
 KILO, GIGA = 1e3, 1e9
 
 
@@ -102,7 +102,7 @@ def request_storage(
     if mode is None or not keeps_requests(serve, mode):
         return
     bill, requests = _Bill(region=place.region, catalog=context.catalog), requests_per_month(serve)
-    size = _traffic_gb(requests, serve.input_tokens + serve.answer_tokens) * KEPT_MONTHS
+    size = _traffic_gb(requests, serve.input_tokens + serve.answer_tokens) * RETENTION_MONTHS
     yield bill.item("S3 kept requests", "storage", "s3.standard-storage", "GB-month", size)
     if mode is EndpointMode.ASYNCHRONOUS:
         puts = CALLS_OF_A_QUEUE * requests / KILO

@@ -20,7 +20,7 @@ from launcher.pricing.bill_lines import component
 from launcher.pricing.serving.traffic import requests_per_month
 
 MILLION = 1e6
-LEAST_MILLIONS = 1e-6
+MIN_MILLIONS = 1e-6
 """Millions of tokens below which a line is left out: one token."""
 CACHE_S = 300.0
 LONG = re.compile(r"over_(\d+)k_input")
@@ -76,7 +76,7 @@ def token_lines(name: str, serve: ServingWorkload, rates: TokenRates) -> Iterato
         yield component(
             f"{name}, input from the cache", "compute", "million tokens", shared * (1 - expired), rates.cached
         )
-        if shared * expired >= LEAST_MILLIONS:
+        if shared * expired >= MIN_MILLIONS:
             yield component(f"{name}, input to the cache", "compute", "million tokens", shared * expired, rates.written)
     answers = requests * serve.answer_tokens / MILLION
     yield component(f"{name}, output", "compute", "million tokens", answers, rates.output)

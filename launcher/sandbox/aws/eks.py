@@ -268,7 +268,7 @@ class Eks:
             Model(
                 type="AWS::EKS::Nodegroup", make=self._make_group, change=self._change_group, remove=self._remove_group
             ),
-            *_WITHOUT_MACHINES,
+            *_WITHOUT_NODES,
         )
 
     def _make_cluster(self, requested: Requested) -> Created:
@@ -355,7 +355,7 @@ def devices_of(facts: InstanceType | None, efa: int) -> dict[str, str]:
     return {name: str(count) for name, count in devices.items() if count}
 
 
-_WITHOUT_MACHINES = (
+_WITHOUT_NODES = (
     Model(type="AWS::EKS::AccessEntry", make=_make_entry, change=unchanged, remove=nothing),
     Model(type="AWS::EKS::PodIdentityAssociation", make=_make_association, change=unchanged, remove=nothing),
 )

@@ -23,9 +23,9 @@ from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 from launcher.sandbox.kubernetes.hosted import Resizable
 
-_MOST_GROUPS = 5
+_MAX_GROUPS = 5
 """Maximum of one BatchAddClusterNodes (SageMaker API reference)."""
-_MOST_IDS = 99
+_MAX_IDS = 99
 """Maximum of one BatchDeleteClusterNodes (SageMaker developer guide, "Scaling down a SageMaker HyperPod cluster")."""
 _BY_NAME = ("describe_cluster", "describe_cluster_node", "list_cluster_nodes")
 _UPDATED = frozenset(("ClusterName", "InstanceGroups", "NodeRecovery"))
@@ -143,9 +143,9 @@ def _added(hosts: PodHosts, pod: PodCluster, request: Mapping[str, Any]) -> dict
         raise ValidationError(message="BatchAddClusterNodes is for clusters whose NodeProvisioningMode is Continuous")
     additions = request.get("NodesToAdd", ())
     strange = sorted({addition["InstanceGroupName"] for addition in additions} - pod.groups.keys())
-    if strange or not 1 <= len(additions) <= _MOST_GROUPS:
+    if strange or not 1 <= len(additions) <= _MAX_GROUPS:
         groups = ", ".join(pod.groups)
-        raise ValidationError(message=f"NodesToAdd: 1 to {_MOST_GROUPS} groups of {groups}; got {strange or additions}")
+        raise ValidationError(message=f"NodesToAdd: 1 to {_MAX_GROUPS} groups of {groups}; got {strange or additions}")
     for addition in additions:
         if not 1 <= addition["IncrementTargetCountBy"] <= ADDED_A_CALL:
             increment = addition["IncrementTargetCountBy"]
@@ -168,8 +168,8 @@ def _deleted(clusters: Clusters, hosts: PodHosts, pod: PodCluster, request: Mapp
     ids = request.get("NodeIds", ())
     if "NodeLogicalIds" in request:
         raise NotImplementedError("the sandbox's BatchDeleteClusterNodes does not support NodeLogicalIds")
-    if not 1 <= len(ids) <= _MOST_IDS:
-        raise ValidationError(message=f"NodeIds: got {len(ids)}, allowed: 1 to {_MOST_IDS}")
+    if not 1 <= len(ids) <= _MAX_IDS:
+        raise ValidationError(message=f"NodeIds: got {len(ids)}, allowed: 1 to {_MAX_IDS}")
     failed = list(_undeletable(pod, ids))
     refused = {failure["NodeId"] for failure in failed}
     leaving = [id_ for id_ in ids if id_ not in refused]

@@ -27,13 +27,13 @@ from launcher.model.money import Price
 from launcher.pricing.blocks import DAILY_UP_TO, LEAD_WEEKS, LONGEST_DAYS
 from launcher.sandbox.cluster.training_plan import TARGET
 
-MOST_INSTANCES = 64
+MAX_INSTANCES = 64
 """Maximum number of instances of one block (DescribeCapacityBlockOfferings)."""
 TARGETS = frozenset({"training-job", TARGET, "endpoint", "studio-apps"})
 """Values of SageMakerResourceName."""
 TURN = time(11, 30, tzinfo=UTC)
 """The time of day when blocks begin and end (EC2 user guide, Capacity Blocks for ML)."""
-LEAST_NOTICE = timedelta(minutes=30)
+MIN_NOTICE = timedelta(minutes=30)
 
 
 @cache
@@ -64,7 +64,7 @@ def describe_capacity_block_offerings(response: Any) -> ActionResult:
     key = "UltraserverCount" if ultraserver else "InstanceCount"
     count = integer(response, key)
     count = 1 if count is None else count
-    if not 1 <= count <= MOST_INSTANCES:
+    if not 1 <= count <= MAX_INSTANCES:
         raise InvalidParameterValueError(f"({count}) for parameter {key}")
     backend = response.ec2_backend
     offered = _offered(
@@ -189,7 +189,7 @@ def _offered(
 ) -> tuple[datetime, datetime, Decimal] | None:
     now, catalog = datetime.now(UTC), load()
     after, before = window
-    earliest = max(after or now, now + LEAST_NOTICE)
+    earliest = max(after or now, now + MIN_NOTICE)
     starts_at = datetime.combine(earliest.astimezone(UTC).date(), TURN)
     if starts_at < earliest:
         starts_at += timedelta(days=1)

@@ -138,8 +138,8 @@ class PcsService:
             making = [cluster.name for cluster in self._known.values() if cluster.status == "CREATING"]
             if making:
                 raise PcsError("ServiceQuotaExceededException", f"1 cluster at a time is in creation: {making[0]}")
-            if len(self._known) >= pcs.MOST_CLUSTERS:
-                raise PcsError("ServiceQuotaExceededException", f"{pcs.MOST_CLUSTERS} clusters in {self.region}")
+            if len(self._known) >= pcs.MAX_CLUSTERS:
+                raise PcsError("ServiceQuotaExceededException", f"{pcs.MAX_CLUSTERS} clusters in {self.region}")
             now = datetime.now(UTC)
             created = PcsCluster(id=_id(), request=request, created_at=now, active_at=now + creation)
             self._known[created.id] = created
@@ -163,7 +163,7 @@ class PcsService:
         with self._lock:
             cluster = self._active(request)
             _refuse(group_problems(request, cluster.around(), self._aws))
-            group = self._part(cluster.groups, request, "computeNodeGroupName", pcs.MOST_GROUPS, "compute node groups")
+            group = self._part(cluster.groups, request, "computeNodeGroupName", pcs.MAX_GROUPS, "compute node groups")
             cluster.instance_ids[group.id] = []
             if group.name == pcs.LOGIN:
                 for _ in range(int(request["scalingConfiguration"]["minInstanceCount"])):
@@ -179,7 +179,7 @@ class PcsService:
         with self._lock:
             cluster = self._active(request)
             _refuse(queue_problems(request, frozenset(cluster.groups)))
-            queue = self._part(cluster.queues, request, "queueName", pcs.MOST_QUEUES, "queues")
+            queue = self._part(cluster.queues, request, "queueName", pcs.MAX_QUEUES, "queues")
             self._match(cluster)
             return cluster, queue
 

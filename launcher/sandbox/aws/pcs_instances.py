@@ -11,7 +11,7 @@ from moto.iam.models import iam_backends
 from moto.ssm.models import Parameter, ParameterDict
 from moto.utilities.utils import get_partition
 
-from launcher.model.pcs import CLUSTER_TAG, GROUP_TAG, IMAGE_PARAMETER
+from launcher.model.pcs import GROUP_TAG, IMAGE_PARAMETER, PCS_CLUSTER_TAG
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.fleet import Ec2Fleet, EmulatedEc2
 from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, SubnetFacts, TypeFacts
@@ -111,7 +111,7 @@ class PcsEc2:
         groups = interfaces[0]["Groups"] if interfaces else data.get("SecurityGroupIds", [])
         return self.ec2.run(
             request["instanceConfigs"][0]["instanceType"],
-            {**tags, CLUSTER_TAG: cluster_id, GROUP_TAG: group_id},
+            {**tags, PCS_CLUSTER_TAG: cluster_id, GROUP_TAG: group_id},
             request["subnetIds"][0],
             groups,
             request.get("purchaseOption", "ONDEMAND"),

@@ -22,7 +22,7 @@ from launcher.sandbox.cluster.schema import Problem
 _OF_THE_WHOLE = ("ClusterName", "InstanceGroups", "VpcConfig", "Orchestrator")
 _OF_A_GROUP = ("InstanceType", "LifeCycleConfig")
 """Required members of a group: SageMaker requires a lifecycle script for every group, even without instances."""
-MOST_GROUPS = 20
+MAX_GROUPS = 20
 OLDEST, NEWEST = (1, 30), (1, 35)
 """The oldest and newest version of Kubernetes that HyperPod supports (2026-10)."""
 CONTINUOUS = "Continuous"
@@ -94,8 +94,8 @@ def _of_the_control_plane(
 
 def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
     groups = request["InstanceGroups"]
-    if len(groups) > MOST_GROUPS:
-        yield Problem(path="InstanceGroups", message=f"got {len(groups)}, allowed: {MOST_GROUPS}")
+    if len(groups) > MAX_GROUPS:
+        yield Problem(path="InstanceGroups", message=f"got {len(groups)}, allowed: {MAX_GROUPS}")
     names = [group["InstanceGroupName"] for group in groups]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Problem(path="InstanceGroups", message=f"{name} is used twice")

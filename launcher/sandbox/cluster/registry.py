@@ -21,7 +21,7 @@ from launcher.sandbox.slurm.files import SlurmPlaces
 from launcher.sandbox.slurm.local_slurm import LocalSlurm
 from launcher.sandbox.slurm.scheduler import Scheduler, SlurmScheduler
 
-_MOST_NODES = 128
+_MAX_NODES = 128
 _LOSSES = {
     "interruption": ("spot interruption", "Server.SpotInstanceTermination"),
     "failure": ("instance failure", "Server.InternalError"),
@@ -366,5 +366,5 @@ class Registry:
 
 
 def _refuse_over(count: int) -> None:
-    if count > _MOST_NODES:
-        raise ClusterFailedError(f"{count} nodes are more than the {_MOST_NODES} that a sandbox runs")
+    if count > _MAX_NODES:
+        raise ClusterFailedError(f"{count} nodes are more than the {_MAX_NODES} that a sandbox runs")

@@ -113,7 +113,7 @@ PATH = re.compile(
 WORDS = ("This", "is", "a", "stand-in", "of", "the", "sandbox", "and", "no", "model.")
 NUMBERS = 8
 """Numbers of an embedding; a model returns hundreds."""
-MOST_TOKENS = 16
+MAX_TOKENS = 16
 """Tokens of an answer if the request sets no limit."""
 STALL_S = 600.0
 """Seconds that the connection of a stalled answer stays open."""
@@ -278,7 +278,7 @@ class ModelServer:
         if not isinstance(messages, list) or not messages:
             raise RefusedError(400, "BadRequestError", "messages: field required")
         before = sum(len(str(message.get("content", "")).split()) for message in messages)
-        most = int(request.get("max_tokens") or MOST_TOKENS)
+        most = int(request.get("max_tokens") or MAX_TOKENS)
         if hosted.longest is not None and before + most > hosted.longest:
             text = f"This model's maximum context length is {hosted.longest} tokens, and {before + most} are asked for"
             raise RefusedError(400, "BadRequestError", text)

@@ -66,7 +66,7 @@ def _time(line: bytes) -> datetime:
     return datetime.fromisoformat(f"{stamp}+00:00")
 
 
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _ROOM = {"cpu": "192", "memory": "2000Gi", "ephemeral-storage": "500Gi", "pods": "110", "hugepages-2Mi": "10Gi"}
 """A node's default resources in addition to its devices."""
 
@@ -212,7 +212,7 @@ class KubernetesCluster:
             while not self._over.is_set():
                 version = self.api.objects.version
                 self._step()
-                self.api.objects.wait(max(version, 0), _LOOK_S)
+                self.api.objects.wait(max(version, 0), _POLL_S)
         except Exception as problem:  # noqa: BLE001 - nothing is brought on any more, whatever it was
             self.server.fail("Kubernetes controllers", problem)
 

@@ -58,7 +58,7 @@ def _placed(api: Api, document: Mapping[str, Any]) -> tuple[Kind, str, dict[str,
 
 SCHEDULER = "kubernetes"
 _LIVING = ("Pending", "Running")
-_DRAIN_S, _LOOK_S = 900.0, 0.2
+_DRAIN_S, _POLL_S = 900.0, 0.2
 """Seconds that a managed node group waits for a drained node: 15 minutes (EKS user guide, update behaviour)."""
 _ENDS = {"Complete": "COMPLETED", "Failed": "FAILED"}
 
@@ -183,7 +183,7 @@ class HostedKubernetes:
         deadline = time.monotonic() + _DRAIN_S
         for name in names:
             while self.busy(name) and time.monotonic() < deadline:
-                time.sleep(_LOOK_S)
+                time.sleep(_POLL_S)
             self._forget(name)
 
     def _forget(self, name: str) -> None:

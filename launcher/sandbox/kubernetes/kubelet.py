@@ -23,7 +23,7 @@ FORCED_GRACE_S = 1.0
 """Seconds until a pod that was deleted by force is killed (kubernetes, pkg/kubelet/pod_workers.go: at least one)."""
 _LONGEST_WORD = 4096
 """Retained bytes of a termination message, from its end (kubernetes, pkg/kubelet/container/runtime.go)."""
-_LOOK_S = 0.05
+_POLL_S = 0.05
 _BACK_OFF_S, _LONGEST_BACK_OFF_S = 0.5, 10.0
 """Back-off of a failed container: in Kubernetes 10 s, doubled up to 300 s; here shorter."""
 
@@ -202,7 +202,7 @@ class PodRun(threading.Thread):
             if self._kill_at is not None and time.monotonic() >= self._kill_at:
                 processes.end(self._processes)
                 return process.wait()
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         return code
 
     def _last_word(self, container: str) -> Path:

@@ -32,7 +32,7 @@ from launcher.sandbox.kubernetes.structure import Cause
 
 
 _LONGEST_HOST = 63
-_MOST_RULES, _MOST_CODES = 20, 255
+_MAX_RULES, _MAX_CODES = 20, 255
 _TEMPLATE = "spec.template.spec"
 
 
@@ -82,8 +82,8 @@ def _failure_policy(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator
     if spec.get("podReplacementPolicy", "Failed") != "Failed":
         yield "spec.podReplacementPolicy", 'Unsupported value: supported values: "Failed"'
     rules = spec["podFailurePolicy"]["rules"]
-    if len(rules) > _MOST_RULES:
-        yield f"{path}.rules", f"Too many: {len(rules)}: must have at most {_MOST_RULES} items"
+    if len(rules) > _MAX_RULES:
+        yield f"{path}.rules", f"Too many: {len(rules)}: must have at most {_MAX_RULES} items"
     names = {container["name"] for part in ("containers", "initContainers") for container in pod.get(part, ())}
     for index, rule in enumerate(rules):
         at = f"{path}.rules[{index}]"
@@ -97,7 +97,7 @@ def _failure_policy(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator
 
 def _exit_codes(rule: Mapping[str, Any], path: str, names: set[str]) -> Iterator[Cause]:
     values = rule["values"]
-    if not 1 <= len(values) <= _MOST_CODES:
+    if not 1 <= len(values) <= _MAX_CODES:
         yield f"{path}.values", "Invalid value: at least one value is required, and 255 at most"
     if list(values) != sorted(values):
         yield f"{path}.values", "Invalid value: must be ordered"

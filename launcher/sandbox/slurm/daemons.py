@@ -27,7 +27,7 @@ _SILENCE_S = 150.0
 _STOP_S = 10.0
 _ORDERLY_S = 3.0
 """Seconds for daemons to end in order; a slurmd without a controller needs longer than is worth the wait."""
-_LOOK_S = 0.05
+_POLL_S = 0.05
 _ATTEMPTS = 3
 _IDLE = frozenset({"idle"})
 _UP = frozenset({"idle", "mixed", "allocated"})
@@ -229,7 +229,7 @@ class PrivateSlurm:
                 raise SlurmError(f"{ended[0]} ended by itself: {self._end_of_log(ended[0])}")
             if time.monotonic() > deadline:
                 raise SlurmError(f"{name} is not ready after {within_s:g} s: {self._end_of_log(name)}")
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
 
     def _end_of_log(self, name: str) -> str:
         try:

@@ -169,7 +169,7 @@ def _seconds(text: str) -> int | None:
 
 
 _JOB_MARK = "SLIPWAY_SANDBOX_JOB"
-_LOOK_S = 0.05
+_POLL_S = 0.05
 _KILL_WAIT_S = 5.0
 
 
@@ -348,7 +348,7 @@ class LocalScheduler:
 
     def _wait_for_nodes(self, job: Job) -> tuple[NodeView, ...] | None:
         """Reserve as many free nodes as the job requests; None if the job is cancelled first."""
-        while not job.cancelled.wait(_LOOK_S):
+        while not job.cancelled.wait(_POLL_S):
             with self._lock:
                 busy = {name for job in self._jobs.values() for name in job.nodes}
                 blocked = busy | self._lost | self._drained
@@ -415,7 +415,7 @@ class LocalScheduler:
             job.overdue = deadline is not None and time.monotonic() > deadline
             if job.overdue or job.cancelled.is_set():
                 return self._terminate(job, process)
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         return code
 
     def _terminate(self, job: Job, process: "subprocess.Popen[bytes]") -> int:

@@ -24,14 +24,14 @@ from launcher.sandbox import processes
 NODE = "SLIPWAY_SANDBOX_TRAINING_NODE"
 """Environment variable of every process of a node in one attempt of a job."""
 ML = "/opt/ml"
-PHASE_S, LOOK_S = 0.3, 0.1
+PHASE_S, POLL_S = 0.3, 0.1
 GRACE_S = 120.0
 """Seconds from SIGTERM to SIGKILL (developer guide, "How Amazon SageMaker AI Runs Your Training Image")."""
 SPOT_SHARE = 0.35
 """The billed share of a second of managed spot: AWS publishes none; this is the middle of the quote."""
 NOT_COUNTED_S = 3600.0
 """Seconds: an interval that is interrupted earlier is not billed (developer guide, Managed Spot Training)."""
-MOST_SAID = 1024
+MAX_SAID = 1024
 Object = dict[str, Any]
 Fetch = Callable[[str, Path], int]
 PutMetric = Callable[[str, float, str], None]
@@ -226,7 +226,7 @@ class TrainingJob(threading.Thread):
         end = time.monotonic() + PHASE_S
         while time.monotonic() < end:
             self._check()
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
     def _check(self) -> None:
         """Raise if the job is stopped, has exceeded its wait time, or has lost its instances."""
@@ -296,7 +296,7 @@ class TrainingJob(threading.Thread):
                     raise
                 if any(node.poll() for node in self._nodes):
                     self._ask_to_end()
-                time.sleep(LOOK_S)
+                time.sleep(POLL_S)
         finally:
             processes.end(lambda: self._remaining_processes(marks))
             for thread in threads:
@@ -309,7 +309,7 @@ class TrainingJob(threading.Thread):
                 file = folder / "opt" / "ml" / "output" / "failure"
                 text = file.read_text(encoding="utf-8", errors="replace").strip() if file.is_file() else ""
                 code = process.returncode if process.returncode > 0 else 128 - process.returncode
-                reason = f"AlgorithmError: {text[:MOST_SAID]}, exit code: {code}"[:MOST_SAID]
+                reason = f"AlgorithmError: {text[:MAX_SAID]}, exit code: {code}"[:MAX_SAID]
                 raise _EndedError("Failed", "Failed", reason)
 
     def _spawned(self, folder: Path) -> "subprocess.Popen[bytes]":
@@ -350,7 +350,7 @@ class TrainingJob(threading.Thread):
                 processes.send(node.pid, signal.SIGTERM)
         end = time.monotonic() + GRACE_S
         while any(node.poll() is None for node in self._nodes) and time.monotonic() < end and not self._lost.is_set():
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
     def _pump(self, process: "subprocess.Popen[bytes]", stream: str) -> None:
         processes.each_line(

@@ -18,7 +18,7 @@ TIMEOUT_S = 30.0
 _TOKEN_LIVES_S = 600.0
 """EKS accepts a token for fifteen minutes; Slipway requests a new token earlier."""
 _NOT_THERE = 404
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 """Of an answer: a list of pods has about 10 kB per pod."""
 _LATER = frozenset({408, 429, 500, 502, 503, 504})
 _HINTS = {
@@ -68,7 +68,7 @@ class Connection:
         """
         with self._translated(path):
             answer = self._called(method, path, query=query, body=body, form=form, timeout_s=TIMEOUT_S)
-            document: dict[str, Any] = safe_json.loads(answer.data, most_bytes=_MOST_BYTES)
+            document: dict[str, Any] = safe_json.loads(answer.data, most_bytes=_MAX_BYTES)
             return document
 
     def find(self, path: str, *, query: Mapping[str, str] | None = None) -> dict[str, Any] | None:

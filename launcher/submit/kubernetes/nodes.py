@@ -20,7 +20,7 @@ from launcher.submit.kubernetes.connection import Connection, message
 from launcher.submit.nodes import forwarded
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _PIECE = 65536
 _SHELL = ("sh", "-c", "command -v bash >/dev/null && exec bash -l || exec sh -l")
 
@@ -87,7 +87,7 @@ def _exchange(channels: Any, *, tty: bool, stdin: bool) -> None:
             size = now
             channels.write_channel(_RESIZE, json.dumps({"Width": size.columns, "Height": size.lines}).encode())
         waited = [channels.sock.sock, *([typed] if typed is not None else [])]
-        ready, _, _ = select.select(waited, [], [], _LOOK_S)
+        ready, _, _ = select.select(waited, [], [], _POLL_S)
         if typed in ready:
             data = os.read(int(str(typed)), _PIECE)
             if data:

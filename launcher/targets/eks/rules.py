@@ -11,7 +11,7 @@ from launcher.model.request import PlanRequest
 from launcher.planning.targets import Rules, locations_if_named
 
 _TO_PARALLELCLUSTER = f"or set target.kind to {TargetKind.PARALLELCLUSTER}"
-MOST_NODES = 450
+MAX_NODES = 450
 """Limit of one managed node group, before a quota is raised (EKS service quotas)."""
 
 
@@ -29,8 +29,8 @@ def _capacity(request: PlanRequest, place: Place) -> Iterator[Finding]:
     if place.option is PurchaseOption.SPOT and purchase.reservation is not None:
         message = "spot instances cannot use a reservation"
         yield error("spot-with-reservation", "purchase.reservation", message, "remove one of the two")
-    if place.nodes > MOST_NODES:
-        message = f"a node group has at most {MOST_NODES} nodes, got {place.nodes}"
+    if place.nodes > MAX_NODES:
+        message = f"a node group has at most {MAX_NODES} nodes, got {place.nodes}"
         yield error("too-many-nodes", "target.nodes", message, "use fewer and larger instances")
 
 

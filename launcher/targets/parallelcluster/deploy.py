@@ -20,7 +20,7 @@ from launcher.workflow.cluster.readback.training import ON_DEMAND
 from launcher.workflow.cluster.slurm_jobs import node_commands, reach_batch, submit_batch
 from launcher.workflow.cluster.targets import Cluster
 
-FLEET_S, FLEET_LOOK_S = 900.0, 10.0
+FLEET_S, FLEET_POLL_S = 900.0, 10.0
 """pcluster waits 180 s until the daemon reacts and 600 s for the start (compute_fleet_status_manager.py)."""
 FLEET_TRIES = 5
 USERS = {
@@ -128,8 +128,8 @@ def start_fleet(
             if waited >= patience_s:
                 notify(f"the fleet is not running after {spoken(patience_s)}; the job will wait for the fleet")
                 return
-            sleep(FLEET_LOOK_S)
-            waited += FLEET_LOOK_S
+            sleep(FLEET_POLL_S)
+            waited += FLEET_POLL_S
 
 
 def running_nodes(session: Session, cluster: str) -> int | None:
@@ -163,8 +163,8 @@ def stop_fleet(
                     f"the compute fleet of {cluster} is {status} after {spoken(patience_s)}: nothing was deployed",
                     hint=f"pcluster describe-compute-fleet --region {session.region} --cluster-name {cluster}",
                 )
-            sleep(FLEET_LOOK_S)
-            waited += FLEET_LOOK_S
+            sleep(FLEET_POLL_S)
+            waited += FLEET_POLL_S
 
 
 DEPLOY = Cluster(

@@ -8,7 +8,7 @@ from launcher.aws.calls import forbidden
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.model.errors import AwsError, DeploymentFailedError
-from launcher.model.pcs import CLUSTER_TAG, IMAGE_INPUT, IMAGE_PARAMETER, LOGIN, USER
+from launcher.model.pcs import IMAGE_INPUT, IMAGE_PARAMETER, LOGIN, PCS_CLUSTER_TAG, USER
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify
 from launcher.model.target import Runs
@@ -19,7 +19,7 @@ from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
 from launcher.workflow.cluster.slurm_jobs import node_commands, reach_batch, submit_batch
 from launcher.workflow.cluster.targets import Cluster, Outputs
 
-LOGIN_S, LOOK_S = 900.0, 10.0
+LOGIN_S, POLL_S = 900.0, 10.0
 """Time for the login node to start: a node boots in 3 to 8 minutes (awsome-distributed-ai, aws-pcs/tests)."""
 
 
@@ -43,8 +43,8 @@ def login_node(
             command = f"aws pcs get-compute-node-group --region {session.region} --cluster-identifier"
             hint = f"{command} {outputs['ClusterName']} --compute-node-group-identifier {LOGIN} names the reason"
             raise DeploymentFailedError(message, hint=hint)
-        sleep(LOOK_S)
-        waited += LOOK_S
+        sleep(POLL_S)
+        waited += POLL_S
     return HeadNode(via="ssm", instance=instance, region=outputs["Region"], user=USER)
 
 
@@ -116,7 +116,7 @@ def empty(session: Session, outputs: Mapping[str, str], notify: Notify, pause: C
 
 def instance_counts(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:
     """The number of running instances of each type."""
-    return instances.counted(session, CLUSTER_TAG, outputs["PcsClusterId"])
+    return instances.counted(session, PCS_CLUSTER_TAG, outputs["PcsClusterId"])
 
 
 DEPLOY = Cluster(

@@ -3,8 +3,9 @@
 from launcher.model.enums import EfaLayout, TargetKind
 from launcher.model.instance_type import InstanceType
 from launcher.model.monitoring import IDLE_METRICS, JOB_METRICS
-from launcher.model.pcs import MACHINE_TAG, SIZES, SLURM_VERSION, is_advanced, size_of
+from launcher.model.pcs import SIZES, SLURM_VERSION, is_advanced, size_of
 from launcher.model.request import PlanRequest
+from launcher.model.tags import CLUSTER_TAG, PURPOSE_TAG
 from launcher.model.target import (
     EC2,
     EC2_OPTIONS,
@@ -79,7 +80,7 @@ FACTS = Target(
         metrics_a_node=IDLE_METRICS,
         job_metrics=JOB_METRICS,
     ),
-    instance_tags=InstanceTags(cluster="slipway:cluster", role=MACHINE_TAG, node="node", prefix=""),
+    instance_tags=InstanceTags(cluster=CLUSTER_TAG, role=PURPOSE_TAG, node="node", prefix=""),
     # The home folder of its nodes: they have no other shared folder.
     least_shared_gib=1200,
     # AWS's templates attach an interface with an address to every card.

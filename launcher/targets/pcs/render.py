@@ -31,7 +31,7 @@ from launcher.targets.pcs.rules import refusals
 
 MACHINE_FILE, NODE_FILE, METRICS_FILE, USER_DATA_FILE = "machine.sh", "node.sh", "metrics.py", "user_data.txt"
 USER_DATA = "templates/pcs/user_data.txt"
-MOST_IDLE_S = 10_000_000
+MAX_IDLE_S = 10_000_000
 """Of ScaleDownIdleTimeInSeconds (botocore 1.44.5)."""
 
 
@@ -114,7 +114,7 @@ def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names:
         size=size.name,
         slurm_version=pcs.SLURM_VERSION,
         settings=tuple(Tag(key=key, value=value) for key, value in pcs.SETTINGS),
-        idle_s=min(MOST_IDLE_S, max(1, math.ceil(60 * (idle_minutes(request) or NEVER_MINUTES)))),
+        idle_s=min(MAX_IDLE_S, max(1, math.ceil(60 * (idle_minutes(request) or NEVER_MINUTES)))),
         purge_days=pcs.PURGE_DAYS,
         image=request.target.ami,
         image_parameter=pcs.IMAGE_PARAMETER,

@@ -64,9 +64,9 @@ def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
         message = f"PCS takes {least} to {most} characters for a cluster, {name} has {len(name)}"
         yield error("pcs-name", "name", message, f"at most {most - len('slipway-')} characters")
     groups = 2 + len(request.target.fallback_types)
-    if groups > pcs.MOST_GROUPS:
-        message = f"a PCS cluster has at most {pcs.MOST_GROUPS} node groups, the login node's among them, got {groups}"
-        yield error("pcs-groups", "target.fallback_types", message, f"at most {pcs.MOST_GROUPS - 2} fallback types")
+    if groups > pcs.MAX_GROUPS:
+        message = f"a PCS cluster has at most {pcs.MAX_GROUPS} node groups, the login node's among them, got {groups}"
+        yield error("pcs-groups", "target.fallback_types", message, f"at most {pcs.MAX_GROUPS - 2} fallback types")
     if pcs.size_of(request, place.nodes) is None:
         largest, train = pcs.SIZES[-1], request.workload.train
         jobs = 1 if train is None else train.runs

@@ -6,7 +6,7 @@ from typing import Any
 from launcher.aws import alarms, buckets, roles
 from launcher.aws.endpoint_parts import component_state, config_state, model_state, rollback_alarms, scaling_state
 from launcher.aws.endpoints import described
-from launcher.model.endpoint import FILLED, KEPT_DAYS, Endpoint, EndpointMode, endpoint_alarms
+from launcher.model.endpoint import FILLED, RETENTION_DAYS, Endpoint, EndpointMode, endpoint_alarms
 from launcher.model.idle import idle_minutes
 from launcher.model.monitoring import FAILED_CALLS
 from launcher.workflow.cluster.readback import guards, training
@@ -118,7 +118,7 @@ def request_bucket(reading: Reading) -> None:
         checks.holds("bucket of requests accepts TLS only", state.tls_only)
         checks.equal("bucket's own key", reading.plan.request.storage.kms_key_arn, state.kms_key)
         days = {rule["ID"]: rule.get("Expiration", {}).get("Days") for rule in state.lifecycle}.get("expire")
-        checks.equal("days that requests are kept", KEPT_DAYS, days)
+        checks.equal("days that requests are kept", RETENTION_DAYS, days)
 
 
 def metric_alarms(reading: Reading) -> None:

@@ -23,7 +23,7 @@ from launcher.workflow.cluster.shipping import job_archive, ship_work, submissio
 from launcher.workflow.cluster.targets import Cluster, JobRequest, Outputs
 from launcher.workflow.cluster.training_jobs import reach_training_job
 
-END_LOOKS, END_LOOK_S = 18, 10.0
+END_LOOKS, END_POLL_S = 18, 10.0
 """The number and interval (s) of polls until stopped jobs have ended: three minutes."""
 
 
@@ -137,7 +137,7 @@ def end_jobs(session: Session, outputs: Outputs, notify: Notify, pause: Callable
     for _ in range(END_LOOKS if names else 0):
         if not _running(session, outputs):
             return
-        pause(END_LOOK_S)
+        pause(END_POLL_S)
 
 
 def _running(session: Session, outputs: Outputs) -> tuple[Mapping[str, Any], ...]:

@@ -15,7 +15,8 @@ from launcher.model.idle import warm_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.monitoring import STAGED_FOLDER
 from launcher.model.plan import Plan
-from launcher.model.training_job import GRACE_S, LONGEST_H, LONGEST_PENDING_S, MOST_RETRIES, RUN_TAG, SHORTEST_PENDING_S
+from launcher.model.tags import RUN_TAG
+from launcher.model.training_job import GRACE_S, LONGEST_H, LONGEST_PENDING_S, MAX_RETRIES, SHORTEST_PENDING_S
 from launcher.rendering import kubernetes_pod
 from launcher.rendering.batch import JobSettings, secret_findings
 from launcher.rendering.cluster import notify_findings, tags, unknown_types, unnamed_capacity
@@ -99,7 +100,7 @@ def request_of(
     retries = job.retries_of(run)
     if retries:
         # SageMaker's own retries, after its own errors alone; those of the command are the agent's.
-        body["RetryStrategy"] = {"MaximumRetryAttempts": min(retries, MOST_RETRIES)}
+        body["RetryStrategy"] = {"MaximumRetryAttempts": min(retries, MAX_RETRIES)}
     if request.network.vpc_id is not None:
         groups = [names.security_group_id, *request.network.security_group_ids]
         body["VpcConfig"] = {"SecurityGroupIds": groups, "Subnets": list(request.network.subnet_ids)}

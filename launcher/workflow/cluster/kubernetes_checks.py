@@ -28,7 +28,7 @@ _PLUGINS = {
     EFA: "install EFA's device plugin: helm repo eks, chart aws-efa-k8s-device-plugin",
 }
 _NOT_READ = "these credentials cannot read it there"
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 def checks(plan: Plan, facts: InstanceType, inspection: Inspection) -> tuple[Check, ...]:
@@ -99,7 +99,7 @@ def _nodes(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[
     if len(fitting) >= place.nodes:
         yield ok("cluster nodes", requirement, f"{len(fitting)} found")
     elif cluster.pools:
-        got = f"{len(fitting)} found; node pool {', '.join(cluster.pools[:_MOST_NAMED])} of Karpenter may add more"
+        got = f"{len(fitting)} found; node pool {', '.join(cluster.pools[:_MAX_NAMED])} of Karpenter may add more"
         yield ok("cluster nodes", requirement, got)
     elif _makes_again(plan, inspection):
         got = f"{len(fitting)} are running; the node group adds the others when the job starts"
@@ -154,7 +154,7 @@ def _devices(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterato
             )
         else:
             why = ": pods would use TCP instead of EFA" if name == EFA else ""
-            got = f"{', '.join(less[:_MOST_NAMED])} show{'s' if len(less) == 1 else ''} fewer{why}"
+            got = f"{', '.join(less[:_MAX_NAMED])} show{'s' if len(less) == 1 else ''} fewer{why}"
             yield failed("node devices", requirement, got, _PLUGINS[name])
     if pod.huge_pages_mib(facts) and all(node.allocatable.get(HUGE_PAGES, "0") == "0" for node in nodes):
         fix = "use EKS's accelerated images, or set vm.nr_hugepages=5128 on the nodes before the kubelet starts"
@@ -221,7 +221,7 @@ def _notices(plan: Plan, inspection: Inspection) -> Iterator[Check]:
         yield ok("spot notices", requirement, "AWS Node Termination Handler is installed")
     else:
         got = (
-            f"{len(alone)} nodes are not managed ({', '.join(alone[:_MOST_NAMED])}): each lost node costs the "
+            f"{len(alone)} nodes are not managed ({', '.join(alone[:_MAX_NAMED])}): each lost node costs the "
             "work since the last checkpoint"
         )
         fix = "install AWS Node Termination Handler (helm repo eks), or let Karpenter create the nodes"

@@ -29,7 +29,7 @@ from launcher.submit.ssh import SshShell
 from launcher.submit.ssm import SsmShell
 from launcher.workflow.cluster.targets import Reached, cluster_at, cluster_of
 
-LOOK_S, LOOK_HERE_S = 5.0, 0.5
+POLL_S, POLL_HERE_S = 5.0, 0.5
 """Seconds between two polls of an API: pods flush output every few seconds; on this computer polls cost nothing."""
 
 ASKED_TIMES, ASK_AGAIN_S = 19, 10.0
@@ -165,8 +165,8 @@ def reach_pods(submission: Submission, environment: Mapping[str, str], _shell: C
     # A launch with --fresh keeps its journal where pods may delete it: next to the plan's first checkpoints.
     first = submission.checkpoint_uri.partition(f"/{FRESH_FOLDER}/")[0]
     connection, jobs = jobs_at(head_node, environment, place=submission.folder, checkpoints=first, key=submission.key)
-    look_s = LOOK_HERE_S if head_node.via == SANDBOX else LOOK_S
-    return Reached(source=jobs, look_s=look_s, close=connection.close)
+    poll_s = POLL_HERE_S if head_node.via == SANDBOX else POLL_S
+    return Reached(source=jobs, poll_s=poll_s, close=connection.close)
 
 
 def environment_of(submission: Submission, environment: Mapping[str, str]) -> Mapping[str, str]:

@@ -39,7 +39,7 @@ def node_commands(plan: Plan) -> list[tuple[str, str]]:
 def reach_batch(_submission: Submission, _environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:
     """The connection to Slurm through a head node."""
     way = shell()
-    return Reached(source=Slurm(shell=way), look_s=way.look_s, close=way.close)
+    return Reached(source=Slurm(shell=way), poll_s=way.poll_s, close=way.close)
 
 
 def submit_batch(request: JobRequest) -> Submission:

@@ -72,10 +72,10 @@ def _counted_elsewhere(_session: Session, _outputs: Outputs) -> Mapping[str, int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """The connection to a running job: `look_s` are the seconds between two polls, `close` closes it."""
+    """The connection to a running job: `poll_s` are the seconds between two polls, `close` closes it."""
 
     source: JobSource
-    look_s: float
+    poll_s: float
     close: Callable[[], None]
 
 

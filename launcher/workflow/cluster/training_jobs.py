@@ -22,7 +22,7 @@ from launcher.submit.shell import Shell
 from launcher.workflow.cluster.targets import Reached
 
 LOG = "log.txt"
-LOOK_S, LOOK_HERE_S = 15.0, 0.5
+POLL_S, POLL_HERE_S = 15.0, 0.5
 SETTLE_S = 15.0
 """Seconds until CloudWatch has a node's output: this project's assumption."""
 STOPPED_WITHIN_S = 180.0
@@ -62,7 +62,7 @@ def reach_training_job(submission: Submission, environment: Mapping[str, str], _
         job_files=Objects.at(session, journal_uri(first, submission.key)),
         settle_s=0.0 if emulated else SETTLE_S,
     )
-    return Reached(source=source, look_s=LOOK_HERE_S if emulated else LOOK_S, close=_nothing_open)
+    return Reached(source=source, poll_s=POLL_HERE_S if emulated else POLL_S, close=_nothing_open)
 
 
 def _nothing_open() -> None:

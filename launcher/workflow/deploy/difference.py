@@ -30,6 +30,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.stages import Notify
+from launcher.model.tags import PLAN_TAG
 from launcher.model.update import KeyChange, Needs, Updates
 from launcher.records.deploy_lock import deploying
 from launcher.rendering.cluster import owner_in
@@ -243,7 +244,7 @@ def _refuse_in_progress(states: Mapping[str, StackState | None]) -> None:
         if state is None or not state.status.endswith(IN_PROGRESS) or state.status in NOT_MADE:
             continue
         facts = [f"since {state.deployed_at:%Y-%m-%d %H:%M} UTC"] if state.deployed_at is not None else []
-        facts += [f"plan {state.tags['slipway:plan']}"] if "slipway:plan" in state.tags else []
+        facts += [f"plan {state.tags[PLAN_TAG]}"] if PLAN_TAG in state.tags else []
         facts += [f"of {owner}"] if (owner := owner_in(state.tags)) is not None else []
         raise ImpossibleError(
             f"stack {name} is {state.status}{', ' if facts else ''}{', '.join(facts)}: another deployment is in "

@@ -13,7 +13,7 @@ from launcher.aws.session import Session
 from launcher.catalog.serving_images import load_images
 from launcher.cdk.commands import Assembly
 from launcher.model.bundle import Bundle
-from launcher.model.endpoint import KEPT_DAYS, Endpoint, EndpointMode, keeps_requests
+from launcher.model.endpoint import RETENTION_DAYS, Endpoint, EndpointMode, keeps_requests
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.enums import Rollout
 from launcher.model.errors import DeploymentFailedError, SlipwayError
@@ -125,7 +125,7 @@ def endpoint_words(served: ServingDeployment) -> Iterator[str]:
         yield "scales to 0 without requests, and up again with the first request"
     if keeps_requests(served.serve, decided.mode):
         name = served.plan.name
-        retention = f"stays after slipway down {name}; its objects expire after {KEPT_DAYS} days"
+        retention = f"stays after slipway down {name}; its objects expire after {RETENTION_DAYS} days"
         yield f"requests: a new bucket, which {retention}"
     yield f"a new version comes {ROLLOUTS[decided.rollout]}; its alarms roll it back"
 

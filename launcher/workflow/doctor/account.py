@@ -16,13 +16,14 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.errors import SlipwayError
 from launcher.model.request import DEFAULT_QUALIFIER
 from launcher.model.sizing import LOG_RETENTION_DAYS
+from launcher.model.tags import CLUSTER_TAG, PLAN_TAG
 from launcher.model.target import target_of
 from launcher.rendering.policies import TARGET_POLICIES, Account, bootstrap_command, execution_policies
 from launcher.submit.session import PLUGIN, missing_program
 from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.history.bill_parquet import INSTALL, readable
 
-COST_TAGS = ("slipway:cluster", "slipway:plan")
+COST_TAGS = (CLUSTER_TAG, PLAN_TAG)
 """The tags by which a bill is split; one bill has more digests than anyone reads."""
 HOME = "us-east-1"
 """The region of Cost Explorer's endpoint, for the entire commercial partition (AWS General Reference)."""
@@ -92,7 +93,7 @@ BILLING = (
 )
 
 
-LEAST_BOOTSTRAP = 6
+MIN_BOOTSTRAP = 6
 """The bootstrap version that assemblies with file assets require (aws-cdk-lib 2.275.0, cloud-assembly manifest,
 requiresBootstrapStackVersion); tests/infra compares the number with the manifests of the examples."""
 NOT_OPTED_IN = "not-opted-in"
@@ -126,13 +127,13 @@ def bootstrapped(subject: Subject) -> Iterator[Check]:
     """Check that the CDK can deploy in the region: its parameter, its version, and its staging bucket."""
     name = "bootstrap"
     qualifier = subject.plan.request.security.qualifier if subject.plan is not None else None
-    requirement = f"{bootstrap.version_parameter(qualifier)} is at least {LEAST_BOOTSTRAP}"
+    requirement = f"{bootstrap.version_parameter(qualifier)} is at least {MIN_BOOTSTRAP}"
     version = bootstrap.version(subject.session("ssm"), qualifier)
     fix = _bootstrap(subject, qualifier)
     if version is None:
         yield failed(name, requirement, "the CDK was never bootstrapped in this region", fix)
         return
-    if version < LEAST_BOOTSTRAP:
+    if version < MIN_BOOTSTRAP:
         yield failed(name, requirement, f"version {version}", fix)
         return
     bucket = bootstrap.staging_bucket(qualifier, subject.account, subject.region)

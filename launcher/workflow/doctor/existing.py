@@ -17,6 +17,7 @@ from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.named_role import NamedRole, named_roles
 from launcher.model.plan import Plan
 from launcher.model.reach import reached
+from launcher.model.tags import CLUSTER_TAG
 from launcher.model.target import target_of
 from launcher.rendering.role_policies import needed_actions
 from launcher.submit.jobs import SchedulerError
@@ -28,7 +29,6 @@ from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.doctor.rights import account_of, judged, one_of
 
 AVAILABLE = "available"
-OWN_TAG = "slipway:cluster"
 """A tag of every stack that Slipway creates."""
 
 
@@ -113,7 +113,7 @@ def free_names(subject: Subject) -> Iterator[Check]:
         requirement = f"stack {name} is free or Slipway's"
         if stack_state is None:
             yield ok("stack name", requirement, f"{name} is free")
-        elif OWN_TAG not in stack_state.tags:
+        elif CLUSTER_TAG not in stack_state.tags:
             yield failed(
                 "stack name",
                 requirement,

@@ -11,7 +11,7 @@ from launcher.aws.created_by_cluster import created_by_cluster
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.catalog.load import Catalog
-from launcher.model.endpoint import KEPT_DAYS
+from launcher.model.endpoint import RETENTION_DAYS
 from launcher.model.removal import Retained, RetainedKind
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.bill_lines import component
@@ -50,7 +50,7 @@ def requests(session: Session, catalog: Catalog, region: str, serving: StackStat
     for resource in stacks.resources(session, serving.name):
         contents = buckets.contents(session, resource.physical_id) if resource.type == "AWS::S3::Bucket" else None
         if contents is not None:
-            time = f"{contents.versions:,} objects, each gone after {KEPT_DAYS} days"
+            time = f"{contents.versions:,} objects, each gone after {RETENTION_DAYS} days"
             text = f"{time}; aws s3 rb s3://{resource.physical_id} --force deletes it"
             stored = Retained(kind=RetainedKind.REQUESTS, name=resource.physical_id, reason=text, gib=contents.gib)
             yield _priced(stored, catalog, region, "s3.standard-storage")

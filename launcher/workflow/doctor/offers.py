@@ -12,8 +12,8 @@ from threading import Lock
 
 from launcher.aws import regions as zones_of
 from launcher.aws.capacity_offers import (
-    LEAST_TYPES,
-    MOST_REGIONS,
+    MAX_REGIONS,
+    MIN_TYPES,
     block_offers,
     extension_offers,
     placement_scores,
@@ -107,8 +107,8 @@ class Search:
             if PurchaseOption.ON_DEMAND in request.options:
                 yield f"zones of {region} that offer {name}", _bound(self._offered, region, name, count)
         if PurchaseOption.SPOT in request.options:
-            for start in range(0, len(request.regions), MOST_REGIONS):
-                some = request.regions[start : start + MOST_REGIONS]
+            for start in range(0, len(request.regions), MAX_REGIONS):
+                some = request.regions[start : start + MAX_REGIONS]
                 yield f"spot placement scores of {name}", _bound(self._scores, name, count, some)
 
     def _wishes(self, request: OfferRequest, lost_h: float) -> Iterator[CapacityWish]:
@@ -175,7 +175,7 @@ class Search:
     def _scores(self, name: str, count: int, regions: Sequence[str]) -> Sequence[CapacityOffer]:
         """One offer per zone; a type with fewer than two kin is not queried: its score would always be low."""
         pool = kin(self.instances[name], self.instances)
-        if len(pool) < LEAST_TYPES:
+        if len(pool) < MIN_TYPES:
             return ()
         vcpus = count * self.instances[name].vcpus
         session = self._session(self.sessions.home, "ec2")

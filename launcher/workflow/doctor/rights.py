@@ -29,7 +29,7 @@ CDK_ROLES = ("deploy", "file-publishing")
 EVERYTHING = ("*",)
 UNNEEDED = "iam:CreateUser"
 """An action that no Slipway stack uses: a role with this permission is an administrator."""
-MOST_NAMED = 6
+MAX_NAMED = 6
 SHIPS = ("s3:GetObject", "s3:PutObject")
 """Actions of a launch on objects with the caller's credentials: it ships code and job files, and reads logs."""
 USES = ("kms:Decrypt", "kms:GenerateDataKey")
@@ -200,9 +200,9 @@ def judged(subject: Subject, name: str, requirement: str, decisions: Sequence[De
         return ok(name, requirement, "IAM allows it")
     certain = [decision for decision in denied if not decision.missing]
     actions = list(dict.fromkeys(decision.action for decision in certain or denied))
-    shown = ", ".join(actions[:MOST_NAMED])
-    if len(actions) > MOST_NAMED:
-        shown += f" and {len(actions) - MOST_NAMED} more"
+    shown = ", ".join(actions[:MAX_NAMED])
+    if len(actions) > MAX_NAMED:
+        shown += f" and {len(actions) - MAX_NAMED} more"
     if not certain:
         lacking = ", ".join(sorted({key for decision in denied for key in decision.missing}))
         return unknown(

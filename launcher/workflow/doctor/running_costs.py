@@ -17,6 +17,7 @@ from launcher.model.hyperpod import WORKERS
 from launcher.model.money import Price
 from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS
 from launcher.model.spending import StackCost
+from launcher.model.tags import CLUSTER_TAG
 from launcher.model.target import TARGETS, Runs, Target
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.rendering.cluster import owner_in
@@ -24,7 +25,6 @@ from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE
 from launcher.workflow.doctor.leftovers import PAID_HOURLY
 from launcher.workflow.doctor.rates import hourly_rate
 
-OWN_TAG = "slipway:cluster"
 NAMESPACE = "Slipway"
 RUNNING, NODE_HOURS = GUARD_METRICS
 PARTS = (TRAINING_STACK, SERVING_STACK, NETWORK_STACK, STORE_STACK)
@@ -97,8 +97,8 @@ def _region(
         session = sessions.session(region, "cloudformation")
         own_stacks = [
             stack
-            for stack in stacks.tagged(session, OWN_TAG)
-            if stack.status != NOT_STARTED and cluster in {None, stack.tags[OWN_TAG]}
+            for stack in stacks.tagged(session, CLUSTER_TAG)
+            if stack.status != NOT_STARTED and cluster in {None, stack.tags[CLUSTER_TAG]}
         ]
         for service in ("lambda", "cloudwatch", "ec2", "sagemaker") if own_stacks else ():
             session = sessions.session(region, service)
@@ -124,7 +124,7 @@ def _cost(session: Session, catalog: Catalog, now: datetime, stack: StackState, 
     since = stacks.changed_at(session, stack) or now
     ways = {NETWORK_STACK: _network, STORE_STACK: _store}
     money = ways.get(part, _cluster_rate)(session, catalog, now, stack)
-    cluster = stack.tags[OWN_TAG]
+    cluster = stack.tags[CLUSTER_TAG]
     erase = " --checkpoints" if part == STORE_STACK else ""
     return StackCost(
         name=stack.name,
@@ -186,7 +186,7 @@ def _cluster_rate(session: Session, catalog: Catalog, now: datetime, stack: Stac
 
 def _unguarded(session: Session, catalog: Catalog, stack: StackState) -> _Money:
     """Instances under a stack without a guard (yet): ParallelCluster's instances, at the listed price."""
-    counts = instances.running(session, f"slipway-{stack.tags[OWN_TAG]}")
+    counts = instances.running(session, f"slipway-{stack.tags[CLUSTER_TAG]}")
     if not counts:
         return _Money(note=f"{stack.status}, and it has no guard: running nodes are not counted")
     usd, missing = Decimal(0), []

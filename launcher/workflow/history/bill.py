@@ -32,6 +32,7 @@ from launcher.model.bill import (
     floor,
 )
 from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.tags import CLUSTER_TAG
 from launcher.records.bill_document import BILLED, billed_document
 from launcher.records.bill_rows import RowReader
 from launcher.records.documents import stored_report
@@ -291,8 +292,6 @@ def _unquoted(key: tuple[str, str, str], rows: Sequence[BilledRow], upfront: Upf
     return Unquoted(service, usage_type, description, quantity, units.pop() if same else "", usd)
 
 
-TAG = "slipway:cluster"
-"""The tag of every resource of a run's cluster; it survives changes of the plan."""
 COST_EXPLORER = "Cost Explorer"
 LATE_H = (8, 24)
 """The delay of AWS's billing, in hours: from and to."""
@@ -326,7 +325,7 @@ def bill_of(name: str, folder: RunFolder, options: BillOptions, now: datetime) -
         lines = quoted_lines(quote, hours)
     except ValueError as problem:
         raise UnreadableInputError(f"{folder.path / 'quote.json'} is not a quote: {problem}") from problem
-    tag = (TAG, cluster)
+    tag = (CLUSTER_TAG, cluster)
     rows = _from_export(options, tag, plan, period) if options.export else _from_cost_explorer(options, tag, period)
     reconciled = reconcile(lines, rows, options.upfront)
     arrived = max((row.end for row in rows if row.kind is ChargeKind.USAGE), default=None)

@@ -33,7 +33,7 @@ METRIC_RETENTION = timedelta(days=14)
 GUARD_INTERVAL = timedelta(minutes=GUARD_EVERY_MINUTES)
 SILENT = 3 * GUARD_INTERVAL
 """If a guard reports nothing for longer, its counts do not show when the nodes ended."""
-LEAST_H = 1 / 60
+MIN_H = 1 / 60
 
 
 class Count(NamedTuple):
@@ -125,7 +125,7 @@ def tail_h(counted: Sequence[Count], ended: datetime, nodes: int) -> float | Non
         (earlier.nodes + later.nodes) / 2 * (later.at - earlier.at).total_seconds() for earlier, later in pairwise(path)
     )
     hours = seconds / HOUR_S / nodes
-    return hours if hours >= LEAST_H else None
+    return hours if hours >= MIN_H else None
 
 
 def _until_none(counted: Iterable[Count]) -> Iterable[Count]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from launcher import plan_file
 from launcher.agent.forecast import Point
-from launcher.agent.metrics import MOST_VERSIONS, figures_in, setup_in, versions_of
+from launcher.agent.metrics import MAX_VERSIONS, figures_in, setup_in, versions_of
 from launcher.agent.shape import moment
 from launcher.catalog.load import Catalog
 from launcher.catalog.training import load_training
@@ -79,7 +79,7 @@ def setup_of(
             layout, versions = setup_in(line)
             degrees, software = layout or degrees, software | versions
     fits = degrees and fit(degrees, nodes * workers_per_node(facts))
-    return tuple(degrees.items()) if fits else None, tuple(sorted(software.items())[:MOST_VERSIONS])
+    return tuple(degrees.items()) if fits else None, tuple(sorted(software.items())[:MAX_VERSIONS])
 
 
 def fit(degrees: Mapping[str, int], workers: int) -> bool:
@@ -94,9 +94,9 @@ def fit(degrees: Mapping[str, int], workers: int) -> bool:
 
 WARM_UP = 0.2
 """Share of an attempt's first lines that are omitted: compilation, caches, the first read of the data."""
-LEAST_STRETCHES = 3
+MIN_STRETCHES = 3
 LOW, HIGH = 0.05, 0.95
-MOST_STRETCHES = 100
+MAX_STRETCHES = 100
 """The maximum number of stretches of a run for rates, so that one line per step does not count as a spread."""
 
 
@@ -240,14 +240,14 @@ def _rates(attempt_stretches: Sequence[Sequence[Point]], batch: int | None) -> t
     stretches: list[tuple[float, float, int]] = []
     for lines in attempt_stretches:
         warm = list(lines[max(1, round(len(lines) * WARM_UP)) :])
-        every = max(1, len(warm) // MOST_STRETCHES)
+        every = max(1, len(warm) // MAX_STRETCHES)
         for before, after in pairwise(warm[::every]):
             tokens = _between(before, after, batch)
             if tokens is not None and tokens > 0:
                 stretches.append((tokens, after.seconds - before.seconds, after.step - before.step))
-    if len(stretches) < LEAST_STRETCHES:
+    if len(stretches) < MIN_STRETCHES:
         raise UnmeasuredError(
-            f"the trainer's metrics have {len(stretches)} stretches after the warm-up, {LEAST_STRETCHES} are needed",
+            f"the trainer's metrics have {len(stretches)} stretches after the warm-up, {MIN_STRETCHES} are needed",
             hint="write step, tokens and seconds to SLIPWAY_METRICS every few steps (docs/trainers.md)",
         )
     tokens, seconds, steps = (sum(stretch[place] for stretch in stretches) for place in range(3))

@@ -27,7 +27,7 @@ IS_PLAN = re.compile(r"^\s*[\"']?slipway[\"']?\s*:", re.MULTILINE)
 SUFFIXES = (".yaml", ".yml", ".json")
 SKIPPED = {".git", ".slipway", ".venv", "node_modules", "rendered"}
 HERE = "this folder"
-MOST_KEYS = 8
+MAX_KEYS = 8
 NEARLY = 1e-9
 _HINT = "slipway diff main, slipway diff OLD.yaml NEW.yaml, or two folders"
 
@@ -206,9 +206,9 @@ def _reasons(old: _Total | None, new: _Total | None) -> Iterator[str]:
     if old.quoted is None:
         yield f"it had no total: {old.reason}"
     changed = list(_changed_keys(document(old.request), document(new.request)))
-    yield from changed[:MOST_KEYS]
-    if len(changed) > MOST_KEYS:
-        yield f"{len(changed) - MOST_KEYS} more keys"
+    yield from changed[:MAX_KEYS]
+    if len(changed) > MAX_KEYS:
+        yield f"{len(changed) - MAX_KEYS} more keys"
     if old.quoted is None or new.quoted is None:
         return
     was, is_ = (place_words(quote.plan.place) for quote in (old.quoted, new.quoted))

@@ -26,7 +26,7 @@ from launcher.workflow.quote.options import PriceOptions, context_for, refuse_er
 from launcher.workflow.quote.trainer import missing_trainer
 from launcher.workflow.quote.trainer_stack import with_trainer
 
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _SCRIPT = re.compile(r"[\w./-]+\.py\b")
 _NEURON_TRAINER = re.compile(
     r"^\s*(?:from|import)\s+optimum\.neuron\b.*?\bNeuron(?:SFT|ORPO|GRPO)?Trainer\b", re.MULTILINE | re.DOTALL
@@ -45,7 +45,7 @@ def trainer_findings(path: Path, request: PlanRequest) -> Iterator[Finding]:
     for name in names:
         try:
             with (folder / name).open("rb") as file:
-                text = file.read(_MOST_BYTES).decode("utf-8", errors="replace")
+                text = file.read(_MAX_BYTES).decode("utf-8", errors="replace")
         except OSError:
             continue
         if _NEURON_TRAINER.search(text):
@@ -54,7 +54,7 @@ def trainer_findings(path: Path, request: PlanRequest) -> Iterator[Finding]:
             yield warning("trainer-cannot-resume", "run.command", message, hint)
 
 
-LEAST_DIGEST = 6
+MIN_DIGEST = 6
 
 
 def price(path: Path, now: datetime, options: PriceOptions) -> Priced:
@@ -148,9 +148,9 @@ def pick(priced: Priced, selection: str | None) -> tuple[int, Quote]:
     count = len(priced.candidates)
     if selection is None:
         return 1, priced.quote(1)
-    if selection.isdecimal() and selection.isascii() and len(selection) < LEAST_DIGEST and 1 <= int(selection) <= count:
+    if selection.isdecimal() and selection.isascii() and len(selection) < MIN_DIGEST and 1 <= int(selection) <= count:
         return int(selection), priced.quote(int(selection))
-    if len(selection) >= LEAST_DIGEST:
+    if len(selection) >= MIN_DIGEST:
         digests = [priced.digest(rank) for rank in range(1, count + 1)]
         matching = [rank for rank, digest in enumerate(digests, start=1) if digest.startswith(selection.lower())]
         if matching and len({digests[rank - 1] for rank in matching}) == 1:
@@ -158,5 +158,5 @@ def pick(priced: Priced, selection: str | None) -> tuple[int, Quote]:
             return matching[0], priced.quote(matching[0])
     raise NoSuchCandidateError(
         f"--pick {selection}: no candidate has this rank or digest",
-        hint=f"use a rank from 1 to {count}, or at least the first {LEAST_DIGEST} characters of a digest",
+        hint=f"use a rank from 1 to {count}, or at least the first {MIN_DIGEST} characters of a digest",
     )

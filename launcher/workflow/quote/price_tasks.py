@@ -19,7 +19,7 @@ from launcher.workflow.quote.price_needs import BILL_ITEM, Question
 AT_ONCE = 8
 """Parallel requests: the services allow a few per second, and each takes some tenths of a second."""
 MEGABYTE = 1_000_000
-TOLD_EVERY = 64 * MEGABYTE
+REPORT_EVERY = 64 * MEGABYTE
 """Bytes of a download between two progress lines."""
 
 
@@ -116,7 +116,7 @@ class _DownloadProgress:
         self._said = 0
 
     def __call__(self, came: int, whole: int | None) -> None:
-        part = came // TOLD_EVERY
+        part = came // REPORT_EVERY
         if part > self._said:
             self._said = part
             of = f" of {whole / MEGABYTE:,.0f}" if whole else ""

@@ -22,7 +22,7 @@ from launcher.pricing.priced import Priced
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import load_request, price_request
 
-MOST_POINTS = 64
+MAX_POINTS = 64
 UNPRICED = ("security.",)
 """Sections whose keys change no price."""
 
@@ -110,8 +110,8 @@ def sweep_request(
     count = 1
     for axis in axes:
         count *= len(axis.values)
-    if count > MOST_POINTS:
-        raise UnreadableInputError(f"--sweep makes {count} points, at most {MOST_POINTS} are allowed", hint="drop some")
+    if count > MAX_POINTS:
+        raise UnreadableInputError(f"--sweep makes {count} points, at most {MAX_POINTS} are allowed", hint="drop some")
     points = []
     for values in product(*(axis.values for axis in axes)):
         chosen = dict(zip(names, values, strict=True))

@@ -48,8 +48,8 @@ PROGRAMS = {"llamafactory-cli": "llamafactory", "tune": "torchtune"}
 """Programs with another name than their package."""
 BEFORE_A_PROGRAM = frozenset({"env", "exec", "nohup", "srun", "time", "uv", "run"})
 """Words of a command line that precede its program."""
-MOST_FILES = 40
-MOST_BYTES = 1_000_000
+MAX_FILES = 40
+MAX_BYTES = 1_000_000
 
 
 def with_trainer(path: Path, request: PlanRequest) -> tuple[PlanRequest, tuple[Finding, ...]]:
@@ -76,7 +76,7 @@ def _packages(root: Path, command: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield from _of_words(arguments, "run.command")
         scripts += filter(None, [script_of(arguments)])
     read_files: set[str] = set()
-    while scripts and len(read_files) < MOST_FILES:
+    while scripts and len(read_files) < MAX_FILES:
         name = scripts.pop()
         if name in read_files:
             continue
@@ -116,7 +116,7 @@ def _text(root: Path, name: str) -> str:
     """The text of a file in the job's folder; empty if the file is missing, unreadable or too large."""
     path = root / name
     try:
-        return path.read_text(encoding="utf-8") if path.stat().st_size <= MOST_BYTES else ""
+        return path.read_text(encoding="utf-8") if path.stat().st_size <= MAX_BYTES else ""
     except (OSError, ValueError):
         return ""
 

@@ -14,7 +14,7 @@ from launcher.workflow.cluster.reach import reached
 from launcher.workflow.run.status import run_state
 from launcher.workflow.run.submission import look_again
 
-PATIENCE_S, LOOK_S = 300.0, 1.0
+PATIENCE_S, POLL_S = 300.0, 1.0
 """Slurm waits KillWait (30 s by default) from SIGTERM to SIGKILL, then for the nodes' epilogs."""
 
 
@@ -60,7 +60,7 @@ def cancel_run(
                     f"job {record.job} was cancelled but has not ended after {PATIENCE_S:.0f} s: {facts.word}",
                     hint=f"run slipway status {name} to check again",
                 )
-            sleep(LOOK_S)
+            sleep(POLL_S)
     return run_state(name, folder, environment)
 
 

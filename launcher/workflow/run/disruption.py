@@ -14,7 +14,7 @@ from launcher.model.stages import Notify
 from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import stack_name
-from launcher.sandbox.guard_schedule import LOOK_S, PERIOD
+from launcher.sandbox.guard_schedule import PERIOD, POLL_S
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.history.attempts import NODE_LOST
 from launcher.workflow.run.follow import Follower
@@ -33,7 +33,7 @@ def guard_called(plan: Plan, sandbox: Sandbox | None, environment: Mapping[str, 
         yield
         return
     minutes = PERIOD.total_seconds() / 60
-    notify(f"the guard looks every {LOOK_S:g} s in the sandbox; each time {minutes:g} minutes have passed for it")
+    notify(f"the guard looks every {POLL_S:g} s in the sandbox; each time {minutes:g} minutes have passed for it")
     play = sandbox.guard_schedule(stack_name(plan, "training"), guard.module, environment)
     play.start()
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from launcher import plan_file
 from launcher.aws import stacks
 from launcher.aws.chat import chat
-from launcher.aws.endpoints import MOST_TOKEN_S, bearer_token, described, embed
+from launcher.aws.endpoints import MAX_TOKEN_S, bearer_token, described, embed
 from launcher.aws.session import Session
 from launcher.catalog.load import Catalog
 from launcher.catalog.load import load as load_catalog
@@ -29,7 +29,7 @@ from launcher.workflow.quote.load_test_history import LOAD_FILE
 MEDIAN, TAIL = 0.5, 0.95
 USUAL_TOKENS = (256, 250)
 """Input and output tokens if no plan in the folder gives them."""
-USUAL_AT_ONCE, MOST_AT_ONCE = 16, 512
+USUAL_AT_ONCE, MAX_AT_ONCE = 16, 512
 """Concurrent requests if no plan says how many fill an endpoint, and the most that one computer sends in threads."""
 TRIES, CLOSE = 4, 0.02
 """The number of corrections of the prompt's length, and the deviation that is close enough."""
@@ -58,7 +58,7 @@ class LoadPlan:
 
     def at_once(self, instances: int) -> int:
         """The default of concurrent requests at the end of the ramp."""
-        return USUAL_AT_ONCE if self.full is None else min(MOST_AT_ONCE, max(1, self.full * max(1, instances)))
+        return USUAL_AT_ONCE if self.full is None else min(MAX_AT_ONCE, max(1, self.full * max(1, instances)))
 
 
 def planned(endpoint: ServedEndpoint, session: Session, root: Path, *, tokens: int | None = None) -> LoadPlan:
@@ -134,7 +134,7 @@ def loader(
     """
     numbers = itertools.count(1)
     base_url = endpoint.base_url
-    token = bearer_token(session, MOST_TOKEN_S) if base_url is not None else ""
+    token = bearer_token(session, MAX_TOKEN_S) if base_url is not None else ""
     stall_s = timeout_s or STALL_S
 
     def ask(words: int, tokens: int) -> Reply:

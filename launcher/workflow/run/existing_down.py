@@ -28,7 +28,7 @@ from launcher.workflow.cluster.kubernetes_cluster import ExistingCluster
 from launcher.workflow.cluster.pod_identity import revoke
 from launcher.workflow.cluster.reach import connection_to
 
-PATIENCE_S, LOOK_S = 600.0, 1.0
+PATIENCE_S, POLL_S = 600.0, 1.0
 """The maximum time for a job's pods to end: longer than a grace period for a large checkpoint."""
 _UNSIZED = "its size was not read"
 _OVER = {"Complete": "completed", "Succeeded": "completed", "Completed": "completed", "Failed": "failed"}
@@ -177,7 +177,7 @@ def remove_jobs(
                         f"{job.kind} {job.submitted.job} was deleted but still exists: {', '.join(remaining)}",
                         hint="run the same command to check again; only its controller should remove a finalizer",
                     )
-                sleep(LOOK_S)
+                sleep(POLL_S)
     _take_back(cluster_jobs, environment, notify)
     removed = tuple((name, "gone") for name, _ in cluster_jobs.removal.jobs)
     return replace(cluster_jobs.removal, done=True, jobs=removed)

@@ -148,7 +148,7 @@ def notify_of_event(event: dict[str, object], notify: Notify) -> None:
 class LaunchOptions(DeployOptions):
     """Where and how to launch.
 
-    `give_up` decides whether to cancel a job that has waited for nodes as long as the plan allows. `look_s` replaces
+    `give_up` decides whether to cancel a job that has waited for nodes as long as the plan allows. `poll_s` replaces
     the time between two polls. `interrupt_after_s` is when the sandbox simulates the loss of a node, counted from the
     first complete checkpoint; None: never. `stop_when` decides at every poll, from the run folder, whether the job has
     served its purpose: then Slipway cancels it, and the launch ends as cancelled. `meter` receives the job's meter
@@ -159,7 +159,7 @@ class LaunchOptions(DeployOptions):
     progress: Callable[[Progress], None]
     scheduler: str = "auto"
     give_up: Callable[[], bool] = lambda: False
-    look_s: float | None = None
+    poll_s: float | None = None
     interrupt_after_s: float | None = None
     stop_when: Callable[[RunFolder], bool] | None = None
     meter: Callable[[Meter], None] = lambda _: None
@@ -419,7 +419,7 @@ def _follow(launch: _Launch, story: LaunchLog, submission: Submission) -> None:
         wait_s = beginning.left_s
         watch = RemoteWatch(
             mirror=Mirror(source=way.source, job=job, folder=place),
-            look_s=options.look_s if options.look_s is not None else way.look_s,
+            poll_s=options.poll_s if options.poll_s is not None else way.poll_s,
             notify=options.notify,
             waits_s=waits_s(plan) + wait_s,
             give_up=options.give_up,

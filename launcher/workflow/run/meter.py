@@ -25,7 +25,7 @@ from launcher.records.documents import parse_rates
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
 from launcher.workflow.history.attempts import attempts, interrupted, points_of, read_events
 
-KEPT_S = 300.0
+CACHE_S = 300.0
 """Seconds until the spot price is read again; EC2's history changes every few hours."""
 _PLACE: dict[str, Any] = {
     "target": (str, None),
@@ -58,7 +58,7 @@ def spot_now(folder: RunFolder, environment: Mapping[str, str]) -> SpotNow | Non
         return None
     key = (region, name, quote["az_id"] or "", str(quote["nodes"]), environment.get("AWS_ENDPOINT_URL", ""))
     read_at, known = _cached_prices.get(key, (0.0, None))
-    if known is None or time.monotonic() - read_at >= KEPT_S:
+    if known is None or time.monotonic() - read_at >= CACHE_S:
         known = _current_spot_price(
             name, quote["az_id"], quote["nodes"], Session(environment=environment, region=region)
         )

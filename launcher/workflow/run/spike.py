@@ -80,7 +80,7 @@ def _removed(
 
 
 PLANS = Path(".slipway") / "spikes"
-LEAST_LINES = 10
+MIN_LINES = 10
 """Minimum lines of metrics: a fifth is warm-up, and the others must show their own spread."""
 LONGEST_NAME = 40
 MINUTES_PER_HOUR = 60
@@ -286,7 +286,7 @@ def stop_after(steps: int, mode: CheckpointMode, clock: Callable[[], datetime]) 
 
     def measured(folder: RunFolder) -> bool:
         recorded = [point for attempt in points(folder) for point in attempt]
-        if len(recorded) < LEAST_LINES or recorded[-1].step < steps:
+        if len(recorded) < MIN_LINES or recorded[-1].step < steps:
             return False
         shown_at.append(clock())
         if mode is not CheckpointMode.AGENT or shown_at[-1] - shown_at[0] >= PATIENCE:

@@ -16,7 +16,7 @@ from launcher.workflow.run.status import run_state, split_log
 from launcher.workflow.run.submission import look_again
 from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
 
-LOOK_S = 1.0
+POLL_S = 1.0
 
 
 def refresh_logs(name: str, folder: RunFolder, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
@@ -61,7 +61,7 @@ def follow_logs(
         if recorded_submission is None:
             raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
         mirror = Mirror(source=way.source, job=recorded_submission.submitted, folder=folder.path / JOB_FOLDER)
-        watch = RemoteWatch(mirror=mirror, look_s=way.look_s, notify=say)
+        watch = RemoteWatch(mirror=mirror, poll_s=way.poll_s, notify=say)
         log, offset, over = mirror.folder / way.source.log_name(recorded_submission.submitted), 0, False
         meters = MeterReader(folder=folder, on_reading=on_meter, environment=environment_of(submission, environment))
         while not over:
@@ -74,7 +74,7 @@ def follow_logs(
                 offset += len(data)
                 write(data)
             if not over:
-                sleep(min(LOOK_S, way.look_s))
+                sleep(min(POLL_S, way.poll_s))
     split_log(folder, log.name)
     say(f"{name}: {run_state(name, folder, environment).status}")
 
@@ -97,4 +97,4 @@ def _followed_here(
         if over:
             return None
         meters.check()
-        sleep(LOOK_S)
+        sleep(POLL_S)

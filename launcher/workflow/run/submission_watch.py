@@ -121,7 +121,7 @@ class RemoteWatch:
     """
 
     mirror: Mirror
-    look_s: float
+    poll_s: float
     notify: Notify
     waits_s: float | None = None
     give_up: Callable[[], bool] = lambda: False
@@ -159,7 +159,7 @@ class RemoteWatch:
         else:
             self.silent_since = None
             self._take_in(facts, now)
-        self.due = self.clock() + self.look_s
+        self.due = self.clock() + self.poll_s
         return self.over
 
     @property

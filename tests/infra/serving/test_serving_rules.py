@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from launcher.workflow.history.bill import TAG
+from launcher.model.tags import CLUSTER_TAG
 from tests.infra.accepted import ENDPOINTS, accepted
 from tests.infra.linting import complaints
 from tests.infra.reading import OWN, lacking
@@ -47,7 +47,7 @@ def test_golden(golden, endpoint_stack, name):
 
 def test_everything_of_an_endpoint_that_can_carry_the_plans_tags_does(endpoint_stack):
     endpoint = endpoint_stack(rest={"tags": OWN})
-    (name,) = {stack["properties"]["tags"][TAG] for stack in endpoint.manifest.values()}
+    (name,) = {stack["properties"]["tags"][CLUSTER_TAG] for stack in endpoint.manifest.values()}
     assert name
     # The one that `report --billed` asks for is among them.
-    assert lacking(endpoint, {**OWN, TAG: name}) == []
+    assert lacking(endpoint, {**OWN, CLUSTER_TAG: name}) == []

@@ -22,12 +22,12 @@ FASTER = 2.5
 WAITS = (
     (peers, "BEAT_S"),
     (peers, "LOST_AFTER_S"),
-    (peers, "_LOOK_S"),
+    (peers, "_POLL_S"),
     (peers, "_GATHER_S"),
-    (peers, "_LOST_LOOK_S"),
+    (peers, "_LOST_POLL_S"),
     (quorum, "BEAT_S"),
-    (uploader, "_COMMIT_LOOK_S"),
-    (session, "_COMMIT_LOOK_S"),
+    (uploader, "_COMMIT_POLL_S"),
+    (session, "_COMMIT_POLL_S"),
     (dcp, "_POLL_S"),
     (resume, "_PAUSE_S"),
 )

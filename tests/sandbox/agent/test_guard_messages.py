@@ -86,9 +86,9 @@ class TestWhatIsSaid:
 
     def test_not_without_end(self, store, bucket, log):
         with guard_messages.forwarding(URI, "tiny", log):
-            for step in range(guard_messages.MOST + 5):
+            for step in range(guard_messages.MAX_MESSAGES + 5):
                 log.append("checkpoint-dropped", step=step, reason="odd")
-        assert len(stored_messages(bucket)) == guard_messages.MOST
+        assert len(stored_messages(bucket)) == guard_messages.MAX_MESSAGES
 
     def test_nobody_looks_and_nothing_is_written(self, store, bucket, log):
         with guard_messages.forwarding(None, "tiny", log):

@@ -24,7 +24,7 @@ FOREIGN = TagPart(number=1, slot=0, owner="t", keys=("claim.json",)).to_json()
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch):
-    monkeypatch.setattr(peers_module, "_LOOK_S", 0.02)
+    monkeypatch.setattr(peers_module, "_POLL_S", 0.02)
     monkeypatch.setattr(peers_module, "_GATHER_S", 0.02)
     monkeypatch.setattr(tagging, "_ASK_AGAIN_S", 0.1)
     monkeypatch.setattr(tagging, "SHORTEST", 20)

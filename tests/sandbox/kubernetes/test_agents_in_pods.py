@@ -266,7 +266,7 @@ def test_a_launcher_is_followed_by_another_over_a_server_that_was_away(
     submit_pods(nodes=1, steps=100)
     job, messages = Submitted(job="train", key="r1", folder="default"), []
     mirror = Mirror(source=source, job=job, folder=tmp_path / "job")
-    watch = RemoteWatch(mirror=mirror, look_s=0.2, notify=messages.append)
+    watch = RemoteWatch(mirror=mirror, poll_s=0.2, notify=messages.append)
     while not (tmp_path / "job" / "log.txt").is_file():
         assert not watch.ended()
         time.sleep(0.1)
@@ -278,7 +278,7 @@ def test_a_launcher_is_followed_by_another_over_a_server_that_was_away(
     folder = run_folder.create("tiny", datetime.now(UTC), tmp_path)
     silent = Listeners(event=lambda _: None, progress=lambda _: None, first_checkpoint=lambda: None)
     follower = Follower(job=tmp_path / "job", folder=folder, log=tmp_path / "job" / "log.txt", listeners=silent)
-    again = RemoteWatch(mirror=mirror, look_s=0.2, notify=messages.append)
+    again = RemoteWatch(mirror=mirror, poll_s=0.2, notify=messages.append)
     assert follower.follow(again, tick=lambda: None) is RunStatus.SUCCEEDED
     assert (tmp_path / "job" / "log.txt").read_text() == pods_store.file("log.txt")
     assert (folder.logs / "attempt-1.log").read_text().startswith("slipway: job r1, attempt 1")

@@ -82,7 +82,7 @@ def test_a_fault_of_the_sandboxs_own_ends_what_follows_a_job(cluster, jobs, pod_
 
     jobs = replace(jobs, kept=Nothing())
     submitted = jobs.submit([pod_job("sleep 60")], "k")
-    watch = RemoteWatch(mirror=Mirror(source=jobs, job=submitted, folder=tmp_path), look_s=0.1, notify=lambda _: None)
+    watch = RemoteWatch(mirror=Mirror(source=jobs, job=submitted, folder=tmp_path), poll_s=0.1, notify=lambda _: None)
     assert not watch.ended()
     monkeypatch.setattr(f"launcher.sandbox.kubernetes.{part}", broken)
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
@@ -169,7 +169,7 @@ def test_who_follows_a_job_hears_of_a_pod_that_somebody_kills(cluster, jobs, pod
     waiting.until(lambda: jobs.facts(done).state is JobState.RUNNING)
     name, messages = kill_pod(jobs, done), []
     watch = RemoteWatch(
-        mirror=Mirror(source=jobs, job=done, folder=tmp_path / "mirror"), look_s=0, notify=messages.append
+        mirror=Mirror(source=jobs, job=done, folder=tmp_path / "mirror"), poll_s=0, notify=messages.append
     )
     waiting.until(watch.ended)
     why = f"Container pytorch for pod default/{name} failed with exit code 137 matching FailJob rule"

@@ -222,7 +222,7 @@ def test_a_job_that_waits_too_long_for_machines_is_taken_back(  # noqa: PLR0917
 ):
     jobs, job, _ = submit_rendered(operator, TRAINER, nodes=2, machines=machines)
     mirror = Mirror(source=jobs, job=job, folder=tmp_path / "copy")
-    watch = RemoteWatch(mirror=mirror, look_s=0.1, notify=lambda _: None, waits_s=3.0, give_up=lambda: True)
+    watch = RemoteWatch(mirror=mirror, poll_s=0.1, notify=lambda _: None, waits_s=3.0, give_up=lambda: True)
     with pytest.raises(NoCapacityError, match=rf"no capacity within 0.05 minutes \(no capacity: {why}") as refused:
         until(watch.ended)
     assert "purchase.wait_for_capacity_minutes waits longer" in refused.value.hint
@@ -241,7 +241,7 @@ def test_a_job_one_of_whose_pods_can_record_nothing_is_ended_whole(submit_render
     jobs, job, _ = submit_rendered(Operator.PYTORCHJOB, TRAINER, retries=1, change=lock_out)
     messages = []
     watch = RemoteWatch(
-        mirror=Mirror(source=jobs, job=job, folder=tmp_path / "copy"), look_s=0.1, notify=messages.append
+        mirror=Mirror(source=jobs, job=job, folder=tmp_path / "copy"), poll_s=0.1, notify=messages.append
     )
     until(watch.ended, lambda: str(messages))
     assert (watch.facts.state, watch.facts.keeps_nodes) == (JobState.FAILED, True)

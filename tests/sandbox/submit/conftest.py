@@ -303,7 +303,7 @@ class Far:
             "environment": self.environment,
             "notify": self.messages.append,
             "progress": lambda now: self.messages.append(str(now)),
-            "look_s": 0.5,
+            "poll_s": 0.5,
         }
         return launch_quote(priced, rank, quoted, LaunchOptions(**setting | changes))
 

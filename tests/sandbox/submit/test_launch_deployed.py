@@ -137,7 +137,7 @@ class User:
             environment=self.environment,
             notify=self.notify,
             progress=lambda now: None,
-            look_s=0.5,
+            poll_s=0.5,
             account=ACCOUNT,
             cluster=context_in(self.sandbox, priced, quoted.plan, of_box).cluster,
         )

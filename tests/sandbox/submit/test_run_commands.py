@@ -179,7 +179,7 @@ class TestFallback:
             environment=far.environment,
             notify=far.messages.append,
             progress=far.messages.append,
-            look_s=0.5,
+            poll_s=0.5,
         )
         node = "trn1-2xlarge-dy-nodes-1"
         far.head.slurm.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=no capacity")
@@ -227,7 +227,7 @@ class TestFallback:
                 far.head.slurm.run("scontrol", "update", "nodename=trn1-2xlarge-dy-nodes-1", "state=resume")
 
         story.options = LaunchOptions(
-            root=far.root, environment=far.environment, notify=notify, progress=far.messages.append, look_s=0.5
+            root=far.root, environment=far.environment, notify=notify, progress=far.messages.append, poll_s=0.5
         )
         rank, quoted = pick(priced, None)
         _, report = story.launch(Picked(priced, rank, quoted))

@@ -19,7 +19,7 @@ def remote_watch(tmp_path):
     def make(slurm, job, **more):
         mirror = Mirror(source=slurm, job=job, folder=tmp_path / "mirror")
         messages = []
-        return RemoteWatch(mirror=mirror, look_s=0.0, notify=messages.append, **more), messages
+        return RemoteWatch(mirror=mirror, poll_s=0.0, notify=messages.append, **more), messages
 
     return make
 

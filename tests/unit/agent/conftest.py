@@ -15,7 +15,7 @@ def place(part, parts=2, session="r1.a1.7.0"):
 @pytest.fixture
 def node_peers(tmp_path, monkeypatch):
     """Makes the peers of one node; `heard` has the notices that were added."""
-    for name, seconds in {"_LOOK_S": 0.02, "_LOST_LOOK_S": 0.02, "_GATHER_S": 0.02, "BEAT_S": 0.05}.items():
+    for name, seconds in {"_POLL_S": 0.02, "_LOST_POLL_S": 0.02, "_GATHER_S": 0.02, "BEAT_S": 0.05}.items():
         monkeypatch.setattr(peers_module, name, seconds)
     created = []
 

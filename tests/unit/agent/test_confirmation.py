@@ -13,7 +13,7 @@ from tests.waiting import until
 @pytest.fixture
 def sent(tmp_path, monkeypatch):
     """A folder as it was finished and sent."""
-    monkeypatch.setattr(confirmation, "_LOOK_S", 0.02)
+    monkeypatch.setattr(confirmation, "_POLL_S", 0.02)
     path = tmp_path / "step-7"
     path.mkdir()
     (path / "weights").write_text("seven")

@@ -5,7 +5,7 @@ import string
 
 import pytest
 
-from launcher.agent.metrics import MOST_VERSIONS, PARALLEL, figures_in, setup_in
+from launcher.agent.metrics import MAX_VERSIONS, PARALLEL, figures_in, setup_in
 
 WHOLE = {"data": 8, "tensor": 4, "pipeline": 1, "context": 1, "expert": 1}
 
@@ -69,7 +69,7 @@ def test_odd_versions_are_left_out_and_counted(software):
 def test_of_very_many_versions_a_few_are_kept():
     line = json.dumps({"software": {f"{one}{two}": "1" for one in string.ascii_letters for two in string.digits}})
     assert figures_in(line)[1] is False
-    assert len(setup_in(line)[1]) == MOST_VERSIONS
+    assert len(setup_in(line)[1]) == MAX_VERSIONS
 
 
 @pytest.mark.parametrize("line", ["", "7", "[" * 100_000, '{"parallel": {"data": 8}', b"\xff\xfe", "null"])

@@ -53,7 +53,7 @@ def rendezvous(store, part, messages=None):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr("launcher.agent.rendezvous._LOOK_S", 0.01)
+    monkeypatch.setattr("launcher.agent.rendezvous._POLL_S", 0.01)
 
 
 def joined(*meetings, over=lambda: False):

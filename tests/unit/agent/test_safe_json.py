@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from launcher.agent.safe_json import MOST_DEPTH, JsonError, load, loads, value_at
+from launcher.agent.safe_json import MAX_DEPTH, JsonError, load, loads, value_at
 
 
 @pytest.mark.parametrize("text", ['{"a": [1, -2.5, true, null, "ü\\ud83d"]}', "7", '""', "[]", "1e308", '{"a": {}}'])
@@ -44,7 +44,7 @@ def test_anything_else_is_a_json_error(text, tmp_path):
 def test_depth_is_bounded(level):
     """Of the deepest value, whatever lies beside it; brackets in texts count for nothing."""
     text = "0"
-    for _ in range(MOST_DEPTH):
+    for _ in range(MAX_DEPTH):
         text = level.format(text)
     deeper = level.format(text)
     assert loads(text)

@@ -119,7 +119,7 @@ def test_it_is_asked_for_as_it_is_and_a_coded_answer_is_refused(answering_server
 
 @pytest.mark.parametrize("headers", [{"Content-Length": "99999"}, {}, {"Content-Length": "9" * 5000}])
 def test_no_more_is_kept_than_a_price_file_has(answering_server, fetch, tmp_path, monkeypatch, headers):
-    monkeypatch.setattr(download, "MOST_BYTES", 1000)
+    monkeypatch.setattr(download, "MAX_BYTES", 1000)
     answering_server |= {"body": b"0" * 2000, "headers": headers}
     with pytest.raises(AwsError, match="more than 1,000 bytes"):
         fetch(answering_server["url"])

@@ -162,7 +162,7 @@ def test_a_stack_whose_removal_does_not_go_on_is_said(stubbed_session):
     session, stub = stubbed_session
     answer(stub, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})
-    for _ in range(stacks.IDLE_LOOKS):
+    for _ in range(stacks.IDLE_POLLS):
         answer(stub, CREATED)
         described(stub, "CREATE_COMPLETE")
     with pytest.raises(DeploymentFailedError, match="is CREATE_COMPLETE, and its removal does not continue"):
@@ -174,8 +174,8 @@ def test_a_removal_that_takes_long_without_a_word_is_waited_for(stubbed_session)
     answer(stub, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})
     answer(stub, BEGUN, CREATED)
-    for _ in range(stacks.IDLE_LOOKS + 3):
+    for _ in range(stacks.IDLE_POLLS + 3):
         answer(stub, BEGUN, CREATED)
         described(stub, "DELETE_IN_PROGRESS")
     answer(stub, GONE, BEGUN, CREATED)
-    assert removed(session, state())[1] == stacks.IDLE_LOOKS + 4
+    assert removed(session, state())[1] == stacks.IDLE_POLLS + 4

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from launcher.answers.prices import MOST, MOST_UNFILTERED, PLACES, diff_document, diff_page, show_document, show_page
+from launcher.answers.prices import (
+    MAX_ROWS,
+    MAX_ROWS_UNFILTERED,
+    PLACES,
+    diff_document,
+    diff_page,
+    show_document,
+    show_page,
+)
 from launcher.answers.refresh import refresh_document, refresh_page
 from launcher.aws.session import CredentialsError
 from launcher.catalog.fetched_prices import Move, Refusal, plain
@@ -93,10 +101,10 @@ class TestShow:
 
     def test_without_a_filter_each_kind_shows_its_first_rows_accelerators_first(self, catalog):
         page_text = text(page(catalog, PriceFilter(), 100))
-        assert re.search(rf"^  {MOST_UNFILTERED} of \d+ shown; --all for the rest", page_text, re.MULTILINE)
+        assert re.search(rf"^  {MAX_ROWS_UNFILTERED} of \d+ shown; --all for the rest", page_text, re.MULTILINE)
         assert "c5.12xlarge" not in page_text
         assert "c5.12xlarge" in text(page(catalog, PriceFilter(option="on-demand"), 100, everything=True))
-        assert f"  {MOST} of " in text(page(catalog, PriceFilter(option="on-demand"), 100))
+        assert f"  {MAX_ROWS} of " in text(page(catalog, PriceFilter(option="on-demand"), 100))
 
     def test_on_an_earlier_day_what_was_known_then(self, catalog):
         price_filter = PriceFilter(instance_type=P5, option="on-demand")

@@ -54,8 +54,8 @@ def test_a_type_whose_devices_the_chart_does_not_show_is_refused_for_clusters_th
 @pytest.mark.parametrize("governed", [False, True])
 def test_the_smallest_system_machine_holds_the_pods_of_the_stack(governed):
     pods = eks.CHART_PODS + sum(eks.SYSTEM_PODS[name] for name, _ in eks.hyperpod_addons(governed=governed))
-    assert pods <= min(eks.PODS_A_MACHINE.values())
-    assert {name for _, name in HEAD_NODES} <= set(eks.PODS_A_MACHINE)
+    assert pods <= min(eks.PODS_PER_NODE.values())
+    assert {name for _, name in HEAD_NODES} <= set(eks.PODS_PER_NODE)
 
 
 def test_deep_health_checks_are_remarked_on():

@@ -119,7 +119,7 @@ def test_a_member_beyond_the_limit_or_outside_of_the_folder_is_not_written(
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     take_snapshot(path, digest, home_variables, NOW)
     assert list(tmp_path.rglob("outside.csv")) == []
-    monkeypatch.setattr("launcher.records.price_snapshot.MOST_BYTES", 50)
+    monkeypatch.setattr("launcher.records.price_snapshot.MAX_BYTES", 50)
     with pytest.raises(UnreadableInputError, match="at most 50 are read"):
         take_snapshot(path, digest, home_variables, NOW)
 

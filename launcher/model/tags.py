@@ -1,0 +1,10 @@
+"""Keys of the tags that Slipway gives to resources on AWS."""
+
+CLUSTER_TAG = "slipway:cluster"
+"""On everything a cluster's stacks deploy; it survives changes of the plan."""
+PLAN_TAG, DIGEST_TAG = "slipway:plan", "slipway:digest"
+"""The plan that deployed a resource: its name and its digest."""
+RUN_TAG = "slipway:run"
+"""On a SageMaker training job: its submission."""
+PURPOSE_TAG = "slipway:machine"
+"""On an instance of PCS: "node" or "login"; the guard stops only nodes (templates/guard/pcs.py)."""
