@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.checkpoint_client import peak_mib
-from launcher.agent.checkpoint.commit import announce, assemble, commit, missing_parts, whole_checkpoint
+from launcher.agent.checkpoint.commit import announce, assemble, commit, complete_checkpoint, missing_parts
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.restore import Restore
 from launcher.agent.checkpoint.upload import Identity, Sender
@@ -123,7 +123,7 @@ def manifest(parts: int, files: int, uri: str) -> dict[str, Any]:
     for file in stored_files:
         sizes[file.key] = max((file.offset or 0) + file.bytes, sizes.get(file.key, 0))
     begun_to_read = time.perf_counter()
-    found, reason = whole_checkpoint(store, 1, sizes)
+    found, reason = complete_checkpoint(store, 1, sizes)
     if found is None:
         raise RuntimeError(reason)
     read = time.perf_counter()

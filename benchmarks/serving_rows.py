@@ -195,7 +195,7 @@ def _held(copy: Copy, live: int, *, continuous: bool) -> int:
     """Live requests that fit into the cache; with continuous batching, at half of their output length."""
     length = copy.input_tokens + copy.output_tokens * (0.5 if continuous else 1.0)
     limit = footprint.MAX_LIVE if copy.software in SCHEDULED else footprint.MAX_LIVE_TUNED
-    return max(1, footprint.most_live(copy, length=length, limit=min(live, limit)))
+    return max(1, footprint.max_live(copy, length=length, limit=min(live, limit)))
 
 
 def _accelerator(cells: Mapping[str, str], catalog: Catalog) -> Accelerator:

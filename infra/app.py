@@ -45,9 +45,9 @@ def synthesise(app: App, account: str | None = None) -> int:
         # The CLI prints the gate's decision at the stack with the highest cost: the last one, which the others serve.
         *_, stack = (child for child in app.node.children if isinstance(child, Stack))
         if passed.refusal is None:
-            Annotations.of(stack).add_info_v2("slipway:gate", passed.words)
+            Annotations.of(stack).add_info_v2("slipway:gate", passed.text)
         else:
-            Annotations.of(stack).add_warning_v2("slipway:gate", passed.words)
+            Annotations.of(stack).add_warning_v2("slipway:gate", passed.text)
         if not named:
             _hold_back(app, path)
         app.synth()

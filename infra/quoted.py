@@ -30,17 +30,17 @@ _REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateWord:
+class GateDecision:
     """The known verdict of a plan's gate.
 
     `refusal` stops a synthesis that requires the gate; None if the plan passed.
     """
 
-    words: str
+    text: str
     refusal: SlipwayError | None
 
 
-def gate_word(path: Path, plan: Plan, now: datetime) -> GateWord:
+def gate_word(path: Path, plan: Plan, now: datetime) -> GateDecision:
     """The gate's verdict for a plan.
 
     A quote is valid inside a saved plan, and next to a run folder's `plan.json`.
@@ -53,7 +53,9 @@ def gate_word(path: Path, plan: Plan, now: datetime) -> GateWord:
     if quote is None:
         hint = "slipway deploy FILE quotes first; or use a saved plan, or a run folder's plan.json with its quote.json"
         refusal = ImpossibleError(f"{path} passed no gate: it has no quote", hint=hint)
-        return GateWord(words="passed no gate: this plan has not been priced: run slipway deploy FILE", refusal=refusal)
+        return GateDecision(
+            text="passed no gate: this plan has not been priced: run slipway deploy FILE", refusal=refusal
+        )
     if quote["digest"] != plan.digest:
         raise QuoteMismatchError(
             f"{path} is plan {plan.digest[:12]}, its quote is for {quote['digest'][:12]}: one was changed",
@@ -62,13 +64,13 @@ def gate_word(path: Path, plan: Plan, now: datetime) -> GateWord:
     gate = quote["gate"]
     if gate["verdict"] != "allow":
         kind = _REFUSALS.get(gate["exit_code"], ImpossibleError)
-        return GateWord(words=f"the gate refused this plan: {gate['reason']}", refusal=kind(str(gate["reason"])))
+        return GateDecision(text=f"the gate refused this plan: {gate['reason']}", refusal=kind(str(gate["reason"])))
     expires = quote["expires_at"]
     if expires is not None and now > datetime.fromisoformat(expires):
         text = f"the gate allowed this plan on prices that were good until {expires}"
-        return GateWord(words=text, refusal=QuoteExpiredError(text, hint="slipway deploy FILE quotes it again"))
+        return GateDecision(text=text, refusal=QuoteExpiredError(text, hint="slipway deploy FILE quotes it again"))
     until = f", on prices good until {expires}" if expires is not None else ""
-    return GateWord(words=f"the gate allowed this plan{until}", refusal=None)
+    return GateDecision(text=f"the gate allowed this plan{until}", refusal=None)
 
 
 def _quote_of(path: Path) -> dict[str, Any] | None:

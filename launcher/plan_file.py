@@ -56,12 +56,12 @@ def is_path(text: str) -> bool:
     return "/" in text or text.endswith((".yaml", ".yml", ".json")) or Path(text).is_file()
 
 
-def words_of(line: str) -> str:
+def yaml_tokens(line: str) -> str:
     """A command line as the content of a YAML list in brackets; empty if a shell could not split it.
 
     A word is in quotes if YAML would read it otherwise.
 
-    >>> words_of("python train.py --name 'a b' --on yes")
+    >>> yaml_tokens("python train.py --name 'a b' --on yes")
     'python, train.py, --name, a b, --on, "yes"'
     """
     try:
@@ -280,8 +280,8 @@ class _Reader(ScalarReader):
             return {}
         if not isinstance(data, Mapping):
             return self.wrong(path, data, "a mapping")
-        if kind.most is not None and len(data) > kind.most:
-            return self.refuse(OUT_OF_RANGE, path, f"{len(data)} of them, at most {kind.most} are allowed")
+        if kind.max_entries is not None and len(data) > kind.max_entries:
+            return self.refuse(OUT_OF_RANGE, path, f"{len(data)} of them, at most {kind.max_entries} are allowed")
         values: dict[str, object] = {}
         for key, item in data.items():
             if not isinstance(key, str) or not is_plain(key) or (kind.keys and not re.fullmatch(kind.keys, key)):

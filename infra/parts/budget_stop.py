@@ -41,7 +41,7 @@ class BudgetStop:
     def variables(self) -> dict[str, str]:
         """The settings as environment variables."""
         variables = {
-            "STOP_AT_USD": words(self.usd),
+            "STOP_AT_USD": plain_usd(self.usd),
             "STOP_SETTLE_MINUTES": str(self.settle_minutes),
             "STOP_RESERVE_MINUTES": str(self.reserve_minutes),
             "STOP_ENDING_MINUTES": str(ENDING_MINUTES),
@@ -63,10 +63,10 @@ class BudgetStop:
         return (iam.PolicyStatement(sid="TellJob", actions=actions, resources=[self.place.arn]),)
 
 
-def words(usd: Decimal) -> str:
+def plain_usd(usd: Decimal) -> str:
     """Dollars in a plan's notation, without trailing zeros.
 
-    >>> words(Decimal("500.00")), words(Decimal("12.5"))
+    >>> plain_usd(Decimal("500.00")), plain_usd(Decimal("12.5"))
     ('500', '12.5')
     """
     return format(usd.normalize(), "f")
@@ -82,7 +82,7 @@ def stop_place(plan: Plan, store_uri: str, store: StoreAccess) -> StopPlace | No
     if usd is None or plan.request.workload.train is None:
         return None
     stack = Fn.select(2, Fn.split("/", Aws.STACK_ID))
-    key = f"{BUDGET_FOLDER}/{stack}/{words(usd)}.json"
+    key = f"{BUDGET_FOLDER}/{stack}/{plain_usd(usd)}.json"
     return StopPlace(uri=f"{store_uri.rstrip('/')}/{key}", arn=store.objects(BUDGET_FOLDER))
 
 

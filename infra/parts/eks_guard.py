@@ -36,7 +36,7 @@ class EksGuard:
         )
         call, variables = count_pods(self.asks, plan)
         return Rights(
-            look=("cloudwatch:GetMetricData", "ec2:DescribeInstances"), stop=(stop, call), variables=variables
+            reads=("cloudwatch:GetMetricData", "ec2:DescribeInstances"), stop=(stop, call), variables=variables
         )
 
     def announce(self, plan: Plan, guardrails: Guardrails) -> None:

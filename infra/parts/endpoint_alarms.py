@@ -45,7 +45,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
     actions, stop = ("sagemaker:ListInferenceComponents",), (endpoint, copies)
     serve = plan.request.workload.serve
     if stops_at(plan.request, plan.place.option) is None or serve is None or serve.min_instances:
-        return Rights(look=actions, stop=stop)
+        return Rights(reads=actions, stop=stop)
     region, account = Stack.of(scope).region, Aws.ACCOUNT_ID
     ranges = iam.PolicyStatement(
         sid="StopScaling",
@@ -64,7 +64,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
         resources=[f"{place}:endpoint/{name}", f"{place}:inference-component/{name}"],
     )
     return Rights(
-        look=(*actions, "application-autoscaling:DescribeScalableTargets"), stop=(endpoint, copies, ranges, scaled)
+        reads=(*actions, "application-autoscaling:DescribeScalableTargets"), stop=(endpoint, copies, ranges, scaled)
     )
 
 

@@ -70,12 +70,12 @@ class GuardSettings:
 
 
 class Rights(NamedTuple):
-    """The guard's target-specific permissions: actions that read (`look`), and statements that stop.
+    """The guard's target-specific permissions: actions that read (`reads`), and statements that stop.
 
     `variables` are the environment variables that the guard needs for both.
     """
 
-    look: tuple[str, ...]
+    reads: tuple[str, ...]
     stop: tuple[iam.PolicyStatement, ...]
     variables: Mapping[str, str] = MappingProxyType({})
 
@@ -161,7 +161,7 @@ class GuardFunction(Construct):
     def _statements(
         settings: GuardSettings, rights: Rights, log: logs.CfnLogGroup, namespace: str
     ) -> list[iam.PolicyStatement]:
-        actions = sorted((*rights.look, "cloudwatch:GetMetricStatistics"))
+        actions = sorted((*rights.reads, "cloudwatch:GetMetricStatistics"))
         return [
             # Neither EC2's descriptions nor CloudWatch's metrics can be allowed by resource.
             iam.PolicyStatement(sid="Look", actions=actions, resources=["*"]),

@@ -12,7 +12,7 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.parts.budget_stop import StopPlace, budget_stop, words
+from infra.parts.budget_stop import StopPlace, budget_stop, plain_usd
 from infra.parts.guard_folder import GuardFolder
 from infra.parts.guard_function import GuardFunction, GuardSettings, ReservedNodes, Rights
 from infra.parts.limits import Limits
@@ -337,12 +337,12 @@ def guard_of(plan: Plan) -> Guard:
     return guard
 
 
-def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
+def guardrail_text(plan: Plan, limits: Limits) -> list[str]:
     """What the guardrails of a plan's cluster do and do not do, as text."""
     settings, minutes = plan.request.guardrails, idle_minutes(plan.request)
     prepaid = plan.place.option in PREPAID
     guard, serve = guard_of(plan), plan.request.workload.serve
-    sentences = _paid_words(plan, minutes)
+    sentences = _paid_text(plan, minutes)
     if settings.ttl_h is None:
         sentences.append("no time to live (guardrails.ttl_h)")
     elif prepaid:
@@ -365,13 +365,13 @@ def guardrail_words(plan: Plan, limits: Limits) -> list[str]:
         )
     else:
         sentences.append(f"alarm at an estimated ${limits.max_usd:f}, and an AWS Budget of the same amount a month")
-    sentences.append(_stop_words(plan))
+    sentences.append(_stop_text(plan))
     if not settings.notify:
         sentences.append("no recipient of notifications (guardrails.notify)")
     return sentences
 
 
-def _paid_words(plan: Plan, minutes: float | None) -> list[str]:
+def _paid_text(plan: Plan, minutes: float | None) -> list[str]:
     if plan.place.option in PREPAID:
         daily = f"; a daily notification while they are idle for {minutes:g} minutes or missing"
         bought = "training plan" if plan.place.option is PurchaseOption.TRAINING_PLAN else "Capacity Block"
@@ -383,15 +383,15 @@ def _paid_words(plan: Plan, minutes: float | None) -> list[str]:
     return []
 
 
-def _stop_words(plan: Plan) -> str:
+def _stop_text(plan: Plan) -> str:
     stop_usd = plan.request.budget.stop_at_usd
     if stop_usd is None:
         return "no spending limit that stops it (budget.stop_at_usd)"
     why = exempt(plan.request, plan.place.option)
     if why is not None:
-        return f"no stop at ${words(stop_usd)}: {why}"
+        return f"no stop at ${plain_usd(stop_usd)}: {why}"
     serve = plan.request.workload.serve
     if serve is not None:
         ends = "scales to zero" if serve.min_instances == 0 else "is deleted"
-        return f"the endpoint {ends} before it has cost ${words(stop_usd)}"
-    return f"the job saves and its nodes stop before they have cost ${words(stop_usd)}"
+        return f"the endpoint {ends} before it has cost ${plain_usd(stop_usd)}"
+    return f"the job saves and its nodes stop before they have cost ${plain_usd(stop_usd)}"

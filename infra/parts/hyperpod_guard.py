@@ -24,7 +24,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
         resources=[f"arn:{Aws.PARTITION}:sagemaker:{Stack.of(scope).region}:{Aws.ACCOUNT_ID}:cluster/*"],
         conditions={"StringEquals": {"aws:ResourceTag/slipway:cluster": plan.cluster_name}},
     )
-    return Rights(look=(), stop=(stop,))
+    return Rights(reads=(), stop=(stop,))
 
 
 def announce(plan: Plan, guardrails: Guardrails) -> None:

@@ -32,7 +32,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
             }
         },
     )
-    return Rights(look=("cloudwatch:GetMetricData", "ec2:DescribeInstances"), stop=(stop, end))
+    return Rights(reads=("cloudwatch:GetMetricData", "ec2:DescribeInstances"), stop=(stop, end))
 
 
 def announce(plan: Plan, guardrails: Guardrails) -> None:

@@ -27,7 +27,7 @@ from launcher.targets.pcs.render import (
     USER_DATA,
     GroupContext,
     PcsContext,
-    machine_script,
+    instance_script,
 )
 
 _REGISTERS = "AWSPCSComputeNodePolicy"
@@ -43,7 +43,7 @@ class PcsScripts(Construct):
 
     def __init__(self, scope: Construct, id_: str) -> None:
         super().__init__(scope, id_)
-        self._texts = {"machine": (MACHINE_FILE, machine_script()), "node": (NODE_FILE, script_text(NODE_SCRIPT))}
+        self._texts = {"machine": (MACHINE_FILE, instance_script()), "node": (NODE_FILE, script_text(NODE_SCRIPT))}
         self._assets = {name: self._asset(name.capitalize(), *file) for name, file in self._texts.items()}
         self.metrics = self._asset("Metrics", METRICS_FILE, metrics_script())
         self.assets = (*self._assets.values(), self.metrics)

@@ -10,7 +10,7 @@ from infra.cluster_network import ClusterNetwork, cluster_network
 from infra.parts.budget_stop import stop_place
 from infra.parts.dashboard import Dashboard
 from infra.parts.guard_folder import guard_folder
-from infra.parts.guardrails import Guardrails, TargetGuard, guardrail_words
+from infra.parts.guardrails import Guardrails, TargetGuard, guardrail_text
 from infra.parts.limits import Limits
 from infra.parts.session_log import SessionLog
 from infra.stacks.plan_stack import PlanStack
@@ -64,7 +64,7 @@ class ClusterStack(PlanStack):
         dashboard = Dashboard(self, "Overview", plan=plan, limits=self._limits, target_widgets=widgets)
         CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Everything is announced here")
         CfnOutput(self, "DashboardUrl", value=dashboard.url)
-        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, self._limits)))
+        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_text(plan, self._limits)))
 
 
 def add_cluster(

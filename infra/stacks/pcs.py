@@ -82,7 +82,7 @@ class PcsGuard:
             *("ec2:DescribeInstances", "ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates"),
             *("ec2:DescribeSecurityGroups", "ec2:DescribeSubnets", "ec2:DescribeVpcs"),
         )
-        return Rights(look=actions, stop=statements)
+        return Rights(reads=actions, stop=statements)
 
     def announce(self, plan: Plan, guardrails: Guardrails) -> None:
         """Announce the end of a Capacity Block."""

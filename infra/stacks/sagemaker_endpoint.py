@@ -13,7 +13,7 @@ from infra.parts.endpoint_dashboard import EndpointDashboard
 from infra.parts.endpoint_role import EndpointRole, InvokePolicy
 from infra.parts.endpoint_scaling import EndpointScaling
 from infra.parts.endpoint_store import INPUT, OUTPUT, EndpointStore
-from infra.parts.guardrails import Guardrails, guardrail_words
+from infra.parts.guardrails import Guardrails, guardrail_text
 from infra.parts.limits import Limits
 from infra.stacks.plan_stack import PlanStack
 from launcher.catalog.load import Catalog
@@ -114,7 +114,7 @@ class ServingStack(PlanStack):
         dashboard = EndpointDashboard(self, "Overview", plan=plan, endpoint=endpoint, limits=limits)
         CfnOutput(self, "NotifyTopicArn", value=topic, description="Everything is announced here")
         CfnOutput(self, "DashboardUrl", value=dashboard.url)
-        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_words(plan, limits)))
+        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_text(plan, limits)))
 
     def _log(self, endpoint: Endpoint) -> logs.CfnLogGroup:
         """The log group of the containers, created before they start: SageMaker's own group would never expire."""

@@ -50,10 +50,10 @@ def point_of(figures: Mapping[str, int | float]) -> Point | None:
     return Point(step=int(figures["step"]), tokens=figures.get("tokens"), seconds=float(figures["seconds"]))
 
 
-def left_hours(points: Sequence[Point], steps: int | None) -> Span | None:
+def remaining_hours(points: Sequence[Point], steps: int | None) -> Span | None:
     """Hours until the last step: at the rate of all lines, and at those of their fast and slow stretches.
 
-    >>> left_hours([Point(step=each, tokens=None, seconds=each * 36.0) for each in (1, 2, 3)], 103)
+    >>> remaining_hours([Point(step=each, tokens=None, seconds=each * 36.0) for each in (1, 2, 3)], 103)
     Span(low=1.0, mid=1.0, high=1.0)
     """
     if steps is None or len(points) < 3:  # noqa: PLR2004 - two stretches

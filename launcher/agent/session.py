@@ -123,7 +123,7 @@ class Session:
             uri="" if spec.checkpoint.mode == "own" else spec.checkpoint.uri or "",
             life=life,
             layouts=self._layouts if spec.checkpoint.mode == "agent" else None,
-            on_removed=self._say_removed,
+            on_removed=self._log_removed,
         )
         self._marked_path = paths["events"].with_name(f"{MARKED_NAME}-{spec.run}")
         self._notices = notices or Notices()
@@ -212,17 +212,17 @@ class Session:
         finally:
             checkpoints.claim.release()
 
-    def _say_removed(self, leftover: Leftover, reason: str) -> None:
+    def _log_removed(self, leftover: Leftover, reason: str) -> None:
         self._log.append(
             "checkpoint-removed", path=str(leftover.path), bytes=leftover.bytes, reason=f"{leftover}: {reason}"
         )
 
-    def _say_trouble(self, event: str, reason: str) -> None:
+    def _log_trouble(self, event: str, reason: str) -> None:
         """Report that nothing a trainer writes is recognised; only the first node reports, if the agent stores."""
         if self._place.part == 0 and self._spec.checkpoint.mode == "agent":
             self._log.append(event, reason=reason)
 
-    def _say_layout(self, layout: Layout) -> None:
+    def _log_layout(self, layout: Layout) -> None:
         """Announce the framework's layout, which the other nodes then use."""
         if self._spec.checkpoint.mode == "agent":
             self._log.append("checkpoint-layout", layout=layout.layout, unit=layout.unit)
@@ -285,8 +285,8 @@ class Session:
             marked=start.marked or self._marked_path.exists(),
             on_mark=self._remember_marks,
             interval_s=self._spec.checkpoint.interval_s,
-            on_trouble=self._say_trouble,
-            on_layout=self._say_layout,
+            on_trouble=self._log_trouble,
+            on_layout=self._log_layout,
             lead=None if self._place.part == 0 else self._layout_of_the_first,
         )
         metrics = Metrics(self._metrics_path)
@@ -542,7 +542,7 @@ class Session:
             deadline = max(deadline, time.monotonic() + self._spec.checkpoint.final_upload_s)
         unsaved = "" if completed and self._spec.after else self._bring_outputs(deadline)
         if completed and uploader is not None:
-            self._name_what_is_left()
+            self._log_unstored()
         if keepers.dcp is not None:
             keepers.dcp.finish()
         if keepers.own_watch is not None:
@@ -567,7 +567,7 @@ class Session:
         filled = filled_in(self._spec.outputs, self._variables(Start()))
         return {stored_name(path): self._workdir / word for path, word in zip(self._spec.outputs, filled, strict=True)}
 
-    def _name_what_is_left(self) -> None:
+    def _log_unstored(self) -> None:
         """Report files in the root of the checkpoint folder (final model, logs, ...) that are lost with the node."""
         folder = self._scratch.checkpoints
         try:

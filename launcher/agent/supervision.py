@@ -119,10 +119,10 @@ class Supervision:
             if notice is not None:
                 self._go_on("reacting to a notice", lambda notice=notice: self._react_to_notice(notice))  # type: ignore[misc]
             self._go_on("looking for checkpoints", lambda: self._offer(watch.poll(time.monotonic())))
-            self._go_on("looking at the metrics", self._look_at_metrics)
+            self._go_on("looking at the metrics", self._poll_metrics)
             self._go_on("removing old checkpoints", lambda: self._services.rotation.poll(time.monotonic()))
             self._shutdown.go_on(time.monotonic())
-        self._go_on("the last check for checkpoints", self._look_for_the_last_time)
+        self._go_on("the last check for checkpoints", self._last_poll)
         return Outcome(
             returncode=self._command.returncode or 0,
             notice=self._notice,
@@ -142,7 +142,7 @@ class Supervision:
                 self._log.append("watching-failed", error=defect)
             self._defect = defect
 
-    def _look_for_the_last_time(self) -> None:
+    def _last_poll(self) -> None:
         watch = self._services.watch
         # A notice may arrive while the command ends; ranks in step leave together when one of them is asked to.
         self._services.peers.listen()
@@ -177,7 +177,7 @@ class Supervision:
                     self._log.append("scratch-trouble", error=f"cannot record a finished checkpoint: {error}")
                 self._services.uploader.offer(folder)
 
-    def _look_at_metrics(self) -> None:
+    def _poll_metrics(self) -> None:
         now = time.monotonic()
         if now < self._metrics_at:
             return

@@ -18,7 +18,7 @@ WRITERS = {"": "", "dcp": "PyTorch (DCP)"}
 
 def document(name: str, uri: str, stored: tuple[Checkpoint, ...]) -> Json:
     """slipway.checkpoints/1."""
-    keys = "step folder format=form whole reason files bytes run attempt written_at layout unit superseded"
+    keys = "step folder format=form whole=complete reason files bytes run attempt written_at layout unit superseded"
     checkpoints = [picked(checkpoint, keys) | {"files": len(checkpoint.files)} for checkpoint in stored]
     return {"schema": "slipway.checkpoints/1", "name": name, "uri": uri, "checkpoints": checkpoints}
 
@@ -69,10 +69,10 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
         return [*lines, "  no checkpoint yet"]
     columns: list[Column[Checkpoint]] = [
         Column("step", lambda checkpoint: str(checkpoint.step), "right"),
-        Column("whole", lambda checkpoint: "yes" if checkpoint.whole else "no"),
+        Column("whole", lambda checkpoint: "yes" if checkpoint.complete else "no"),
         Column("expires", lambda checkpoint: "yes" if checkpoint.superseded else "", yields=0),
         Column("files", lambda checkpoint: str(len(checkpoint.files)) if checkpoint.files else "", "right", yields=3),
-        Column("own size", lambda checkpoint: size_words(checkpoint.bytes), "right"),
+        Column("own size", lambda checkpoint: size_text(checkpoint.bytes), "right"),
         Column("saved (UTC)", lambda checkpoint: (checkpoint.written_at or "")[:19].replace("T", " ")),
         Column(
             "attempt",
@@ -91,16 +91,16 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
         if checkpoint.reason is not None:
             lines += wrapped(f"  step {checkpoint.step}: {checkpoint.reason}", width)
     if folded:
-        size = size_words(sum(checkpoint.bytes for checkpoint in expiring))
+        size = size_text(sum(checkpoint.bytes for checkpoint in expiring))
         about = f"steps {expiring[-1].step} to {expiring[0].step}, {size}"
         lines += ["", *wrapped(f"  {len(expiring)} more checkpoints expire ({about}): --json lists them", width)]
     return lines
 
 
-def size_words(count: float) -> str:
+def size_text(count: float) -> str:
     """Bytes in a readable unit.
 
-    >>> size_words(512), size_words(1536), size_words(3 * 1024**3)
+    >>> size_text(512), size_text(1536), size_text(3 * 1024**3)
     ('512 B', '1.5 KiB', '3.0 GiB')
     """
     for unit in ("B", "KiB", "MiB", "GiB"):

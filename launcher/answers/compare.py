@@ -14,7 +14,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.quote import Quote
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.candidate import Candidate
-from launcher.pricing.port import Path, Port, weeks_words
+from launcher.pricing.port import Path, Port, weeks_text
 from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.pricing.reasoning import SOURCE
 from launcher.pricing.verdict import Choice
@@ -161,11 +161,11 @@ def _side(quoted: Quote) -> str:
 
 def _port(port: Port, width: int) -> list[str]:
     weeks = port.weeks
-    span = "" if weeks.low == weeks.high else f" ({weeks_words(weeks.low)} to {weeks_words(weeks.high)})"
+    span = "" if weeks.low == weeks.high else f" ({weeks_text(weeks.low)} to {weeks_text(weeks.high)})"
     saved = port.saving_per_run.mid
     side = "saved" if saved >= 0 else "lost"
     lines = [
-        f"  Port: {weeks_words(weeks.mid)}{span}, ${port.usd:,.0f}; {weeks.description}.",
+        f"  Port: {weeks_text(weeks.mid)}{span}, ${port.usd:,.0f}; {weeks.description}.",
         f"  Maintenance of a second stack: ${port.maintenance_usd_per_month:,.0f} a month (assumed).",
         f"  {_signed(saved)} {side} a run; {_paid_back(port)}.",
     ]

@@ -88,7 +88,7 @@ _SHAPES: Mapping[str, Any] = {
         **STORE,
         "checkpoints": [
             {
-                **picked_shape(Checkpoint, "step folder format=form whole reason"),
+                **picked_shape(Checkpoint, "step folder format=form whole=complete reason"),
                 "files": int,
                 **picked_shape(Checkpoint, "bytes run attempt written_at layout unit superseded"),
             }

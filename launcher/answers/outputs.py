@@ -4,7 +4,7 @@ from pathlib import Path
 
 from launcher.agent.manifest import StoredFile
 from launcher.agent.output_manifest import SCHEMA, OutputManifest
-from launcher.answers.checkpoints import size_words
+from launcher.answers.checkpoints import size_text
 from launcher.answers.table import Column, render
 from launcher.records.codec import Json, picked
 
@@ -20,7 +20,7 @@ def document(name: str, uri: str, outputs: OutputManifest, target: Path | None) 
 def page(outputs: OutputManifest, width: int) -> list[str]:
     """Every file."""
     columns: list[Column[StoredFile]] = [
-        Column("size", lambda stored_file: size_words(stored_file.bytes), "right"),
+        Column("size", lambda stored_file: size_text(stored_file.bytes), "right"),
         Column("file", lambda stored_file: stored_file.path, shrinks=True),
     ]
     return ["", *render(columns, outputs.files, width), "", f"  {summary(outputs)}"]
@@ -28,5 +28,5 @@ def page(outputs: OutputManifest, width: int) -> list[str]:
 
 def summary(outputs: OutputManifest) -> str:
     """The number and size of the outputs, and the run that wrote them."""
-    size = size_words(sum(file.bytes for file in outputs.files))
+    size = size_text(sum(file.bytes for file in outputs.files))
     return f"{len(outputs.files):,} files, {size}, of run {outputs.run}, attempt {outputs.attempt}"

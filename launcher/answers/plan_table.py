@@ -170,7 +170,7 @@ def answer(priced: Priced) -> list[str]:
     if best.commitment_usd is not None:
         text += f" It needs a commitment of ${words.dollars(best.commitment_usd)}."
     if best.incomplete:
-        text += f" {missing_words(best)}"
+        text += f" {missing_text(best)}"
     return [text, *_other_family(priced), *refused_lines(priced, _run)]
 
 
@@ -191,7 +191,7 @@ def refused_lines(priced: Priced, summary: Callable[[Quote, UsdRange], str]) -> 
     return [f"A launch would be refused: {best.gate.reason}.", other]
 
 
-def missing_words(quoted: Quote) -> str:
+def missing_text(quoted: Quote) -> str:
     """The estimated amount of the lines without a price, for a total that excludes them."""
     count = sum(component.unpriced is not None and component.group != "compute" for component in quoted.components)
     some, out = ("1 line has", "is") if count == 1 else (f"{count} lines have", "are")
@@ -206,7 +206,7 @@ def _compares_families(priced: Priced) -> bool:
 
 
 def _other_family(priced: Priced) -> list[str]:
-    from launcher.pricing.port import port, weeks_words
+    from launcher.pricing.port import port, weeks_text
 
     train, rank = priced.request.workload.train, priced.cheapest_of(NEURON)
     other = priced.cheapest_of(NVIDIA)
@@ -219,7 +219,7 @@ def _other_family(priced: Priced) -> list[str]:
     back = "never pays off" if runs is None else f"is paid back after {runs:,} run{'s' if runs > 1 else ''}"
     instances = f"{sides[1].place.nodes} × {sides[1].place.instance_type}, {words.option(sides[1].place)}"
     text = f"Trainium: row {rank}, {instances}: ${words.dollars(trainium.mid)} a run"
-    text += f"; the port of {weeks_words(ported.weeks.mid)} {back}."
+    text += f"; the port of {weeks_text(ported.weeks.mid)} {back}."
     return [f"{text} {command(priced, 'compare')} shows why."]
 
 

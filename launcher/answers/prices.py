@@ -63,7 +63,7 @@ def show_page(
     """The listing for a terminal of `width` columns."""
     if not rows:
         return ["", "  No price is known."]
-    most = _most(price_filter, everything=everything)
+    most = _max_rows(price_filter, everything=everything)
     sections = [(kind, list(members)) for kind, members in groupby(rows, key=lambda row: row.kind)]
     shown = [row for _, section in sections for row in section[:most]]
     numbers = {source: number for number, source in enumerate(dict.fromkeys(row.source for row in shown), start=1)}
@@ -74,7 +74,7 @@ def show_page(
     return [*lines, *_legend(shown, width, history=history)]
 
 
-def _most(price_filter: PriceFilter, *, everything: bool) -> int | None:
+def _max_rows(price_filter: PriceFilter, *, everything: bool) -> int | None:
     if everything:
         return None
     return MAX_ROWS_UNFILTERED if price_filter == PriceFilter() else MAX_ROWS
@@ -235,7 +235,7 @@ def diff_page(
     counts = {action: sum(change.what == action for change in changes) for action in ("changed", "removed", "added")}
     counted = ", ".join(f"{number:,} {action}" for action, number in counts.items())
     lines = ["", f"  {before} to {after} · {counted}"]
-    most = _most(price_filter, everything=everything)
+    most = _max_rows(price_filter, everything=everything)
     for kind, members in groupby(changes, key=lambda change: _row(change).kind):
         section = sorted(members, key=_weight)
         shown = section[:most]

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from launcher.answers import words
 from launcher.answers.lines import finding_line, wrapped
-from launcher.answers.plan_table import missing_words
+from launcher.answers.plan_table import missing_text
 from launcher.answers.table import Column, render
 from launcher.model.enums import Availability, Level, PurchaseOption
 from launcher.model.finding import Finding
@@ -115,7 +115,7 @@ def answer_lines(quoted: Quote) -> list[str]:
     label = "Total to finish" if quoted.serving is None else "A month"
     lines = [f"{label}: {words.cost(quoted.usd)}" + (", incomplete" if quoted.incomplete else "")]
     if quoted.incomplete:
-        lines.append(missing_words(quoted))
+        lines.append(missing_text(quoted))
     if quoted.commitment_usd is not None:
         lines.append(f"Cash that has to be committed: ${words.dollars(quoted.commitment_usd)}")
     if quoted.cash_after_credits_usd is not None:

@@ -14,7 +14,7 @@ from launcher.model.serving import ServingOutlook
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.priced import Priced
-from launcher.pricing.serving.traffic import requests_per_month, requests_words
+from launcher.pricing.serving.traffic import requests_per_month, requests_text
 from launcher.workflow.quote.commands import command
 
 NARROW = 100
@@ -72,7 +72,7 @@ def headline(priced: Priced) -> str:
     out = "" if serve.task is ServingTask.EMBEDDING else f", {serve.answer_tokens:,} out"
     most = max(serve.hourly)
     busiest = f", {most:g} a second at the busiest" if most > min(serve.hourly) else f", {most:g} a second"
-    traffic = f"{requests_words(requests_per_month(serve))} requests a month{busiest}"
+    traffic = f"{requests_text(requests_per_month(serve))} requests a month{busiest}"
     return f"{priced.request.name} · {kind} {model}{size} · {serve.input_tokens:,} tokens in{out} · {traffic}"
 
 

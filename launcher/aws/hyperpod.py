@@ -210,7 +210,7 @@ def instance_counts(session: Session, cluster: str) -> Mapping[str, int]:
         raise
 
 
-def machines_of(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:
+def instances_of(session: Session, outputs: Mapping[str, str]) -> Mapping[str, int]:
     """The same numbers, from the outputs of the cluster's stack."""
     return instance_counts(session, outputs["ClusterName"])
 

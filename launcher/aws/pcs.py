@@ -12,7 +12,7 @@ from launcher.model.stages import Notify
 
 ACTIVE = "ACTIVE"
 _ABSENT = frozenset(("ResourceNotFoundException",))
-POLL_S, LOOKS = 15.0, 80
+POLL_S, MAX_POLLS = 15.0, 80
 """Interval and number of polls of a resource under deletion: 20 minutes."""
 
 
@@ -155,7 +155,7 @@ def empty(session: Session, cluster: str, notify: Notify, pause: Callable[[float
             if not checks:
                 counted = f"{len(remaining)} {plural if len(remaining) > 1 else plural.removesuffix('s')}"
                 notify(f"removing {counted} of the PCS cluster before the stack")
-            if checks == LOOKS:
+            if checks == MAX_POLLS:
                 raise DeploymentFailedError(
                     f"{plural} of PCS cluster {cluster} are there after 20 minutes: {', '.join(remaining)}",
                     hint="run slipway down NAME again; aws pcs get-compute-node-group gives the reason",

@@ -82,11 +82,11 @@ def ec2(session: Session, instance_type: str, regions: Collection[str], now: dat
 
     With one region, the request names only this region; with more, it covers all, including their local zones.
     """
-    listed = machine_products(session, instance_type, regions)
+    listed = instance_products(session, instance_type, regions)
     return ec2_answer(listed, {instance_type}, regions, now, reserved=reserved)
 
 
-def machine_products(session: Session, instance_type: str, regions: Collection[str]) -> Iterator[Product]:
+def instance_products(session: Session, instance_type: str, regions: Collection[str]) -> Iterator[Product]:
     """The Linux on-demand products of a type."""
     filters = {"instanceType": instance_type, **EC2_FILTERS}
     return _products(session, "AmazonEC2", filters, regions, f"Price List of {instance_type}")

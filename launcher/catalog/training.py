@@ -120,7 +120,7 @@ def _batches() -> tuple[PublishedBatch, ...]:
         return tuple(
             PublishedBatch(
                 moe=row["kind"] == "moe",
-                least_params_b=float(row["least_params_b"]),
+                min_params_b=float(row["least_params_b"]),
                 tokens=float(row["batch_tokens"]),
                 source=row["source"],
                 as_of=row["as_of"],

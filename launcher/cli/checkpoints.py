@@ -109,7 +109,7 @@ def prune(
     json: options.Json = False,
 ) -> None:
     """Delete what the newest complete checkpoints do not need. The newest complete one always stays."""
-    from launcher.answers.checkpoints import prune_document, size_words
+    from launcher.answers.checkpoints import prune_document, size_text
     from launcher.workflow.run import checkpoints_transfer
     from launcher.workflow.run.checkpoints import step_of_folder_key, survey
 
@@ -117,7 +117,7 @@ def prune(
     sizes = checkpoints_transfer.prunable(store, survey(store), keep)
     steps = sorted({step for key in sizes if (step := step_of_folder_key(key)) is not None})
     pruned = prune_document(source, store.uri, steps, sizes, done=bool(sizes) and not dry_run)
-    objects = f"{len(sizes):,} objects of {len(steps)} steps, {size_words(sum(sizes.values()))}"
+    objects = f"{len(sizes):,} objects of {len(steps)} steps, {size_text(sum(sizes.values()))}"
     if not sizes or dry_run:
         if json:
             output.document(pruned)
@@ -151,7 +151,7 @@ def restore(
     json: options.Json = False,
 ) -> None:
     """Download a checkpoint and verify each file's hash. The folder appears complete or not at all."""
-    from launcher.answers.checkpoints import restore_document, size_words
+    from launcher.answers.checkpoints import restore_document, size_text
     from launcher.workflow.run import checkpoints_transfer
     from launcher.workflow.run.checkpoints import chosen, survey
 
@@ -164,7 +164,7 @@ def restore(
     if json:
         output.document(restore_document(source, store.uri, checkpoint.step, place, files))
     else:
-        output.result([f"  {place}: step {checkpoint.step}, {size_words(size)}"])
+        output.result([f"  {place}: step {checkpoint.step}, {size_text(size)}"])
 
 
 def store_of(source: str, region: str | None, *, sandbox: bool) -> "Objects":

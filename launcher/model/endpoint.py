@@ -105,7 +105,7 @@ def endpoint_mode(serve: ServingWorkload, *, neuron: bool, copies: int) -> Endpo
     return EndpointMode.COMPONENTS if (neuron and copies > 1) or serve.min_instances == 0 else EndpointMode.VARIANT
 
 
-def least_instances(serve: ServingWorkload) -> int:
+def base_instances(serve: ServingWorkload) -> int:
     """Instances that always run: the minimum, at least one a zone, or 0 if the minimum is 0."""
     return max(serve.min_instances, serve.zones) if serve.min_instances else 0
 
@@ -123,7 +123,7 @@ def rollout_of(serve: ServingWorkload, mode: EndpointMode = EndpointMode.VARIANT
         return Rollout.ROLLING
     if serve.deployment is not Rollout.AUTO:
         return serve.deployment
-    return Rollout.ROLLING if least_instances(serve) > 1 else Rollout.ALL_AT_ONCE
+    return Rollout.ROLLING if base_instances(serve) > 1 else Rollout.ALL_AT_ONCE
 
 
 def batch_percent(units: int) -> int:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from launcher.model.endpoint import FILLED, EndpointMode, batch_percent, endpoint_mode, least_instances, rollout_of
+from launcher.model.endpoint import FILLED, EndpointMode, base_instances, batch_percent, endpoint_mode, rollout_of
 from launcher.model.enums import Rollout
 from launcher.model.schedule import Slot, hours_of_day
 from launcher.model.serving import Instances
@@ -103,7 +103,7 @@ def _instance_counts(
     """
     ranges = hours_of_day(workload.schedule) if hosting.mode is not None else ()
     if not ranges:
-        floor = least_instances(workload)
+        floor = base_instances(workload)
         always = (_needed(hourly_rate, requests_per_s, scales_to_zero=not floor) for hourly_rate in workload.hourly)
         return [(1.0, max(floor, count)) for count in always], None
     counts: list[tuple[float, float]] = []
@@ -147,4 +147,4 @@ def _extra(workload: ServingWorkload, hosting: Hosting, most: int) -> int:
     if rollout_of(workload, hosting.mode) is not Rollout.ROLLING:
         return most
     unit = hosting.copies if hosting.mode is EndpointMode.COMPONENTS else 1
-    return math.ceil(batch_percent(least_instances(workload) * unit) / 100 * most)
+    return math.ceil(batch_percent(base_instances(workload) * unit) / 100 * most)

@@ -77,12 +77,12 @@ class Many(Kind):
 
 @record
 class Table(Kind):
-    """A mapping of names to values of one kind, at most `most` entries; `keys` is a pattern for the names."""
+    """A mapping of names to values of one kind, at most `max_entries` entries; `keys` is a pattern for the names."""
 
     item: Kind
     keys: str | None = None
     form: str = "a name"
-    most: int | None = None
+    max_entries: int | None = None
 
 
 @record

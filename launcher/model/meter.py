@@ -6,7 +6,7 @@ from decimal import Decimal
 from itertools import pairwise
 from statistics import median
 
-from launcher.agent.forecast import Point, beyond, left_hours
+from launcher.agent.forecast import Point, beyond, remaining_hours
 from launcher.model.money import CENT, Range, UsdRange
 from launcher.model.record import record
 from launcher.model.run_cost import NO_RATES, RunCost, RunRates, run_cost
@@ -101,7 +101,7 @@ def meter(
         simulated: the nodes are emulated and cost nothing, so the meter gives no warnings.
     """
     rate = _rate(points)
-    span = left_hours(points, steps)
+    span = remaining_hours(points, steps)
     remaining = None if span is None else Range(low=span.low, mid=span.mid, high=span.high)
     cost = quoted.cost
     until = None

@@ -110,7 +110,7 @@ SIZES = (
 """A cluster's size cannot be changed."""
 
 
-def machines_of(request: PlanRequest, nodes: int) -> int:
+def instances_of(request: PlanRequest, nodes: int) -> int:
     """Maximum instances of a plan's cluster: those of each type, and the login node."""
     return nodes * (1 + len(request.target.fallback_types)) + 1
 
@@ -118,7 +118,7 @@ def machines_of(request: PlanRequest, nodes: int) -> int:
 def size_of(request: PlanRequest, nodes: int) -> Size | None:
     """The smallest controller for a plan's instances and runs; None if the largest is too small."""
     train = request.workload.train
-    machines, jobs = machines_of(request, nodes), 1 if train is None else train.runs
+    machines, jobs = instances_of(request, nodes), 1 if train is None else train.runs
     return next((size for size in SIZES if machines <= size.nodes and jobs <= size.jobs), None)
 
 

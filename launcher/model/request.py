@@ -544,7 +544,7 @@ class PlanRequest:
             item=TAG_VALUE,
             keys=TAG_KEY,
             form="a tag key without the prefixes aws:, slipway: and parallelcluster:",
-            most=MAX_TAGS,
+            max_entries=MAX_TAGS,
         ),
         "tags of every resource, in addition to Slipway's own",
     )

@@ -60,7 +60,7 @@ def _schema(kind: kinds.Kind) -> dict[str, Any]:  # noqa: C901, PLR0911 - one ca
             return {"anyOf": [listed, _schema(kind.item)]} if kind.command_line else listed
         case kinds.Table():
             names = {"propertyNames": {"pattern": f"^({kind.keys})$"}} if kind.keys else {}
-            count = {"maxProperties": kind.most} if kind.most is not None else {}
+            count = {"maxProperties": kind.max_entries} if kind.max_entries is not None else {}
             return {"type": ["object", "null"], "additionalProperties": _schema(kind.item), **names, **count}
         case kinds.NodeCount():
             whole = {"type": "integer", "minimum": 1, "maximum": 10_000}

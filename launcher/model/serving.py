@@ -80,8 +80,8 @@ class ServingFacts:
 class MeasuredServing:
     """One measurement that a plan can match: `tokens_per_s` are output tokens of all `copies` of an instance together.
 
-    They are input tokens of an embedding model. `own` is a load test of the user's own endpoint, which applies only to
-    its instance type; `accelerator` is empty then. `sequence` is 0 if unknown.
+    They are input tokens of an embedding model. `is_own` is a load test of the user's own endpoint, which applies only
+    to its instance type; `accelerator` is empty then. `sequence` is 0 if unknown.
     """
 
     model: str
@@ -102,7 +102,7 @@ class MeasuredServing:
     sequence: int = 0
 
     @property
-    def own(self) -> bool:
+    def is_own(self) -> bool:
         """Whether the row is a load test of the user's own endpoint."""
         return bool(self.instance_type)
 

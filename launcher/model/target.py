@@ -82,13 +82,12 @@ class Guard:
 
     `module` is the file of templates/guard, `variable` the variable that names the monitored resource. `events` are the
     kinds of event that are announced for every purchase option; `spot_notices` means that EC2's interruption notices
-    reach the account. `stops` describes its action at the end of the time to live, `idle` its criterion of
-    idleness (empty: it stops nothing for idleness). `metrics_a_look` and `metrics_a_node` are the numbers of values it
+    reach the account. `stops` describes its action at the end of the time to live, `idle` its criterion of idleness
+    (empty: it stops nothing for idleness). `metrics_per_call` and `metrics_a_node` are the numbers of values it
     requests at each poll; `own_metrics` are reported in addition to every guard's, `job_metrics` are reported by its
     nodes for jobs, and the guard requests them too. `asks_mb` is the memory of a function that it calls at each poll to
-    query the work (0: none). `alone` means that only the guard stops idle nodes. `trial_hours` are the billed hours
-    in which the service tests nodes before they get jobs: middle and high, assumed if AWS publishes no
-    time.
+    query the work (0: none). `alone` means that only the guard stops idle nodes. `trial_hours` are the billed hours in
+    which the service tests nodes before they get jobs: middle and high, assumed if AWS publishes no time.
     """
 
     module: str
@@ -97,7 +96,7 @@ class Guard:
     spot_notices: bool = False
     stops: str = "nodes stop"
     idle: str = ""
-    metrics_a_look: int = 0
+    metrics_per_call: int = 0
     metrics_a_node: int = 0
     own_metrics: int = 0
     job_metrics: int = 0
@@ -164,7 +163,7 @@ class Target:
     options for either, empty if not supported; `deployed` are the workloads with stacks in this version,
     `savings_plans` the kinds of Savings Plan that cover its instances. `sagemaker` is SageMaker's billing component,
     None if EC2 bills the instances.
-    `least_shared_gib` is the size of the file system that it requires, `login_balancer` whether login nodes
+    `min_shared_gib` is the size of the file system that it requires, `login_balancer` whether login nodes
     are behind a load balancer, `efa_layout` the layout for counting addresses, regardless of the plan.
     `logs_sessions` means that a document of the stack's own can log sessions on its instances, and
     `joins_groups` that its instances accept existing security groups in addition to their own. `volume_key` defines
@@ -200,7 +199,7 @@ class Target:
     head: HeadNode | None = None
     guard: Guard | None = None
     instance_tags: InstanceTags | None = None
-    least_shared_gib: int = 0
+    min_shared_gib: int = 0
     login_balancer: bool = False
     efa_layout: EfaLayout | None = None
     logs_sessions: bool = False
@@ -278,7 +277,7 @@ class Target:
         >>> target_of(TargetKind.HYPERPOD_SLURM).shared_gib(0), target_of(TargetKind.PARALLELCLUSTER).shared_gib(0)
         (1200, 0)
         """
-        return lustre_gib or self.least_shared_gib
+        return lustre_gib or self.min_shared_gib
 
 
 @cache

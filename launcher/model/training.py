@@ -77,7 +77,7 @@ class PublishedBatch:
     """The largest batch, tokens per step, of published runs on models of at least so many billion parameters."""
 
     moe: bool
-    least_params_b: float
+    min_params_b: float
     tokens: float
     source: str
     as_of: str
@@ -109,5 +109,5 @@ class TrainingFacts:
 
     def largest_batch(self, params_b: float, *, moe: bool) -> PublishedBatch | None:
         """The largest batch of published runs of a model's size; None if unknown."""
-        known = [batch for batch in self.batches if batch.moe is moe and batch.least_params_b <= params_b]
-        return max(known, key=lambda batch: batch.least_params_b, default=None)
+        known = [batch for batch in self.batches if batch.moe is moe and batch.min_params_b <= params_b]
+        return max(known, key=lambda batch: batch.min_params_b, default=None)

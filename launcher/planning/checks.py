@@ -13,7 +13,7 @@ from launcher.model.names import nearest_model, nearest_name
 from launcher.model.request import CheckpointPolicy, PlanRequest
 from launcher.model.target import TARGETS, training_targets
 from launcher.model.workload import ModelDimensions, TrainingWorkload
-from launcher.plan_file import words_of
+from launcher.plan_file import yaml_tokens
 from launcher.planning.files import file_findings
 from launcher.planning.kubernetes import key_findings
 from launcher.planning.secrets import secret_findings
@@ -436,7 +436,7 @@ def _run(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
         message = f"must be a program and its arguments, each a word of the list, got the one word {command[0]!r}"
         hint = (
             f"write [{arguments}]"
-            if (arguments := words_of(command[0]))
+            if (arguments := yaml_tokens(command[0]))
             else "write each word of it as one of the list"
         )
         yield error("command-in-one-word", "run.command", message, f"{hint}, or no list: bash runs a string")

@@ -85,7 +85,7 @@ def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
             source="not given: scaled from a 7 B model with the cube root of the active parameters",
         )
     if shape.global_batch_tokens is None:
-        most = shape.most_batch_tokens
+        most = shape.max_batch_tokens
         bound = "" if most is None else f", at most the {most / 1e6:.3g} million of published runs"
         yield Assumption(
             name="batch",

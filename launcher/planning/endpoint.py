@@ -7,9 +7,9 @@ from launcher.catalog.load import Catalog
 from launcher.model.endpoint import (
     Endpoint,
     EndpointMode,
+    base_instances,
     endpoint_mode,
     endpoint_volume_gib,
-    least_instances,
     rollout_of,
 )
 from launcher.model.enums import ServingPrecision, ServingTask
@@ -224,7 +224,7 @@ class ServingDeployment(ServingPlan):
             chips=self.chips,
             memory_mb=int(self.facts.memory_gib * MIB_PER_GIB * HOST_SHARE / self.copies),
             concurrency=serve.batch_size or 1,
-            least=least_instances(serve),
+            least=base_instances(serve),
             most=max(serve.max_instances or self.plan.place.nodes, 1),
             volume_gib=self.volume_gib,
             rollout=rollout_of(serve, self.mode),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from launcher.model.endpoint import LARGEST_QUEUE, EndpointMode, least_instances, rollout_of
+from launcher.model.endpoint import LARGEST_QUEUE, EndpointMode, base_instances, rollout_of
 from launcher.model.enums import Level, PurchaseOption, Rollout
 from launcher.model.finding import Finding, error, warning
 from launcher.model.names import ECR
@@ -222,7 +222,7 @@ def _mode(served: ServingPlan) -> Iterator[Finding]:
 
 def _zero(served: ServingPlan) -> Iterator[Finding]:
     region = served.plan.place.region
-    if least_instances(served.serve) > 0 or served.mode is EndpointMode.ASYNCHRONOUS:
+    if base_instances(served.serve) > 0 or served.mode is EndpointMode.ASYNCHRONOUS:
         return
     path, hint = f"{PATH}.min_instances", "set asynchronous to true (requests are queued), or min_instances to 1"
     if region in ZERO_REFUSED:
@@ -248,7 +248,7 @@ def _instance_count_findings(plan: Plan, serve: ServingWorkload) -> Iterator[Fin
                 f"the schedule asks for {change.most} instances at {change.when}, the plan allows {ceiling} at most"
             )
             yield error("schedule-above-max", path, message, f"set max_instances to {change.most}")
-        elif change.least == 0 and least_instances(serve) > 0:
+        elif change.least == 0 and base_instances(serve) > 0:
             message = f"0 instances at {change.when}, but min_instances is {serve.min_instances}"
             yield error("schedule-below-min", path, message, "set min_instances to 0, or the range to 1 and more")
 
@@ -264,9 +264,9 @@ def _rollout(serve: ServingWorkload, mode: EndpointMode) -> Iterator[Finding]:
     elif (
         rollout_of(serve) in (Rollout.CANARY, Rollout.ROLLING)
         and mode is not EndpointMode.COMPONENTS
-        and least_instances(serve) < FEWEST_TO_ROLL
+        and base_instances(serve) < FEWEST_TO_ROLL
     ):
-        count = max(1, least_instances(serve))
+        count = max(1, base_instances(serve))
         message = f"{rollout_of(serve)} replaces a part of the instances, and there may be {count}"
         yield error("rollout-of-one", path, message, "set it to all-at-once or auto, or min_instances to 2")
 

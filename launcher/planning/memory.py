@@ -69,7 +69,7 @@ def fits(shape: TrainingShape) -> Fit:
     return _fit(shape, next((group for group in groups if _working_bytes(shape, group) <= room), groups[-1]))
 
 
-def least_chips(shape: TrainingShape) -> int | None:
+def min_chips(shape: TrainingShape) -> int | None:
     """The smallest number of chips, in full nodes of `chips_per_node`, on which the job fits.
 
     Returns:

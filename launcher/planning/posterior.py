@@ -54,7 +54,7 @@ class Cell:
     contradiction: bool
 
     @property
-    def whole_variance(self) -> float:
+    def total_variance(self) -> float:
         """The total variance of the error if applied to this job."""
         return self.variance + RUN_TO_RUN**2 + self.discount**2
 
@@ -81,8 +81,8 @@ def posterior(shape: TrainingShape, facts: TrainingFacts, prior_scale: float) ->
     cells = tuple(_cells(shape, facts))
     if not cells:
         return None
-    between, contradiction = variance_between([cell.error for cell in cells], [cell.whole_variance for cell in cells])
-    weights = [1.0 / (cell.whole_variance + between) for cell in cells]
+    between, contradiction = variance_between([cell.error for cell in cells], [cell.total_variance for cell in cells])
+    weights = [1.0 / (cell.total_variance + between) for cell in cells]
     prior_weight = 1.0 / prior_scale**2
     together = prior_weight + sum(weights)
     shift = sum(weight * evidence.error for weight, evidence in zip(weights, cells, strict=True)) / together
@@ -119,7 +119,7 @@ def _cell(job: TrainingShape, runs: Sequence[Measurement], apart: float, facts: 
     pooled = sum(weight * error for weight, error in zip(weights, errors, strict=True)) / sum(weights)
     return Cell(
         runs=tuple(run.run for run in runs),
-        description=job_words(runs[0]),
+        description=job_description(runs[0]),
         error=pooled,
         variance=1.0 / sum(weights) + between,
         discount=apart,
@@ -183,7 +183,7 @@ def own_scale(measured: Measurement) -> float:
     return max(math.log(rate.high / rate.low) / (2.0 * WITHIN), MIN_OWN)
 
 
-def job_words(measured: Measurement) -> str:
+def job_description(measured: Measurement) -> str:
     """A short description of a measured job."""
     machines = f"{measured.nodes} x {measured.instance_type}"
     return f"{measured.model} {measured.method.value} {measured.precision.value} on {machines}"

@@ -38,7 +38,7 @@ class TrainingShape:
 
     `params_b` and `active_params_b` are billions of parameters: all, and those that a token uses. Layers, hidden,
     heads, kv_heads and vocab may be None: Slipway then scales them from a 7B model. `global_batch_tokens` is None if
-    the plan leaves the batch open; the batch then grows with the chips up to `most_batch_tokens` (None: no limit).
+    the plan leaves the batch open; the batch then grows with the chips up to `max_batch_tokens` (None: no limit).
     `micro_batch` is in sequences of one chip. `stack_known` is False if the trainer is only assumed.
     `measured_tokens_per_s` was measured on one node of `chips_per_node` chips
     and replaces the estimate. `chips` counts all chips of the job.
@@ -53,7 +53,7 @@ class TrainingShape:
     vocab: int | None = None
     sequence_length: int = 4096
     global_batch_tokens: float | None = None
-    most_batch_tokens: float | None = None
+    max_batch_tokens: float | None = None
     precision: Precision = Precision.BF16
     recompute: Recompute = Recompute.SELECTIVE
     micro_batch: int | None = None

@@ -141,7 +141,7 @@ def step_tokens(shape: TrainingShape, chips: int) -> float:
     if shape.global_batch_tokens is not None:
         return shape.global_batch_tokens / chips
     assumed = max(DEFAULT_BATCH_TOKENS / chips, DEFAULT_STEP_TOKENS)
-    return assumed if shape.most_batch_tokens is None else min(assumed, shape.most_batch_tokens / chips)
+    return assumed if shape.max_batch_tokens is None else min(assumed, shape.max_batch_tokens / chips)
 
 
 def terms(shape: TrainingShape, facts: TrainingFacts) -> tuple[float, ...]:

@@ -231,7 +231,7 @@ class Estimator:
             vocab=dimensions.vocab,
             sequence_length=train.sequence_length,
             global_batch_tokens=train.global_batch_tokens,
-            most_batch_tokens=largest.tokens if largest is not None else None,
+            max_batch_tokens=largest.tokens if largest is not None else None,
             precision=train.precision,
             recompute=train.recompute or recompute_of(stack),
             micro_batch=train.micro_batch,
@@ -319,7 +319,7 @@ def _misfit(shape: TrainingShape, hours: float) -> str | None:
     fit = memory.fits(shape)
     if fit.fits:
         return None
-    least = memory.least_chips(shape)
+    least = memory.min_chips(shape)
     enough = (
         "no number of them is enough" if least is None else f"{least // shape.chips_per_node} nodes would be enough"
     )

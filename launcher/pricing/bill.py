@@ -28,7 +28,7 @@ from launcher.model.workload import ModelDimensions
 from launcher.planning.around import around_assumptions
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, Prices, total_usd
 from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, monitoring_lines
-from launcher.pricing.hyperpod import machine_price, volume_assumption
+from launcher.pricing.hyperpod import instance_price, volume_assumption
 from launcher.pricing.other_costs import OtherCosts
 
 NAT_GB_PER_NODE = 20.0
@@ -258,7 +258,7 @@ class Bill:
             self._cluster_lines[key] = _ClusterLines(
                 storage=(_file_system(prices, gib, storage.lustre_mb_s_per_tib),) if gib else (),
                 network=tuple(network_lines(prices, self.request, target)),
-                instances=tuple(_machines_of_the_cluster(prices, logins, target)),
+                instances=tuple(_cluster_instances(prices, logins, target)),
                 watch=tuple(monitoring_lines(prices, self.request, target)),
             )
         return self._cluster_lines[key]
@@ -330,11 +330,11 @@ def _instance_line(prices: Prices, name: str, instance_type: str, count: int, ta
     """On-demand instances that run as long as the cluster."""
     price = prices.catalog.instance_price(instance_type, prices.region)
     if target.managed:
-        price = machine_price(prices.catalog, instance_type, prices.region)
+        price = instance_price(prices.catalog, instance_type, prices.region)
     return Line(f"{name} {target.billed_name(instance_type)}", "other", "instance-hour", price).while_up(count)
 
 
-def _machines_of_the_cluster(prices: Prices, logins: int, target: Target) -> Iterator[Line]:
+def _cluster_instances(prices: Prices, logins: int, target: Target) -> Iterator[Line]:
     """The login nodes, and a control plane that the service bills."""
     if target.control_plane is not None:
         yield prices.line("control plane", "other", target.control_plane, "hour").while_up(1)

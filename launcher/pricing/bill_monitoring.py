@@ -106,7 +106,7 @@ def metrics(
         if guard is not None:
             of_cluster += guard.own_metrics
             of_nodes += guard.job_metrics
-            count = guard.metrics_a_look + guard.job_metrics + guard.metrics_a_node * place.nodes
+            count = guard.metrics_per_call + guard.job_metrics + guard.metrics_a_node * place.nodes
             calls += GUARD_CALLS_PER_HOUR * count + JOB_REPORTS_PER_HOUR * guard.job_metrics * place.nodes
     if not of_nodes and not of_cluster:
         return

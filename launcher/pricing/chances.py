@@ -63,10 +63,10 @@ def chance_of_at_most(failures: float, count: int) -> float:
     return min(1.0, total)
 
 
-def enough_retries(failures: float) -> int:
-    """The fewest retries that let a job finish with the chance ENOUGH if `failures` are expected.
+def needed_retries(failures: float) -> int:
+    """The fewest retries that let a job finish with the chance TARGET_CHANCE if `failures` are expected.
 
-    >>> [enough_retries(failures) for failures in (0.0, 0.1, 0.2, 1.0, 6.9)]
+    >>> [needed_retries(failures) for failures in (0.0, 0.1, 0.2, 1.0, 6.9)]
     [0, 0, 1, 2, 10]
     """
     if failures > MAX_EXACT:

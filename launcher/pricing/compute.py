@@ -147,7 +147,7 @@ def _offered(work: Work, billed_h: float, instances: int, usable_h: float) -> Ch
     return Charge(work.hours.mid, billed_h, instances, outlasts=chance, usable_h=usable_h)
 
 
-def least_charge(work: Work, option: PurchaseOption, committed: Callable[[float], float]) -> tuple[float, float]:
+def charge_bounds(work: Work, option: PurchaseOption, committed: Callable[[float], float]) -> tuple[float, float]:
     """Lower bounds of a charge's hours and instance-hours, cheaper to compute than the charge itself.
 
     Args:
@@ -352,7 +352,7 @@ def _offering(
     before the job's length is known. AWS refunds nothing, and an overrun is paid in addition to the fee.
     """
     purchased, fee = bought(request.purchase, place.option), per_hour * Decimal(repr(middle.billed_hours))
-    beside, most = (Decimal(0), Decimal(0)) if more is None else (more.usd, more.most_usd)
+    beside, most = (Decimal(0), Decimal(0)) if more is None else (more.usd, more.max_usd)
     idle = middle.billed_hours - work.hours.mid
     spare = middle.instances - place.nodes
     note = f"billed {middle.billed_hours:g} h at least; {idle:.0f} h unused"
@@ -418,7 +418,7 @@ def _spot(
     for rate in (hazard.high, hazard.mid):
         p90 = on_spot(work.hours.high, work, request, rate).job.quantile_hours(P90, least=p90)
     hours = Range(low=least, mid=middle.hours, high=min(max(middle.hours, p90), FOREVER_H))
-    every = "" if spot.interval_s is None else f"saves every {duration_words(spot.interval_s)}"
+    every = "" if spot.interval_s is None else f"saves every {duration_text(spot.interval_s)}"
     low, mid, high = (usd * middle.instances for usd in (price.usd.low, price.usd.mid, price.usd.high))
     return ComputeCost(
         charge=middle,
@@ -439,10 +439,10 @@ def _fixed(price: Price) -> SpotPrice:
     return SpotPrice(UsdRange(low=price.usd, mid=price.usd, high=price.usd), ())
 
 
-def duration_words(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Seconds as a short readable duration.
 
-    >>> duration_words(2.5), duration_words(840), duration_words(9000)
+    >>> duration_text(2.5), duration_text(840), duration_text(9000)
     ('2.5 s', '14 min', '2.5 h')
     """
     if seconds < 90:  # noqa: PLR2004 - a minute and a half

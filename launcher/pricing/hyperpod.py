@@ -19,7 +19,7 @@ _RATIO_SOURCE = "the ratio of ml.c5 to c5, 2026-09-01"
 MINUTES_AN_HOUR = 60.0
 
 
-def machine_price(catalog: Catalog, instance_type: str, region: str) -> Price | Unpriced:
+def instance_price(catalog: Catalog, instance_type: str, region: str) -> Price | Unpriced:
     """The rate of a controller or login node: SageMaker's if known, else EC2's plus a fifth."""
     listed = catalog.sagemaker(ml_name(instance_type), region, "cluster")
     if isinstance(listed, Price):

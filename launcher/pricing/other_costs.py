@@ -55,7 +55,7 @@ class OtherCosts:
         usd = (price.usd * Decimal(repr(rate)) for price, rate in rates if isinstance(price, Price))
         return sum(usd, Decimal(0)).quantize(CENT_FRACTION)
 
-    def least_usd(self, size: JobSize) -> float:
+    def min_usd(self, size: JobSize) -> float:
         """A lower bound of the lines' ranking total, priced or not, below any rounding error."""
         return self._floor.usd(size)
 

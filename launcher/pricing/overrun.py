@@ -24,7 +24,7 @@ class Overrun(NamedTuple):
     name: str
     text: str
     expected_h: float
-    most_h: float
+    max_h: float
     price: Price
     other_usd: Decimal | None = None
 
@@ -34,9 +34,9 @@ class Overrun(NamedTuple):
         return self.price.usd * Decimal(repr(self.expected_h))
 
     @property
-    def most_usd(self) -> Decimal:
+    def max_usd(self) -> Decimal:
         """Dollars at the high estimate."""
-        return self.price.usd * Decimal(repr(self.most_h))
+        return self.price.usd * Decimal(repr(self.max_h))
 
     @property
     def line(self) -> Assumption:
@@ -72,7 +72,7 @@ def overrun(
         name="extension, where it does not fit",
         text="extended by days",
         expected_h=extension_h(job, usable_h) * cost.instances if cost.outlasts else 0.0,
-        most_h=days * HOURS_A_DAY * cost.instances,
+        max_h=days * HOURS_A_DAY * cost.instances,
         price=price,
     )
     resumes = request.workload.train is not None and request.checkpoint.mode is not CheckpointMode.NONE
@@ -85,10 +85,10 @@ def overrun(
         name="finished on demand, where it does not fit",
         text="finished on demand",
         expected_h=(expected_h + cost.outlasts * around_h) * place.nodes if cost.outlasts else 0.0,
-        most_h=(most_h + around_hours(elsewhere, work, request, most_h)) * place.nodes if most_h else 0.0,
+        max_h=(most_h + around_hours(elsewhere, work, request, most_h)) * place.nodes if most_h else 0.0,
         price=on_demand,
     )
     if cost.billed_hours / HOURS_A_DAY + days > LONGEST_DAYS:
         return finished
-    best, other = sorted((extended, finished), key=lambda way: (way.usd, way.most_usd))
+    best, other = sorted((extended, finished), key=lambda way: (way.usd, way.max_usd))
     return best._replace(other_usd=other.usd)

@@ -53,11 +53,11 @@ def against_cluster(candidate: TrainingCandidate) -> Iterator[Finding]:
         return
     difference = candidate.usd - cluster.usd
     than = f"costs ${abs(difference):,.2f} {'more' if difference > 0 else 'less'} than {cluster.name}"
-    message = f"the training job {than} made for this job alone (${cluster.usd:,.2f}); {break_even_words(cluster)}"
+    message = f"the training job {than} made for this job alone (${cluster.usd:,.2f}); {break_even_text(cluster)}"
     yield info(OWN_CLUSTER, "target.kind", message)
 
 
-def break_even_words(cluster: OwnCluster) -> str:
+def break_even_text(cluster: OwnCluster) -> str:
     """The number of jobs a month from which a permanent cluster pays, in words."""
     month = f"a cluster that stays up costs ${cluster.month_usd:,.2f} a month without nodes"
     if cluster.jobs is None:

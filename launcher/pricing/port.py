@@ -146,10 +146,10 @@ def _on(today: date, days: float) -> date | None:
     return None if days >= (LAST_DAY - today).days else today + timedelta(days=math.ceil(days))
 
 
-def weeks_words(weeks: float) -> str:
+def weeks_text(weeks: float) -> str:
     """Weeks as a short readable duration.
 
-    >>> weeks_words(0.6), weeks_words(1), weeks_words(2), weeks_words(1.5)
+    >>> weeks_text(0.6), weeks_text(1), weeks_text(2), weeks_text(1.5)
     ('3 days', '1 week', '2 weeks', '1.5 weeks')
     """
     if weeks < 1:

@@ -261,11 +261,11 @@ def _total(candidate: TrainingCandidate, cost: ComputeCost, hours: Range) -> Usd
     mid = candidate.usd or Decimal(0)
     place, work, request = candidate.place, candidate.work, candidate.context.request
     late = around_hours(place, work, request, hours.high, slow=True, learned=cost.charge.tail)
-    low = cost.usd.low + _rest_usd(candidate, hours.low, boot_hours(work))
-    return usd_range(low, mid, cost.usd.high + _rest_usd(candidate, hours.high, late))
+    low = cost.usd.low + _other_costs_usd(candidate, hours.low, boot_hours(work))
+    return usd_range(low, mid, cost.usd.high + _other_costs_usd(candidate, hours.high, late))
 
 
-def _rest_usd(candidate: TrainingCandidate, hours: float, around_h: float) -> Decimal:
+def _other_costs_usd(candidate: TrainingCandidate, hours: float, around_h: float) -> Decimal:
     """The priced non-compute lines when the job takes `hours`, with `around_h` before and after it."""
     losses = candidate.losses_per_h * hours
     size = JobSize(hours=hours, checkpoint_interval_s=candidate.interval_s, around_h=around_h, losses=losses)

@@ -13,7 +13,7 @@ from launcher.planning.work import Estimator
 from launcher.pricing.bill import transfer_usd
 from launcher.pricing.bill_lines import JobSize
 from launcher.pricing.candidate import AnyCandidate, Order, order
-from launcher.pricing.compute import boot_hours, charge, committed_hours, least_charge
+from launcher.pricing.compute import boot_hours, charge, charge_bounds, committed_hours
 from launcher.pricing.context import PricingContext
 from launcher.pricing.other_costs import NEARLY
 from launcher.pricing.rate_book import RateBook
@@ -124,12 +124,14 @@ def best_candidates(
 
     def rest(row: Row, place: Place) -> float:
         work = estimator.work(place.instance_type, row.nodes)
-        return context.bill.other_costs(place, work).least_usd(JobSize(row.hours, row.interval_s, boot_hours(work)))
+        return context.bill.other_costs(place, work).min_usd(JobSize(row.hours, row.interval_s, boot_hours(work)))
 
     def place_of(row: Row) -> Place:
         return every[row.group].place(row.location, row.nodes, row.term)
 
-    return [_best(_by_least(_merged(starts), place_of, rest, discounted), candidate_of) for starts in rows.values()]
+    return [
+        _best(_by_lower_bound(_merged(starts), place_of, rest, discounted), candidate_of) for starts in rows.values()
+    ]
 
 
 def _best(places: Iterable[tuple[float, Row, Place]], candidate_of: Callable[[Place], AnyCandidate]) -> AnyCandidate:
@@ -156,7 +158,7 @@ def _best(places: Iterable[tuple[float, Row, Place]], candidate_of: Callable[[Pl
     return best
 
 
-def _by_least(
+def _by_lower_bound(
     rows: Iterable[Row], place_of: Callable[[Row], Place], rest: Callable[[Row, Place], float], discounted: float
 ) -> Iterator[tuple[float, Row, Place]]:
     """The places that share the first row's `late` and `unpriced` flags, by the lower bound of their totals.
@@ -175,13 +177,13 @@ def _by_least(
             return
         usd = row.usd * discounted * NEARLY
         while waiting and waiting[0][0] <= usd:
-            yield _least(waiting)
+            yield _pop_lowest(waiting)
         heappush(waiting, (usd + rest(row, place), number, row, place))
     while waiting:
-        yield _least(waiting)
+        yield _pop_lowest(waiting)
 
 
-def _least(waiting: list[tuple[float, int, Row, Place]]) -> tuple[float, Row, Place]:
+def _pop_lowest(waiting: list[tuple[float, int, Row, Place]]) -> tuple[float, Row, Place]:
     """Remove and return the waiting place with the lowest bound."""
     least, _, row, place = heappop(waiting)
     return least, row, place
@@ -276,7 +278,7 @@ def _sizes(group: CandidateGroup, location: int, term: int, estimator: Estimator
     committed = partial(committed_hours, group.place(location, group.node_counts[0], term), context.request)
 
     def waiting(nodes: int) -> _Size:
-        hours, instance_hours = least_charge(estimator.work(group.instance_type, nodes), group.option, committed)
+        hours, instance_hours = charge_bounds(estimator.work(group.instance_type, nodes), group.option, committed)
         return _Size(deadline_h is not None and hours > deadline_h, instance_hours, 0.0, nodes, None)
 
     def whole(nodes: int) -> _Size | None:

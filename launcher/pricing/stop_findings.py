@@ -9,7 +9,7 @@ from launcher.model.finding import Finding, error, warning
 from launcher.model.money import Range, UsdRange, cents
 from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
-from launcher.pricing.chances import TARGET_CHANCE, chance_above, chance_of_at_most, enough_retries
+from launcher.pricing.chances import TARGET_CHANCE, chance_above, chance_of_at_most, needed_retries
 
 PATH = "budget.stop_at_usd"
 RAISE = "raise it; after a stop, raise it and launch again: the job resumes from its last checkpoint"
@@ -68,7 +68,7 @@ def retry_findings(request: PlanRequest, failures: float, hours: float) -> Itera
             f"{failures:.1f} failures of the program are expected in {hours:,.0f} h, run.retries is {retries}:"
             f" a {chance:.1%} chance of finishing without another launch"
         )
-        yield warning("too-few-retries", "run.retries", message, f"auto, or {enough_retries(failures)}")
+        yield warning("too-few-retries", "run.retries", message, f"auto, or {needed_retries(failures)}")
 
 
 def stop_findings(plan: Plan, usd: UsdRange | None, usd_per_hour: Decimal | None) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from launcher.model.record import record
 from launcher.model.work import Work
 from launcher.pricing.bill_lines import JobSize, component, components, line_usd
 from launcher.pricing.blocks import bought
-from launcher.pricing.chances import enough_retries
+from launcher.pricing.chances import needed_retries
 from launcher.pricing.compute import Charge, boot_hours, charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
@@ -99,7 +99,7 @@ class TrainingCandidate:
     def retries(self) -> int:
         """The number of retries: the plan's, or the number that a job of these hours needs."""
         planned = self.context.request.run.retries
-        return enough_retries(self.failures) if planned is None else planned
+        return needed_retries(self.failures) if planned is None else planned
 
     @cached_property
     def other_costs(self) -> OtherCosts:

@@ -35,7 +35,7 @@ def trust_findings(candidate: Candidate) -> Iterator[Finding]:
     if message := contradiction(candidate):
         yield warning("contradicted-price", "purchase.option", message, f"{refresh} reads current ones")
     yield from _fallen(price)
-    yield from _odd_spot(candidate)
+    yield from _implausible_spot(candidate)
     yield from _old_lines(candidate, context.rules.today, refresh)
     band = candidate.hazard.band if candidate.hazard is not None and not candidate.hazard.from_plan else None
     if band is not None and (days := (context.rules.today - band.as_of).days) > ALLOWED_BAND_DAYS:
@@ -66,7 +66,7 @@ def _fallen(price: Price | Unpriced) -> Iterator[Finding]:
             yield warning("fallen-price", "purchase.option", f"the price {note}", "compare it with AWS's price page")
 
 
-def _odd_spot(candidate: Candidate) -> Iterator[Finding]:
+def _implausible_spot(candidate: Candidate) -> Iterator[Finding]:
     price, place, catalog = candidate.offer.price, candidate.place, candidate.context.catalog
     if place.option is not PurchaseOption.SPOT or not isinstance(price, Price) or price.basis is Basis.USER:
         return

@@ -14,7 +14,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.workload import TrainingWorkload
 from launcher.pricing import reasoning
 from launcher.pricing.announced_ends import end_flips, until
-from launcher.pricing.port import Port, weeks_words
+from launcher.pricing.port import Port, weeks_text
 from launcher.pricing.reasoning import Rule
 
 HOURS_A_WEEK = 168.0
@@ -134,7 +134,7 @@ def _money(port: Port) -> str:
     effect = f"saves ${saving:,.2f} of the" if saving > 0 else f"costs ${-saving:,.2f} more than the"
     return (
         f"a run on Trainium {effect} ${port.gpu_run.mid:,.2f} on GPU; "
-        f"the port takes {weeks_words(port.weeks.mid)} and ${port.usd:,.0f}, "
+        f"the port takes {weeks_text(port.weeks.mid)} and ${port.usd:,.0f}, "
         f"its maintenance ${port.maintenance_usd_per_month:,.0f} a month"
     )
 

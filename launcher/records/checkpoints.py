@@ -33,7 +33,7 @@ class Checkpoint:
     superseded: bool = False
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether the checkpoint can be restored, judged by names and sizes."""
         return self.reason is None
 

@@ -2,7 +2,7 @@
 
 It is moto's server on loopback with the models of launcher/sandbox/aws, the clusters deployed into it, and the control
 socket of its owner. When it is ready, the complete file `ready.json` is in its folder; errors are in its log. It ends
-on SIGTERM and when its standard input ends, that is, with its owner. If the last input was `STAY`, the server has no
+on SIGTERM and when its standard input ends, that is, with its owner. If the last input was `DETACH`, the server has no
 owner any more, and ends on a stop request.
 """
 

@@ -44,7 +44,7 @@ def connect_command(target: str, region: str) -> str:
     return f"aws ssm start-session --region {region} --target {shlex.quote(target)}"
 
 
-def session_words(target: str, region: str, document: str, parameters: Mapping[str, str]) -> list[str]:
+def session_command(target: str, region: str, document: str, parameters: Mapping[str, str]) -> list[str]:
     """The AWS CLI's command that opens a session with a Systems Manager document."""
     values = json.dumps({name: [value] for name, value in parameters.items()})
     command = ["aws", "ssm", "start-session", "--region", region, "--target", target]
@@ -77,7 +77,7 @@ class Person:
 
     def _command(self, document: str, parameters: Mapping[str, str]) -> list[str]:
         refuse_without_programs(self.target, self.region, self.environment)
-        return session_words(self.target, self.region, document, parameters)
+        return session_command(self.target, self.region, document, parameters)
 
 
 def refuse_without_programs(target: str, region: str, environment: Mapping[str, str]) -> None:
@@ -128,7 +128,7 @@ class SessionShell:
         frame = Frame.fresh()
         packed = base64.b64encode(frame.around(script).encode()).decode()
         line = f"printf %s {packed} | base64 -d | {self._as_user('bash -l -s')}"
-        command = session_words(self.target, self.region, DOCUMENT, {"command": line})
+        command = session_command(self.target, self.region, DOCUMENT, {"command": line})
         out, err = _run_session(command, self.environment, self.name, timeout_s, frame)
         # A session may end lines as a terminal does.
         return frame.answer(text(out).replace("\r\n", "\n"), text(err), self.name)
@@ -215,7 +215,7 @@ def _read_until(session: subprocess.Popen[bytes], deadline: float, frame: Frame)
                 received[output] += chunk
                 if not chunk:
                     selector.unregister(output)
-            if frame.is_whole(bytes(received[session.stdout][-2 * _CHUNK :])):
+            if frame.is_complete(bytes(received[session.stdout][-2 * _CHUNK :])):
                 break
     return bytes(received[session.stdout]), bytes(received[session.stderr])
 

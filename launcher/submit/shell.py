@@ -106,7 +106,7 @@ class Frame:
             f"printf '\\n%s end %s\\n' {self.mark} $?\nexit 0; }}\n"
         )
 
-    def is_whole(self, tail: bytes) -> bool:
+    def is_complete(self, tail: bytes) -> bool:
         """Whether the last part of an output contains the end mark."""
         return re.search(rb"\n%b end \d+\r?\n" % self.mark.encode(), tail) is not None
 

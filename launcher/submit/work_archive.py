@@ -248,7 +248,7 @@ def work_files(folder: Path, environment: Mapping[str, str]) -> WorkFiles:
     names, left_out = _without_private(
         root, sorted(name for name in names_listed if os.path.lexists(root / name)), rules
     )
-    _refuse_what_cannot_go(root, names)
+    _refuse_unsendable(root, names)
     return WorkFiles(root=root, names=tuple(names), left_out=left_out, git=git)
 
 
@@ -382,7 +382,7 @@ def _files_below(folder: Path, rules: ShippingRules) -> Iterator[str]:
                 yield path
 
 
-def _refuse_what_cannot_go(root: Path, names: Iterable[str]) -> None:
+def _refuse_unsendable(root: Path, names: Iterable[str]) -> None:
     """Inspect every file before the first is packed; refuse files that cannot ship."""
     problems: list[Finding] = []
     sizes: dict[str, int] = {}

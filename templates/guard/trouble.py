@@ -21,7 +21,7 @@ MOST = 20
 """Maximum messages of jobs sent per check; the rest waits for the next check."""
 LONGEST = 4096
 """Maximum bytes read from one object: nodes may write anything."""
-WORDS = 300
+MAX_CHARACTERS = 300
 RUNNING = "running/"
 FRESH = timedelta(minutes=15)
 """A node of a job writes every five minutes: after this time without a heartbeat, it runs no job."""
@@ -196,7 +196,7 @@ def beat_of(text: str) -> Beat | None:
 
 def plain(value: Any) -> str:
     """A value without characters that could break a line of an email, and of limited length."""
-    return "".join(_printable(str(value)))[:WORDS]
+    return "".join(_printable(str(value)))[:MAX_CHARACTERS]
 
 
 def _printable(text: str) -> Iterator[str]:

@@ -43,9 +43,9 @@ def saved_word(tmp_path, plan_named):
 
 
 def test_a_saved_plan_has_its_quote_in_it(saved_word):
-    assert saved_word().words == "the gate allowed this plan"
+    assert saved_word().text == "the gate allowed this plan"
     dear = saved_word(gate={"verdict": "refuse", "exit_code": 3, "reason": "too dear"})
-    assert (dear.words, dear.refusal.exit_code) == ("the gate refused this plan: too dear", 3)
+    assert (dear.text, dear.refusal.exit_code) == ("the gate refused this plan: too dear", 3)
     with pytest.raises(QuoteMismatchError, match="one was changed"):
         saved_word(digest="0" * 64)
     with pytest.raises(UnreadableInputError, match="is not a quote"):
@@ -56,7 +56,7 @@ def test_what_passed_is_said_to_have_passed(word):
     assert word().refusal is None
     passed = word(expires_at="2026-12-01T00:00:00+00:00")
     assert passed.refusal is None
-    assert passed.words == "the gate allowed this plan, on prices good until 2026-12-01T00:00:00+00:00"
+    assert passed.text == "the gate allowed this plan, on prices good until 2026-12-01T00:00:00+00:00"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_what_passed_is_said_to_have_passed(word):
 def test_what_did_not_pass_is_refused_where_the_gate_is_asked_for(word, changes, code, message):
     gate_decision = word(**changes)
     assert gate_decision.refusal.exit_code == code
-    assert message in gate_decision.words
+    assert message in gate_decision.text
 
 
 @pytest.mark.parametrize(

@@ -331,7 +331,7 @@ def test_aliases_of_aliases_are_counted_and_refused():
 def test_a_command_line_is_run_by_bash_or_written_as_a_list(line, shown):
     request = plan_file.loads(f"slipway: 1\nname: a\nrun:\n  command: {line}\n")
     assert request.run.command == ("bash", "-eo", "pipefail", "-c", line)
-    assert f"[{plan_file.words_of(line)}]" == shown
+    assert f"[{plan_file.yaml_tokens(line)}]" == shown
     request = plan_file.loads(f"slipway: 1\nname: a\nrun: {{command: {shown}}}\n")
     assert request.run.command == tuple(shlex.split(line))
 

@@ -110,7 +110,7 @@ def inspect(store: Store) -> Inspect:
     """How retention inspects a step that an earlier attempt wrote."""
 
     def stored(step: int, _: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
-        readable = [retained(manifest) for manifest in whole_checkpoints(store, step, sizes)[0]]
+        readable = [retained(manifest) for manifest in complete_checkpoints(store, step, sizes)[0]]
         keys = manifests.commit_keys(step, sizes)
         return [*readable, *(later for key in keys if (later := _of_a_later_version(store, key, step)) is not None)]
 
@@ -131,18 +131,18 @@ def _of_a_later_version(store: Store, key: str, step: int) -> RetainedCheckpoint
     return None
 
 
-def whole_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str]:
+def complete_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple[Manifest | None, str]:
     """The checkpoint of a step in the store, validated by its manifest and the sizes of its objects.
 
     Sizes of objects of other steps that the manifest references are added to `sizes`.
 
     Returns the manifest (the newest if several exist), or None and the reason.
     """
-    wholes, reason = whole_checkpoints(store, step, sizes)
+    wholes, reason = complete_checkpoints(store, step, sizes)
     return (wholes[0], "") if wholes else (None, reason)
 
 
-def whole_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tuple[list[Manifest], str]:
+def complete_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tuple[list[Manifest], str]:
     """All checkpoints of a step that are complete by object size, the last written first, by the store's clock.
 
     The clocks of the nodes that wrote the manifests may be wrong: they only order manifests of the same second.

@@ -51,7 +51,7 @@ def folders_by_step(sizes: dict[str, int]) -> dict[int, str]:
     return folders
 
 
-def whole_dcp(store: Store, step: int, folder: str, sizes: dict[str, int]) -> tuple[DcpCheckpoint | None, str]:
+def complete_dcp(store: Store, step: int, folder: str, sizes: dict[str, int]) -> tuple[DcpCheckpoint | None, str]:
     """Check the checkpoint of a step in the store. Returns the checkpoint, or None and the reason."""
     key = f"{folder}/{DCP_METADATA_NAME}"
     if key not in sizes:
@@ -98,7 +98,7 @@ def newest_dcp(
     for step in sorted(folders, reverse=True):
         sizes = _sizes(store, folders[step])
         folder = folders_by_step(sizes).get(step, folders[step][-1])
-        checkpoint, reason = whole_dcp(store, step, folder, sizes)
+        checkpoint, reason = complete_dcp(store, step, folder, sizes)
         if checkpoint is not None:
             _disown(store, broken)
             return checkpoint, skipped
@@ -123,7 +123,7 @@ def inspect(store: Store) -> Inspect:
     by_agents = commit.inspect(store)
 
     def stored(step: int, folder: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
-        checkpoint, _ = whole_dcp(store, step, folder, sizes)
+        checkpoint, _ = complete_dcp(store, step, folder, sizes)
         return [*([] if checkpoint is None else [retained(checkpoint)]), *by_agents(step, folder, sizes)]
 
     return stored
@@ -187,7 +187,7 @@ class DcpWatch(threading.Thread):
             names = [(step, name) for name in self._store.folders() if (step := step_of_folder(name)) is not None]
             sizes = _sizes(self._store, [name for step, name in names if step > self._newest])
             for step, folder in sorted(folders_by_step(sizes).items()):
-                checkpoint, _ = whole_dcp(self._store, step, folder, sizes)
+                checkpoint, _ = complete_dcp(self._store, step, folder, sizes)
                 if checkpoint is not None:
                     self._newest = step
                     self._log.append("checkpoint-uploaded", step=step, bytes=checkpoint.bytes, files=checkpoint.shards)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from launcher.agent.checkpoint.commit import whole_checkpoints
+from launcher.agent.checkpoint.commit import complete_checkpoints
 from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, sha256_of
 from launcher.agent.checkpoint.layouts import SLIPWAY, Layout, Layouts, table, write_back
 from launcher.agent.checkpoint.leftover_files import remove
@@ -108,7 +108,7 @@ class Restore:
             # Its own objects alone: on every start every node would read what the store holds of all steps.
             for name in [name for folder_step, name in folders if folder_step == step]:
                 sizes |= self.store.sizes(f"{name}/")
-            wholes, reason = whole_checkpoints(self.store, step, sizes)
+            wholes, reason = complete_checkpoints(self.store, step, sizes)
             if wholes and finished_here is not None and finished_here.step > step:
                 local = self._take_over(finished_here, wholes[0], begun, skipped=skipped)
                 if local is not None:

@@ -66,7 +66,7 @@ class Backlog:
             if finished is not None:
                 self._lead(finished)
         except (StoreError, ManifestError, UnusableCheckpointError, OSError) as error:
-            self._say_why_not(finished, error)
+            self._log_rejection(finished, error)
         finally:
             self.peers.publish_state(settled=True)
 
@@ -133,7 +133,7 @@ class Backlog:
         try:
             part, sent_bytes = self._sent(finished)
         except (StoreError, UnusableCheckpointError, OSError) as error:
-            self._say_why_not(finished, error)
+            self._log_rejection(finished, error)
             return False
         self.log.append("checkpoint-part-uploaded", **figures(part, sent_bytes))
         return True
@@ -150,7 +150,7 @@ class Backlog:
             announce(self.store, part, session=self.identity.session)
         return part, sent_bytes
 
-    def _say_why_not(self, finished: FinishedFolder | None, error: Exception) -> None:
+    def _log_rejection(self, finished: FinishedFolder | None, error: Exception) -> None:
         step = finished.step if finished is not None else None
         self.log.append("restore-skipped", step=step, reason=f"the copy on this node cannot be stored: {error}")
 
@@ -222,7 +222,7 @@ class Resumption:
         """
         if self.peers.part == 0:
             self._claim()
-        self._settle_arrears()
+        self._settle_backlog()
         starts: list[Start] = []
 
         def restore(at_most: int | None) -> int | None:
@@ -253,7 +253,7 @@ class Resumption:
             self.log.append("claim-trouble", error=str(error))
         self.claim.start()
 
-    def _settle_arrears(self) -> None:
+    def _settle_backlog(self) -> None:
         """On several nodes: store what all finished and none could store. A single node resumes from its own copy."""
         if self.policy.mode != "agent" or self.peers.alone:
             return

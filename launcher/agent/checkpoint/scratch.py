@@ -259,7 +259,7 @@ class Scratch:
         """
         self._may_empty = False
         _remove_superseded(self.previous, self._stored, self._unsent.unsent_checkpoints())
-        self._unsent.forget_what_is_gone()
+        self._unsent.forget_missing()
         self._may_empty = self.previous.exists()
 
     def write_interval(self, seconds: float) -> None:
@@ -288,7 +288,7 @@ class Scratch:
         if self._stored.uri != self._uri:
             self._stored = Stored()
             (self.root / _STORED_NAME).unlink(missing_ok=True)
-        self._unsent.forget_what_is_gone()
+        self._unsent.forget_missing()
 
     def _move_checkpoints(self, layouts: Layouts | None) -> None:
         """Move the checkpoints of an earlier attempt to `previous`, which holds one checkpoint of each name.

@@ -308,7 +308,7 @@ class Tagging(threading.Thread):
             return
         while self._waited():
             try:
-                while self._tag_what_is_superseded():
+                while self._tag_superseded():
                     pass  # look again: a step in which nothing is left is done with
             except TakenOverError:
                 return  # the committing thread detects the loss and reports it
@@ -336,7 +336,7 @@ class Tagging(threading.Thread):
             self._tags.stopped.wait(pause)
         return pending and not self._tags.stopped.is_set()
 
-    def _tag_what_is_superseded(self) -> bool:
+    def _tag_superseded(self) -> bool:
         steps = []
         for step, keys in self.retention.superseded():
             remaining = iter(keys)

@@ -167,7 +167,7 @@ class UnsentRecord:
             entry = self._entries.get(name)
         return entry.life if entry is not None else ""
 
-    def forget_what_is_gone(self) -> None:
+    def forget_missing(self) -> None:
         """Delete entries whose checkpoint is missing or has changed."""
         with self._lock:
             before = set(self._entries)

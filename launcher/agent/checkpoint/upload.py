@@ -104,7 +104,7 @@ class Sender:
                     stored += self._pack(uploads, packed(folder, files), f"{base}-packs/{number:05}", step)
                 uploads.wait()
             finally:  # what arrived is not sent again by the next try
-                self._note_what_arrived(step, stored, uploads.arrived)
+                self._note_arrived(step, stored, uploads.arrived)
         check_unchanged(finished)
         self._sent = {at: entry for at, entry in self._sent.items() if at[0] != step}
         self._sent_packs = {at: key for at, key in self._sent_packs.items() if at[0] != step}
@@ -131,7 +131,7 @@ class Sender:
             uploads.upload_content(pack.content, key)
         return list(pack.stored(known_key or key, self._identity.part))
 
-    def _note_what_arrived(self, step: int, stored: list[StoredFile], arrived: set[str]) -> None:
+    def _note_arrived(self, step: int, stored: list[StoredFile], arrived: set[str]) -> None:
         sent = [file for file in stored if file.key in arrived]
         self._sent.update({(step, file.path): file for file in sent if file.offset is None})
         self._sent_packs.update({(step, contents): key for contents, key in known_packs(sent).items()})

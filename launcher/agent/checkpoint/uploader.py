@@ -182,7 +182,7 @@ class Uploader(threading.Thread):
             folder = self._next()
             if folder is not None:
                 self._upload(folder)
-            self._commit_what_is_complete()
+            self._commit_complete()
         except TakenOverError:
             raise
         except Exception as error:  # noqa: BLE001  whatever it is
@@ -264,7 +264,7 @@ class Uploader(threading.Thread):
 
     def _upload(self, folder: FinishedFolder) -> None:
         try:
-            self._learn_what_is_whole()
+            self._learn_complete()
             # Before any upload: an attempt that finds no complete checkpoint must not choose the layout again
             key = f"{folder.layout}/{folder.unit}"
             if self._identity.part == 0 and key != self._layout:
@@ -295,7 +295,7 @@ class Uploader(threading.Thread):
         if self._identity.part > 0:
             self._log.append("checkpoint-part-uploaded", **figures(part, sent_bytes))
 
-    def _learn_what_is_whole(self) -> None:
+    def _learn_complete(self) -> None:
         """On other nodes than the first: once the last part sent is committed, its files are not sent again."""
         part, committed = self._delivered, self._peers.first().get("whole")
         if self._identity.part == 0 or part is None or committed != part.step or committed == self._last_whole:
@@ -321,14 +321,14 @@ class Uploader(threading.Thread):
 
     # --------------------------------------------------------------------------------------------------------- commit
 
-    def _drop_what_another_ended_without(self) -> None:
+    def _drop_abandoned(self) -> None:
         """On the first node of several: drop checkpoints that another node's command ended without."""
         if self._identity.part == 0 and self._identity.parts > 1:
             for step in self._quorum.beyond([*self._waiting, *self._uncommitted]):
                 self._drop(step, "the command on another node ended without this checkpoint")
 
-    def _commit_what_is_complete(self) -> None:
-        self._drop_what_another_ended_without()
+    def _commit_complete(self) -> None:
+        self._drop_abandoned()
         with self._changed:
             pending = sorted(self._uncommitted.items(), reverse=True) if self._backoff.left_s <= 0 else []
         for step, delivered in pending:

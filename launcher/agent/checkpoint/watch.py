@@ -152,7 +152,7 @@ class CheckpointWatch:
         `now` is in monotonic seconds.
         """
         guessed = [folder for folder in self._reported.values() if folder is not None and folder.guessed]
-        self._look_again(guessed[-1:], now)
+        self._poll_again(guessed[-1:], now)
         return self._collect(now, all_of_them=False)
 
     def settle(self, now: float, *, clean: bool, saved: bool = False) -> list[FinishedFolder]:
@@ -160,10 +160,10 @@ class CheckpointWatch:
 
         `clean`: exit code 0. `saved`: it ended after a request to save; all is finished if it never marked or renamed.
         """
-        self._look_again([folder for folder in self._reported.values() if folder is not None], now)
+        self._poll_again([folder for folder in self._reported.values() if folder is not None], now)
         every = clean or (saved and not self._marked)
         finished = self._collect(now, all_of_them=every, last=True)
-        self._look_for_others(now, self._paths(), ended=True)
+        self._poll_others(now, self._paths(), ended=True)
         self._renames.close()
         return finished
 
@@ -218,7 +218,7 @@ class CheckpointWatch:
             self._reported[entry.step] = folder
             finished.append(folder)
         self._recognised = self._recognised or bool(finished)
-        self._look_for_others(now, paths)
+        self._poll_others(now, paths)
         return sorted(finished, key=lambda folder: folder.step)
 
     def _inspected(
@@ -292,7 +292,7 @@ class CheckpointWatch:
                 self._on_layout(entry.layout)
                 return
 
-    def _look_for_others(self, now: float, paths: list[Path], *, ended: bool = False) -> None:
+    def _poll_others(self, now: float, paths: list[Path], *, ended: bool = False) -> None:
         """Report if this attempt writes files and none is recognised."""
         lacks = next((f"; {key[0]}: {entry.lacks}" for key, entry in self._candidates.items() if entry.lacks), "")
         pending = any(not candidate.lacks for candidate in self._candidates.values())
@@ -314,7 +314,7 @@ class CheckpointWatch:
             candidate.judged_at, candidate.lacks = now, lacks
         return candidate.since
 
-    def _look_again(self, folders: list[FinishedFolder], now: float) -> None:
+    def _poll_again(self, folders: list[FinishedFolder], now: float) -> None:
         for folder in folders:
             try:
                 current = folder.survey()

@@ -7,7 +7,7 @@ from typing import Any
 
 from launcher.agent import safe_json
 from launcher.agent.events import FORECAST, EventLog
-from launcher.agent.forecast import HOUR_S, LINES, Point, beyond, hours_of_earlier, left_hours, point_of
+from launcher.agent.forecast import HOUR_S, LINES, Point, beyond, hours_of_earlier, point_of, remaining_hours
 
 HOLDS_S = 600.0
 """A forecast must be out of range for this long: the first steps compile and fill caches."""
@@ -51,7 +51,7 @@ class ForecastWatch:
                 self._log.append(FORECAST, kind=kind, reason=reason)
 
     def _dollars(self, now: float) -> float | None:
-        remaining_h, rate = left_hours(list(self._points), self._steps), self._quoted.get("usd_per_hour")
+        remaining_h, rate = remaining_hours(list(self._points), self._steps), self._quoted.get("usd_per_hour")
         if remaining_h is None or rate is None:
             return None
         hours = self._earlier_h + (now - self._begun) / HOUR_S + remaining_h.mid

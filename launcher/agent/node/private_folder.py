@@ -31,7 +31,7 @@ def make_private(above: Path, *names: str) -> Path:
         try:
             folder.mkdir(mode=_PRIVATE)
         except FileExistsError:
-            _refuse_what_is_not_private(folder)
+            _refuse_shared_folder(folder)
     for path in folder.iterdir():
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid():
@@ -39,7 +39,7 @@ def make_private(above: Path, *names: str) -> Path:
     return folder
 
 
-def _refuse_what_is_not_private(folder: Path) -> None:
+def _refuse_shared_folder(folder: Path) -> None:
     status, user = folder.lstat(), os.geteuid()
     if not stat.S_ISDIR(status.st_mode):
         kind = "a link" if stat.S_ISLNK(status.st_mode) else "no folder"

@@ -325,7 +325,7 @@ class Shutdown:
         processes = ranks(self._processes(), self._command.pid)
         number = self._signal_for(processes)
         if number is None:
-            self._say_unhandled(processes)
+            self._log_unhandled(processes)
             return
         self._sent, self._ranks = number, processes
         self._log.append("signalled", signal=number.name, processes=[process.pid for process in processes])
@@ -341,7 +341,7 @@ class Shutdown:
                 return number
         return None
 
-    def _say_unhandled(self, processes: tuple[Process, ...]) -> None:
+    def _log_unhandled(self, processes: tuple[Process, ...]) -> None:
         if self._unhandled:
             return
         self._unhandled = True

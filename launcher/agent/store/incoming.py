@@ -30,7 +30,7 @@ class Incoming:
         self._hashing = False
         self._ended: Future[str] = Future()
         self._lock = threading.Lock()
-        self._end_if_whole()
+        self._end_if_complete()
 
     @property
     def remaining(self) -> int:
@@ -92,9 +92,9 @@ class Incoming:
 
     def _followed(self, end: int) -> None:
         self._hashed, self._hashing = end, False
-        self._end_if_whole()
+        self._end_if_complete()
 
-    def _end_if_whole(self) -> None:
+    def _end_if_complete(self) -> None:
         if self._hashed == self._size and not self._ended.done():
             self._ended.set_result(self._digest.hexdigest())
 

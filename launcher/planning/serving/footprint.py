@@ -79,7 +79,7 @@ def host_misfit(copy: Copy, host_gib: float) -> str | None:
     return f"its host of {host_gib:g} GiB cannot load weights of {loaded:.1f} GiB and {HOST_GIB:g} GiB of the system"
 
 
-def most_live(copy: Copy, *, length: float, limit: int) -> int:
+def max_live(copy: Copy, *, length: float, limit: int) -> int:
     """Requests of a mean length that the cache can hold, at most `limit`; 0 when not even one fits."""
     per_token = gpu.cache_bytes_per_token(copy) / GIB
     room = room_gib(copy) - weight_gib(copy)

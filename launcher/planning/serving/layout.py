@@ -156,7 +156,7 @@ def _misfit(copy: Copy, group: int) -> str | None:
     if one is not None or not copy.output_tokens:
         return one
     length = copy.input_tokens + copy.output_tokens / 2
-    capacity = footprint.most_live(copy, length=length, limit=copy.batch)
+    capacity = footprint.max_live(copy, length=length, limit=copy.batch)
     return (
         None if capacity >= copy.batch else f"{copy.batch} concurrent requests do not fit: the cache holds {capacity}"
     )

@@ -59,7 +59,7 @@ def matching(
 
 def _age(row: MeasuredServing) -> tuple[bool, str]:
     """The sort key of rows; the row with the highest key is used."""
-    return (row.own, row.date)
+    return (row.is_own, row.date)
 
 
 def _differences(
@@ -131,5 +131,5 @@ def as_measured(
         ttft_ms=row.ttft_ms,
         tpot_ms=row.tpot_ms if row.output_tokens else None,
         measured=True,
-        source=row.source if row.own else f"{row.source}, {row.date}",
+        source=row.source if row.is_own else f"{row.source}, {row.date}",
     )

@@ -109,7 +109,7 @@ def resolve_serving(
     usable = bool(modes) and (purchase_options is None or PurchaseOption.BEDROCK in purchase_options)
     if not stopped:
         findings += _remarks(request, serve, model, choices, estimates)
-        if not groups and model is not None and _wants_machines(request, serve, hosted=usable):
+        if not groups and model is not None and _wants_instances(request, serve, hosted=usable):
             findings.append(
                 _none_left(request, serve, choices, partial(_fitting, request, serve, model, catalog, facts))
             )
@@ -230,7 +230,7 @@ def _remarks(
             yield warning("type-left-out", "target.instance_type", f"{name}: {choices[name].reason}")
 
 
-def _wants_machines(request: PlanRequest, serve: ServingWorkload, *, hosted: bool) -> bool:
+def _wants_instances(request: PlanRequest, serve: ServingWorkload, *, hosted: bool) -> bool:
     """Whether the plan requires an instance: it names one, or latency limits that Bedrock does not publish."""
     if request.purchase.option == (PurchaseOption.BEDROCK,):
         return False

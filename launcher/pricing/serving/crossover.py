@@ -99,7 +99,7 @@ class _Contest(NamedTuple):
     def base(self) -> float:
         return requests_per_month(self.shape)
 
-    def machines_win(self, factor: float) -> bool:
+    def instances_win(self, factor: float) -> bool:
         """Whether some candidate costs less than Bedrock when the traffic is `factor` times the shape's."""
         serve = scaled(self.shape, factor)
         bedrock = self.per_request * Decimal(repr(requests_per_month(serve)))
@@ -108,7 +108,7 @@ class _Contest(NamedTuple):
 
 def _turn(contest: _Contest) -> float | None:
     """Requests a month at which the answer changes, searched from the traffic of the shape."""
-    if contest.machines_win(1.0):
+    if contest.instances_win(1.0):
         return _below(contest)
     can_win = [candidate for candidate in contest.candidates if _can_win(candidate, contest)]
     return _above(contest._replace(candidates=can_win)) if can_win else None
@@ -119,7 +119,7 @@ def _below(contest: _Contest) -> float | None:
     idle = min(month(candidate, scaled(contest.shape, 0.0), contest.end) for candidate in contest.candidates)
     first = max(1.0, float((idle + contest.maintenance_usd) / contest.per_request)) / contest.base
     factor = 1.0
-    while contest.machines_win(factor):
+    while contest.instances_win(factor):
         if factor <= first:
             return None
         factor = max(first, factor / GRID)
@@ -132,7 +132,7 @@ def _above(contest: _Contest) -> float | None:
     last = MAX_INSTANCES * full / max(contest.shape.hourly)
     idle = min(month(candidate, scaled(contest.shape, 0.0), contest.end) for candidate in contest.candidates)
     factor = max(1.0, float((idle + contest.maintenance_usd) / contest.per_request) / contest.base)
-    while not contest.machines_win(factor):
+    while not contest.instances_win(factor):
         factor *= GRID
         if factor > last:
             return None
@@ -156,7 +156,7 @@ def _edge(contest: _Contest, low: float, high: float) -> float:
     """The factor between two grid points from which instances are cheaper."""
     while high / low > CLOSE:
         middle = (low + high) / 2
-        if contest.machines_win(middle):
+        if contest.instances_win(middle):
             high = middle
         else:
             low = middle

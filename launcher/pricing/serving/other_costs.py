@@ -9,10 +9,10 @@ from launcher.model.endpoint import (
     IMAGE_GIB,
     RETENTION_DAYS,
     EndpointMode,
+    base_instances,
     endpoint_alarms,
     endpoint_volume_gib,
     keeps_requests,
-    least_instances,
     volume_gib,
 )
 from launcher.model.fleet import Fleet
@@ -82,7 +82,7 @@ def watched(
         return ()
     prices = Prices(place.region, context.catalog)
     tells = idle_minutes(context.request) is not None
-    count = len(endpoint_alarms(mode, scales_to_zero=least_instances(serve) == 0, tells_idle=tells))
+    count = len(endpoint_alarms(mode, scales_to_zero=base_instances(serve) == 0, tells_idle=tells))
     lines = [alarm.line.of(alarm.number) for alarm in watch(prices, context.request, own_alarms=count)]
     stops = stops_at(context.request, place.option) is not None
     calls = GUARD_CALLS_PER_HOUR * (GUARD_REQUESTS + stops) * HOURS_PER_MONTH / KILO

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from launcher.catalog.load import Catalog
 from launcher.model.announced_end import AnnouncedEnd
-from launcher.model.endpoint import least_instances
+from launcher.model.endpoint import base_instances
 from launcher.model.enums import COMMITTED, BedrockMode, Level, PurchaseOption
 from launcher.model.finding import Finding, info, warning
 from launcher.model.fleet import Fleet, fleet
@@ -32,7 +32,7 @@ from launcher.pricing.priced import PricedRequest
 from launcher.pricing.serving.candidate import ServingCandidate, paid_hours
 from launcher.pricing.serving.other_costs import other_cost_assumptions
 from launcher.pricing.serving.token_rates import CACHE_S, expired_share
-from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_words
+from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_text
 from launcher.pricing.spot_prices import SpotPrice, spot_price
 from launcher.pricing.stop_findings import stop_findings
 from launcher.pricing.trust import market_findings, trust_findings
@@ -204,8 +204,8 @@ def _month(candidate: ServingCandidate) -> UsdRange | None:
     low, high = _total(candidate, fast), _total(candidate, slow)
     span = _span(candidate)
     if span is not None and span.usd.mid:
-        low += _machines_usd(candidate, fast) * (span.usd.low / span.usd.mid - 1)
-        high += _machines_usd(candidate, slow) * (span.usd.high / span.usd.mid - 1)
+        low += _instances_usd(candidate, fast) * (span.usd.low / span.usd.mid - 1)
+        high += _instances_usd(candidate, slow) * (span.usd.high / span.usd.mid - 1)
     return usd_range(low, mid, high)
 
 
@@ -217,7 +217,7 @@ def _span(candidate: ServingCandidate) -> SpotPrice | None:
     return spot_price(candidate.place, price, context.catalog, context.rules.today)
 
 
-def _machines_usd(candidate: ServingCandidate, load: Fleet) -> Decimal:
+def _instances_usd(candidate: ServingCandidate, load: Fleet) -> Decimal:
     return sum_usd(machine.usd for machine in candidate.instance_lines(load))
 
 
@@ -345,14 +345,14 @@ def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
     scaling = way = zones = None
     if load is not None:
         most = serve.max_instances or load.instances.most
-        scaling = f"{least_instances(serve)} to {most} instances"
-        way = f"{rollout_words(serve, candidate.hosting)}" + (
+        scaling = f"{base_instances(serve)} to {most} instances"
+        way = f"{rollout_text(serve, candidate.hosting)}" + (
             ", with alarms and rollback" if candidate.hosting.mode else ""
         )
         zones = f"{serve.zones} zones" if serve.zones > 1 else None
     settings = {
         **budget_settings(budget, "the high estimate of a month"),
-        "budget stop": None if budget.stop_at_usd is None else _stop_words(budget.stop_at_usd, serve),
+        "budget stop": None if budget.stop_at_usd is None else _stop_text(budget.stop_at_usd, serve),
         "TTL": None if ttl_h is None else f"{ttl_h:g} h after the last deployment the endpoint is deleted",
         "autoscaling": scaling,
         "deployment": way,
@@ -363,7 +363,7 @@ def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
     return policies_of(settings)
 
 
-def _stop_words(usd: Decimal, serve: ServingWorkload) -> str:
+def _stop_text(usd: Decimal, serve: ServingWorkload) -> str:
     return f"${usd:f}: the endpoint " + ("is deleted" if serve.min_instances else "goes to no instance")
 
 

@@ -24,10 +24,10 @@ def requests_per_month(workload: ServingWorkload) -> float:
     return sum(served_per_s(workload)) / HOURS_A_DAY * SECONDS_PER_HOUR * HOURS_PER_MONTH
 
 
-def requests_words(count: float) -> str:
+def requests_text(count: float) -> str:
     """A number of requests to three digits.
 
-    >>> requests_words(17_520_000.0), requests_words(1_234.4), requests_words(2.51e9)
+    >>> requests_text(17_520_000.0), requests_text(1_234.4), requests_text(2.51e9)
     ('17.5 million', '1,234', '2.51 billion')
     """
     if count >= 1e9:  # noqa: PLR2004 - a billion
@@ -35,7 +35,7 @@ def requests_words(count: float) -> str:
     return f"{count / 1e6:.3g} million" if count >= 1e6 else f"{count:,.0f}"  # noqa: PLR2004 - a million
 
 
-def rollout_words(workload: ServingWorkload, hosting: Hosting) -> str:
+def rollout_text(workload: ServingWorkload, hosting: Hosting) -> str:
     """How a new version replaces the old one, in words."""
     return "pods one after the other" if hosting.mode is None else rollout_of(workload, hosting.mode).value
 
@@ -58,7 +58,7 @@ def fleet_lines(
         Assumption(
             name="deployments",
             value=f"{DEPLOYMENTS_PER_MONTH:g} a month of {DEPLOYMENT_H:g} h",
-            unit=rollout_words(serve, hosting)
+            unit=rollout_text(serve, hosting)
             + (": old and new version run together" if hosting.mode is not None else ""),
             source="assumption, not measured",
         ),

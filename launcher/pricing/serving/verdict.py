@@ -9,10 +9,10 @@ from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.workload import ServingWorkload
-from launcher.pricing.port import weeks_words
+from launcher.pricing.port import weeks_text
 from launcher.pricing.reasoning import MAINTENANCE_WEEKS_PER_MONTH, PORT_WEEKS
 from launcher.pricing.serving.crossover import Turn
-from launcher.pricing.serving.traffic import requests_per_month, requests_words
+from launcher.pricing.serving.traffic import requests_per_month, requests_text
 from launcher.pricing.verdict import Verdict, ending
 
 ENGINEER_USD_PER_WEEK = Decimal(5000)
@@ -204,8 +204,8 @@ def _bedrock(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
         text = f"Do not deploy: Bedrock is cheaper at this volume and every larger one ({against})."
     else:
         text = (
-            f"Do not deploy: Bedrock is cheaper until {requests_words(sides.turn.requests)} requests a month,"
-            f" and there are {requests_words(requests_per_month(sides.serve))} ({against})."
+            f"Do not deploy: Bedrock is cheaper until {requests_text(sides.turn.requests)} requests a month,"
+            f" and there are {requests_text(requests_per_month(sides.serve))} ({against})."
         )
     return Verdict(
         choice=ServingChoice.BEDROCK,
@@ -253,12 +253,12 @@ def _turns(sides: Sides, machine: Decimal) -> Iterator[str]:
         return
     span = ""
     if turn.low is not None:
-        low = requests_words(turn.low)
-        span = f" (from {low})" if turn.high is None else f" ({low} to {requests_words(turn.high)})"
+        low = requests_text(turn.low)
+        span = f" (from {low})" if turn.high is None else f" ({low} to {requests_text(turn.high)})"
     if hosted <= machine:
-        yield f"{requests_words(turn.requests)} requests a month or more{span}, of the same shape over the day"
+        yield f"{requests_text(turn.requests)} requests a month or more{span}, of the same shape over the day"
     else:
-        yield f"fewer than {requests_words(turn.requests)} requests a month{span}: there Bedrock is cheaper"
+        yield f"fewer than {requests_text(turn.requests)} requests a month{span}: there Bedrock is cheaper"
 
 
 def _lacks(sides: Sides) -> str:
@@ -278,7 +278,7 @@ def _reasons(sides: Sides, machine: Decimal, choice: ServingChoice) -> Iterator[
             continue
         used = quoted.serving.utilisation or 0.0
         yield f"{name}: ${usd:,.0f} a month with ${sides.maintenance_usd:,.0f} of maintenance; {used:.0%} of it is used"
-    weeks = weeks_words(sides.port_weeks)
+    weeks = weeks_text(sides.port_weeks)
     if sides.neuron_usd is not None:
         pairs = [("GPUs", sides.gpu_usd, sides.neuron_months_over_gpu)]
         pairs += [("Bedrock", sides.hosted_usd, sides.neuron_months_over_bedrock)]

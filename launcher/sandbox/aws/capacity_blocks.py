@@ -18,7 +18,7 @@ from moto.ec2.responses import EC2Response
 
 from launcher.pricing.blocks import LONGEST_DAYS
 from launcher.sandbox.aws import on_demand_reservations
-from launcher.sandbox.aws.offerings import Offered, fee_words, integer, is_sold, offered_blocks, short_id
+from launcher.sandbox.aws.offerings import Offered, fee_text, integer, is_sold, offered_blocks, short_id
 
 _Reservation = TypeVar("_Reservation")
 _RESERVATION = re.compile(r"cr-[0-9a-f]{17}")
@@ -112,7 +112,7 @@ def describe_capacity_block_extension_offerings(response: Any) -> ActionResult:
         "CapacityBlockExtensionStartDate": block.ends_at,
         "CapacityBlockExtensionEndDate": ends_at,
         "CapacityBlockExtensionDurationHours": hours,
-        "UpfrontFee": fee_words(block.rate, hours, block.count),
+        "UpfrontFee": fee_text(block.rate, hours, block.count),
         "CurrencyCode": "USD",
         "Tenancy": "default",
     }

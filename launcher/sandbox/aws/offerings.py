@@ -90,7 +90,7 @@ def describe_capacity_block_offerings(response: Any) -> ActionResult:
         "StartDate": starts_at,
         "EndDate": ends_at,
         "CapacityBlockDurationHours": hours,
-        "UpfrontFee": fee_words(rate, hours, count),
+        "UpfrontFee": fee_text(rate, hours, count),
         "CurrencyCode": "USD",
         "Tenancy": "default",
         "ZoneType": "availability-zone",
@@ -141,7 +141,7 @@ def search_training_plan_offerings(response: Any) -> ActionResult:
                 "RequestedEndTimeBefore": window[1],
                 "DurationHours": hours,
                 "DurationMinutes": 0,
-                "UpfrontFee": fee_words(rate, hours, count),
+                "UpfrontFee": fee_text(rate, hours, count),
                 "CurrencyCode": "USD",
                 "ReservedCapacityOfferings": [capacity],
             }
@@ -169,7 +169,7 @@ def offered_blocks(response: Any) -> dict[str, Offered]:
     return offered
 
 
-def fee_words(rate: Decimal, hours: int, count: int) -> str:
+def fee_text(rate: Decimal, hours: int, count: int) -> str:
     """A fee in the format of both services."""
     return f"{rate * hours * count:.4f}"
 

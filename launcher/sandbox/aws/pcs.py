@@ -167,7 +167,7 @@ class PcsService:
             cluster.instance_ids[group.id] = []
             if group.name == pcs.LOGIN:
                 for _ in range(int(request["scalingConfiguration"]["minInstanceCount"])):
-                    self.run_machine(cluster, group)
+                    self.run_instance(cluster, group)
             return cluster, group
 
     def create_queue(self, request: dict[str, Any]) -> tuple[PcsCluster, Part]:
@@ -253,7 +253,7 @@ class PcsService:
             except ClusterFailedError as failure:
                 raise PcsError("ValidationException", str(failure)) from failure
 
-    def run_machine(self, cluster: PcsCluster, group: Part) -> str:
+    def run_instance(self, cluster: PcsCluster, group: Part) -> str:
         """Run an instance of a group; return its id."""
         instance = self._aws.run(cluster.id, group.id, group.request)
         cluster.instance_ids[group.id].append(instance)

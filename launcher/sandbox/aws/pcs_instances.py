@@ -133,7 +133,7 @@ class PcsFleet(Ec2Fleet):
     def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
         """Run a node; return the id of its instance."""
         del spec, name
-        return self.service.run_machine(self.cluster, self.service.part(self.cluster.groups, group.name, "group"))
+        return self.service.run_instance(self.cluster, self.service.part(self.cluster.groups, group.name, "group"))
 
     def terminate(self, instance_id: str, reason: str) -> None:
         """Terminate an instance, with EC2's code for the reason."""

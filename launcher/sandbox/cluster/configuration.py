@@ -34,7 +34,7 @@ def read(name: str, configuration: Mapping[str, Any], aws: AwsFacts) -> ClusterS
         message = f"got {name!r}, allowed: a letter, then letters, digits and '-', 60 in all"
         invalid.append(Problem(path="ClusterName", message=message))
     if not invalid:
-        for check in (_of_the_whole, _of_the_head, _of_the_settings, _of_the_storage, _of_the_queues):
+        for check in (_cluster_problems, _of_the_head, _of_the_settings, _of_the_storage, _of_the_queues):
             invalid.extend(check(configuration, aws))
     if invalid:
         raise ConfigurationRefusedError(invalid)
@@ -53,7 +53,7 @@ def read(name: str, configuration: Mapping[str, Any], aws: AwsFacts) -> ClusterS
         ),
         settings=tuple(_slurm_settings(scheduling)),
         tags={tag["Key"]: tag["Value"] for tag in configuration.get("Tags", [])},
-        left_out=tuple(_left_out(configuration)),
+        left_out=tuple(_unsupported(configuration)),
     )
 
 
@@ -62,7 +62,7 @@ def _one_of(value: Any, allowed: tuple[str, ...], path: str) -> Iterator[Problem
         yield Problem(path=path, message=f"got {value!r}, allowed: {', '.join(allowed)}")
 
 
-def _of_the_whole(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
+def _cluster_problems(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
     yield from _one_of(configuration.get("Region", aws.region), (aws.region,), "Region")
     for index, pool in enumerate(configuration.get("LoginNodes", {}).get("Pools", [])):
         path = f"LoginNodes.Pools[{index}]"
@@ -271,7 +271,7 @@ def _slurm_settings(scheduling: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield from ((key, str(value)) for key, value in settings.items())
 
 
-def _left_out(configuration: Mapping[str, Any]) -> Iterator[str]:
+def _unsupported(configuration: Mapping[str, Any]) -> Iterator[str]:
     for key in ("SharedStorage", "LoginNodes", "Monitoring", "DirectoryService", "AdditionalPackages"):
         if configuration.get(key):
             yield key

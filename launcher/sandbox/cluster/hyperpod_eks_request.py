@@ -13,7 +13,7 @@ from launcher.sandbox.cluster.hyperpod_request import (
     Account,
     RequestRefusedError,
     file_problems,
-    machine_problems,
+    instance_problems,
     network_of,
     training_plan_problems,
 )
@@ -117,5 +117,5 @@ def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Pro
         }
         if len(zones) > 1:
             yield Problem(path=path, message=f"a group is in one zone, got {', '.join(sorted(zones))}")
-        yield from machine_problems(request, group, account.aws, path)
+        yield from instance_problems(request, group, account.aws, path)
         yield from file_problems(group, account, path)

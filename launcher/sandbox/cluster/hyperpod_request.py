@@ -76,7 +76,7 @@ def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
         groups=tuple(_node_group(request, group, account.aws) for group in compute),
         settings=tuple(_SETTING.findall(account.script)),
         tags={tag["Key"]: tag["Value"] for tag in request.get("Tags", [])},
-        left_out=tuple(_left_out(request, account.aws)),
+        left_out=tuple(_unsupported(request, account.aws)),
     )
 
 
@@ -141,11 +141,11 @@ def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Pro
             yield Problem(path=f"{path}.SlurmConfig.PartitionNames", message="the sandbox supports one name")
         if group["InstanceCount"] < 1:
             yield Problem(path=f"{path}.InstanceCount", message=f"got {group['InstanceCount']}, allowed: 1 and more")
-        yield from machine_problems(request, group, account.aws, path)
+        yield from instance_problems(request, group, account.aws, path)
         yield from file_problems(group, account, path)
 
 
-def machine_problems(
+def instance_problems(
     request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFacts, path: str
 ) -> Iterator[Problem]:
     """Problems of instances: the type, the subnets and the security groups must exist."""
@@ -239,7 +239,7 @@ def _node_group(request: Mapping[str, Any], group: Mapping[str, Any], aws: AwsFa
     )
 
 
-def _left_out(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
+def _unsupported(request: Mapping[str, Any], aws: AwsFacts) -> Iterator[str]:
     """The parts of a request that are validated as far as possible, and then not emulated."""
     yield "srun --auto-resume (a job whose node failed is requeued)"
     for group in request["InstanceGroups"]:

@@ -138,7 +138,7 @@ class PrivateSlurm:
         spool = self.places.spool(self._names.index(name))
         shutil.rmtree(spool)
         spool.mkdir(mode=0o700)
-        self._wait_for("slurmctld", self._has_nothing_to_say, within_s=_SILENCE_S)
+        self._wait_for("slurmctld", self._is_silent, within_s=_SILENCE_S)
         self._start_slurmd(name)
         self._wait_until({name}, _UP)
 
@@ -207,7 +207,7 @@ class PrivateSlurm:
 
         self._wait_for(next(iter(names)), up)
 
-    def _has_nothing_to_say(self) -> bool:
+    def _is_silent(self) -> bool:
         try:
             return _QUIET.search(self.run("sdiag")) is not None
         except SlurmError:

@@ -155,7 +155,7 @@ class TrainingJob(threading.Thread):
         try:
             while True:
                 try:
-                    self._one_life()
+                    self._run_once()
                 except _LostError:
                     self._lost.clear()
                     self._again()
@@ -181,7 +181,7 @@ class TrainingJob(threading.Thread):
         self._pause()
         self._move("Starting", "Preparing the instances for training")
 
-    def _one_life(self) -> None:
+    def _run_once(self) -> None:
         self._life += 1
         self._wait_for_instances()
         begun = time.monotonic()

@@ -116,7 +116,7 @@ def _ends(pod: Mapping[str, Any]) -> Iterator[tuple[bool, str, str]]:
     node = f"node {pod.get('spec', {}).get('nodeName') or 'unknown'}"
     ended = list(_containers(status))
     at = max((moment for moment, _, _ in ended), default="")
-    whole = _failure_words(status, node)
+    whole = _failure_text(status, node)
     if whole:
         yield True, at, f"pod {name} {whole}"
         return
@@ -125,7 +125,7 @@ def _ends(pod: Mapping[str, Any]) -> Iterator[tuple[bool, str, str]]:
         yield code != INTERRUPTED, moment, f"pod {name}: {text}{deleted}"
 
 
-def _failure_words(status: Mapping[str, Any], node: str) -> str:
+def _failure_text(status: Mapping[str, Any], node: str) -> str:
     disrupted: Mapping[str, Any] = next(
         (
             condition

@@ -61,5 +61,5 @@ DEPLOY = Cluster(
     refuse_job=eks.refuse_job,
     unreached=unreached,
     start_nodes=start_nodes,
-    instance_counts=hyperpod.machines_of,
+    instance_counts=hyperpod.instances_of,
 )

@@ -37,7 +37,7 @@ FACTS = Target(
         alone=True,
         trial_hours=(1.0, 2.0),
         # It writes the count and reads it back.
-        metrics_a_look=2,
+        metrics_per_call=2,
         own_metrics=1,
         asks_mb=CHART_MEMORY_MB,
     ),

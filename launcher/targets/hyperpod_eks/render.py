@@ -27,7 +27,7 @@ from launcher.targets.hyperpod_eks.rules import refusals
 from launcher.targets.hyperpod_slurm.render import (
     ENTRY_POINT,
     LIFECYCLE_FOLDER,
-    machine_findings,
+    instance_findings,
     plain_group,
     worker_group,
 )
@@ -42,7 +42,7 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
     """Why Slipway can create neither a HyperPod cluster with EKS nor a job for the plan; empty if it can."""
     if plan.place.target is not TargetKind.HYPERPOD_EKS:
         return (error("not-hyperpod-eks", "target.kind", f"{plan.place.target} is not a HyperPod cluster with EKS"),)
-    problems = machine_findings(plan, instances, refusals)
+    problems = instance_findings(plan, instances, refusals)
     if plan.place.instance_type not in instances:
         return problems
     if plan.request.target.cluster is None:

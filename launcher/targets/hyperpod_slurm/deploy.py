@@ -107,5 +107,5 @@ DEPLOY = Cluster(
     reach=reach_batch,
     refuse_job=refuse_job,
     start=start,
-    instance_counts=hyperpod.machines_of,
+    instance_counts=hyperpod.instances_of,
 )

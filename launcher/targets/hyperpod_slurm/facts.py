@@ -32,11 +32,11 @@ FACTS = Target(
         alone=True,
         # Deep health checks.
         trial_hours=(1.0, 2.0),
-        metrics_a_look=1,
+        metrics_per_call=1,
         job_metrics=JOB_METRICS,
     ),
     # FSx for Lustre's smallest file system: its nodes have no other shared folder.
-    least_shared_gib=1200,
+    min_shared_gib=1200,
     logs_sessions=True,
     joins_groups=True,
     # Which interfaces it gives its instances is not documented: the layout that takes more addresses is counted.

@@ -35,11 +35,11 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
     """Why Slipway cannot create a HyperPod cluster for the plan; empty if it can."""
     if plan.place.target is not TargetKind.HYPERPOD_SLURM:
         return (error("not-hyperpod", "target.kind", f"{plan.place.target} is not a HyperPod cluster with Slurm"),)
-    problems = machine_findings(plan, instances, refusals)
+    problems = instance_findings(plan, instances, refusals)
     return problems if plan.place.instance_type not in instances else (*problems, *notify_findings(plan))
 
 
-def machine_findings(
+def instance_findings(
     plan: Plan,
     instances: Mapping[str, InstanceType],
     refused: Callable[[PlanRequest, Place, Mapping[str, InstanceType]], Iterable[Finding]],

@@ -82,7 +82,7 @@ FACTS = Target(
     ),
     instance_tags=InstanceTags(cluster=CLUSTER_TAG, role=PURPOSE_TAG, node="node", prefix=""),
     # The home folder of its nodes: they have no other shared folder.
-    least_shared_gib=1200,
+    min_shared_gib=1200,
     # AWS's templates attach an interface with an address to every card.
     efa_layout=EfaLayout.CLASSIC,
     logs_sessions=True,

@@ -179,7 +179,7 @@ def _mounts(names: ClusterNames) -> tuple[str, ...]:
     return (f"--lustre={names.lustre_dns_name}", f"--mount-name={names.lustre_mount_name}")
 
 
-def machine_script() -> str:
+def instance_script() -> str:
     """The text of the script that every node runs before Slurm's daemon starts."""
     return rendered(
         "pcs/machine.sh.j2", efa_check=efa_check(), binaries=pcs.BINARIES, mount_path=pcs.MOUNT_PATH, user=pcs.USER
@@ -191,7 +191,7 @@ def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: Clus
     shown = rendered("pcs/cluster.yaml.j2", cluster_context(plan, instances=instances, names=names))
     return [
         RenderedFile(path=CLUSTER_FILE, text=shown),
-        RenderedFile(path=MACHINE_FILE, text=machine_script(), executable=True),
+        RenderedFile(path=MACHINE_FILE, text=instance_script(), executable=True),
         RenderedFile(path=NODE_FILE, text=script_text(NODE_SCRIPT), executable=True),
         RenderedFile(path=METRICS_FILE, text=metrics_script()),
         RenderedFile(path=USER_DATA_FILE, text=script_text(USER_DATA)),

@@ -72,7 +72,7 @@ def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
         jobs = 1 if train is None else train.runs
         message = (
             f"the largest PCS controller takes {largest.nodes:,} instances and {largest.jobs:,} jobs, the plan has"
-            f" {pcs.machines_of(request, place.nodes):,} and {jobs:,}"
+            f" {pcs.instances_of(request, place.nodes):,} and {jobs:,}"
         )
         yield error("pcs-size", "target.nodes", message, f"fewer nodes or runs, or {_TO_PARALLELCLUSTER}")
 

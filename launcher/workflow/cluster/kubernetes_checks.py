@@ -105,7 +105,7 @@ def _nodes(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[
         got = f"{len(fitting)} are running; the node group adds the others when the job starts"
         yield ok("cluster nodes", requirement, got)
     else:
-        present = _node_words(cluster.nodes, cluster.types)
+        present = _node_text(cluster.nodes, cluster.types)
         fix = "set what the cluster has: target.instance_type, target.nodes, target.az_id, purchase.option"
         yield failed("cluster nodes", requirement, f"{len(fitting)} found; the cluster has {present}", fix)
 
@@ -125,7 +125,7 @@ def _bought_so(node: Node, option: PurchaseOption) -> bool:
     return node.bought in ("", capacity_type, _TO_KARPENTER.get(capacity_type, capacity_type))
 
 
-def _node_words(nodes: Sequence[Node], types: Mapping[str, int]) -> str:
+def _node_text(nodes: Sequence[Node], types: Mapping[str, int]) -> str:
     if nodes:
         kinds = sorted({f"{node.instance_type} {node.bought} {node.zone_id or ''}".strip() for node in nodes})
         return f"{len(nodes)}: {', '.join(kinds)}"

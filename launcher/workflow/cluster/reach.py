@@ -115,7 +115,7 @@ def reached(submission: Submission, environment: Mapping[str, str]) -> Reached:
     """The connection to the scheduler or API that runs a submission's job.
 
     Raises:
-        GoneError: the sandbox of the submission has ended.
+        SchedulerEndedError: the sandbox of the submission has ended.
         SchedulerError: the scheduler is unreachable from this computer.
     """
     variables, head_node = environment_of(submission, environment), submission.head_node
@@ -129,10 +129,10 @@ def reached(submission: Submission, environment: Mapping[str, str]) -> Reached:
 
 @contextmanager
 def gone_if_removed(submission: Submission, environment: Mapping[str, str]) -> Iterator[None]:
-    """A block that calls a cluster; a failure because the cluster was removed becomes a GoneError.
+    """A block that calls a cluster; a failure because the cluster was removed becomes a SchedulerEndedError.
 
     Raises:
-        GoneError: the cluster no longer exists.
+        SchedulerEndedError: the cluster no longer exists.
     """
     try:
         yield
@@ -173,7 +173,7 @@ def environment_of(submission: Submission, environment: Mapping[str, str]) -> Ma
     """The environment for a submission's AWS calls: a persistent sandbox's, else the given one.
 
     Raises:
-        GoneError: the sandbox has ended.
+        SchedulerEndedError: the sandbox has ended.
     """
     if submission.head_node.via != SANDBOX:
         return environment
@@ -184,7 +184,7 @@ def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Map
     """The environment for a run's AWS calls: the account's, or that of the persistent sandbox.
 
     Raises:
-        GoneError: the run's sandbox has ended.
+        SchedulerEndedError: the run's sandbox has ended.
     """
     submission = recorded(folder)
     if submission is not None:
@@ -205,7 +205,7 @@ def environment_of_newest(name: str, root: Path, environment: Mapping[str, str])
     """The environment for the AWS calls of a plan's newest run; the account's if no run is known.
 
     Raises:
-        GoneError: the run's sandbox has ended.
+        SchedulerEndedError: the run's sandbox has ended.
     """
     return environment_of_run(latest(name, root), environment) if name in names(root) else environment
 
@@ -269,7 +269,7 @@ def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> Sandbox:
     """The sandbox that a head node belongs to.
 
     Raises:
-        GoneError: the sandbox has ended.
+        SchedulerEndedError: the sandbox has ended.
     """
     sandbox = attached(environment, str(head_node.region))
     if sandbox is None or sandbox.record is None or sandbox.record.mark != head_node.instance:

@@ -87,11 +87,11 @@ class Shipment:
         """The shipment in words for the user."""
         count = self.archive.files
         size = f"{count:,} file{'' if count == 1 else 's'}, {self.archive.bytes / _MIB:,.1f} MiB"
-        went = f"{revision_words(self.archive.git)}, {'sent' if self.sent else 'already'} in S3"
-        return f"run.workdir: {size}, {went}{left_out_words(self.archive.left_out)}"
+        went = f"{revision_text(self.archive.git)}, {'sent' if self.sent else 'already'} in S3"
+        return f"run.workdir: {size}, {went}{omitted_text(self.archive.left_out)}"
 
 
-def revision_words(git: GitState | None) -> str:
+def revision_text(git: GitState | None) -> str:
     """The git revision of a shipped folder, in words."""
     if git is None:
         return "not in git"
@@ -99,10 +99,10 @@ def revision_words(git: GitState | None) -> str:
     return f"{at}, with changes that are not committed" if git.dirty else at
 
 
-def left_out_words(names: Sequence[str]) -> str:
+def omitted_text(names: Sequence[str]) -> str:
     """Private files that were not shipped, and how to ship them.
 
-    >>> left_out_words([".env", "keys/id_rsa"])
+    >>> omitted_text([".env", "keys/id_rsa"])
     '; left out as private: .env, keys/id_rsa (add the line !.env to .slipwayignore to ship it)'
     """
     if not names:

@@ -78,7 +78,8 @@ def submit(
 ) -> Submission:
     """Copy the job folder to the head node and submit its batch script; return the submission with its job.
 
-    The record is written before and after: a launcher that ends in between leaves a record that `look_again` completes.
+    The record is written before and after: a launcher that ends in between leaves a record that `find_submission`
+    completes.
 
     Raises:
         UnreachableError: it is unknown whether Slurm accepted the job.

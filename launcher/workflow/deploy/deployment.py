@@ -32,7 +32,7 @@ from launcher.workflow.deploy.steps import (
     DeployOptions,
     DeployTarget,
     bring_up,
-    plan_words,
+    plan_lines,
     record,
     synthesise,
 )
@@ -66,12 +66,12 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
         context = target_for(priced, quoted, options, stack).context
         cdk, assembly = synthesise(folder, quoted, context)
         if options.dry_run:
-            description = plan_words(quoted.plan)
+            description = plan_lines(quoted.plan)
             show_deployment(folder, quoted, bundle, assembly, context=context, description=description, options=options)
             return {}
         session = Session(environment=context.environment, region=quoted.plan.place.region)
         difference = difference_of(assembly, session, quoted.plan.place.target)
-        around = stack.enter_context(agreed(difference, quoted, context, plan_words(quoted.plan)))
+        around = stack.enter_context(agreed(difference, quoted, context, plan_lines(quoted.plan)))
         if not ends:
             cost_notice = report_running_costs(
                 quoted.plan, context.environment, priced.catalog, notify, sandbox=options.sandbox

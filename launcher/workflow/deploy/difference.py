@@ -74,10 +74,10 @@ class Difference:
         return (key for change in self.changes for key in change.keys)
 
 
-def change_words(change: KeyChange) -> str:
+def change_text(change: KeyChange) -> str:
     """The change of a key, in one line.
 
-    >>> change_words(KeyChange(path="MaxCount", old=2, new=4, needs=Needs.NOTHING, plan_key="target.nodes"))
+    >>> change_text(KeyChange(path="MaxCount", old=2, new=4, needs=Needs.NOTHING, plan_key="target.nodes"))
     'MaxCount: 2 -> 4 (target.nodes)'
     """
     # The plan's key says where it is.
@@ -111,7 +111,7 @@ def refuse_update(difference: Difference, cluster: str) -> None:
 
 def _refusal(change: KeyChange) -> Finding:
     keep = f"{change.plan_key}: {change.old}" if change.plan_key and isinstance(change.old, str | int) else ""
-    message = f"{change_words(change)}: {change.why or 'an existing cluster keeps it'}"
+    message = f"{change_text(change)}: {change.why or 'an existing cluster keeps it'}"
     return error("needs-new-cluster", change.plan_key, message, f"{keep} keeps the cluster" if keep else "")
 
 
@@ -380,6 +380,6 @@ def _listed(changes: Sequence[ResourceChange]) -> Iterator[str]:
     for change in ranked[:LISTED]:
         because = f": {', '.join(change.because)}" if change.because else ""
         yield f"{change.change:<15} {change.type}  {change.logical_id}{because}"
-        yield from (f"  {key.needs:<14} {change_words(key)}" for key in change.keys)
+        yield from (f"  {key.needs:<14} {change_text(key)}" for key in change.keys)
     if len(ranked) > LISTED:
         yield f"and {len(ranked) - LISTED} more"

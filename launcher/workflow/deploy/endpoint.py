@@ -109,7 +109,7 @@ class EndpointRun:
     outputs: Mapping[str, Mapping[str, str]]
 
 
-def endpoint_words(served: ServingDeployment) -> Iterator[str]:
+def endpoint_lines(served: ServingDeployment) -> Iterator[str]:
     """What a deployment creates, from the plan."""
     decided, place = served.endpoint, served.plan.place
     count = f"{decided.least} to {decided.most}" if decided.most > decided.least else f"{decided.least}"
@@ -139,7 +139,7 @@ def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptio
     with ExitStack() as stack:
         context = target_for(priced, quoted, options, stack).context
         _, assembly = synthesise(folder, quoted, context)
-        description = endpoint_words(ServingDeployment(plan=quoted.plan, catalog=catalog, images=load_images()))
+        description = endpoint_lines(ServingDeployment(plan=quoted.plan, catalog=catalog, images=load_images()))
         show_deployment(folder, quoted, bundle, assembly, context=context, description=description, options=options)
 
 
@@ -172,9 +172,9 @@ def _run(
         if isinstance(error, KeyboardInterrupt):
             story.status = RunStatus.INTERRUPTED
         if story.begun is not None and not options.sandbox:
-            story.left = left_behind(quoted, *story.begun)
-            if story.left.message is not None:
-                options.notify(story.left.message)
+            story.remaining_stack = left_behind(quoted, *story.begun)
+            if story.remaining_stack.message is not None:
+                options.notify(story.remaining_stack.message)
         raise
     finally:
         report = story.write()
@@ -191,7 +191,7 @@ def _report_launch(
     context = target.context
     cdk, assembly = synthesise(story.folder, quoted, context)
     session = Session(environment=context.environment, region=quoted.plan.place.region)
-    stack.enter_context(agreed(difference_of(assembly, session), quoted, context, endpoint_words(served)))
+    stack.enter_context(agreed(difference_of(assembly, session), quoted, context, endpoint_lines(served)))
     story.begun = (decided, session)
     try:
         outputs = carry_out(story.folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
@@ -263,10 +263,10 @@ def _instances(state: EndpointState) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _EndpointLog(LaunchLog):
-    """One run of an endpoint. `begun` is its definition once resources may exist; `left` what existed at the end."""
+    """One run of an endpoint: `begun` once resources may exist, `remaining_stack` if one was left at the end."""
 
     begun: tuple[Endpoint, Session] | None = None
-    left: RemainingStack | None = None
+    remaining_stack: RemainingStack | None = None
     live: LiveEndpoint | None = None
     reply: Reply | None = None
 
@@ -285,6 +285,6 @@ class _EndpointLog(LaunchLog):
                 url=endpoint.base_url,
                 reply=self.reply,
             )
-        elif self.left is not None and self.left.stack is not None:
-            self.stacks = (self.left.stack,)
+        elif self.remaining_stack is not None and self.remaining_stack.stack is not None:
+            self.stacks = (self.remaining_stack.stack,)
         return LaunchLog.write(self)

@@ -25,7 +25,7 @@ from launcher.workflow.deploy.steps import (
     DeployContext,
     Deployed,
     bring_up,
-    plan_words,
+    plan_lines,
     synthesise,
 )
 
@@ -47,7 +47,7 @@ def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, context: Deplo
         notify(f"cluster {plan.cluster_name} exists as planned: nothing is deployed")
         context.approve()
         return _reused(folder, quoted, context, session, assembly)
-    with agreed(difference, quoted, context, plan_words(plan)) as around:
+    with agreed(difference, quoted, context, plan_lines(plan)) as around:
         now = datetime.now(UTC)
         return bring_up(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now, around=around)
 

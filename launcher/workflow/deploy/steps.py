@@ -53,7 +53,7 @@ from launcher.workflow.doctor.rates import running_rates
 GIB = 2**30
 
 
-def remove_left_log(plan: Plan, session: Session, notify: Notify) -> None:
+def remove_leftover_log(plan: Plan, session: Session, notify: Notify) -> None:
     """Remove the control plane's log group of an earlier cluster of a plan, before a new cluster is deployed.
 
     The log group of an existing stack or cluster is left alone.
@@ -338,7 +338,7 @@ def refuse_without_efa(plan: Plan, assembly: Assembly, instances: Mapping[str, I
         raise ImpossibleError(f"{plan.name}: its nodes would have no EFA", findings=lost)
 
 
-def plan_words(plan: Plan) -> list[str]:
+def plan_lines(plan: Plan) -> list[str]:
     """What a deployment creates, from the plan."""
     place, request = plan.place, plan.request
     where = place.az_id or place.region
@@ -377,7 +377,7 @@ def bring_up(
     plan, notify = quoted.plan, context.notify
     session = Session(environment=context.environment, region=plan.place.region)
     refuse_unless_training_plan_fits(plan, session, now)
-    remove_left_log(plan, session, notify)
+    remove_leftover_log(plan, session, notify)
     if context.reach is not None:
         stack = stacks.find(session, stack_name(plan, TRAINING_STACK))
         if stack is None or WITH_MACHINES not in stack.outputs:

@@ -13,7 +13,7 @@ from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.doctor.holdings import holdings_of_plan
 
 
-def enough_quota(subject: Subject) -> Iterator[Check]:
+def quota_checks(subject: Subject) -> Iterator[Check]:
     """One check per quota; Slipway reads each service's list once."""
     plan = subject.plan
     if plan is None:
@@ -77,4 +77,4 @@ def matching(need: QuotaNeed, known: Sequence[Quota]) -> Quota | None:
     return next((quota for quota in known if terms <= set(quota.name.casefold().split())), None)
 
 
-QUOTAS = (Examination("quota", "quotas allow the plan", enough_quota),)
+QUOTAS = (Examination("quota", "quotas allow the plan", quota_checks),)

@@ -15,7 +15,7 @@ from launcher.model.money import Price, Unpriced
 from launcher.model.target import TARGETS
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.bill import FSX
-from launcher.pricing.hyperpod import machine_price
+from launcher.pricing.hyperpod import instance_price
 from launcher.workflow.cluster.readback.reading import Instances, ReadInstances
 from launcher.workflow.cluster.verify import readback_of
 from launcher.workflow.doctor.leftovers import PAID_HOURLY
@@ -116,7 +116,7 @@ def _priced(
 
 def _listed(machines: Instances, catalog: Catalog, region: str) -> Decimal | None:
     if machines.managed:
-        return _usd(machine_price(catalog, machines.type, region))
+        return _usd(instance_price(catalog, machines.type, region))
     return _usd(catalog.on_demand(machines.type, region))
 
 

@@ -211,7 +211,7 @@ def _reasons(old: _Total | None, new: _Total | None) -> Iterator[str]:
         yield f"{len(changed) - MAX_KEYS} more keys"
     if old.quoted is None or new.quoted is None:
         return
-    was, is_ = (place_words(quote.plan.place) for quote in (old.quoted, new.quoted))
+    was, is_ = (place_text(quote.plan.place) for quote in (old.quoted, new.quoted))
     if was != is_:
         yield f"choice: {is_}, before {was}"
     elif (rate := _rate(old.quoted)) != (now := _rate(new.quoted)):
@@ -224,7 +224,7 @@ def _rate(quoted: Quote) -> str:
     return "unpriced" if quoted.usd_per_hour is None else f"${quoted.usd_per_hour:,.2f}"
 
 
-def place_words(place: Place) -> str:
+def place_text(place: Place) -> str:
     """Nodes, purchase option and region, in words."""
     how = place.option.value.replace("-", " ") + (f" {place.term_years}y" if place.term_years else "")
     machines = f"{place.nodes} × {place.billed_name}" if place.instance_type else "Bedrock"

@@ -111,7 +111,7 @@ class _Listed:
             if named.startswith("ml."):
                 listed = price_list.sagemaker_products(self._session, named, (self._region,))
             elif named:
-                products = price_list.machine_products(self._session, named, (self._region,))
+                products = price_list.instance_products(self._session, named, (self._region,))
                 listed = [product for product in products if price_list.is_plain(product.attributes)]
             else:
                 listed = price_list.bill_products(self._session, key, self._region)

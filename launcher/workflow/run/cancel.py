@@ -12,7 +12,7 @@ from launcher.records.run_state import RunState
 from launcher.records.submission import recorded
 from launcher.workflow.cluster.reach import reached
 from launcher.workflow.run.status import run_state
-from launcher.workflow.run.submission import look_again
+from launcher.workflow.run.submission import find_submission
 
 PATIENCE_S, POLL_S = 300.0, 1.0
 """Slurm waits KillWait (30 s by default) from SIGTERM to SIGKILL, then for the nodes' epilogs."""
@@ -42,7 +42,7 @@ def cancel_run(
         raise ImpossibleError(f"{name} has no job on a cluster", hint="stop a launch with its own sandbox with Ctrl-C")
     with closing(reached(submission, environment)) as way:
         source = way.source
-        record = look_again(folder, source)
+        record = find_submission(folder, source)
         if record is None:
             raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
         before = source.facts(record.submitted)

@@ -66,7 +66,7 @@ def survey(store: Objects) -> tuple[Checkpoint, ...]:
         if step is not None:
             by_step.setdefault(step, []).append(key)
     judged = [_checkpoint(store, step, by_step[step], sizes, written) for step in sorted(by_step, reverse=True)]
-    needed = frozenset().union(*(checkpoint.needs for checkpoint in judged if checkpoint.whole))
+    needed = frozenset().union(*(checkpoint.needs for checkpoint in judged if checkpoint.complete))
     superseded = (
         superseded_steps(store.read(SUPERSEDED_KEY).decode(errors="replace")) if SUPERSEDED_KEY in sizes else {}
     )
@@ -115,7 +115,7 @@ def _of_agent(
     """A step with the agent's manifest; of several the complete one written last by S3's clock, else the first."""
     checkpoints = [(written[key], _by_manifest(store, bare, key, sizes)) for key in bare.marks]
     wholes = [
-        (moment, checkpoint.written_at or "", checkpoint) for moment, checkpoint in checkpoints if checkpoint.whole
+        (moment, checkpoint.written_at or "", checkpoint) for moment, checkpoint in checkpoints if checkpoint.complete
     ]
     later = [checkpoint for _, checkpoint in checkpoints if checkpoint.shared]
     if not wholes:
@@ -184,14 +184,14 @@ def chosen(checkpoints: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
     Raises:
         ImpossibleError: the checkpoint is missing or not complete.
     """
-    complete = ", ".join(str(checkpoint.step) for checkpoint in checkpoints if checkpoint.whole) or "none"
+    complete = ", ".join(str(checkpoint.step) for checkpoint in checkpoints if checkpoint.complete) or "none"
     if step is None:
         for checkpoint in checkpoints:
-            if checkpoint.whole:
+            if checkpoint.complete:
                 return checkpoint
         raise ImpossibleError("the store has no complete checkpoint")
     for checkpoint in checkpoints:
-        if checkpoint.step == step and checkpoint.whole:
+        if checkpoint.step == step and checkpoint.complete:
             return checkpoint
         if checkpoint.step == step:
             raise ImpossibleError(
@@ -209,7 +209,7 @@ def superseded(checkpoints: tuple[Checkpoint, ...], keys: Iterable[str], keep: i
     """
     by_kind: dict[tuple[str | None, ...], list[Checkpoint]] = {}
     for checkpoint in checkpoints:
-        if checkpoint.whole:
+        if checkpoint.complete:
             by_kind.setdefault(_kind(checkpoint), []).append(checkpoint)
     if not by_kind:
         return ()
@@ -217,7 +217,7 @@ def superseded(checkpoints: tuple[Checkpoint, ...], keys: Iterable[str], keep: i
     retained += [checkpoint for checkpoint in checkpoints if checkpoint.shared]
     steps, whole = (
         {checkpoint.step for checkpoint in retained},
-        {checkpoint.step for checkpoint in checkpoints if checkpoint.whole},
+        {checkpoint.step for checkpoint in checkpoints if checkpoint.complete},
     )
     lowest = min(group[0].step for group in by_kind.values())
     needed = frozenset().union(*(checkpoint.needs for checkpoint in retained))

@@ -31,7 +31,7 @@ def damaged(store: Objects, checkpoint: Checkpoint, advance: Advance) -> tuple[s
 
     Files of the agent are compared with their SHA-256. PyTorch stores no hashes: its files are read to their end.
     """
-    if not checkpoint.whole:
+    if not checkpoint.complete:
         return (str(checkpoint.reason),)
 
     def check(file: StoredFile) -> str | None:

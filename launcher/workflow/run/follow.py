@@ -82,7 +82,7 @@ class Follower:
     written: bool = False
     ending: str | None = None
     started: float = field(default_factory=time.monotonic)
-    told_at: float = 0.0
+    reported_at: float = 0.0
 
     def follow(self, watch: JobWatch, tick: Callable[[], None]) -> RunStatus:
         """Follow the job until it has left the queue; `tick` is called at every poll.
@@ -171,8 +171,8 @@ class Follower:
 
     def _progress(self, *, now: bool) -> None:
         elapsed = time.monotonic() - self.started
-        if self.attempt and (now or elapsed - self.told_at >= PROGRESS_EVERY_S):
-            self.told_at = elapsed
+        if self.attempt and (now or elapsed - self.reported_at >= PROGRESS_EVERY_S):
+            self.reported_at = elapsed
             self.listeners.progress(
                 Progress(
                     attempt=self.attempt,

@@ -92,7 +92,7 @@ _TROUBLES = (
 """Events that report trouble of a running job."""
 
 
-def event_words(event: dict[str, object]) -> str | None:
+def event_text(event: dict[str, object]) -> str | None:
     """An event of the agent in words for the user; None for events that only programs need."""
     kind, begin = str(event["event"]), f"attempt {event.get('attempt')}"
     if kind == "upload-retry":
@@ -139,7 +139,7 @@ _EVENT_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
 
 def notify_of_event(event: dict[str, object], notify: Notify) -> None:
     """Report an event to the user, if it has words."""
-    message = event_words(event)
+    message = event_text(event)
     if message is not None:
         notify(message)
 

@@ -8,7 +8,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.records.submission import recorded
 from launcher.submit.jobs import Nodes
 from launcher.workflow.cluster.reach import gone_if_removed, reached
-from launcher.workflow.run.submission import look_again
+from launcher.workflow.run.submission import find_submission
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str]) -> It
         hint = "you cannot enter a launch with its own sandbox; run slipway sandbox start first"
         raise ImpossibleError(f"{name} has no job on a cluster", hint=hint)
     with gone_if_removed(submission, environment), closing(reached(submission, environment)) as way:
-        recorded_submission = look_again(folder, way.source)
+        recorded_submission = find_submission(folder, way.source)
         if recorded_submission is None:
             raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
         yield way.source.nodes(recorded_submission.submitted)

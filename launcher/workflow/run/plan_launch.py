@@ -57,7 +57,7 @@ def _shares_cluster(plan: Plan, other: Plan) -> bool:
     return (plan.cluster_name, plan.place.region) == (other.cluster_name, other.place.region)
 
 
-def place_words(place: Place) -> str:
+def place_text(place: Place) -> str:
     """A place in words for the user."""
     where = place.az_id or place.region
     return f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}, in {where}"
@@ -133,7 +133,7 @@ class Fallback:
             why = self.judged[place]
             if why is None:
                 return rank
-            self.options.notify(f"{place_words(place)} is left out: {why}")
+            self.options.notify(f"{place_text(place)} is left out: {why}")
 
     def _obstacle(self, quoted: Quote) -> str | None:
         try:
@@ -147,7 +147,7 @@ class Fallback:
         if rank is None:
             self.options.notify("no capacity yet, and the gate allows no other candidate: the job continues to wait")
             return False
-        self.options.notify(f"no capacity yet; the next candidate is {place_words(priced.candidates[rank - 1].place)}")
+        self.options.notify(f"no capacity yet; the next candidate is {place_text(priced.candidates[rank - 1].place)}")
         return True
 
     def _following(self) -> Picked | None:
@@ -161,7 +161,7 @@ class Fallback:
             try:
                 picked = self.requote(quoted.digest)
             except SlipwayError as refusal:
-                self.options.notify(f"{place_words(quoted.plan.place)}: {refusal.message}")
+                self.options.notify(f"{place_text(quoted.plan.place)}: {refusal.message}")
                 continue
             self.options = self.options_for(picked)
             return picked
@@ -247,7 +247,7 @@ class _LaunchSequence:
         )
 
     def options_for(self, picked: Picked) -> LaunchOptions:
-        where = "in the sandbox" if self.options.sandbox else f"on {place_words(picked.quoted.plan.place)}"
+        where = "in the sandbox" if self.options.sandbox else f"on {place_text(picked.quoted.plan.place)}"
         question = f"launch {picked.quoted.plan.name} {where}"
         self.person.quote(picked)
         if not self.options.dry_run:

@@ -150,7 +150,10 @@ def earlier_run_lines(plan: Plan, context: DeployContext, now: datetime, *, fres
         mine = _owner(plan, session) if theirs is not None else None
         uri += _newest(first)
         store = Objects.at(session, uri)
-        run, newest = writer(store, now), next((checkpoint for checkpoint in survey(store) if checkpoint.whole), None)
+        run, newest = (
+            writer(store, now),
+            next((checkpoint for checkpoint in survey(store) if checkpoint.complete), None),
+        )
     except SlipwayError as problem:
         yield f"warning: what {uri or 'the store'} contains from earlier launches is unknown: {problem.message}"
         return

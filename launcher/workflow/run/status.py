@@ -32,7 +32,7 @@ from launcher.workflow.history.measurement import keep_measurement
 from launcher.workflow.history.stored import stored_checkpoints
 from launcher.workflow.run.follow import FIRST_LINE
 from launcher.workflow.run.meter import hours_at, meter_of
-from launcher.workflow.run.submission import look_again
+from launcher.workflow.run.submission import find_submission
 from launcher.workflow.run.submission_watch import Mirror, ending
 
 PENDING, UNKNOWN, NOT_SUBMITTED = "pending", "unknown", "not-submitted"
@@ -111,7 +111,7 @@ def _current_state(
 ) -> RunState:
     with closing(reached(submission, environment)) as way:
         source = way.source
-        recorded_submission = look_again(folder, source)
+        recorded_submission = find_submission(folder, source)
         if recorded_submission is None:
             return replace(_ended_state(name, folder), status=NOT_SUBMITTED, submission=submission)
         facts = source.facts(recorded_submission.submitted)

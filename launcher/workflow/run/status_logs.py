@@ -13,7 +13,7 @@ from launcher.submit.jobs import UnreachableError
 from launcher.workflow.cluster.reach import environment_of, gone_if_removed, reached
 from launcher.workflow.run.meter import MeterReader
 from launcher.workflow.run.status import run_state, split_log
-from launcher.workflow.run.submission import look_again
+from launcher.workflow.run.submission import find_submission
 from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
 
 POLL_S = 1.0
@@ -57,7 +57,7 @@ def follow_logs(
         say(f"{name}: {run_state(name, folder, environment).status}")
         return
     with gone_if_removed(submission, environment), closing(reached(submission, environment)) as way:
-        recorded_submission = look_again(folder, way.source)
+        recorded_submission = find_submission(folder, way.source)
         if recorded_submission is None:
             raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
         mirror = Mirror(source=way.source, job=recorded_submission.submitted, folder=folder.path / JOB_FOLDER)

@@ -12,7 +12,7 @@ def fresh_key(name: str, folder: RunFolder) -> str:
     return f"{name}-{folder.path.name}-{secrets.token_hex(4)}".lower()
 
 
-def look_again(folder: RunFolder, source: JobSource) -> Submission | None:
+def find_submission(folder: RunFolder, source: JobSource) -> Submission | None:
     """The submission of a run folder with its job; finds the job if the launcher ended before the answer arrived.
 
     Returns:

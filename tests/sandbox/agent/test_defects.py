@@ -48,7 +48,7 @@ class TestDefect:
 
     def test_in_the_metrics_the_checkpoints_are_stored_and_the_exit_code_says_it(self, node, bucket):
         node.job(3, 0.1, 1000)
-        assert self.start(node, "watch", "supervision.Supervision._look_at_metrics") == 70
+        assert self.start(node, "watch", "supervision.Supervision._poll_metrics") == 70
         assert bucket.whole()[-1] == 3
         assert node.output()[-1] == "step 3"
         assert len(node.events("watching-failed")) == 1

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.agent.checkpoint.commit import assemble, commit, whole_checkpoint
+from launcher.agent.checkpoint.commit import assemble, commit, complete_checkpoint
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.packs import MANY, PACK_BYTES, SMALL_BYTES, groups, known_packs
 from launcher.agent.checkpoint.restore import Restore
@@ -94,7 +94,7 @@ class TestManySmallFiles:
         assert 0 < sent <= PACK_BYTES
         shared = {file.key for file in second.files} & {file.key for file in first.files}
         assert len(shared) == len({file.key for file in first.files}) - 1
-        assert whole_checkpoint(store, 4, store.sizes())[0] == second
+        assert complete_checkpoint(store, 4, store.sizes())[0] == second
         restored_checkpoint, _ = restored(store, tmp_path / "down")
         assert content(restored_checkpoint.resume) == content(later)
 

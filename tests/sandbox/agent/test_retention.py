@@ -76,10 +76,10 @@ def test_of_two_commits_of_a_step_that_counts_which_the_store_has_had_last(bucke
     while store.get_text(key).written_s <= written:  # S3 counts in seconds
         time.sleep(0.1)
         bucket.write(key, other.to_json().encode())
-    newest, _ = commit.whole_checkpoint(store, 3, store.sizes())
+    newest, _ = commit.complete_checkpoint(store, 3, store.sizes())
     assert newest.run == "r2"
     (surveyed,) = survey(objects)
-    assert (surveyed.whole, surveyed.run) == (True, "r2")
+    assert (surveyed.complete, surveyed.run) == (True, "r2")
 
 
 @pytest.mark.parametrize("bad", ["cut", "missing"])
@@ -89,7 +89,7 @@ def test_of_two_commits_of_a_step_that_counts_which_is_whole(bucket, store, obje
     missing = replace(first.files[0], key="step-3/r2.a1/0-beef/data")
     text = replace(first, run="r2", files=(missing,)).to_json()
     bucket.write(commit_places(3, "r2.a1")[1], (text if bad == "missing" else text[:-20]).encode())
-    newest, _ = commit.whole_checkpoint(store, 3, store.sizes())
+    newest, _ = commit.complete_checkpoint(store, 3, store.sizes())
     (surveyed,) = survey(objects)
     assert newest.run == surveyed.run == "r1"
     assert chosen((surveyed,), 3) is surveyed

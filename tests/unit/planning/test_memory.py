@@ -92,14 +92,14 @@ def test_adapters_need_less_than_all_weights_and_four_bits_less_than_sixteen():
 
 
 def test_least_chips_of_known_models():
-    assert memory.least_chips(job("llama-3.1-8b", "H100-SXM", 8, sequence_length=8192)) == 8
-    assert 16 <= memory.least_chips(job("llama-3.1-70b", "H100-SXM", 8, sequence_length=8192)) <= 32
-    assert 64 < memory.least_chips(job("llama-3.1-405b", "H100-SXM", 8, sequence_length=8192)) <= 256
+    assert memory.min_chips(job("llama-3.1-8b", "H100-SXM", 8, sequence_length=8192)) == 8
+    assert 16 <= memory.min_chips(job("llama-3.1-70b", "H100-SXM", 8, sequence_length=8192)) <= 32
+    assert 64 < memory.min_chips(job("llama-3.1-405b", "H100-SXM", 8, sequence_length=8192)) <= 256
 
 
 def test_what_one_sequence_alone_fills_fits_no_number_of_chips():
     endless = job("llama-3.1-405b", "L4", 8, sequence_length=16_777_216)
-    assert memory.least_chips(endless) is None
+    assert memory.min_chips(endless) is None
     assert not memory.fits(dataclasses.replace(endless, chips=4096)).fits
 
 
@@ -127,7 +127,7 @@ def open_shapes(draw):
 
 @given(open_shapes())
 def test_least_chips_fit_and_one_node_less_does_not(shape):
-    least, per_node = memory.least_chips(shape), shape.chips_per_node
+    least, per_node = memory.min_chips(shape), shape.chips_per_node
     if least is None:
         assert not memory.fits(dataclasses.replace(shape, chips=100_000)).fits
         return

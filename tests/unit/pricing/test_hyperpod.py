@@ -8,7 +8,7 @@ from launcher.catalog.training import load_training
 from launcher.model.enums import Basis, Level, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.money import Price
-from launcher.pricing.hyperpod import CPU_RATIO, machine_price
+from launcher.pricing.hyperpod import CPU_RATIO, instance_price
 
 POD = {"kind": "hyperpod-slurm"}
 BOTH = {"kind": ["parallelcluster", "hyperpod-slurm"]}
@@ -125,7 +125,7 @@ class TestPrices:
 
     def test_a_machine_without_chips_costs_ec2_and_a_fifth(self, priced):
         catalog = priced().catalog
-        price, plain = machine_price(catalog, "m6i.xlarge", "us-east-1"), catalog.on_demand("m6i.xlarge", "us-east-1")
+        price, plain = instance_price(catalog, "m6i.xlarge", "us-east-1"), catalog.on_demand("m6i.xlarge", "us-east-1")
         assert isinstance(price, Price)
         assert price.usd == plain.usd * CPU_RATIO
         assert (price.basis, "ml.c5" in price.source) == (Basis.DERIVED, True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from launcher.catalog.load import load
 from launcher.model.money import UsdRange
-from launcher.pricing.port import break_even_run, port, weeks_words
+from launcher.pricing.port import break_even_run, port, weeks_text
 from launcher.pricing.verdict import Choice, recommend
 from tests.plans import request_of
 
@@ -76,4 +76,4 @@ def test_a_free_port_pays_at_once():
 
 @pytest.mark.parametrize("weeks, words", [(0.2, "1 day"), (0.6, "3 days"), (1, "1 week"), (6, "6 weeks")])
 def test_weeks_in_words(weeks, words):
-    assert weeks_words(weeks) == words
+    assert weeks_text(weeks) == words

@@ -107,7 +107,7 @@ def test_more_chips_never_take_longer(chips, more, params):
             accelerator=H100,
             chips=count,
             chips_per_node=8,
-            most_batch_tokens=most,
+            max_batch_tokens=most,
         )
         return duration.numbers(shape, 1e9, FACTS).steady_hours.mid
 

@@ -10,7 +10,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.money import Price
 from launcher.planning.targets import place_findings
 from launcher.pricing.candidate import order
-from launcher.pricing.compute import charge, committed_hours, least_charge
+from launcher.pricing.compute import charge, charge_bounds, committed_hours
 from launcher.pricing.offers import offer
 from launcher.pricing.rate_book import RateBook
 from launcher.pricing.screening import all_places
@@ -99,7 +99,7 @@ def test_what_is_passed_over_is_what_a_fold_over_every_draft_leaves_out(priced, 
         if not draft.priced:
             continue
         drafts += 1
-        least = draft.other_costs.least_usd(draft.size)
+        least = draft.other_costs.min_usd(draft.size)
         quoted_usd = float(draft.other_costs.total_usd(draft.size) + draft.missing_usd)
         assert quoted_usd - 0.05 - quoted_usd * 1e-6 <= least <= quoted_usd, place
         late = deadline is not None and draft.hours > deadline
@@ -237,7 +237,7 @@ def test_no_charge_is_below_what_is_said_before_it_is_worked_out(priced, changes
         work = estimator.work(place.instance_type, place.nodes)
         spot = context.hazard(place) if place.option is PurchaseOption.SPOT else None
         whole = charge(place, work, context.request, spot, context.now)
-        hours, instance_hours = least_charge(work, place.option, partial(committed_hours, place, context.request))
+        hours, instance_hours = charge_bounds(work, place.option, partial(committed_hours, place, context.request))
         if whole is not None:
             checked += 1
             assert hours <= whole.hours, place

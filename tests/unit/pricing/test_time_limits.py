@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.model.money import Range
-from launcher.pricing.chances import TARGET_CHANCE, chance_above, chance_of_at_most, enough_retries
+from launcher.pricing.chances import TARGET_CHANCE, chance_above, chance_of_at_most, needed_retries
 from launcher.pricing.training_candidate import TrainingCandidate
 from tests.unit.pricing.conftest import price_over
 
@@ -56,15 +56,15 @@ def test_retries_that_are_too_few_are_reported_and_auto_has_enough():
     assert isinstance(candidate, TrainingCandidate)
     failures = candidate.failures
     assert failures > 1
-    assert auto.quote(1).retries == enough_retries(failures)
+    assert auto.quote(1).retries == needed_retries(failures)
     assert "too-few-retries" not in codes(auto.quote(1))
     policies = {policy.name: policy.value for policy in auto.quote(1).policies}
-    assert policies["retries after a failure"] == str(enough_retries(failures))
+    assert policies["retries after a failure"] == str(needed_retries(failures))
 
 
 @given(st.floats(0, 2_000))
 def test_enough_retries_are_enough_and_one_fewer_is_not(failures):
-    count = enough_retries(failures)
+    count = needed_retries(failures)
     if failures <= 500:
         assert chance_of_at_most(failures, count) >= TARGET_CHANCE
         assert count == 0 or chance_of_at_most(failures, count - 1) < TARGET_CHANCE

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from launcher.targets.pcs.render import machine_script
+from launcher.targets.pcs.render import instance_script
 
 MOUNTED = "fs@tcp:/abc /fsx lustre rw 0 0\n/fsx/ubuntu /home/ubuntu none rw,bind 0 0\nlvm /opt/dlami/nvme ext4 rw 0 0\n"
 LUSTRE = ("--lustre=fs-0.fsx.us-east-2.amazonaws.com", "--mount-name=abc")
@@ -33,7 +33,7 @@ def root(tmp_path):
 @pytest.fixture
 def run_machine_script(tmp_path, root):
     script = tmp_path / "machine.sh"
-    script.write_text(machine_script())
+    script.write_text(instance_script())
 
     def run(*arguments, **more):
         variables = {"SLIPWAY_DRY_RUN": "1", "SLIPWAY_ROOT": str(root), "SLIPWAY_TRIES": "1", **more}
@@ -92,5 +92,5 @@ def test_without_the_file_system_nothing_is_done(run_machine_script):
 
 def test_shellcheck_reports_no_problems(tmp_path, shellcheck):
     path = tmp_path / "machine.sh"
-    path.write_text(machine_script())
+    path.write_text(instance_script())
     assert shellcheck(path) == ""

@@ -9,7 +9,7 @@ from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
-from launcher.workflow.deploy.steps import remove_left_log
+from launcher.workflow.deploy.steps import remove_leftover_log
 from launcher.workflow.doctor import leftovers
 from tests.emulators.aws_account import Refused
 
@@ -50,7 +50,7 @@ def removed(account, tmp_path, *, kind="eks"):
     path.write_text(PLAN.replace("KIND", kind))
     messages = []
     session = Session(environment=account.environment, region=REGION)
-    remove_left_log(pinned_plan(plan_file.load(path), load()), session, messages.append)
+    remove_leftover_log(pinned_plan(plan_file.load(path), load()), session, messages.append)
     return messages
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from launcher.workflow.run.launch import event_words, notify_of_event
+from launcher.workflow.run.launch import event_text, notify_of_event
 
 
 def test_where_a_checkpoint_came_from() -> None:
     event: dict[str, object] = {"event": "restored", "attempt": 2, "step": 40, "bytes": 43_000_000}
-    in_s3, on_node = event_words({**event, "source": "store"}), event_words({**event, "source": "node"})
+    in_s3, on_node = event_text({**event, "source": "store"}), event_text({**event, "source": "node"})
     assert in_s3 == "attempt 2 resumes from step 40, restored from S3 (43,000,000 bytes)"
     assert on_node == "attempt 2 resumes from step 40, found on its node (43,000,000 bytes)"
 
@@ -39,8 +39,8 @@ def test_an_upload_that_goes_on_failing_is_reported_ever_more_rarely() -> None:
     ],
 )
 def test_trouble_is_reported(event: dict[str, object], words: str) -> None:
-    assert words in str(event_words({"attempt": 1, **event}))
+    assert words in str(event_text({"attempt": 1, **event}))
 
 
 def test_what_only_machines_need_is_not() -> None:
-    assert event_words({"event": "command-started", "attempt": 1, "pid": 5}) is None
+    assert event_text({"event": "command-started", "attempt": 1, "pid": 5}) is None
