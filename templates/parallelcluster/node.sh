@@ -1,11 +1,12 @@
 #!/bin/bash
-# Sets up a compute node: of ParallelCluster (OnNodeConfigured), or of HyperPod (called by on_create.sh). Run as root.
+# Sets up a compute node of ParallelCluster (OnNodeConfigured) or HyperPod (called by on_create.sh). Run as root.
 #
 #   node.sh [--metrics=s3://bucket/metrics.py|FILE --cluster=NAME [--chips=nvidia|neuron] --python=python3] [PACKAGE[=VERSION] ...]
 #
-# Installs the packages; where one is aws-neuronx-..., Neuron's package repository is added first. With --metrics services
-# report the jobs that Slurm runs here and, with --chips, the accelerators to CloudWatch. SLIPWAY_BAKE=1 (while an image is made): drivers are installed and not loaded.
-# With SLIPWAY_DRY_RUN=1 commands are printed and not run, and files are written below SLIPWAY_ROOT.
+# Installs the packages, and first adds Neuron's package repository for aws-neuronx-... packages. With --metrics, services
+# report the jobs of this node and, with --chips, its accelerators to CloudWatch. SLIPWAY_BAKE=1 (for building an image)
+# installs drivers without loading them.
+# SLIPWAY_DRY_RUN=1 prints commands without running them, and writes files below SLIPWAY_ROOT.
 set -euo pipefail
 
 root="${SLIPWAY_ROOT:-}"
@@ -34,12 +35,11 @@ release() {
     )
 }
 
-# The fingerprint of Neuron's key, as Bottlerocket (of AWS) names it for the driver that it packages
-# (bottlerocket-kernel-kit); its last 16 digits stand in AWS's Neuron documentation too (setup troubleshooting). Both read
-# 2026-11-22.
+# The fingerprint of Neuron's key, from AWS's Bottlerocket, which packages the driver (bottlerocket-kernel-kit). AWS's
+# Neuron documentation (setup troubleshooting) has its last 16 digits. Both read 2026-11-22.
 neuron_key=00FA2C1079260870A76D2C285749CAD8646D9185
 
-# Fetches what a repository offers as its key, and keeps the key of that fingerprint alone.
+# Downloads the keys of a repository and keeps only the key with this fingerprint.
 fetch_key() {
     local url="$1" key="$2" fetched
     fetched="$(mktemp -d)"
@@ -75,7 +75,7 @@ metadata_expire=0
 REPOSITORY
 }
 
-# The version given is the release's; packages carry a build suffix after it.
+# The version is the release's; versions of packages have a build suffix.
 install_packages() {
     local neuron="$1" package packages=()
     shift
@@ -138,7 +138,7 @@ report_metrics() {
     fi
 }
 
-# run_always NAME DESCRIPTION COMMAND: makes a service and starts it.
+# run_always NAME DESCRIPTION COMMAND: creates a systemd service and starts it.
 run_always() {
     cat >"$root/etc/systemd/system/$1.service" <<UNIT || return 1
 [Unit]
@@ -189,7 +189,7 @@ fi
 if ((neuron)); then
     load_neuron
 fi
-# A node without metrics is worth more than no node.
+# A failure to report metrics must not stop the node.
 if [[ -n "$metrics" ]] && ! report_metrics "$metrics" "$cluster" "$chips" "$python"; then
     echo "node.sh: accelerators and jobs are not reported" >&2
 fi

@@ -1,9 +1,9 @@
-# A missing interface does not fail a collective, it makes it slow: stop here instead, on whichever node it is.
+# A missing interface makes collectives slow without an error: fail here instead.
 #   check_efa EXPECTED TYPE
-# Only devices of the driver "efa" count: HGX boards with NVLink 5 show other InfiniBand devices beside them. Where
-# libfabric's fi_info is installed, it must offer them too.
+# Only devices of the driver "efa" count: HGX boards with NVLink 5 also have other InfiniBand devices. If
+# libfabric's fi_info is installed, it must list them too.
 # shellcheck shell=bash
-# shellcheck disable=SC2329 # it is called on the nodes, by name
+# shellcheck disable=SC2329 # called by name on the nodes
 check_efa() {
     local device found=0 fi_info
     for device in "${SLIPWAY_SYSFS:-/sys}"/class/infiniband/*; do

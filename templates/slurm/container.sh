@@ -1,7 +1,7 @@
-# Runs a command in a container, with the job's folder, the scratch folder, FSx, the folders of SLIPWAY_MOUNTS and the
-# job's variables as they are outside.
-#   RUNTIME IMAGE COUNT NAME... COMMAND...     NAMEs: COUNT variables that go in even where the image has its own
-# The variables go in by standard input: a secret is in no file, and in no list of processes.
+# Runs a command in a container with the job's folder, the scratch folder, FSx, the folders of SLIPWAY_MOUNTS and the
+# job's environment variables.
+#   RUNTIME IMAGE COUNT NAME... COMMAND...     NAMEs: COUNT variables that override those of the image
+# Variables are passed on standard input, so that secrets are in no file and in no process list.
 # shellcheck shell=bash
 set -euo pipefail
 runtime="$1" image="$2"
@@ -17,7 +17,7 @@ fail() {
     exit "$2"
 }
 
-# What belongs to the node, or to the image, stays there.
+# Variables of the node or the image are not passed on.
 variables() {
     local each
     compgen -e | while IFS= read -r each; do
@@ -34,7 +34,7 @@ variables() {
         LC_ALL=C printf 'export %s=%q\n' "$each" "${!each}"
     done
 }
-# shellcheck disable=SC2016 # it is expanded inside
+# shellcheck disable=SC2016 # expanded in the container
 inside='eval "$(cat)" && cd "$1" && shift && exec "$@" </dev/null'
 
 type -P "$runtime" >/dev/null || fail "run.container: $runtime is not on this node" 127
@@ -90,7 +90,7 @@ export ENROOT_TEMP_PATH="$folder"
 if [[ -n "$ecr_region" ]]; then
     export ENROOT_CONFIG_PATH="$folder/config"
     mkdir -p "$ENROOT_CONFIG_PATH"
-    # enroot runs the command when it needs the password.
+    # enroot runs this command when it needs the password.
     # shellcheck disable=SC2016
     printf 'machine %s login AWS password $(aws ecr get-login-password --region %s)\n' "$registry" "$ecr_region" \
         >"$ENROOT_CONFIG_PATH/.credentials"
@@ -111,7 +111,7 @@ else
 fi
 enroot remove --force "$name" >/dev/null 2>&1 || : # of the attempt before
 enroot create --name "$name" "$file"
-# shellcheck disable=SC2016 # it is expanded inside
+# shellcheck disable=SC2016 # expanded in the container
 printf 'exec "$@"\n' >"$folder/rc" # in place of the image's own entry point
 words=(enroot start --rw --rc "$folder/rc")
 for each in "${mounts[@]}"; do

@@ -6,14 +6,14 @@
 #SBATCH --time=0-04:00:00
 #SBATCH --output=compile-llama31-8b-eks-%j.out
 #
-# Compiles llama-3.1-8b for one shape and stores it in S3 with its weights, ready for an endpoint that reaches no network:
+# Compiles llama-3.1-8b for one shape and stores it in S3 with its weights, for an endpoint without network access:
 # tensor parallel 8, batch 32, 2048 tokens, for inf2.
 #
 #   bash compile.sh        on an EC2 instance of inf2 with Docker, the AWS CLI, the Neuron driver and 85 GiB
 #   sbatch compile.sh      on a cluster of such instances
 #
-#   SLIPWAY_WORK=/scratch  where the model is kept meanwhile
-#   SLIPWAY_RECOMPILE=1    although the place in S3 has a compiled model
+#   SLIPWAY_WORK=/scratch  working folder for the model
+#   SLIPWAY_RECOMPILE=1    compile again if S3 already has a compiled model
 set -euo pipefail
 source=s3://models-of-the-team/llama-3.1-8b/weights
 destination=s3://models-of-the-team/llama-3.1-8b/inf2-tp8-b32-s2048
@@ -33,7 +33,7 @@ cores=0
 for device in "${SLIPWAY_DEVICES:-/dev}"/neuron[0-9]*; do
     if [[ -e $device ]]; then
         devices+=(--device "$device")
-        # A chip has two.
+        # A chip has two cores.
         cores=$((cores + 2))
     fi
 done
@@ -64,7 +64,7 @@ echo "compile: compiling, which takes half an hour and more"
     --sequence_length 2048 \
     /compile/compiled
 
-# What an endpoint refuses at its start is refused here.
+# Check here what an endpoint would reject when it starts.
 python3 - "$work/compiled/neuron_config.json" <<'EOF'
 import json
 import pathlib
@@ -87,7 +87,7 @@ EOF
 [[ -d $work/compiled/checkpoint ]] || fail "the weights are not beside the compiled model: an endpoint could not load them"
 
 echo "compile: storing it in $destination"
-# The file that says a model is compiled comes last, so that a broken upload is not taken for one.
+# The marker file is uploaded last, so that an incomplete upload does not count as a compiled model.
 aws s3 sync --only-show-errors --exclude neuron_config.json "$work/compiled" "$destination"
 aws s3 cp --only-show-errors "$work/compiled/neuron_config.json" "$destination/neuron_config.json"
 echo "compile: done; workload.serve.artifacts_uri: $destination"

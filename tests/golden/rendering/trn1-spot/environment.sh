@@ -1,11 +1,11 @@
 #!/bin/bash
 # The Python environment of PyTorch/XLA and NeuronX Distributed for Trainium1, pinned to Neuron 2.28: the release that
-# AWS advises for XLA training, which later ones no longer support.
+# AWS recommends for XLA training; later releases do not support it.
 #
 #   srun --nodes=1 bash environment.sh [FOLDER [LOCK]]     once, into the shared home
 #
-# Then run.setup: ["source FOLDER/bin/activate"]. LOCK is the requirements.lock that an earlier run left in its folder: what it
-# names is installed by its hashes, and nothing else.
+# Then run.setup: ["source FOLDER/bin/activate"]. LOCK is the requirements.lock of an earlier run: then only the
+# packages that it lists are installed, by their hashes.
 set -euo pipefail
 folder="${1:-$HOME/neuron-xla}"
 python3.11 -m venv "$folder" || {
@@ -13,7 +13,7 @@ python3.11 -m venv "$folder" || {
     exit 1
 }
 indexes=()
-# pip from 22.2 on says what it installed by hash. Its hash is PyPI's (read 2026-11-22).
+# pip 22.2 and later reports the hashes of what it installed. This hash of pip is PyPI's (read 2026-11-22).
 python="$folder/bin/python"
 if ! "$python" -m pip install --help | grep -e --report >/dev/null; then
     printf 'pip==26.3 --hash=sha256:f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13\n' >"$folder/pip.txt"
@@ -32,7 +32,7 @@ else
         neuronx_distributed==0.17.26814
     )
     rm -rf "$folder/wheels"
-    # Neuron publishes no hashes. PyPI has packages of the same names: these are taken from Neuron's own index, and from no other.
+    # Neuron publishes no hashes, and PyPI has packages of the same names: download these only from Neuron's index.
     "$python" -m pip download --no-deps --only-binary :all: --index-url "$neuron" --dest "$folder/wheels" "${packages[@]}"
     "$python" -m pip install --force-reinstall --report "$folder/report.json" \
         --extra-index-url "$neuron" "${indexes[@]}" "$folder"/wheels/*.whl

@@ -3,11 +3,11 @@
 #
 #   srun --nodes=1 bash environment.sh [FOLDER [LOCK]]     once, into the shared home
 #
-# Then run.setup: ["source FOLDER/bin/activate"]. LOCK is the requirements.lock that an earlier run left in its folder: what it
-# names is installed by its hashes, and nothing else.
+# Then run.setup: ["source FOLDER/bin/activate"]. LOCK is the requirements.lock of an earlier run: then only the
+# packages that it lists are installed, by their hashes.
 #
-# AWS publishes wheels of this release for Ubuntu 26.04 alone. On Ubuntu 24.04 its deep-learning image has the environment
-# already: bake from it (image.yaml), or build torch-neuronx from source as its documentation says.
+# AWS publishes wheels of this release only for Ubuntu 26.04. On Ubuntu 24.04, use AWS's deep learning AMI, which contains
+# the environment, as the parent image (image.yaml), or build torch-neuronx from source (Neuron documentation).
 set -euo pipefail
 folder="${1:-$HOME/torchneuron}"
 ready=/opt/aws_neuronx_venv_torch_neuronx_2_14_0
@@ -20,7 +20,7 @@ python3 -m venv "$folder" || {
     exit 1
 }
 indexes=(--extra-index-url https://download.pytorch.org/whl/cpu)
-# pip from 22.2 on says what it installed by hash. Its hash is PyPI's (read 2026-11-22).
+# pip 22.2 and later reports the hashes of what it installed. This hash of pip is PyPI's (read 2026-11-22).
 python="$folder/bin/python"
 if ! "$python" -m pip install --help | grep -e --report >/dev/null; then
     printf 'pip==26.3 --hash=sha256:f3b60b20ffaadd4415ed7957212a38ac63fa4c5fa375bd0f4a797777940fad13\n' >"$folder/pip.txt"
@@ -38,7 +38,7 @@ else
         'nki==0.7.*'
     )
     rm -rf "$folder/wheels"
-    # Neuron publishes no hashes. PyPI has packages of the same names: these are taken from Neuron's own index, and from no other.
+    # Neuron publishes no hashes, and PyPI has packages of the same names: download these only from Neuron's index.
     "$python" -m pip download --no-deps --only-binary :all: --index-url "$neuron" --dest "$folder/wheels" "${packages[@]}"
     "$python" -m pip install --force-reinstall --report "$folder/report.json" \
         --extra-index-url "$neuron" "${indexes[@]}" "$folder"/wheels/*.whl

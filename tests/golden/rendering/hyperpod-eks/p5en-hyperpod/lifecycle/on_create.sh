@@ -1,9 +1,10 @@
 #!/bin/bash
-# Runs as root on each node of HyperPod when it is made (lifecycle script OnCreate). HyperPod itself has it join the EKS
-# cluster, and what shows its chips and interfaces are pods. This moves images and the folders of pods to the node's NVMe
-# disks, as AWS's own script does (awsome-distributed-ai@95b939c, 7.sagemaker-hyperpod-eks, on_create_main.sh): the root
-# volume has 100 GB. A reboot may empty the disks and runs no lifecycle script; so a unit does it at every start.
-# With SLIPWAY_DRY_RUN=1 commands are printed and not run, and files are read and written below SLIPWAY_ROOT.
+# Runs as root on each HyperPod node when it is created (lifecycle script OnCreate). HyperPod joins the node to the EKS
+# cluster, and pods (device plugins) expose its chips and interfaces. This script moves images and the folders of pods to
+# the NVMe disks, as AWS's script does (awsome-distributed-ai@95b939c, 7.sagemaker-hyperpod-eks, on_create_main.sh): the
+# root volume has 100 GB. A reboot may empty the disks and runs no lifecycle script, so a systemd unit repeats this at
+# every start.
+# SLIPWAY_DRY_RUN=1 prints commands without running them, and reads and writes files below SLIPWAY_ROOT.
 set -euo pipefail
 
 root="${SLIPWAY_ROOT:-}"
@@ -20,7 +21,7 @@ run() {
     fi
 }
 
-# The disks of another image's time on this machine are of no use: containerd's and kubelet's releases may differ.
+# Files that an earlier image left on the disks cannot be used: its releases of containerd and kubelet may differ.
 move_to_nvme() {
     local unit running=()
     for unit in kubelet containerd; do
@@ -41,7 +42,7 @@ move_to_nvme() {
 mkdir -p "$root/var/log/provision" "$root/opt/slipway" "$units"
 cat >"$root/opt/slipway/node-disks.sh" <<'DISKS'
 #!/bin/bash
-# Puts the folders of containerd and kubelet on the NVMe disks, which HyperPod's images mount at /opt/dlami/nvme.
+# Moves the folders of containerd and kubelet to the NVMe disks, which HyperPod's images mount at /opt/dlami/nvme.
 set -euo pipefail
 
 root="${SLIPWAY_ROOT:-}"
@@ -64,7 +65,7 @@ fi
 for name in containerd kubelet; do
     if ! is_mounted "/var/lib/$name"; then
         mkdir -p "$root$disk/slipway/$name" "$root/var/lib/$name"
-        # The root volume keeps its copy: what the node needs to join is there when a reboot has emptied the disks.
+        # The root volume keeps a copy: after a reboot that empties the disks, the node can still join the cluster.
         cp -au "$root/var/lib/$name/." "$root$disk/slipway/$name/"
         mount --bind "$root$disk/slipway/$name" "$root/var/lib/$name"
         echo "slipway: /var/lib/$name is on $disk"

@@ -1,9 +1,10 @@
 #!/bin/bash
-# Sets up a machine of HyperPod (lifecycle script OnInitComplete, run as root on each when it is made).
+# Sets up a HyperPod instance (lifecycle script OnInitComplete, run as root when the instance is created).
 #
-# HyperPod itself writes Slurm's configuration, mounts the file system and starts the daemons; this starts those that do
-# not run yet, checks what an instance must show, and has the controller and the workers report to CloudWatch. A machine that fails a check is not made.
-# With SLIPWAY_DRY_RUN=1 commands are printed and not run, and files are read and written below SLIPWAY_ROOT.
+# HyperPod itself writes Slurm's configuration, mounts the file system and starts the daemons. This script starts daemons
+# that do not run yet, checks the chips, interfaces and disks, and starts the reports of the controller and the workers to
+# CloudWatch. HyperPod does not create an instance that fails a check.
+# SLIPWAY_DRY_RUN=1 prints commands without running them, and reads and writes files below SLIPWAY_ROOT.
 set -euo pipefail
 
 cluster=p5-plan
@@ -40,7 +41,7 @@ fail() {
     exit 1
 }
 
-# Tries a command every five seconds until it succeeds.
+# Retries a command every five seconds until it succeeds.
 patiently() {
     local attempt
     for ((attempt = 1; attempt <= tries; attempt++)); do
@@ -54,7 +55,7 @@ patiently() {
     return 1
 }
 
-# Prints the group of this machine, and the addresses of the controllers: HyperPod lists every instance by its address.
+# Prints the group of this instance and the addresses of the controllers; HyperPod lists instances by address.
 who_am_i() {
     local addresses=()
     read -r -a addresses <<<"$(hostname -I)"
@@ -78,13 +79,13 @@ is_mounted() {
     grep -qE "^[^ ]+ $1 ${2:-[^ ]+} " "$root/proc/mounts"
 }
 
-# An automatic mount point is mounted when somebody looks.
+# An automount point is mounted when it is read.
 has_shared() {
     ls "$root$shared" >/dev/null 2>&1 || true
     is_mounted "$shared" lustre
 }
 
-# The home of the jobs: the only folder that all machines see.
+# The home folder of the jobs: the only folder that all instances share.
 check_shared() {
     patiently has_shared || fail "$shared is not mounted: see the security groups (988, 1018-1023)"
     mkdir -p "$root$shared/$user"
@@ -92,14 +93,14 @@ check_shared() {
     echo "slipway: $shared is mounted"
 }
 
-# Slurm's own words for what the batch script returns; HyperPod keeps them (strategy Merge).
+# Lines of slurm.conf for the exit codes of the batch script; HyperPod retains them (strategy Merge).
 add_setting() {
     if ! grep -q "^$1=" "$slurm_conf"; then
         echo "$1=$2" >>"$slurm_conf"
     fi
 }
 
-# The folder of Slurm carries its release in some images.
+# In some images the name of Slurm's folder contains the release.
 names_controller() {
     for slurm_conf in "$root"/opt/slurm*/etc/slurm.conf; do
         if [[ -f "$slurm_conf" ]] && grep -qF "${1%%,*}" "$slurm_conf"; then
@@ -113,7 +114,7 @@ start_controller() {
     local slurm_conf
     patiently names_controller "$1" || fail "no slurm.conf below /opt/slurm* names the controller $1"
     add_setting JobRequeue 1
-    # The agent's exit code for "interrupted, a checkpoint is safe": back into the queue.
+    # 75 is the agent's exit code for "interrupted, a checkpoint is safe": Slurm requeues the job.
     add_setting RequeueExit 75
     if is_active slurmctld; then
         run systemctl restart slurmctld
@@ -123,7 +124,7 @@ start_controller() {
     report_jobs
 }
 
-# The unit of HyperPod's image has a place for options; workers fetch the configuration from the controller.
+# The unit in HyperPod's image reads options from a file; workers fetch the configuration from the controller.
 start_node() {
     local unit="$units/slurmd.service"
     if is_active slurmd; then
@@ -144,7 +145,7 @@ PYTHON
     run systemctl enable --now slurmd
 }
 
-# The guard stops workers when no job has been in the queue for long; it hears of jobs from here.
+# Reports the number of jobs: the guard stops workers when the queue has been empty for the idle timeout.
 report_jobs() {
     mkdir -p "$root/opt/slipway" "$units"
     cat >"$root/opt/slipway/jobs.sh" <<JOBS
@@ -179,7 +180,7 @@ UNIT
     run systemctl enable --now slipway-jobs.service
 }
 
-# expect NUMBER WHAT PATH...: so many of the paths exist.
+# expect NUMBER WHAT PATH...: checks how many of the paths exist.
 expect() {
     local wanted="$1" what="$2" found=0 path
     shift 2
@@ -199,12 +200,12 @@ shows_chips() {
     expect 8 "NVIDIA devices" "$root"/dev/nvidia[0-9]*
 }
 
-# A missing interface does not fail a collective, it makes it slow: stop here instead, on whichever node it is.
+# A missing interface makes collectives slow without an error: fail here instead.
 #   check_efa EXPECTED TYPE
-# Only devices of the driver "efa" count: HGX boards with NVLink 5 show other InfiniBand devices beside them. Where
-# libfabric's fi_info is installed, it must offer them too.
+# Only devices of the driver "efa" count: HGX boards with NVLink 5 also have other InfiniBand devices. If
+# libfabric's fi_info is installed, it must list them too.
 # shellcheck shell=bash
-# shellcheck disable=SC2329 # it is called on the nodes, by name
+# shellcheck disable=SC2329 # called by name on the nodes
 check_efa() {
     local device found=0 fi_info
     for device in "${SLIPWAY_SYSFS:-/sys}"/class/infiniband/*; do
@@ -228,7 +229,7 @@ shows_efa() {
     SLIPWAY_SYSFS="$root/sys" check_efa 32 "$type"
 }
 
-# HyperPod's images have mounted the disks at one of these two; jobs look for them at /scratch.
+# HyperPod's images mount the disks at one of these two; jobs use /scratch.
 link_scratch() {
     local path
     for path in /opt/dlami/nvme /opt/sagemaker; do
