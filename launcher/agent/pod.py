@@ -68,7 +68,7 @@ def _run(spec: JobSpec, uri: str, environment: Mapping[str, str]) -> int:
     notices.listen()
     store = Store(uri, timeout_s=_TIMEOUT_S)
     place = placement(spec.run, environment)
-    rendezvous = Rendezvous(store, place, say=_print, machine=_node_boot_id(environment), retries=spec.retries)
+    rendezvous = Rendezvous(store, place, say=_print, node_id=_node_boot_id(environment), retries=spec.retries)
     if UNFIT in environment:
         _print(environment[UNFIT])
         rendezvous.refuse(exits.BAD_JOB)

@@ -51,7 +51,7 @@ class Rendezvous:
         place: Placement,
         *,
         say: Callable[[str], None],
-        machine: str = "",
+        node_id: str = "",
         retries: int | None = None,
     ) -> None:
         """`retries` None: attempts are not counted."""
@@ -59,7 +59,7 @@ class Rendezvous:
         self._place = place
         self._say = say
         self._retries = retries
-        self._name = f"{secrets.token_hex(8)} {machine}"
+        self._name = f"{secrets.token_hex(8)} {node_id}"
         self._said: set[str] = set()
         self._number = 0
         self.completed = self.stopped = False

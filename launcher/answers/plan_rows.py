@@ -175,11 +175,11 @@ def _wide(rank: int, quoted: Quote, note: str) -> tuple[str, ...]:
 
 def _narrow(wide: tuple[str, ...], quoted: Quote) -> tuple[str, ...]:
     """The same cells for little room: whole hours if they are many, codes for targets."""
-    number, machines, accelerator, region, zone, _, _, rate, hours, spread, usd, between, note = wide
+    number, instances, accelerator, region, zone, _, _, rate, hours, spread, usd, between, note = wide
     place, high_h = quoted.plan.place, quoted.hours.high
     return (
         number,
-        machines.replace(" × ", "×"),
+        instances.replace(" × ", "×"),
         accelerator,
         region,
         zone,

@@ -118,8 +118,8 @@ def instances_of(request: PlanRequest, nodes: int) -> int:
 def size_of(request: PlanRequest, nodes: int) -> Size | None:
     """The smallest controller for a plan's instances and runs; None if the largest is too small."""
     train = request.workload.train
-    machines, jobs = instances_of(request, nodes), 1 if train is None else train.runs
-    return next((size for size in SIZES if machines <= size.nodes and jobs <= size.jobs), None)
+    instances, jobs = instances_of(request, nodes), 1 if train is None else train.runs
+    return next((size for size in SIZES if instances <= size.nodes and jobs <= size.jobs), None)
 
 
 def interfaces(facts: InstanceType) -> tuple[Interface, ...]:

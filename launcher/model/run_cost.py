@@ -41,9 +41,9 @@ class RunCost:
 
     def beside(self, hours: float) -> Decimal:
         """All lines except the nodes' job hours: start-up, tail, head node, storage, network."""
-        machines = self._instance_usd(self.hours) if self.rates.prepaid_usd is None else self.rates.prepaid_usd
+        instances = self._instance_usd(self.hours) if self.rates.prepaid_usd is None else self.rates.prepaid_usd
         more = self.rates.beside_usd_per_hour * (_exact(hours) - _exact(self.hours))
-        return max(Decimal(0), self.usd - machines + more)
+        return max(Decimal(0), self.usd - instances + more)
 
     def used(self, hours: float) -> Decimal:
         """The cost that a run of so many job hours bears: its hours' share of a prepaid fee, and the other lines."""
@@ -55,8 +55,8 @@ class RunCost:
         `used` also includes the idle tail, and the lines that are due at the end, such as storage.
         """
         begun = hours + self.rates.start_h
-        machines = self._instance_usd(hours if self.rates.prepaid_usd is not None else begun)
-        spent = machines + self.rates.beside_usd_per_hour * _exact(begun)
+        instances = self._instance_usd(hours if self.rates.prepaid_usd is not None else begun)
+        spent = instances + self.rates.beside_usd_per_hour * _exact(begun)
         return min(spent, self.used(hours)).quantize(PLACES)
 
     def unused(self, hours: float) -> Decimal:
@@ -71,8 +71,8 @@ class RunCost:
     @property
     def an_hour_more(self) -> Decimal:
         """The growth of `paid` with each hour of the job."""
-        machines = self.usd_per_hour if self.rates.prepaid_usd is None else Decimal(0)
-        return machines + self.rates.beside_usd_per_hour
+        instances = self.usd_per_hour if self.rates.prepaid_usd is None else Decimal(0)
+        return instances + self.rates.beside_usd_per_hour
 
     def _instance_usd(self, hours: float) -> Decimal:
         return self.usd_per_hour * _exact(hours)

@@ -185,8 +185,8 @@ def own_scale(measured: Measurement) -> float:
 
 def job_description(measured: Measurement) -> str:
     """A short description of a measured job."""
-    machines = f"{measured.nodes} x {measured.instance_type}"
-    return f"{measured.model} {measured.method.value} {measured.precision.value} on {machines}"
+    instances = f"{measured.nodes} x {measured.instance_type}"
+    return f"{measured.model} {measured.method.value} {measured.precision.value} on {instances}"
 
 
 def variance_between(errors: Sequence[float], variances: Sequence[float]) -> tuple[float, bool]:

@@ -318,8 +318,8 @@ class PublicFiles:
         if service == EC2:
             answer = _of_file(ec2_answer(listed, interest.types, regions, now, reserved=True), "aws-price-file-ec2")
         if service == SAGEMAKER:
-            machines = (product for product in listed if is_managed(product.attributes, interest.ml_types, regions))
-            answer = _of_file(sagemaker_answer(machines, now), "aws-price-file-sagemaker")
+            instances = (product for product in listed if is_managed(product.attributes, interest.ml_types, regions))
+            answer = _of_file(sagemaker_answer(instances, now), "aws-price-file-sagemaker")
         bill = bill_answer(listed, interest.of(service, region), interest.units, region, now)
         return Answer(rates=answer.rates, refusals=answer.refusals, items=bill.items, unmatched=bill.unmatched)
 

@@ -218,7 +218,7 @@ def _span(candidate: ServingCandidate) -> SpotPrice | None:
 
 
 def _instances_usd(candidate: ServingCandidate, load: Fleet) -> Decimal:
-    return sum_usd(machine.usd for machine in candidate.instance_lines(load))
+    return sum_usd(instance.usd for instance in candidate.instance_lines(load))
 
 
 def _total(candidate: ServingCandidate, load: Fleet) -> Decimal:

@@ -141,21 +141,21 @@ def recommend(sides: Sides) -> Verdict:
 
 
 def _choose(sides: Sides) -> Verdict:
-    machine, choice = cheaper_instances(sides)
+    instance, choice = cheaper_instances(sides)
     if sides.closed:
         return _closed(sides)
-    if machine is None:
+    if instance is None:
         if sides.hosted_usd is None:
             text = "No candidate has a price: there is nothing to compare."
             return Verdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
         text = "Use Bedrock: no instance type that can serve the model within these limits has a price here."
         flips = ("a price of an instance type that fits (purchase.price_overrides)", "other latency limits")
         return Verdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=flips)
-    if sides.hosted_usd is not None and _is_close(sides, machine, choice):
-        return _measure(sides, machine, choice)
-    if sides.hosted_usd is not None and sides.hosted_usd <= machine:
-        return _bedrock(sides, machine, choice)
-    return _deploy(sides, machine, choice)
+    if sides.hosted_usd is not None and _is_close(sides, instance, choice):
+        return _measure(sides, instance, choice)
+    if sides.hosted_usd is not None and sides.hosted_usd <= instance:
+        return _bedrock(sides, instance, choice)
+    return _deploy(sides, instance, choice)
 
 
 def cheaper_instances(sides: Sides) -> tuple[Decimal | None, ServingChoice]:
@@ -169,10 +169,10 @@ def cheaper_instances(sides: Sides) -> tuple[Decimal | None, ServingChoice]:
     return None, ServingChoice.NONE
 
 
-def _is_close(sides: Sides, machine: Decimal, choice: ServingChoice) -> bool:
+def _is_close(sides: Sides, instance: Decimal, choice: ServingChoice) -> bool:
     """Whether the months are too close to call; a measured estimate is never too close."""
     other = sides.hosted_usd or Decimal(0)
-    return abs(other - machine) < CLOSE * max(other, machine) and not _measured(sides, choice)
+    return abs(other - instance) < CLOSE * max(other, instance) and not _measured(sides, choice)
 
 
 def _closed(sides: Sides) -> Verdict:
@@ -184,20 +184,20 @@ def _closed(sides: Sides) -> Verdict:
     return Verdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=("an open model does the job",))
 
 
-def _measure(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
+def _measure(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
     """The verdict if the difference is smaller than the error of the estimates."""
-    text = f"Too close to call: {_month(sides, machine, choice)} a month on {NAMES[choice]}"
+    text = f"Too close to call: {_month(sides, instance, choice)} a month on {NAMES[choice]}"
     text += f", ${sides.hosted_usd:,.0f} on Bedrock. Measure first."
-    flips = (*_turns(sides, machine), "a load test: slipway endpoint load NAME stores the result for later quotes")
+    flips = (*_turns(sides, instance), "a load test: slipway endpoint load NAME stores the result for later quotes")
     return Verdict(
-        choice=ServingChoice.MEASURE_FIRST, text=text, reasons=tuple(_reasons(sides, machine, choice)), flips=flips
+        choice=ServingChoice.MEASURE_FIRST, text=text, reasons=tuple(_reasons(sides, instance, choice)), flips=flips
     )
 
 
-def _bedrock(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
+def _bedrock(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
     quoted = sides.neuron if choice is ServingChoice.NEURON else sides.gpu
     kind = quoted.plan.place.billed_name if quoted is not None else NAMES[choice]
-    against = f"${sides.hosted_usd:,.0f} against {_month(sides, machine, choice)} a month on {kind}"
+    against = f"${sides.hosted_usd:,.0f} against {_month(sides, instance, choice)} a month on {kind}"
     if sides.turn is None:
         text = f"Do not deploy: Bedrock is cheaper ({against})."
     elif sides.turn.requests is None:
@@ -210,31 +210,31 @@ def _bedrock(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
     return Verdict(
         choice=ServingChoice.BEDROCK,
         text=text,
-        reasons=tuple(_reasons(sides, machine, choice)),
+        reasons=tuple(_reasons(sides, instance, choice)),
         flips=(
-            *_turns(sides, machine),
+            *_turns(sides, instance),
             "your own weights: Bedrock's price is for the published ones",
             "a lower rate: a commitment, or target.kind eks, whose instances cost less than SageMaker's",
         ),
     )
 
 
-def _deploy(sides: Sides, machine: Decimal, choice: ServingChoice) -> Verdict:
+def _deploy(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
     """The verdict if instances are cheaper, or the only option."""
     other = sides.hosted_usd
     against = f", ${other:,.0f} on Bedrock" if other is not None else f"; Bedrock {_lacks(sides)}"
-    text = f"Deploy on {NAMES[choice]}: {_month(sides, machine, choice)} a month with its maintenance{against}."
-    flips = list(_turns(sides, machine))
+    text = f"Deploy on {NAMES[choice]}: {_month(sides, instance, choice)} a month with its maintenance{against}."
+    flips = list(_turns(sides, instance))
     if sides.neuron_usd is not None and sides.gpu_usd is not None:
         flips.append(f"a month on Neuron at ${sides.gpu_usd - sides.maintenance_usd:,.0f}: the price of GPUs")
-    return Verdict(choice=choice, text=text, reasons=tuple(_reasons(sides, machine, choice)), flips=tuple(flips))
+    return Verdict(choice=choice, text=text, reasons=tuple(_reasons(sides, instance, choice)), flips=tuple(flips))
 
 
-def _month(sides: Sides, machine: Decimal, choice: ServingChoice) -> str:
+def _month(sides: Sides, instance: Decimal, choice: ServingChoice) -> str:
     """The month of the chosen instances with maintenance and range, in words."""
     usd = _span(sides, choice)
     wide = usd is not None and f"{usd.low:,.0f}" != f"{usd.high:,.0f}"
-    return f"${machine:,.0f}" + (f" ({usd.low:,.0f}–{usd.high:,.0f})" if usd is not None and wide else "")
+    return f"${instance:,.0f}" + (f" ({usd.low:,.0f}–{usd.high:,.0f})" if usd is not None and wide else "")
 
 
 def _span(sides: Sides, choice: ServingChoice) -> UsdRange | None:
@@ -246,7 +246,7 @@ def _span(sides: Sides, choice: ServingChoice) -> UsdRange | None:
     return UsdRange(low=usd.low + people, mid=usd.mid + people, high=usd.high + people)
 
 
-def _turns(sides: Sides, machine: Decimal) -> Iterator[str]:
+def _turns(sides: Sides, instance: Decimal) -> Iterator[str]:
     """The volume that changes the answer, with its range."""
     turn, hosted = sides.turn, sides.hosted_usd
     if turn is None or turn.requests is None or hosted is None:
@@ -255,7 +255,7 @@ def _turns(sides: Sides, machine: Decimal) -> Iterator[str]:
     if turn.low is not None:
         low = requests_text(turn.low)
         span = f" (from {low})" if turn.high is None else f" ({low} to {requests_text(turn.high)})"
-    if hosted <= machine:
+    if hosted <= instance:
         yield f"{requests_text(turn.requests)} requests a month or more{span}, of the same shape over the day"
     else:
         yield f"fewer than {requests_text(turn.requests)} requests a month{span}: there Bedrock is cheaper"
@@ -272,7 +272,7 @@ def _measured(sides: Sides, choice: ServingChoice) -> bool:
     return estimate is not None and estimate.measured
 
 
-def _reasons(sides: Sides, machine: Decimal, choice: ServingChoice) -> Iterator[str]:
+def _reasons(sides: Sides, instance: Decimal, choice: ServingChoice) -> Iterator[str]:
     for name, quoted, usd in (("Neuron", sides.neuron, sides.neuron_usd), ("GPU", sides.gpu, sides.gpu_usd)):
         if quoted is None or usd is None or quoted.serving is None:
             continue
@@ -288,7 +288,7 @@ def _reasons(sides: Sides, machine: Decimal, choice: ServingChoice) -> Iterator[
         )
     span, hosted = _span(sides, choice), sides.hosted_usd
     if span is not None and hosted is not None and span.low < hosted < span.high:
-        other = "machines" if hosted <= machine else "Bedrock"
+        other = "machines" if hosted <= instance else "Bedrock"
         yield f"at the other end of the estimate, {other} would be cheaper"
     if not sides.maintenance_given and (sides.neuron is not None or sides.gpu is not None):
         yield "the maintenance is assumed: workload.serve.operations_usd_per_month replaces it"

@@ -51,7 +51,7 @@ class Hosts(Protocol):
             ClusterFailedError: a cluster of that name exists.
         """
 
-    def join(self, name: str, machines: PodNodeGroup) -> None:
+    def join(self, name: str, node_group: PodNodeGroup) -> None:
         """Add the instances of a node group to a cluster.
 
         Raises:

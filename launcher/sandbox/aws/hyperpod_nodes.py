@@ -72,11 +72,11 @@ def join(requested: Requested, hosts: Hosts, cluster: Described) -> None:
     ec2 = EmulatedEc2(requested.account_id, requested.region_name)
     for group in cluster.request["InstanceGroups"]:
         subnet = ec2.subnet(network_of(cluster.request, group)["Subnets"][0])
-        machines = _node_group(
+        instances = _node_group(
             group, zone="" if subnet is None else subnet.zone, zone_id=getattr(subnet, "zone_id", "")
         )
         try:
-            hosts.join(name, machines)
+            hosts.join(name, instances)
         except ClusterFailedError as problem:
             raise ResourceRefusedError(str(problem)) from problem
         for _ in range(group["InstanceCount"]):

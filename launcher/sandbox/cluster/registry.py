@@ -268,10 +268,10 @@ class Registry:
             self._kubernetes[name] = hosted
             return hosted.address
 
-    def join(self, name: str, machines: PodNodeGroup) -> None:
+    def join(self, name: str, node_group: PodNodeGroup) -> None:
         """Add the instances of a node group to an EKS cluster."""
-        _refuse_over(machines.count)
-        self.hosted(name).join(machines)
+        _refuse_over(node_group.count)
+        self.hosted(name).join(node_group)
 
     def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], note: str) -> None:
         """Install the contents of a chart or an add-on in an EKS cluster."""

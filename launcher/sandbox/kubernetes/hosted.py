@@ -119,7 +119,7 @@ class HostedKubernetes:
         self._kubernetes = KubernetesCluster(
             folder, name=cluster, mark=mark, environment=environment, keys=keys, operators=()
         ).__enter__()
-        self._machines: dict[str, PodNodeGroup] = {}
+        self._node_groups: dict[str, PodNodeGroup] = {}
         self._groups: list[str] = []
         self._nodes: dict[str, NodeView] = {}
         self._words: list[str] = []
@@ -135,12 +135,12 @@ class HostedKubernetes:
         """The scheduler of the cluster: this object."""
         return self
 
-    def join(self, machines: PodNodeGroup) -> None:
+    def join(self, node_group: PodNodeGroup) -> None:
         """Add the instances of a node group."""
         with self._lock:
-            self._machines[machines.group] = machines
-            self._groups.append(machines.group)
-        self.resize(machines.group, machines.count)
+            self._node_groups[node_group.group] = node_group
+            self._groups.append(node_group.group)
+        self.resize(node_group.group, node_group.count)
 
     def resize(self, group: str, count: int) -> None:
         """Set the number of instances of a node group. Removed nodes are drained first, as managed node groups do.
@@ -148,33 +148,33 @@ class HostedKubernetes:
         A pod that runs longer than the drain time is removed with its node.
         """
         with self._lock:
-            machines = self._machines[group]
+            node_group = self._node_groups[group]
             present = [node.name for node in self._nodes.values() if node.partition == group]
-            more = [self._name_of(machines, number) for number in range(len(present) + count)]
+            more = [self._name_of(node_group, number) for number in range(len(present) + count)]
             for name in [name for name in more if name not in present][: max(0, count - len(present))]:
-                self._enlist(machines, name)
+                self._enlist(node_group, name)
             going = present[count:]
         for node in going:
             self._kubernetes.drain(node)
         if going:
             threading.Thread(target=self._dismiss, args=(going,), name="node-group", daemon=True).start()
 
-    def _name_of(self, machines: PodNodeGroup, number: int) -> str:
-        place = 1 + self._groups.index(machines.group)
-        return f"ip-10-0-{place}-{number + 1}.{machines.zone[:-1]}.compute.internal"
+    def _name_of(self, node_group: PodNodeGroup, number: int) -> str:
+        place = 1 + self._groups.index(node_group.group)
+        return f"ip-10-0-{place}-{number + 1}.{node_group.zone[:-1]}.compute.internal"
 
-    def _enlist(self, machines: PodNodeGroup, name: str) -> None:
+    def _enlist(self, node_group: PodNodeGroup, name: str) -> None:
         self._nodes[name] = NodeView(
             name=name,
-            partition=machines.group,
-            instance_type=machines.instance_type,
-            capacity_type=machines.capacity_type,
+            partition=node_group.group,
+            instance_type=node_group.instance_type,
+            capacity_type=node_group.capacity_type,
             instance_id="",
             generation=0,
             life="",
             scratch=str(self._folder / name),
             metadata="",
-            cpus=int(machines.room.get("cpu", "1")),
+            cpus=int(node_group.room.get("cpu", "1")),
         )
         self.replace(name)
 
@@ -209,7 +209,7 @@ class HostedKubernetes:
     def leave(self, group: str) -> None:
         """Remove the instances of a node group, with their pods."""
         with self._lock:
-            self._machines.pop(group, None)
+            self._node_groups.pop(group, None)
             leaving = [node.name for node in self._nodes.values() if node.partition == group]
         for name in leaving:
             self._forget(name)
@@ -242,7 +242,7 @@ class HostedKubernetes:
         """Start another instance in place of a node, with an empty disk."""
         with self._lock:
             running = self._node(node)
-            machines = self._machines[running.partition]
+            node_group = self._node_groups[running.partition]
             fresh = replace(
                 running,
                 instance_id=f"i-{secrets.token_hex(9)[:17]}",
@@ -251,7 +251,7 @@ class HostedKubernetes:
             )
             self._nodes[node] = fresh
         self._kubernetes.add_node(
-            node, allocatable=machines.room, labels=machines.node_labels, devices=machines.devices
+            node, allocatable=node_group.room, labels=node_group.node_labels, devices=node_group.devices
         )
 
     def environment(self, path: str) -> dict[str, str]:

@@ -24,10 +24,10 @@ def by_hand(plan: Plan) -> str:
     return f"kubectl apply {plugins}-f {NAMESPACE_FILE}, then kubectl create -f {MANIFEST_FILE}"
 
 
-def describe(plan: Plan, head: str, machines: str) -> str:
+def describe(plan: Plan, head: str, node_text: str) -> str:
     """One line that describes the cluster to be deployed."""
     when = "up once the block has started" if plan.place.option in PREPAID else "up from the start"
-    return f"EKS cluster {plan.cluster_name}: control plane, system node {head}, nodes {machines}, {when}"
+    return f"EKS cluster {plan.cluster_name}: control plane, system node {head}, nodes {node_text}, {when}"
 
 
 def refuse_job(plan: Plan, _environment: Mapping[str, str]) -> None:

@@ -14,11 +14,11 @@ from launcher.workflow.cluster.reach import reach_pods
 from launcher.workflow.cluster.targets import Cluster
 
 
-def describe(plan: Plan, head: str, machines: str) -> str:
+def describe(plan: Plan, head: str, node_text: str) -> str:
     """One line that describes the cluster to be deployed."""
     return (
         f"HyperPod cluster with EKS {plan.cluster_name}: control plane, HyperPod's chart, system node ml.{head},"
-        f" workers {machines}, requested from the start"
+        f" workers {node_text}, requested from the start"
     )
 
 

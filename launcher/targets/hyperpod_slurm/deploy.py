@@ -55,9 +55,9 @@ def controller(_plan: Plan, outputs: Mapping[str, str], session: Session) -> Hea
     return HeadNode(via="session", instance=target, region=outputs["Region"], user=USER)
 
 
-def describe(plan: Plan, head: str, machines: str) -> str:
+def describe(plan: Plan, head: str, node_text: str) -> str:
     """One line that describes the cluster to be deployed."""
-    return f"HyperPod cluster {plan.cluster_name}: controller ml.{head}, workers {machines}, up from the start"
+    return f"HyperPod cluster {plan.cluster_name}: controller ml.{head}, workers {node_text}, up from the start"
 
 
 def access_commands(plan: Plan, outputs: Mapping[str, str]) -> list[tuple[str, str]]:

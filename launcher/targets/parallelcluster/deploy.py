@@ -35,9 +35,9 @@ USERS = {
 """The user whose home all nodes share (OS_MAPPING in pcluster/constants.py of ParallelCluster 3.16.1)."""
 
 
-def describe(plan: Plan, head: str, machines: str) -> str:
+def describe(plan: Plan, head: str, node_text: str) -> str:
     """One line that describes the cluster to be deployed."""
-    return f"cluster {plan.cluster_name}: head node {head}, at most {machines}"
+    return f"cluster {plan.cluster_name}: head node {head}, at most {node_text}"
 
 
 def head_node(plan: Plan, outputs: Mapping[str, str], _session: Session) -> HeadNode:

@@ -23,9 +23,9 @@ LOGIN_S, POLL_S = 900.0, 10.0
 """Time for the login node to start: a node boots in 3 to 8 minutes (awsome-distributed-ai, aws-pcs/tests)."""
 
 
-def describe(plan: Plan, head: str, machines: str) -> str:
+def describe(plan: Plan, head: str, node_text: str) -> str:
     """One line that describes the cluster to be deployed."""
-    return f"PCS cluster {plan.cluster_name}: login node {head}, at most {machines}"
+    return f"PCS cluster {plan.cluster_name}: login node {head}, at most {node_text}"
 
 
 def login_node(

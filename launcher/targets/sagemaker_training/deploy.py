@@ -27,9 +27,9 @@ END_LOOKS, END_POLL_S = 18, 10.0
 """The number and interval (s) of polls until stopped jobs have ended: three minutes."""
 
 
-def describe(plan: Plan, _head: str, machines: str) -> str:
+def describe(plan: Plan, _head: str, node_text: str) -> str:
     """One line that describes the deployment."""
-    return f"training jobs of {plan.cluster_name}: a role and what watches them; {machines} with each job"
+    return f"training jobs of {plan.cluster_name}: a role and what watches them; {node_text} with each job"
 
 
 def api(_plan: Plan, _outputs: Mapping[str, str], session: Session) -> HeadNode:

@@ -161,52 +161,52 @@ def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOption
 def _run(
     folder: RunFolder, priced: Priced, rank: int, quoted: Quote, options: DeployOptions, *, ask: bool
 ) -> EndpointRun:
-    story = _EndpointLog(folder=folder, quoted=quoted, simulated=options.sandbox)
+    log = _EndpointLog(folder=folder, quoted=quoted, simulated=options.sandbox)
     try:
         bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
         options.notify(f"run folder {folder.path.relative_to(options.root)}")
         with ExitStack() as stack:
-            _report_launch(story, priced, bundle, options, stack, ask=ask)
-        story.status = RunStatus.SUCCEEDED
+            _report_launch(log, priced, bundle, options, stack, ask=ask)
+        log.status = RunStatus.SUCCEEDED
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
-            story.status = RunStatus.INTERRUPTED
-        if story.begun is not None and not options.sandbox:
-            story.remaining_stack = left_behind(quoted, *story.begun)
-            if story.remaining_stack.message is not None:
-                options.notify(story.remaining_stack.message)
+            log.status = RunStatus.INTERRUPTED
+        if log.begun is not None and not options.sandbox:
+            log.remaining_stack = left_behind(quoted, *log.begun)
+            if log.remaining_stack.message is not None:
+                options.notify(log.remaining_stack.message)
         raise
     finally:
-        report = story.write()
-    return EndpointRun(folder=folder, report=report, outputs=story.live.outputs if story.live else {})
+        report = log.write()
+    return EndpointRun(folder=folder, report=report, outputs=log.live.outputs if log.live else {})
 
 
 def _report_launch(
-    story: "_EndpointLog", priced: Priced, bundle: Bundle, options: DeployOptions, stack: ExitStack, *, ask: bool
+    log: "_EndpointLog", priced: Priced, bundle: Bundle, options: DeployOptions, stack: ExitStack, *, ask: bool
 ) -> None:
-    quoted, notify = story.quoted, options.notify
+    quoted, notify = log.quoted, options.notify
     served = ServingDeployment(plan=quoted.plan, catalog=priced.catalog, images=load_images())
     decided = served.endpoint
     target = target_for(priced, quoted, options, stack)
     context = target.context
-    cdk, assembly = synthesise(story.folder, quoted, context)
+    cdk, assembly = synthesise(log.folder, quoted, context)
     session = Session(environment=context.environment, region=quoted.plan.place.region)
     stack.enter_context(agreed(difference_of(assembly, session), quoted, context, endpoint_lines(served)))
-    story.begun = (decided, session)
+    log.begun = (decided, session)
     try:
-        outputs = carry_out(story.folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
+        outputs = carry_out(log.folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
     except DeploymentFailedError as failure:
         raise _with_troubles(failure, quoted.plan, session) from failure
-    story.live = live = _in_service(story, decided, session, assembly=assembly, outputs=outputs, notify=notify)
+    log.live = live = _in_service(log, decided, session, assembly=assembly, outputs=outputs, notify=notify)
     if target.emulator is not None:
-        story.not_emulated = (*left_out(target.emulator, live.verification, target.prerequisites), *LEFT_OUT)
+        log.not_emulated = (*left_out(target.emulator, live.verification, target.prerequisites), *LEFT_OUT)
     if ask:
-        story.reply = ask_once(live.endpoint, session, notify)
-        story.folder.append_event("answered", answer=answer(story.reply))
+        log.reply = ask_once(live.endpoint, session, notify)
+        log.folder.append_event("answered", answer=answer(log.reply))
 
 
 def _in_service(
-    story: "_EndpointLog",
+    log: "_EndpointLog",
     decided: Endpoint,
     session: Session,
     *,
@@ -214,7 +214,7 @@ def _in_service(
     outputs: Mapping[str, Mapping[str, str]],
     notify: Notify,
 ) -> LiveEndpoint:
-    folder, quoted, plan = story.folder, story.quoted, story.quoted.plan
+    folder, quoted, plan = log.folder, log.quoted, log.quoted.plan
     endpoint = served(plan.name, session)
     folder.append_event("deployed", endpoint=endpoint.name, config=endpoint.config)
     state = settled(endpoint, session, notify)

@@ -342,9 +342,9 @@ def plan_lines(plan: Plan) -> list[str]:
     """What a deployment creates, from the plan."""
     place, request = plan.place, plan.request
     where = place.az_id or place.region
-    machines = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}, in {where}"
+    instances = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}, in {where}"
     head = head_node(place.nodes, request.storage.head_node)
-    lines = [cluster_of(plan).describe(plan, head, machines)]
+    lines = [cluster_of(plan).describe(plan, head, instances)]
     if request.network.vpc_id is None and target_of(place.target).per_job:
         lines.append("network: the service's own")
     elif request.network.vpc_id is None:

@@ -106,18 +106,18 @@ def _priced(
     if kind == "AWS::FSx::FileSystem":
         yield _Paid(name=kind, usd=_file_system(properties, catalog, region))
     holds = _instance_readers().get(kind)
-    for machines in holds(properties, resources) if holds is not None else ():
-        price = rate if machines.nodes else _listed(machines, catalog, region)
-        usd = None if price is None else price * machines.count
+    for instances in holds(properties, resources) if holds is not None else ():
+        price = rate if instances.nodes else _listed(instances, catalog, region)
+        usd = None if price is None else price * instances.count
         yield _Paid(
-            name=f"{machines.count} x {machines.type}", usd=usd, with_jobs=machines.with_jobs, nodes=machines.nodes
+            name=f"{instances.count} x {instances.type}", usd=usd, with_jobs=instances.with_jobs, nodes=instances.nodes
         )
 
 
-def _listed(machines: Instances, catalog: Catalog, region: str) -> Decimal | None:
-    if machines.managed:
-        return _usd(instance_price(catalog, machines.type, region))
-    return _usd(catalog.on_demand(machines.type, region))
+def _listed(instances: Instances, catalog: Catalog, region: str) -> Decimal | None:
+    if instances.managed:
+        return _usd(instance_price(catalog, instances.type, region))
+    return _usd(catalog.on_demand(instances.type, region))
 
 
 def _file_system(properties: Mapping[str, Any], catalog: Catalog, region: str) -> Decimal | None:

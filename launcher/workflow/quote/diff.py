@@ -227,8 +227,8 @@ def _rate(quoted: Quote) -> str:
 def place_text(place: Place) -> str:
     """Nodes, purchase option and region, in words."""
     how = place.option.value.replace("-", " ") + (f" {place.term_years}y" if place.term_years else "")
-    machines = f"{place.nodes} × {place.billed_name}" if place.instance_type else "Bedrock"
-    return f"{machines}, {how} in {place.region}"
+    instances = f"{place.nodes} × {place.billed_name}" if place.instance_type else "Bedrock"
+    return f"{instances}, {how} in {place.region}"
 
 
 def _changed_keys(old: Any, new: Any, path: str = "") -> Iterator[str]:

@@ -267,8 +267,8 @@ def public_files(questions: Sequence[Question], catalog: Catalog, regions: Seque
     everywhere = tuple(catalog.regions)
     downloads = [Question(kind=SPOT_PAGE, names=EVERY_TYPE, regions=everywhere)] if SPOT in kinds else []
     downloads.append(bands(catalog))
-    machines = [name for kind, name in ((ON_DEMAND, "AmazonEC2"), (SAGEMAKER, "AmazonSageMaker")) if kind in kinds]
-    pairs = [(name, region) for region in regions for name in machines] + list(item_questions(regions))
+    instances = [name for kind, name in ((ON_DEMAND, "AmazonEC2"), (SAGEMAKER, "AmazonSageMaker")) if kind in kinds]
+    pairs = [(name, region) for region in regions for name in instances] + list(item_questions(regions))
     downloads += [Question(kind=PRICE_FILE, names=(name,), regions=(region,)) for name, region in dict.fromkeys(pairs)]
     return tuple(downloads)
 

@@ -30,13 +30,13 @@ def quoted_lines(quote: Mapping[str, Any], hours: Decimal | None = None) -> tupl
     scale = Decimal(1) if quote["serving"] is None or hours is None else hours / MONTH_H
     whole = quote["purchase_option"] in {option.value for option in PREPAID}
     groups: dict[tuple[tuple[str, ...], str], list[tuple[Mapping[str, Any], BilledAs]]] = {}
-    machines: BilledAs | None = None
+    instances: BilledAs | None = None
     computed: tuple[tuple[str, ...], str] | None = None
     for component in quote["components"]:
         known = billed_as(component["name"])
         if component["group"] == "compute":
             # Lines without an own name belong to the same instances: start-up, idle tail, deployments.
-            known = machines = known or machines
+            known = instances = known or instances
         if known is None:
             known = BilledAs((), f"? {component['name']}", Decimal(1), confirmed=False)
         key = (known.services, known.usage_type)

@@ -50,8 +50,8 @@ def refuse_undeployable(priced: Priced, quoted: Quote) -> None:
 
 def _other(priced: Priced, hint: str) -> str:
     for rank, candidate in enumerate(priced.candidates, start=1):
-        machines = candidate.place.option is not PurchaseOption.BEDROCK
-        if machines and Runs.SERVING in target_of(candidate.place.target).deployed and candidate.usd is not None:
+        instances = candidate.place.option is not PurchaseOption.BEDROCK
+        if instances and Runs.SERVING in target_of(candidate.place.target).deployed and candidate.usd is not None:
             return f"{hint}; --pick {rank} is an endpoint on {candidate.place.instance_type}"
     return hint
 

@@ -104,8 +104,8 @@ class _Listed:
         return sorted({(product["usagetype"], product.get("operation", "")) for product in exact or products})
 
     def _candidates(self, line: QuotedLine) -> Iterable[Product]:
-        kind, _, machine = line.usage_type.partition(":")
-        named = machine if f"{kind}:" in INSTANCE_USAGE else ""
+        kind, _, instance = line.usage_type.partition(":")
+        named = instance if f"{kind}:" in INSTANCE_USAGE else ""
         key = named or line.services[0]
         if key not in self._known:
             if named.startswith("ml."):

@@ -214,25 +214,25 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
         cluster_of(plan).refuse_job(plan, options.environment)
     scheduler = scheduler_of(plan)
     folder = run_folder.create(plan.name, datetime.now(UTC), options.root)
-    story = LaunchLog(folder=folder, quoted=quoted, simulated=options.sandbox, scheduler=scheduler)
+    log = LaunchLog(folder=folder, quoted=quoted, simulated=options.sandbox, scheduler=scheduler)
     # A killed launch leaves a run folder with everything that is known.
-    story.status = RunStatus.RUNNING
-    story.write()
-    story.status = RunStatus.FAILED
+    log.status = RunStatus.RUNNING
+    log.write()
+    log.status = RunStatus.FAILED
     with undone_if_declined(folder):
-        report = _launch(story, priced, rank, options)
+        report = _launch(log, priced, rank, options)
     if report.stopped is not None:
         raise DeploymentFailedError(f"the job was {report.stopped.text}")
     if report.status is not RunStatus.SUCCEEDED:
         hint = f"slipway logs {plan.name} shows its output"
         raise DeploymentFailedError(f"the job {report.status.text}", hint=hint)
-    _refuse_an_unproven_run(story, report, options)
+    _refuse_an_unproven_run(log, report, options)
     return folder, report
 
 
-def _refuse_an_unproven_run(story: LaunchLog, report: Report, options: LaunchOptions) -> None:
+def _refuse_an_unproven_run(log: LaunchLog, report: Report, options: LaunchOptions) -> None:
     """Warn about a successful job without a stored checkpoint or simulated interruption; in the sandbox, raise."""
-    unproven = [f"the interruption was not simulated: {story.not_played}"] if story.not_played else []
+    unproven = [f"the interruption was not simulated: {log.not_played}"] if log.not_played else []
     if report.stored is not None and not report.stored.count:
         unproven.append("the job stored no checkpoint: an interruption would lose all its work")
         unproven += report.stored.troubles
@@ -265,8 +265,8 @@ def show_launch(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions
     options.notify(f"would submit the job to {where}{queue}; nothing was done")
 
 
-def _launch(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions) -> Report:
-    quoted, plan, folder = story.quoted, story.quoted.plan, story.folder
+def _launch(log: LaunchLog, priced: Priced, rank: int, options: LaunchOptions) -> Report:
+    quoted, plan, folder = log.quoted, log.quoted.plan, log.folder
     ends = ends_with_it(options, plan.place.region)
     declined = False
     try:
@@ -275,16 +275,16 @@ def _launch(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions)
             recorded_command(folder, "launch", sandbox=options.sandbox, done="done"),
             ExitStack() as stack,
         ):
-            _go(story, priced, rank, options, stack)
+            _go(log, priced, rank, options, stack)
     except (DeclinedError, InterruptedAtQuestionError):
         declined = True
         raise
     except NoCapacityError:
-        story.status = RunStatus.CANCELLED
+        log.status = RunStatus.CANCELLED
         raise
     except (KeyboardInterrupt, SlipwayError) as ended:
-        if ends or story.status is not RunStatus.RUNNING:
-            story.status = RunStatus.INTERRUPTED if isinstance(ended, KeyboardInterrupt) else RunStatus.FAILED
+        if ends or log.status is not RunStatus.RUNNING:
+            log.status = RunStatus.INTERRUPTED if isinstance(ended, KeyboardInterrupt) else RunStatus.FAILED
         else:
             rate = f", at ${quoted.usd_per_hour:.2f} an hour" if quoted.usd_per_hour is not None else ""
             options.notify(f"the job continues{rate}")
@@ -292,7 +292,7 @@ def _launch(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions)
                 options.notify(f"next: slipway {way} {plan.name}")
         raise
     finally:
-        report = story.write()
+        report = log.write()
         if not declined:
             keep_measurement(plan.name, folder, options.root, priced.catalog, options.notify)
             if not options.sandbox:
@@ -301,9 +301,9 @@ def _launch(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions)
     return report
 
 
-def _go(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions, stack: ExitStack) -> None:
-    """Run every step of a launch; `story` records the progress."""
-    quoted, folder = story.quoted, story.folder
+def _go(log: LaunchLog, priced: Priced, rank: int, options: LaunchOptions, stack: ExitStack) -> None:
+    """Run every step of a launch; `log` records the progress."""
+    quoted, folder = log.quoted, log.folder
     key = fresh_key(quoted.plan.name, folder)
     # In a sandbox no money is spent, and no notification is sent.
     figures = None if options.sandbox else quoted_figures
@@ -325,16 +325,16 @@ def _go(story: LaunchLog, priced: Priced, rank: int, options: LaunchOptions, sta
         stack.callback(_keep_logs, target.emulator, folder)
     with ExitStack() as unsubmitted:
         if (target.emulator is None or target.emulator.record is not None) and deploys(quoted.plan):
-            keep, aws = partial(setattr, story, "stacks"), target.context.environment
+            keep, aws = partial(setattr, log, "stacks"), target.context.environment
             cost_notice = report_running_costs(
                 quoted.plan, aws, priced.catalog, options.notify, keep, sandbox=target.emulator is not None
             )
             unsubmitted.enter_context(cost_notice)
         handle = cluster_handle(quoted, bundle, folder, _probing(target, quoted.plan, options))
-        _take_note(story, handle, target, quoted.plan)
-        submission = _ready(launch, story, handle)
-    story.status = RunStatus.RUNNING
-    _follow(launch, story, submission)
+        _take_note(log, handle, target, quoted.plan)
+        submission = _ready(launch, log, handle)
+    log.status = RunStatus.RUNNING
+    _follow(launch, log, submission)
 
 
 def _probing(target: DeployTarget, plan: Plan, options: LaunchOptions) -> DeployTarget:
@@ -346,13 +346,13 @@ def _probing(target: DeployTarget, plan: Plan, options: LaunchOptions) -> Deploy
     return replace(target, context=replace(context, reach=reach))
 
 
-def _ready(launch: _Launch, story: LaunchLog, handle: ClusterHandle) -> Submission:
+def _ready(launch: _Launch, log: LaunchLog, handle: ClusterHandle) -> Submission:
     target = launch.target
     if target.emulator is None or target.emulator.record is not None:
         # A launcher that dies from here on leaves a run that `status` can complete.
-        story.status = RunStatus.RUNNING
-        story.write()
-        story.status = RunStatus.FAILED
+        log.status = RunStatus.RUNNING
+        log.write()
+        log.status = RunStatus.FAILED
     return cluster_of(launch.quoted.plan).submit(_request(launch, handle))
 
 
@@ -385,15 +385,15 @@ def _request(launch: _Launch, handle: ClusterHandle) -> JobRequest:
     )
 
 
-def _take_note(story: LaunchLog, handle: ClusterHandle, target: DeployTarget, plan: Plan) -> None:
+def _take_note(log: LaunchLog, handle: ClusterHandle, target: DeployTarget, plan: Plan) -> None:
     checked = handle.deployed.verification if handle.deployed is not None else None
     if checked is not None:
-        story.stacks = tuple((stack.name, stack.status) for stack in checked.stacks)
-        story.verified = checked.verified
+        log.stacks = tuple((stack.name, stack.status) for stack in checked.stacks)
+        log.verified = checked.verified
     if target.emulator is not None:
-        story.not_emulated = left_out(target.emulator, checked, target.prerequisites)
+        log.not_emulated = left_out(target.emulator, checked, target.prerequisites)
         if handle.deployed is not None and not target_of(plan.place.target).per_job:
-            story.scheduler = target.emulator.scheduler_name(handle.deployed.cluster_name)
+            log.scheduler = target.emulator.scheduler_name(handle.deployed.cluster_name)
 
 
 def _keep_logs(sandbox: Sandbox, folder: RunFolder) -> None:
@@ -410,7 +410,7 @@ def waits_s(plan: Plan) -> float:
     return minutes * 60 + trial_h * 3600
 
 
-def _follow(launch: _Launch, story: LaunchLog, submission: Submission) -> None:
+def _follow(launch: _Launch, log: LaunchLog, submission: Submission) -> None:
     options, folder, head_node = launch.options, launch.folder, submission.head_node
     with ExitStack() as stack:
         way = stack.enter_context(closing(launch.reached(submission)))
@@ -453,9 +453,9 @@ def _follow(launch: _Launch, story: LaunchLog, submission: Submission) -> None:
 
         with guard_called(launch.quoted.plan, launch.target.emulator, options.environment, options.notify):
             status = follower.follow(watch, tick=tick)
-        story.not_played = disruption.finish()
-        story.status = RunStatus.CANCELLED if _cancelled(watch, stop, folder) else status
-        story.billable_time = None if watch.facts is None else watch.facts.billable
+        log.not_played = disruption.finish()
+        log.status = RunStatus.CANCELLED if _cancelled(watch, stop, folder) else status
+        log.billable_time = None if watch.facts is None else watch.facts.billable
 
 
 def _beginning(launch: _Launch, submission: Submission) -> Beginning:

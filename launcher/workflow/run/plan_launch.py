@@ -192,12 +192,12 @@ def launch_plan(
     saved = saved_plan_of(path, price_options, selection)
     # A saved plan is carried out as it is.
     head = partial(deployed_head_node, options) if saved is None else no_head
-    story = _LaunchSequence(path=path, clock=clock, options=options, person=person, head=head)
+    log = _LaunchSequence(path=path, clock=clock, options=options, person=person, head=head)
     every_zone = replace(price_options, everything=True)
     if saved is None:
-        first = story.quoted(price_options, selection)
+        first = log.quoted(price_options, selection)
     else:
-        first = quoted_as_saved(saved, lambda digest: story.quoted(every_zone, digest), options.environment)
+        first = quoted_as_saved(saved, lambda digest: log.quoted(every_zone, digest), options.environment)
     serves = first.priced.request.workload.serve is not None
     if serves and options.interrupt_after_s is not None:
         message = "--interrupt-after interrupts a job, and a serving plan has none"
@@ -206,7 +206,7 @@ def launch_plan(
         raise UnreadableInputError("--fresh restarts a job, and a serving plan has none", hint="drop --fresh")
     if saved is None:
         person.show(first.priced, called=not options.sandbox)
-    how = story.options_for(first)
+    how = log.options_for(first)
     if serves:
         # The endpoint of a serving plan, deployed and tested; None if it was only shown
         if how.dry_run:
@@ -222,8 +222,8 @@ def launch_plan(
     return Fallback(
         options=how,
         candidates=lambda: price(path, clock(), every_zone),
-        requote=lambda digest: story.quoted(every_zone, digest),
-        options_for=story.options_for,
+        requote=lambda digest: log.quoted(every_zone, digest),
+        options_for=log.options_for,
         obstacle=partial(update_obstacle, base=path.resolve().parent, environment=how.environment),
     ).launch(first)
 

@@ -201,7 +201,7 @@ def lives(code, retries, ends=None, steps=None):
     """
     store, number = Memory(), 0
     while number < 20:
-        pods = [Rendezvous(store, place(part), say=[].append, machine=f"m{part}", retries=retries) for part in (0, 1)]
+        pods = [Rendezvous(store, place(part), say=[].append, node_id=f"m{part}", retries=retries) for part in (0, 1)]
         if any(placement is None for placement in joined(*pods)):
             return number, parse_attempt_state(store.texts[STATE_FILE].text).failed
         number += 1
@@ -255,7 +255,7 @@ def test_a_pod_that_was_killed_on_a_machine_that_stays_has_failed(quick):
 def test_a_pod_that_went_with_its_machine_was_interrupted(quick):
     store = Memory()
     for boot in range(3):
-        pods = [Rendezvous(store, place(part), say=[].append, machine=f"m{part}/{boot}", retries=0) for part in (0, 1)]
+        pods = [Rendezvous(store, place(part), say=[].append, node_id=f"m{part}/{boot}", retries=0) for part in (0, 1)]
         assert [placement.attempt for placement in joined(*pods)] == [boot + 1] * 2
 
 
