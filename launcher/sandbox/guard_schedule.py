@@ -1,7 +1,8 @@
 """A cluster's guard in the sandbox: the guard's own code, called on an accelerated clock.
 
 One second represents five minutes, so that a spending limit is reached while a user watches. The clock starts at the
-newest call of an earlier run. After the guard has requested the job to save, the clock waits until the job has left,
+newest call of an earlier run, and the first call waits for the job's first heartbeat. Objects in S3 are as old on it
+as in real time: a heartbeat of the last minutes is fresh. After the guard has requested the job to save, the clock waits until the job has left,
 because saving takes real time. One more call, after the guard's grace time, then ends the nodes. Emulated: the
 scheduled calls, with the deployed function's variables. Not emulated: Lambda, and calls for events.
 """
@@ -21,7 +22,7 @@ STOP_VARIABLE = "STOP_URI"
 POLL_S = 1.0
 PERIOD = timedelta(minutes=5)
 """The time between two checks of the guard: its schedule."""
-_READY, _FAILED, _WATCHED, _TOLD = "ready", "failed", "watched", "told"
+_READY, _FAILED, _WAITING, _WATCHED, _TOLD = "ready", "failed", "waiting", "watched", "told"
 _PROGRAM = """
 import importlib, os, sys, traceback
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,10 @@ import boto3
 from botocore.exceptions import ClientError
 
 guard = importlib.import_module(sys.argv[1])
+from guard import Settings
+from trouble import Folder
+
+moment, working = datetime.now(UTC), False
 bucket, _, key = os.environ["STOP_URI"].removeprefix("s3://").partition("/")
 
 def told():
@@ -47,12 +52,27 @@ def newest():
     )["Datapoints"]
     return max([now, *(each["Timestamp"] + timedelta(minutes=5) for each in found)])
 
+def age(parsed, **_):
+    ahead = moment - datetime.now(UTC)
+    for entry in parsed.get("Contents", ()):
+        entry["LastModified"] += ahead
+
+def works():
+    folder = Settings.of(os.environ).folder
+    return folder is None or bool(Folder(boto3.client("s3"), folder).beats(moment))
+
+boto3.setup_default_session()
+boto3.DEFAULT_SESSION.events.register("after-call.s3.ListObjectsV2", age)
 print("ready", newest().isoformat(), flush=True)
 for line in sys.stdin:
     moment = datetime.fromisoformat(line.strip())
     clock = type("Clock", (datetime,), {"now": classmethod(lambda _, zone=None: moment)})
     guard.datetime = clock
     try:
+        working = working or works()
+        if not working:
+            print("waiting", flush=True)
+            continue
         guard.handler({"detail-type": "Scheduled Event"}, None)
         print("told" if told() else "watched", flush=True)
     except Exception:
@@ -128,14 +148,16 @@ class GuardSchedule:
         """Call the guard once, five minutes after the last call."""
         if self._process is None or self._process.stdin is None:
             return
-        self._moment += PERIOD
+        moment = self._moment + PERIOD
         try:
-            self._process.stdin.write(f"{self._moment.isoformat()}\n")
+            self._process.stdin.write(f"{moment.isoformat()}\n")
             self._process.stdin.flush()
         except OSError as problem:
             self.failure = str(problem)
             return
-        self.stop_requested = self._answer((_TOLD, _WATCHED)) == _TOLD or self.stop_requested
+        answer = self._answer((_TOLD, _WATCHED, _WAITING))
+        self._moment = self._moment if answer == _WAITING else moment
+        self.stop_requested = answer == _TOLD or self.stop_requested
 
     def _answer(self, answers: tuple[str, ...]) -> str | None:
         """The text after the first expected word of the process's output, or the word; None if it fails or ends."""

@@ -33,7 +33,7 @@ def guard_called(plan: Plan, sandbox: Sandbox | None, environment: Mapping[str, 
         yield
         return
     minutes = PERIOD.total_seconds() / 60
-    notify(f"the guard looks every {POLL_S:g} s in the sandbox; each time {minutes:g} minutes have passed for it")
+    notify(f"the sandbox calls the guard every {POLL_S:g} s; each call counts as {minutes:g} minutes")
     play = sandbox.guard_schedule(stack_name(plan, "training"), guard.module, environment)
     play.start()
     try:
