@@ -137,7 +137,12 @@ def dollars(sandbox, cluster):
 
 
 @pytest.mark.parametrize(
-    "kind", ["parallelcluster", *(pytest.param(target, marks=pytest.mark.slow) for target in list(TARGETS)[1:])]
+    "kind",
+    [
+        "parallelcluster",
+        "hyperpod-eks",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("hyperpod-slurm", "eks")),
+    ],
 )
 def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_path, sandbox, kind):
     name, messages, ended = launch(tmp_path, sandbox, kind, 60)

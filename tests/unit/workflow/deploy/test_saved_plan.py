@@ -150,10 +150,11 @@ def test_stacks_that_come_out_otherwise_are_refused(tmp_path):
     saved_plan = save_plan(tmp_path / "saved.json", *picked_quote, os.environ)
     assert set(saved_plan.stacks) == {f"slipway-kept-{part}" for part in ("checkpoints", "network", "training")}
     assert read_saved(tmp_path / "saved.json") == saved_plan
-    # Another rate than the saved one: it stands in the stacks, which are compared at the saved one.
-    cheaper = picked(written(tmp_path, usd="40", more=", nodes: 1"))
     moved = {name: "0" * 64 if "network" in name else digest for name, digest in saved_plan.stacks.items()}
-    with pytest.raises(QuoteMismatchError, match="slipway-kept-network differ") as caught:
-        refuse_if_moved(replace(saved_plan, stacks=moved), cheaper, os.environ)
-    assert "training" not in caught.value.message
+    with pytest.raises(QuoteMismatchError, match=r"saved: slipway-kept-network differ"):
+        refuse_if_moved(replace(saved_plan, stacks=moved), picked_quote, os.environ)
+    # The stacks are compared at the saved rate, not at today's: only the training stack has a rate.
+    dearer = replace(saved_plan, amounts={"usd_per_hour": Decimal(60)})
+    with pytest.raises(QuoteMismatchError, match=r"saved: slipway-kept-training differ"):
+        refuse_if_moved(dearer, picked_quote, os.environ)
     assert saved_plan.amounts == {"usd_per_hour": Decimal(50)}
