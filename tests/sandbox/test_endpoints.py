@@ -285,7 +285,7 @@ class TestQueue:
             asynchronous.sandbox.behave(Behaviour())
         assert failure.value.exit_code == 6
         assert "did not pass the ping health check" in failure.value.message
-        assert "its log: ERROR the model cannot be loaded" in failure.value.message
+        assert "\nlog: ERROR the model cannot be loaded" in failure.value.message
         assert asynchronous.outputs("summaries-inf2") == before
 
     def test_it_goes_away_and_its_requests_stay(self, asynchronous, slipway_in):

@@ -16,8 +16,8 @@ BUILT = [
     if "kind: parallelcluster" in path.read_text() and path.stem not in ("p5-spot", "tiny-gpt")
 ]
 """The examples of ParallelCluster; p5-spot has tests of its own below, tiny-gpt is launched by others."""
-QUICK = ("p5en-capacity-block",)
-"""In every run: a block with a boundary, a bootstrap and a key of the account's own."""
+QUICK = ("p4d-lustre", "p5en-capacity-block")
+"""In every run: a file system linked to data, and a block with a boundary, a bootstrap and a key of the account."""
 PLANS = [pytest.param(path, marks=[] if path.stem in QUICK else [pytest.mark.slow], id=path.stem) for path in BUILT]
 pytestmark = pytest.mark.xdist_group("examples")
 

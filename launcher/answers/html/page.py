@@ -38,6 +38,8 @@ tr:has(+.more) td{border-bottom:0}.more td{padding-top:0;color:var(--soft);font-
 th button{font:inherit;font-weight:600;color:inherit;background:none;border:0;padding:0;cursor:pointer}
 th button::after{content:" \\2195";color:var(--soft)}
 th[aria-sort=ascending] button::after{content:" \\2191"}th[aria-sort=descending] button::after{content:" \\2193"}
+@media screen and (44rem<width<60rem){.wide{font-size:.8rem}.wide th,.wide td{padding:.3rem .2rem;overflow-wrap:normal}
+.wide th{white-space:normal}}
 @media screen and (max-width:44rem){.wide,.wide tbody,.wide caption{display:block}
 .wide thead tr{display:flex;flex-wrap:wrap}
 .wide th,.wide td{border:0;padding:.1rem .4rem;text-align:left;white-space:normal!important}
