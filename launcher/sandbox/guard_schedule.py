@@ -1,10 +1,11 @@
 """A cluster's guard in the sandbox: the guard's own code, called on an accelerated clock.
 
 One second represents five minutes, so that a spending limit is reached while a user watches. The clock starts at the
-newest call of an earlier run, and the first call waits for the job's first heartbeat. Objects in S3 are as old on it
-as in real time: a heartbeat of the last minutes is fresh. After the guard has requested the job to save, the clock waits until the job has left,
-because saving takes real time. One more call, after the guard's grace time, then ends the nodes. Emulated: the
-scheduled calls, with the deployed function's variables. Not emulated: Lambda, and calls for events.
+newest call of an earlier run, and the first call waits for the job's first heartbeat. Objects in S3 are as old on it as
+in real time: a heartbeat of the last minutes is fresh. After the guard has requested the job to save, the clock waits
+until the job has left, because saving takes real time. One more call, after the guard's grace time, then ends the
+nodes. Emulated: the scheduled calls, with the deployed function's variables. Not emulated: Lambda, and calls for
+events.
 """
 
 import subprocess

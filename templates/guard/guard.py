@@ -153,6 +153,10 @@ class Guard:
     """Whether the cluster's nodes report the jobs that Slurm runs on them."""
     others = "in Slurm"
     """The name in messages for jobs without an agent of Slipway."""
+    fleet = "its fleet is"
+    why_nodes_stay = (
+        " ParallelCluster's daemon on the head node may hang: look at /var/log/parallelcluster/clustermgtd there."
+    )
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
         """Use `client(service)` to reach AWS; `look` is the scheduled time of this check, if it differs from `now`."""
@@ -477,7 +481,7 @@ class Guard:
             return
         status = item["Data"]["M"]["status"]["S"]
         if status in STOPPED:
-            self.end_what_stays(status, moment_of(item["Data"]["M"].get("lastStatusUpdatedTime", {}).get("S")))
+            self.end_remaining(status, moment_of(item["Data"]["M"].get("lastStatusUpdatedTime", {}).get("S")))
             return
         self.dynamodb.update_item(
             TableName=table,
@@ -500,7 +504,7 @@ class Guard:
             f"Head node, file systems and network are still billed: slipway down {self.settings.cluster}",
         )
 
-    def end_what_stays(self, status: str, since: datetime | None) -> None:
+    def end_remaining(self, status: str, since: datetime | None) -> None:
         """Terminate the remaining nodes of a stopped fleet by their tags, and notify every hour."""
         if since is not None and self.now - since < SETTLED:
             return
@@ -512,10 +516,9 @@ class Guard:
         if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
             self.notify(
                 "nodes still run after the stop",
-                f"its fleet is {status} since {since or 'an unknown time'} and had {len(ids)} nodes still:"
+                f"{self.fleet} {status} since {since or 'an unknown time'} and had {len(ids)} nodes still:"
                 f" {', '.join(ids[:10])}{' and more' if len(ids) > len(ids[:10]) else ''}. The guard terminates them"
-                " itself. ParallelCluster's daemon on the head node may hang: look at"
-                " /var/log/parallelcluster/clustermgtd there.",
+                f" itself.{self.why_nodes_stay}",
             )
 
     def pass_on(self, event: Mapping[str, Any]) -> None:

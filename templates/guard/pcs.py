@@ -9,9 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from failures import first_within
-from guard import INSTANCES_A_CALL, SETTLED, Guard, Node, Settings, aws, its, respond
-from looks import HOUR
+from guard import Guard, Node, Settings, aws, its, respond
 
 LOGIN = "login"
 """The node group without a queue."""
@@ -27,6 +25,9 @@ def handler(event: Mapping[str, Any], _context: object) -> None:
 
 class PcsGuard(Guard):
     """One call of the guard of a PCS cluster, at the time `now`."""
+
+    fleet = "its node groups are"
+    why_nodes_stay = ""
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
         """Use `client(service)` to reach AWS."""
@@ -73,7 +74,7 @@ class PcsGuard(Guard):
             if group["scalingConfiguration"]["maxInstanceCount"] and group["status"] not in GOING
         ]
         if not started:
-            self.end_what_stays("set to none", max((group["modifiedAt"] for group in groups), default=None))
+            self.end_remaining("set to none", max((group["modifiedAt"] for group in groups), default=None))
             return
         for group in started:
             self.pcs.update_compute_node_group(
@@ -87,20 +88,3 @@ class PcsGuard(Guard):
             "Start them again: the command in the stack's output StartFleet\n"
             f"Controller, login node, file system and network are still billed: slipway down {self.settings.cluster}",
         )
-
-    def end_what_stays(self, status: str, since: datetime | None) -> None:
-        """Terminate the remaining nodes of groups that are set to zero, by their tags, and notify every hour."""
-        if since is not None and self.now - since < SETTLED:
-            return
-        ids = [node["InstanceId"] for node in self.nodes()]
-        if not ids:
-            return
-        for start in range(0, len(ids), INSTANCES_A_CALL):
-            self.ec2.terminate_instances(InstanceIds=ids[start : start + INSTANCES_A_CALL])
-        if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
-            self.notify(
-                "nodes still run after the stop",
-                f"its node groups are {status} since {since or 'an unknown time'} and had {len(ids)} nodes still:"
-                f" {', '.join(ids[:10])}{' and more' if len(ids) > len(ids[:10]) else ''}. The guard terminates"
-                " them itself.",
-            )

@@ -170,7 +170,7 @@ def policies(reading: Reading) -> None:
         policy: roles.policy_statements(reading.session, policy) for policy in reading.ids("AWS::IAM::ManagedPolicy")
     }
     actions = {action for statements in statements_by_policy.values() for action in _actions(statements)}
-    # FSx needs s3:Get* and s3:List* of the data's bucket (infra/parts/provider_access.py): only all actions are refused.
+    # FSx needs s3:Get* and s3:List* on the bucket of the data (infra/parts/provider_access.py).
     reading.checks.holds("policies allow no * action", not any(f":{action}".endswith(":*") for action in actions))
     nodes = statements_by_policy.get(reading.main.outputs["NodePolicyArn"], ())
     store = reading.main.outputs["StoreUri"].removeprefix("s3://")
