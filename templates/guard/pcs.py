@@ -26,7 +26,7 @@ def handler(event: Mapping[str, Any], _context: object) -> None:
 class PcsGuard(Guard):
     """One call of the guard of a PCS cluster, at the time `now`."""
 
-    fleet = "its node groups are"
+    fleet = "its node groups have been"
     why_nodes_stay = ""
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
@@ -74,7 +74,7 @@ class PcsGuard(Guard):
             if group["scalingConfiguration"]["maxInstanceCount"] and group["status"] not in GOING
         ]
         if not started:
-            self.end_remaining("set to none", max((group["modifiedAt"] for group in groups), default=None))
+            self.end_remaining("set to zero", max((group["modifiedAt"] for group in groups), default=None))
             return
         for group in started:
             self.pcs.update_compute_node_group(

@@ -129,7 +129,7 @@ class TestTime:
         guard.watch()
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: nodes still run after the stop"
-        assert f"its fleet is STOPPING since {stop_requested_at} and had 2 nodes still" in text
+        assert f"its fleet has been STOPPING since {stop_requested_at} and still had 2 nodes" in text
         assert all(instance in text for instance in instances)
         assert guard.nodes() == []
         for step, count in ((1, 0), (11, 0), (13, 1)):
