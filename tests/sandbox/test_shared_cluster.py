@@ -133,7 +133,6 @@ def test_a_job_gets_the_folder_by_the_rules_of_a_real_launch(owners):
     assert (submission["head_node"]["via"], submission["work"]["files"]) == ("sandbox", 1)
 
 
-@pytest.mark.slow
 def test_a_job_that_changes_alone_does_not_deploy_its_own_cluster_again(owners):
     owners.launch(plan("solo"))
     before = owners.deployments()
@@ -141,6 +140,11 @@ def test_a_job_that_changes_alone_does_not_deploy_its_own_cluster_again(owners):
     assert again.status is RunStatus.SUCCEEDED
     assert owners.deployments() == before
     assert "cluster solo exists as planned: nothing is deployed" in owners.messages
+    # It found the checkpoint of the first launch; what it does after it, it has to store.
+    assert "the job resumed from step 1 and stored no newer checkpoint" in owners.messages
+    steps = """echo '{"step": 7}' >>"$SLIPWAY_METRICS"; sleep 1"""
+    with pytest.raises(DeploymentFailedError, match="would lose its work since step 1"):
+        owners.launch(plan("solo", run={"command": ["sh", "-c", steps], "workdir": "."}))
 
 
 @pytest.mark.slow

@@ -234,8 +234,13 @@ def _refuse_an_unproven_run(log: LaunchLog, report: Report, options: LaunchOptio
     """Warn about a successful job without a stored checkpoint or simulated interruption; in the sandbox, raise."""
     unproven = [f"the interruption was not simulated: {log.not_played}"] if log.not_played else []
     if report.stored is not None and not report.stored.count:
-        unproven.append("the job stored no checkpoint: an interruption would lose all its work")
-        unproven += report.stored.troubles
+        resumed = max((attempt.resumed_from_step for attempt in report.attempts), default=0)
+        if resumed and max(attempt.last_step or 0 for attempt in report.attempts) <= resumed:
+            options.notify(f"the job resumed from step {resumed:,} and stored no newer checkpoint")
+        else:
+            lost = f"its work since step {resumed:,}" if resumed else "all its work"
+            unproven.append(f"the job stored no checkpoint: an interruption would lose {lost}")
+            unproven += report.stored.troubles
     if not unproven:
         return
     if options.sandbox:
