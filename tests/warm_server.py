@@ -86,6 +86,11 @@ class Forked:
         self.stdin, self.returncode = stdin, None
         self.pid = int(self._messages.readline())
 
+    def __del__(self):
+        """Close the connection to a server that continues without this process."""
+        self._messages.close()
+        self._connection.close()
+
     def poll(self):
         """The exit code; None while the server runs."""
         if self.returncode is None and select.select([self._connection], [], [], 0)[0]:
