@@ -22,18 +22,18 @@ def page(removal: Removal, width: int) -> list[str]:
     """The complete page."""
     kind = "endpoint" if removal.endpoint else "cluster" if removal.on is None else "jobs of"
     where = f"in {removal.region}" if removal.on is None else f"on cluster {removal.on} in {removal.region}"
-    lines = ["", f"  {kind} {removal.cluster} {where}", "", "  gone" if removal.done else "  goes"]
+    lines = ["", f"  {kind} {removal.cluster} {where}", "", "  removed" if removal.done else "  to be removed"]
     going = [f"    {name}  {status}" for name, status in (*removal.stacks, *removal.jobs)]
-    lines += going or [f"    nothing: {'it is down already' if removal.on is None else 'no job of the plan exists'}"]
+    lines += going or [f"    nothing: {'it is already removed' if removal.on is None else 'no job of the plan exists'}"]
     if removal.instances and not removal.done:
         running = ", ".join(f"{count} x {instance_type}" for instance_type, count in removal.instances)
         end = "the endpoint no longer answers" if removal.endpoint else "the jobs on them end"
         lines += ["", *wrapped(f"  {running} run now, and {end}", width)]
-    lines += ["", "  stays"]
+    lines += ["", "  retained"]
     lines += [piece for retained in removal.kept for piece in _retained(retained, width)] or ["    nothing"]
     if removal.kept:
-        more = ", and what has no price here" if removal.incomplete else ""
-        lines += ["", f"  ${words.dollars(removal.usd_per_month)} a month for what stays{more}"]
+        more = ", without those that have no price" if removal.incomplete else ""
+        lines += ["", f"  ${words.dollars(removal.usd_per_month)} a month for retained resources{more}"]
     return lines
 
 

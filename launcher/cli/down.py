@@ -1,4 +1,4 @@
-"""`slipway down`: remove a cluster or an endpoint, and list what stays."""
+"""`slipway down`: remove a cluster or an endpoint, and list retained resources."""
 
 from collections.abc import Mapping
 from pathlib import Path

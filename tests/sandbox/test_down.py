@@ -174,7 +174,7 @@ class TestWhatGoes:
         assert down("again", "--yes")[0] == 0
         code, out, _ = down("again", "--yes")
         assert code == 0
-        assert "nothing: it is down already" in out
+        assert "nothing: it is already removed" in out
         assert sandbox_account.stacks("-again-") == {"slipway-again-checkpoints"}
 
     def test_a_dry_run_shows_the_same_and_does_nothing(self, sandbox_account, down):

@@ -150,4 +150,4 @@ def test_the_page_adds_up_what_stays():
     assert "1,536 GiB; $35.33 a month; 12 objects" in text
     assert "0 GiB; $0.00 a month; kept without expiry" in text
     assert "unpriced: not counted here; left behind" in text
-    assert "$35.33 a month for what stays, and what has no price here" in text
+    assert "$35.33 a month for retained resources, without those that have no price" in text
