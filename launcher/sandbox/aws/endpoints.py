@@ -186,11 +186,11 @@ class Endpoints:
             return before
         self._refuse_unless_started(requested, live.endpoint_name)
         if not requested.get("RetainAllVariantProperties"):
-            live.counts = {}
+            live.instance_counts = {}
         retained = {
             variant["VariantName"]: variant["InitialInstanceCount"] for variant in config.request["ProductionVariants"]
         }
-        live.counts = {name: live.counts.get(name, count) for name, count in retained.items()}
+        live.instance_counts = {name: live.instance_counts.get(name, count) for name, count in retained.items()}
         live.config, live.containers = config, _containers(requested, config)
         return before
 
@@ -200,7 +200,7 @@ class Endpoints:
         if name in components(requested.account_id, requested.region_name):
             raise ResourceRefusedError(f"Cannot create already existing inference component {name}")
         live: Any = _sagemaker(requested).endpoints.get(requested.need("EndpointName"))
-        if live is None or requested.get("VariantName") not in live.counts:
+        if live is None or requested.get("VariantName") not in live.instance_counts:
             raise ResourceRefusedError(f"Could not find variant {requested.get('VariantName')} of the endpoint")
         self._refuse_unless_started(requested, name, "InferenceComponents")
         return self._stored_component(requested, name)

@@ -106,7 +106,7 @@ def test_a_shell_and_its_helpers_are_not_signalled(trainer_node, bucket):
     line = f"sleep 100 & {sys.executable} train.py SIGUSR1 0 > >(tee -a copy.txt); echo the shell goes on; kill %1"
     trainer_node.job(command=("bash", "-c", line))
     assert noticed(trainer_node) == 75
-    assert trainer_node.output()[-1] == "the shell goes on"
+    assert "the shell goes on" in trainer_node.output()
     assert trainer_node.steps("checkpoint-uploaded")[-1] == saved_at(trainer_node)
     assert (trainer_node.folder / "copy.txt").read_text().splitlines()[-1].startswith("SAVED AT")
 

@@ -80,7 +80,7 @@ def test_a_fault_of_the_sandboxs_own_ends_what_follows_a_job(cluster, jobs, pod_
     def broken(*_):
         raise TypeError("a fault")
 
-    jobs = replace(jobs, kept=Nothing())
+    jobs = replace(jobs, pod_files=Nothing())
     submitted = jobs.submit([pod_job("sleep 60")], "k")
     watch = RemoteWatch(mirror=Mirror(source=jobs, job=submitted, folder=tmp_path), poll_s=0.1, notify=lambda _: None)
     assert not watch.ended()
@@ -164,7 +164,7 @@ def kill_pod(core):
 
 def test_who_follows_a_job_hears_of_a_pod_that_somebody_kills(cluster, jobs, pod_job, kill_pod, tmp_path):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
-    jobs = replace(jobs, kept=Nothing())
+    jobs = replace(jobs, pod_files=Nothing())
     done = jobs.submit([pod_job("trap '' TERM; sleep 60; sleep 60")], "k")
     waiting.until(lambda: jobs.facts(done).state is JobState.RUNNING)
     name, messages = kill_pod(jobs, done), []

@@ -251,9 +251,9 @@ class TestMoves:
             ("spot", "use2-az2", "15"),
             ("spot", "use2-az3", "16"),
         ]
-        assert report.gone(P5, "spot", "us-east-2", "use2-az3")
-        assert report.gone(P5, "on-demand", "us-east-2", "use2-az3")
-        assert not report.gone(P5, "spot", "us-east-2", "use2-az1")
+        assert report.price_ended(P5, "spot", "us-east-2", "use2-az3")
+        assert report.price_ended(P5, "on-demand", "us-east-2", "use2-az3")
+        assert not report.price_ended(P5, "spot", "us-east-2", "use2-az1")
         assert refreshed_catalog().spot(P5, "us-east-2")["use2-az3"].as_of == date(2026, 11, 19)
 
     def test_reserved_rates_come_with_the_on_demand_ones(self, refresh_prices):
