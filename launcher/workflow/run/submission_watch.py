@@ -176,6 +176,7 @@ class RemoteWatch:
         before, self.facts = self.facts, facts
         if facts is None or facts.state is not JobState.PENDING:
             self.close()
+        self._refuse_if_taken_back()
         if facts is None:
             # Slurm forgets a job minutes after its end; the agent's own record stays.
             self.over = True
@@ -235,7 +236,15 @@ class RemoteWatch:
         self.taken_back = self.taken_back or facts.reason or "no reason given"
         self.source.cancel(self.job, only_pending=True)
         self.facts = self.source.facts(self.job)
-        if self.facts is None or self.facts.state is JobState.CANCELLED:
+        self._refuse_if_taken_back()
+
+    def _refuse_if_taken_back(self) -> None:
+        """Raise if the cancelled job has gone without an attempt: its pods may take several polls to go."""
+        if not self.taken_back or self.waits_s is None:
+            return
+        if self.facts is not None and self.facts.state is not JobState.CANCELLED:
+            return
+        if not any(event.get("event") == "attempt-started" for event in read_events(self.mirror.folder / EVENTS)):
             why = f"no capacity within {self.waits_s / 60:g} minutes ({self.taken_back})"
             raise NoCapacityError(
                 f"{why}; the job was cancelled",

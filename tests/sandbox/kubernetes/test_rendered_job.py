@@ -222,8 +222,8 @@ def test_a_job_that_waits_too_long_for_machines_is_taken_back(  # noqa: PLR0917
 ):
     jobs, job, _ = submit_rendered(operator, TRAINER, nodes=2, machines=machines)
     mirror = Mirror(source=jobs, job=job, folder=tmp_path / "copy")
-    watch = RemoteWatch(mirror=mirror, poll_s=0.1, notify=lambda _: None, waits_s=3.0, give_up=lambda: True)
-    with pytest.raises(NoCapacityError, match=rf"no capacity within 0.05 minutes \(no capacity: {why}") as refused:
+    watch = RemoteWatch(mirror=mirror, poll_s=0.1, notify=lambda _: None, waits_s=1.2, give_up=lambda: True)
+    with pytest.raises(NoCapacityError, match=rf"no capacity within 0.02 minutes \(no capacity: {why}") as refused:
         until(watch.ended)
     assert "purchase.wait_for_capacity_minutes waits longer" in refused.value.hint
     assert refused.value.exit_code == 6
