@@ -93,6 +93,7 @@ class GuardSchedule:
     variables: Mapping[str, str]
     environment: Mapping[str, str]
     poll_s: float = POLL_S
+    called: bool = False
     stop_requested: bool = False
     failure: str = ""
     _moment: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -157,7 +158,8 @@ class GuardSchedule:
             self.failure = str(problem)
             return
         answer = self._answer((_TOLD, _WATCHED, _WAITING))
-        self._moment = self._moment if answer == _WAITING else moment
+        if answer != _WAITING:
+            self._moment, self.called = moment, True
         self.stop_requested = answer == _TOLD or self.stop_requested
 
     def _answer(self, answers: tuple[str, ...]) -> str | None:

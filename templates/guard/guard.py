@@ -153,7 +153,8 @@ class Guard:
     """Whether the cluster's nodes report the jobs that Slurm runs on them."""
     others = "in Slurm"
     """The name in messages for jobs without an agent of Slipway."""
-    fleet = "its fleet has been"
+    stopped = "its fleet has been"
+    """What a stop has changed, for the message about nodes that run after it."""
     why_nodes_stay = (
         " ParallelCluster's daemon on the head node may hang: look at /var/log/parallelcluster/clustermgtd there."
     )
@@ -516,7 +517,7 @@ class Guard:
         if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
             self.notify(
                 "nodes still run after the stop",
-                f"{self.fleet} {status} since {since or 'an unknown time'} and still had {len(ids)} nodes:"
+                f"{self.stopped} {status} since {since or 'an unknown time'} and still had {len(ids)} nodes:"
                 f" {', '.join(ids[:10])}{' and more' if len(ids) > len(ids[:10]) else ''}. The guard terminates them"
                 f" itself.{self.why_nodes_stay}",
             )

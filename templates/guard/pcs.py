@@ -26,7 +26,7 @@ def handler(event: Mapping[str, Any], _context: object) -> None:
 class PcsGuard(Guard):
     """One call of the guard of a PCS cluster, at the time `now`."""
 
-    fleet = "its node groups have been"
+    stopped = "its node groups have been"
     why_nodes_stay = ""
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:

@@ -42,6 +42,8 @@ def guard_called(plan: Plan, sandbox: Sandbox | None, environment: Mapping[str, 
         play.end()  # what ended the following counts
         raise
     play.finish()
+    if not play.called:
+        notify("warning: the sandbox did not call the guard: the job sent no heartbeat")
 
 
 class Undisturbed:

@@ -235,8 +235,10 @@ def _refuse_an_unproven_run(log: LaunchLog, report: Report, options: LaunchOptio
     unproven = [f"the interruption was not simulated: {log.not_played}"] if log.not_played else []
     if report.stored is not None and not report.stored.count:
         resumed = max((attempt.resumed_from_step for attempt in report.attempts), default=0)
-        if resumed and max(attempt.last_step or 0 for attempt in report.attempts) <= resumed:
-            options.notify(f"the job resumed from step {resumed:,} and stored no newer checkpoint")
+        last = max((attempt.last_step for attempt in report.attempts if attempt.last_step is not None), default=None)
+        if resumed and not report.stored.troubles and (last or 0) <= resumed:
+            unknown = "" if last is not None else "; it reported no step, and work after that step would be lost"
+            options.notify(f"the job resumed from step {resumed:,} and stored no newer checkpoint{unknown}")
         else:
             lost = f"its work since step {resumed:,}" if resumed else "all its work"
             unproven.append(f"the job stored no checkpoint: an interruption would lose {lost}")
