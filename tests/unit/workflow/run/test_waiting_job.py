@@ -1,0 +1,70 @@
+"""A job that waits too long for nodes, at a scheduler whose answers are given: its pods take several polls to go."""
+
+import json
+
+import pytest
+
+from launcher.model.job import JobFacts, JobState, Submitted
+from launcher.records.run_folder import EVENTS
+from launcher.submit.jobs import Chunk
+from launcher.workflow.run.submission_watch import Mirror, NoCapacityError, RemoteWatch
+from tests.waiting import until
+
+STARTED = (
+    f"{json.dumps({'event': 'attempt-started', 'attempt': 1, 'time': '2026-11-27T10:00:00Z', 'node': 'n0'})}\n".encode()
+)
+
+
+def pending(reason=""):
+    return JobFacts(state=JobState.PENDING, word="Pending", reason=reason, restarts=0, nodes=(), attempt=None)
+
+
+class Scheduler:
+    """Answers one state for each request, the last one from then on; `events` is the job's file of events."""
+
+    def __init__(self, *states, events=b""):
+        self.states, self.events, self.cancelled = list(states), events, 0
+
+    def facts(self, _job):
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+
+    def cancel(self, _job, *, only_pending=False):
+        assert only_pending
+        self.cancelled += 1
+        return True
+
+    def read(self, _job, offsets):
+        texts = {EVENTS: self.events}
+        return {
+            name: Chunk(data=texts[name][offset:], size=len(texts[name])) if name in texts else None
+            for name, offset in offsets.items()
+        }
+
+    def log_name(self, _job):
+        return "log"
+
+
+@pytest.fixture
+def watch_of(tmp_path):
+    def make(scheduler):
+        job = Submitted(job="train", key="train-1", folder="train")
+        mirror = Mirror(source=scheduler, job=job, folder=tmp_path / "mirror")
+        return RemoteWatch(mirror=mirror, poll_s=0.0, notify=lambda _: None, waits_s=0.0, give_up=lambda: True)
+
+    return make
+
+
+@pytest.mark.parametrize("answers", [0, 1, 2, 5])
+def test_no_capacity_is_the_error_whenever_the_cancelled_job_is_gone(watch_of, answers):
+    """Gone at once, between two polls, or between the order to cancel and the request after it."""
+    scheduler = Scheduler(pending("no capacity: too few free GPUs"), *[pending()] * answers, None)
+    watch = watch_of(scheduler)
+    with pytest.raises(NoCapacityError, match="too few free GPUs"):
+        until(watch.ended)
+    assert scheduler.cancelled >= 1
+
+
+def test_a_job_that_ran_after_all_is_over_without_an_error(watch_of):
+    watch = watch_of(Scheduler(pending("no capacity: too few free GPUs"), pending(), None, events=STARTED))
+    assert not watch.ended()
+    assert watch.ended()
