@@ -31,7 +31,6 @@ import boto3
 from botocore.exceptions import ClientError
 
 guard = importlib.import_module(sys.argv[1])
-from guard import Settings
 from trouble import Folder
 
 moment, working = datetime.now(UTC), False
@@ -59,8 +58,8 @@ def age(parsed, **_):
         entry["LastModified"] += ahead
 
 def works():
-    folder = Settings.of(os.environ).folder
-    return folder is None or bool(Folder(boto3.client("s3"), folder).beats(moment))
+    folder = os.environ.get("FOLDER_URI")
+    return not folder or bool(Folder(boto3.client("s3"), folder).beats(moment))
 
 boto3.setup_default_session()
 boto3.DEFAULT_SESSION.events.register("after-call.s3.ListObjectsV2", age)
@@ -76,8 +75,10 @@ for line in sys.stdin:
             continue
         guard.handler({"detail-type": "Scheduled Event"}, None)
         print("told" if told() else "watched", flush=True)
-    except Exception:
-        print("failed " + repr(traceback.format_exc()), flush=True)
+    except Exception as problem:
+        place = traceback.extract_tb(problem.__traceback__)[-1]
+        text = f"{type(problem).__name__}: {problem} ({os.path.basename(place.filename)}, line {place.lineno})"
+        print("failed " + " ".join(text.split()), flush=True)
 """
 
 
