@@ -13,7 +13,7 @@ from launcher.model.stages import Notify
 ACTIVE = "ACTIVE"
 _ABSENT = frozenset(("ResourceNotFoundException",))
 POLL_S, MAX_POLLS = 15.0, 80
-"""Interval and number of polls of a resource under deletion: 20 minutes."""
+"""Interval and number of polls of a resource under deletion or update: 20 minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,14 +131,44 @@ def _ids(session: Session, cluster: str, kind: str) -> tuple[str, ...]:
         raise
 
 
-def scale(session: Session, cluster: str, group: str, minimum: int, maximum: int) -> None:
-    """Set the minimum and maximum number of instances of a node group."""
+def scale(
+    session: Session, cluster: str, group: str, scaling: Mapping[str, int], pause: Callable[[float], None]
+) -> None:
+    """Set the scalingConfiguration of a node group, and wait until it is ACTIVE.
+
+    PCS refuses an update during another one, and Slurm has no node of the group before the update has ended.
+
+    Raises:
+        DeploymentFailedError: the group is not ACTIVE after the update, or still UPDATING after 20 minutes.
+    """
+    _await_update(session, cluster, group, pause)
     with translated(f"scale node group {group} of PCS cluster {cluster}"):
         session.client("pcs").update_compute_node_group(
             clusterIdentifier=cluster,
             computeNodeGroupIdentifier=group,
-            scalingConfiguration={"minInstanceCount": minimum, "maxInstanceCount": maximum},
+            scalingConfiguration=scaling,
         )
+    description = _await_update(session, cluster, group, pause)
+    if description["status"] != ACTIVE:
+        reasons = [f"{error.get('code')}: {error.get('message')}" for error in description.get("errorInfo", ())]
+        raise DeploymentFailedError(
+            f"node group {group} of PCS cluster {cluster} is {description['status']} after its update"
+            f"{''.join(f'; {reason}' for reason in reasons)}"
+        )
+
+
+def _await_update(session: Session, cluster: str, group: str, pause: Callable[[float], None]) -> Mapping[str, Any]:
+    for _ in range(MAX_POLLS):
+        description = _described(session, cluster, group)
+        if description is None:
+            raise DeploymentFailedError(f"PCS cluster {cluster} has no node group {group}")
+        if description["status"] != "UPDATING":
+            return description
+        pause(POLL_S)
+    raise DeploymentFailedError(
+        f"node group {group} of PCS cluster {cluster} is UPDATING after 20 minutes",
+        hint="aws pcs get-compute-node-group gives the reason; launch again once it is ACTIVE",
+    )
 
 
 def empty(session: Session, cluster: str, notify: Notify, pause: Callable[[float], None]) -> None:

@@ -141,7 +141,10 @@ def test_a_job_that_changes_alone_does_not_deploy_its_own_cluster_again(owners):
     assert owners.deployments() == before
     assert "cluster solo exists as planned: nothing is deployed" in owners.messages
     # It found the checkpoint of the first launch; what it does after it, it has to store.
-    assert "the job resumed from step 1 and stored no newer checkpoint" in owners.messages
+    assert (
+        "the job resumed from step 1 and stored no newer checkpoint; it reported no step, and work after that step "
+        "would be lost" in owners.messages
+    )
     steps = """echo '{"step": 7}' >>"$SLIPWAY_METRICS"; sleep 1"""
     with pytest.raises(DeploymentFailedError, match="would lose its work since step 1"):
         owners.launch(plan("solo", run={"command": ["sh", "-c", steps], "workdir": "."}))

@@ -3,9 +3,10 @@
 Emulated: the validation of clusters, node groups and queues (launcher/sandbox/cluster/pcs_request.py); five clusters a
 region, one in creation at a time, ten groups and ten queues a cluster; the order of removal; instances in EC2 for every
 node with PCS's tags and those of its launch template; a private Slurm with a partition for each queue and the cluster's
-own settings; UpdateComputeNodeGroup, which removes and starts nodes. Not emulated: programs on instances (user data,
-lifecycle scripts, mounts), nodes that start with jobs (all run from the beginning), accounting, logs, the time that
-creation and removal need, and changes of an existing group other than its scaling.
+own settings; UpdateComputeNodeGroup, which removes and starts nodes and is refused during another update. Not
+emulated: programs on instances (user data, lifecycle scripts, mounts), nodes that start with jobs (all run from the
+beginning), accounting, logs, the time that creation and removal need, and changes of an existing group other than its
+scaling.
 """
 
 import secrets
@@ -30,8 +31,8 @@ from launcher.sandbox.cluster.pcs_request import (
 )
 from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue
 
-CREATION = timedelta(seconds=2)
-"""How long a cluster that the API creates stays in creation; on AWS minutes."""
+CREATION = UPDATE = timedelta(seconds=2)
+"""How long a cluster that the API creates stays in creation, and a node group in an update; on AWS minutes."""
 _CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -52,6 +53,12 @@ class Part:
     request: dict[str, Any]
     created_at: datetime
     modified: datetime
+    active_at: datetime
+
+    @property
+    def status(self) -> str:
+        """The status of the group or queue."""
+        return "UPDATING" if datetime.now(UTC) < self.active_at else "ACTIVE"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -196,7 +203,7 @@ class PcsService:
         if len(parts) >= most:
             raise PcsError("ServiceQuotaExceededException", f"a cluster has at most {most} {plural}")
         now = datetime.now(UTC)
-        created = Part(id=_id(), name=request[key], request=request, created_at=now, modified=now)
+        created = Part(id=_id(), name=request[key], request=request, created_at=now, modified=now, active_at=now)
         parts[created.id] = created
         return created
 
@@ -228,18 +235,30 @@ class PcsService:
         with self._lock:
             cluster = self._active(request)
             group = self.part(cluster.groups, str(request["computeNodeGroupIdentifier"]), "compute node group")
+            if group.status != "ACTIVE":
+                raise PcsError("ConflictException", f"compute node group {group.name} is {group.status}")
             _refuse(update_problems(request, cluster.around(without=group.id)))
             other = set(request) - {"clusterIdentifier", "computeNodeGroupIdentifier", "clientToken"}
             if other - {"scalingConfiguration"}:
                 raise NotImplementedError(
                     f"the sandbox's UpdateComputeNodeGroup changes only scalingConfiguration, got {sorted(other)}"
                 )
-            was = int(group.request["scalingConfiguration"]["maxInstanceCount"])
-            becomes = int(request["scalingConfiguration"]["maxInstanceCount"])
-            group.request = {**group.request, "scalingConfiguration": dict(request["scalingConfiguration"])}
-            group.modified = datetime.now(UTC)
-            self._rescale(cluster, group, was, becomes)
+            self._change(cluster, group, {**group.request, "scalingConfiguration": request["scalingConfiguration"]})
+            group.active_at = group.modified + UPDATE
             return cluster, group
+
+    def redefine_group(self, name: str, request: dict[str, Any]) -> None:
+        """Update a node group to the request that its template defines, also one that was scaled since."""
+        with self._lock:
+            cluster = self._active(request)
+            group = self.part(cluster.groups, name, "compute node group")
+            _refuse(group_problems(request, cluster.around(without=group.id), self._aws))
+            self._change(cluster, group, request)
+
+    def _change(self, cluster: PcsCluster, group: Part, request: dict[str, Any]) -> None:
+        was, becomes = (int(each["scalingConfiguration"]["maxInstanceCount"]) for each in (group.request, request))
+        group.request, group.modified = request, datetime.now(UTC)
+        self._rescale(cluster, group, was, becomes)
 
     def _rescale(self, cluster: PcsCluster, group: Part, was: int, becomes: int) -> None:
         if cluster.running is None or all(planned.name != group.name for planned in cluster.running.groups):
@@ -374,21 +393,8 @@ class Pcs:
         return _created(service.arn(cluster.id, "computenodegroup", group.id), group.id)
 
     def _change_group(self, requested: Requested, before: Created) -> Created:
-        service, request = self._of(requested), _request(requested, "computeNodeGroupName")
-        cluster = _call(lambda: service.cluster(request["clusterIdentifier"]))
-        group = service.part(cluster.groups, before.attributes["Id"], "compute node group")
-        other = [key for key in {*request, *group.request} if request.get(key) != group.request.get(key)]
-        if other == ["scalingConfiguration"]:
-            wish = {key: request[key] for key in ("clusterIdentifier", "scalingConfiguration")}
-            _call(lambda: service.update_group({**wish, "computeNodeGroupIdentifier": group.id}))
-        else:
-            around = cluster.around(without=group.id)
-            _call(
-                lambda: _refuse(
-                    group_problems(request, around, PcsEc2(EmulatedEc2(requested.account_id, requested.region_name)))
-                )
-            )
-            group.request = request
+        request = _request(requested, "computeNodeGroupName")
+        _call(lambda: self._of(requested).redefine_group(before.attributes["Id"], request))
         return before
 
     def _make_queue(self, requested: Requested) -> Created:

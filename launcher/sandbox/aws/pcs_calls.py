@@ -63,7 +63,7 @@ def _part(service: PcsService, cluster: PcsCluster, part: Part, kind: str) -> di
     return {
         **_named(part.name, part.id, service.arn(cluster.id, kind, part.id)),
         "clusterId": cluster.id,
-        "status": "ACTIVE",
+        "status": part.status,
         "createdAt": part.created_at.isoformat(),
         "modifiedAt": part.modified.isoformat(),
     }

@@ -5,6 +5,7 @@ visible, and a failure names the resource.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -119,7 +120,7 @@ class Resources(ResourceMap):
             ResourceFailedError: an emulated API or a model of the sandbox refused the resource.
         """
         model, json, physical_name = self._resolved(name)
-        self.made_from[name] = json
+        self.made_from[name] = deepcopy(json)  # moto's launch templates change their definition
         requested = self._requested(name, json, physical_name)
         lack = ""
         try:
@@ -149,6 +150,7 @@ class Resources(ResourceMap):
         if original is not None and (not named or named not in json["Properties"]):
             # A name that CloudFormation made up stays with the resource.
             physical_name = original.physical_resource_id.rpartition(":")[2].rpartition("/")[2]
+        definition = deepcopy(json)
         requested = self._requested(name, json, physical_name)
         replaced = _requires_replacement(self.type_of(name), before.made_from[name]["Properties"], json["Properties"])
         if replaced and fixed_name(self.type_of(name), json["Properties"]) is not None:
@@ -167,7 +169,7 @@ class Resources(ResourceMap):
         if isinstance(model, Model) and changed.physical_resource_id != original.physical_resource_id:
             self.replaced[name] = (original, before.made_from[name])
         self._store(name, changed)
-        self.made_from[name] = json
+        self.made_from[name] = definition
         return True
 
     def sweep(self, *, back: bool) -> None:

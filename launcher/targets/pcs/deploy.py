@@ -67,11 +67,12 @@ def inputs(plan: Plan, session: Session) -> dict[str, str]:
     return {IMAGE_INPUT: ssm.parameter(session, IMAGE_PARAMETER)}
 
 
-def start(outputs: Outputs, session: Session, notify: Notify) -> None:
+def start(outputs: Outputs, session: Session, notify: Notify, *, sleep: Callable[[float], None] = time.sleep) -> None:
     """Let nodes start again if the guard has set their groups to 0, as the output StartFleet specifies.
 
     Raises:
         AwsError: a call failed for a reason other than missing permissions.
+        DeploymentFailedError: a node group cannot be scaled.
     """
     cluster = outputs["ClusterName"]
     try:
@@ -79,10 +80,10 @@ def start(outputs: Outputs, session: Session, notify: Notify) -> None:
         for command in outputs["StartFleet"].split(" && "):
             given = dict(zip(*[iter(command.split()[3:])] * 2, strict=True))
             name = given["--compute-node-group-identifier"]
-            counts = dict(pair.split("=") for pair in given["--scaling-configuration"].split(","))
+            pairs = (pair.split("=") for pair in given["--scaling-configuration"].split(","))
             if name in stopped:
                 notify(f"node group {name} of {cluster} was stopped: its nodes can start again")
-                pcs.scale(session, cluster, name, int(counts["minInstanceCount"]), int(counts["maxInstanceCount"]))
+                pcs.scale(session, cluster, name, {key: int(count) for key, count in pairs}, sleep)
     except AwsError as problem:
         if not forbidden(problem):
             raise

@@ -231,19 +231,30 @@ class TestJobs:
     def session(self, world_sandbox):
         return Session(environment=world_sandbox.process_environment({}), region=REGION)
 
-    def test_nodes_go_and_come_again_by_the_outputs(self, nodes, session):
+    def test_nodes_go_and_come_again_by_the_outputs(self, pcs, nodes, session):
         assert len(nodes()) == 2
-        calls.scale(session, "small", "nodes", 0, 0)
+        stop = {"minInstanceCount": 0, "maxInstanceCount": 0}
+        group = {"clusterIdentifier": "small", "computeNodeGroupIdentifier": "nodes"}
+        pcs.update_compute_node_group(**group, scalingConfiguration=stop)
         assert nodes() == []
+        code, message = refused(pcs.update_compute_node_group, **group, scalingConfiguration=stop)
+        assert (code, message) == ("ConflictException", "compute node group nodes is UPDATING")
         start = (
             "aws pcs update-compute-node-group --region us-east-2 --cluster-identifier small"
             " --compute-node-group-identifier nodes --scaling-configuration minInstanceCount=0,maxInstanceCount=2"
         )
-        messages = []
-        DEPLOY.start({"ClusterName": "small", "StartFleet": start}, session, messages.append)
+        messages, paused, outputs = [], [], {"ClusterName": "small", "StartFleet": start}
+
+        def pause(seconds):
+            paused.append(seconds)
+            time.sleep(0.5)
+
+        DEPLOY.start(outputs, session, messages.append, sleep=pause)
         assert len(nodes()) == 2
         assert messages == ["node group nodes of small was stopped: its nodes can start again"]
-        DEPLOY.start({"ClusterName": "small", "StartFleet": start}, session, messages.append)
+        assert pcs.get_compute_node_group(**group)["computeNodeGroup"]["status"] == "ACTIVE"
+        assert len(paused) > 1  # for the stop's own update, and for the start's
+        DEPLOY.start(outputs, session, messages.append, sleep=pause)
         assert len(messages) == 1
 
     def test_parts_are_removed_in_order(self, pcs, nodes, session):
