@@ -150,23 +150,14 @@ def _group(description: Mapping[str, Any]) -> GroupState:
     )
 
 
-def start_workers(session: Session, cluster: str, groups: Sequence[Mapping[str, Any]]) -> bool:
-    """Restore the requested size of instance groups after a guard has deleted their instances.
-
-    Groups have the form of UpdateCluster, each with its `InstanceCount`.
-
-    Returns:
-        Whether a group had to be restored.
+def resize(session: Session, cluster: str, groups: Sequence[Mapping[str, Any]]) -> None:
+    """Set the size of instance groups, which have the form of UpdateCluster.
 
     Raises:
-        AwsError: the cluster does not exist, or a call failed.
+        AwsError: the cluster does not exist, or the call failed.
     """
-    current = describe_cluster(session, cluster).groups
-    if all(current[group["InstanceGroupName"]].desired >= group["InstanceCount"] for group in groups):
-        return False
     with translated(f"start the workers of {cluster}"):
         session.client("sagemaker").update_cluster(ClusterName=cluster, InstanceGroups=list(groups))
-    return True
 
 
 def start(session: Session, cluster: str, group: str, count: int) -> bool:

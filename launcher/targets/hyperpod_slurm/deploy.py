@@ -85,18 +85,21 @@ def start(outputs: Mapping[str, str], session: Session, notify: Notify) -> None:
     """Let HyperPod create the workers again if the guard has deleted them, as the output StartFleet specifies.
 
     Raises:
-        AwsError: a call failed for a reason other than missing permissions.
+        AwsError: a call failed; missing permissions to read the cluster are a message only.
     """
     arguments = shlex.split(outputs["StartFleet"])
     given = dict(zip(arguments[3::2], arguments[4::2], strict=True))
     cluster, groups = given["--cluster-name"], safe_json.loads(given["--instance-groups"])
     try:
-        if hyperpod.start_workers(session, cluster, groups):
-            notify(f"the workers of {cluster} were stopped: starting them; they are billed from now on")
+        current = hyperpod.describe_cluster(session, cluster).groups
     except AwsError as problem:
         if not forbidden(problem):
             raise
         notify(f"whether the workers of {cluster} are stopped is unknown: these credentials cannot read it")
+        return
+    if any(current[group["InstanceGroupName"]].desired < group["InstanceCount"] for group in groups):
+        hyperpod.resize(session, cluster, groups)
+        notify(f"the workers of {cluster} were stopped: starting them; they are billed from now on")
 
 
 DEPLOY = Cluster(

@@ -71,23 +71,24 @@ def start(outputs: Outputs, session: Session, notify: Notify, *, sleep: Callable
     """Let nodes start again if the guard has set their groups to 0, as the output StartFleet specifies.
 
     Raises:
-        AwsError: a call failed for a reason other than missing permissions.
+        AwsError: a call failed; missing permissions to read the groups are a message only.
         DeploymentFailedError: a node group cannot be scaled.
     """
     cluster = outputs["ClusterName"]
     try:
-        stopped = {group.name: group for group in pcs.groups(session, cluster) if not group.maximum}
-        for command in outputs["StartFleet"].split(" && "):
-            given = dict(zip(*[iter(command.split()[3:])] * 2, strict=True))
-            name = given["--compute-node-group-identifier"]
-            pairs = (pair.split("=") for pair in given["--scaling-configuration"].split(","))
-            if name in stopped:
-                notify(f"node group {name} of {cluster} was stopped: its nodes can start again")
-                pcs.scale(session, cluster, name, {key: int(count) for key, count in pairs}, sleep)
+        stopped = {group.name for group in pcs.groups(session, cluster) if not group.maximum}
     except AwsError as problem:
         if not forbidden(problem):
             raise
         notify(f"whether the nodes of {cluster} are stopped is unknown: these credentials cannot read it")
+        return
+    for command in outputs["StartFleet"].split(" && "):
+        given = dict(zip(*[iter(command.split()[3:])] * 2, strict=True))
+        name = given["--compute-node-group-identifier"]
+        pairs = (pair.split("=") for pair in given["--scaling-configuration"].split(","))
+        if name in stopped:
+            notify(f"node group {name} of {cluster} was stopped: its nodes can start again")
+            pcs.scale(session, cluster, name, {key: int(count) for key, count in pairs}, sleep)
 
 
 def described(session: Session, stack: StackState) -> ClusterState:

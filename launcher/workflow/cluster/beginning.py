@@ -54,7 +54,7 @@ class Beginning:
         except AwsError as problem:
             if not forbidden(problem):
                 raise
-            self.notify(f"whether the nodes of {self.cluster} are stopped is unknown: these credentials cannot read it")
+            self.notify(f"warning: nodes of {self.cluster} that are stopped stay so: {problem.message}")
             return
         if started and self.plan.place.option in PREPAID:
             self.notify(f"starting the {self.plan.place.nodes} nodes of {self.cluster}: the reservation has started")

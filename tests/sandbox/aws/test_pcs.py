@@ -11,6 +11,7 @@ from launcher.aws import ssm
 from launcher.aws.session import Session
 from launcher.model.pcs import IMAGE_PARAMETER
 from launcher.targets.pcs.deploy import DEPLOY
+from launcher.targets.pcs.deploy import start as start_nodes
 from tests.sandbox.aws.answers import REGION
 
 MULTIPART = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="x"\n\n--x--\n'
@@ -249,12 +250,12 @@ class TestJobs:
             paused.append(seconds)
             time.sleep(0.5)
 
-        DEPLOY.start(outputs, session, messages.append, sleep=pause)
+        start_nodes(outputs, session, messages.append, sleep=pause)
         assert len(nodes()) == 2
         assert messages == ["node group nodes of small was stopped: its nodes can start again"]
         assert pcs.get_compute_node_group(**group)["computeNodeGroup"]["status"] == "ACTIVE"
         assert len(paused) > 1  # for the stop's own update, and for the start's
-        DEPLOY.start(outputs, session, messages.append, sleep=pause)
+        start_nodes(outputs, session, messages.append, sleep=pause)
         assert len(messages) == 1
 
     def test_parts_are_removed_in_order(self, pcs, nodes, session):
