@@ -5,8 +5,8 @@ region, one in creation at a time, ten groups and ten queues a cluster; the orde
 node with PCS's tags and those of its launch template; a private Slurm with a partition for each queue and the cluster's
 own settings; UpdateComputeNodeGroup, which removes and starts nodes and is refused during another update. Not
 emulated: programs on instances (user data, lifecycle scripts, mounts), nodes that start with jobs (all run from the
-beginning), accounting, logs, the time that creation and removal need, and changes of an existing group other than its
-scaling.
+beginning), accounting, logs, the time that creation and removal need, changes of an existing group other than its
+scaling, and jobs that go on while a group grows beyond its first size (Slurm starts again).
 """
 
 import secrets
@@ -261,9 +261,13 @@ class PcsService:
         self._rescale(cluster, group, was, becomes)
 
     def _rescale(self, cluster: PcsCluster, group: Part, was: int, becomes: int) -> None:
-        if cluster.running is None or all(planned.name != group.name for planned in cluster.running.groups):
+        groups = () if cluster.running is None else cluster.running.groups
+        started_with = next((planned.max_count for planned in groups if planned.name == group.name), None)
+        if started_with is None:
             return
-        if becomes < was:
+        if becomes > started_with:
+            self._match(cluster)
+        elif becomes < was:
             self._clusters.dismiss(cluster.name, cluster.instance_ids[group.id][becomes:])
             del cluster.instance_ids[group.id][becomes:]
         elif becomes > was:

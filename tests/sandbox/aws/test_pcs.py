@@ -258,6 +258,14 @@ class TestJobs:
         start_nodes(outputs, session, messages.append, sleep=pause)
         assert len(messages) == 1
 
+    def test_a_group_grows_beyond_its_first_size(self, pcs, nodes, client):
+        group = {"clusterIdentifier": "small", "computeNodeGroupIdentifier": "nodes"}
+        pcs.update_compute_node_group(**group, scalingConfiguration={"minInstanceCount": 0, "maxInstanceCount": 3})
+        names, ids = zip(*((node.name, node.instance_id) for node in nodes()), strict=True)
+        assert names == ("nodes-1", "nodes-2", "nodes-3")
+        found = client("ec2").describe_instances(InstanceIds=ids)["Reservations"]
+        assert {each["State"]["Name"] for entry in found for each in entry["Instances"]} == {"running"}
+
     def test_parts_are_removed_in_order(self, pcs, nodes, session):
         messages, paused = [], []
         id_ = calls.describe_cluster(session, "small").id
