@@ -65,11 +65,11 @@ def page(state: RunState, width: int) -> list[str]:
         lines += wrapped(f"  {stopped.text}", width)
     parts = []
     if state.step is not None:
-        parts.append(f"step {state.step}" + (f" of {state.steps}" if state.steps else ""))
+        parts.append(f"step {state.step:,}" + (f" of {state.steps:,}" if state.steps else ""))
     if state.loss is not None:
         parts.append(f"loss {state.loss:.3f}")
     if state.saved_step is not None:
-        parts.append(f"saved at step {state.saved_step}")
+        parts.append(f"saved at step {state.saved_step:,}")
     progress = ", ".join(parts)
     if progress:
         lines += [f"  {progress}"]

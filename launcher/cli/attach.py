@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from launcher.cli import options, output
-from launcher.records.run_folder import with_report
+from launcher.records.submission import with_job
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def attach(run: options.RunName) -> None:
     from launcher.workflow.run.status_logs import follow_logs
 
     name = options.plan_name(run)
-    folder = with_report(name, Path.cwd(), going_on=True)
+    folder = with_job(name, Path.cwd(), output.say, going_on=True)
     filtered = TerminalText() if sys.stdout.isatty() else None
 
     def write(data: bytes) -> None:

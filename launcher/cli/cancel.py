@@ -7,8 +7,7 @@ import typer
 
 from launcher.cli import options, output
 from launcher.cli.confirm import confirm
-from launcher.records.run_folder import with_report
-from launcher.records.submission import SANDBOX
+from launcher.records.submission import SANDBOX, with_job
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +30,7 @@ def cancel(
     from launcher.workflow.run.cancel import cancel_run
 
     name = options.plan_name(run)
-    folder = with_report(name, Path.cwd(), going_on=True)
+    folder = with_job(name, Path.cwd(), output.say, going_on=True)
     confirm(f"cancel the job of {name}", yes=yes)
     cancellation = cancel_run(name, folder, os.environ, output.say)
     if json:

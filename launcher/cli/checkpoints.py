@@ -12,7 +12,7 @@ import typer
 from launcher.cli import completion, options, output
 from launcher.cli.confirm import confirm
 from launcher.model.errors import ImpossibleError, UnreadableInputError
-from launcher.records.run_folder import latest
+from launcher.records.submission import with_job
 
 if TYPE_CHECKING:
     from launcher.aws.objects import Objects
@@ -176,7 +176,7 @@ def store_of(source: str, region: str | None, *, sandbox: bool) -> "Objects":
         if not _BUCKET.fullmatch(source[5:].partition("/")[0]):
             raise UnreadableInputError(f"no bucket can have this name: {source}", hint="s3://bucket/prefix")
         return store_at(source, region or options.region_of(os.environ), options.environment(sandbox=sandbox))
-    folder = latest(source, Path.cwd())
+    folder = with_job(source, Path.cwd(), output.say)
     uri, known = place_of(folder)
     environment = options.environment(sandbox=True) if sandbox else environment_of_run(folder, os.environ)
     return store_at(uri, region or known, environment)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from launcher.cli import options
-from launcher.records.run_folder import with_report
+from launcher.cli import options, output
+from launcher.records.submission import with_job
 
 
 def register(app: typer.Typer) -> None:
@@ -25,6 +25,6 @@ def execute(
     from launcher.workflow.run.on_nodes import chosen, nodes_of
 
     name = options.plan_name(run)
-    with nodes_of(name, with_report(name, Path.cwd()), os.environ) as nodes:
+    with nodes_of(name, with_job(name, Path.cwd(), output.say), os.environ) as nodes:
         code = nodes.run(chosen(nodes, node), command)
     raise typer.Exit(code)

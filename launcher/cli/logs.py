@@ -12,7 +12,7 @@ from launcher.cli import options, output
 from launcher.cli.terminal_text import TerminalText, shown
 from launcher.model.errors import UnreadableInputError
 from launcher.records.command_record import goes_on
-from launcher.records.run_folder import with_report
+from launcher.records.submission import with_job
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +30,7 @@ def logs(
 ) -> None:
     """Print the logs of a plan's newest run, attempt by attempt."""
     name = options.plan_name(run)
-    folder = with_report(name, Path.cwd())
+    folder = with_job(name, Path.cwd(), output.say)
     if (folder.path / "submission.json").is_file() or (follow and goes_on(folder)):
         from launcher.cli.console import StepPrinter
         from launcher.workflow.run.status_logs import follow_logs, refresh_logs

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from launcher.cli import options, output
-from launcher.records.run_folder import with_report
+from launcher.records.submission import with_job
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def ssh(
     from launcher.workflow.run.on_nodes import chosen, nodes_of
 
     name = options.plan_name(run)
-    with nodes_of(name, with_report(name, Path.cwd()), os.environ) as nodes:
+    with nodes_of(name, with_job(name, Path.cwd(), output.say), os.environ) as nodes:
         place = chosen(nodes, node if node is not None else by_option)
         others = f", node {nodes.names.index(place)} of 0 to {len(nodes.names) - 1}" if len(nodes.names) > 1 else ""
         output.say(f"  on {place}{others}; exit leaves the job running")

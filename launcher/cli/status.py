@@ -9,7 +9,7 @@ import typer
 
 from launcher.cli import options, output
 from launcher.model.errors import UnreadableInputError
-from launcher.records.run_folder import with_report
+from launcher.records.submission import with_job
 
 if TYPE_CHECKING:
     from launcher.records.run_state import RunState
@@ -42,7 +42,7 @@ def status(
     from launcher.workflow.run.status import run_state
 
     name = options.plan_name(run)
-    state = run_state(name, with_report(name, Path.cwd(), going_on=True), os.environ, output.say)
+    state = run_state(name, with_job(name, Path.cwd(), output.say, going_on=True), os.environ, output.say)
     if watch:
         state = _watched(name, state)
     output.answer(answer, state, json=json)
@@ -61,5 +61,5 @@ def _watched(name: str, state: "RunState") -> "RunState":
             shown = state.status
             output.say(f"  {state.name}: {shown}; its job has not started")
         time.sleep(POLL_S)
-        state = run_state(name, with_report(name, Path.cwd(), going_on=True), os.environ, output.say)
+        state = run_state(name, with_job(name, Path.cwd(), output.say, going_on=True), os.environ, output.say)
     return state

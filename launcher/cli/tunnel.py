@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from launcher.cli import options, output
-from launcher.records.run_folder import with_report
+from launcher.records.submission import with_job
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +29,7 @@ def tunnel(
     from launcher.workflow.run.on_nodes import chosen, nodes_of
 
     name, local = options.plan_name(run), port if here is None else here
-    with nodes_of(name, with_report(name, Path.cwd()), os.environ) as nodes:
+    with nodes_of(name, with_job(name, Path.cwd(), output.say), os.environ) as nodes:
         place = chosen(nodes, node)
         line = f"  http://localhost:{local} leads to port {port} of {place}; Ctrl-C ends it"
         code = nodes.tunnel(place, port, local, lambda: output.say(line))

@@ -196,18 +196,17 @@ def latest(name: str, root: Path) -> RunFolder:
     return RunFolder(path=Path(os.path.realpath(path)))
 
 
-def with_report(name: str, root: Path, *, going_on: bool = False) -> RunFolder:
+def with_report(name: str, root: Path) -> RunFolder:
     """The newest run of a plan with a report of a job or an endpoint, else the newest of all.
 
-    A deployment of the cluster alone has no report, and may follow a job. With `going_on` the report's run must be
-    unfinished; if it has ended, the newest of all runs is returned.
+    A deployment of the cluster alone has no report, and may follow a job.
     """
-    newest = latest(name, root)
-    reported = (folder for folder in (newest, *_runs(root / RUNS / name)) if (folder.path / "report.json").is_file())
-    chosen = next(reported, newest)
-    if going_on and chosen.path != newest.path and chosen.read_json("report.json").get("status") != "running":
-        return newest
-    return chosen
+    return next(iter(reported(name, root)), latest(name, root))
+
+
+def reported(name: str, root: Path) -> list[RunFolder]:
+    """The runs of a plan with a report of a job or an endpoint, newest first."""
+    return [run for run in (latest(name, root), *_runs(root / RUNS / name)) if (run.path / "report.json").is_file()]
 
 
 def earlier_runs(name: str, folder: RunFolder) -> list[RunFolder]:

@@ -1,7 +1,9 @@
 """The destination of a job in its run folder: enough to find it from a new terminal, without secrets."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from launcher.agent.shape import check_shape, read
@@ -10,7 +12,8 @@ from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.job import Submitted
 from launcher.model.record import record
 from launcher.model.target import target_of, training_targets
-from launcher.records.run_folder import RunFolder
+from launcher.records.command_record import goes_on
+from launcher.records.run_folder import RunFolder, latest, reported, with_report
 
 FILE = "submission.json"
 SCHEMA = "slipway.submission/1"
@@ -119,6 +122,31 @@ class Submission:
 
 _NODE = ("via", "host", "instance", "region", "user", "role", "kind")
 _WORK = {"files": int, "git": ({"revision": (str, None), "dirty": bool}, None)}
+
+
+def with_job(name: str, root: Path, say: Callable[[str], None], *, going_on: bool = False) -> RunFolder:
+    """The newest run of a plan with a job or an endpoint; without one, the newest run with a report.
+
+    `say` names a newer launch that ended before it submitted a job: an older job may still run. With `going_on` the
+    job must be unfinished by its report; if it has ended, the newest of all runs is returned.
+    """
+    newest = latest(name, root)
+    chosen = next((run for run in reported(name, root) if not _ended_without_job(run)), None)
+    if chosen is None:
+        return with_report(name, root)
+    if chosen.path != newest.path:
+        if going_on and chosen.read_json("report.json").get("status") != "running":
+            return newest
+        if _ended_without_job(newest):
+            say(f"launch {newest.path.name} submitted no job (slipway report {name}); this is run {chosen.path.name}")
+    return chosen
+
+
+def _ended_without_job(run: RunFolder) -> bool:
+    if not (run.path / "report.json").is_file() or (run.path / FILE).is_file() or goes_on(run):
+        return False
+    report = run.read_json("report.json")
+    return report.get("endpoint") is None and not report.get("attempts")
 
 
 def recorded(folder: RunFolder) -> Submission | None:

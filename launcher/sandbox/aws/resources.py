@@ -160,7 +160,7 @@ class Resources(ResourceMap):
                 f"{physical_name} and update the stack again. ({', '.join(replaced)})",
             )
         change = _change_of(model)
-        if replaced and isinstance(model, Model) and change is None:
+        if replaced and isinstance(model, Model):
             change = _replaced(model)
         if change is None or original is None:
             self.ledger.remark(self["AWS::StackName"], name, "an update (it stays as it was created)")

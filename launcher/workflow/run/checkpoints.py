@@ -45,8 +45,15 @@ def place_of(folder: RunFolder) -> tuple[str, str]:
         return submission.checkpoint_uri, region
     job = folder.rendered / "job.json"
     uri = folder.read_json("rendered/job.json")["checkpoint"]["uri"] if job.is_file() else None
+    if uri is not None and folder.read_json("plan.json")["checkpoint"]["uri"] is None:
+        # The deployment gives the cluster's store its name.
+        stacks = folder.read_json("outputs.json").values() if (folder.path / "outputs.json").is_file() else ()
+        store = next((outputs["StoreUri"] for outputs in stacks if "StoreUri" in outputs), None)
+        uri = None if store is None else f"{store}/{uri.rpartition('/')[2]}"
     if uri is None:
-        raise ImpossibleError("the run keeps no checkpoints", hint="give the store itself: s3://bucket/prefix")
+        raise ImpossibleError(
+            f"run {folder.path.name} stored no checkpoints", hint="give the store itself: s3://bucket/prefix"
+        )
     return str(uri), region
 
 

@@ -140,7 +140,8 @@ def test_nothing_is_cancelled_without_an_answer(empty_run, slipway):
 def test_checkpoints_of_a_launch_whose_own_sandbox_has_ended_are_not_asked_of_aws(empty_run, slipway):
     empty_run.write_json("quote.json", {"region": "us-east-2"})
     empty_run.rendered.mkdir()
-    empty_run.write_json("rendered/job.json", {"checkpoint": {"uri": "s3://of-the-sandbox/jobs/tiny"}})
+    for file in ("plan.json", "rendered/job.json"):
+        empty_run.write_json(file, {"checkpoint": {"uri": "s3://of-the-sandbox/jobs/tiny"}})
     for command, message in (
         ("launch", "no AWS credentials"),
         ("launch --sandbox", "the sandbox of this run has ended"),

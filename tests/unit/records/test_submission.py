@@ -4,9 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from launcher.model.errors import UnreadableInputError
+from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records import run_folder
-from launcher.records.submission import FILE, recorded
+from launcher.records.command_record import recorded_command
+from launcher.records.submission import FILE, recorded, with_job
+from launcher.workflow.run.checkpoints import place_of
 from tests.unit.records.submissions import API, NODE, submission
 
 
@@ -55,3 +57,87 @@ def test_a_damaged_one_is_refused(new_run, key, value):
     new_run.write_json(FILE, document)
     with pytest.raises(UnreadableInputError, match="not a submission record"):
         recorded(new_run)
+
+
+NOW = datetime(2026, 11, 20, 13, 0, 5, tzinfo=UTC)
+ENDED = {"status": "failed", "attempts": [], "endpoint": None}
+
+
+def launched(root, **report):
+    """A run of the plan x with a report, and a submission unless it failed without an attempt."""
+    run = run_folder.create("x", NOW, root)
+    run.write_json("report.json", {**ENDED, **report})
+    if report.get("status", "failed") != "failed":
+        submission(NODE, job="7").write(run)
+    return run
+
+
+class TestTheRunWithAJob:
+    """Of two runs, the newer a launch that submitted nothing, a deployment, or a job too."""
+
+    def test_a_running_job_is_found_behind_a_launch_that_submitted_nothing(self, tmp_path):
+        job, failed = launched(tmp_path, status="running"), launched(tmp_path)
+        said = []
+        assert with_job("x", tmp_path, said.append, going_on=True).path == job.path
+        assert said == [f"launch {failed.path.name} submitted no job (slipway report x); this is run {job.path.name}"]
+
+    @pytest.mark.parametrize("going_on", [True, False])
+    def test_a_job_that_ended_is_behind_it_only_for_what_it_left(self, tmp_path, going_on):
+        job, failed = launched(tmp_path, status="succeeded"), launched(tmp_path)
+        said = []
+        chosen = with_job("x", tmp_path, said.append, going_on=going_on)
+        assert (chosen.path, len(said)) == ((failed.path, 0) if going_on else (job.path, 1))
+
+    @pytest.mark.parametrize("status, going_on", [("running", True), ("succeeded", False)])
+    def test_a_job_is_found_behind_a_deployment_that_came_later(self, tmp_path, status, going_on):
+        job, deployment = launched(tmp_path, status=status), run_folder.create("x", NOW, tmp_path)
+        assert with_job("x", tmp_path, pytest.fail).path == job.path
+        assert with_job("x", tmp_path, pytest.fail, going_on=True).path == (job if going_on else deployment).path
+
+    @pytest.mark.parametrize(
+        "report", [{"attempts": [{"exit_code": 1}]}, {"endpoint": {"name": "e"}}, {"status": "succeeded"}]
+    )
+    def test_the_newest_with_a_job_or_an_endpoint_is_the_one(self, tmp_path, report):
+        launched(tmp_path, status="running")
+        newest = launched(tmp_path, **report)
+        assert with_job("x", tmp_path, pytest.fail).path == newest.path
+
+    def test_a_launch_that_still_deploys_is_the_one(self, tmp_path):
+        launched(tmp_path, status="running")
+        newest = launched(tmp_path)
+        with recorded_command(newest, "launch", done="submitted"):
+            assert with_job("x", tmp_path, pytest.fail, going_on=True).path == newest.path
+
+    def test_without_any_job_it_is_the_newest(self, tmp_path):
+        launched(tmp_path)
+        newest = launched(tmp_path)
+        assert with_job("x", tmp_path, pytest.fail).path == newest.path
+
+
+class TestThePlaceOfCheckpoints:
+    @pytest.fixture
+    def rendered(self, new_run):
+        new_run.write_json("quote.json", {"region": "us-east-2"})
+        new_run.write_json("plan.json", {"checkpoint": {"uri": None}})
+        new_run.rendered.mkdir()
+        new_run.write_json("rendered/job.json", {"checkpoint": {"uri": "s3://slipway-x-checkpoints/jobs/x"}})
+        return new_run
+
+    def test_it_is_the_submitted_one(self, rendered):
+        submission(NODE, job="7").write(rendered)
+        assert place_of(rendered) == ("s3://b/jobs/x", "us-east-2")
+
+    def test_before_a_job_it_is_in_the_store_that_was_deployed(self, rendered):
+        rendered.write_json(
+            "outputs.json", {"slipway-x-network": {}, "slipway-x-training": {"StoreUri": "s3://made/jobs"}}
+        )
+        assert place_of(rendered) == ("s3://made/jobs/x", "us-east-2")
+
+    def test_the_plan_s_own_is_used_as_it_is(self, rendered):
+        rendered.write_json("plan.json", {"checkpoint": {"uri": "s3://mine/here"}})
+        rendered.write_json("rendered/job.json", {"checkpoint": {"uri": "s3://mine/here"}})
+        assert place_of(rendered) == ("s3://mine/here", "us-east-2")
+
+    def test_a_store_that_was_never_deployed_is_not_guessed(self, rendered):
+        with pytest.raises(ImpossibleError, match="stored no checkpoints"):
+            place_of(rendered)
