@@ -153,7 +153,8 @@ class Resources(ResourceMap):
         definition = deepcopy(json)
         requested = self._requested(name, json, physical_name)
         replaced = _requires_replacement(self.type_of(name), before.made_from[name]["Properties"], json["Properties"])
-        if replaced and fixed_name(self.type_of(name), json["Properties"]) is not None:
+        fixed = fixed_name(self.type_of(name), json["Properties"])
+        if replaced and fixed is not None and fixed not in replaced:
             raise ResourceFailedError(
                 name,
                 "CloudFormation cannot update a stack when a custom-named resource requires replacing. Rename "
@@ -295,11 +296,9 @@ class _Attributes:
 
 
 def _requires_replacement(resource_type: str, was: Mapping[str, Any], becomes: Mapping[str, Any]) -> list[str]:
-    """The changed create-only properties; empty if the fixed name of the resource changes too."""
+    """The changed create-only properties."""
     rules = load_replacing().get(resource_type, {})
-    moved = [path for path, certain in rules.items() if certain and at_path(was, path) != at_path(becomes, path)]
-    name = fixed_name(resource_type, becomes)
-    return [] if name in moved else moved
+    return [path for path, certain in rules.items() if certain and at_path(was, path) != at_path(becomes, path)]
 
 
 def _replaced(model: Model) -> Callable[[Requested, Any], Any]:
