@@ -1,6 +1,6 @@
 """Device plugins that show chips and EFA interfaces to Kubernetes, for nodes without their own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from launcher.catalog import safe_yaml
 from launcher.catalog.serving_images import load_images
@@ -20,14 +20,18 @@ EFA_PLUGIN = "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-devic
 nodes of all regions."""
 
 
-def plugin_files(facts: InstanceType) -> list[RenderedFile]:
+def plugin_files(facts: InstanceType, instances: Mapping[str, InstanceType]) -> list[RenderedFile]:
     """The device plugins that show a type's chips and interfaces to Kubernetes; empty for a type without either.
+
+    They run on all types of the catalog, because a later plan may change the type and keeps the cluster's plugins.
 
     Raises:
         ImpossibleError: with the current template, nodes would not show their EFA interfaces.
     """
     files = []
-    shown = plugins_manifest((facts.name,), nvidia=is_nvidia(facts), efa=facts.efa_interfaces > 0)
+    nvidia = _types(instances, is_nvidia) if is_nvidia(facts) else ()
+    efa = _types(instances, _is_accelerated_with_efa) if facts.efa_interfaces else ()
+    shown = plugins_manifest(nvidia=nvidia, efa=efa)
     if shown is not None:
         files.append(RenderedFile(path=PLUGINS_FILE, text=shown))
     documents = [document for file in files for document in safe_yaml.documents(file.text)]
@@ -36,19 +40,33 @@ def plugin_files(facts: InstanceType) -> list[RenderedFile]:
         raise ImpossibleError(f"nodes of {facts.name} would show no EFA", findings=lost)
     plugin = neuron_plugin() if facts.neuron else None
     if plugin is not None:
-        files.append(RenderedFile(path=NEURON_FILE, text=neuron_manifest(plugin, (facts.name,))))
+        files.append(RenderedFile(path=NEURON_FILE, text=neuron_manifest(plugin, neuron_types(instances))))
     return files
 
 
-def plugins_manifest(types: Sequence[str], *, nvidia: bool, efa: bool) -> str | None:
-    """The manifest of device plugins for NVIDIA chips and EFA on nodes of these types; None if neither is needed."""
+def _types(instances: Mapping[str, InstanceType], has: Callable[[InstanceType], bool]) -> tuple[str, ...]:
+    return tuple(sorted(name for name, facts in instances.items() if has(facts)))
+
+
+def _is_accelerated_with_efa(facts: InstanceType) -> bool:
+    return facts.efa_interfaces > 0 and (facts.neuron or is_nvidia(facts))
+
+
+def neuron_types(instances: Mapping[str, InstanceType]) -> tuple[str, ...]:
+    """The instance types with Neuron chips."""
+    return _types(instances, lambda facts: facts.neuron)
+
+
+def plugins_manifest(*, nvidia: Sequence[str], efa: Sequence[str]) -> str | None:
+    """The manifest of device plugins for nodes of the types with NVIDIA chips and with EFA; None without types."""
     if not (nvidia or efa):
         return None
     return rendered(
         "kubernetes/plugins.yaml.j2",
         nvidia_plugin=NVIDIA_PLUGIN if nvidia else None,
         efa_plugin=EFA_PLUGIN if efa else None,
-        instance_types=types,
+        nvidia_types=nvidia,
+        efa_types=efa,
     )
 
 

@@ -4,14 +4,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from launcher.catalog.load import Catalog
 from launcher.model.bundle import Bundle, RenderedFile
 from launcher.model.enums import Level, ServingTask
 from launcher.model.errors import ImpossibleError
 from launcher.model.serving import ServingFacts
 from launcher.planning.endpoint import HOST_SHARE, MODEL_FOLDER, ServingDeployment, ServingPlan
 from launcher.planning.endpoint_checks import deployment_findings
-from launcher.rendering.device_plugins import NEURON_FILE, neuron_manifest
+from launcher.rendering.device_plugins import NEURON_FILE, neuron_manifest, neuron_types
 from launcher.rendering.engine import rendered
 from launcher.rendering.kubernetes_pod import NEURON
 
@@ -81,7 +80,8 @@ def kubernetes_files(served: ServingDeployment) -> dict[str, str]:
     )
     if device_plugin is None:
         return {SERVICE_FILE: service}
-    return {SERVICE_FILE: service, NEURON_FILE: neuron_manifest(device_plugin, _neuron_types(served.catalog))}
+    types = neuron_types(served.catalog.instance_types)
+    return {SERVICE_FILE: service, NEURON_FILE: neuron_manifest(device_plugin, types)}
 
 
 def _zone_skew(nodes: int, zones: int, copies: int) -> int:
@@ -93,12 +93,6 @@ def _zone_skew(nodes: int, zones: int, copies: int) -> int:
     (3, 1)
     """
     return copies if nodes % zones else 1
-
-
-def _neuron_types(catalog: Catalog) -> tuple[str, ...]:
-    return tuple(
-        sorted(instance_type.name for instance_type in catalog.instance_types.values() if instance_type.neuron)
-    )
 
 
 def _mount_options(region: str, prefix: str) -> tuple[str, ...]:

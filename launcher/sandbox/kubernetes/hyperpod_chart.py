@@ -55,7 +55,7 @@ def own_objects(values: str) -> Iterator[dict[str, Any]]:
     neuron = settings["neuron-device-plugin"]["devicePlugin"]["enabled"]
     types, plugin = tuple(_types(settings)), neuron_plugin() if neuron else None
     texts = [
-        plugins_manifest(types, nvidia=nvidia, efa=efa["devicePlugin"]["enabled"]),
+        plugins_manifest(nvidia=types if nvidia else (), efa=types if efa["devicePlugin"]["enabled"] else ()),
         None if plugin is None else neuron_manifest(plugin, types),
     ]
     for text in texts:

@@ -183,6 +183,7 @@ _FIRST_PAUSE_S, _SLOWER = 2.0, 2.0
 LOG = "log.txt"
 _CHUNK = 4_000_000
 _FORBIDDEN, _NOT_THERE, _THERE = 403, 404, 409
+_MANAGED_BY = "app.kubernetes.io/managed-by"
 _PATHS = {
     **{kind.kind: kind.path for kind in JOB_KINDS.values()},
     "Service": "/api/v1/namespaces/{namespace}/services",
@@ -354,7 +355,8 @@ class KubernetesJobs:
     def _create(self, document: Mapping[str, Any]) -> None:
         """Create an object; accept that it already exists.
 
-        A user with rights in only one namespace may not create namespaces, even one that already exists.
+        A user with rights in only one namespace may not create namespaces, even one that already exists. A DaemonSet
+        of Slipway's that exists runs on the document's nodes from now on.
         """
         namespace = document["metadata"].get("namespace", self.namespace)
         path = _PATHS[str(document["kind"])].format(namespace=namespace)
@@ -366,6 +368,17 @@ class KubernetesJobs:
             )
             if not exists:
                 raise
+            if document["kind"] == "DaemonSet":
+                self._extend(f"{path}/{document['metadata']['name']}", document)
+
+    def _extend(self, path: str, document: Mapping[str, Any]) -> None:
+        existing = self.connection.find(path)
+        if existing is None or existing["metadata"].get("labels", {}).get(_MANAGED_BY) != "slipway":
+            return
+        affinity = document["spec"]["template"]["spec"].get("affinity")
+        if existing["spec"]["template"]["spec"].get("affinity") != affinity:
+            change = {"spec": {"template": {"spec": {"affinity": affinity}}}}
+            self.connection.ask("PATCH", path, body=change, form="application/merge-patch+json")
 
     def _delete(self, path: str, body: Mapping[str, Any]) -> None:
         try:

@@ -162,7 +162,7 @@ def _workers(plan: Plan, facts: InstanceType) -> NodeGroupContext:
 def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], _names: ClusterNames) -> list[RenderedFile]:
     """The files of the cluster to deploy, and the manifests to apply once."""
     shown = rendered("eks/cluster.yaml.j2", eks_context(plan, instances))
-    return [RenderedFile(path=CLUSTER_FILE, text=shown), *plugin_files(instances[plan.place.instance_type])]
+    return [RenderedFile(path=CLUSTER_FILE, text=shown), *plugin_files(instances[plan.place.instance_type], instances)]
 
 
 RENDER = Writer(

@@ -113,13 +113,16 @@ def _start_nodes(request: JobRequest) -> None:
 
 
 def _plugins(request: JobRequest, bundle: Bundle) -> Iterator[dict[str, Any]]:
-    """The device plug-ins that expose chips and interfaces to Kubernetes: once per cluster, existing ones are kept."""
+    """The device plug-ins that expose chips and interfaces to Kubernetes: once per cluster.
+
+    Existing ones are kept; those of Slipway that leave out an instance type get the new list of types.
+    """
     plan = request.quoted.plan
     files = bundle.files
     if plan.request.target.cluster is not None:
         # A job for a cluster that exists brings no plugins, but for one whose own plan has not run a job yet.
         lacking = request.by_slipway and not target_of(plan.place.target).managed
-        files = tuple(plugin_files(request.instances[plan.place.instance_type])) if lacking else ()
+        files = tuple(plugin_files(request.instances[plan.place.instance_type], request.instances)) if lacking else ()
     for file in files:
         if file.path in (PLUGINS_FILE, NEURON_FILE):
             yield from safe_yaml.documents(file.text)

@@ -11,9 +11,12 @@ import pytest
 
 from launcher.aws.eks import token
 from launcher.aws.session import Session
+from launcher.catalog import safe_yaml
+from launcher.catalog.load import load
 from launcher.model.enums import Operator
 from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobState
+from launcher.rendering.device_plugins import plugin_files
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.kubernetes.connection import Endpoint, RefusedError, to_context, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs, served
@@ -52,6 +55,21 @@ def test_a_job_is_submitted_once_however_often_it_is_asked_for(cluster, jobs, po
     other["metadata"]["annotations"]["slipway/run"] = "other"
     with pytest.raises(SchedulerError, match="belongs to another submission"):
         jobs.submit([other], "other")
+
+
+@pytest.mark.parametrize("owner, count", [("slipway", 2), ("them", 1)])
+def test_a_device_plugin_of_slipways_own_runs_on_the_types_of_a_later_plan(jobs, pod_job, owner, count):
+    """Without it, nodes of another type would show no devices, and the job would wait for them."""
+    catalog = load().instance_types
+    for known in (("p5.48xlarge",), ("p5.48xlarge", "p5en.48xlarge")):
+        (file,) = plugin_files(catalog["p5.48xlarge"], {name: catalog[name] for name in known})
+        plugin, _ = safe_yaml.documents(file.text)
+        plugin["metadata"]["labels"]["app.kubernetes.io/managed-by"] = owner
+        jobs.submit([plugin, pod_job("true")], "k")
+    path = "/apis/apps/v1/namespaces/kube-system/daemonsets/nvidia-device-plugin-daemonset"
+    affinity = jobs.connection.find(path)["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert [len(expression["values"]) for expression in term["matchExpressions"]] == [count]
 
 
 def test_a_server_that_comes_back_in_time_takes_the_job(cluster, jobs, pod_job):

@@ -224,7 +224,7 @@ def test_devices_can_be_asked_for_once_their_plugin_runs_on_the_node(cluster, ap
     assert "Insufficient nvidia.com/gpu" in pod.status.conditions[0].message
     (nvidia,) = [
         document
-        for file in plugin_files(load().instance_types["p5.48xlarge"])
+        for file in plugin_files(load().instance_types["p5.48xlarge"], load().instance_types)
         for document in yaml.safe_load_all(file.text)
         if "nvidia" in document["metadata"]["name"]
     ]

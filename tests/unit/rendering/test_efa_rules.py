@@ -91,7 +91,7 @@ def test_an_edited_template_that_loses_it_is_refused(catalog, monkeypatch, tmp_p
 
 @pytest.mark.parametrize("change", ["gone", "elsewhere"])
 def test_a_plugin_that_does_not_run_on_the_nodes_is_seen(p5_type, change):
-    (file,) = plugin_files(p5_type)
+    (file,) = plugin_files(p5_type, {p5_type.name: p5_type})
     documents = list(yaml.safe_load_all(file.text))
     assert list(plugin_findings(documents, p5_type, where="")) == []
     if change == "gone":

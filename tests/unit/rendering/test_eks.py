@@ -7,6 +7,7 @@ import yaml
 from launcher import plan_file
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
+from launcher.rendering.node import is_nvidia
 from tests.checks import some
 from tests.unit.rendering.conftest import ROOT
 
@@ -54,12 +55,17 @@ def test_jobs_for_clusters_that_exist(catalog, bundle_of, path, version):
     assert job["metadata"]["namespace"] != "default"
 
 
-def test_plugins_run_on_nodes_of_the_plan_alone(eks_plan, bundle_of):
+def test_plugins_run_on_nodes_of_every_type_with_their_devices(eks_plan, bundle_of, catalog):
+    """A later plan may change the type, and keeps the plugins."""
     text = bundle_of(eks_plan).file("kubernetes/plugins.yaml").text
     for manifest in some(filter(None, yaml.safe_load_all(text))):
         affinity = manifest["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
         (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-        assert term["matchExpressions"][0]["values"] == [eks_plan.place.instance_type]
+        names, efa = set(term["matchExpressions"][0]["values"]), "efa" in manifest["metadata"]["name"]
+        assert names >= {eks_plan.place.instance_type, "p5en.48xlarge"}
+        facts = [catalog.instance_types[name] for name in names]
+        assert all(each.efa_interfaces if efa else is_nvidia(each) for each in facts)
+        assert ("trn2.48xlarge" in names) is efa
 
 
 def test_golden(golden, eks_plan, bundle_of):
