@@ -6,7 +6,7 @@ that another stack imports, and replacing a resource with a fixed name.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -119,7 +119,7 @@ def stack_change(
             type=everything[key]["Type"],
             change=fates[key],
             because=reasons.get(key, ()),
-            keys=tuple(_keys(before[key], after[key], fates[key], moved, comparisons or {}))
+            keys=tuple(_keys(before[key], after[key], fates[key], reasons.get(key, ()), moved, comparisons or {}))
             if key in before and key in after
             else (),
         )
@@ -224,23 +224,39 @@ def fixed_name(resource_type: str, properties: Mapping[str, Any]) -> str | None:
     return next(names, None)
 
 
-def _keys(
-    old: Mapping[str, Any], new: Mapping[str, Any], fate: Change, moved: frozenset[str], comparisons: Comparisons
+def _keys(  # noqa: PLR0917 - the parts of one comparison
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    fate: Change,
+    because: Sequence[str],
+    moved: frozenset[str],
+    comparisons: Comparisons,
 ) -> Iterator[KeyChange]:
     was, becomes = old.get("Properties", {}), new.get("Properties", {})
     if fate is Change.REPLACED:
         name = _fixed(new["Type"], becomes, moved)
         if name is not None and at_path(was, name) == at_path(becomes, name):
-            why = "a subnet of the same range" if new["Type"] == SUBNET else "a resource of that name"
+            two = "subnets of that range" if new["Type"] == SUBNET else "resources of that name"
+            causes = " and ".join(_cause(reason.partition(":")[0], was, becomes) for reason in because)
             yield KeyChange(
                 path=name,
                 old=at_path(was, name),
                 new=at_path(becomes, name),
                 needs=Needs.NEW_CLUSTER,
-                why=f"there cannot be two: it is replaced, and {why} is there until it is removed",
+                why=f"{causes} replaces the resource, and there cannot be two {two}",
             )
     elif old["Type"] == new["Type"] in comparisons:
         yield from comparisons[new["Type"]](was, _renewed(becomes, moved))
+
+
+def _cause(path: str, was: Mapping[str, Any], becomes: Mapping[str, Any]) -> str:
+    """A changed property, with its values if they are text.
+
+    >>> _cause("CapacityType", {"CapacityType": "SPOT"}, {"CapacityType": "ON_DEMAND"})
+    'CapacityType SPOT -> ON_DEMAND'
+    """
+    old, new = at_path(was, path), at_path(becomes, path)
+    return f"{path} {old} -> {new}" if isinstance(old, str) and isinstance(new, str) else path
 
 
 def _fixed(resource_type: str, properties: Mapping[str, Any], moved: frozenset[str]) -> str | None:

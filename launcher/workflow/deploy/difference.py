@@ -111,7 +111,8 @@ def refuse_update(difference: Difference, cluster: str) -> None:
 
 def _refusal(change: KeyChange) -> Finding:
     keep = f"{change.plan_key}: {change.old}" if change.plan_key and isinstance(change.old, str | int) else ""
-    message = f"{change_text(change)}: {change.why or 'an existing cluster keeps it'}"
+    text = change_text(change).removesuffix(f" ({change.plan_key})")
+    message = f"{text}: {change.why or 'an existing cluster keeps it'}"
     return error("needs-new-cluster", change.plan_key, message, f"{keep} keeps the cluster" if keep else "")
 
 

@@ -116,6 +116,11 @@ def test_of_what_has_a_fixed_name_there_are_no_two(case):
     (resource,) = stack_change("s", {"Resources": {"A": old}}, {"Resources": {"A": new}}, REPLACING).resources
     assert resource.change is Change.REPLACED
     assert [key.needs for key in resource.keys] == ([Needs.NEW_CLUSTER] if case in ("node-group", "subnet") else [])
+    reasons = {
+        "node-group": " replaces the resource, and there cannot be two resources of that name",
+        "subnet": " replaces the resource, and there cannot be two subnets of that range",
+    }
+    assert all((key.why or "").endswith(reasons[case]) and " -> " in key.why for key in resource.keys)
 
 
 @pytest.mark.parametrize(
