@@ -7,7 +7,6 @@ from pathlib import Path
 import typer
 
 from launcher.cli import options, output
-from launcher.records.submission import with_job
 
 
 def register(app: typer.Typer) -> None:
@@ -21,11 +20,11 @@ def attach(run: options.RunName) -> None:
     from launcher.cli.console import StepPrinter
     from launcher.cli.terminal_text import TerminalText
     from launcher.model.errors import DeploymentFailedError
-    from launcher.workflow.run.status import run_state
+    from launcher.workflow.run.status import run_state, with_running_job
     from launcher.workflow.run.status_logs import follow_logs
 
     name = options.plan_name(run)
-    folder = with_job(name, Path.cwd(), output.say, going_on=True)
+    folder = with_running_job(name, Path.cwd(), os.environ, output.say)
     filtered = TerminalText() if sys.stdout.isatty() else None
 
     def write(data: bytes) -> None:

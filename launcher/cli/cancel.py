@@ -7,7 +7,7 @@ import typer
 
 from launcher.cli import options, output
 from launcher.cli.confirm import confirm
-from launcher.records.submission import SANDBOX, with_job
+from launcher.records.submission import SANDBOX
 
 
 def register(app: typer.Typer) -> None:
@@ -28,9 +28,10 @@ def cancel(
     from launcher.answers import status as answer
     from launcher.model.target import target_of
     from launcher.workflow.run.cancel import cancel_run
+    from launcher.workflow.run.status import with_running_job
 
     name = options.plan_name(run)
-    folder = with_job(name, Path.cwd(), output.say, going_on=True)
+    folder = with_running_job(name, Path.cwd(), os.environ, output.say)
     confirm(f"cancel the job of {name}", yes=yes)
     cancellation = cancel_run(name, folder, os.environ, output.say)
     if json:

@@ -9,7 +9,6 @@ import typer
 
 from launcher.cli import options, output
 from launcher.model.errors import UnreadableInputError
-from launcher.records.submission import with_job
 
 if TYPE_CHECKING:
     from launcher.records.run_state import RunState
@@ -39,10 +38,10 @@ def status(
     if json and watch:
         raise UnreadableInputError("--watch and --json exclude each other", hint="use one of them")
     from launcher.answers import status as answer
-    from launcher.workflow.run.status import run_state
+    from launcher.workflow.run.status import run_state, with_running_job
 
     name = options.plan_name(run)
-    state = run_state(name, with_job(name, Path.cwd(), output.say, going_on=True), os.environ, output.say)
+    state = run_state(name, with_running_job(name, Path.cwd(), os.environ, output.say), os.environ, output.say)
     if watch:
         state = _watched(name, state)
     output.answer(answer, state, json=json)
@@ -51,7 +50,7 @@ def status(
 def _watched(name: str, state: "RunState") -> "RunState":
     """Look again until the job is over, with the meter at every look; the last state."""
     from launcher.cli.console import StepPrinter
-    from launcher.workflow.run.status import GOING_ON, run_state
+    from launcher.workflow.run.status import GOING_ON, run_state, with_running_job
 
     person, shown = StepPrinter(), ""
     while state.status in GOING_ON:
@@ -61,5 +60,5 @@ def _watched(name: str, state: "RunState") -> "RunState":
             shown = state.status
             output.say(f"  {state.name}: {shown}; its job has not started")
         time.sleep(POLL_S)
-        state = run_state(name, with_job(name, Path.cwd(), output.say, going_on=True), os.environ, output.say)
+        state = run_state(name, with_running_job(name, Path.cwd(), os.environ, output.say), os.environ, output.say)
     return state

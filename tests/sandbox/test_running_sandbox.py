@@ -204,15 +204,12 @@ def test_without_one_a_command_that_asks_for_it_says_so(own_environment, tmp_pat
     assert "slipway sandbox start" in done.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.cdk
-def test_a_launch_is_followed_left_and_ended_from_other_terminals(own_environment, tmp_path):
-    start = slipway("sandbox", "start", "--scheduler", "local", folder=tmp_path, environment=own_environment)
-    assert start.returncode == 0, start.stderr
+def launch_and_leave(folder, environment, until_word):
+    """Launch the example, and leave it with Ctrl-C after a message with a word."""
     launch = subprocess.Popen(
         [sys.executable, "-m", "launcher", "launch", str(EXAMPLE), "--sandbox", "--yes"],
-        cwd=tmp_path,
-        env=own_environment,
+        cwd=folder,
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -221,11 +218,24 @@ def test_a_launch_is_followed_left_and_ended_from_other_terminals(own_environmen
     messages = []
     for line in launch.stderr:
         messages.append(line)
-        if "saved at step" in line:
+        if until_word in line:
             break
     launch.send_signal(signal.SIGINT)
     launch.communicate(timeout=PATIENCE_S)
     assert launch.returncode == 130, "".join(messages)
+
+
+@pytest.mark.slow
+@pytest.mark.cdk
+def test_a_launch_is_followed_left_and_ended_from_other_terminals(own_environment, tmp_path):
+    start = slipway("sandbox", "start", "--scheduler", "local", folder=tmp_path, environment=own_environment)
+    assert start.returncode == 0, start.stderr
+    launch_and_leave(tmp_path, own_environment, "saved at step")
+    launch_and_leave(tmp_path, own_environment, "submitted: ")
+    cancelled = slipway("cancel", "tiny-gpt", "--yes", folder=tmp_path, environment=own_environment)
+    assert "is running too; this is run" in cancelled.stderr
+    status = slipway("status", "tiny-gpt", folder=tmp_path, environment=own_environment)
+    assert "has ended; this is run" in status.stderr
 
     state = read_document(slipway("status", "tiny-gpt", "--json", folder=tmp_path, environment=own_environment).stdout)
     assert state["status"] == "running"

@@ -15,15 +15,14 @@ from launcher.model.errors import AwsError, ImpossibleError, SlipwayError
 from launcher.model.monitoring import JOBS_PREFIX
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify
-from launcher.records.run_folder import RunFolder, earlier_runs
-from launcher.records.submission import recorded
+from launcher.records.run_folder import RunFolder
 from launcher.rendering.cluster import owner_in
 from launcher.rendering.names import FRESH_FOLDER, OUTPUTS, stack_name
 from launcher.rendering.slurm_job import JOB_FILE
 from launcher.workflow.deploy.steps import DeployContext, DeployTarget
 from launcher.workflow.run.checkpoints import survey
 from launcher.workflow.run.checkpoints_transfer import writer
-from launcher.workflow.run.status import GOING_ON, run_state
+from launcher.workflow.run.status import running_beside
 
 _BUCKET = "BucketName"
 """The output of a checkpoint stack, which remains after its cluster is removed."""
@@ -122,17 +121,10 @@ def reminding(
 
 def _running_job(name: str, folder: RunFolder, context: DeployContext) -> str | None:
     """The plan's newest job from this folder, if it waits or runs; reports a job whose state is unknown."""
-    before = next((run for run in earlier_runs(name, folder) if recorded(run) is not None), None)
-    if before is None:
+    state = running_beside(name, folder, context.environment, context.notify)
+    if state is None or state.submission is None:
         return None
-    try:
-        state = run_state(name, before, context.environment)
-    except SlipwayError as problem:
-        context.notify(f"warning: whether run {before.path.name} of this plan still runs is unknown: {problem.message}")
-        return None
-    if state.status not in GOING_ON or state.submission is None:
-        return None
-    return f"job {state.submission.job} of this plan, run {before.path.name}, is {state.status}"
+    return f"job {state.submission.job} of this plan, run {state.run}, is {state.status}"
 
 
 def earlier_run_lines(plan: Plan, context: DeployContext, now: datetime, *, fresh: bool = False) -> Iterator[str]:

@@ -19,9 +19,9 @@ from launcher.model.request import PlanRequest
 from launcher.model.stages import Notify
 from launcher.records.command_record import KILLED, goes_on, read_command
 from launcher.records.documents import report_document, stored_report
-from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, write_whole
+from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, earlier_runs, write_whole
 from launcher.records.run_state import RunState
-from launcher.records.submission import Submission, recorded
+from launcher.records.submission import Submission, recorded, with_job
 from launcher.submit.jobs import SchedulerEndedError
 from launcher.workflow.cluster.reach import environment_of_run, gone_if_removed, reached
 from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
@@ -104,6 +104,39 @@ def run_state(
         last_state = _ended_state(name, folder)
         learn_tails(name, folder.root, environment, datetime.now(UTC), notify)
         return replace(last_state, status=UNKNOWN) if last_state.status == RunStatus.RUNNING.value else last_state
+
+
+def running_beside(name: str, folder: RunFolder, environment: Mapping[str, str], notify: Notify) -> RunState | None:
+    """The newest run of a plan before `folder` whose job waits or runs; `notify` names a run that cannot be read."""
+    for run in earlier_runs(name, folder):
+        if not (run.path / "report.json").is_file() or recorded(run) is None:
+            continue
+        if stored_report(run).status is not RunStatus.RUNNING:
+            continue
+        try:
+            state = run_state(name, run, environment)
+        except SlipwayError as problem:
+            notify(f"warning: whether run {run.path.name} of this plan still runs is unknown: {problem.message}")
+            continue
+        if state.status in GOING_ON and state.submission is not None:
+            return state
+    return None
+
+
+def with_running_job(name: str, root: Path, environment: Mapping[str, str], notify: Notify) -> RunFolder:
+    """The newest run of a plan whose job waits or runs, else the newest run.
+
+    A launch may submit a second job beside a running one; `notify` names the other job, or the ended one.
+    """
+    newest = with_job(name, root, notify, going_on=True)
+    other = running_beside(name, newest, environment, notify)
+    if other is None or other.submission is None:
+        return newest
+    if run_state(name, newest, environment).status in GOING_ON:
+        notify(f"job {other.submission.job} of run {other.run} is {other.status} too; this is run {newest.path.name}")
+        return newest
+    notify(f"the job of run {newest.path.name} has ended; this is run {other.run}")
+    return RunFolder(path=newest.path.parent / other.run)
 
 
 def _current_state(
