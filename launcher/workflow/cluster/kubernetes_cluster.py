@@ -82,7 +82,8 @@ def find(plan: Plan, session: Session) -> ExistingCluster:
     target = plan.request.target
     stack = _stack(plan, session)
     if stack is None:
-        refuse_without_store(plan, sandbox=MARK in session.environment)
+        missing = f"Slipway has deployed no cluster {plan.cluster_name} in {session.region}; "
+        refuse_without_store(plan, missing, sandbox=MARK in session.environment)
     names = symbolic_names(plan) if stack is None else deployed_names(stack.outputs)
     pod_identity = None if stack is None else _pod_identity(stack)
     if target.context is not None and MARK not in session.environment:
@@ -107,8 +108,10 @@ def _pod_identity(stack: StackState) -> PodIdentity | None:
     )
 
 
-def refuse_without_store(plan: Plan, *, sandbox: bool = False) -> None:
+def refuse_without_store(plan: Plan, missing: str = "", *, sandbox: bool = False) -> None:
     """Refuse unless the plan says where its job writes; a cluster that Slipway did not deploy has no store.
+
+    `missing` begins the message: that no cluster of Slipway's has the plan's name.
 
     Raises:
         ImpossibleError: the plan does not say so.
@@ -116,11 +119,11 @@ def refuse_without_store(plan: Plan, *, sandbox: bool = False) -> None:
     if plan.request.checkpoint.foreign_store_uri is None:
         hint = "set a URI that its nodes may write to: checkpoint: {uri: s3://bucket/prefix}"
         if sandbox:
-            fix = f"slipway sandbox start, then slipway deploy FILE --sandbox of the plan of {plan.cluster_name}"
+            fix = f"slipway sandbox start, unless one runs, and slipway deploy FILE --sandbox of {plan.cluster_name}"
             hint = f"{fix}; or {hint}"
         raise ImpossibleError(
-            f"checkpoint.uri: {plan.request.checkpoint.uri or 'auto'} gives no S3 location for the job's files; "
-            "only a cluster that Slipway deployed has its own bucket",
+            f"{missing}checkpoint.uri: {plan.request.checkpoint.uri or 'auto'} gives no S3 location for the job's "
+            "files; only a cluster that Slipway deployed has its own bucket",
             hint=hint,
         )
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -153,6 +154,12 @@ def local(head):
     return Slurm(shell=LocalShell(head.environment), sleep=lambda _: time.sleep(0.2))
 
 
+def is_free(port):
+    """Whether nothing listens on a port; those below 32768 are given to no server that asks for any port."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
 class Sshd:
     """A server of one's own: throwaway keys, on loopback, for this user alone."""
 
@@ -163,9 +170,7 @@ class Sshd:
             subprocess.run(
                 ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)], check=True
             )
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = next(filter(is_free, secrets.SystemRandom().sample(range(20000, 30000), 100)))
         shutil.copy(folder / "user.pub", folder / "authorized_keys")
         self.known = folder / "known_hosts"
         key = (folder / "host.pub").read_text().split()
@@ -203,10 +208,10 @@ class Sshd:
     def answers(self):
         assert self.daemon.poll() is None, (self.folder / "log").read_text()
         try:
-            socket.create_connection(("127.0.0.1", self.port), 1).close()
+            with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+                return connection.recv(4) == b"SSH-"
         except OSError:
             return False
-        return True
 
     def stop(self):
         if self.daemon is not None:
