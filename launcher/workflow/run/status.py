@@ -109,11 +109,11 @@ def run_state(
 def running_beside(name: str, folder: RunFolder, environment: Mapping[str, str], notify: Notify) -> RunState | None:
     """The newest run of a plan before `folder` whose job waits or runs; `notify` names a run that cannot be read."""
     for run in earlier_runs(name, folder):
-        if not (run.path / "report.json").is_file() or recorded(run) is None:
-            continue
-        if stored_report(run).status is not RunStatus.RUNNING:
+        if not (run.path / "report.json").is_file():
             continue
         try:
+            if recorded(run) is None or stored_report(run).status is not RunStatus.RUNNING:
+                continue
             state = run_state(name, run, environment)
         except SlipwayError as problem:
             notify(f"warning: whether run {run.path.name} of this plan still runs is unknown: {problem.message}")

@@ -15,6 +15,7 @@ from launcher.records import run_folder
 from launcher.records.checkpoints import Checkpoint
 from tests.plans import ROOT
 from tests.unit.cli.reports import REPORT
+from tests.unit.records.submissions import NODE, submission
 
 
 @pytest.fixture
@@ -36,6 +37,18 @@ def test_a_run_of_the_sandbox_stands_as_its_report_says(empty_run, slipway):
     assert (status["simulated"], status["job"], status["step"], len(status["attempts"])) == (True, None, 60, 1)
     code, out, _ = slipway("status", "tiny")
     assert (code, "tiny: succeeded" in out, "completed" in out) == (0, True, True)
+
+
+@pytest.mark.parametrize("damaged", ["report.json", "submission.json"])
+def test_a_damaged_older_run_does_not_hide_the_newest(empty_run, slipway, tmp_path, damaged):
+    empty_run.write_json("report.json", REPORT)
+    submission(NODE, job="7").write(empty_run)
+    (empty_run.path / damaged).write_text("{")
+    newest = run_folder.create("tiny", datetime(2026, 11, 21, 12, tzinfo=UTC), tmp_path)
+    newest.write_json("report.json", REPORT)
+    code, out, err = slipway("status", "tiny", "--json")
+    assert (code, json.loads(out)["run"]) == (0, newest.path.name)
+    assert "whether run 20261120T120000Z of this plan still runs is unknown" in err
 
 
 def test_a_folder_that_was_only_deployed_has_no_job(empty_run, slipway):
