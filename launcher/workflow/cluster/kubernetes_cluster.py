@@ -119,8 +119,8 @@ def refuse_without_store(plan: Plan, missing: str = "", *, sandbox: bool = False
     if plan.request.checkpoint.foreign_store_uri is None:
         hint = "set a URI that its nodes may write to: checkpoint: {uri: s3://bucket/prefix}"
         if sandbox:
-            fix = f"slipway sandbox start, unless one runs, and slipway deploy FILE --sandbox of {plan.cluster_name}"
-            hint = f"{fix}; or {hint}"
+            fix = f"slipway deploy FILE --sandbox of the plan of {plan.cluster_name}"
+            hint = f"slipway sandbox start, unless one runs, and {fix}; or {hint}"
         raise ImpossibleError(
             f"{missing}checkpoint.uri: {plan.request.checkpoint.uri or 'auto'} gives no S3 location for the job's "
             "files; only a cluster that Slipway deployed has its own bucket",
