@@ -23,6 +23,7 @@ export SLURM TORCH
 bin := .venv/bin
 made := .venv/.made
 pip := $(bin)/python -m pip --disable-pip-version-check
+uv_install := $(bin)/uv pip install --quiet --python $(bin)/python
 pytest = $(bin)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=20
 needs_more := aws or browser or cdk or elastic or focus or iam or long or pcluster or server or slow or slurm or torch or trainers
 # Folders of which every test needs more (FOLDER_MARKS of tests/conftest.py): they are not even read.
@@ -51,12 +52,18 @@ $(made)/venv:
 	$(PYTHON) -m venv .venv
 	@mkdir -p $(made) && touch $@
 
-$(made)/packages: requirements.lock $(made)/venv
-	$(pip) install --quiet --require-hashes -r requirements.lock
+# pip installs uv alone, by the version and the hashes of the lock file; uv installs the other packages in a tenth of pip's time.
+$(made)/uv: requirements.lock $(made)/venv
+	@awk '/^uv==/ {uv = 1} uv {print} uv && !/\\$$/ {exit}' requirements.lock > $@.txt
+	$(pip) install --quiet --require-hashes --no-deps -r $@.txt
+	@touch $@
+
+$(made)/packages: requirements.lock $(made)/uv
+	$(uv_install) --require-hashes -r requirements.lock
 	@touch $@
 
 $(made)/project: pyproject.toml $(made)/packages
-	$(pip) install --quiet --no-deps --no-build-isolation -e .
+	$(uv_install) --no-deps --no-build-isolation -e .
 	@touch $@
 
 # npm is run by its script: the program beside the packaged Node does not find its modules.
