@@ -29,7 +29,6 @@ from launcher.pricing.chances import chance_above
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.idle_tail import tail_hours, tail_line
 from launcher.pricing.interruptible import OnSpot, on_spot, spot_lines
-from launcher.pricing.other_costs import NEARLY
 from launcher.pricing.spot_prices import SpotPrice
 
 if TYPE_CHECKING:
@@ -145,23 +144,6 @@ def _offered(work: Work, billed_h: float, instances: int, usable_h: float) -> Ch
     """An offering of `billed_h` hours, with the chance that the job needs more than `usable_h`."""
     chance = 0.0 if math.isinf(usable_h) else chance_above(work.hours, usable_h)
     return Charge(work.hours.mid, billed_h, instances, outlasts=chance, usable_h=usable_h)
-
-
-def charge_bounds(work: Work, option: PurchaseOption, committed: Callable[[float], float]) -> tuple[float, float]:
-    """Lower bounds of a charge's hours and instance-hours, cheaper to compute than the charge itself.
-
-    Args:
-        work: the hours of the job without interruptions.
-        option: the purchase option; offerings have no bound.
-        committed: `committed_hours` as a function of a run's hours.
-    """
-    if option in PREPAID:
-        return 0.0, 0.0
-    hours = work.hours.mid
-    if option is PurchaseOption.SPOT:
-        # Failures and checkpoints are counted again on spot, and are never negative.
-        hours = min(hours / (1 + work.failure_overhead), FOREVER_H)
-    return hours * NEARLY, max(hours, committed(hours)) * work.nodes * NEARLY
 
 
 def _stopped(

@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from heapq import heapify, heappop, heappush
-from typing import NamedTuple, TypeAlias
+from heapq import heappop, heappush
+from typing import NamedTuple
 
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import PurchaseOption
@@ -13,7 +12,7 @@ from launcher.planning.work import Estimator
 from launcher.pricing.bill import transfer_usd
 from launcher.pricing.bill_lines import JobSize
 from launcher.pricing.candidate import AnyCandidate, Order, order
-from launcher.pricing.compute import boot_hours, charge, charge_bounds, committed_hours
+from launcher.pricing.compute import boot_hours, charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.other_costs import NEARLY
 from launcher.pricing.rate_book import RateBook
@@ -40,61 +39,12 @@ class Row(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """One number of nodes, in the order in which sizes are compared at one rate.
-
-    The billed instance-hours, the hours of the job, seconds between checkpoints.
-    """
+    """One number of nodes of a type and option: late, billed instance-hours, hours, seconds between checkpoints."""
 
     late: bool
     instance_hours: float
     hours: float
-    nodes: int
     interval_s: float | None
-
-
-_Start: TypeAlias = tuple[Row, Callable[[], Iterator[Row]]]
-"""A lower bound of a location's rows, and a function that yields the rows."""
-
-
-class _Sizes:
-    """The numbers of nodes of a group, the best first; each is computed only when no waiting one can be better."""
-
-    def __init__(self, waiting: Iterable[_Size], whole: Callable[[int], _Size | None]) -> None:
-        """Start with no computed size.
-
-        Args:
-            waiting: each number of nodes with its lower bound.
-            whole: computes one size; None if no offering is long enough.
-        """
-        self._found: list[_Size] = []
-        self._waiting = [(count, False) for count in waiting]
-        self._whole = whole
-        heapify(self._waiting)
-        self.least = self._waiting[0][0]
-        """A lower bound of all sizes, for any interruption rate."""
-
-    @property
-    def first(self) -> _Size | None:
-        return self._found[0] if self._found or self._compute_sizes() else None
-
-    def __iter__(self) -> Iterator[_Size]:
-        """All sizes, computed as the caller iterates."""
-        number = 0
-        while number < len(self._found) or self._compute_sizes():
-            yield self._found[number]
-            number += 1
-
-    def _compute_sizes(self) -> bool:
-        """Compute sizes until the next best one is certain; False when none is left."""
-        while self._waiting:
-            size, known = heappop(self._waiting)
-            if known:
-                self._found.append(size)
-                return True
-            size_cost = self._whole(size.nodes)
-            if size_cost is not None:
-                heappush(self._waiting, (size_cost, True))
-        return False
 
 
 def best_candidates(
@@ -110,16 +60,12 @@ def best_candidates(
     total.
     """
     named, every = context.request.target.kind is not None, tuple(groups)
-    rows: dict[tuple[str, str, str], list[_Start]] = {}
-    book = RateBook(context.request, context.catalog)
-    moved = _Transfers(context)
+    book, sizes, moved = RateBook(context.request, context.catalog), _Sizes(estimator, context), _Transfers(context)
+    rows: dict[tuple[str, str, str], list[Row]] = {}
     for number, group in enumerate(every):
-        starts = list(_starts(number, group, estimator, book, moved))
-        if not starts:
-            least = min(_unpriced(number, group, estimator, context))
-            starts = [(least, partial(iter, (least,)))]
         key = (group.target if named else "", group.instance_type, group.option)
-        rows.setdefault(key, []).extend(starts)
+        priced = list(_priced(number, group, book, sizes, moved))
+        rows.setdefault(key, []).extend(priced or [min(_unpriced(number, group, estimator, context))])
     discounted = 1 - context.request.purchase.discount_percent / 100
 
     def rest(row: Row, place: Place) -> float:
@@ -130,7 +76,7 @@ def best_candidates(
         return every[row.group].place(row.location, row.nodes, row.term)
 
     return [
-        _best(_by_lower_bound(_merged(starts), place_of, rest, discounted), candidate_of) for starts in rows.values()
+        _best(_by_lower_bound(sorted(of_type), place_of, rest, discounted), candidate_of) for of_type in rows.values()
     ]
 
 
@@ -210,88 +156,48 @@ class _Transfers(dict[str, float]):
         return usd
 
 
-def _merged(starts: list[_Start]) -> Iterator[Row]:
-    """The rows of all starts in order; a start is opened only when its first row could be the next."""
-    waiting: list[tuple[Row, int, Iterator[Row] | None]] = [(row, index, None) for index, (row, _) in enumerate(starts)]
-    heapify(waiting)
-    while waiting:
-        row, number, rows = heappop(waiting)
-        if rows is None:
-            rows = starts[number][1]()
-        else:
-            yield row
-        following = next(rows, None)
-        if following is not None:
-            heappush(waiting, (following, number, rows))
+class _Sizes(dict[tuple[object, ...], _Size | None]):
+    """The billed size of each number of nodes, computed once for equal inputs; None if no offering is long enough.
 
-
-def _starts(
-    number: int, group: CandidateGroup, estimator: Estimator, book: RateBook, moved: _Transfers
-) -> Iterator[_Start]:
-    """The places of a group that have a rate: for each location and term its numbers of nodes, the best first.
-
-    Rows that cost more than the best are never built: a row is computed on demand. Only spot depends on the location
-    (the advisor's band is per region), and only a commitment depends on its years.
+    Only spot depends on the location (the advisor's band is per region), and only a commitment depends on its years.
     """
-    context, spot = moved.context, group.option is PurchaseOption.SPOT
-    known: dict[tuple[float, int | None], _Sizes] = {}
-    firsts: dict[int | None, _Size | None] = {}
 
-    def sizes(location: int, term: int) -> _Sizes:
-        rate_h = context.node_rate(group.instance_type, group.locations[location][0]) if spot else 0.0
-        key = (rate_h, group.terms[term][1])
-        if key not in known:
-            known[key] = _sizes(group, location, term, estimator, context)
-        return known[key]
+    def __init__(self, estimator: Estimator, context: PricingContext) -> None:
+        super().__init__()
+        self._estimator, self._context = estimator, context
 
-    def opened(location: int, term: int, rate: float) -> Iterator[Row]:
-        region, zone = group.locations[location]
-        return _by_size(sizes(location, term), rate, moved[region], (region, zone or "", number, location), term)
+    def of(self, group: CandidateGroup, location: int, nodes: int, term: int) -> _Size | None:
+        context = self._context
+        spot = group.option is PurchaseOption.SPOT
+        rate_h = context.node_rate(group.instance_type, group.locations[location][0]) if spot else None
+        key = (group.target, group.instance_type, group.option, nodes, group.terms[term], rate_h)
+        if key not in self:
+            self[key] = self._compute(group.place(location, nodes, term))
+        return self[key]
 
-    for location, term, rate in book.rates(group):
-        years = group.terms[term][1]
-        if years not in firsts:
-            of_years = sizes(location, term)
-            firsts[years] = of_years.least if spot else of_years.first
-        first, region = firsts[years], group.locations[location][0]
-        if first is not None:
-            usd = rate * first.instance_hours + moved[region]
-            yield (
-                Row(first.late, False, usd, 0.0, 0.0, "", "", number, location, 0, term, None),  # noqa: FBT003 - a field
-                partial(opened, location, term, rate),
-            )
-
-
-def _by_size(
-    sizes: Iterable[_Size], rate: float, moved_usd: float, where: tuple[str, str, int, int], term: int
-) -> Iterator[Row]:
-    """The numbers of nodes at one location and one rate; fewer instance-hours never cost more."""
-    region, zone, group, location = where
-    for late, instance_hours, hours, nodes, interval_s in sizes:
-        usd = rate * instance_hours + moved_usd
-        yield Row(late, False, usd, instance_hours, hours, region, zone, group, location, nodes, term, interval_s)  # noqa: FBT003 - a field
-
-
-def _sizes(group: CandidateGroup, location: int, term: int, estimator: Estimator, context: PricingContext) -> _Sizes:
-    """The billed size at each number of nodes; empty if no offering is long enough."""
-    deadline_h = context.request.purchase.deadline_h
-    committed = partial(committed_hours, group.place(location, group.node_counts[0], term), context.request)
-
-    def waiting(nodes: int) -> _Size:
-        hours, instance_hours = charge_bounds(estimator.work(group.instance_type, nodes), group.option, committed)
-        return _Size(deadline_h is not None and hours > deadline_h, instance_hours, 0.0, nodes, None)
-
-    def whole(nodes: int) -> _Size | None:
-        place, work = group.place(location, nodes, term), estimator.work(group.instance_type, nodes)
-        spot_hazard = context.hazard(place) if group.option is PurchaseOption.SPOT else None
-        cost = charge(place, work, context.request, spot_hazard, context.now, tail=context.tail(place))
+    def _compute(self, place: Place) -> _Size | None:
+        context = self._context
+        work = self._estimator.work(place.instance_type, place.nodes)
+        hazard = context.hazard(place) if place.option is PurchaseOption.SPOT else None
+        cost = charge(place, work, context.request, hazard, context.now, tail=context.tail(place))
         if cost is None:
             return None
-        interval_s = work.checkpoint_interval_s if cost.spot is None else cost.spot.interval_s
+        deadline_h = context.request.purchase.deadline_h
         late = deadline_h is not None and cost.hours > deadline_h
-        return _Size(late, cost.instance_hours, cost.hours, nodes, interval_s)
+        interval_s = work.checkpoint_interval_s if cost.spot is None else cost.spot.interval_s
+        return _Size(late, cost.instance_hours, cost.hours, interval_s)
 
-    return _Sizes(map(waiting, group.node_counts), whole)
+
+def _priced(number: int, group: CandidateGroup, book: RateBook, sizes: _Sizes, moved: _Transfers) -> Iterator[Row]:
+    """Every place of a group that has a rate and an offering that is long enough."""
+    for location, term, rate in book.rates(group):
+        region, zone = group.locations[location]
+        for nodes in group.node_counts:
+            size = sizes.of(group, location, nodes, term)
+            if size is not None:
+                usd = rate * size.instance_hours + moved[region]
+                where = (region, zone or "", number, location, nodes, term)
+                yield Row(size.late, False, usd, size.instance_hours, size.hours, *where, size.interval_s)  # noqa: FBT003 - a field
 
 
 def _unpriced(number: int, group: CandidateGroup, estimator: Estimator, context: PricingContext) -> Iterator[Row]:

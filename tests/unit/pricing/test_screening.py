@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import date
-from functools import partial
 
 import pytest
 
@@ -10,7 +9,6 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.money import Price
 from launcher.planning.targets import place_findings
 from launcher.pricing.candidate import order
-from launcher.pricing.compute import charge, charge_bounds, committed_hours
 from launcher.pricing.offers import offer
 from launcher.pricing.rate_book import RateBook
 from launcher.pricing.screening import all_places
@@ -219,30 +217,6 @@ def test_several_nodes_need_efa_unless_they_are_asked_for(priced):
     assert {candidate.place.nodes for candidate in free.candidates} == {1}
     quote = priced({**wide(instance_type="trn1.2xlarge", region="us-east-1", nodes=4), "workload": small}).quote(1)
     assert "no-efa" in [finding.code for finding in quote.findings]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        FOUR,
-        {**FOUR, **LONG, "checkpoint": {"interval": 30}, "guardrails": {"ttl_h": 3}},
-        {**FOUR, "workload": {"train": {"hours": None, "tokens_b": 0.1, "runs": 4000}}},
-    ],
-)
-def test_no_charge_is_below_what_is_said_before_it_is_worked_out(priced, changes):
-    priced_plan = priced(changes)
-    context, estimator = priced_plan.context, priced_plan.resolution.estimator
-    checked = 0
-    for place in all_places(priced_plan.resolution.groups):
-        work = estimator.work(place.instance_type, place.nodes)
-        spot = context.hazard(place) if place.option is PurchaseOption.SPOT else None
-        whole = charge(place, work, context.request, spot, context.now)
-        hours, instance_hours = charge_bounds(work, place.option, partial(committed_hours, place, context.request))
-        if whole is not None:
-            checked += 1
-            assert hours <= whole.hours, place
-            assert instance_hours <= whole.instance_hours, place
-    assert checked > 100
 
 
 def test_types_with_the_same_chips_share_the_arithmetic_and_nothing_else(priced):
