@@ -3,10 +3,11 @@
 Standard library only: the agent's nodes have no other packages.
 """
 
+import difflib
 import math
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime, timezone
 from decimal import Decimal
@@ -33,7 +34,7 @@ def read(cls: type[T], data: Any, where: str = "", *, whole: bool = False, exact
         data: an object with a key for each field.
         where: the path of the object, for errors.
         whole: every field needs its key, even if the field has a default.
-        exact: refuse keys that are not fields, except `schema`.
+        exact: refuse keys that are not fields, in every object; the outermost may have `schema`.
 
     Raises:
         ValueError: a key is missing, or a value has another type, is not finite or is too large.
@@ -49,14 +50,11 @@ def read(cls: type[T], data: Any, where: str = "", *, whole: bool = False, exact
     ValueError: hours.low must be float, got str
     """
     kind: Any = cls
-    value: T = _reader(kind)(data, where)
-    if not (exact or whole):
-        return value
-    names = _fields(kind).keys()
-    unknown = data.keys() - names - {"schema"} if exact else set()
-    missing = names - data.keys() if whole else set()
-    for name in sorted(unknown | missing):
-        raise ValueError(f"{_path(where, name)} is {'missing' if name in missing else 'unknown'}")
+    if exact and isinstance(data, dict):
+        data = {key: value for key, value in data.items() if key != "schema" or key in _fields(kind)}
+    value: T = _reader(kind, exact=exact)(data, where)
+    for name in sorted(_fields(kind).keys() - data.keys()) if whole else ():
+        raise ValueError(f"{_path(where, name)} is missing")
     return value
 
 
@@ -137,18 +135,18 @@ def _fields(cls: Any) -> dict[str, tuple[Any, bool]]:
 
 
 @cache
-def _reader(hint: Any) -> _Read:
+def _reader(hint: Any, *, exact: bool) -> _Read:
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return _optional(args)
+        return _optional(args, exact=exact)
     if origin in _MANY:
-        return _items(origin, args[0])
+        return _items(origin, args[0], exact=exact)
     if origin is not None:
-        return _mapping(_reader(args[1]))
+        return _mapping(_reader(args[1], exact=exact))
     if hint is Any:
         return lambda value, _: value
     if is_dataclass(hint) or hasattr(hint, "_fields"):
-        return _object(hint)
+        return _object(hint, exact=exact)
     return _scalar(hint)
 
 
@@ -176,9 +174,9 @@ _FROM_TEXT: tuple[tuple[type, Callable[[str], Any] | None], ...] = (
 )
 
 
-def _optional(args: tuple[Any, ...]) -> _Read:
+def _optional(args: tuple[Any, ...], *, exact: bool) -> _Read:
     (inner,) = (arg for arg in args if arg is not types.NoneType)
-    read_inner = _reader(inner)
+    read_inner = _reader(inner, exact=exact)
     return lambda value, where: None if value is None else read_inner(value, where)
 
 
@@ -190,11 +188,11 @@ def _mapping(read_value: _Read) -> _Read:
     return read_mapping
 
 
-def _items(kind: Callable[[Any], Any], item: Any) -> _Read:
+def _items(kind: Callable[[Any], Any], item: Any, *, exact: bool) -> _Read:
     if get_origin(item) is tuple:
-        read_pairs = _mapping(_reader(get_args(item)[1]))
+        read_pairs = _mapping(_reader(get_args(item)[1], exact=exact))
         return lambda value, where: tuple(read_pairs(value, where).items())
-    read_item = _reader(item)
+    read_item = _reader(item, exact=exact)
 
     def read_items(value: Any, where: str) -> Any:
         _refuse_other(value, list, where)
@@ -203,11 +201,14 @@ def _items(kind: Callable[[Any], Any], item: Any) -> _Read:
     return read_items
 
 
-def _object(cls: Any) -> _Read:
-    readers = [(name, _reader(hint), has_default) for name, (hint, has_default) in _fields(cls).items()]
+def _object(cls: Any, *, exact: bool) -> _Read:
+    readers = [(name, _reader(hint, exact=exact), has_default) for name, (hint, has_default) in _fields(cls).items()]
+    names = _fields(cls).keys()
 
     def read_object(value: Any, where: str) -> Any:
         _refuse_other(value, dict, where)
+        for name in sorted(value.keys() - names) if exact else ():
+            raise ValueError(f"{_path(where, name)} is unknown{_nearest(name, names)}")
         values = {}
         for name, read_value, has_default in readers:
             if name in value:
@@ -217,3 +218,8 @@ def _object(cls: Any) -> _Read:
         return cls(**values)
 
     return read_object
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]!r}" if near else ""
