@@ -123,7 +123,7 @@ def loads(text: str, *, name: str = "plan file") -> PlanRequest:
         raise UnreadableInputError(
             f"{name} must be a mapping that begins with `slipway: 1`, got {got}", hint="slipway init writes one"
         )
-    reader, at = _Reader(), ""
+    reader, at = _PlanReader(), ""
     if data.get("schema") == SAVED:
         data, at = data.get("plan"), "plan"
     request = reader.section(PlanRequest, data, at)
@@ -197,7 +197,7 @@ def keyed(owner: type) -> list[tuple[str, Field[Any], kinds.Kind]]:
     return [(field.name, field, field.metadata["kind"]) for field in fields(owner)]
 
 
-class _Reader(ScalarReader):
+class _PlanReader(ScalarReader):
     """Reads values by kind and collects the problems."""
 
     def section(self, owner: type, data: object, path: str) -> object:

@@ -39,7 +39,7 @@ def dcp_shards(data: bytes) -> dict[str, int]:
     """
     check_size(len(data))
     try:
-        metadata = _Reader().read(data)
+        metadata = _PickleReader().read(data)
         entries = list(metadata.attributes["storage_data"].values())
         shards: dict[str, int] = {}
         for entry in entries:
@@ -70,7 +70,7 @@ class _PickledObject:
         self.attributes: dict[Any, Any] = {}
 
 
-class _Reader:
+class _PickleReader:
     """Interprets the opcodes of one pickle (`pickletools` describes each); objects stay `_PickledObject`s."""
 
     def __init__(self) -> None:
@@ -169,11 +169,11 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
 _PUTS = frozenset(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"))
 _GETS = frozenset(("GET", "BINGET", "LONG_BINGET"))
 _IGNORED = frozenset(("PROTO", "FRAME", "STOP"))
-_STEPS: dict[str, Callable[[_Reader], object]] = {
-    "MARK": _Reader.mark,
-    "POP": _Reader.pop,
-    "POP_MARK": _Reader.group,
-    "DUP": _Reader.again,
+_STEPS: dict[str, Callable[[_PickleReader], object]] = {
+    "MARK": _PickleReader.mark,
+    "POP": _PickleReader.pop,
+    "POP_MARK": _PickleReader.group,
+    "DUP": _PickleReader.again,
     "LIST": lambda reader: reader.push(list),
     "TUPLE": lambda reader: reader.push(tuple),
     "TUPLE1": lambda reader: reader.push(tuple, 1),
@@ -181,7 +181,7 @@ _STEPS: dict[str, Callable[[_Reader], object]] = {
     "TUPLE3": lambda reader: reader.push(tuple, 3),
     "DICT": lambda reader: reader.push(_pairs),
     "FROZENSET": lambda reader: reader.push(_pickled_object),
-    "ADDITEMS": _Reader.group,
+    "ADDITEMS": _PickleReader.group,
     "APPEND": lambda reader: reader.add([reader.pop()]),
     "APPENDS": lambda reader: reader.add(reader.group()),
     "SETITEM": lambda reader: reader.put([reader.pop(), reader.pop()][::-1]),
@@ -190,6 +190,6 @@ _STEPS: dict[str, Callable[[_Reader], object]] = {
     "REDUCE": lambda reader: reader.push(_pickled_object, 2),
     "NEWOBJ": lambda reader: reader.push(_pickled_object, 2),
     "NEWOBJ_EX": lambda reader: reader.push(_pickled_object, 3),
-    "BUILD": _Reader.build,
+    "BUILD": _PickleReader.build,
 }
 """The action of each opcode; a set is only a placeholder, because Slipway never reads one."""

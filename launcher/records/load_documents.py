@@ -1,9 +1,9 @@
 """A load test as JSON: written by `endpoint load`, and read by later quotes."""
 
-import math
 from datetime import datetime
 from typing import NamedTuple
 
+from launcher.agent.shape import read
 from launcher.model.endpoint_call import LoadSetting, LoadStep, LoadTest
 from launcher.model.enums import ServingPrecision
 from launcher.model.errors import UnreadableInputError
@@ -14,6 +14,15 @@ SCHEMA = "slipway.load/1"
 SETTING = (
     "model precision instance_type tensor_parallel copies_per_instance=copies batch_size=batch sequence_length=sequence"
 )
+_ABOVE_0 = (
+    "tensor_parallel",
+    "copies_per_instance",
+    "batch_size",
+    "sequence_length",
+    "input_tokens",
+    "measured_tokens_per_s",
+)
+_FROM_0 = ("instances", "instances_after", "output_tokens", "measured_ttft_ms", "measured_tpot_ms")
 NEAR = 0.1
 """Allowed deviation of request lengths from the requested lengths, as a share, for a valid test."""
 
@@ -90,96 +99,100 @@ def past_load_test(document: Json) -> PastLoadTest | None:
     # Of a version that kept no setting, or of an endpoint without a run in the folder.
     if document.get("instance_type") is None:
         return None
-    read = _Reader(document)
-    batch, copies = (read.count(field) for field in ("batch_size", "copies_per_instance"))
-    instances = max(1, read.count("instances", least=0))
-    outputs = read.count("output_tokens", least=0)
-    steps = [_Reader(step) for step in read.steps()]
-    best = max(steps, key=lambda step: step.number("tokens_per_s", least=0.0))
-    date = read.moment("date").date().isoformat()
+    try:
+        load = read(_PastLoad, document)
+    except ValueError as problem:
+        raise UnreadableInputError(str(problem)) from problem
+    _refuse_impossible(load)
+    instances = max(1, load.instances)
     row = MeasuredServing(
-        model=read.text("model"),
+        model=load.model,
         accelerator="",
-        tensor_parallel=read.count("tensor_parallel"),
-        copies=copies,
-        precision=read.precision(),
-        batch=batch,
-        concurrency=max(step.count("concurrency") for step in steps) // instances,
-        input_tokens=read.count("input_tokens"),
-        output_tokens=outputs,
-        tokens_per_s=read.number("measured_tokens_per_s") / instances,
-        ttft_ms=read.number("measured_ttft_ms", least=0.0),
-        tpot_ms=read.number("measured_tpot_ms", least=0.0) if outputs else 0.0,
-        date=read.moment("date").isoformat(),
-        source=f"load test of {date}",
-        instance_type=read.text("instance_type"),
-        sequence=read.count("sequence_length"),
+        tensor_parallel=load.tensor_parallel,
+        copies=load.copies_per_instance,
+        precision=load.precision,
+        batch=load.batch_size,
+        concurrency=max(step.concurrency for step in load.steps) // instances,
+        input_tokens=load.input_tokens,
+        output_tokens=load.output_tokens,
+        tokens_per_s=load.measured_tokens_per_s / instances,
+        ttft_ms=load.measured_ttft_ms,
+        tpot_ms=load.measured_tpot_ms or 0.0,
+        date=load.date.isoformat(),
+        source=f"load test of {load.date.date().isoformat()}",
+        instance_type=load.instance_type,
+        sequence=load.sequence_length,
     )
-    return PastLoadTest(row, _unfit(read, best, row))
+    return PastLoadTest(row, _unfit(load))
 
 
-def _unfit(read: "_Reader", best: "_Reader", row: MeasuredServing) -> str:
-    """Why a load test cannot be used for other plans."""
-    if read.document.get("simulated"):
+class _PastStep(NamedTuple):
+    """One step of a load test read back."""
+
+    concurrency: int
+    requests: int
+    failures: int
+    tokens_per_s: float
+
+
+class _PastLoad(NamedTuple):
+    """A load test read back, with the keys of its document."""
+
+    model: str
+    precision: ServingPrecision
+    instance_type: str
+    tensor_parallel: int
+    copies_per_instance: int
+    batch_size: int
+    sequence_length: int
+    date: datetime
+    instances: int
+    instances_after: int
+    input_tokens: int
+    output_tokens: int
+    steps: tuple[_PastStep, ...]
+    measured_tokens_per_s: float
+    measured_input_tokens: float
+    measured_output_tokens: float
+    measured_ttft_ms: float
+    measured_tpot_ms: float | None = None
+    simulated: bool = False
+
+
+def _refuse_impossible(load: _PastLoad) -> None:
+    """Refuse numbers that no load test can have.
+
+    Raises:
+        UnreadableInputError: a count or a measured value is below its minimum.
+    """
+    if not load.steps:
+        raise UnreadableInputError("steps must be a list of objects with at least one")
+    if not load.model:
+        raise UnreadableInputError("model must be a text, got ''")
+    for name in _ABOVE_0:
+        if not getattr(load, name) > 0:
+            raise UnreadableInputError(f"{name} must be above 0, got {getattr(load, name)!r}")
+    for name in _FROM_0:
+        if (getattr(load, name) or 0) < 0:
+            raise UnreadableInputError(f"{name} must not be negative, got {getattr(load, name)!r}")
+    for number, step in enumerate(load.steps):
+        if step.concurrency < 1 or min(step.requests, step.failures, step.tokens_per_s) < 0:
+            raise UnreadableInputError(f"steps[{number}] has a negative number, or no request at a time")
+
+
+def _unfit(load: _PastLoad) -> str:
+    """Why a load test cannot be used for other plans; "" if it can."""
+    if load.simulated:
         return "its endpoint was simulated"
-    ran = [read.count(field, least=0) for field in ("instances", "instances_after")]
-    if ran[0] != ran[1] or not ran[0]:
-        return f"{ran[0]} instances ran when it began and {ran[1]} when it ended"
-    failures = best.count("failures", least=0)
-    if failures:
-        return f"{failures} of {best.count('requests')} requests failed"
-    for direction, target in (("input", row.input_tokens), ("output", row.output_tokens)):
-        got = read.number(f"measured_{direction}_tokens", least=0.0)
-        if abs(got - target) > NEAR * target:
-            return f"its requests had {got:.0f} {direction} tokens, requested were {target}"
+    if load.instances != load.instances_after or not load.instances:
+        return f"{load.instances} instances ran when it began and {load.instances_after} when it ended"
+    best = max(load.steps, key=lambda step: step.tokens_per_s)
+    if best.failures:
+        return f"{best.failures} of {best.requests} requests failed"
+    for direction, measured, target in (
+        ("input", load.measured_input_tokens, load.input_tokens),
+        ("output", load.measured_output_tokens, load.output_tokens),
+    ):
+        if abs(measured - target) > NEAR * target:
+            return f"its requests had {measured:.0f} {direction} tokens, requested were {target}"
     return ""
-
-
-class _Reader(NamedTuple):
-    """A JSON object whose values are checked when they are read."""
-
-    document: Json
-
-    def number(self, key: str, *, least: float = 1e-9) -> float:
-        value = self.document.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
-            raise UnreadableInputError(f"{key} must be a number {'above' if least else 'of'} 0, got {value!r}")
-        return float(value)
-
-    def count(self, key: str, *, least: int = 1) -> int:
-        value = self.document.get(key)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise UnreadableInputError(f"{key} must be a whole number of {least} or more, got {value!r}")
-        return value
-
-    def text(self, key: str) -> str:
-        value = self.document.get(key)
-        if not isinstance(value, str) or not value:
-            raise UnreadableInputError(f"{key} must be a text, got {value!r}")
-        return value
-
-    def moment(self, key: str) -> datetime:
-        text = self.text(key)
-        try:
-            return datetime.fromisoformat(text)
-        except ValueError as problem:
-            raise UnreadableInputError(f"{key} must be a date, got {text}") from problem
-
-    def precision(self) -> ServingPrecision:
-        text = self.text("precision")
-        try:
-            return ServingPrecision(text)
-        except ValueError as problem:
-            allowed = ", ".join(ServingPrecision)
-            raise UnreadableInputError(f"precision must be one of {allowed}, got {text}") from problem
-
-    def steps(self) -> list[Json]:
-        """The steps of the ramp, at least one.
-
-        Raises:
-            UnreadableInputError: the document has no steps.
-        """
-        listed = self.document.get("steps")
-        if not isinstance(listed, list) or not listed or not all(isinstance(step, dict) for step in listed):
-            raise UnreadableInputError("steps must be a list of objects with at least one")
-        return listed

@@ -57,7 +57,7 @@ def products(path: Path, source: str, selects: ProductFilter) -> list[Product]:
     terms: dict[str, dict[str, Any]] = {}
     try:
         with path.open(encoding="utf-8") as file:
-            for kind, sku, piece in _pieces(_Reader(file)):
+            for kind, sku, piece in _pieces(_JsonStream(file)):
                 if kind == "products":
                     stated = stated_attributes(piece) if "attributes" in piece else {}
                     if selects(stated):
@@ -72,7 +72,7 @@ def products(path: Path, source: str, selects: ProductFilter) -> list[Product]:
     ]
 
 
-def _pieces(reader: "_Reader") -> Iterator[tuple[str, str, Any]]:
+def _pieces(reader: "_JsonStream") -> Iterator[tuple[str, str, Any]]:
     parts_read = set()
     for part in reader.members():
         if part == "products":
@@ -92,7 +92,7 @@ def _pieces(reader: "_Reader") -> Iterator[tuple[str, str, Any]]:
         raise ValueError("products or terms are missing")
 
 
-class _Reader:
+class _JsonStream:
     """A JSON text read from the front: the members of an object one by one, each value decoded or skipped."""
 
     def __init__(self, file: IO[str]) -> None:

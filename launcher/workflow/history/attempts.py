@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC
+from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.agent import safe_json
 from launcher.agent.forecast import Point, point_of
 from launcher.agent.metrics import figures_in
-from launcher.agent.shape import check_shape, moment
+from launcher.agent.shape import moment, read
 from launcher.model.errors import UnreadableInputError
 from launcher.model.job import Attempt as ScheduledAttempt
 from launcher.model.report import Attempt, BudgetStop
@@ -22,14 +22,6 @@ _INTERRUPTED = ("spot-interruption", NODE_LOST)
 POD_END = "pod-end"
 """A pod receives the same signal if its node is drained and if its job is cancelled: a restart of the job shows
 which it was."""
-_FORMS: dict[str, Any] = {
-    **dict.fromkeys(("attempt", "step"), int),
-    **dict.fromkeys(("event", "time"), str),
-    "steps": (int, None),
-    "ended_by": (str, None),
-    "exit_code": (int, None),
-    "loss": (float, None),
-}
 _NEEDED: dict[str, set[str]] = {
     "attempt-started": {"attempt", "time"},
     "restored": {"step"},
@@ -37,7 +29,20 @@ _NEEDED: dict[str, set[str]] = {
     "checkpoint-uploaded": {"attempt", "step"},
     **{ending: {"time"} for ending in ENDINGS},
 }
-"""The types of event values that their readers rely on."""
+"""The values that the readers of a kind of event rely on."""
+
+
+class _Values(NamedTuple):
+    """The types of the values that any event may have."""
+
+    event: str = ""
+    time: datetime | None = None
+    attempt: int = 0
+    step: int = 0
+    steps: int | None = None
+    ended_by: str | None = None
+    exit_code: int | None = None
+    loss: float | None = None
 
 
 STOPPED = "stopped"
@@ -107,11 +112,9 @@ def _event(line: str) -> dict[str, Any] | None:
         event = safe_json.loads(line, figures=True)
         if not isinstance(event, dict):
             return None
-        check_shape(event, {key: form for key, form in _FORMS.items() if key in event})
-        if event.get("event") in _NEEDED and not _NEEDED[event["event"]] <= set(event):
+        values = read(_Values, event)
+        if not _NEEDED.get(values.event, set()) <= {key for key, value in event.items() if value is not None}:
             return None
-        if "time" in event:
-            moment(event["time"])
     except ValueError:
         return None
     return event

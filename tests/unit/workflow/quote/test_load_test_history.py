@@ -202,7 +202,7 @@ class TestBroken:
             ('{"schema": "slipway.load/1", "measured_tokens_per_s": NaN}', "NaN is not JSON"),
             ("3", "must hold a JSON object, got int"),
             ('{"schema": "slipway.load/2"}', "schema must be slipway.load/1, got 'slipway.load/2'"),
-            ('{"schema": "slipway.load/1", "instance_type": "inf2.48xlarge"}', "batch_size must be a whole number"),
+            ('{"schema": "slipway.load/1", "instance_type": "inf2.48xlarge"}', "model is missing"),
         ],
     )
     def test_a_broken_file_is_a_warning(self, keep, price_serve, text, message):
