@@ -4,6 +4,7 @@
 #   SLURM=0, TORCH=0    leave out the tests on a real Slurm, the tests that need torch
 #   WORKERS=2           pytest processes: more than cores, for many tests wait for daemons
 #   ARGS="-k network"   further words for pytest
+#   BASE=HEAD~3         `make test-changed` compares with this commit instead of the fork from main
 #   UPGRADE=1           `make lock` takes the newest versions instead of keeping the locked ones
 
 SHELL := /bin/sh
@@ -30,7 +31,7 @@ needs_more := aws or browser or cdk or elastic or focus or iam or long or pclust
 whole := attack enforced infra live sandbox
 uses = grep -rqs --include='test_*.py' 'mark\.$(1)' tests
 
-.PHONY: help setup components demo test test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-elastic setup-focus setup-ministack setup-trainers setup-all-trainers setup-bench setup-browser site dist sbom
+.PHONY: help setup components demo test test-changed test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-elastic setup-focus setup-ministack setup-trainers setup-all-trainers setup-bench setup-browser site dist sbom
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -208,6 +209,10 @@ test: components ## lint and all tests
 test-fast: WORKERS = 2
 test-fast: setup ## the tests that need no server, no CDK and no other component
 	$(pytest) -m "not ($(needs_more))" $(addprefix --ignore=tests/,$(whole)) $(ARGS)
+
+# The difference is that from the fork of `main`, or from BASE.
+test-changed: setup ## the tests that can reach what changed since main
+	@changed=$$($(bin)/python -m tests.changed $(BASE)) && [ -z "$$changed" ] || $(pytest) $$changed $(ARGS)
 
 test-all: components setup-all-trainers .venv-site/.made lint ## every test at full size
 	$(pytest) -m "not aws" --hypothesis-profile=full $(ARGS)
