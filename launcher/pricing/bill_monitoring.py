@@ -20,6 +20,7 @@ from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import SLURM, HeadNode, Target, target_of
 from launcher.model.units import HOURS_PER_MONTH
+from launcher.planning.registry import has_budget
 from launcher.pricing.bill_lines import Line, Prices, combined
 
 GUARD_SECONDS = 3.0
@@ -77,7 +78,7 @@ def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int
     dashboard = Line("dashboard", "other", "dashboard-month", prices.past_allowance("cloudwatch.dashboard"))
     yield Watch(dashboard, DASHBOARDS)
     yield Watch(Line("guard and its messages", "other", "function-month", _guard_price(prices, asks_mb)), 1)
-    if budgeted:
+    if budgeted and has_budget(prices.region):
         yield Watch(prices.line("AWS Budget", "other", "budgets.budget", "budget-month"), 1)
 
 

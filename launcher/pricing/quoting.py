@@ -15,6 +15,7 @@ from launcher.model.sizing import COMPUTE_ROOT_GIB, SYSTEM_GIB
 from launcher.model.target import target_of
 from launcher.model.units import GB_PER_GIB
 from launcher.model.work import Work
+from launcher.planning.registry import budget_findings
 from launcher.pricing.ages import expiry, rests_on
 from launcher.pricing.announced_ends import end_findings, job_software, near_ends
 from launcher.pricing.bill import bill_assumptions
@@ -298,6 +299,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     findings.extend(_restore_by_all(candidate))
     findings.extend(_disk_too_small(candidate, facts))
     findings.extend(_not_begun(candidate))
+    findings.extend(budget_findings(context.request, place.region))
     if isinstance(price, Price) and price.usd == 0:
         message = f"the price of the nodes is $0 an hour ({price.source}): the total does not include them"
         findings.append(warning("zero-price", "purchase", message))

@@ -11,6 +11,7 @@ from launcher.catalog.bill import usage_types
 from launcher.catalog.load import Catalog, load
 from launcher.catalog.market import TOLERANCE_USD
 from launcher.catalog.permissions import HANDLERS
+from launcher.catalog.registry import REGISTRY
 from launcher.catalog.selector import Key
 from launcher.catalog.updates import CLUSTER_UPDATES, REPLACEMENT
 from launcher.model.enums import Basis, Market, Payment, SavingsPlanKind
@@ -54,7 +55,15 @@ def test_every_source_is_used(catalog: Catalog):
         REPLACEMENT,
         CLUSTER_UPDATES,
     ]
-    files += ["chip_software.csv", "training_stacks.csv", "sockets.csv", "price_cuts.csv", "quotas.csv", HANDLERS]
+    files += [
+        "chip_software.csv",
+        "training_stacks.csv",
+        "sockets.csv",
+        "price_cuts.csv",
+        "quotas.csv",
+        HANDLERS,
+        REGISTRY,
+    ]
     files += ["announced_ends.csv", "billing_services.csv"]
     used = {row["source"] for name in files for row in tables.read_cells(name)}
     used |= {row["source"] for table in SHIPPED for row in cells(table)}

@@ -1,15 +1,11 @@
 """Task governance of HyperPod with EKS: shown equals deployed, in order, where CloudFormation supports it."""
 
-import re
-
 import pytest
 import yaml
 
 from launcher.model import eks
-from launcher.targets.hyperpod_eks.rules import GOVERNANCE_REGIONS
 from tests.checks import some
 from tests.infra.reading import behind, key_of, shown
-from tests.infra.registry import regions, types_in
 
 KIND = "hyperpod-eks"
 CLUSTER = "AWS::SageMaker::Cluster"
@@ -55,10 +51,3 @@ def test_pods_of_the_teams_namespace_are_lent_the_jobs_role(p5en_spot, p5_queue)
         for assembly in (p5en_spot, p5_queue)
     ]
     assert namespaces[1] - namespaces[0] == {"hyperpod-ns-research"}
-
-
-def test_task_governance_is_for_where_cloudformation_has_it():
-    """Elsewhere the stack would fail after the machines are there."""
-    required_types = {"AWS::SageMaker::ClusterSchedulerConfig", "AWS::SageMaker::ComputeQuota"}
-    known = {region for region in regions() if required_types <= types_in(region)}
-    assert {region for region in known if not re.match(r"us-iso|eu-iso|eusc", region)} == set(GOVERNANCE_REGIONS)

@@ -48,6 +48,7 @@ FACTS = Target(
     resumes_jobs=True,
     own_outputs=("ClusterId", "AccessRoleArn"),
     policies=("network", "eks", "hyperpod"),
+    registry_types=("AWS::SageMaker::Cluster",),
     software=(f"kubernetes/{VERSION}", "image/{image}"),
     roles=(
         RoleUse(

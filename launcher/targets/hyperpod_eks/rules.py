@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterator, Mapping
 
+from launcher.catalog.facts import load_regions
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.catalog.load import Catalog
+from launcher.catalog.registry import missing_types, regions_with
 from launcher.model.eks import PRIORITIES, priority_class
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, warning
@@ -12,6 +14,8 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.kubernetes import team_queue
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
+from launcher.model.target import target_of
+from launcher.planning.registry import GOVERNANCE
 from launcher.planning.targets import Locations, Rules, by_region
 from launcher.targets.eks.rules import two_zones
 from launcher.targets.hyperpod_slurm.rules import (
@@ -24,11 +28,6 @@ from launcher.targets.hyperpod_slurm.rules import (
 
 _TEAM = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 """A team's name: as in the registry (ComputeQuotaTarget), and short enough for its queue's name as a label."""
-GOVERNANCE_REGIONS = ("us-east-1", "eu-central-1", "ap-south-1")
-"""Regions where CloudFormation's registry has both types of task governance, according to cfn-lint 1.58.0.
-
-The CDK's reference lists 15 regions for one type (2.277, CfnComputeQuota); the registry has seven for the other.
-"""
 HEALTH_MONITOR_REGIONS = (
     *("us-east-1", "us-east-2", "us-west-1", "us-west-2", "ca-central-1", "sa-east-1"),
     *("eu-central-1", "eu-north-1", "eu-south-2", "eu-west-1", "eu-west-2"),
@@ -142,10 +141,11 @@ def _governance(request: PlanRequest, place: Place) -> Iterator[Finding]:
             "target.cluster to the cluster that has the queue"
         )
         yield error("no-team-queue", "target.queue", message, hint)
-    if place.region not in GOVERNANCE_REGIONS:
-        message = f"CloudFormation is not known to set up task governance in {place.region}"
+    if missing := missing_types(GOVERNANCE, place.region):
+        message = f"CloudFormation has no {missing[0]} in {place.region}, so it cannot set up task governance there"
+        having = regions_with((*GOVERNANCE, *target_of(place.target).registry_types), load_regions())
         hint = (
-            f"one of {', '.join(GOVERNANCE_REGIONS)}; or create the cluster without target.queue, set up task "
+            f"one of {', '.join(having)}; or create the cluster without target.queue, set up task "
             "governance manually, and set target.cluster and target.queue in the next plan"
         )
         yield error("no-task-governance", "target.region", message, hint)

@@ -44,6 +44,7 @@ FACTS = Target(
     resumes_jobs=True,
     own_outputs=("ClusterId",),
     policies=("network", "hyperpod"),
+    registry_types=("AWS::SageMaker::Cluster",),
     roles=(
         RoleUse(
             key="nodes", service=SAGEMAKER, needs=("jobs", "values", "machine-of-hyperpod"), entered=True, pulls=True

@@ -97,6 +97,7 @@ FACTS = Target(
     policies=("network", "pcs"),
     person=("pcs-jobs",),
     quotas=("pcs/clusters",),
+    registry_types=("AWS::PCS::Cluster", "AWS::PCS::ComputeNodeGroup", "AWS::PCS::Queue"),
     roles=(
         RoleUse(
             key="nodes", service=EC2, needs=("jobs", "values", "machine-of-pcs", "entered"), entered=True, pulls=True

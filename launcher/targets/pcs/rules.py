@@ -55,9 +55,6 @@ def _capacity(place: Place) -> Iterator[Finding]:
 
 
 def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
-    if place.region and place.region not in pcs.REGIONS:
-        message = f"PCS is not known to be in {place.region}"
-        yield error("pcs-region", "target.region", message, f"for example us-east-2, or {_TO_PARALLELCLUSTER}")
     least, most = pcs.CLUSTER_NAME_LENGTH
     name = f"slipway-{request.name}"
     if request.target.cluster is None and len(name) > most:

@@ -12,6 +12,7 @@ FACTS = Target(
     savings_plans=SAGEMAKER_PLANS,
     sagemaker=HOSTING,
     policies=("endpoint",),
+    registry_types=("AWS::SageMaker::Endpoint", "AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model"),
     roles=(RoleUse(key="nodes", service=SAGEMAKER, needs=("containers",)),),
     guard=Guard(
         module="endpoint",

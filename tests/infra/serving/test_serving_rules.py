@@ -9,6 +9,7 @@ from launcher.model.tags import CLUSTER_TAG
 from tests.infra.accepted import ENDPOINTS, accepted
 from tests.infra.linting import complaints
 from tests.infra.reading import OWN, lacking
+from tests.infra.region_check import check_every_region
 from tests.infra.serving.conftest import FILES
 
 
@@ -51,3 +52,7 @@ def test_everything_of_an_endpoint_that_can_carry_the_plans_tags_does(endpoint_s
     assert name
     # The one that `report --billed` asks for is among them.
     assert lacking(endpoint, {**OWN, CLUSTER_TAG: name}) == []
+
+
+def test_endpoints_in_every_region_are_deployable_or_refused(serving_example, catalog):
+    check_every_region(serving_example, catalog)

@@ -328,3 +328,23 @@ class TestPinned:
         with pytest.raises(ImpossibleError) as refusal:
             pinned_serving(request, catalog, BedrockCatalog(), load_serving())
         assert re.search(r"inf2.8xlarge: .* cannot load weights|do not fit", refusal.value.findings[0].message)
+
+
+@pytest.mark.parametrize(
+    "serve, target, path",
+    [
+        ({}, LARGE, "workload.serve.tensor_parallel"),
+        ({"min_instances": 0, "max_instances": 2}, {}, "workload.serve.min_instances"),
+        ({**GPU, "min_instances": 0, "max_instances": 2}, G6E, "workload.serve.min_instances"),
+    ],
+)
+def test_components_in_a_region_without_the_type_are_refused(unchecked_plan, catalog, serve, target, path):
+    def refused(region):
+        plan = unchecked_plan(serve, {**target, "region": region}, region=region, **target)
+        findings = endpoint_findings(served(plan, catalog), load_serving())
+        return [(finding.path, finding.hint) for finding in findings if finding.code == "components-not-in-region"]
+
+    assert refused("us-east-1") == []
+    ((where, hint),) = refused("eu-west-3")
+    assert where == path
+    assert hint

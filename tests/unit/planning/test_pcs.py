@@ -52,7 +52,7 @@ def refused(catalog, **changes):
         ({"target": {"fallback_types": ["trn1.32xlarge"]}}, "pcs-trainium", "target.instance_type"),
         ({"target": {"os": "alinux2023"}}, "pcs-os", "target.os"),
         ({"run": {"command": ["x"], "image": "repo/image:1"}}, "pcs-container", "run.image"),
-        ({"target": {"region": "us-west-1"}}, "pcs-region", "target.region"),
+        ({"target": {"region": "us-west-1"}}, "type-not-in-region", "target.region"),
         ({"name": "a" * 33}, "pcs-name", "name"),
         ({"target": {"nodes": 2_048}}, "pcs-size", "target.nodes"),
         (
