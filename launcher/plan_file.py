@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import yaml
 
 from launcher.agent.command_line import run_by_bash
 from launcher.catalog import safe_yaml
+from launcher.catalog.regular_file import UnusableFileError, read_named
 from launcher.model import kinds
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.finding import Finding
@@ -22,6 +22,8 @@ from launcher.model.values import FAILED, OUT_OF_RANGE, ScalarReader, describe, 
 
 SAVED = "slipway.saved-plan/1"
 """The schema of a file of `slipway plan -o` (launcher/records/saved_plan.py): its `plan` is a complete plan file."""
+MAX_BYTES = 4 << 20
+"""Limit of a plan file. A commented one has 20 kB, a saved one with its quote 100."""
 MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -89,25 +91,16 @@ def load(path: Path) -> PlanRequest:
         ImpossibleError: all keys and types are valid, but a number is outside the allowed range.
     """
     try:
-        kind = _endless(path)
-        text = "" if kind else path.read_text(encoding="utf-8")
+        text = read_named(path, MAX_BYTES).decode("utf-8-sig")
+    except UnusableFileError as problem:
+        message = f"cannot read the plan file {path}: {problem}; allowed: a regular file, or a pipe as /dev/stdin"
+        raise UnreadableInputError(message, hint="write the plan to a file, and name that file") from problem
     except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
         reason = reason if "\0" not in str(path) else "no file has a null character in its name"
         message = f"cannot read the plan file {path}: {reason}"
         raise UnreadableInputError(message, hint="slipway init writes a commented plan file") from problem
-    if kind:
-        message = f"cannot read the plan file {path}: it is {kind}; allowed: a regular file, or a pipe as /dev/stdin"
-        raise UnreadableInputError(message, hint="write the plan to a file, and name that file")
     return loads(text, name=str(path))
-
-
-def _endless(path: Path) -> str | None:
-    """The kind of a path that may never end or never begin: a device, or a named pipe. A shell's <(...) is neither."""
-    mode = path.stat().st_mode
-    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-        return "a device"
-    return "a named pipe" if stat.S_ISFIFO(mode) and path.parts[:2] not in {("/", "dev"), ("/", "proc")} else None
 
 
 def loads(text: str, *, name: str = "plan file") -> PlanRequest:

@@ -136,6 +136,8 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
 
 def _is_plan(path: Path) -> bool:
     """Whether a file states a workload, as plan files and saved plans do."""
-    with suppress(OSError), path.open(encoding="utf-8", errors="replace") as stream:
-        return path.is_file() and _WORKLOAD.search(stream.read(_HEAD)) is not None
+    from launcher.catalog.regular_file import UnusableFileError, opened_regular
+
+    with suppress(OSError, UnusableFileError), opened_regular(path) as stream:
+        return _WORKLOAD.search(stream.read(_HEAD).decode("utf-8", errors="replace")) is not None
     return False

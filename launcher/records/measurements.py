@@ -14,6 +14,7 @@ from typing import Any
 
 from launcher.agent import safe_json
 from launcher.agent.shape import check_shape, read
+from launcher.catalog.regular_file import UnusableFileError, read_regular
 from launcher.model.finding import Finding, warning
 from launcher.model.measurement import Measurement
 from launcher.records.codec import plain
@@ -22,6 +23,8 @@ SCHEMA = "slipway.measurement/1"
 FILE = "measurements.jsonl"
 LONGEST = 1 << 20
 """Maximum bytes of a line; a longer line is no measurement."""
+MAX_BYTES = 64 << 20
+"""Limit of the file: a line has 2 kB."""
 _NOT_BELOW_0 = (
     *("running_h", "interruptions", "restart_s", "restarts", "boot_s"),
     *("idle_tail_h", "idle_tail_assumed_h", "compile_s", "memory_gib"),
@@ -72,11 +75,12 @@ def _refuse_impossible(measurement: Measurement) -> None:
 def load_measurements(path: Path) -> tuple[tuple[Measurement, ...], tuple[Finding, ...]]:
     """The measurements of a file, each once, and findings for invalid lines; both empty without a file."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_regular(path, MAX_BYTES).decode("utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return (), ()
-    except OSError as problem:
-        message = f"{path.name} cannot be read, and no measurement counts: {problem.strerror or problem}"
+    except (OSError, UnusableFileError) as problem:
+        reason = (problem.strerror if isinstance(problem, OSError) else None) or problem
+        message = f"{path.name} cannot be read, and no measurement counts: {reason}"
         return (), (warning("measurements-unreadable", "", message, f"check {path}"),)
     measurements: dict[Measurement, Measurement] = {}
     findings = []

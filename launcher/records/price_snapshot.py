@@ -5,6 +5,7 @@ import re
 import zipfile
 from pathlib import Path
 
+from launcher.catalog.regular_file import UnusableFileError, opened_regular, read_regular
 from launcher.catalog.tables import PRICE_TABLES, SOURCES
 from launcher.model.errors import UnreadableInputError
 
@@ -39,11 +40,11 @@ def unpack(path: Path, expected: str | None, folder: Path) -> str:
         UnreadableInputError: the digest is missing or differs, or the file is not a snapshot.
     """
     try:
-        _within(path.stat().st_size, path)
-        content = path.read_bytes()
+        content = read_regular(path, MAX_BYTES)
         stated = _stated(path) if expected is None else expected.lower()
-    except OSError as cause:
-        raise _refused(path, cause.strerror or str(cause), "name a file that can be read") from cause
+    except (OSError, UnusableFileError) as cause:
+        reason = (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
+        raise _refused(path, reason, "name a file that can be read") from cause
     digest = hashlib.sha256(content).hexdigest()
     if digest != stated:
         problem = f"its SHA-256 is {digest}, expected {stated}"
@@ -67,7 +68,8 @@ def _stated(path: Path) -> str:
     beside = path.with_name(path.name + SUFFIX)
     if not beside.is_file():
         raise _refused(path, f"no digest: {beside.name} is not next to it", "download it too, or give --sha256 DIGEST")
-    word = beside.read_text(encoding="utf-8", errors="replace")[:64].lower()
+    with opened_regular(beside) as stream:
+        word = stream.read(64).decode("utf-8", errors="replace").lower()
     if not re.fullmatch("[0-9a-f]{64}", word):
         raise _refused(path, f"{beside.name} does not begin with a SHA-256 of 64 hexadecimal digits")
     return word

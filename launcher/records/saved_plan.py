@@ -9,10 +9,11 @@ from typing import Any
 
 from launcher.agent import safe_json
 from launcher.agent.shape import check_shape, read
+from launcher.catalog.regular_file import read_regular
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.quote import Quote
 from launcher.model.record import record
-from launcher.plan_file import SAVED
+from launcher.plan_file import MAX_BYTES, SAVED
 from launcher.records.codec import money
 from launcher.records.run_folder import write_whole
 
@@ -61,7 +62,7 @@ def read_saved(path: Path) -> SavedPlan | None:
         UnreadableInputError: the file has the schema of a saved plan, but is invalid.
     """
     try:
-        document = safe_json.load(path)
+        document = safe_json.loads(read_regular(path, MAX_BYTES))
     except (OSError, ValueError):
         # A plan file is YAML; what is wrong with it, or that there is none, its own parser says.
         return None

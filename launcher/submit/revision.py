@@ -1,12 +1,12 @@
 """Files of a git revision, read from the repository without touching its tree."""
 
 import os
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from launcher.model.errors import UnreadableInputError
+from launcher.submit.git import run_git
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +52,8 @@ def find_revision(name: str, folder: Path, environment: Mapping[str, str]) -> Re
 
 
 def _git(folder: Path, environment: Mapping[str, str], *arguments: str) -> bytes:
-    variables = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], env={**variables, "LC_ALL": "C"}, capture_output=True, check=False
-        )
+        done = run_git(folder, environment, *arguments)
     except OSError as problem:
         raise UnreadableInputError(f"git cannot be run: {problem.strerror}") from problem
     if done.returncode != 0:

@@ -18,6 +18,7 @@ from launcher.aws.cost_explorer import HOME, billed_rows
 from launcher.aws.objects import Objects, StoredObject
 from launcher.aws.session import Session
 from launcher.catalog.billed import is_usage_type
+from launcher.catalog.regular_file import UnusableFileError, opened_regular
 from launcher.model.bill import (
     APART,
     DAY,
@@ -149,11 +150,12 @@ def _on_disk(place: Path) -> list[ExportFile]:
 def _file(path: Path, name: str) -> ExportFile:
     def fetch(into: IO[bytes]) -> None:
         try:
-            with path.open("rb") as stream:
+            with opened_regular(path) as stream:
                 while block := stream.read(1 << 20):
                     into.write(block)
-        except OSError as problem:
-            raise UnreadableInputError(f"cannot read {path}: {problem.strerror}") from problem
+        except (OSError, UnusableFileError) as problem:
+            reason = (problem.strerror if isinstance(problem, OSError) else None) or problem
+            raise UnreadableInputError(f"cannot read {path}: {reason}") from problem
 
     return ExportFile(name, datetime.fromtimestamp(path.stat().st_mtime, UTC), fetch)
 

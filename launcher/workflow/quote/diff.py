@@ -11,6 +11,7 @@ from typing import Any
 from launcher import plan_file
 from launcher.catalog import load as catalog_load
 from launcher.catalog.load import Catalog
+from launcher.catalog.regular_file import UnusableFileError, read_named, read_regular
 from launcher.model.document import document
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.money import CostComponent
@@ -135,9 +136,9 @@ def _in_folder(folder: Path) -> dict[str, str]:
         inside = path.relative_to(folder)
         if path.suffix in SUFFIXES and path.is_file() and not SKIPPED & {*inside.parts}:
             try:
-                text = path.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError):
-                # What cannot be read as text is no plan of anybody's.
+                text = read_regular(path, plan_file.MAX_BYTES, within=folder).decode("utf-8-sig")
+            except (OSError, ValueError):
+                # What cannot be read as text, or lies outside the folder, is no plan of it.
                 continue
             if IS_PLAN.search(text):
                 texts[inside.as_posix()] = text
@@ -146,8 +147,8 @@ def _in_folder(folder: Path) -> dict[str, str]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
+        return read_named(path, plan_file.MAX_BYTES).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError, UnusableFileError) as problem:
         raise UnreadableInputError(f"cannot read the plan file {path}: {problem}") from problem
 
 

@@ -4,10 +4,12 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 from launcher.catalog import safe_yaml
+from launcher.catalog.regular_file import read_named
 from launcher.model.errors import UnreadableInputError
 from launcher.model.names import nearest_name
 from launcher.model.plan_diff import DiffPolicy
 
+MAX_BYTES = 1 << 20
 KEYS = ("max_increase_usd", "max_increase_percent")
 
 
@@ -27,7 +29,7 @@ def policy_of(path: Path | None, usd: Decimal | None, percent: float | None) -> 
 
 def _read(path: Path) -> dict[str, Decimal]:
     try:
-        data = safe_yaml.loads(path.read_text(encoding="utf-8"))
+        data = safe_yaml.loads(read_named(path, MAX_BYTES).decode("utf-8-sig"))
     except (OSError, ValueError) as problem:
         raise UnreadableInputError(f"cannot read the policy {path}: {' '.join(str(problem).split())}") from problem
     if not isinstance(data, dict):

@@ -9,6 +9,7 @@ from pathlib import Path
 from launcher import plan_file
 from launcher.catalog import load as catalog_load
 from launcher.catalog.load import Catalog
+from launcher.catalog.regular_file import read_regular
 from launcher.catalog.training import load_training
 from launcher.model.enums import CheckpointMode, PurchaseOption
 from launcher.model.errors import ImpossibleError, UnreadableInputError
@@ -44,9 +45,8 @@ def trainer_findings(path: Path, request: PlanRequest) -> Iterator[Finding]:
     names = dict.fromkeys(name for word in request.run.command for name in _SCRIPT.findall(word))
     for name in names:
         try:
-            with (folder / name).open("rb") as file:
-                text = file.read(_MAX_BYTES).decode("utf-8", errors="replace")
-        except OSError:
+            text = read_regular(folder / name, _MAX_BYTES, within=folder).decode("utf-8", errors="replace")
+        except (OSError, ValueError):
             continue
         if _NEURON_TRAINER.search(text):
             message = f"{name} trains with optimum.neuron, which cannot resume from a checkpoint (0.4.5)"

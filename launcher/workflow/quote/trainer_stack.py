@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from launcher.agent.command_line import script_of_shell
+from launcher.catalog.regular_file import read_regular
 from launcher.model.enums import Stack
 from launcher.model.finding import Finding, info
 from launcher.model.request import PlanRequest
@@ -113,10 +114,9 @@ def _lines(text: str) -> Iterator[list[str]]:
 
 
 def _text(root: Path, name: str) -> str:
-    """The text of a file in the job's folder; empty if the file is missing, unreadable or too large."""
-    path = root / name
+    """The text of a file in the job's folder; empty if it is missing, unreadable, too large, or a link out of it."""
     try:
-        return path.read_text(encoding="utf-8") if path.stat().st_size <= MAX_BYTES else ""
+        return read_regular(root / name, MAX_BYTES, within=root).decode("utf-8-sig")
     except (OSError, ValueError):
         return ""
 

@@ -1,11 +1,12 @@
 """Patterns of a `.slipwayignore`, compared with git's reading of a `.gitignore`."""
 
 import os
+import random
 import subprocess
 
 import pytest
 
-from launcher.submit.work_archive import ShippingRules, parsed
+from launcher.submit.shipping_rules import ShippingRules, parsed, rules_of
 
 FILES = (
     *(
@@ -53,8 +54,26 @@ PATTERNS = (
     ),
     *("src/**", "/src/**/out", "**/deep/**", "x[[:digit:]].txt"),
 )
-KNOWN_APART = {"x[[:digit:]].txt"}
-"""POSIX classes are not read here."""
+TOGETHER = (
+    *(
+        "build/\n!build/out",
+        "build/*\n!build/out",
+        "*\n!keep/\nkeep/not\n!/a.bin",
+        "data/**\n!data/deep/",
+        "d*a\n!data/**",
+    ),
+    *(
+        "data/deep/*\n!**/",
+        "**/\n!/data",
+        "src/\n!/",
+        "*.bin\n!data/",
+        "*\n!*/\n!*.bin",
+        "!\n*.txt\n\\",
+        "x[b-a]\n*.bin",
+    ),
+    *("data\n!data/a.bin", "/*\n!/src/\n/src/*\n!/src/main.py", "!*.bin\n*.bin", "build/\n!build/\nbuild/*\n!out"),
+)
+"""Several lines, as they are in a file."""
 
 
 @pytest.fixture(scope="module")
@@ -76,16 +95,24 @@ def ignored_by_git(tree, pattern):
     return {name.decode() for name in done.stdout.split(b"\0") if name}
 
 
-@pytest.mark.parametrize("pattern", [pattern for pattern in PATTERNS if pattern not in KNOWN_APART])
-def test_a_pattern_means_what_it_means_to_git(tree, pattern):
-    rules = ShippingRules(rules=tuple(parsed(pattern)))
-    assert {name for name in FILES if rules.explicit_verdict(name) is False} == ignored_by_git(tree, pattern)
+@pytest.mark.parametrize("lines", [*PATTERNS, *TOGETHER])
+def test_ignore_lines_leave_out_what_git_leaves_out(tree, lines):
+    rules = ShippingRules(rules=tuple(parsed(lines)))
+    assert {name for name in FILES if rules.explicit_verdict(name) is False} == ignored_by_git(tree, lines)
 
 
-def test_the_last_rule_that_speaks_decides():
-    rules = ShippingRules(rules=tuple(parsed("*\n!keep/\nkeep/not\n!/a\n")))
-    verdicts = {name: rules.explicit_verdict(name) for name in ("x/y", "keep/a", "keep/deep/b", "keep/not", "a", "b/a")}
-    assert verdicts == {"x/y": False, "keep/a": True, "keep/deep/b": True, "keep/not": False, "a": True, "b/a": False}
+def test_ignore_lines_drawn_at_random_leave_out_what_git_leaves_out(tree):
+    draw = random.Random(7)
+    for _ in range(150):
+        lines = "\n".join(draw.choice(("", "!")) + draw.choice(PATTERNS) for _ in range(draw.randint(2, 4)))
+        rules = ShippingRules(rules=tuple(parsed(lines)))
+        assert {name for name in FILES if rules.explicit_verdict(name) is False} == ignored_by_git(tree, lines), lines
+
+
+def test_ignore_file_with_byte_order_mark_keeps_its_first_line(tmp_path):
+    (tmp_path / ".slipwayignore").write_bytes("\ufeff*.bin\r\n!small.bin\r\n".encode())
+    rules = rules_of(tmp_path)
+    assert [rules.explicit_verdict(name) for name in ("a.bin", "small.bin", "a.txt")] == [False, True, None]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from launcher.catalog.assets import asset
 from launcher.model.errors import ImpossibleError
 from launcher.submit import work_archive
-from launcher.submit.work_archive import pack
+from launcher.submit.work_archive import pack, work_files
 from tests.checks import some
 
 ENVIRONMENT = {
@@ -113,6 +113,114 @@ class TestGit:
         assert ".env" not in members(packed(work_repository, tmp_path))
         git(work_repository, "add", "-f", "node_modules/a")
         assert [name for name in members(packed(work_repository, tmp_path)) if "node" in name] == ["node_modules/a"]
+
+
+POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'a' * 64}\nsize 4294967296\n"
+
+
+def problems(folder):
+    """The messages and fixes of a refused folder, by the first word of the message."""
+    with pytest.raises(ImpossibleError) as refused:
+        work_files(folder, ENVIRONMENT)
+    return {finding.message.partition(" ")[0]: (finding.message, finding.hint) for finding in refused.value.findings}
+
+
+@pytest.fixture
+def clone(work_repository, tmp_path):
+    """A clone without --recurse-submodules of a repository whose submodule has a submodule."""
+    allowed = ("-c", "protocol.file.allow=always")
+    for name in ("deep", "inner"):
+        write(tmp_path / name, lib_dot_py="lib\n")
+        git(tmp_path / name, "init", "-q")
+        git(tmp_path / name, "add", ".")
+        git(tmp_path / name, "commit", "-q", "-m", "one")
+    git(tmp_path / "inner", *allowed, "submodule", "--quiet", "add", str(tmp_path / "deep"), "third/deep")
+    git(tmp_path / "inner", "commit", "-q", "-m", "two")
+    git(work_repository, *allowed, "submodule", "--quiet", "add", str(tmp_path / "inner"), "vendor")
+    git(work_repository, "commit", "-q", "-m", "two")
+    git(tmp_path, "clone", "-q", str(work_repository), "clone")
+    return tmp_path / "clone"
+
+
+class TestStubs:
+    """Files that stand for others are refused, each with the command that brings the others."""
+
+    def test_clone_without_submodules_is_refused_with_the_command(self, clone):
+        (message, fix), *others = problems(clone).values()
+        assert (message, others) == ("vendor/ is a submodule without its files", [])
+        assert fix.startswith("git submodule update --init --recursive; ")
+
+    def test_nested_submodule_without_files_is_named_by_its_whole_path(self, clone):
+        git(clone, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
+        assert list(problems(clone)) == ["vendor/third/deep/"]
+        git(clone, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive")
+        assert {"vendor/lib.py", "vendor/third/deep/lib.py"} <= set(work_files(clone, ENVIRONMENT).names)
+
+    def test_submodule_that_an_ignore_line_names_is_left_out(self, clone):
+        (clone / ".slipwayignore").write_text("/vendor/\n")
+        assert not [name for name in work_files(clone, ENVIRONMENT).names if name.startswith("vendor")]
+
+    def test_gitlink_without_gitmodules_gets_another_fix(self, clone):
+        (clone / ".gitmodules").unlink()
+        assert problems(clone)["vendor/"][1].startswith("put its files there, then git rm --cached vendor/")
+
+    def test_folder_outside_git_with_empty_submodule_is_refused(self, work):
+        write(
+            work, _dot_gitmodules='[submodule "x"]\n\tpath = third/x\n\turl = ../x\n[submodule "up"]\n\tpath = ../up\n'
+        )
+        (work / "third" / "x").mkdir(parents=True)
+        (work.parent / "up").mkdir()
+        assert list(problems(work)) == ["third/x/"]
+
+    @pytest.mark.parametrize(
+        "pointer",
+        [POINTER, POINTER.replace("git-lfs", "hawser"), POINTER.replace("oid", f"ext-0-a sha256:{'b' * 64}\noid")],
+    )
+    def test_lfs_pointer_is_refused_with_its_size_and_command(self, work_repository, pointer):
+        (work_repository / "weights 1.bin").write_text(pointer)
+        ((message, fix),) = problems(work_repository).values()
+        assert message == "weights 1.bin is a Git LFS pointer: its 4,294,967,296 bytes are not here"
+        assert fix.startswith('git lfs pull --include "weights 1.bin"')
+
+    @pytest.mark.parametrize("text", [f"# {POINTER}", POINTER.replace("sha256:", "md5:"), POINTER.splitlines()[0]])
+    def test_file_that_speaks_of_pointers_is_shipped(self, work, text):
+        (work / "notes.txt").write_text(text)
+        assert "notes.txt" in work_files(work, ENVIRONMENT).names
+
+
+class TestForeignRepositories:
+    """A folder of somebody else's branch can name programs; none of them runs."""
+
+    def bare_in(self, work, tmp_path):
+        """The work folder as a bare repository, whose config names a program; returns the file that it writes."""
+        ran = tmp_path / "ran"
+        program = tmp_path / "program"
+        program.write_text(f"#!/bin/sh\ntouch {ran}\n")
+        program.chmod(0o755)
+        git(work, "init", "-q", "--bare", ".")
+        with (work / "config").open("a") as config:
+            config.write(f"\tfsmonitor = {program}\n\thooksPath = {tmp_path}\n\tworktree = .\n")
+        (work / "config").write_text((work / "config").read_text().replace("bare = true", "bare = false"))
+        return ran
+
+    def test_bare_repository_in_the_folder_is_refused_and_runs_nothing(self, work, tmp_path):
+        ran = self.bare_in(work, tmp_path)
+        git(work, "status")
+        assert ran.exists(), "the attack itself works"
+        ran.unlink()
+        with pytest.raises(ImpossibleError, match="bare") as refused:
+            work_files(work, ENVIRONMENT)
+        assert "remove or rename" in refused.value.hint
+        assert not ran.exists()
+
+    def test_monitor_of_an_ordinary_repository_is_not_started(self, work_repository, tmp_path):
+        ran = tmp_path / "ran"
+        program = tmp_path / "program"
+        program.write_text(f"#!/bin/sh\ntouch {ran}\n")
+        program.chmod(0o755)
+        git(work_repository, "config", "core.fsmonitor", str(program))
+        assert work_files(work_repository, ENVIRONMENT).git is not None
+        assert not ran.exists()
 
 
 class TestElsewhere:

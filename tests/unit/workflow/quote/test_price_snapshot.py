@@ -120,7 +120,7 @@ def test_a_member_beyond_the_limit_or_outside_of_the_folder_is_not_written(
     take_snapshot(path, digest, home_variables, NOW)
     assert list(tmp_path.rglob("outside.csv")) == []
     monkeypatch.setattr("launcher.records.price_snapshot.MAX_BYTES", 50)
-    with pytest.raises(UnreadableInputError, match="at most 50 are read"):
+    with pytest.raises(UnreadableInputError, match="larger than 50 bytes"):
         take_snapshot(path, digest, home_variables, NOW)
 
 

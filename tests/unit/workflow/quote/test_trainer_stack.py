@@ -1,4 +1,5 @@
 import json
+import os
 from datetime import UTC, datetime
 
 import pytest
@@ -7,7 +8,7 @@ from launcher.model.document import document
 from launcher.model.enums import Stack
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
-from launcher.workflow.quote.trainer_stack import with_trainer
+from launcher.workflow.quote.trainer_stack import MAX_BYTES, with_trainer
 from tests.plans import request_of
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
@@ -28,6 +29,24 @@ def priced(folder, command, files=(), method="full"):
     path = folder / "plan.yaml"
     path.write_text(PLAN.replace("METHOD", method).replace("COMMAND", json.dumps(command)), encoding="utf-8")
     return price(path, NOW, PriceOptions())
+
+
+@pytest.mark.parametrize("make", ["device", "pipe", "outside", "huge"])
+@pytest.mark.parametrize("name", ["train.py", "loop.py"])
+def test_trainer_that_is_no_file_of_the_folder_is_passed_over(tmp_path, make, name):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "outside.py").write_text("import trl")
+    (tmp_path / "work" / "train.py").write_text("import loop")
+    path = tmp_path / "work" / name
+    path.unlink(missing_ok=True)
+    if make == "pipe":
+        os.mkfifo(path)
+    elif make == "huge":
+        path.write_text("import trl\n" + "#" * MAX_BYTES)
+    else:
+        path.symlink_to("/dev/zero" if make == "device" else tmp_path / "outside.py")
+    found = priced(tmp_path / "work", ["python", "train.py"])
+    assert "stack-inferred" not in {finding.code for finding in found.findings}
 
 
 @pytest.mark.parametrize(

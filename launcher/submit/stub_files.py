@@ -1,0 +1,69 @@
+"""Stubs in the user's folder, which stand for content that is elsewhere: submodules, Git LFS pointers.
+
+Each is refused before anything is deployed, with the command that brings the content.
+"""
+
+import re
+from pathlib import Path, PurePosixPath
+
+from launcher.catalog.regular_file import UnusableFileError, read_regular
+
+GITMODULES = ".gitmodules"
+MAX_BYTES = 1 << 20
+LONGEST_POINTER = 1024
+"""Bytes; a pointer is shorter than this (git-lfs, docs/spec.md, "The Pointer")."""
+_POINTER = re.compile(
+    rb"version https://(?:git-lfs|hawser)\.github\.com/spec/v1\n(?:[a-z0-9.-]+ [^\n]*\n)*?oid sha256:[0-9a-f]{64}\n"
+    rb"(?:[a-z0-9.-]+ [^\n]*\n)*?size (?P<size>[0-9]{1,15})\n"
+)
+"""The same source: `version` first, then the keys in alphabetical order; hawser is the project's first name."""
+_SUBMODULE_PATH = re.compile(r"^[ \t]*path[ \t]*=[ \t]*(?P<path>[^\r\n]+?)[ \t]*$", re.MULTILINE)
+
+
+def submodule_paths(root: Path) -> frozenset[str]:
+    """The folders that the .gitmodules of a repository names; empty without such a file."""
+    try:
+        text = read_regular(root / GITMODULES, MAX_BYTES, within=root).decode("utf-8-sig", errors="replace")
+    except (OSError, UnusableFileError):
+        return frozenset()
+    return frozenset(match["path"].strip('"').rstrip("/") for match in _SUBMODULE_PATH.finditer(text))
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether a folder has no entry."""
+    try:
+        return next(folder.iterdir(), None) is None
+    except OSError:
+        return False
+
+
+def empty_submodules(root: Path) -> list[str]:
+    """The submodules of a folder that are there without their files, each with a slash at its end."""
+    inside = (name for name in submodule_paths(root) if ".." not in PurePosixPath(name).parts and name[0] != "/")
+    return sorted(f"{name}/" for name in inside if is_empty(root / name))
+
+
+def submodule_problem(root: Path, name: str) -> tuple[str, str]:
+    """The problem of a submodule without its files, by its path in the user's folder, and its fix."""
+    folder, leave_out = root / name, f"or leave it out: add the line /{name} to .slipwayignore"
+    top = next((above for above in folder.parents if (above / ".git").exists()), None)
+    if top is None:
+        return "is a submodule without its files", f"clone its repository there, as .gitmodules names it; {leave_out}"
+    if folder.relative_to(top).as_posix() in submodule_paths(top):
+        return "is a submodule without its files", f"git submodule update --init --recursive; {leave_out}"
+    fix = f"put its files there, then git rm --cached {name} and git add {name}; {leave_out}"
+    return "is recorded as a submodule, and no .gitmodules says of which repository", fix
+
+
+def pointer_problem(path: Path, name: str, size: int) -> tuple[str, str] | None:
+    """The problem of a Git LFS pointer in place of its file, and its fix; None for any other file.
+
+    `size` is the file's, in bytes.
+    """
+    if size >= LONGEST_POINTER:
+        return None
+    match = _POINTER.match(read_regular(path, LONGEST_POINTER))
+    if match is None:
+        return None
+    fix = f'git lfs pull --include "{name}"; or leave it out: add the line /{name} to .slipwayignore'
+    return f"is a Git LFS pointer: its {int(match['size']):,} bytes are not here", fix
