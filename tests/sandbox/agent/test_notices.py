@@ -111,6 +111,30 @@ def test_a_shell_and_its_helpers_are_not_signalled(trainer_node, bucket):
     assert (trainer_node.folder / "copy.txt").read_text().splitlines()[-1].startswith("SAVED AT")
 
 
+WRAPPER = "import subprocess, sys\nsys.exit(subprocess.call([sys.executable, *sys.argv[1:]]))\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bash -c 'while true; do date; sleep 5; done' >monitor.log & PYTHON train.py SIGUSR1 0; kill %1",
+        "PYTHON -m http.server 0 & PYTHON launch.py train.py SIGTERM 0; kill %1",
+        "trap 'echo left' EXIT; PYTHON launch.py launch.py train.py SIGUSR1 0",
+    ],
+    ids=["monitor", "server and wrapper", "two wrappers"],
+)
+@pytest.mark.parametrize("name", ["auto", "as caught"])
+def test_notice_with_deaf_programs_around_the_trainer_saves(trainer_node, bucket, line, name):
+    (trainer_node.folder / "launch.py").write_text(WRAPPER)
+    caught = "SIGTERM" if "SIGTERM" in line else "SIGUSR1"
+    trainer_node.job(
+        command=("bash", "-c", line.replace("PYTHON", sys.executable)), signal="auto" if name == "auto" else caught
+    )
+    assert noticed(trainer_node) == 75
+    assert signals(trainer_node) == [caught]
+    assert trainer_node.steps("checkpoint-uploaded")[-1] == saved_at(trainer_node)
+
+
 LATE = f"""
 import signal, time
 time.sleep(6)

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from launcher.agent.node.shutdown import RANK_VARIABLES, Process, find_processes, ranks, send
+from launcher.agent.node.process_table import RANK_VARIABLES, Process, find_processes, send
+from launcher.agent.node.ranks import ranks
 
 CATCHES = "import os, signal, sys, time\nsignal.signal(signal.{}, lambda *_: None)\n"
 WORK = "print(os.getpid(), flush=True)\ntime.sleep(60)\n"
@@ -109,7 +110,8 @@ def test_ranks_in_sessions_of_their_own_below_any_launcher(process_tree, tmp_pat
 def test_a_trainer_that_starts_the_other_ranks_is_the_first_one(process_tree, tmp_path):
     """As Lightning does: lightning/fabric/strategies/launchers/subprocess_script.py, ranks 1 and up."""
     write(tmp_path, "train.py", CATCHES.format("SIGTERM") + WORK)
-    root, pids = process_tree(sys.executable, write(tmp_path, "main.py", LAUNCHER), "1", "3", count=3)
+    main = write(tmp_path, "main.py", "import signal\nsignal.signal(signal.SIGTERM, lambda *_: None)\n" + LAUNCHER)
+    root, pids = process_tree(sys.executable, main, "1", "3", count=3)
     assert root in pids
     assert [rank.pid for rank in ranks_below(root)] == pids
 
@@ -129,11 +131,190 @@ def test_in_a_container_they_are_found_by_the_variables_of_the_job(process_tree,
         os.kill(pids[0], signal.SIGKILL)
 
 
-def process(pid, parent, *arguments, rank=None, local=None):
+MONITOR = "bash -c 'while true; do date; sleep 5; done' >/dev/null"
+WRAPPER = "import subprocess, sys\nsys.exit(subprocess.call([sys.executable, *sys.argv[1:]]))\n"
+USR1, TERM = "signal.signal(signal.SIGUSR1, lambda *_: None)", "signal.signal(signal.SIGTERM, lambda *_: None)"
+
+
+@pytest.mark.parametrize("number", ["SIGUSR1", "SIGTERM"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{MONITOR} & python train.py; kill %1",
+        "python -m http.server 0 >/dev/null 2>&1 & python train.py; true",
+        "python gpu_stats.py & python train.py; true",
+        "python launch.py train.py",
+        "python launch.py launch.py train.py",
+        f"{MONITOR} & python launch.py train.py; true",
+        "python launch.py train.py & python -c 'import time; time.sleep(60)'",
+        "trap 'kill -9 0' EXIT; bash -c 'python train.py; true' & wait",
+        "timeout 60 python train.py 2>&1 | tee log; true",
+        "nice -n 1 env A=b bash -c 'make -s train'",
+        "setsid --fork python launch.py train.py; sleep 60",
+    ],
+)
+def test_ranks_trainer_beside_and_below_deaf_programs_is_the_only_one(process_tree, tmp_path, line, number):
+    write(tmp_path, "train.py", CATCHES.format(number) + WORK)
+    write(tmp_path, "gpu_stats.py", "import time\nwhile True:\n    time.sleep(1)\n")
+    write(tmp_path, "launch.py", WRAPPER)
+    write(tmp_path, "Makefile", "train:\n\tpython train.py; true\n")
+    marks = {"SLIPWAY_RUN": f"{line} {number}"}
+    path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"  # noqa: PTH120
+    root, pids = process_tree("bash", "-c", line, environment=marks | {"PATH": path})
+    try:
+        assert [rank.pid for rank in ranks_below(root, marks)] == pids
+    finally:
+        send(find_processes(root, marks), signal.SIGKILL)
+
+
+def test_ranks_wrapper_that_ends_its_child_on_sigterm_is_no_rank(process_tree, tmp_path):
+    """As a sweep's agent: it catches SIGTERM for itself, and its run catches SIGUSR1."""
+    write(tmp_path, "train.py", CATCHES.format("SIGUSR1") + WORK)
+    agent = write(tmp_path, "agent.py", f"import signal\n{TERM}\n{WRAPPER}")
+    root, pids = process_tree(sys.executable, agent, "train.py")
+    assert [rank.pid for rank in ranks_below(root)] == pids
+
+
+def test_ranks_shell_that_traps_sigusr1_above_a_deaf_trainer_is_asked(process_tree):
+    line = f"trap 'touch stop' USR1; {sys.executable} -c 'import time; time.sleep(60)' & echo $$; wait"
+    root, pids = process_tree("bash", "-c", line)
+    assert [rank.pid for rank in ranks_below(root)] == pids == [root]
+
+
+def test_ranks_shell_with_an_exit_trap_above_a_deaf_trainer_is_not_asked(process_tree):
+    """For it, bash catches every signal that would end it."""
+    line = f"trap 'rm -f x' EXIT; {sys.executable} -c 'import time; time.sleep(60)' & echo $$; wait"
+    root, _ = process_tree("bash", "-c", line)
+    (rank,) = ranks_below(root)
+    assert (rank.program, rank.caught & {signal.SIGUSR1, signal.SIGTERM}) == (os.path.basename(sys.executable), set())  # noqa: PTH119
+
+
+def test_ranks_forked_workers_that_catch_sigusr1_are_the_ranks(process_tree, tmp_path):
+    text = f"""import os, signal, time
+for _ in range(2):
+    if os.fork() == 0:
+        {USR1}
+        {WORK.splitlines()[0]}
+        time.sleep(60)
+time.sleep(60)
+"""
+    root, pids = process_tree(sys.executable, write(tmp_path, "train.py", text), count=2)
+    assert [rank.pid for rank in ranks_below(root)] == pids
+
+
+def test_ranks_forked_data_workers_that_catch_sigterm_are_none(process_tree, tmp_path):
+    """As PyTorch's: their handler only says why they ended."""
+    text = f"import os, signal, time\nif os.fork() == 0:\n    {TERM}\n    {WORK.splitlines()[0]}\ntime.sleep(60)\n"
+    root, _ = process_tree(sys.executable, write(tmp_path, "train.py", text))
+    (rank,) = ranks_below(root)
+    assert (rank.pid, signal.SIGTERM in rank.caught) == (root, False)
+
+
+def process(pid, parent, *arguments, rank=None, local=None, caught=(), chip=False):
     given = {"RANK": rank, "LOCAL_RANK": local}
     return Process(
-        pid=pid, parent=parent, started=0, arguments=arguments, rank=tuple(given.get(n) for n in RANK_VARIABLES)
+        pid=pid,
+        parent=parent,
+        started=0,
+        arguments=arguments,
+        rank=tuple(given.get(n) for n in RANK_VARIABLES),
+        caught=frozenset(caught),
+        has_chip=chip,
     )
+
+
+GO = range(1, 65)
+BOTH = (signal.SIGUSR1, signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    "processes,pids",
+    [
+        (  # a server that catches both beside a trainer that computes
+            [
+                process(1, 0, "bash", "run.sh"),
+                process(2, 1, "python", "server.py", caught=BOTH),
+                process(3, 1, "python", "train.py", caught=[signal.SIGTERM], chip=True),
+                process(4, 3, "python", "train.py", caught=[signal.SIGTERM], chip=True),
+            ],
+            [3],
+        ),
+        (  # a trainer that catches nothing is no launcher of what it started
+            [
+                process(1, 0, "python", "train.py", chip=True),
+                process(2, 1, "wandb-core", caught=GO),
+                process(3, 1, "python", "-m", "dashboard", caught=BOTH),
+            ],
+            [1],
+        ),
+        (  # spawned ranks compute, and their parent stops them
+            [
+                process(1, 0, "python", "train.py", caught=[signal.SIGUSR1]),
+                process(2, 1, "python", "-c", "from multiprocessing.spawn import spawn_main", chip=True),
+                process(3, 1, "python", "-c", "from multiprocessing.spawn import spawn_main", chip=True),
+            ],
+            [1],
+        ),
+        (
+            [
+                process(1, 0, "python", "train.py"),
+                process(2, 1, "python", "-c", "from multiprocessing.spawn import spawn_main", caught=BOTH, chip=True),
+                process(3, 1, "python", "-c", "from multiprocessing.spawn import spawn_main", caught=BOTH, chip=True),
+            ],
+            [2, 3],
+        ),
+        (  # what a trainer starts inherits the rank that the trainer has set for itself
+            [
+                process(1, 0, "python", "train.py", caught=BOTH, chip=True),
+                process(2, 1, "python", "-m", "torch._inductor.compile_worker", rank="0", local="0"),
+                process(3, 1, "python", "serve.py", rank="0", local="0", caught=BOTH),
+            ],
+            [1],
+        ),
+        (  # only the first rank has a handler
+            [
+                process(1, 0, "torchrun", "train.py", caught=BOTH),
+                process(2, 1, "python", "train.py", rank="0", local="0", caught=BOTH),
+                process(3, 1, "python", "train.py", rank="1", local="1"),
+            ],
+            [2],
+        ),
+        (  # the launcher of ranks without handlers stops them itself, torchrun ends them
+            [
+                process(1, 0, "python", "start.py", caught=[signal.SIGUSR1]),
+                process(2, 1, "python", "train.py", rank="0", local="0"),
+            ],
+            [1],
+        ),
+        (
+            [
+                process(1, 0, "torchrun", "train.py", caught=BOTH),
+                process(2, 1, "python", "train.py", rank="0", local="0"),
+            ],
+            [2],
+        ),
+        (  # an exporter in Go beside a trainer that catches SIGTERM alone
+            [
+                process(1, 0, "bash", "run.sh"),
+                process(2, 1, "node_exporter", caught=GO),
+                process(3, 1, "python", "train.py", caught=[signal.SIGTERM]),
+            ],
+            [3],
+        ),
+        (  # a monitor on the node, the trainer in a container that the daemon started
+            [
+                process(1, 0, "bash", "run.sh"),
+                process(2, 1, "bash", "monitor.sh"),
+                process(3, 1, "docker", "run", "image", caught=GO),
+                process(8, 7, "docker-init", "--", "bash"),
+                process(9, 8, "python", "train.py", caught=BOTH),
+            ],
+            [9],
+        ),
+    ],
+)
+def test_ranks_by_what_processes_are(processes, pids):
+    assert [rank.pid for rank in ranks(processes, 1)] == pids
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,165 @@
+"""The processes of a command, found in /proc: below it, or with the variables of the job in their environment."""
+
+import contextlib
+import os
+import re
+import signal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from launcher.agent.node.process import PARENT, START, STATE, stat_fields
+
+_PROC = Path("/proc")
+
+RANK_VARIABLES = (
+    "LOCAL_RANK",
+    "RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "SLURM_PROCID",
+)
+_CHIP_FILES = re.compile(r"/dev/(nvidia-uvm|neuron\d+)")
+"""Device files that a process opens to compute: CUDA opens nvidia-uvm (a monitor by NVML only nvidiactl and the
+cards), the Neuron runtime a file of each device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process of a command.
+
+    Attributes:
+        pid: Its process id.
+        parent: The process id of its parent.
+        started: Clock ticks from boot to its start, which together with `pid` identifies it.
+        arguments: Its argument vector.
+        rank: Its rank variables, in the order of `RANK_VARIABLES`.
+        caught: Signals for which it has a handler.
+        has_chip: Whether it computes on an accelerator: it has a chip's device file open.
+    """
+
+    pid: int
+    parent: int
+    started: int
+    arguments: tuple[str, ...]
+    rank: tuple[str | None, ...] = (None,) * len(RANK_VARIABLES)
+    caught: frozenset[int] = field(default=frozenset())
+    has_chip: bool = False
+
+    @property
+    def program(self) -> str:
+        """The program's name; for a Python process the name of the script or module.
+
+        >>> Process(pid=2, parent=1, started=0, arguments=("python3", "-u", "-m", "torch.distributed.run")).program
+        'torch.distributed.run'
+        """
+        arguments = [word for word in self.arguments if word]
+        if not arguments:
+            return ""
+        name = _base(arguments[0])
+        if not name.startswith("python"):
+            return name.lstrip("-")
+        for word, following in zip(arguments[1:], [*arguments[2:], ""], strict=True):
+            if word == "-m":
+                return following
+            if word == "-c":
+                return name
+            if not word.startswith("-"):
+                return _base(word)
+        return name
+
+    def lives(self) -> bool:
+        """Whether the process still runs, and its id does not belong to another process."""
+        return _stat_of(self.pid)[1:] == (self.started,)
+
+
+def find_processes(root: int | None, marks: Mapping[str, str]) -> tuple[Process, ...]:
+    """A command's processes: those below `root`, and others with the variables `marks` in their environment."""
+    parents: dict[int, tuple[int, int]] = {}
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit() and (stat := _stat_of(int(entry.name))):
+            parents[int(entry.name)] = stat
+    tree = _tree(parents, root)
+    processes = []
+    for pid, (parent, started) in parents.items():
+        environment = _environment(pid)
+        if pid in tree or (marks and all(environment.get(name) == value for name, value in marks.items())):
+            process = Process(
+                pid=pid,
+                parent=parent,
+                started=started,
+                arguments=tuple(_strings(pid, "cmdline")),
+                rank=tuple(environment.get(name) for name in RANK_VARIABLES),
+                caught=_caught(pid),
+                has_chip=_has_chip(pid),
+            )
+            processes.append(process)
+    return tuple(processes)
+
+
+def send(processes: Iterable[Process], number: signal.Signals) -> None:
+    """Send a signal to each process that still runs."""
+    for process in processes:
+        if process.lives():
+            try:
+                os.kill(process.pid, number)
+            except (ProcessLookupError, PermissionError):
+                continue  # it has just ended, or became another user's
+
+
+def _tree(parents: Mapping[int, tuple[int, int]], root: int | None) -> set[int]:
+    below: dict[int, list[int]] = {}
+    for pid, (parent, _) in parents.items():
+        below.setdefault(parent, []).append(pid)
+    tree, pending = set[int](), [root] if root is not None and root in parents else []
+    while pending:
+        pid = pending.pop()
+        tree.add(pid)
+        pending += below.get(pid, ())
+    return tree
+
+
+def _base(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _stat_of(pid: int) -> tuple[int, int] | tuple[()]:
+    """Parent and start of a process; empty if it has ended, also as a zombie."""
+    fields = stat_fields(pid)
+    return () if not fields or fields[STATE] in ("Z", "X") else (int(fields[PARENT]), int(fields[START]))
+
+
+def _strings(pid: int, name: str) -> list[str]:
+    try:
+        return _PROC.joinpath(str(pid), name).read_text(encoding="utf-8", errors="surrogateescape").split("\0")
+    except OSError:
+        return []  # of another user, or ended
+
+
+def _environment(pid: int) -> dict[str, str]:
+    pairs = (text.partition("=") for text in _strings(pid, "environ"))
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def _caught(pid: int) -> frozenset[int]:
+    """The signals in SigCgt (proc_pid_status(5): a mask, hexadecimal, bit 0 for signal 1)."""
+    for line in "".join(_strings(pid, "status")).splitlines():
+        name, _, mask = line.partition(":")
+        if name == "SigCgt":
+            bits = int(mask, 16)
+            return frozenset(number for number in range(1, 65) if bits >> (number - 1) & 1)
+    return frozenset()
+
+
+def _has_chip(pid: int) -> bool:
+    try:
+        descriptors = list(_PROC.joinpath(str(pid), "fd").iterdir())
+    except OSError:
+        return False  # of another user, or ended
+    for descriptor in descriptors:
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if _CHIP_FILES.fullmatch(str(descriptor.readlink())):
+                return True
+    return False
