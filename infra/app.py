@@ -18,6 +18,7 @@ from launcher.catalog.load import Catalog, load
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.plan import Plan
 from launcher.model.request import PlanRequest
+from launcher.model.visible_text import output_line
 from launcher.planning.pin import pinned_plan
 
 PLAN, EXAMPLE = "plan", "example"
@@ -94,14 +95,14 @@ def _plan_path(context: Node) -> Path:
 
 def _refusal_text(refusal: SlipwayError) -> str:
     """The text of a refusal for the user: the message, every finding with its path and fix, and the hint."""
-    lines = [f"error: {refusal.message}"]
+    lines = f"error: {refusal.message}".split("\n")
     for finding in refusal.findings:
         lines.append(f"  {finding.path}: {finding.message}" if finding.path else f"  {finding.message}")
         if finding.hint:
             lines.append(f"    {finding.hint}")
     if refusal.hint:
         lines.append(f"  {refusal.hint}")
-    return "\n".join(lines)
+    return "\n".join(output_line(line) for line in lines)
 
 
 if __name__ == "__main__":

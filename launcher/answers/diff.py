@@ -8,10 +8,13 @@ from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, dollars, render
 from launcher.model.plan_diff import LineDiff, PlanDiff, PlansDiff
+from launcher.model.visible_text import visible
 from launcher.records.codec import Json, picked, plain
 
 MARK = "<!-- slipway diff -->"
 """The first line of the comment: the next comment finds the old one by this line and replaces it."""
+NO_LINK = "\u200b"
+"""A zero-width space within what a host of pull requests would make a link of."""
 MAX_LINES = 6
 
 
@@ -139,14 +142,14 @@ def _safe(text: str) -> str:
     >>> print(_safe("a|b <i> `x`"))
     a\|b &lt;i&gt; \`x\`
     """
-    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = visible(" ".join(text.split())).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     for mark in ("\\", "`", "|", "*", "_", "[", "]"):
         text = text.replace(mark, f"\\{mark}")
     # Hosts of pull requests make links of addresses, and references of numbers.
     for mark in ("@", "#", "://", "www.", "GH-", "gh-", "Gh-", "gH-"):
-        text = text.replace(mark, f"{mark[:-1]}\u200b{mark[-1]}" if len(mark) > 1 else f"{mark}\u200b")
+        text = text.replace(mark, f"{mark[:-1]}{NO_LINK}{mark[-1]}" if len(mark) > 1 else f"{mark}{NO_LINK}")
     return text
 
 
 def _code(text: str) -> str:
-    return " ".join(text.split()).replace("`", "'").replace("|", "\\|")
+    return visible(" ".join(text.split())).replace("`", "'").replace("|", "\\|")

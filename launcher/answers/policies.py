@@ -33,21 +33,20 @@ def _created(policies: AccountPolicies) -> list[RenderedPolicy]:
     return [policy for policy in policies.every if policy is not policies.boundary or creates_boundary]
 
 
-def policies_next(policies: AccountPolicies) -> str:
+def policies_next(policies: AccountPolicies) -> list[str]:
     """The steps that the user needs in addition to the commands."""
-    arns = "\n    ".join(policies.account.policy_arn(policy.name) for policy in policies.person)
-    person = f"\n  attach to the user who runs slipway:\n    {arns}"
-    if policies.account.boundary_arn is not None:
-        return (
-            f"{person}\n  plans name the boundary: security.permissions_boundary_arn: {policies.account.boundary_arn}"
-        )
+    arns = [f"    {policies.account.policy_arn(policy.name)}" for policy in policies.person]
+    person = ["", "  attach to the user who runs slipway:", *arns]
+    named = policies.account.boundary_arn
+    if named is not None:
+        return [*person, f"  plans name the boundary: security.permissions_boundary_arn: {named}"]
     arn = policies.account.policy_arn("boundary")
-    return (
-        f"{person}\n"
-        "  advice: without a permissions boundary a deployer can make a role that may do anything. With it not:\n"
-        f"  run this again with --boundary {arn}\n"
-        f"  and put security: {{permissions_boundary_arn: {arn}}} into every plan"
-    )
+    return [
+        *person,
+        "  advice: without a permissions boundary a deployer can make a role that may do anything. With it not:",
+        f"  run this again with --boundary {arn}",
+        f"  and put security: {{permissions_boundary_arn: {arn}}} into every plan",
+    ]
 
 
 def _policy_owner(policies: AccountPolicies, policy: RenderedPolicy) -> str:

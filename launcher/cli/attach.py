@@ -34,7 +34,8 @@ def attach(run: options.RunName) -> None:
     try:
         follow_logs(name, folder, os.environ, write=write, say=output.say, on_meter=StepPrinter().meter)
     except KeyboardInterrupt:
-        output.say(f"\n  the job of {name} continues\n  next: slipway attach {name}\n  next: slipway cancel {name}")
+        followed = f"  next: slipway attach {name}", f"  next: slipway cancel {name}"
+        output.say("", f"  the job of {name} continues", *followed)
         raise
     state = run_state(name, folder, os.environ, output.say)
     output.result(answer.page(state, output.terminal_width()))

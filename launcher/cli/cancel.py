@@ -41,4 +41,4 @@ def cancel(
         sent = cancellation.submission
         if sent is not None and sent.head_node.via not in ("local", "ssh") and not target_of(sent.target).per_job:
             flag = " --sandbox" if sent.head_node.via == SANDBOX else ""
-            output.say(f"\n  the cluster is still billed; remove it: slipway down {sent.cluster}{flag}")
+            output.say("", f"  the cluster is still billed; remove it: slipway down {sent.cluster}{flag}")

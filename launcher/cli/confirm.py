@@ -6,6 +6,7 @@ import typer
 
 from launcher.cli.live import SCREEN
 from launcher.model.errors import DeclinedError, InterruptedAtQuestionError, UnreadableInputError
+from launcher.model.visible_text import visible
 
 
 def refuse_without_terminal(action: str, *, yes: bool, flags: str = "--yes") -> None:
@@ -36,7 +37,7 @@ def confirm(action: str, *, yes: bool) -> None:
     refuse_without_terminal(action, yes=yes)
     try:
         with SCREEN.aside():
-            agreed = typer.confirm(f"{action}?", err=True)
+            agreed = typer.confirm(f"{visible(action)}?", err=True)
     except typer.Abort as interrupted:
         raise InterruptedAtQuestionError from interrupted
     if not agreed:

@@ -69,6 +69,6 @@ def deploy(
 
         stays = attached(os.environ, quoted.plan.place.region) is not None
         next_step = f"next: slipway down {quoted.plan.cluster_name} --sandbox" if stays else _SANDBOX_ENDED
-        output.say(f"\n  {next_step}")
+        output.say("", f"  {next_step}")
     elif "EndpointName" in shown:
-        output.say(f"\n  next: slipway endpoint test {quoted.plan.name}")
+        output.say("", f"  next: slipway endpoint test {quoted.plan.name}")

@@ -107,7 +107,7 @@ def diff(
     if json:
         output.document(diff_page.document(difference, refusal))
     elif form is Form.GITHUB_COMMENT:
-        output.result(diff_page.comment(difference, refusal))
+        output.result(diff_page.comment(difference, refusal), keep=diff_page.NO_LINK)
     else:
         output.page(diff_page.page(difference, refusal, output.terminal_width()))
     if refusal is not None:

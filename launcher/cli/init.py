@@ -37,5 +37,5 @@ def init(
     except OSError as problem:
         hint = "name a file in a writable folder with free space"
         raise ImpossibleError(f"cannot write {file}: {problem.strerror}", hint=hint) from problem
-    output.say(f"wrote {file}\n\n  next: slipway plan {shlex.quote(str(file))}")
+    output.say(f"wrote {file}", "", f"  next: slipway plan {shlex.quote(str(file))}")
     output.say(f"  for an editor: slipway schema > {shlex.quote(str(file.parent / SCHEMA_FILE))}")

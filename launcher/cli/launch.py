@@ -101,17 +101,17 @@ def _print_report(folder: "RunFolder", report: "Report", *, json: bool, rehearse
         from launcher.answers.report import page as report_page
 
         output.result(report_page(report, output.terminal_width(), everything=output.verbose()))
-    output.say(f"\n  {folder.path / 'report.json'}")
+    output.say("", f"  {folder.path / 'report.json'}")
     from launcher.sandbox import running_sandbox
 
     stands = rehearsed is None or running_sandbox.find(os.environ) is not None
     if report.endpoint is None:
-        output.say(f"\n  next: slipway logs {report.name}")
+        output.say("", f"  next: slipway logs {report.name}")
     elif stands:
-        output.say(f"\n  next: slipway endpoint test {report.name}")
+        output.say("", f"  next: slipway endpoint test {report.name}")
         output.say(f"  next: slipway endpoint load {report.name}")
     else:
-        output.say("\n  The emulated AWS ended with this launch, and the endpoint with it.")
+        output.say("", "  The emulated AWS ended with this launch, and the endpoint with it.")
         output.say("  To keep an endpoint and test it: slipway sandbox start, then launch again.")
     if stands:
         output.say(f"  next: slipway down {report.name}")

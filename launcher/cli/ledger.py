@@ -96,8 +96,9 @@ def _csv(selection: Ledger) -> None:
     import csv
 
     from launcher.answers.ledger import rows
+    from launcher.model.visible_text import csv_cell
 
     columns, lines = rows(selection.entries)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(lines)
+    writer.writerows([csv_cell(cell) for cell in line] for line in lines)

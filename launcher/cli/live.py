@@ -15,6 +15,7 @@ from launcher.answers.lines import bar
 from launcher.cli.colour import dimmed
 from launcher.model.stages import Notify, Part, Stage, Text
 from launcher.model.units import clock
+from launcher.model.visible_text import visible
 
 SECOND = 1.0
 HEARTBEAT_S = 300.0
@@ -96,7 +97,7 @@ class Screen:
         size = shutil.get_terminal_size()
         lines = [line for stage in self._stages for line in stage.lines()][: max(1, size.lines - _LEFT_FREE)]
         # A line as wide as the terminal may take two of its rows, and then more is erased than was drawn.
-        sys.stderr.write("".join(f"{dimmed(line[: size.columns - 1], sys.stderr)}\n" for line in lines))
+        sys.stderr.write("".join(f"{dimmed(visible(line)[: size.columns - 1], sys.stderr)}\n" for line in lines))
         sys.stderr.flush()
         self._drawn = len(lines)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from launcher.cli import options, output
-from launcher.cli.terminal_text import TerminalText, shown
+from launcher.cli.terminal_text import TerminalText
 from launcher.model.errors import UnreadableInputError
 from launcher.records.command_record import goes_on
 from launcher.records.submission import with_job
@@ -54,8 +54,7 @@ def logs(
             f"{name} has no log" + (f" of attempt {attempt}" if attempt is not None else ""), hint=f"logs here: {have}"
         )
     for path in selected:
-        text = path.read_text(encoding="utf-8", errors="replace")
-        output.result((shown(text) if sys.stdout.isatty() else text).splitlines())
+        output.job_output(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def _refuse_endpoint(name: str, endpoint: Mapping[str, str] | None) -> None:

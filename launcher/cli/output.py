@@ -1,4 +1,8 @@
-"""Output of commands: results on standard output, progress and errors on standard error."""
+"""Output of commands: results on standard output, progress and errors on standard error.
+
+Everything that commands print passes here, and other people's words in it are shown rather than obeyed
+(launcher/model/visible_text.py). Only a job's own output (`logs`, `attach`, `exec`) has filters of its own.
+"""
 
 import json
 import os
@@ -16,6 +20,7 @@ from launcher.answers.lines import finding_line, wrapped
 from launcher.cli.colour import painted
 from launcher.cli.live import SCREEN, LiveNotifier
 from launcher.model.errors import ImpossibleError, SlipwayError
+from launcher.model.visible_text import output_line, visible, visible_json
 
 Shown_contra = TypeVar("Shown_contra", contravariant=True)
 VERBOSE, PAGER = "SLIPWAY_VERBOSE", "PAGER"
@@ -43,11 +48,20 @@ def _read_by_somebody() -> Iterator[None]:
         raise OutputClosedError from problem
 
 
-def result(lines: Iterable[str]) -> None:
-    """Print the result of a command."""
+def result(lines: Iterable[str], *, keep: str = "\t") -> None:
+    """Print the result of a command; `keep` are characters of Slipway's own that nobody sees."""
     with SCREEN.aside(), _read_by_somebody():
         for line in lines:
-            typer.echo(painted(line, sys.stdout))
+            typer.echo(painted(output_line(line, keep=keep), sys.stdout))
+
+
+def job_output(text: str) -> None:
+    """Print the output of a job, line by line: without what steers a terminal, if it is one."""
+    from launcher.cli.terminal_text import shown
+
+    with SCREEN.aside(), _read_by_somebody():
+        for line in (shown(text) if sys.stdout.isatty() else text).splitlines():
+            typer.echo(line)
 
 
 def page(lines: Sequence[str]) -> None:
@@ -60,7 +74,7 @@ def page(lines: Sequence[str]) -> None:
         shown.pop()
     _paged(shown)
     if following := [line for line in lines if line.startswith(NEXT)]:
-        say("\n".join(["", *following]))
+        say("", *following)
 
 
 def save_html(path: Path, text: str, *, show: bool) -> None:
@@ -80,7 +94,7 @@ def save_html(path: Path, text: str, *, show: bool) -> None:
             raise ImpossibleError(f"{path} exists and is not a Slipway page: it is not replaced", hint=hint)
         if show:
             path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text, shared=True)
+        write_whole(path, visible(text, keep="\t\n"), shared=True)
     except OSError as problem:
         hint = "name a file in a folder that exists and is writable"
         raise ImpossibleError(f"cannot write {path}: {problem.strerror}", hint=hint) from problem
@@ -101,7 +115,7 @@ def _paged(lines: Sequence[str]) -> None:
 
     # As git has it: what fits is not waited for, colours come through, the screen stays.
     os.environ.setdefault("LESS", "FRX")
-    pager("\n".join(painted(line, sys.stdout) for line in lines) + "\n")
+    pager("\n".join(painted(output_line(line), sys.stdout) for line in lines) + "\n")
 
 
 def terminal_width() -> int:
@@ -130,7 +144,7 @@ def answer(shown: Answer[Shown_contra], value: Shown_contra, *, json: bool) -> N
 def document(data: Mapping[str, Any]) -> None:
     """Print the result of a command as JSON."""
     # Encoded before the first byte is written, so that a value without JSON leaves nothing half printed.
-    text = json.dumps(data, indent=2, ensure_ascii=False)
+    text = visible_json(json.dumps(data, indent=2, ensure_ascii=False))
     WRITTEN.set()
     with _read_by_somebody():
         typer.echo(text)
@@ -145,27 +159,29 @@ def long_document(data: Mapping[str, Any], key: str, rows: Iterable[Mapping[str,
         rows: its objects.
     """
     place = f'"{key}": []'
-    head, _, tail = json.dumps(data, indent=2, ensure_ascii=False).partition(place)
+    head, _, tail = visible_json(json.dumps(data, indent=2, ensure_ascii=False)).partition(place)
     encode = json.JSONEncoder(ensure_ascii=False).encode
     WRITTEN.set()
     with _read_by_somebody():
         # Not by typer, which looks for colours in each of them, and JSON has none.
         sys.stdout.write(head + place.removesuffix("]"))
         for number, row in enumerate(rows):
-            sys.stdout.write(("," if number else "") + "\n    " + encode(row))
+            sys.stdout.write(("," if number else "") + "\n    " + visible_json(encode(row)))
         sys.stdout.write("\n  ]" + tail + "\n")
 
 
-def say(text: str = "") -> None:
-    """Print chatter; a terminal gets it broken at blanks, but for commands to copy."""
+def say(*lines: str) -> None:
+    """Print lines of chatter; a terminal gets them broken at blanks, but for commands to copy."""
+    shown = [output_line(line) for line in lines]
     if sys.stderr.isatty():
         width = terminal_width()
-        whole = {line for line in text.split("\n") if len(line) <= width or line.startswith(NEXT)}
-        text = "\n".join(
-            piece for line in text.split("\n") for piece in ([line] if line in whole else wrapped(line, width))
-        )
+        shown = [
+            piece
+            for line in shown
+            for piece in ([line] if len(line) <= width or line.startswith(NEXT) else wrapped(line, width))
+        ]
     with SCREEN.aside():
-        typer.echo(painted(text, sys.stderr), err=True)
+        typer.echo(painted("\n".join(shown), sys.stderr), err=True)
 
 
 def talking() -> LiveNotifier:
@@ -186,7 +202,8 @@ def refusal(problem: SlipwayError, *, sign: str = "error: ") -> None:
 
         document(error_document(problem))
         return
-    say(f"{sign}{problem.message}")
+    # Some messages of Slipway's end with the lines of a program that failed.
+    say(*f"{sign}{problem.message}".split("\n"))
     for finding in problem.findings:
         say(f"  {finding_line(finding)}")
     if problem.hint:

@@ -44,4 +44,4 @@ def outputs(
         output.result([f"  {target}: {summary(stored)}"])
     else:
         output.result(page(stored, output.terminal_width()))
-        output.say(f"\n  next: slipway outputs {source} --to DIR")
+        output.say("", f"  next: slipway outputs {source} --to DIR")

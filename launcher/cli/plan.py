@@ -158,7 +158,7 @@ def _saved(path: Path, priced: "Priced", selection: str | None) -> list[str]:
     saved = save_plan(path, priced, rank, quoted, os.environ)
     verb = "launch" if priced.request.workload.train is not None else "deploy"
     line = f"saved: candidate {rank}, plan {saved.digest[:12]}, at most ${saved.usd_high:,.2f}, in {path}"
-    return [f"\n  {line}", f"  next: slipway {verb} {shlex.quote(str(path))}"]
+    return ["", f"  {line}", f"  next: slipway {verb} {shlex.quote(str(path))}"]
 
 
 def _document(priced: "Priced", *, everything: bool) -> None:

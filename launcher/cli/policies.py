@@ -65,7 +65,7 @@ def policies(
         output.document(document(rendered, folder))
         return
     output.result(policies_lines(rendered, folder))
-    output.say(policies_next(rendered))
+    output.say(*policies_next(rendered))
 
 
 def _refuse_malformed(account: str, region: str) -> None:

@@ -68,7 +68,7 @@ def show(
         return
     width = output.terminal_width()
     output.page(show_page(rows, price_filter, width, everything=everything, history=history, as_of=prices_as_of))
-    output.say("\n  next: slipway prices refresh")
+    output.say("", "  next: slipway prices refresh")
 
 
 def diff(

@@ -57,7 +57,7 @@ def render(
         return
     output.result([f"  {folder / rendered_file.path}" for rendered_file in bundle.files])
     count = len(bundle.files)
-    output.say(f"\n  plan {quoted.digest[:12]}: {count} file{'s' if count > 1 else ''}, nothing was executed")
+    output.say("", f"  plan {quoted.digest[:12]}: {count} file{'s' if count > 1 else ''}, nothing was executed")
 
 
 def _others(folder: Path, rendered: Container[str]) -> list[str]:

@@ -74,7 +74,7 @@ def report(
 
             output.page([*head(current), *bill_lines(bill, output.terminal_width())])
     if status_of(folder, current) == KILLED:
-        output.say(f"\n  Its launch was killed; these are the last known values. next: slipway status {name}")
+        output.say("", f"  Its launch was killed; these are the last known values. next: slipway status {name}")
 
 
 def _bill(name: str, folder: RunFolder, export: str | None, upfront: Upfront) -> "BilledRun":

@@ -32,7 +32,7 @@ def runs(*, json: options.Json = False) -> None:
         _refuse(unreadable)
         return
     if not listed:
-        output.say("no runs in this folder\n\n  next: slipway plan FILE")
+        output.say("no runs in this folder", "", "  next: slipway plan FILE")
         return
     columns: list[Column[tuple[str, str, str, Path]]] = [
         Column("name", itemgetter(0)),

@@ -77,7 +77,7 @@ def start(
     output.result(
         [f"  {_called(started.name)} is running: http://localhost:{started.port}; clusters with Slurm have {slurm}"]
     )
-    output.say("\n  next: slipway launch FILE --sandbox")
+    output.say("", "  next: slipway launch FILE --sandbox")
     output.say("  next: slipway sandbox stop")
 
 
@@ -97,7 +97,7 @@ def status(*, json: options.Json = False) -> None:
                     *_others(others),
                 ]
             )
-            output.say("\n  next: slipway sandbox start")
+            output.say("", "  next: slipway sandbox start")
         return
     if json:
         _document(recorded)

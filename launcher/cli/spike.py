@@ -66,6 +66,6 @@ def spike(
     for line in result.left:
         output.say(f"  {line}")
     if dry_run:
-        output.say("\n  Nothing was deployed and nothing was measured.")
+        output.say("", "  Nothing was deployed and nothing was measured.")
         return
-    output.say(f"\n  next: slipway compare {shlex.quote(str(file))}")
+    output.say("", f"  next: slipway compare {shlex.quote(str(file))}")

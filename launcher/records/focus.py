@@ -16,6 +16,7 @@ from decimal import Decimal
 from launcher.model.enums import PurchaseOption
 from launcher.model.ledger import LedgerEntry, reservations
 from launcher.model.tags import PLAN_TAG
+from launcher.model.visible_text import csv_cell
 
 COLUMNS = (
     *("AvailabilityZone", "BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency"),
@@ -64,7 +65,8 @@ def focus_csv(entries: Iterable[LedgerEntry]) -> str:
     listed = list(entries)
     for entry in (*listed, *_unused(listed)):
         for row in _rows(entry):
-            writer.writerow(row | {old: row[new] for old, new in OLD_NAMES.items()})
+            cells = {name: csv_cell(text) for name, text in row.items()}
+            writer.writerow(cells | {old: cells[new] for old, new in OLD_NAMES.items()})
     return text.getvalue()
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobFacts, JobState
+from launcher.model.visible_text import output_line
 from launcher.submit.jobs import SchedulerError
 from launcher.submit.shell import Shell
 
@@ -141,7 +142,7 @@ def _joined(near: socket.socket, dial: Callable[[], Dialled]) -> None:
             far, refused = dial()
         except (OSError, SchedulerError) as problem:
             reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else problem
-            sys.stderr.write(f"  cannot connect to the node's port: {reason}\n")
+            sys.stderr.write(f"  cannot connect to the node's port: {output_line(str(reason))}\n")
             return
         with contextlib.closing(far):
             back = threading.Thread(target=_copied, args=(far, near), daemon=True)
@@ -149,7 +150,7 @@ def _joined(near: socket.socket, dial: Callable[[], Dialled]) -> None:
             _copied(near, far)
             back.join()
         if reason := refused():
-            sys.stderr.write(f"  cannot connect to the node's port: {reason}\n")
+            sys.stderr.write(f"  cannot connect to the node's port: {output_line(str(reason))}\n")
 
 
 def _copied(source: socket.socket, target: socket.socket) -> None:

@@ -163,7 +163,7 @@ def test_chatter_is_broken_at_blanks_in_a_terminal_but_for_commands_to_copy(monk
     command = f"  next: slipway quote {'x' * 60} --pick 1"
     for terminal in (True, False):
         monkeypatch.setattr(sys.stderr, "isatty", lambda answer=terminal: answer, raising=False)
-        say(f"  {'words ' * 20}\n{command}")
+        say(f"  {'words ' * 20}", command)
     lines = capsys.readouterr().err.splitlines()
     assert lines.count(command) == 2
     broken = lines[: lines.index(command)]

@@ -217,3 +217,11 @@ class TestFocus:
         done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
         # It leaves with 0 whatever it finds.
         assert "Validation succeeded" in done.stdout, done.stdout + done.stderr
+
+
+def test_formulas_of_others_are_text_in_both_kinds_of_csv():
+    hostile = entry(name="=cmd|' /C calc'!A0", origin="@SUM(A1)", tags={"+a": "-b\u202e"})
+    (row,) = list(csv.DictReader(io.StringIO(focus_csv([hostile]))))[:1]
+    assert row["ResourceName"] == "'=cmd|' /C calc'!A0"
+    assert json.loads(row["Tags"])["+a"] == "-b\u202e"
+    assert not [cell for cell in row.values() if cell.startswith(("=", "+", "@")) or "\u202e" in cell]
