@@ -191,8 +191,7 @@ class Sandbox:
         variables = {**self.process_environment(base), "SLIPWAY_SANDBOX": "1", "SLIPWAY_PYTHON": sys.executable}
         del variables["AWS_EC2_METADATA_DISABLED"]
         # The nodes of all sandboxes are this computer: the first jobs of two sandboxes would use the same port.
-        variables.setdefault("MASTER_PORT", str(_FIRST_PORT + secrets.randbelow(_PORTS)))
-        return variables
+        return variables | {"SLIPWAY_SANDBOX_PORT": str(_FIRST_PORT + secrets.randbelow(_PORTS))}
 
     def head_node(self, cluster: str, base: Mapping[str, str]) -> LocalShell:
         """A shell on the head node of a cluster: this computer, with a home folder that is removed with the sandbox."""

@@ -15,7 +15,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobFacts, JobState
 from launcher.model.visible_text import output_line
 from launcher.submit.jobs import SchedulerError
-from launcher.submit.shell import Shell
+from launcher.submit.shell import WITHOUT_CALLERS_JOB, Shell
 
 EXEC_S = 3600.0
 """Timeout of a command whose output comes as one answer (Systems Manager)."""
@@ -79,7 +79,8 @@ class SlurmNodes:
 
     def _step(self, node: str, command: Sequence[str], *options: str) -> str:
         step = ["srun", f"--jobid={self.job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={node}", *options]
-        return f'PATH="$PATH:/opt/slurm/bin"; cd {shlex.quote(self.folder)} && exec {shlex.join([*step, *command])}'
+        go = f'PATH="$PATH:/opt/slurm/bin"; cd {shlex.quote(self.folder)} && exec {shlex.join([*step, *command])}'
+        return WITHOUT_CALLERS_JOB + go
 
 
 def attended(command: Sequence[str], environment: Mapping[str, str]) -> int:

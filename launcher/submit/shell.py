@@ -23,6 +23,25 @@ PUT_S = 1800.0
 _URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.+")
 
 
+WITHOUT_CALLERS_JOB = """for each in $(compgen -e); do
+    case "$each" in
+        SLURM_CONF) ;;
+        SLURM*_* | SBATCH_* | SALLOC_* | SRUN_* | SQUEUE_* | SINFO_* | SACCT_* | SCANCEL_* | SCONTROL_* | \\
+            PMI* | PRTE_* | OMPI_COMM_* | OMPI_UNIVERSE_SIZE | MV2_COMM_* | HYDI_* | HYDRA_* | MASTER_* | PET_* | \\
+            TORCHELASTIC_* | RANK | WORLD_SIZE | NODE_RANK | LOCAL_RANK | LOCAL_WORLD_SIZE | GROUP_RANK | \\
+            GROUP_WORLD_SIZE | ROLE_RANK | ROLE_WORLD_SIZE | ROLE_NAME | CUDA_VISIBLE_DEVICES | \\
+            NVIDIA_VISIBLE_DEVICES | NEURON_RT_VISIBLE_CORES | NEURON_RT_NUM_CORES | NEURON_RT_ROOT_COMM_ID)
+            unset "$each" 2>/dev/null
+            ;;
+    esac
+done
+"""
+"""Removes what a shell has from another job, or for another job's commands: a shell inside salloc or srun, a profile.
+
+Slurm's commands read their options from such variables, above those of a batch script (sbatch(1), INPUT ENVIRONMENT
+VARIABLES), and sbatch passes all variables on to the job: ranks, meeting points, chips."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The result of a script: its exit code and its output."""
@@ -101,6 +120,7 @@ class Frame:
         """The script between its marks; it finds the commands of ParallelCluster's Slurm even without a profile."""
         return (
             '{ PATH="$PATH:/opt/slurm/bin"\n'
+            f"{WITHOUT_CALLERS_JOB}"
             f"printf '\\n%s begin\\n' {self.mark}\n"
             f"(\n{script}\n) </dev/null\n"
             f"printf '\\n%s end %s\\n' {self.mark} $?\nexit 0; }}\n"

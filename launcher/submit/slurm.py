@@ -38,6 +38,14 @@ found="$(squeue --noheader --states=all --name={key} --format=%i)" || exit {no_c
 found="$(printf '%s\\n' "$found" | sed -n '/^[0-9][0-9]*$/p' | sort -n | head -n 1)"
 if [ -z "$found" ] && [ {only_look} = 1 ]; then exit {not_there}; fi
 if [ -z "$found" ]; then
+    # sbatch passes all variables on to the job; of AWS, Slipway and networks, the node and the script have their own.
+    for each in $(compgen -e); do
+        case "$each" in
+            AWS_*) [ "${{SLIPWAY_SANDBOX:-}}" = 1 ] || unset "$each" ;; # the sandbox sets its own
+            SLIPWAY_SANDBOX | SLIPWAY_SANDBOX_PORT | SLIPWAY_SCRATCH | SLIPWAY_PYTHON | SLIPWAY_AGENT_CACHE) ;;
+            SLIPWAY_* | FI_* | NCCL_* | GLOO_* | NEURON_*) unset "$each" ;;
+        esac
+    done
     printed="$(sbatch --parsable --job-name={key}{partition} {script} 2>.slipway-refusal)"
     code=$?
     if [ $code -ne 0 ]; then

@@ -281,6 +281,10 @@ def s3(keys):
 @pytest.fixture
 def far(s3, sshd, keys, tmp_path):
     """The head node with what its jobs need, and a plan whose work lies in a git tree."""
+    # An instance role is what gives nodes and head node their access to AWS; nothing of the head node's reaches a job.
+    for file in sshd.head.slurm.places.nodes.glob("*/environment"):
+        lines = [line for line in file.read_text().splitlines() if not line.startswith("AWS_") or "METADATA" in line]
+        file.write_text("\n".join([*lines, *(f"{name}={value}" for name, value in keys.items())]) + "\n")
     sshd.stop()
     sshd.start(**keys, SLIPWAY_PYTHON=sys.executable, SLIPWAY_AGENT_CACHE=str(tmp_path / "cache"))
     return Far(sshd, keys, tmp_path / "user", s3)

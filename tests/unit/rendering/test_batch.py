@@ -170,14 +170,15 @@ class TestRun:
     def test_its_exit_code_is_the_jobs(self, run_batch, one_node, code):
         assert run_batch(one_node(), agent=f"exit {code}").returncode == code
 
-    def test_what_is_set_already_stays(self, run_batch, one_node):
-        answer = run_batch(one_node(), NCCL_DEBUG="WARN", SLIPWAY_SCRATCH="/elsewhere", AWS_REGION="eu-west-1")
+    def test_variables_of_the_node_stay(self, run_batch, one_node):
+        answer = run_batch(one_node(), NCCL_DEBUG="WARN", SLIPWAY_SCRATCH="/elsewhere")
         assert answer.environment["NCCL_DEBUG"] == "WARN"
         assert answer.environment["SLIPWAY_SCRATCH"] == "/elsewhere"
-        assert answer.environment["AWS_REGION"] == "eu-west-1"
 
-    def test_the_region_is_the_plans(self, run_batch, one_node):
-        assert run_batch(one_node()).environment["AWS_REGION"] == "us-east-2"
+    @pytest.mark.parametrize("others", [{}, {"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "eu-west-1"}])
+    def test_the_region_is_the_plans(self, run_batch, one_node, others):
+        environment = run_batch(one_node(), **others).environment
+        assert environment["AWS_REGION"] == environment["AWS_DEFAULT_REGION"] == "us-east-2"
 
     def test_the_sandbox_skips_the_efa_check_and_says_so(self, run_batch, one_node):
         assert "sandbox: no EFA here, the check for 32 interfaces is skipped" in run_batch(one_node()).stdout

@@ -159,11 +159,14 @@ class TestMeeting:
         here = start(target=target, sandbox=True).environment
         assert (here["PET_NPROC_PER_NODE"], here["SLIPWAY_WORKERS_PER_NODE"]) == ("1", "1")
 
-    def test_what_is_set_already_stays(self, start):
-        variables = {"MASTER_ADDR": "10.9.9.9", "MASTER_PORT": "5", "PET_NPROC_PER_NODE": "4", "PET_RDZV_ID": "mine"}
-        environment = start(nodes=2, sandbox=True, **variables).environment
-        assert {name: environment[name] for name in variables} == variables
-        assert environment["PET_RDZV_ENDPOINT"] == "10.9.9.9:5"
+    @pytest.mark.parametrize("nodes", [1, 2])
+    def test_variables_of_another_job_are_no_part_of_this_one(self, start, nodes):
+        others = {"MASTER_ADDR": "10.9.9.9", "MASTER_PORT": "5", "PET_NPROC_PER_NODE": "4", "PET_RDZV_ID": "mine"}
+        others |= {"PET_NNODES": "9", "PET_STANDALONE": "1", "RANK": "3", "WORLD_SIZE": "16", "LOCAL_RANK": "3"}
+        others |= {"TORCHELASTIC_RUN_ID": "x", "AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "eu-west-1"}
+        others |= {"SLIPWAY_JOB": "/other/job.json", "SLIPWAY_AGENT": "/other/agent"}
+        environment = start(nodes=nodes, sandbox=True, **others).environment
+        assert environment == start(nodes=nodes, sandbox=True).environment
 
     def test_neurons_collectives_meet_at_an_address_not_a_name(self, start):
         environment = start(nodes=2, sandbox=True, target={"instance_type": "trn2.48xlarge"}).environment

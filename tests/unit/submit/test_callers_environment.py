@@ -1,0 +1,143 @@
+"""What the submitting shell and the head node's profile have from other jobs reaches neither sbatch nor the job."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launcher.submit.nodes import SlurmNodes
+from launcher.submit.shell import Frame, LocalShell
+from launcher.submit.slurm import Slurm
+
+KEPT = {
+    "GREETING": "hello",
+    "SLURM_CONF": "/etc/own.conf",
+    "SLIPWAY_SCRATCH": "/nvme",
+    "SLIPWAY_PYTHON": "/venv/python",
+}
+OTHERS = {
+    "salloc": {
+        "SLURM_JOB_ID": "7",
+        "SLURM_CPU_BIND": "quiet,mask_cpu:0x1",
+        "SLURM_TRES_PER_TASK": "cpu:2",
+        "SLURM_MEM_PER_CPU": "1",
+        "SLURMD_NODENAME": "n1",
+        "SLURM_CLUSTERS": "other",
+    },
+    "options": {
+        "SBATCH_TIMELIMIT": "1:00",
+        "SBATCH_NO_REQUEUE": "1",
+        "SBATCH_PARTITION": "batch",
+        "SQUEUE_PARTITION": "batch",
+        "SCANCEL_INTERACTIVE": "1",
+        "SALLOC_ACCOUNT": "x",
+        "SRUN_CPUS_PER_TASK": "1",
+    },
+    "ranks": {
+        "RANK": "3",
+        "LOCAL_RANK": "3",
+        "WORLD_SIZE": "8",
+        "MASTER_ADDR": "10.0.0.9",
+        "MASTER_PORT": "1",
+        "PET_NNODES": "2",
+        "PMI_RANK": "1",
+        "PMIX_NAMESPACE": "x",
+        "OMPI_COMM_WORLD_RANK": "1",
+        "TORCHELASTIC_RUN_ID": "x",
+        "CUDA_VISIBLE_DEVICES": "3",
+        "NEURON_RT_VISIBLE_CORES": "0",
+    },
+    "AWS": {
+        "AWS_REGION": "eu-west-1",
+        "AWS_DEFAULT_REGION": "eu-west-1",
+        "AWS_PROFILE": "mine",
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SESSION_TOKEN": "x",
+    },
+    "network": {"NCCL_SOCKET_IFNAME": "wlan0", "FI_PROVIDER": "tcp", "NEURON_RT_LOG_LEVEL": "DEBUG"},
+    "another job of Slipway": {
+        "SLIPWAY_JOB": "/other/job.json",
+        "SLIPWAY_RUN": "other",
+        "SLIPWAY_ATTEMPT": "9",
+        "SLIPWAY_MASTER_ADDR": "10.0.0.9",
+        "SLIPWAY_CHECKPOINT_DIR": "/other",
+    },
+}
+SQUEUE = "env -0 >seen-by-squeue"
+SBATCH = "env -0 >seen-by-sbatch; echo 12"
+
+
+@pytest.fixture
+def submit(tmp_path):
+    """Submit with stand-ins for Slurm's commands; the environment that each of them saw."""
+    programs, job = tmp_path / "bin", tmp_path / "job"
+    for folder in (programs, job):
+        folder.mkdir()
+    for name, text in {"squeue": SQUEUE, "sbatch": SBATCH, "sacct": "exit 1", "srun": "env -0 >seen-by-srun"}.items():
+        (programs / name).write_text(f"#!/bin/bash\n{text}\n")
+        (programs / name).chmod(0o755)
+    path = f"{programs}:{os.environ['PATH']}"
+
+    def seen(shell):
+        assert Slurm(shell=shell).submit("key", str(job), "job.sbatch").job == "12"
+        return {name: environment_of(job / f"seen-by-{name}") for name in ("squeue", "sbatch")}
+
+    seen.path, seen.job = path, job  # type: ignore[attr-defined]
+    return seen
+
+
+def environment_of(file):
+    return dict(pair.split("=", 1) for pair in file.read_text().split("\0") if pair)
+
+
+class ProfileShell(LocalShell):
+    """A shell whose login profile sets variables, as over ssh and Systems Manager."""
+
+    def __init__(self, environment, profile):
+        super().__init__(environment)
+        self._profile = "".join(f"export {name}={value!r}\n" for name, value in profile.items())
+
+    def run(self, script, *, timeout_s=60.0):
+        frame = Frame.fresh()
+        text = self._profile + frame.around(script)
+        done = subprocess.run(
+            ["bash", "-s"], input=text, env=self.environment, capture_output=True, text=True, check=False
+        )
+        return frame.answer(done.stdout, done.stderr, "profile")
+
+
+@pytest.mark.parametrize("others", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("how", ["shell", "profile"])
+def test_submission_with_variables_of_another_job_passes_none_on(submit, others, how):
+    base = {"PATH": submit.path, "HOME": "/root", **KEPT}
+    shell = LocalShell(base | others) if how == "shell" else ProfileShell(base, others)
+    seen = submit(shell)
+    assert not others.keys() & seen["sbatch"].keys()
+    assert KEPT.items() <= seen["sbatch"].items()
+    assert not {name for name in others if name.startswith(("S", "R", "M", "P"))} & seen["squeue"].keys() - {
+        name for name in others if name.startswith("SLIPWAY")
+    }
+
+
+def test_submission_in_the_sandbox_keeps_its_access_to_aws(submit):
+    sandbox = {"SLIPWAY_SANDBOX": "1", "AWS_ENDPOINT_URL": "http://127.0.0.1:5000", "SLIPWAY_SANDBOX_PORT": "20001"}
+    seen = submit(LocalShell({"PATH": submit.path, "HOME": "/root", **sandbox}))
+    assert sandbox.items() <= seen["sbatch"].items()
+
+
+def test_submission_with_a_variable_that_cannot_be_unset_goes_on(submit):
+    shell = ProfileShell({"PATH": submit.path, "HOME": "/root"}, {})
+    shell._profile = "declare -rx SBATCH_ACCOUNT=x\n"
+    assert submit(shell)["sbatch"]["SBATCH_ACCOUNT"] == "x"
+
+
+def test_step_beside_the_job_has_no_variables_of_another_one(submit):
+    nodes = SlurmNodes(head=LocalShell({}), job="12", folder=str(submit.job), names=("n1",))
+    (bash, *words) = nodes.head.direct(nodes._step("n1", ["true"]))
+    environment = {"PATH": submit.path, **KEPT, **OTHERS["salloc"], **OTHERS["options"]}
+    subprocess.run([shutil.which(bash), *words], env=environment, check=True)
+    seen = environment_of(Path(submit.job, "seen-by-srun"))
+    assert not (OTHERS["salloc"].keys() | OTHERS["options"].keys()) & seen.keys()
+    assert KEPT.items() <= seen.items()
