@@ -2,13 +2,15 @@
 
     python -m benchmarks.fit_serving             writes launcher/catalog/data/serving/coefficients.json
 
-Neuron and GPUs are fitted separately: least squares on log(estimated / measured) of output tokens per second, with
-Huber weights (an outlier counts by its sign only). A weak pull of every coefficient towards its value in TERMS decides
-where rows give little information. Neuron rows of a single batch also count their time per token and to first token.
+Neuron, dense models on GPUs and mixtures of experts on GPUs are fitted separately: least squares on
+log(estimated / measured) of output tokens per second, with Huber weights (an outlier counts by its sign only). A weak
+pull of every coefficient towards its value in TERMS decides where rows give little information. Neuron rows of a
+single batch also count their time per token and to first token.
 The method is Levenberg-Marquardt on the logarithms of the coefficients, with numeric derivatives, in pure Python;
 the fit needs seconds.
 
-The spread is the error that eight in ten rows stay within if their model is left out of the fit.
+The spread is the error that eight in ten rows stay within if their model, or their source, is left out of the fit:
+the larger of the two.
 """
 
 import json
@@ -17,6 +19,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from operator import attrgetter
 from typing import Any
 
 from benchmarks.serving_rows import Row, read_rows
@@ -33,7 +36,11 @@ STEP = 1e-4
 COVERED = 0.8
 MAX_DAMPING = 1e7
 """Maximum damping: the fit stops beyond it."""
-FAMILIES = {"neuron": (neuron.TERMS, {}), "gpu": (gpu.TERMS, gpu.UPPER_BOUNDS)}
+FAMILIES = {
+    "neuron": (neuron.TERMS, {}),
+    "gpu": (gpu.TERMS, gpu.UPPER_BOUNDS),
+    "mixture": (gpu.TERMS | gpu.EXPERT_TERMS, gpu.UPPER_BOUNDS),
+}
 
 Coefficients = Mapping[str, float]
 Vector = list[float]
@@ -142,20 +149,23 @@ def _solved(matrix: list[Vector], right: Vector) -> Vector:
     return found
 
 
-def left_out(rows: Sequence[Row], family: str) -> list[float]:
-    """Estimated over measured tokens per second of every row, its model left out of the fit; in the rows' order."""
+def left_out(rows: Sequence[Row], family: str, kin: Callable[[Row], str]) -> list[float]:
+    """Estimated over measured tokens per second of every row, without its kin in the fit; in the rows' order.
+
+    `kin` names what is left out together: the model or the source of a row.
+    """
     ratios = {}
-    for model in sorted({row.model for row in rows}):
-        coefficients = fit([row for row in rows if row.model != model], family)
+    for name in sorted({kin(row) for row in rows}):
+        coefficients = fit([row for row in rows if kin(row) != name], family)
         for row in rows:
-            if row.model == model:
+            if kin(row) == name:
                 ratios[row.id] = estimated(row, coefficients).tokens_per_s / row.tokens_per_s
     return [ratios[row.id] for row in rows]
 
 
 def of_family(rows: Sequence[Row], family: str) -> list[Row]:
-    """The rows of Neuron cores, or of GPUs."""
-    return [row for row in rows if row.neuron == (family == "neuron")]
+    """The rows of a family of coefficients."""
+    return [row for row in rows if rate.family(row.copy) == family]
 
 
 def fitted(rows: Sequence[Row]) -> dict[str, Any]:
@@ -164,10 +174,18 @@ def fitted(rows: Sequence[Row]) -> dict[str, Any]:
     for family in FAMILIES:
         family_rows = of_family(rows, family)
         found[family] = {name: float(f"{value:.5g}") for name, value in fit(family_rows, family).items()}
-        errors = sorted(abs(math.log(ratio)) for ratio in left_out(family_rows, family))
-        found["spread"][family] = round(errors[math.ceil(COVERED * len(errors)) - 1], 3)
+        found["spread"][family] = max(
+            _spread(left_out(family_rows, family, attrgetter("model"))),
+            _spread(left_out(family_rows, family, attrgetter("source"))),
+        )
     found["rows_by_chip"] = dict(sorted(Counter(row.chip for row in rows).items()))
     return found
+
+
+def _spread(ratios: Sequence[float]) -> float:
+    """The error that `COVERED` of the rows stay within, as a logarithm."""
+    errors = sorted(abs(math.log(ratio)) for ratio in ratios)
+    return round(errors[math.ceil(COVERED * len(errors)) - 1], 3)
 
 
 def main() -> int:

@@ -7,7 +7,8 @@ is written to its section of docs/accuracy.md and a summary is printed; with it,
 printed:
 
     inf2_trn1              {n, median_abs_error, within_25, leave_one_model_out} of rows on Inferentia2 and Trainium1
-    gpu                    {n, median_abs_error, within_35, leave_one_model_out} of rows on GPUs
+    gpu                    {n, median_abs_error, within_35, leave_one_model_out} of dense models on GPUs
+    gpu_mixture            the same of mixtures of experts on GPUs
     refused                number of rows outside the estimate's scope
     refused_rows           [{row, reason}] for each of them
 
@@ -30,12 +31,15 @@ from benchmarks import fit_serving
 from benchmarks.report_sections import replace_section
 from benchmarks.serving_rows import Refused, Row, RowsError, read_rows
 from launcher.catalog.serving import ROWS, load_serving
+from launcher.planning.serving import rate
+from launcher.planning.serving.rate import coefficients
 
 REPORT = Path(__file__).parent.parent / "docs" / "accuracy.md"
 SECTION = "serving"
 UNREADABLE = 2
 WORST = 12
-NEAR = {"neuron": ("within_25", 0.25), "gpu": ("within_35", 0.35)}
+NEAR = {"neuron": ("within_25", 0.25), "gpu": ("within_35", 0.35), "mixture": ("within_35", 0.35)}
+TITLES = {"Inferentia2 and Trainium1": "neuron", "GPUs, dense": "gpu", "GPUs, mixtures of experts": "mixture"}
 HOW_TO_READ = """\
 Each row is estimated from its own columns: model, chip, engine, number format, tensor and data parallelism, batch,
 concurrency and lengths. The error is the error of the output tokens per second. "Model left out" estimates each row
@@ -66,7 +70,7 @@ def outcomes(rows: Sequence[Row]) -> list[Outcome]:
     """The rows with estimates from the shipped coefficients."""
     facts = load_serving()
     return [
-        Outcome(row=row, estimated=fit_serving.estimated(row, facts.neuron if row.neuron else facts.gpu).tokens_per_s)
+        Outcome(row=row, estimated=fit_serving.estimated(row, coefficients(row.copy, facts)).tokens_per_s)
         for row in rows
     ]
 
@@ -113,8 +117,8 @@ def measure(rows: Sequence[Row], refused: Sequence[Refused]) -> dict[str, Any]:
     """The object that --json prints."""
     results = outcomes(rows)
     found: dict[str, Any] = {}
-    for key, family in (("inf2_trn1", "neuron"), ("gpu", "gpu")):
-        selected = [outcome for outcome in results if outcome.row.neuron == (family == "neuron")]
+    for key, family in (("inf2_trn1", "neuron"), ("gpu", "gpu"), ("gpu_mixture", "mixture")):
+        selected = [outcome for outcome in results if rate.family(outcome.row.copy) == family]
         found[key] = {**summary(selected, family), "leave_one_model_out": summary(left_out(rows, family), family)}
     found["refused"] = len(refused)
     found["refused_rows"] = [{"row": refusal.id, "reason": refusal.reason} for refusal in refused]
@@ -125,8 +129,8 @@ def report(rows: Sequence[Row], refused: Sequence[Refused], name: str) -> str:
     """The section of docs/accuracy.md."""
     ranked = sorted(outcomes(rows), key=lambda outcome: -outcome.error)
     lines = ["| rows | n | median error | within 25 % | within 35 % |", "|---|---|---|---|---|"]
-    for title, family in (("Inferentia2 and Trainium1", "neuron"), ("GPUs", "gpu")):
-        selected = [outcome for outcome in ranked if outcome.row.neuron == (family == "neuron")]
+    for title, family in TITLES.items():
+        selected = [outcome for outcome in ranked if rate.family(outcome.row.copy) == family]
         lines += [*_line(title, selected), *_line(f"{title}, model left out", left_out(rows, family))]
         for chip in sorted({outcome.row.chip for outcome in selected}):
             lines += _line(f"- {chip}", [outcome for outcome in selected if outcome.row.chip == chip])

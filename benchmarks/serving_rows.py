@@ -3,7 +3,7 @@
 A row becomes a `Copy` from its own columns: model, hardware, engine, number format, tensor and data parallelism, batch,
 concurrency and lengths. Two values are filled in if a row does not state them: lengths of "ShareGPT-like" prompts are
 those of vLLM's benchmark on ShareGPT (215 in, 198 out), and a "short prompt" is 50 tokens. Rows outside the estimate's
-scope (mixtures of experts, trn2, an unknown model without a size in its name) are refused with the reason.
+scope (mixtures of experts on Neuron, trn2, an unknown model without a size in its name) are refused with the reason.
 """
 
 import csv
@@ -15,13 +15,15 @@ from pathlib import Path
 
 from launcher.catalog.load import Catalog, load
 from launcher.catalog.serving import model_of
+from launcher.model.enums import ServingPrecision
 from launcher.model.instance_type import Accelerator
 from launcher.model.serving import Copy, ServedModel
 from launcher.model.workload import ModelDimensions
 from launcher.planning.serving import footprint
+from launcher.planning.serving.layout import EXPERT_BYTES
 from launcher.planning.serving.reach import beyond
 from launcher.planning.serving.resolve import from_dimensions, served_model
-from launcher.planning.serving.software import SCHEDULED, TUNED, software_of
+from launcher.planning.serving.software import SCHEDULED, TUNED, VLLM_EARLY, software_of
 
 NEEDED = ("model", "hardware", "engine", "dtype", "output_tok_s")
 SHAREGPT_IN, SHAREGPT_OUT = 215.0, 198.0
@@ -32,9 +34,6 @@ OFFLINE = 4096
 NEURON_LABELS = {"inf2": "Inferentia2", "inferentia2": "Inferentia2", "trn1": "Trainium1", "trainium1": "Trainium1"}
 NEURON_LABELS |= {"trn2": "Trainium2", "trainium2": "Trainium2", "trn3": "Trainium3", "trainium3": "Trainium3"}
 GPU_LABELS = ("H200", "H100", "L40S", "A10G", "L4", "B300", "B200")
-COUNTS = ("tp", "dp", "batch")
-LATENCIES = ("ttft_ms", "tpot_ms")
-"""Columns that are not used for an error."""
 COUNTS = ("tp", "dp", "batch")
 LATENCIES = ("ttft_ms", "tpot_ms")
 """Columns that are not used for an error."""
@@ -62,6 +61,7 @@ class Row:
     tokens_per_s: float
     ttft_ms: float | None
     tpot_ms: float | None
+    source: str = ""
 
     @property
     def neuron(self) -> bool:
@@ -142,6 +142,7 @@ def _row(label: str, cells: Mapping[str, str], catalog: Catalog) -> Row:
         tokens_per_s=measured * per_gpu,
         ttft_ms=_number(cells, "ttft_ms"),
         tpot_ms=_number(cells, "tpot_ms"),
+        source=re.split(r"[ @#]", cells.get("source", ""))[0],
     )
 
 
@@ -161,6 +162,8 @@ def _copy(cells: Mapping[str, str], model: ServedModel, chip: Accelerator) -> Co
         tensor_parallel=max(1, int(_number(cells, "tp") or _counted(cells["hardware"]))),
         software=software,
         weight_bytes=0.55 if packed else 1.0 if fp8 or "int8" in dtype else 2.0,
+        expert_bytes=EXPERT_BYTES[ServingPrecision.MXFP4] if "mxfp4" in dtype else None,
+        attention_parallel="attention data parallel" in cells["engine"],
         cache_bytes=1.0 if fp8 and software == TUNED else 2.0,
         batch=int(batch),
         sequence=int(_number(cells, "max_seq") or inputs + outputs),
@@ -194,7 +197,9 @@ def _counted(hardware: str) -> int:
 def _held(copy: Copy, live: int, *, continuous: bool) -> int:
     """Live requests that fit into the cache; with continuous batching, at half of their output length."""
     length = copy.input_tokens + copy.output_tokens * (0.5 if continuous else 1.0)
-    limit = footprint.MAX_LIVE if copy.software in SCHEDULED else footprint.MAX_LIVE_TUNED
+    limit = footprint.MAX_LIVE_TUNED
+    if copy.software in SCHEDULED:
+        limit = footprint.MAX_LIVE if copy.software == VLLM_EARLY else footprint.default_live(copy.accelerator)
     return max(1, footprint.max_live(copy, length=length, limit=min(live, limit)))
 
 

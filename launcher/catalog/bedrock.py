@@ -10,6 +10,7 @@ same_weights.csv     Bedrock's ids of models with open weights
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
@@ -20,6 +21,8 @@ from launcher.model.enums import Basis, BedrockProfile
 from launcher.model.serving import BedrockPrice, ImportPrice
 
 DATA = Path(__file__).parent / "data" / "serving"
+LISTED_REGION = "us-east-1"
+"""The region whose price a row without a region is."""
 SOURCE = "litellm 1.109.1 of 2026-11-12"
 PROFILES = tuple(profile.value for profile in BedrockProfile if profile is not BedrockProfile.NONE)
 """Cross-region inference profiles, as the first word of a model id."""
@@ -77,7 +80,7 @@ class BedrockCatalog:
 
         None if unknown. Of several with the same name the last, which is the newest.
         """
-        bare = re.sub(rf"^({'|'.join(PROFILES)}|us-gov)\.", "", label.strip().lower())
+        bare = re.sub(rf"^(bedrock/)?(({'|'.join(PROFILES)}|us-gov)\.)?", "", label.strip().lower())
         if bare in self.rows:
             return bare
         plain_name = _plain(bare)
@@ -90,8 +93,11 @@ class BedrockCatalog:
         """The price of a model for requests of a region; None if unknown.
 
         With an open profile, Slipway tries the region's own price, then the profile of its geography, then a row
-        without a region, then the global profile: a row without a region may be the global profile's. Withdrawn
-        models come last.
+        without a region, then the global profile. Withdrawn models come last.
+
+        A row without profile and region may be the price of the global profile, which is lower, or that of one region.
+        Where it stands for the region's own price it is derived: the price of the geography's profile where the global
+        profile costs the same, else the highest price of a region of the same area, else the row as it is.
 
         Args:
             model_id: Bedrock's id.
@@ -106,13 +112,30 @@ class BedrockCatalog:
             places = [("", region), *wider[:-2], ("", ""), *wider[-2:]]
         rows = self._rows_until(model_id)
         chosen = (_first([row for row in rows if (row.profile, row.region) == where]) for where in places)
-        bedrock_prices = [bedrock_price for bedrock_price in chosen if bedrock_price is not None]
+        bedrock_prices = [self._of_region(price, region, rows) for price in chosen if price is not None]
         offered = (
             bedrock_price
             for bedrock_price in bedrock_prices
             if bedrock_price.deprecation is None or bedrock_price.deprecation > today
         )
         return next(offered, bedrock_prices[0] if bedrock_prices else None)
+
+    def _of_region(self, price: BedrockPrice, region: str, rows: Sequence[BedrockPrice]) -> BedrockPrice:
+        """A price as that of a region; derived if its row has no profile and no region."""
+        if price.profile or price.region or price.basis is Basis.UNVERIFIED:
+            return price
+        known = [row for row in rows if row.basis is not Basis.UNVERIFIED]
+        own = [row for row in known if not row.profile and row.region.partition("-")[0] == region.partition("-")[0]]
+        areas = [row for row in known if row.profile in profiles_of(region)[:-1]]
+        others = [row for row in known if row.profile not in ("", "global")]
+        globally = [row for row in known if row.profile == "global"]
+        if any(row.input_usd == price.input_usd and row.output_usd == price.output_usd for row in globally):
+            dearest = max(areas or others, key=_dollars, default=price)
+            return dearest if dearest is price else _derived(price, dearest, f"the {dearest.profile} profile's price")
+        if own:
+            dearest = max(own, key=_dollars)
+            return _derived(price, dearest, f"the price of {dearest.region}")
+        return price if region == LISTED_REGION else _derived(price, price, f"the price of {LISTED_REGION}")
 
     def priced_profiles(self, model_id: str, region: str) -> tuple[BedrockPrice, ...]:
         """The prices of a model through every inference profile that requests of a region can use."""
@@ -155,6 +178,22 @@ class BedrockCatalog:
 def _first(rows: Sequence[BedrockPrice]) -> BedrockPrice | None:
     """The first of some rows; rows that may price a candidate take precedence."""
     return min(rows, key=lambda bedrock_price: bedrock_price.basis is Basis.UNVERIFIED, default=None)
+
+
+def _dollars(price: BedrockPrice) -> Decimal:
+    return price.input_usd + price.output_usd
+
+
+def _derived(price: BedrockPrice, other: BedrockPrice, what: str) -> BedrockPrice:
+    """A region's price taken from another row; the source says which."""
+    return replace(
+        other,
+        profile=price.profile,
+        region=price.region,
+        deprecation=price.deprecation,
+        basis=Basis.DERIVED,
+        source=f"{other.source}: {what}, as this region has no row",
+    )
 
 
 def _plain(model_id: str) -> str:

@@ -3,6 +3,7 @@
 throughput.csv     measured rows: the fit uses them, and one that matches a plan is quoted instead of the estimate
 coefficients.json  fitted by benchmarks/fit_serving.py
 labels.csv         names of models in rows that differ from the catalog's
+formats.csv        number formats of fewer than 16 bits in which models were published
 """
 
 import csv
@@ -11,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from launcher.agent import safe_json
@@ -40,25 +42,31 @@ def load_serving() -> ServingFacts:
     Raises:
         ServingDataError: a coefficient is not a positive number.
     """
-    return facts_from(safe_json.load(COEFFICIENTS), tuple(_measured(load())))
+    return facts_from(safe_json.load(COEFFICIENTS), tuple(_measured(load())), _formats())
 
 
-def facts_from(fitted: Mapping[str, Any], measured: tuple[MeasuredServing, ...] = ()) -> ServingFacts:
+def facts_from(
+    fitted: Mapping[str, Any],
+    measured: tuple[MeasuredServing, ...] = (),
+    formats: Mapping[str, ServingPrecision] = MappingProxyType({}),
+) -> ServingFacts:
     """The facts of one fit; the benchmark also creates facts from refits.
 
     Raises:
         ServingDataError: a coefficient is not a positive number.
     """
-    for family in ("neuron", "gpu"):
+    for family in ("neuron", "gpu", "mixture"):
         for name, value in fitted[family].items():
             if not 0.0 < value < math.inf:
                 raise ServingDataError(f"serving coefficient {family}.{name} is {value}; it must be finite and above 0")
     return ServingFacts(
         neuron=dict(fitted["neuron"]),
         gpu=dict(fitted["gpu"]),
+        mixture=dict(fitted["mixture"]),
         spread=dict(fitted["spread"]),
         rows_by_chip=dict(fitted["rows_by_chip"]),
         measured=measured,
+        formats=formats,
         fitted_on=fitted["fitted_on"],
     )
 
@@ -82,6 +90,12 @@ def model_of(label: str, catalog: Catalog) -> ModelSpec | None:
 def _labels() -> Mapping[str, str]:
     with (DATA / "labels.csv").open(encoding="utf-8", newline="") as file:
         return {row["label"]: row["model"] for row in csv.DictReader(file)}
+
+
+def _formats() -> Mapping[str, ServingPrecision]:
+    """The format of models whose weights were published in fewer than 16 bits."""
+    with (DATA / "formats.csv").open(encoding="utf-8", newline="") as file:
+        return {row["model"]: ServingPrecision(row["precision"]) for row in csv.DictReader(file)}
 
 
 def _measured(catalog: Catalog) -> Iterator[MeasuredServing]:

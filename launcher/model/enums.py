@@ -105,6 +105,7 @@ class ServingPrecision(StrEnum):
     BF16 = "bf16"
     FP8 = "fp8"
     INT8 = "int8"
+    MXFP4 = "mxfp4"
 
 
 class Rollout(StrEnum):

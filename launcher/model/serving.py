@@ -16,22 +16,54 @@ from launcher.model.workload import ServingWorkload
 
 @record
 class ServedModel:
-    """A model as an engine sees it; `params_b` in 1e9, `kv_values_per_token` cached elements over all layers.
-
-    `assumed` names the dimensions that were not given and are estimated.
-    """
+    """A model as an engine sees it: sizes in 1e9 parameters, widths in elements."""
 
     name: str
+    # all parameters; of them `expert_b` in routed experts, none in a dense model
     params_b: float
     layers: float
     hidden: float
     heads: int
     kv_heads: int
+    # cached elements of one token over all layers
     kv_values_per_token: float
     architecture: str = "decoder"
-    mixture: bool = False
+    expert_b: float = 0.0
+    # routed experts of a layer, how many of them a token uses, and the layers that have experts
+    experts: int = 0
+    experts_per_token: int = 0
+    moe_layers: float = 0.0
+    # multi-head latent attention: the cache is one latent vector, which tensor parallelism cannot split
     latent: bool = False
+    # names of the dimensions that were not given and are estimated
     assumed: tuple[str, ...] = ()
+
+    @property
+    def mixture(self) -> bool:
+        """Whether the model is a mixture of experts."""
+        return self.expert_b > 0
+
+    @property
+    def dense_b(self) -> float:
+        """Parameters that every token uses."""
+        return self.params_b - self.expert_b
+
+    @property
+    def active_expert_b(self) -> float:
+        """Parameters of routed experts that one token uses."""
+        return self.expert_b * self.experts_per_token / self.experts if self.experts else 0.0
+
+    def touched_b(self, tokens: float) -> float:
+        """Parameters of routed experts that a step of so many tokens reads, if each token chooses at random.
+
+        >>> model = ServedModel("m", 48, 32, 4096, 32, 8, 65536, expert_b=45, experts=8, experts_per_token=2)
+        >>> round(model.touched_b(1), 2), round(model.touched_b(64), 2)
+        (11.25, 45.0)
+        """
+        if not self.experts:
+            return 0.0
+        missed: float = (1.0 - self.experts_per_token / self.experts) ** tokens
+        return self.expert_b * (1.0 - missed)
 
 
 @record
@@ -41,7 +73,8 @@ class Copy:
     `tensor_parallel` counts NeuronCores, two a chip, or GPUs. `batch` is the number of requests decoded together: on
     Neuron the compiled batch, which costs the same when it is not full; on GPUs the live requests. `sequence` is the
     longest request with its answer, tokens; on Neuron it is compiled too. `software` is a constant of
-    launcher.planning.serving.software. `weight_bytes` are per parameter, `cache_bytes` per cached element.
+    launcher.planning.serving.software. `weight_bytes` are per parameter, `expert_bytes` per parameter of a routed
+    expert (None: the same), `cache_bytes` per cached element.
     """
 
     model: ServedModel
@@ -57,22 +90,35 @@ class Copy:
     packed_weights: bool = False
     """Weights of 4 bits, which every step unpacks."""
     fp8_arithmetic: bool = False
+    expert_bytes: float | None = None
+    attention_parallel: bool = False
+    """Every GPU holds the whole attention for requests of its own, and a share of the experts."""
+
+    @property
+    def weight_gb(self) -> float:
+        """Bytes of the weights over all chips, 1e9."""
+        experts = self.weight_bytes if self.expert_bytes is None else self.expert_bytes
+        repeated = self.tensor_parallel if self.attention_parallel else 1
+        return self.model.dense_b * self.weight_bytes * repeated + self.model.expert_b * experts
 
 
 @record(eq=False)
 class ServingFacts:
     """The fitted numbers behind every serving estimate, and the measured rows that take precedence over them.
 
-    `neuron` and `gpu` are coefficients by name (`launcher.planning.serving.neuron`, `.gpu`). `spread` is by the same
-    two families: the distance of eight in ten measured rows from an estimate made without their model, as a logarithm.
+    `neuron`, `gpu` and `mixture` (mixtures of experts on GPUs) are coefficients by name
+    (`launcher.planning.serving.neuron`, `.gpu`). `spread` is by the same families: the distance of eight in ten
+    measured rows from an estimate made without their model or source, as a logarithm.
     `rows_by_chip` counts the rows behind each accelerator.
     """
 
     neuron: Mapping[str, float]
     gpu: Mapping[str, float]
+    mixture: Mapping[str, float]
     spread: Mapping[str, float]
     rows_by_chip: Mapping[str, int]
     measured: tuple["MeasuredServing", ...]
+    formats: Mapping[str, ServingPrecision]
     fitted_on: str
 
 
@@ -219,7 +265,7 @@ class BedrockTerms:
     profile: str
     mode: BedrockMode
     same_weights: str
-    """The open model with these weights; empty for a closed model."""
+    """The open model with these weights; empty for a model that only Bedrock has."""
     input_usd_per_million: Decimal | None
     output_usd_per_million: Decimal | None
     region_seen: bool = True

@@ -21,7 +21,7 @@ from launcher.model.serving import ServedModel
 from launcher.model.serving_image import ServingImage, ServingImages
 from launcher.model.target import target_of
 from launcher.model.workload import ServingWorkload
-from launcher.planning.serving.layout import WEIGHT_BYTES
+from launcher.planning.serving.layout import weights_gb
 from launcher.planning.serving.measured import parts
 from launcher.planning.serving.resolve import model_of
 
@@ -78,13 +78,13 @@ class ServingPlan:
 
     @cached_property
     def model(self) -> ServedModel | None:
-        """The model's dimensions; None for a closed model."""
+        """The model's dimensions; None for a model that only Bedrock has."""
         return model_of(self.serve, self.catalog)
 
     @property
     def weights_gb(self) -> float:
         """GB (1e9 bytes) of the model's weights at the plan's precision; 0 if unknown."""
-        return self.model.params_b * WEIGHT_BYTES[self.serve.precision] if self.model is not None else 0.0
+        return weights_gb(self.model, self.serve.precision) if self.model is not None else 0.0
 
     @cached_property
     def copies(self) -> int:

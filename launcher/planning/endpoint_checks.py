@@ -156,8 +156,8 @@ def _architecture(served: ServingPlan, families: tuple[str, ...], image: str) ->
     serve, model, path = served.serve, served.model, f"{PATH}.model"
     spec = served.catalog.find_model(serve.model) if isinstance(serve.model, str) else None
     if model is None:
-        message = f"{serve.model} is a closed model: its weights are available on Bedrock only"
-        yield error("closed-model", path, message, "purchase.option: bedrock")
+        message = f"{serve.model} is not in the catalog of models: only Bedrock can serve it"
+        yield error("bedrock-only", path, message, "purchase.option: bedrock, or give {params_b: N} of open weights")
     elif spec is not None and families and spec.family not in families:
         message = f"{spec.name} is of the family {spec.family}; {image} serves only {', '.join(families)}"
         yield error("wrong-architecture", path, message, "use another model, a GPU type, or your own image")

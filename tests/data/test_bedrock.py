@@ -35,7 +35,7 @@ def test_same_weights_are_models_of_both():
     for model_id, model in some(CATALOG.same_weights.items()):
         assert model_id in CATALOG.rows
         assert model in load().models
-        assert CATALOG.of_model(model) == model_id
+        assert CATALOG.same_weights[CATALOG.of_model(model)] == model
 
 
 @pytest.mark.parametrize(
@@ -96,3 +96,30 @@ def test_measured_rows_are_of_what_is_deployed():
 def test_labels_of_rows(label, name):
     spec = model_of(label, load())
     assert (spec.name if spec else None) == name
+
+
+class TestRegionalPrice:
+    """What a region without a row of its own is quoted."""
+
+    @pytest.mark.parametrize("model", ["anthropic.claude-sonnet-4-6", "anthropic.claude-haiku-4-5-20251001-v1:0"])
+    def test_call_in_the_region_is_not_quoted_at_the_global_profiles_price(self, model):
+        own = CATALOG.price(model, "us-east-1", BedrockProfile.NONE)
+        geographic = CATALOG.price(model, "us-east-1", BedrockProfile.US)
+        assert (own.input_usd, own.output_usd) == (geographic.input_usd, geographic.output_usd)
+        assert own.basis is Basis.DERIVED
+        assert "the us profile's price" in own.source
+
+    def test_region_without_a_row_has_the_highest_price_of_its_area(self):
+        model = "minimax.minimax-m2.5"
+        own = CATALOG.price(model, "eu-west-3", BedrockProfile.NONE)
+        area = [row for row in CATALOG.rows[model] if row.region.startswith("eu-") and not row.profile]
+        assert own.input_usd == max(row.input_usd for row in area)
+        assert own.basis is Basis.DERIVED
+
+    def test_region_with_a_row_of_its_own_keeps_it(self):
+        model = "minimax.minimax-m2.5"
+        row = next(row for row in CATALOG.rows[model] if row.region and not row.profile)
+        assert CATALOG.price(model, row.region, BedrockProfile.NONE) == row
+
+    def test_bedrock_prefix_is_part_of_no_id(self):
+        assert CATALOG.find("bedrock/us.meta.llama3-1-8b-instruct-v1:0") == "meta.llama3-1-8b-instruct-v1:0"

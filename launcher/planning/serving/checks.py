@@ -174,9 +174,9 @@ def _degrees(catalog: Catalog) -> dict[str, tuple[int, ...]]:
 
 
 def _without_machines(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
-    closed = isinstance(serve.model, str) and catalog.find_model(serve.model) is None
-    if closed:
-        reason = f"{serve.model} is a closed model, which Bedrock runs"
+    bedrock_only = isinstance(serve.model, str) and catalog.find_model(serve.model) is None
+    if bedrock_only:
+        reason = f"{serve.model} is not in the catalog of models, and runs on Bedrock"
     elif request.purchase.option == (PurchaseOption.BEDROCK,):
         reason = "purchase.option is bedrock"
     else:
@@ -189,7 +189,7 @@ def _without_machines(request: PlanRequest, serve: ServingWorkload, catalog: Cat
     }
     for key, value in named.items():
         if value is not None:
-            hint = "remove it" if closed else "remove it, or open purchase.option"
+            hint = "remove it" if bedrock_only else "remove it, or open purchase.option"
             yield warning("machines-unused", f"target.{key}", f"not used: {reason}", hint)
     for kind in request.target.kind or ():
         if kind in serving_targets()[1:]:
@@ -220,8 +220,9 @@ def _purchase(
     options = request.purchase.option or ()
     known = isinstance(serve.model, ModelDimensions) or serve.model is None or catalog.find_model(serve.model)
     if not known and options and PurchaseOption.BEDROCK not in options:
-        message = f"{serve.model} is a closed model, which only Bedrock has, got {', '.join(options)}"
-        yield error("closed-model", "purchase.option", message, "set it to bedrock, or to any")
+        message = f"{serve.model} is not in the catalog of models, so only Bedrock has it, got {', '.join(options)}"
+        hint = "set it to bedrock or any, or give the model's {params_b: N}"
+        yield error("bedrock-only", "purchase.option", message, hint)
     for option in (purchase_option for purchase_option in options if purchase_option in PREPAID):
         say = error if len(options) == 1 else warning
         yield say(

@@ -2,6 +2,7 @@
 
 import math
 
+from launcher.model.instance_type import Accelerator
 from launcher.model.serving import Copy, ServedModel
 from launcher.planning.serving import gpu, neuron
 from launcher.planning.serving.rate import family
@@ -14,8 +15,10 @@ RUNTIME_GIB = 2.0
 HOST_GIB = 4.0
 """GiB of the host for the system and the runtime while the weights load: an assumption that agrees with Hugging
 Face's choice of inf2.8xlarge for models of 8 B, whose 15 GiB do not load in the 16 GiB of an inf2.xlarge."""
-MAX_LIVE = 256
-"""vLLM's default limit on requests that are decoded together (max_num_seqs)."""
+MAX_LIVE, MAX_LIVE_LARGE = 256, 1024
+"""vLLM's default limits on requests that are decoded together (max_num_seqs): the larger one applies to GPUs of 70 GiB
+or more that are not A100s (vllm/engine/arg_utils.py, get_batch_defaults, 0.9 and later, read 2026-11-28)."""
+LARGE_GIB = 70.0
 MAX_LIVE_TUNED = 2048
 """TensorRT-LLM's default limit (max_batch_size)."""
 
@@ -37,7 +40,7 @@ def padded_heads(model: ServedModel, tensor_parallel: int) -> int:
 
 def weight_gib(copy: Copy) -> float:
     """GiB of the weights over all chips; on Neuron including the heads that padding adds."""
-    bytes_ = copy.model.params_b * 1e9 * copy.weight_bytes
+    bytes_ = 1e9 * copy.weight_gb
     if family(copy) == "neuron":
         model = copy.model
         attention = 2.0 * model.layers * model.hidden**2 * (1 + model.kv_heads / model.heads)
@@ -73,10 +76,15 @@ def host_misfit(copy: Copy, host_gib: float) -> str | None:
     """Why the host cannot load the model for its Neuron cores, or None; GPU engines read weights in parts."""
     if family(copy) != "neuron":
         return None
-    loaded = copy.model.params_b * 1e9 * copy.weight_bytes / GIB
+    loaded = 1e9 * copy.weight_gb / GIB
     if loaded + HOST_GIB <= host_gib:
         return None
     return f"its host of {host_gib:g} GiB cannot load weights of {loaded:.1f} GiB and {HOST_GIB:g} GiB of the system"
+
+
+def default_live(chip: Accelerator) -> int:
+    """The requests that vLLM decodes together on a GPU by default."""
+    return MAX_LIVE_LARGE if chip.memory_gib >= LARGE_GIB and not chip.name.startswith("A100") else MAX_LIVE
 
 
 def max_live(copy: Copy, *, length: float, limit: int) -> int:

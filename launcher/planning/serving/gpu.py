@@ -1,9 +1,14 @@
 """NVIDIA GPUs: seconds of one decoding step and of one prompt, for continuous batching.
 
-    decode  = layer_s x layers + weights / (weight_rate x bandwidth) + live cache / (cache_rate x bandwidth)
+    decode  = layer_s x layers + weights read / (weight_rate x bandwidth) + live cache / (cache_rate x bandwidth)
               + live requests x (2 x parameters / (step_rate x peak) + exchange + request_s)
     prefill = prompt x (2 x parameters / (prompt_rate x peak) + exchange) + attention
     exchange = 4 x layers x hidden bytes x (GPUs - 1) / link
+
+In a mixture of experts a step reads the experts that its tokens choose (`ServedModel.touched_b`) and multiplies by
+those that one token uses; expert products reach `expert_rate` of the rates of dense ones, since each is small, and
+each layer with experts adds `expert_layer_s` for routing. With attention in data parallel a token travels to its
+experts and back instead of through all-reduces.
 
 Prefill is bound by arithmetic, decoding by memory bandwidth, as in every roofline model of transformer inference
 (Pope et al. 2022, arXiv:2211.05102). `layer_s` is the launch latency of a layer, `request_s` the scheduler's time for
@@ -35,7 +40,11 @@ TERMS = {
     "scheduling": 0.90,
 }
 """Coefficients with their expected values, round numbers: the prior knowledge of each part."""
+EXPERT_TERMS = {"expert_rate": 0.5, "expert_read_rate": 0.7, "expert_layer_s": 0.05e-3}
+"""The further coefficients of mixtures of experts; dense models have the values that change nothing."""
+DENSE = {"expert_rate": 1.0, "expert_read_rate": 1.0, "expert_layer_s": 0.0}
 UPPER_BOUNDS = {"weight_rate": 0.92, "cache_rate": 0.92, "prompt_rate": 0.75, "step_rate": 0.75, "scheduling": 1.0}
+UPPER_BOUNDS |= {"expert_rate": 1.0, "expert_read_rate": 1.0}
 """Upper bounds: nothing reads memory or multiplies faster than the chip."""
 LAYER = {TUNED: "layer_s_tuned", VLLM: "layer_s_vllm", VLLM_EARLY: "layer_s_vllm", TGI: "layer_s_tgi"}
 REQUEST = {TUNED: "request_s_tuned", VLLM: "request_s_vllm", VLLM_EARLY: "request_s_vllm_early", TGI: "request_s_tgi"}
@@ -47,25 +56,30 @@ def times(copy: Copy, facts: Mapping[str, float]) -> Times:
     bandwidth = group * chip.memory_gb_per_s * 1e9
     fast = chip.peak_fp8_tflops if copy.fp8_arithmetic and chip.peak_fp8_tflops else chip.peak_bf16_tflops
     peak = group * fast * 1e12
-    parameters = model.params_b * 1e9
+    experts = facts if model.mixture else DENSE
     layer = facts[LAYER[copy.software]]
     if copy.software == TGI and group > 1:
         layer += facts["sync_s_tgi"]
+    layers_s = layer * model.layers + experts["expert_layer_s"] * model.moe_layers
     step_rate = facts["packed_rate" if copy.packed_weights else "step_rate"]
     exchange = _exchange_s(copy, facts)
+    # Parameters of one token's products, experts counted by what their small products take.
+    arithmetic = 1e9 * (model.dense_b + model.active_expert_b / experts["expert_rate"])
+    experts_read = model.touched_b(copy.batch) * (copy.weight_bytes if copy.expert_bytes is None else copy.expert_bytes)
+    dense_read = model.dense_b * copy.weight_bytes * (group if copy.attention_parallel else 1)
     context = copy.input_tokens + copy.output_tokens / 2
     decode = (
-        layer * model.layers
-        + parameters * copy.weight_bytes / (facts["weight_rate"] * bandwidth)
+        layers_s
+        + 1e9 * (dense_read + experts_read / experts["expert_read_rate"]) / (facts["weight_rate"] * bandwidth)
         + copy.batch * context * cache_bytes_per_token(copy) / (facts["cache_rate"] * bandwidth)
-        + copy.batch * (2.0 * parameters / (step_rate * peak) + exchange + facts[REQUEST[copy.software]])
+        + copy.batch * (2.0 * arithmetic / (step_rate * peak) + exchange + facts[REQUEST[copy.software]])
     )
     rate = facts["prompt_rate"] * (0.5 if copy.packed_weights else 1.0)
     attention = 2.0 * model.layers * model.hidden * copy.input_tokens**2 / (facts["prompt_rate"] * peak)
-    prefill = copy.input_tokens * (2.0 * parameters / (rate * peak) + exchange) + attention
+    prefill = copy.input_tokens * (2.0 * arithmetic / (rate * peak) + exchange) + attention
     if not copy.output_tokens:
         # An embedding is one pass: what a decoding step pays for launches and the scheduler, it pays for its prompt.
-        prefill += layer * model.layers + facts[REQUEST[copy.software]]
+        prefill += layers_s + facts[REQUEST[copy.software]]
     return Times(decode, prefill)
 
 
@@ -74,10 +88,14 @@ def _exchange_s(copy: Copy, facts: Mapping[str, float]) -> float:
     if copy.tensor_parallel == 1:
         return 0.0
     link = facts["pcie_bytes_per_s" if copy.accelerator.pcie_only else "nvlink_bytes_per_s"]
+    if copy.attention_parallel:
+        others = min(copy.model.experts_per_token, copy.tensor_parallel - 1)
+        return 4.0 * copy.model.moe_layers * copy.model.hidden * others / (link * copy.tensor_parallel)
     return 4.0 * copy.model.layers * copy.model.hidden * (copy.tensor_parallel - 1) / link
 
 
 def cache_bytes_per_token(copy: Copy) -> float:
-    """Bytes of one token's keys and values over all the GPUs."""
-    repeated = max(1.0, copy.tensor_parallel / copy.model.kv_heads)
+    """Bytes of one token's keys and values over all the GPUs that hold them."""
+    heads = 1 if copy.model.latent else copy.model.kv_heads
+    repeated = 1.0 if copy.attention_parallel else max(1.0, copy.tensor_parallel / heads)
     return copy.model.kv_values_per_token * copy.cache_bytes * repeated

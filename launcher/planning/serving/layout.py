@@ -18,7 +18,15 @@ from launcher.planning.serving.software import VLLM, VLLM_NEURON
 
 NEURON_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 GPU_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-WEIGHT_BYTES = {ServingPrecision.BF16: 2.0, ServingPrecision.FP8: 1.0, ServingPrecision.INT8: 1.0}
+WEIGHT_BYTES = {
+    ServingPrecision.BF16: 2.0,
+    ServingPrecision.FP8: 1.0,
+    ServingPrecision.INT8: 1.0,
+    ServingPrecision.MXFP4: 2.0,
+}
+EXPERT_BYTES = {ServingPrecision.MXFP4: 4.25 / 8}
+"""Bytes of a parameter in a routed expert, where they differ: MXFP4 keeps all but the experts in 16 bits (gpt-oss model
+card, arXiv:2508.10925: 4.25 bits for a parameter of the experts)."""
 FEW_ROWS = 5
 WIDER = 1.5
 """Factor that widens the range on a chip with fewer measured rows than FEW_ROWS."""
@@ -128,6 +136,12 @@ def _batches(workload: ServingWorkload, chip: Accelerator) -> tuple[int, ...]:
     return NEURON_BATCHES if chip.family == "neuron" else GPU_BATCHES
 
 
+def weights_gb(model: ServedModel, precision: ServingPrecision) -> float:
+    """Bytes of a model's weights in a format, 1e9."""
+    experts = EXPERT_BYTES.get(precision, WEIGHT_BYTES[precision])
+    return model.dense_b * WEIGHT_BYTES[precision] + model.expert_b * experts
+
+
 def copy_of(workload: ServingWorkload, model: ServedModel, chip: Accelerator, group: int, batch: int) -> Copy:
     """A copy of a model on so many cores or GPUs, with the plan's load."""
     neuron = chip.family == "neuron"
@@ -143,6 +157,7 @@ def copy_of(workload: ServingWorkload, model: ServedModel, chip: Accelerator, gr
         input_tokens=workload.input_tokens,
         output_tokens=workload.answer_tokens,
         fp8_arithmetic=workload.precision is ServingPrecision.FP8,
+        expert_bytes=EXPERT_BYTES.get(workload.precision),
     )
 
 

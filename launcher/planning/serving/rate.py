@@ -1,5 +1,6 @@
 """Tokens per second and latencies of one copy under a steady load, from the times of its steps."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from launcher.model.serving import Copy, ServingFacts
@@ -24,19 +25,26 @@ class Rate(NamedTuple):
 
 
 def family(copy: Copy) -> str:
-    """The family of coefficients: neuron or gpu."""
-    return "neuron" if copy.software in NEURON_SOFTWARE else "gpu"
+    """The family of coefficients: neuron, gpu, or mixture for a mixture of experts on GPUs."""
+    if copy.software in NEURON_SOFTWARE:
+        return "neuron"
+    return "mixture" if copy.model.mixture else "gpu"
+
+
+def coefficients(copy: Copy, facts: ServingFacts) -> Mapping[str, float]:
+    """The coefficients of a copy's family."""
+    return {"neuron": facts.neuron, "gpu": facts.gpu, "mixture": facts.mixture}[family(copy)]
 
 
 def times(copy: Copy, facts: ServingFacts) -> Times:
     """The times of a copy's steps."""
-    return neuron.times(copy, facts.neuron) if family(copy) == "neuron" else gpu.times(copy, facts.gpu)
+    known = coefficients(copy, facts)
+    return neuron.times(copy, known) if family(copy) == "neuron" else gpu.times(copy, known)
 
 
 def rate(copy: Copy, facts: ServingFacts, *, live: int | None = None) -> Rate:
     """The rate of a copy with `live` concurrent requests; None means as many as its batch holds."""
-    coefficients = facts.neuron if family(copy) == "neuron" else facts.gpu
-    return rate_of(copy, times(copy, facts), coefficients["scheduling"], live=live)
+    return rate_of(copy, times(copy, facts), coefficients(copy, facts)["scheduling"], live=live)
 
 
 def rate_of(copy: Copy, step: Times, scheduling: float, *, live: int | None = None) -> Rate:

@@ -23,11 +23,10 @@ def _beyond_chip(accelerator: Accelerator) -> str | None:
 
 
 def _beyond_model(model: ServedModel, accelerator: Accelerator, *, embedding: bool) -> str | None:
-    if model.mixture:
-        where = "Neuron" if accelerator.family == "neuron" else "GPUs"
-        return f"{model.name} is a mixture of experts: the estimate on {where} covers dense models only"
-    if model.latent:
-        return f"{model.name} has latent attention, which no measured row has"
+    if accelerator.family == "neuron" and model.mixture:
+        return f"{model.name} is a mixture of experts: the estimate on Neuron covers dense models only"
+    if accelerator.family == "neuron" and model.latent:
+        return f"{model.name} has latent attention, which no measured row on Neuron has"
     if model.architecture not in (DECODER, ENCODER):
         return f"{model.name} is an {model.architecture}: the estimate is for decoders and encoders"
     if model.architecture == ENCODER and not embedding:
@@ -37,6 +36,6 @@ def _beyond_model(model: ServedModel, accelerator: Accelerator, *, embedding: bo
 
 def unserved_precision(precision: ServingPrecision, accelerator: Accelerator) -> str | None:
     """Why a format of the weights cannot be served on a chip, or None."""
-    if precision is ServingPrecision.FP8 and accelerator.family == "neuron":
-        return f"fp8 weights are not served on {accelerator.name}: bf16 or int8"
+    if precision in (ServingPrecision.FP8, ServingPrecision.MXFP4) and accelerator.family == "neuron":
+        return f"{precision} weights are not served on {accelerator.name}: bf16 or int8"
     return None

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import TypedDict
 
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import Catalog
 from launcher.model.candidate_group import CandidateGroup
-from launcher.model.enums import BedrockMode, Level, PurchaseOption, ServingTask, TargetKind
+from launcher.model.enums import BedrockMode, Level, PurchaseOption, ServingPrecision, ServingTask, TargetKind
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.model_spec import ModelSpec
@@ -15,9 +16,10 @@ from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.serving import ServedModel, ServingChoices, ServingEstimate, ServingFacts
 from launcher.model.target import serving_targets, target_of
+from launcher.model.units import GB_PER_GIB
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.serving import checks
-from launcher.planning.serving.layout import WEIGHT_BYTES, Choice, layouts
+from launcher.planning.serving.layout import EXPERT_BYTES, Choice, layouts, weights_gb
 from launcher.planning.serving.reach import beyond, unserved_precision
 from launcher.planning.targets import is_sold, locations_of, terms_of
 
@@ -40,7 +42,10 @@ def served_model(spec: ModelSpec) -> ServedModel:
         kv_heads=spec.kv_heads,
         kv_values_per_token=2.0 * spec.layers * spec.kv_heads * spec.head_dim if cached is None else cached,
         architecture=spec.architecture,
-        mixture=spec.is_moe,
+        expert_b=3.0e-9 * spec.moe_layers * spec.experts * spec.hidden * spec.moe_intermediate,
+        experts=spec.experts,
+        experts_per_token=spec.experts_per_token,
+        moe_layers=float(spec.moe_layers),
         latent=spec.attention == "mla",
     )
 
@@ -66,9 +71,29 @@ def from_dimensions(model: ModelDimensions) -> ServedModel:
         heads=heads,
         kv_heads=kv_heads,
         kv_values_per_token=2.0 * layers * kv_heads * hidden / heads,
-        mixture=model.active_b < model.params_b,
+        **_experts(model, layers),
         assumed=tuple(name for name, value in given.items() if value is None),
     )
+
+
+USUAL_EXPERTS, USUAL_TOP_K = 128, 8
+"""Experts of a layer and of a token in most open mixtures since 2024 (Qwen3, DeepSeek-V3 with 256, GLM-4.5)."""
+
+
+class _Experts(TypedDict):
+    expert_b: float
+    experts: int
+    experts_per_token: int
+    moe_layers: float
+
+
+def _experts(model: ModelDimensions, layers: float) -> _Experts:
+    """The experts of a mixture given by its active parameters: what a token does not use is in other experts."""
+    if not model.active_b < model.params_b:
+        return _Experts(expert_b=0.0, experts=0, experts_per_token=0, moe_layers=0.0)
+    experts, top_k = model.experts or USUAL_EXPERTS, model.top_k or USUAL_TOP_K
+    expert_b = min(model.params_b, (model.params_b - model.active_b) / (1 - min(top_k / experts, 0.99)))
+    return _Experts(expert_b=expert_b, experts=experts, experts_per_token=top_k, moe_layers=layers)
 
 
 SUGGESTED = 4
@@ -100,6 +125,7 @@ def resolve_serving(
     findings = checks.check(request, serve, catalog, bedrock)
     hosted = checks.on_bedrock(serve, catalog, bedrock)
     model = model_of(serve, catalog)
+    findings += _format_findings(serve, model, facts)
     stopped = any(finding.level is Level.ERROR for finding in findings)
     choices = {} if stopped or model is None else _choices(request, serve, model, catalog, facts)
     estimates = {name: entry.estimates for name, entry in choices.items() if entry.estimates}
@@ -126,12 +152,29 @@ def resolve_serving(
             serve=serve,
             groups=groups,
             estimates=estimates,
-            weights_gb=0.0 if model is None else model.params_b * WEIGHT_BYTES[serve.precision],
+            weights_gb=0.0 if model is None else weights_gb(model, serve.precision),
             bedrock_id=hosted if usable and not stopped else None,
             bedrock_modes=modes if usable and not stopped else (),
         ),
         closed=model is None,
     )
+
+
+def _format_findings(serve: ServingWorkload, model: ServedModel | None, facts: ServingFacts) -> Iterator[Finding]:
+    """Findings on a number format that the model has no weights in, or that needs more memory than published."""
+    path = f"{checks.PATH}.precision"
+    if model is None:
+        return
+    if serve.precision in EXPERT_BYTES and not model.mixture:
+        message = f"{serve.precision} is a format of experts, and {model.name} has none"
+        yield error("precision", path, message, "precision: bf16 or fp8")
+    published = facts.formats.get(model.name)
+    if published is not None and serve.precision is ServingPrecision.BF16:
+        sizes = [weights_gb(model, precision) / GB_PER_GIB for precision in (serve.precision, published)]
+        message = (
+            f"{model.name} was published in {published}: {sizes[1]:.0f} GiB of weights, in bf16 {sizes[0]:.0f} GiB"
+        )
+        yield warning("published-format", path, message, f"precision: {published}")
 
 
 def hosted_modes(serve: ServingWorkload, *, hosted: bool) -> tuple[BedrockMode, ...]:
@@ -151,6 +194,21 @@ def hosted_modes(serve: ServingWorkload, *, hosted: bool) -> tuple[BedrockMode, 
     hours = (BedrockMode.PROVISIONED,) if settings.provisioned_usd_per_hour is not None else ()
     imported = (BedrockMode.CUSTOM_IMPORT,) if settings.import_copies is not None else ()
     return ((BedrockMode.ON_DEMAND, *batch, *hours) if hosted else ()) + imported
+
+
+def with_catalog_model(
+    request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog
+) -> tuple[PlanRequest, ServingWorkload]:
+    """The request with the catalog's model where it names a Bedrock id of open weights; the id stays for Bedrock."""
+    if not isinstance(serve.model, str) or catalog.find_model(serve.model) is not None:
+        return request, serve
+    model_id = bedrock.find(serve.model)
+    name = None if model_id is None else bedrock.same_weights.get(model_id)
+    if name is None:
+        return request, serve
+    settings = replace(serve.bedrock, model=serve.bedrock.model or model_id)
+    named = replace(serve, model=name, bedrock=settings)
+    return replace(request, workload=replace(request.workload, serve=named)), named
 
 
 def model_of(serve: ServingWorkload, catalog: Catalog) -> ServedModel | None:
@@ -216,8 +274,8 @@ def _remarks(
     estimates: Mapping[str, tuple[ServingEstimate, ...]],
 ) -> Iterator[Finding]:
     if model is None:
-        message = f"{serve.model} is a closed model: its weights are nowhere but on Bedrock, its only candidate"
-        yield info("closed-model", f"{checks.PATH}.model", message)
+        message = f"{serve.model} is not in the catalog of models, so only Bedrock is priced"
+        yield info("bedrock-only", f"{checks.PATH}.model", message, "if its weights are open, give {params_b: N}")
         return
     if model.assumed:
         message = f"{', '.join(model.assumed)} not given: scaled from a 7 B model, with 8 key-value heads"

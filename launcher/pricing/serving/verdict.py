@@ -180,7 +180,7 @@ def _closed(sides: Sides) -> Verdict:
     if sides.hosted_usd is None:
         text = f"{model} is closed, and no price of it on Bedrock is known."
         return Verdict(choice=ServingChoice.NONE, text=text, reasons=(), flips=())
-    text = f"Use Bedrock: {model} is a closed model, which runs nowhere else."
+    text = f"Use Bedrock: {model} is not in the catalog of models, so nothing else is priced."
     return Verdict(choice=ServingChoice.BEDROCK, text=text, reasons=(), flips=("an open model does the job",))
 
 

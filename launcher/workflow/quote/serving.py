@@ -9,7 +9,7 @@ from launcher.catalog.load import Catalog
 from launcher.catalog.serving import load_serving
 from launcher.catalog.serving_images import load_images
 from launcher.model.request import PlanRequest
-from launcher.planning.serving.resolve import model_of, resolve_serving
+from launcher.planning.serving.resolve import model_of, resolve_serving, with_catalog_model
 from launcher.pricing.serving.candidates import serving_candidates
 from launcher.pricing.serving.quoting import ServingPriced
 from launcher.workflow.quote.load_test_history import load_test_history, remarks
@@ -27,6 +27,7 @@ def price_serving(
     serve = request.workload.serve
     assert serve is not None  # noqa: S101 - the caller has looked
     bedrock = BedrockCatalog(prices_as_of=catalog.prices_as_of)
+    request, serve = with_catalog_model(request, serve, catalog, bedrock)
     history = load_test_history(options.runs)
     facts = history.beside(load_serving())
     resolution = resolve_serving(request, serve, catalog, bedrock, facts=facts)

@@ -51,7 +51,7 @@ def codes(serve, **sections):
         (GOOD, {"target": {"instance_type": "inf2.999xlarge"}}, "unknown-instance-type", "no instance type"),
         (GOOD, {"purchase": {"option": "spot"}}, "ec2-only", "SageMaker sells no endpoint as spot"),
         (GOOD, {"purchase": {"option": "capacity-block"}}, "no-serving-option", "ends after some days"),
-        ({**GOOD, "model": "claude-haiku-4-5"}, {"purchase": {"option": "on-demand"}}, "closed-model", "only Bedrock"),
+        ({**GOOD, "model": "claude-haiku-4-5"}, {"purchase": {"option": "on-demand"}}, "bedrock-only", "only Bedrock"),
         ({**GOOD, "model": "llama-2-7b"}, {"purchase": {"option": "bedrock"}}, "not-on-bedrock", "no model with these"),
         (
             {**GOOD, "model": "llama-3.3-70b"},
@@ -110,12 +110,40 @@ def test_several_problems_are_reported_at_once():
     assert {"unknown-model", "tensor-parallel", "no-answer", "no-traffic"} <= set(findings_by_code)
 
 
-def test_a_mixture_of_experts_is_left_to_bedrock():
-    priced_plan = price({**GOOD, "model": "mixtral-8x7b"})
-    assert [candidate.place.option.value for candidate in priced_plan.candidates] == ["bedrock"]
-    assert "mixture of experts" in next(
-        finding.message for finding in priced_plan.findings if finding.code == "no-machine"
-    )
+@pytest.mark.parametrize("model", ["mixtral-8x7b", "qwen3-30b-a3b", "gpt-oss-20b", "deepseek-r1"])
+def test_mixture_of_experts_has_gpu_candidates_and_no_inferentia(model):
+    precision = {"gpt-oss-20b": "mxfp4", "deepseek-r1": "fp8"}.get(model, "bf16")
+    priced_plan = price({**GOOD, "model": model, "precision": precision})
+    types = {candidate.place.instance_type for candidate in priced_plan.candidates if not candidate.bedrock}
+    assert types
+    assert not any(name.startswith(("inf", "trn")) for name in types)
+
+
+def test_all_experts_need_memory_and_only_active_ones_arithmetic():
+    findings = codes({**GOOD, "model": "deepseek-r1", "precision": "fp8"}, target={"instance_type": "p5.48xlarge"})
+    assert "weights of 6" in findings["nothing-fits"].message
+    candidates = price({**GOOD, "model": "deepseek-r1", "precision": "fp8"}).candidates
+    assert {candidate.place.instance_type for candidate in candidates if not candidate.bedrock} >= {"p5en.48xlarge"}
+
+
+@pytest.mark.parametrize(
+    "model,precision,expected",
+    [
+        ("gpt-oss-20b", "bf16", "precision: mxfp4"),
+        ("deepseek-r1", "bf16", "precision: fp8"),
+        ("gpt-oss-20b", "mxfp4", None),
+        ("llama-3.1-8b", "bf16", None),
+    ],
+)
+def test_weights_published_in_fewer_bits_are_named(model, precision, expected):
+    found = price({**GOOD, "model": model, "precision": precision}).findings
+    hint = next((finding.hint for finding in found if finding.code == "published-format"), None)
+    assert (hint is None) == (expected is None)
+    assert expected is None or expected in hint
+
+
+def test_mxfp4_of_a_dense_model_is_refused():
+    assert "experts" in codes({**GOOD, "precision": "mxfp4"})["precision"].message
 
 
 def test_sleeping_at_zero_warns_of_the_cold_start():
@@ -137,9 +165,9 @@ def warnings(serve, **sections):
             {**GOOD, "model": "claude-haiku-4-5"},
             {"target": {"instance_type": "inf2.48xlarge"}},
             "target.instance_type",
-            "claude-haiku-4-5 is a closed model",
+            "claude-haiku-4-5 is not in the catalog",
         ),
-        ({**GOOD, "model": "claude-haiku-4-5"}, {"target": {"kind": "eks"}}, "target.kind", "a closed model"),
+        ({**GOOD, "model": "claude-haiku-4-5"}, {"target": {"kind": "eks"}}, "target.kind", "not in the catalog"),
         (
             GOOD,
             {"target": {"instance_type": "inf2.48xlarge"}, "purchase": {"option": "bedrock"}},

@@ -113,7 +113,7 @@ def test_too_close_to_call_is_the_same_on_both_sides(compared):
 
 
 def test_a_range_that_reaches_both_sides_is_reported(compared):
-    comparison = compared({"requests_per_s": 7})
+    comparison = compared({"requests_per_s": 6.5})
     assert comparison.verdict.choice is ServingChoice.BEDROCK
     assert "at the other end of the estimate, machines would be cheaper" in (comparison.verdict.reasons)
 
@@ -161,7 +161,7 @@ def test_a_closed_model_has_bedrock_alone(compared):
     comparison = compared({"model": "claude-haiku-4-5"})
     assert len(comparison.priced.candidates) == 1
     assert comparison.verdict.choice is ServingChoice.BEDROCK
-    assert "closed model" in comparison.verdict.text
+    assert "not in the catalog" in comparison.verdict.text
     assert comparison.priced.quote(1).serving.bedrock.same_weights == ""
 
 

@@ -135,7 +135,7 @@ def test_prices_of_another_day(serving_priced):
 
 
 def test_the_budget_is_held_against_the_high_estimate(serving_priced):
-    some = {"target": {"instance_type": "g6e.12xlarge"}, "purchase": {"option": "on-demand"}}
+    some = {"target": {"instance_type": "g5.12xlarge"}, "purchase": {"option": "on-demand"}}
     quoted = serving_priced(**some).quote(1)
     assert quoted.usd.high > quoted.usd.mid + 1
     over = serving_priced(budget={"max_usd": int(quoted.usd.mid) + 1}, **some).quote(1)
