@@ -48,10 +48,16 @@ def placed(config: Mapping[str, Any], environment: MutableMapping[str, str]) -> 
     environment["JOB_COMPLETION_INDEX"] = str(hosts.index(here))
     environment.setdefault("SLIPWAY_MEETING", hosts[0])
     environment["SLIPWAY_POD"] = environment["SLIPWAY_NODE"] = here
-    # Every container calls itself "aws" (aws/deep-learning-containers@e0ecede, changehostname.c).
+    # Every container calls itself "aws", which does not resolve to its address (aws/deep-learning-containers@e0ecede,
+    # changehostname.c): torchrun cannot compare that name with the rendezvous, nor announce it as the master's address.
+    environment.setdefault("PET_LOCAL_ADDR", here)
+    environment.setdefault("PET_RDZV_CONF", f"is_host={int(here == hosts[0])}")
     environment.setdefault("NCCL_HOSTID", here)
-    if config.get("network_interface_name") and "NCCL_SOCKET_IFNAME" in environment:
-        environment["NCCL_SOCKET_IFNAME"] = config["network_interface_name"]
+    if interface := config.get("network_interface_name"):
+        # gloo would take the address of the container's name, else loopback.
+        environment.setdefault("GLOO_SOCKET_IFNAME", interface)
+        if "NCCL_SOCKET_IFNAME" in environment:
+            environment["NCCL_SOCKET_IFNAME"] = interface
 
 
 def unpacked(archive: Path, folder: Path) -> None:

@@ -19,6 +19,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ class Peers(threading.Thread):
         self._writing = threading.Lock()
         self._state: dict[str, Any] = {"node": place.node, "beat": 0}
         if place.part == 0:
-            self._state["address"] = "127.0.0.1" if place.parts == 1 else _own_address()
+            self._state["address"] = "127.0.0.1" if place.parts == 1 else _own_address(place.node)
         self._listener = Listener(place.part, place.parts, now=time.monotonic())
         self._first: dict[str, Any] = {}
         self._first_read_at = self._first_changed_at = time.monotonic()
@@ -307,9 +308,13 @@ class Peers(threading.Thread):
             )
 
 
-def _own_address() -> str:
-    """The address of this node's name: a pod's own; loopback if the name does not resolve."""
-    try:
-        return socket.gethostbyname(socket.gethostname())
-    except OSError:
-        return "127.0.0.1"
+def _own_address(node: str) -> str:
+    """The address of this node's name in the job, else of its host name; loopback only without another.
+
+    The host name may be no name in the network: every container of a SageMaker training job is called "aws".
+    """
+    addresses = []
+    for name in (node, socket.gethostname()):
+        with suppress(OSError):
+            addresses.append(socket.gethostbyname(name))
+    return next((address for address in addresses if not address.startswith("127.")), (*addresses, "127.0.0.1")[0])

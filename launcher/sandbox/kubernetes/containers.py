@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from launcher.sandbox import namespaces
+
 FindObject = Callable[[str, str], Mapping[str, Any] | None]
 """An object by the plural of its kind and its name, in the pod's namespace."""
 _REFERENCE = re.compile(r"\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
@@ -129,12 +131,19 @@ def _referred(source: Mapping[str, Any], pod: Mapping[str, Any], find: FindObjec
     raise ContainerError("CreateContainerConfigError", f"no {next(iter(source))} in the sandbox")
 
 
+def address_of(pod: Mapping[str, Any]) -> str:
+    """The address of a pod on this computer."""
+    return namespaces.address(str(pod["metadata"]["uid"]), 1) if namespaces.allowed() else "127.0.0.1"
+
+
 def _field(path: str, pod: Mapping[str, Any]) -> str:
     match = re.fullmatch(r"metadata\.(annotations|labels)\['([^']+)'\]", path)
     if match:
         return str(pod["metadata"].get(match[1], {}).get(match[2], ""))
-    if path in ("status.podIP", "status.hostIP", "status.podIPs", "status.hostIPs"):
+    if path in ("status.hostIP", "status.hostIPs"):
         return "127.0.0.1"
+    if path in ("status.podIP", "status.podIPs"):
+        return address_of(pod)
     value: Any = pod
     for step in path.split("."):
         value = value.get(step, "") if isinstance(value, Mapping) else ""

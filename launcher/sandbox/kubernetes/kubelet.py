@@ -1,6 +1,8 @@
 """The kubelet of one pod: its containers are processes on this computer, from the first init container to the end."""
 
+import errno
 import io
+import os
 import shutil
 import signal
 import subprocess
@@ -11,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from launcher.sandbox import processes
+from launcher.sandbox import namespaces, processes
 from launcher.sandbox.kubernetes import containers
 from launcher.sandbox.kubernetes.containers import ContainerError, FindObject, Paths
 from launcher.sandbox.kubernetes.store import now
@@ -169,7 +171,9 @@ class PodRun(threading.Thread):
         """Start a program in the first container, next to its own processes."""
         paths, _, environment, workdir = self._inside(self._pod["spec"]["containers"][0])
         placed = [paths(argument) for argument in command]
-        return subprocess.Popen(placed, cwd=workdir, env=environment, start_new_session=True, **streams)
+        if shutil.which(placed[0], path=environment.get("PATH")) is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), placed[0])
+        return subprocess.Popen(self._on_node(placed), cwd=workdir, env=environment, start_new_session=True, **streams)
 
     def _spawned(self, container: Mapping[str, Any]) -> "subprocess.Popen[bytes]":
         paths, variables, environment, workdir = self._inside(container)
@@ -178,7 +182,7 @@ class PodRun(threading.Thread):
         containers.program_of({**container, "command": command if container.get("command") else []}, environment)
         workdir.mkdir(parents=True, exist_ok=True)
         try:
-            return processes.start(command, folder=workdir, environment=environment)
+            return processes.start(self._on_node(command), folder=workdir, environment=environment)
         except OSError as problem:
             raise ContainerError("RunContainerError", str(problem)) from problem
 
@@ -189,9 +193,19 @@ class PodRun(threading.Thread):
         names = containers.own_names(container)
         placed = {name: value if name in names else paths(value) for name, value in variables.items()}
         environment = {**self._environment, **placed}
-        environment["HOSTNAME"] = self._pod["spec"].get("hostname") or self._pod["metadata"]["name"]
+        environment["HOSTNAME"] = self._host_name
         workdir = Path(paths(container.get("workingDir", ""))) if container.get("workingDir") else self._folder
         return paths, variables, environment, workdir
+
+    @property
+    def _host_name(self) -> str:
+        return str(self._pod["spec"].get("hostname") or self._pod["metadata"]["name"])
+
+    def _on_node(self, command: Sequence[str]) -> list[str]:
+        """The command in the pod's own names: it resolves its own, as in a hosts file that the kubelet writes."""
+        return namespaces.on_node(
+            command, name=self._host_name, hosts={self._host_name: containers.address_of(self._pod)}
+        )
 
     def _watched(self, process: "subprocess.Popen[bytes]") -> int:
         reported = False
@@ -233,7 +247,12 @@ class PodRun(threading.Thread):
                 self._statuses[container["name"]] for container in spec["containers"] if self._statuses
             ],
         }
-        status = {"phase": phase, "startTime": self._started_at, "podIP": "127.0.0.1", "hostIP": "127.0.0.1"}
+        status = {
+            "phase": phase,
+            "startTime": self._started_at,
+            "podIP": containers.address_of(self._pod),
+            "hostIP": "127.0.0.1",
+        }
         self._report({**status, **{name: [dict(row) for row in rows] for name, rows in parts.items() if rows}})
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from launcher.model.errors import ImpossibleError
-from launcher.sandbox import processes
+from launcher.sandbox import namespaces, processes
 from launcher.sandbox.cluster.specification import ClusterSpec
 from launcher.sandbox.slurm import files
 from launcher.sandbox.slurm.files import SlurmPlaces
@@ -186,9 +186,15 @@ class PrivateSlurm:
         path = shutil.which(program or name, path=search_path())
         if path is None:
             raise SlurmError(f"{program or name} is not installed")
+        command = [path, *arguments]
+        # As by ParallelCluster's DNS, each host resolves all: the daemons send messages to names. Their sockets are
+        # bound to one address, so the nodes have no addresses of their own.
+        here = os.uname().nodename
+        hosts = dict.fromkeys((*self._names, here), "127.0.0.1")
+        command = namespaces.on_node(command, name=name if name in self._names else here, hosts=hosts)
         with (self.places.folder / "log" / f"{name}.out").open("ab") as out:
             self._daemons[name] = processes.start(
-                [path, *arguments], folder=Path.cwd(), environment=self._environment(), output=out
+                command, folder=Path.cwd(), environment=self._environment(), output=out
             )
 
     def _environment(self) -> dict[str, str]:

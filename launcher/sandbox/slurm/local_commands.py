@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from launcher.sandbox.control import ControlClient, ControlError
+from launcher.sandbox.namespaces import of_node
 from launcher.sandbox.processes import with_descendants
 
 FOLDER_VARIABLE = "SLIPWAY_LOCAL_RUNNER"
@@ -90,7 +91,8 @@ def _start_tasks(
                 "SLURM_LOCALID": str(local),
                 "SLURM_PROCID": str(index * per_node + local),
             }
-            tasks.append(subprocess.Popen(command, env={**os.environ, **step, **variables, **place}))
+            environment = {**os.environ, **step, **variables, **place}
+            tasks.append(subprocess.Popen(of_node(command, node), env=environment))
     return tasks
 
 

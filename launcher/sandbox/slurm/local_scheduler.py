@@ -23,7 +23,7 @@ from pathlib import Path
 
 from launcher.model.errors import AwsError
 from launcher.model.job import Attempt, JobState
-from launcher.sandbox import processes
+from launcher.sandbox import namespaces, processes
 from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.cluster.slurm_settings import requeue_codes
 from launcher.sandbox.control import ControlError
@@ -372,7 +372,7 @@ class LocalScheduler:
         output = file_name(job.options.output, values, job.folder)
         with output.open(mode) as out:
             process = processes.start(
-                [*interpreter, str(job.script)],
+                namespaces.of_node([*interpreter, str(job.script)], nodes[0].name),
                 folder=job.folder,
                 environment=self._environment(job, nodes, number),
                 output=out,

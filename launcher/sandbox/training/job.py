@@ -3,8 +3,8 @@
 A node has its own folder in place of /opt/ml and /tmp, with the files that SageMaker writes for a container (developer
 guide, "How Amazon SageMaker AI Provides Training Information"). Emulated: the states in their order, stop and time
 limits (SIGTERM, SIGKILL 120 seconds later), interruptions of managed spot without notice, SageMaker's own retries, the
-failure file, billed seconds. Times are short: a phase without work lasts a moment. Not emulated: images (programs are
-this computer's), warm pools, metrics, uploads of /opt/ml/model and output.
+failure file, billed seconds; where root may, the containers' host name "aws" and hosts file (algo-1, algo-2). Times
+are short: a phase without work lasts a moment. Not emulated: images (programs are this computer's), warm pools, metrics, uploads of /opt/ml/model and output.
 """
 
 import json
@@ -19,11 +19,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from launcher.sandbox import processes
+from launcher.sandbox import namespaces, processes
 
 NODE = "SLIPWAY_SANDBOX_TRAINING_NODE"
 """Environment variable of every process of a node in one attempt of a job."""
 ML = "/opt/ml"
+HOST_NAME = "aws"
+"""Every container calls itself so, and does not resolve it (aws/deep-learning-containers@e0ecede, changehostname.c)."""
 PHASE_S, POLL_S = 0.3, 0.1
 GRACE_S = 120.0
 """Seconds from SIGTERM to SIGKILL (developer guide, "How Amazon SageMaker AI Runs Your Training Image")."""
@@ -208,6 +210,10 @@ class TrainingJob(threading.Thread):
     def _count(self) -> int:
         return int(self.request["ResourceConfig"]["InstanceCount"])
 
+    @property
+    def _hosts(self) -> list[str]:
+        return [f"algo-{number}" for number in range(1, self._count + 1)]
+
     def _wait_for_instances(self) -> None:
         self._pause()
         limit, since = self.request["StoppingCondition"].get("MaxPendingTimeInSeconds"), time.monotonic()
@@ -243,7 +249,7 @@ class TrainingJob(threading.Thread):
         config = folder / "opt" / "ml" / "input" / "config"
         config.mkdir(parents=True)
         (folder / "tmp").mkdir()
-        hosts = sorted(f"algo-{number}" for number in range(1, self._count + 1))
+        hosts = sorted(self._hosts)
         kind = self.request["ResourceConfig"]["InstanceType"]
         group = {"instance_group_name": "homogeneousCluster", "instance_type": kind, "hosts": hosts}
         documents = {
@@ -322,15 +328,18 @@ class TrainingJob(threading.Thread):
             **self.request.get("Environment", {}),
             "TRAINING_JOB_NAME": self.name_of_job,
             "TRAINING_JOB_ARN": self.arn,
-            "HOSTNAME": "aws",
-            # Here a container sees this computer's files, and nodes meet on loopback.
+            "HOSTNAME": HOST_NAME,
+            # Here a container sees this computer's files.
             "SLIPWAY_ROOT": str(folder / "tmp" / "slipway"),
             "TMPDIR": str(folder / "tmp"),
-            "SLIPWAY_MEETING": "127.0.0.1",
             "SLIPWAY_BOOT_ID": f"{self.name_of_job}-{self._life}",
             processes.MARK: self._mark,
             NODE: self._folder_mark(folder),
         }
+        hosts = {host: namespaces.address(self.arn, index) for index, host in enumerate(self._hosts, start=1)}
+        if not namespaces.allowed():
+            environment["SLIPWAY_MEETING"] = "127.0.0.1"
+        placed = namespaces.on_node(placed, name=HOST_NAME, hosts=hosts)
         try:
             return processes.start(placed, folder=folder, environment=environment)
         except OSError as problem:

@@ -1,0 +1,68 @@
+"""A host name and a hosts file for each emulated node, where root may create namespaces.
+
+Nodes of a cluster do not share a name, and resolve each other only as their service lets them. Where this user may not
+create namespaces (UTS and mount, Linux, root), all nodes have this computer's name and file, and what depends on a
+node's name is not tested. All nodes share this computer's network: containers, pods and the nodes of the local
+scheduler each have their own loopback address.
+"""
+
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+
+_UNSHARE = ("--uts", "--mount", "--propagation", "private")
+_SCRIPT = (
+    'echo "$1" >/proc/sys/kernel/hostname && hosts="$(mktemp)" && echo "$2" >"$hosts" && chmod 644 "$hosts" &&'
+    ' mount --bind "$hosts" /etc/hosts && rm "$hosts" && shift 2 && exec "$@"'
+)
+_COMMON = "127.0.0.1 localhost\n::1 localhost\n"
+
+
+def allowed() -> bool:
+    """Whether this user may give a process its own host name and hosts file."""
+    return os.geteuid() == 0 and _works()
+
+
+@functools.cache
+def _works() -> bool:
+    program = shutil.which("unshare")
+    if program is None:
+        return False
+    tried = subprocess.run(
+        [program, *_UNSHARE, "--", "sh", "-c", "mount --bind /etc/hosts /etc/hosts"], capture_output=True, check=False
+    )
+    return tried.returncode == 0
+
+
+def address(group: str, number: int) -> str:
+    """The loopback address of a node, from 127.64.0.1: the same for each call, different for the nodes of a group.
+
+    >>> address("job", 1) != address("job", 2), address("job", 1).startswith("127.")
+    (True, True)
+    """
+    digest = hashlib.sha256(group.encode()).digest()
+    return f"127.{64 + digest[0] % 128}.{digest[1]}.{1 + (digest[2] + number) % 250}"
+
+
+def of_node(command: Sequence[str], name: str) -> list[str]:
+    """The command on a node that resolves its own name and no other node's, as in PCS (see `on_node`)."""
+    return on_node(command, name=name, hosts={name: address(name, 1)})
+
+
+def on_node(command: Sequence[str], *, name: str, hosts: Mapping[str, str]) -> list[str]:
+    """The command with its own host name and hosts file, or unchanged where this user may not create namespaces.
+
+    The process keeps its id: each program of the prefix becomes the next one.
+
+    Args:
+        command: the program with its arguments.
+        name: the node's host name.
+        hosts: addresses by host name; a name that is missing does not resolve.
+    """
+    if not allowed():
+        return list(command)
+    file = _COMMON + "".join(f"{where} {host}\n" for host, where in hosts.items())
+    return ["unshare", *_UNSHARE, "--", "sh", "-c", _SCRIPT, "node", name, file, *command]
