@@ -4,7 +4,8 @@ A node has its own folder in place of /opt/ml and /tmp, with the files that Sage
 guide, "How Amazon SageMaker AI Provides Training Information"). Emulated: the states in their order, stop and time
 limits (SIGTERM, SIGKILL 120 seconds later), interruptions of managed spot without notice, SageMaker's own retries, the
 failure file, billed seconds; where root may, the containers' host name "aws" and hosts file (algo-1, algo-2). Times
-are short: a phase without work lasts a moment. Not emulated: images (programs are this computer's), warm pools, metrics, uploads of /opt/ml/model and output.
+are short: a phase without work lasts a moment. Not emulated: images (programs are this computer's), warm pools,
+metrics, uploads of /opt/ml/model and output.
 """
 
 import json
