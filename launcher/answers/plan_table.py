@@ -11,6 +11,7 @@ from launcher.model.enums import COMMITTED, Basis, PurchaseOption
 from launcher.model.money import Unpriced, UsdRange
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
+from launcher.planning.idle_chips import WASTE
 from launcher.planning.work import cluster_hours
 from launcher.pricing.alternatives import HYPERPOD, MANAGED_SPOT, TRAINING_JOB, deploying
 from launcher.pricing.candidate import Candidate
@@ -240,6 +241,9 @@ def footer(
     lines.append(
         "  Prices were read and nothing was spent." if called else "  Nothing was called and nothing was spent."
     )
-    lines += [piece for finding in priced.findings for piece in wrapped(f"  {finding_line(finding)}", width)]
+    # Most findings on a row are its quote's; what the command wastes is the plan's, in the first row's dollars.
+    wasted = [finding for finding in priced.quote(1).findings if finding.code in WASTE] if priced.candidates else []
+    findings = [*priced.findings, *wasted]
+    lines += [piece for finding in findings for piece in wrapped(f"  {finding_line(finding)}", width)]
     lines += ["", f"  next: {next_command(priced)}"]
     return lines

@@ -98,6 +98,11 @@ class InstanceType:
     """Sockets and cores of each, if AWS publishes them: a wrong guess would make Slurm drain the nodes."""
 
     @property
+    def training_workers(self) -> int:
+        """Training processes of a node: one a GPU or a NeuronCore; 0 if unknown."""
+        return self.accelerators * self.chip.workers if self.chip is not None else self.accelerators
+
+    @property
     def neuron(self) -> bool:
         """Whether the type has Trainium or Inferentia chips."""
         return self.chip is not None and self.chip.family == "neuron"

@@ -14,6 +14,7 @@ from launcher.model.measurement import Measurement
 from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
+from launcher.planning.idle_chips import JobCommand
 from launcher.planning.learned import learned_tail
 from launcher.pricing.bill import Bill
 from launcher.pricing.gate import GateRules
@@ -32,6 +33,8 @@ class PricingContext:
     rules: GateRules
     measured: tuple[Measurement, ...] = ()
     """The user's own runs; those on spot measured how often EC2 interrupted instances."""
+    job_command: JobCommand = JobCommand()
+    """What the job's command starts, read with its scripts; without a program, nothing is known of it."""
     flags: tuple[tuple[str, ...], ...] = ()
     """The command-line arguments that change the plan file, as typed; Slipway adds them to suggested commands."""
     on_demand_usd: dict[Place, Decimal | None] = field(default_factory=dict, compare=False, repr=False)

@@ -15,6 +15,7 @@ from launcher.model.sizing import COMPUTE_ROOT_GIB, SYSTEM_GIB
 from launcher.model.target import target_of
 from launcher.model.units import GB_PER_GIB
 from launcher.model.work import Work
+from launcher.planning.idle_chips import Nodes, idle_findings
 from launcher.planning.registry import budget_findings
 from launcher.pricing.ages import expiry, rests_on
 from launcher.pricing.announced_ends import end_findings, job_software, near_ends
@@ -298,6 +299,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
         findings.append(warning("no-efa", "target.nodes", message, "use 1 node, or a type with EFA"))
     findings.extend(_restore_by_all(candidate))
     findings.extend(_disk_too_small(candidate, facts))
+    findings.extend(idle_findings(context.job_command, context.request.run.env, _nodes(candidate, facts)))
     findings.extend(_not_begun(candidate))
     findings.extend(budget_findings(context.request, place.region))
     if isinstance(price, Price) and price.usd == 0:
@@ -316,6 +318,17 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     findings.extend(trust_findings(candidate))
     findings.extend(unpriced_lines(candidate.other_costs.summary(candidate.size).unpriced))
     return tuple(findings)
+
+
+def _nodes(candidate: TrainingCandidate, facts: InstanceType) -> Nodes:
+    price, place = candidate.offer.price, candidate.place
+    return Nodes(
+        count=place.nodes,
+        chips=facts.accelerators,
+        workers=facts.training_workers,
+        noun="NeuronCore" if facts.neuron else "GPU",
+        usd_per_hour=price.usd * place.nodes if isinstance(price, Price) else None,
+    )
 
 
 def _disk_too_small(candidate: TrainingCandidate, facts: InstanceType) -> Iterator[Finding]:

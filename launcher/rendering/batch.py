@@ -148,16 +148,11 @@ def batch_script(plan: Plan, *, facts: InstanceType, names: ClusterNames, job: J
         compile_cache_uri=compile_cache_uri(names) if keeps_compiled_programs(facts) else None,
         secrets=[(variable, *arn.split(":")[2:4], arn) for variable, arn in run.secrets.items()],
         retries=job.retries_of(run),
-        workers_per_node=workers_per_node(facts),
+        workers_per_node=facts.training_workers,
         shutdown_s=max(1, math.ceil(plan.request.checkpoint.grace_seconds)),
         docker=run.image is not None and run.container == "docker",
         auto_resume=target_of(plan.place.target).resumes_jobs,
     )
-
-
-def workers_per_node(facts: InstanceType) -> int:
-    """The number of training processes per node: one per GPU or per logical NeuronCore; 0 if neither is known."""
-    return facts.accelerators * facts.chip.workers if facts.chip is not None else facts.accelerators
 
 
 def time_limit(hours: float | None) -> str | None:

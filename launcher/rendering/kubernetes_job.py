@@ -19,7 +19,7 @@ from launcher.model.plan import Plan
 from launcher.model.request import KUBERNETES_NAME
 from launcher.model.target import target_of
 from launcher.rendering import kubernetes_pod as pod
-from launcher.rendering.batch import JobSettings, NodeView, job_spec, secret_findings, workers_per_node
+from launcher.rendering.batch import JobSettings, NodeView, job_spec, secret_findings
 from launcher.rendering.efa_rules import document_findings
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames, checkpoint_uri, journal_uri
@@ -162,7 +162,7 @@ def job_manifests(
         job=job,
         name=name,
         operator=operator.value,
-        workers_per_node=workers_per_node(facts),
+        workers_per_node=facts.training_workers,
         image=_image(plan, facts),
         selector=pod.selector(plan, facts),
         tolerated=pod.tolerated(facts),

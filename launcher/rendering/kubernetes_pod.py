@@ -9,7 +9,7 @@ from launcher.model.enums import Operator
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.target import target_of
-from launcher.rendering.batch import JobSettings, workers_per_node
+from launcher.rendering.batch import JobSettings
 from launcher.rendering.cluster import Tag
 from launcher.rendering.names import ClusterNames, checkpoint_uri, compile_cache_uri, journal_uri
 from launcher.rendering.neuron import keeps_compiled_programs
@@ -158,9 +158,9 @@ def environment(
 def _rendezvous(plan: Plan, facts: InstanceType) -> Iterator[tuple[str, str]]:
     """The settings of torchrun that its command line does not give."""
     yield "PET_NNODES", str(plan.place.nodes)
-    if workers_per_node(facts):
-        yield "PET_NPROC_PER_NODE", str(workers_per_node(facts))
-        yield "SLIPWAY_WORKERS_PER_NODE", str(workers_per_node(facts))
+    if facts.training_workers:
+        yield "PET_NPROC_PER_NODE", str(facts.training_workers)
+        yield "SLIPWAY_WORKERS_PER_NODE", str(facts.training_workers)
     # The job begins again as a whole. A SIGUSR1 to the whole pod must not end torchrun.
     yield "PET_MAX_RESTARTS", "0"
     yield "PET_SIGNALS_TO_HANDLE", _HANDED_ON

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from launcher.model.bundle import RenderedFile
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.rendering.batch import JobSettings, batch_script, job_spec, workers_per_node
+from launcher.rendering.batch import JobSettings, batch_script, job_spec
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
@@ -22,7 +22,7 @@ ENA interface carries a few per cent of it, and published all-reduces with EFA r
 def preflight_script(plan: Plan, instances: Mapping[str, InstanceType]) -> str | None:
     """The batch script of a plan's preflight; None if no test is known for its type."""
     facts = instances[plan.place.instance_type]
-    workers = workers_per_node(facts)
+    workers = facts.training_workers
     if workers == 0:
         return None
     across_nodes = plan.place.nodes > 1 and facts.efa_interfaces > 0

@@ -12,7 +12,6 @@ import launcher
 from launcher.catalog.load import Catalog, load
 from launcher.catalog.tables import read_cells
 from launcher.model.enums import OperatingSystem
-from launcher.rendering.batch import workers_per_node
 from launcher.rendering.neuron import environment_script, keeps_compiled_programs
 from launcher.rendering.node import node_packages
 from tests.checks import some
@@ -55,7 +54,7 @@ def test_a_new_neuron_family_is_rows_alone(catalog: Catalog):
     chip = replace(catalog.accelerators["Trainium2"], name="Trainium9", workers=8, training_stack=stack)
     facts = replace(catalog.instance_types["trn2.48xlarge"], name="trn9.48xlarge", family="trn9", chip=chip)
     assert facts.neuron
-    assert workers_per_node(facts) == 8 * facts.accelerators
+    assert facts.training_workers == 8 * facts.accelerators
     assert node_packages(facts, OperatingSystem.UBUNTU2404) == stack.node_packages
     assert "Neuron 9.9" in environment_script(facts, OperatingSystem.UBUNTU2404)
     assert not keeps_compiled_programs(facts)

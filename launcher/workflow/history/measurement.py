@@ -30,7 +30,6 @@ from launcher.planning.work import Estimator
 from launcher.pricing.idle_tail import learnable_hours
 from launcher.records.measurements import FILE, add_measurement, load_measurements, measurement_document
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
-from launcher.rendering.batch import workers_per_node
 from launcher.workflow.history.attempts import attempts, budget_stop, interrupted, points_of, read_events
 
 _KEYS = (b'"parallel"', b'"software"')
@@ -78,7 +77,7 @@ def setup_of(
         if any(key in line for key in _KEYS):
             layout, versions = setup_in(line)
             degrees, software = layout or degrees, software | versions
-    fits = degrees and fit(degrees, nodes * workers_per_node(facts))
+    fits = degrees and fit(degrees, nodes * facts.training_workers)
     return tuple(degrees.items()) if fits else None, tuple(sorted(software.items())[:MAX_VERSIONS])
 
 

@@ -25,6 +25,7 @@ from launcher.pricing.training import TrainingPriced, price_training
 from launcher.records.measurements import FILE, load_measurements
 from launcher.workflow.quote.options import PriceOptions, context_for, refuse_errors
 from launcher.workflow.quote.trainer import missing_trainer
+from launcher.workflow.quote.trainer_command import job_command
 from launcher.workflow.quote.trainer_stack import with_trainer
 
 _MAX_BYTES = 1 << 20
@@ -107,7 +108,8 @@ def price_job(
     notes = (*inferred, *remarks, *trainer_findings(path, request))
     resolution = replace(resolution, findings=(*resolution.findings, *notes))
     refuse_errors(path, resolution.findings)
-    context = replace(context_for(request, catalog, now, options), measured=measured)
+    context = context_for(request, catalog, now, options)
+    context = replace(context, measured=measured, job_command=job_command(path, request))
     priced = price_training(str(path), resolution, context, everything=options.everything)
     if request.purchase.option == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
         best = priced.candidates[0]

@@ -1,18 +1,21 @@
 """Checks the user's folder and command before pricing: whether they exist and fit together."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from launcher.model.enums import Level
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, warning
 from launcher.model.request import PlanRequest
+from launcher.workflow.quote.trainer_scripts import missing_submodules, script_problems
 from launcher.workflow.quote.trainer_stack import script_of
 
 
 def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...]:
-    """What a launch would refuse: a missing job folder, or a missing script of its command.
+    """What a launch would refuse: a missing job folder, a missing script of its command, or one that cannot run.
 
-    Only names are read: a quote is possible before the trainer exists.
+    A quote is possible before the trainer exists; git is not asked.
     """
     run = request.run
     root = plan_file.resolve().parent / run.workdir
@@ -25,10 +28,15 @@ def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...
                 "no-workdir", "run.workdir", f"no folder {run.workdir} next to the plan: a launch would be refused"
             ),
         )
+    problems = (*script_problems(root, run), *missing_submodules(root))
+    findings = tuple(
+        replace(problem, level=Level.WARNING, message=f"{problem.message}: a launch is refused") for problem in problems
+    )
     if script is None or run.setup or (root / script).exists():
-        return ()
+        return findings
     message = f"{script} is not in {run.workdir}: a launch is refused"
-    return (warning("no-script", "run.command", message, "put your trainer there, or set run.workdir to its folder"),)
+    hint = "put your trainer there, or set run.workdir to its folder"
+    return (*findings, warning("no-script", "run.command", message, hint))
 
 
 def refuse_missing_trainer(plan_file: Path, request: PlanRequest, environment: Mapping[str, str]) -> None:
@@ -37,7 +45,8 @@ def refuse_missing_trainer(plan_file: Path, request: PlanRequest, environment: M
     A plan that prepares its folder on the node (`run.setup`) may create the script there.
 
     Raises:
-        ImpossibleError: the folder or script is missing, or the folder contains files that cannot be shipped.
+        ImpossibleError: the folder or script is missing, a script cannot run as it is, or the folder contains files
+            that cannot be shipped.
     """
     if request.workload.train is None:
         return
@@ -45,6 +54,8 @@ def refuse_missing_trainer(plan_file: Path, request: PlanRequest, environment: M
 
     run = request.run
     work = work_files(plan_file.resolve().parent / run.workdir, environment)
+    if problems := script_problems(work.root, run):
+        raise ImpossibleError("a script of the job cannot run on a node", findings=problems)
     script = script_of(run.command)
     if script is None or run.setup or script in work.names:
         return

@@ -58,7 +58,7 @@ def with_trainer(path: Path, request: PlanRequest) -> tuple[PlanRequest, tuple[F
     train = request.workload.train
     if train is None or train.stack is not None:
         return request, ()
-    named = dict(_packages(path.resolve().parent / request.run.workdir, request.run.command))
+    named = dict(packages_of(path.resolve().parent / request.run.workdir, request.run.command))
     for stack, packages in STACKS:
         known = sorted(packages & named.keys())
         if known:
@@ -70,7 +70,8 @@ def with_trainer(path: Path, request: PlanRequest) -> tuple[PlanRequest, tuple[F
     return request, ()
 
 
-def _packages(root: Path, command: Sequence[str]) -> Iterator[tuple[str, str]]:
+def packages_of(root: Path, command: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The packages that a command and the files that it reaches name, each with the file."""
     scripts: list[str] = []
     text = script_of_shell(command)
     for arguments in [command] if text is None else _lines(text):

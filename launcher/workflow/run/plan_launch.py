@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from launcher import plan_file
+from launcher.aws.session import Session
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.plan import Place, Plan
 from launcher.model.quote import Quote
@@ -19,6 +20,7 @@ from launcher.workflow.deploy.difference import update_obstacle
 from launcher.workflow.deploy.endpoint import run_endpoint, show_endpoint
 from launcher.workflow.deploy.saved_plan import quoted_as_saved, saved_plan_of
 from launcher.workflow.doctor.left_running import report_earlier_runs
+from launcher.workflow.quote.data_prefixes import refuse_empty_data
 from launcher.workflow.quote.fresh import Head, Person, Picked, fresh_quote, gated_quote, no_head
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
@@ -242,9 +244,12 @@ class _LaunchSequence:
         say, environment = self.person.say, self.options.environment
         if self.options.sandbox or self.options.dry_run:
             return gated_quote(self.path, self.clock(), how, selection=pick, say=say, head=self.head)
-        return fresh_quote(
+        picked = fresh_quote(
             self.path, self.clock(), how, selection=pick, environment=environment, say=say, head=self.head
         )
+        place = picked.quoted.plan.place
+        refuse_empty_data(picked.priced.request, Session(environment=environment, region=place.region), say)
+        return picked
 
     def options_for(self, picked: Picked) -> LaunchOptions:
         where = "in the sandbox" if self.options.sandbox else f"on {place_text(picked.quoted.plan.place)}"

@@ -95,3 +95,86 @@ def test_a_quote_warns_of_what_a_launch_will_refuse(tmp_path, run, code):
     request = plan_file.loads(PLAN)
     request = replace(request, run=replace(request.run, **{"command": ("python", "train.py"), **run}))
     assert [finding.code for finding in missing_trainer(tmp_path / "plan.yaml", request)] == ([code] if code else [])
+
+
+def script_findings(tmp_path, command, content=b"#!/bin/bash\necho a\n", mode=0o755, name="run.sh", **run):
+    """The findings of a quote about a script, by code; a launch refuses exactly where there are some."""
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / name).chmod(mode)
+    request = plan_file.loads(PLAN)
+    request = replace(request, run=replace(request.run, command=command, **run))
+    findings = missing_trainer(tmp_path / "plan.yaml", request)
+    assert refused(tmp_path, command, **run) == bool(findings)
+    return {finding.code: finding.hint for finding in findings}
+
+
+BASH = ("bash", "-eo", "pipefail", "-c")
+CRLF = b"#!/bin/bash\r\necho a\r\n"
+
+
+@pytest.mark.parametrize(
+    "command, content, code",
+    [
+        (("./run.sh",), CRLF, "script-line-ends"),
+        (("bash", "run.sh"), CRLF, "script-line-ends"),
+        ((*BASH, "export A=1\nexec ./run.sh --x 2>&1 | tee log"), CRLF, "script-line-ends"),
+        ((*BASH, "source run.sh && python a.py"), b"export A=1\r\n", "script-line-ends"),
+        (("./run.sh",), b"\xef\xbb\xbf#!/bin/bash\n", "script-encoding"),
+        (("sh", "-e", "run.sh"), b"\xef\xbb\xbfecho a\n", "script-encoding"),
+        (("bash", "run.sh"), "echo a\n".encode("utf-16"), "script-encoding"),
+    ],
+)
+def test_script_that_no_node_can_run_is_named_with_the_command(tmp_path, command, content, code):
+    (found,) = script_findings(tmp_path, command, content).items()
+    assert found[0] == code
+    assert "run.sh" in found[1]
+
+
+def test_fix_of_windows_line_ends_mends_the_script(tmp_path):
+    fix = script_findings(tmp_path, ("./run.sh",), CRLF)["script-line-ends"]
+    subprocess.run(["bash", "-c", fix], cwd=tmp_path, check=True)
+    assert (tmp_path / "run.sh").read_bytes() == CRLF.replace(b"\r", b"")
+
+
+def test_fix_of_a_byte_order_mark_mends_the_script(tmp_path):
+    fix = script_findings(tmp_path, ("./run.sh",), b"\xef\xbb\xbf#!/bin/sh\n")["script-encoding"]
+    subprocess.run(["bash", "-c", fix], cwd=tmp_path, check=True)
+    assert (tmp_path / "run.sh").read_bytes() == b"#!/bin/sh\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("./run.sh",), (*BASH, "./run.sh"), (*BASH, "A=1 exec ./run.sh"), (*BASH, "time true; ./run.sh")],
+)
+def test_script_without_its_mode_bit_is_named(tmp_path, command):
+    assert script_findings(tmp_path, command, mode=0o644)["script-mode"].startswith("chmod +x run.sh")
+
+
+@pytest.mark.parametrize(
+    "command, content, mode, run",
+    [
+        (("./run.sh",), b"#!/bin/bash\n", 0o644, {"setup": ("chmod +x run.sh",)}),
+        ((*BASH, "chmod +x run.sh && ./run.sh"), b"#!/bin/bash\n", 0o644, {}),
+        (("bash", "run.sh"), b"echo a\n", 0o644, {}),
+        (("python", "run.py"), b"print(1)\r\n", 0o644, {}),
+        (("python", "run.py"), b"\xef\xbb\xbfprint(1)\n", 0o644, {}),
+        ((*BASH, "cd src && ./run.sh"), CRLF, 0o644, {}),
+        ((*BASH, "cat <<EOF | sh\n./run.sh\nEOF"), CRLF, 0o644, {}),
+        (("/opt/run.sh",), CRLF, 0o644, {}),
+        (("bash", "run.sh"), b"echo 'a\r'\nprintf a\n", 0o755, {}),
+    ],
+)
+def test_script_that_runs_is_left_alone(tmp_path, command, content, mode, run):
+    name = "run.py" if command[-1] == "run.py" else "run.sh"
+    assert script_findings(tmp_path, command, content, mode, name, **run) == {}
+
+
+def test_empty_submodule_is_named_by_a_quote(tmp_path):
+    (tmp_path / ".gitmodules").write_text('[submodule "v"]\n\tpath = third/v\n\turl = https://example.org/v\n')
+    (tmp_path / "third" / "v").mkdir(parents=True)
+    (tmp_path / "train.py").touch()
+    request = plan_file.loads(PLAN)
+    (finding,) = missing_trainer(tmp_path / "plan.yaml", request)
+    assert (finding.code, "third/v/" in finding.message) == ("empty-submodule", True)
+    (tmp_path / "third" / "v" / "a.py").touch()
+    assert missing_trainer(tmp_path / "plan.yaml", request) == ()

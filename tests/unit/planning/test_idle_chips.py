@@ -1,0 +1,107 @@
+"""A job's command compared with the nodes that the plan pays for."""
+
+from decimal import Decimal
+
+import pytest
+
+from launcher.planning.idle_chips import JobCommand, Nodes, idle_findings
+from launcher.planning.job_command import programs_of
+
+FOUR = Nodes(count=4, chips=8, workers=8, noun="GPU", usd_per_hour=Decimal(220))
+ONE = Nodes(count=1, chips=8, workers=8, noun="GPU", usd_per_hour=Decimal(55))
+NEURON = Nodes(count=1, chips=16, workers=32, noun="NeuronCore", usd_per_hour=None)
+SMALL = Nodes(count=1, chips=1, workers=1, noun="GPU", usd_per_hour=Decimal(1))
+
+
+def messages(line, nodes, env=None, **command):
+    """The messages on a command that bash runs."""
+    programs = programs_of(("bash", "-eo", "pipefail", "-c", line))
+    return [finding.message for finding in idle_findings(JobCommand(programs=programs, **command), env or {}, nodes)]
+
+
+@pytest.mark.parametrize(
+    "line, nodes, expected",
+    [
+        ("torchrun --standalone train.py", FOUR, "the 4 nodes train 4 separate copies, $165 an hour"),
+        ("torchrun --nnodes=2 train.py", FOUR, "--nnodes=2 uses 2 of 4 nodes: 2 idle, $110 an hour"),
+        ("torchrun --nnodes 1:2 train.py", FOUR, "--nnodes=1:2 uses 2 of 4 nodes"),
+        ("python -m torch.distributed.run --nnodes=1 train.py", FOUR, "the 4 nodes train 4 separate copies"),
+        ("torchrun --nproc_per_node=4 train.py", FOUR, "for 8 GPUs of each node: 4 idle, $110 an hour"),
+        ("torchrun --nproc-per-node 1 train.py", ONE, "--nproc-per-node=1 starts 1 process for 8 GPUs"),
+        ("cd src && exec torchrun --nproc_per_node=6 a.py | tee l", ONE, "2 idle, $14 an hour"),
+        ("tune run --nproc_per_node 4 lora_finetune_distributed --config a", ONE, "4 idle"),
+        ("accelerate launch train.py", FOUR, "accelerate launch without --num_machines joins no other node"),
+        (
+            "accelerate launch --num_processes 4 train.py",
+            ONE,
+            "4 starts 4 processes for 8 GPUs: 4 idle",
+        ),
+        ("accelerate launch --num_machines 4 --num-processes=8 t.py", FOUR, "for 32 GPUs: 24 idle, $165 an hour"),
+        ("python -m accelerate.commands.launch --num_machines 2 t.py", FOUR, "--num_machines 2 uses 2 of 4 nodes"),
+        ("deepspeed train.py --deepspeed", FOUR, "deepspeed without --hostfile joins no other node"),
+        ("deepspeed --num_gpus 2 train.py", ONE, "--num_gpus 2 starts 2 processes for 8 GPUs of each node: 6 idle"),
+        ("deepspeed --hostfile h --num_nodes 3 t.py", FOUR, "--num_nodes 3 uses 3 of 4 nodes: 1 idle, $55 an hour"),
+        ("mpirun -np 4 python train.py", ONE, "-np 4 starts 4 processes for 8 GPUs of each node"),
+        ("mpirun --hostfile h -np 8 python train.py", FOUR, "for 32 GPUs: 24 idle"),
+        ("composer --nproc 4 train.py", ONE, "--nproc 4 starts 4 processes"),
+        ("composer train.py", FOUR, "composer without --world_size joins no other node"),
+        ("python train.py", ONE, "7 of 8 GPUs of each node are idle, $48 an hour"),
+        ("python3 -u -m trainer.main", FOUR, "are idle and the 4 nodes train 4 separate copies, $213 an hour"),
+        ("python train.py", NEURON, "31 of 32 NeuronCores of each node are idle"),
+        ("CUDA_VISIBLE_DEVICES=0,1 torchrun train.py", ONE, "shows the trainer 2 of 8 chips of each node: 6 idle, $41"),
+        ("NEURON_RT_VISIBLE_CORES=0-15 torchrun train.py", NEURON, "16 of 32 NeuronCores of each node: 16 idle"),
+        ("torchrun --nproc_per_node=16 train.py", ONE, "starts 16 processes on a node with 8 GPUs"),
+        ("torchrun --nnodes=8 train.py", FOUR, "--nnodes=8 waits for 8 nodes, and the plan has 4: it never begins"),
+    ],
+)
+def test_command_that_leaves_chips_without_work_is_named(line, nodes, expected):
+    found = messages(line, nodes)
+    assert len(found) == 1, found
+    assert expected in found[0]
+
+
+@pytest.mark.parametrize(
+    "line, nodes",
+    [
+        ("torchrun train.py", FOUR),
+        ("torchrun --nnodes=$SLIPWAY_NODES --nproc-per-node=${SLIPWAY_WORKERS_PER_NODE} train.py", FOUR),
+        ("torchrun --nnodes=1:4 --nproc_per_node=gpu train.py", FOUR),
+        ("torchrun --standalone --nproc_per_node=8 train.py", ONE),
+        ("torchrun --nproc_per_node=$N train.py", ONE),
+        ("torchrun train.py --nproc_per_node=4 --standalone", FOUR),
+        ("accelerate launch --num_machines $SLIPWAY_NODES --num_processes $((SLIPWAY_NODES * 8)) train.py", FOUR),
+        ("accelerate launch --config_file a.yaml train.py", FOUR),
+        ('deepspeed --hostfile "/tmp/hosts-$SLIPWAY_NODE_RANK" --no_ssh --node_rank 1 train.py', FOUR),
+        ('mpirun -n "$SLIPWAY_WORKERS_PER_NODE" bash -c "python train.py"', FOUR),
+        ("composer --nproc $SLIPWAY_WORKERS_PER_NODE --world_size $((SLIPWAY_NODES * 8)) train.py", FOUR),
+        ("python prepare.py && torchrun train.py", FOUR),
+        ("python -m http.server & torchrun train.py", FOUR),
+        ("python -m pip install x", ONE),
+        ("python -c 'print(1)'", ONE),
+        ("python train.py", SMALL),
+        ("./run", FOUR),
+        ("axolotl train a.yaml", FOUR),
+        ("CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 torchrun train.py", ONE),
+        ("CUDA_VISIBLE_DEVICES=$MINE torchrun train.py", ONE),
+    ],
+)
+def test_command_that_uses_all_chips_or_cannot_be_read_is_left_alone(line, nodes):
+    assert messages(line, nodes) == []
+
+
+def test_variable_of_the_plan_that_hides_chips_has_its_path():
+    programs = programs_of(["torchrun", "train.py"])
+    (finding,) = idle_findings(JobCommand(programs=programs), {"CUDA_VISIBLE_DEVICES": "0"}, ONE)
+    assert (finding.path, "7 idle, $48 an hour" in finding.message) == ("run.env.CUDA_VISIBLE_DEVICES", True)
+
+
+def test_trainer_that_uses_all_chips_by_itself_is_told_of_copies_alone():
+    assert messages("python train.py", ONE, all_chips=True) == []
+    (message,) = messages("python train.py", FOUR, all_chips=True)
+    assert "unless it starts others, the 4 nodes train 4 separate copies, $165 an hour" in message
+    assert messages("python train.py", FOUR, all_chips=True, all_nodes=True) == []
+
+
+def test_chip_of_unknown_workers_says_nothing():
+    unknown = Nodes(count=2, chips=8, workers=0, noun="NeuronCore", usd_per_hour=None)
+    assert messages("torchrun --standalone train.py", unknown) == []

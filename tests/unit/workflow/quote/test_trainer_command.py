@@ -1,0 +1,51 @@
+"""What a job's command starts, with the files of its folder."""
+
+import pytest
+
+from launcher import plan_file
+from launcher.workflow.quote.trainer_command import job_command
+
+PLAN = """
+slipway: 1
+name: a
+workload: {train: {model: llama-3.1-8b, tokens_b: 1}}
+run: {command: COMMAND}
+"""
+
+
+def read(tmp_path, command, **files):
+    for name, text in files.items():
+        (tmp_path / name.replace("__", ".")).write_text(text)
+    return job_command(tmp_path / "plan.yaml", plan_file.loads(PLAN.replace("COMMAND", command)))
+
+
+@pytest.mark.parametrize(
+    "text, chips, nodes",
+    [
+        ("import torch", False, False),
+        ("from transformers import Trainer", True, False),
+        ("from trl import SFTTrainer", True, False),
+        ("import lightning as L", True, True),
+        ("import jax", True, False),
+        ("model = torch.nn.DataParallel(model)", True, False),
+        ("import torch.multiprocessing as mp", True, False),
+        ("import subprocess", True, False),
+        ("torch.distributed.init_process_group('nccl')", False, True),
+        ("import helper", True, False),
+    ],
+)
+def test_trainer_without_a_launcher_is_read(tmp_path, text, chips, nodes):
+    command = read(tmp_path, "python train.py", train__py=text, helper__py="import jax")
+    assert (command.all_chips, command.all_nodes) == (chips, nodes)
+
+
+@pytest.mark.parametrize("line", ["bash run.sh", "./run.sh", "'set -e; bash run.sh --x'"])
+def test_programs_of_a_shell_script_are_the_commands(tmp_path, line):
+    command = read(tmp_path, line, run__sh="#!/bin/bash\nset -e\ntorchrun \\\n  --standalone train.py\n")
+    assert ("torchrun", "--standalone", "train.py") in [program.words for program in command.programs]
+
+
+def test_script_that_is_not_there_leaves_the_command(tmp_path):
+    command = read(tmp_path, "python train.py")
+    assert [program.words for program in command.programs] == [("python", "train.py")]
+    assert not command.all_chips
