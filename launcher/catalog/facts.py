@@ -214,6 +214,7 @@ def _instance_type(
         network_cards=_count(cells["network_cards"]),
         efa_interfaces=_count(cells["efa_interfaces"]),
         network_gbps=float(cells["network_gbps"] or 0),
+        network_baseline_gbps=float(cells["network_baseline_gbps"] or 0),
         enis_per_card=tuple(int(enis) for count, enis in cards for _ in range(int(count))),
         nvme_gb=_count(cells["nvme_gb"]),
         usage_classes=_parts(cells["usage_classes"]),

@@ -74,6 +74,9 @@ class InstanceType:
     network_cards: int
     efa_interfaces: int
     network_gbps: float
+    """The highest rate: small types keep it for minutes, as long as their credits last."""
+    network_baseline_gbps: float
+    """The rate that the type keeps for hours."""
     enis_per_card: tuple[int, ...]
     nvme_gb: int
     usage_classes: tuple[str, ...]

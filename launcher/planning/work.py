@@ -51,7 +51,7 @@ class Estimator:
         key = (instance_type, nodes)
         if key not in self.estimates:
             estimate = self._estimate(self.catalog.instance_types[instance_type], nodes)
-            around_h = hours_around(self.request, nodes)
+            around_h = hours_around(self.request, self.catalog.instance_types[instance_type], nodes)
             self.estimates[key] = replace(estimate, around_h=around_h) if around_h else estimate
         return self.estimates[key]
 

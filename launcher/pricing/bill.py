@@ -9,6 +9,7 @@ from typing import NamedTuple
 from launcher.catalog.load import Catalog
 from launcher.model.budget_stop import stops_at
 from launcher.model.enums import PREPAID, Basis, CheckpointMode, Method, TargetKind
+from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.monitoring import ACCESS_LOG_DAYS, SUPERSEDED_DAYS, interface_endpoints, nat_zones, node_metrics
 from launcher.model.plan import Place
@@ -284,7 +285,13 @@ def checkpoints_and_data_usd(region: str, request: PlanRequest, work: Work, hour
 
 
 def bill_assumptions(
-    request: PlanRequest, catalog: Catalog, target: TargetKind, nodes: int, size: JobSize
+    request: PlanRequest,
+    catalog: Catalog,
+    target: TargetKind,
+    facts: InstanceType | None,
+    nodes: int,
+    *,
+    size: JobSize,
 ) -> tuple[Assumption, ...]:
     """The assumptions behind the non-compute lines, for the quote of a job of a size."""
     lines = [
@@ -319,7 +326,7 @@ def bill_assumptions(
         rule = "the bucket's rule expires them at midnight; a bucket of your own needs the same"
         stay = f"{SUPERSEDED_MONTHS * HOURS_PER_MONTH:g}"
         lines.append(Assumption(name="checkpoints that newer ones replace stay for", value=stay, unit="h", source=rule))
-    return (*lines, *around_assumptions(request, nodes, RETENTION_MONTHS))
+    return (*lines, *around_assumptions(request, facts, nodes, RETENTION_MONTHS))
 
 
 def _assumed(name: str, value: str, unit: str) -> Assumption:

@@ -106,6 +106,7 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
         rival_usd: the lowest total without spot, for the break-even of a spot candidate.
     """
     context, place = candidate.context, candidate.place
+    facts = context.catalog.instance_types.get(place.instance_type)
     cost = _compute(candidate, work)
     outlined = _outlined(candidate, cost, rival_usd)
     paid = cash(candidate, cost)
@@ -116,7 +117,7 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
         assumptions=(
             *work.assumptions,
             *(cost.explained() if cost else ()),
-            *bill_assumptions(context.request, context.catalog, place.target, place.nodes, candidate.size),
+            *bill_assumptions(context.request, context.catalog, place.target, facts, place.nodes, size=candidate.size),
             *(outlined.commitment.assumptions if outlined.commitment else ()),
             *paid.assumptions,
             *uncounted_assumptions(place, context.request, context.catalog, outlined.usd),

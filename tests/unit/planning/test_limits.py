@@ -6,6 +6,7 @@ import pytest
 
 from launcher.catalog.load import load
 from launcher.catalog.training import load_training
+from launcher.planning.around import store_gb_per_s
 from launcher.planning.resolve import resolve_training
 from tests.plans import request_of
 
@@ -124,3 +125,9 @@ def test_a_type_that_cannot_be_had_says_why(limits_of):
     marks, _, findings = limits_of({}, {"instance_type": "trn3.48xlarge", "nodes": 1})
     assert marks == [("error", "unavailable-type", "target.instance_type")]
     assert "no public type or price" in findings[0].message
+
+
+@pytest.mark.parametrize("name,gb_per_s", [("g5.xlarge", 0.3125), ("trn1.2xlarge", 0.390625), ("p5.48xlarge", 1.0)])
+def test_data_comes_at_the_baseline_bandwidth_of_small_types(name, gb_per_s):
+    assert store_gb_per_s(load().instance_types[name]) == pytest.approx(gb_per_s)
+    assert store_gb_per_s(None) == 1.0
