@@ -12,8 +12,6 @@ from infra.parts.endpoint_store import CAPTURED, FAILURES, OUTPUT, EndpointStore
 from launcher.model.endpoint import Endpoint, EndpointMode, batch_percent
 from launcher.model.enums import Rollout
 
-VARIANT = "main"
-"""The variant's name; a rolling deployment requires that the name never changes."""
 START_UP_S = 3600
 """SageMaker's maximum, for a container's first health check and for the model's download: 70 B need half an hour on
 inf2.48xlarge (optimum-neuron, deploy-llama-3-3-70b)."""
@@ -133,7 +131,7 @@ class SageMakerEndpoint(Construct):
         """The instance settings of both kinds of variant; the initial count is at least one."""
         decided = self._endpoint
         return {
-            "variant_name": VARIANT,
+            "variant_name": decided.variant,
             "instance_type": decided.instance_type,
             "initial_instance_count": max(1, decided.least),
             "inference_ami_version": decided.ami,
@@ -154,7 +152,7 @@ class SageMakerEndpoint(Construct):
             "Copies",
             inference_component_name=decided.name,
             endpoint_name=self.endpoint.attr_endpoint_name,
-            variant_name=VARIANT,
+            variant_name=decided.variant,
             # None can be made without a copy; the autoscaler takes it away again.
             runtime_config=kind.InferenceComponentRuntimeConfigProperty(
                 copy_count=max(1, decided.least * decided.copies)

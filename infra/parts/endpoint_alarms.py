@@ -9,7 +9,6 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.parts.endpoint import VARIANT
 from infra.parts.guard_function import Rights
 from infra.parts.guardrails import Guardrails
 from launcher.model.budget_stop import stops_at
@@ -193,5 +192,5 @@ class EndpointAlarms(Construct):
             return [kind(name="InferenceComponentName", value=self._endpoint.name)]
         dimensions = [kind(name="EndpointName", value=self._endpoint.name)]
         if not metric.startswith(("ApproximateBacklog", "HasBacklog")):
-            dimensions.append(kind(name="VariantName", value=VARIANT))
+            dimensions.append(kind(name="VariantName", value=self._endpoint.variant))
         return dimensions

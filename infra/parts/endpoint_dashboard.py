@@ -4,7 +4,6 @@ from typing import Any
 
 from constructs import Construct
 
-from infra.parts.endpoint import VARIANT
 from infra.parts.guardrails import NAMESPACE
 from infra.parts.limits import Limits
 from infra.parts.widgets import WidgetDashboard, graph, spend, text
@@ -31,7 +30,7 @@ class EndpointDashboard(WidgetDashboard):
 
 
 def _requests(region: str, endpoint: Endpoint) -> list[dict[str, Any]]:
-    where = ["EndpointName", endpoint.name, "VariantName", VARIANT]
+    where = ["EndpointName", endpoint.name, "VariantName", endpoint.variant]
     if endpoint.mode is EndpointMode.COMPONENTS:
         where = ["InferenceComponentName", endpoint.name]
     failed = [[_SAGEMAKER, name, *where] for name in ("Invocation4XXErrors", "Invocation5XXErrors")]

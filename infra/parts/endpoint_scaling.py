@@ -3,7 +3,6 @@
 from aws_cdk import aws_applicationautoscaling as scaling
 from constructs import Construct
 
-from infra.parts.endpoint import VARIANT
 from launcher.model.endpoint import FILLED, Endpoint, EndpointMode
 
 OUT_S = 300
@@ -32,7 +31,9 @@ class EndpointScaling(Construct):
             "Range",
             service_namespace="sagemaker",
             resource_id=(
-                f"inference-component/{endpoint.name}" if components else f"endpoint/{endpoint.name}/variant/{VARIANT}"
+                f"inference-component/{endpoint.name}"
+                if components
+                else f"endpoint/{endpoint.name}/variant/{endpoint.variant}"
             ),
             scalable_dimension=(
                 "sagemaker:inference-component:DesiredCopyCount"

@@ -1,4 +1,4 @@
-"""Requirements of resource updates: ParallelCluster's update policies, and changes that replace a resource."""
+"""Requirements of updates: ParallelCluster's policies, changes that replace a resource, changes a service refuses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,6 +34,35 @@ def load_cluster_updates() -> dict[str, KeyPolicy]:
         for path, row in rows.items()
     }
     return {"": KeyPolicy(keys=tuple(below[""])), **policies}
+
+
+SERVICE_UPDATES = "service_updates.csv"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceRule:
+    """One update that a service refuses: the changed property, the plan key that decides it, and the reason."""
+
+    name: str
+    resource_type: str
+    property: str
+    plan_key: str
+    why: str
+
+
+@cache
+def load_service_rules() -> tuple[ServiceRule, ...]:
+    """The rules; launcher/cdk/service_rules.py has when each applies."""
+    return tuple(
+        ServiceRule(
+            name=row["rule"],
+            resource_type=row["resource_type"],
+            property=row["property"],
+            plan_key=row["plan_key"],
+            why=row["why"],
+        )
+        for row in read_cells(SERVICE_UPDATES)
+    )
 
 
 REPLACEMENT = "replacement.csv"

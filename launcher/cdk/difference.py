@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from launcher.catalog.updates import Replacing
+from launcher.cdk.service_rules import refused_updates
 from launcher.model.tags import DIGEST_TAG, PLAN_TAG
 from launcher.model.update import KeyChange, Needs, Properties
 
@@ -111,6 +112,9 @@ def stack_change(
             fates[key], reasons[key] = fate, why
     _spread(after, fates, reasons, replacing)
     everything = {**before, **after}
+    refused = {} if old is None else refused_updates(was, becomes)
+    # A resource may change with one that it refers to.
+    fates = {**dict.fromkeys(refused, Change.CHANGED), **fates}
     moved = frozenset(key for key, fate in fates.items() if fate is Change.REPLACED)
     changes = [
         ResourceChange(
@@ -119,7 +123,10 @@ def stack_change(
             type=everything[key]["Type"],
             change=fates[key],
             because=reasons.get(key, ()),
-            keys=tuple(_keys(before[key], after[key], fates[key], reasons.get(key, ()), moved, comparisons or {}))
+            keys=(
+                *_keys(before[key], after[key], fates[key], reasons.get(key, ()), moved, comparisons or {}),
+                *refused.get(key, ()),
+            )
             if key in before and key in after
             else (),
         )

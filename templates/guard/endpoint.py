@@ -15,8 +15,6 @@ from guard import Guard, Node, Settings, aws, its, respond
 
 MISSING = "ValidationException"
 """SageMaker's error code for the name of an endpoint that does not exist."""
-VARIANT = "main"
-"""The endpoint's only variant (infra/parts/endpoint.py)."""
 SUSPENDED = ("DynamicScalingOutSuspended", "ScheduledScalingSuspended")
 """The activities that would bring instances back: the alarm that starts one, and the schedule, which sets ranges."""
 
@@ -36,11 +34,13 @@ class EndpointGuard(Guard):
         """Use `client(service)` to reach AWS."""
         super().__init__(settings, client, now)
         self.sagemaker = client("sagemaker")
+        self.variants: list[str] = []
 
     def nodes(self) -> list[Node]:
         """One entry for each instance of the endpoint; empty if the endpoint does not exist."""
         described = self.described()
         variants = described.get("ProductionVariants", [])
+        self.variants = [variant["VariantName"] for variant in variants]
         return [{} for variant in variants for _ in range(variant.get("CurrentInstanceCount", 0))]
 
     def described(self) -> Mapping[str, Any]:
@@ -85,9 +85,9 @@ class EndpointGuard(Guard):
             )
 
     def scaled(self) -> list[str]:
-        """The scalable resources: the copies of the endpoint's component, or the instances of its variant."""
+        """The scalable resources: the copies of the endpoint's component, or the instances of its variants."""
         name = self.settings.name
-        return [f"inference-component/{name}", f"endpoint/{name}/variant/{VARIANT}"]
+        return [f"inference-component/{name}", *(f"endpoint/{name}/variant/{variant}" for variant in self.variants)]
 
     def stop(self, reason: str, count: int | None) -> None:
         """Delete the endpoint, its component first; the next call deletes the rest.

@@ -13,7 +13,7 @@ from launcher.catalog.market import TOLERANCE_USD
 from launcher.catalog.permissions import HANDLERS
 from launcher.catalog.registry import REGISTRY
 from launcher.catalog.selector import Key
-from launcher.catalog.updates import CLUSTER_UPDATES, REPLACEMENT
+from launcher.catalog.updates import CLUSTER_UPDATES, REPLACEMENT, SERVICE_UPDATES
 from launcher.model.enums import Basis, Market, Payment, SavingsPlanKind
 from launcher.model.money import Price, Unpriced
 from tests.checks import some
@@ -63,6 +63,7 @@ def test_every_source_is_used(catalog: Catalog):
         "quotas.csv",
         HANDLERS,
         REGISTRY,
+        SERVICE_UPDATES,
     ]
     files += ["announced_ends.csv", "billing_services.csv"]
     used = {row["source"] for name in files for row in tables.read_cells(name)}

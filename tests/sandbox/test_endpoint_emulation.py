@@ -232,3 +232,50 @@ def test_a_queue_and_an_endpoint_without_one_are_not_mixed_up(put_stack, sandbox
     body = json.dumps({"messages": [{"role": "user", "content": "one"}], "max_tokens": 3})
     answer = runtime.invoke_endpoint(EndpointName=NAME, Body=body, ContentType="application/json")
     assert json.loads(answer["Body"].read())["usage"]["completion_tokens"] == 3
+
+
+SCALED = {
+    "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
+    "DependsOn": "Endpoint",
+    "Properties": {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": f"endpoint/{NAME}/variant/main",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+        "MinCapacity": 1,
+        "MaxCapacity": 4,
+        "RoleARN": "arn:aws:iam::123456789012:role/scaling",
+    },
+}
+
+
+def variants(template, **changes):
+    variant = {**VARIANT, **changes}
+    template["Resources"]["Config"]["Properties"] = {
+        "ProductionVariants": [{key: value for key, value in variant.items() if value is not None}]
+    }
+    return template
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"InstanceType": "ml.inf2.8xlarge"}, "is a target for automatic scaling"),
+        ({"VariantName": "other", "InstanceType": "ml.inf2.8xlarge"}, "must have the same variants"),
+        ({"ModelName": None}, "cannot change between a model and inference components"),
+    ],
+)
+def test_update_of_a_scaled_variant_that_sagemaker_refuses_is_rolled_back(put_stack, changes, message):
+    scaled = changed()
+    scaled["Resources"]["Range"] = SCALED
+    assert put_stack(scaled)[0] == "CREATE_COMPLETE"
+    other = variants(copy.deepcopy(scaled), **changes)
+    if "ModelName" in changes:
+        other["Resources"]["Config"]["Properties"]["ExecutionRoleArn"] = "arn:aws:iam::123456789012:role/containers"
+    status, problems = put_stack(other, update=True)
+    assert status == "UPDATE_ROLLBACK_COMPLETE"
+    assert any(message in problem for problem in problems), problems
+
+
+def test_type_of_a_variant_that_does_not_scale_changes_in_place(put_stack):
+    assert put_stack(TEMPLATE)[0] == "CREATE_COMPLETE"
+    assert put_stack(variants(changed(), InstanceType="ml.inf2.8xlarge"), update=True)[0] == "UPDATE_COMPLETE"

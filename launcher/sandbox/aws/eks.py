@@ -309,6 +309,12 @@ class Eks:
 
     def _change_group(self, requested: Requested, created: Created) -> Created:
         """Remove the instances and create others: EKS replaces those of another template, one after the other."""
+        cluster, _, name = created.physical_resource_id.partition("/")
+        before = _eks(requested).describe_nodegroup(cluster, name).launch_template or {}
+        wanted = requested.need("LaunchTemplate")["Id"]
+        if before.get("id", wanted) != wanted:
+            message = f"You cannot specify a different launch template: {before['id']} of the node group, got {wanted}"
+            raise ResourceRefusedError(message)
         self._remove_group(requested, created)
         return self._make_group(requested)
 

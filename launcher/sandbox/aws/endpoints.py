@@ -2,8 +2,8 @@
 
 Emulated: the validation of each request with SageMaker's own model; the check that referenced models, configurations,
 alarms and buckets exist; the replacement of a changed configuration or model; the rollback of an update because an
-alarm is in state ALARM, or because the new container does not start; the answers of the containers
-(launcher/sandbox/endpoint). moto's own models are not used: they lack the newer types and components.
+alarm is in state ALARM, or because the new container does not start; the refusal of changed variants; the answers of
+the containers (launcher/sandbox/endpoint). moto's own models are not used: they lack the newer types and components.
 Not emulated: time and cost; instances, images, downloads; stepwise traffic shifting.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from moto.applicationautoscaling.models import applicationautoscaling_backends
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.logs.models import logs_backends
 from moto.sagemaker.exceptions import ValidationError
@@ -180,7 +181,9 @@ class Endpoints:
         live: Any = _sagemaker(requested).endpoints.get(before.attributes["EndpointName"])
         if live is None:
             raise ResourceRefusedError(f"Could not find endpoint {before.physical_resource_id}")
-        config, live.request = _config(requested), dict(requested.properties)
+        config = _config(requested)
+        _refuse_variants(requested, live, config)
+        live.request = dict(requested.properties)
         live.last_modified_time = datetime.now(UTC)
         if config.name == live.config.name or _alarms(requested, requested.get("DeploymentConfig", {})):
             return before
@@ -310,6 +313,31 @@ def _alarms(requested: Requested, deployment: Mapping[str, Any]) -> bool:
     if missing:
         raise ResourceRefusedError(f"Could not find alarms: {', '.join(missing)}")
     return any(alarms[name].state_value == _GOING_OFF for name in names)
+
+
+def _refuse_variants(requested: Requested, live: Live, config: StoredEntity) -> None:
+    """Refuse what UpdateEndpoint refuses of variants (SageMaker developer guide).
+
+    "If the update would change the instance type for any model that is a target for auto scaling, the update fails"
+    (endpoint-scaling-update); "your new endpoint configuration must have the same variant name" (deployment guardrails,
+    exclusions). No source describes a change between variants with and without inference components.
+    """
+    before = {variant["VariantName"]: variant for variant in live.variants}
+    after = {variant["VariantName"]: variant for variant in config.request["ProductionVariants"]}
+    targets = applicationautoscaling_backends[requested.account_id][requested.region_name].targets
+    scaled = {resource for dimensions in targets.values() for resource in dimensions}
+    for name in before.keys() & after.keys():
+        types = [variants[name].get("InstanceType") for variants in (before, after)]
+        if types[0] != types[1] and f"endpoint/{live.endpoint_name}/variant/{name}" in scaled:
+            message = f"The variant {name} is a target for automatic scaling: deregister it before its type changes"
+            raise ResourceRefusedError(f"{message} from {types[0]} to {types[1]}")
+        if ("ModelName" in before[name]) is not ("ModelName" in after[name]):
+            raise ResourceRefusedError(f"The variant {name} cannot change between a model and inference components")
+    if before.keys() != after.keys() and requested.get("DeploymentConfig"):
+        names = f"{', '.join(before)} and {', '.join(after)}"
+        raise ResourceRefusedError(
+            f"With DeploymentConfig, both configurations must have the same variants, got {names}"
+        )
 
 
 def _config(requested: Requested) -> StoredEntity:

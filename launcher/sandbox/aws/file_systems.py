@@ -87,7 +87,11 @@ def _create(requested: Requested) -> Created:
 
 def _change(requested: Requested, before: Created) -> Created:
     file_system = _fsx(requested).file_systems[before.physical_resource_id]
-    file_system.storage_capacity = int(requested.need("StorageCapacity"))
+    capacity = int(requested.need("StorageCapacity"))
+    if capacity < file_system.storage_capacity:
+        before = file_system.storage_capacity
+        raise ResourceRefusedError(f"Invalid storage capacity: {capacity}: it can only be increased from {before} GiB")
+    file_system.storage_capacity = capacity
     mount_name = before.attributes["LustreMountName"]
     file_system.lustre_configuration = {**requested.get("LustreConfiguration", {}), "MountName": mount_name}
     return before

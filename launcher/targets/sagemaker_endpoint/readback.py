@@ -105,7 +105,7 @@ def scaling(reading: Reading) -> None:
 
 def _scaled(planned: Endpoint) -> str:
     shared = planned.mode is EndpointMode.COMPONENTS
-    return f"inference-component/{planned.name}" if shared else f"endpoint/{planned.name}/variant/main"
+    return f"inference-component/{planned.name}" if shared else f"endpoint/{planned.name}/variant/{planned.variant}"
 
 
 def request_bucket(reading: Reading) -> None:

@@ -153,7 +153,7 @@ class TestSum:
         scaling = aws.client("application-autoscaling")
         target = {
             "ServiceNamespace": "sagemaker",
-            "ResourceId": f"endpoint/{NAME}/variant/main",
+            "ResourceId": f"endpoint/{NAME}/variant/v0",
             "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
         }
         scaling.register_scalable_target(**target, MinCapacity=0, MaxCapacity=4)
