@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -141,10 +141,11 @@ class TestShow:
 
 class TestShowJson:
     def test_each_row_says_what_it_is_and_what_it_costs(self, catalog):
-        rows = show(catalog, PriceFilter(region="us-east-1"), NOW, history=False)
-        document = json.loads(json.dumps(show_document(now=NOW, prices_as_of=None, rows=rows)))
+        newest = datetime(2026, 12, 1, 12, tzinfo=UTC)  # after the last row of the shipped files
+        rows = show(catalog, PriceFilter(region="us-east-1"), newest, history=False)
+        document = json.loads(json.dumps(show_document(now=newest, prices_as_of=None, rows=rows)))
         assert document["schema"] == "slipway.prices/1"
-        assert document["as_of"] == "2026-11-20T12:00:00+00:00"
+        assert document["as_of"] == "2026-12-01T12:00:00+00:00"
         assert len(document["rows"]) == len(rows)
         for row in document["rows"]:
             price = row["usd_per_unit"] if row["kind"] == "bill-item" else row["usd_per_hour"]
