@@ -31,7 +31,7 @@ from typing import Any
 from benchmarks import fit_training
 from benchmarks.report_sections import replace_section
 from benchmarks.training_rows import Row, RowsError, read_rows
-from launcher.catalog.training import FURTHER_RUNS, RUNS, facts_from, load_training
+from launcher.catalog.training import FURTHER_RUNS, LATER_RUNS, RUNS, facts_from, load_training
 from launcher.model.enums import Method, Stack
 from launcher.model.money import Range
 from launcher.model.training import TrainingFacts
@@ -60,19 +60,25 @@ whole runs with `expected_hours`.
   estimate.
 - **in the range**: the share of rows whose published figure lies in the low-high range.
 - **width**: the high estimate divided by the low estimate.
-- **left out**, and the table by class: coefficients and spreads are fitted without any row of the same source.
-- **unseen**: the rows of further_runs.csv, with a fit on runs.csv alone.
+- **left out**, and the tables by class and by instance: coefficients and spreads are fitted without any row of the
+  same source.
+- **unseen**: the rows of further_runs.csv and later_runs.csv, with a fit on runs.csv alone.
 
-The form of the estimate and the weights of the fit were chosen with these rows in view. Only rows collected later can
-test them. The 5 ms of kernel launches and the 8 ps of 4-bit expansion come from the Qwen rows: 23 of the 26 Hugging
-Face rows. Huber's bound of 0.15 was chosen with the table in view. With 0.2, 84.5 % of dense pretraining and 53.6 % of
-the mixtures are within 0.8-1.25, and 71.4 % of the mixtures within 1.5x; the error is the same. One source has 20 of
-the 28 rows of mixtures, so a fit without that source uses 8. For hybrid models, only layers with attention count as
-layers. Rows that a newer recipe of the same configuration supersedes (`superseded_by`) are neither fitted nor compared.
-MLPerf rows contain the training blocks without evaluation.
+A range is from the 10th to the 90th percentile. The form of the estimate and the weights of the fit were chosen with
+these rows in view. Only rows collected later can test them. The 5 ms of kernel launches and the 8 ps of 4-bit expansion
+come from the Qwen rows. For hybrid models, only layers with attention count as layers. Rows that a newer recipe of the
+same configuration, or a larger micro-batch of the same layout, supersedes (`superseded_by`) are neither fitted nor
+compared. MLPerf rows contain the training blocks without evaluation.
 
-A range is wider if a fine-tuning plan does not set its trainer or its micro-batch. `slipway plan` names the keys that
-would narrow the range by more than a third.
+Mixtures of experts on several AWS nodes: the published runs over EFA spread the experts over 16 and 32 chips, in
+layouts that their authors call reference layouts. All are of one source, so no source left out confirms the term for
+this exchange. With that source left out, the term is physics alone: bytes over the network at 40 % of its rate. No
+published run shows how fast a tuned layout, with the experts of a layer within a node, is on EFA: a plan without
+`workload.train.expert_parallel` has a range that holds both, and `slipway plan` asks for it.
+
+A quote on a family of instances without a row of its kind of job has a wider range, and a finding says so. A range is
+also wider if a fine-tuning plan does not set its trainer or its micro-batch. `slipway plan` names the keys that would
+narrow the range by more than a third.
 
 If a plan leaves the batch open, Slipway uses 4 million tokens, or 8,192 tokens per chip if that is more. The maximum is
 the largest batch of published runs of a model of that size (`launcher/catalog/data/training/batches.csv`). Beyond that
@@ -137,6 +143,26 @@ def by_class(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return {name: summary([result for result in outcomes if job_class(result.row) == name]) for name in CLASSES}
 
 
+def by_instance(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The shares and widths for each family of AWS instances, and for the rows of other clusters."""
+    families = sorted({family for result in outcomes for family in result.row.instances})
+    parts = {name: summary([result for result in outcomes if name in result.row.instances]) for name in families}
+    return parts | {"other clusters": summary([result for result in outcomes if not result.row.instances])}
+
+
+def by_source(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The shares and widths of each class, for sources that the first two files have and for those found later."""
+    late = {row.family for row in read_rows(LATER_RUNS)} - {
+        row.family for path in (RUNS, FURTHER_RUNS) for row in read_rows(path)
+    }
+    parts = {}
+    for name in CLASSES:
+        members = [result for result in outcomes if job_class(result.row) == name]
+        parts[f"{name}, earlier sources"] = summary([result for result in members if result.row.family not in late])
+        parts[f"{name}, later sources"] = summary([result for result in members if result.row.family in late])
+    return parts
+
+
 def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """The shares and widths of some rows; all None without rows."""
     count = len(outcomes)
@@ -174,11 +200,11 @@ def left_out(rows: Sequence[Row]) -> list[Outcome]:
 
 
 def unseen() -> list[Outcome]:
-    """The rows of the second shipped file, estimated by a fit on the first file alone."""
+    """The rows of the later shipped files, estimated by a fit on the first file alone."""
     observations = fit_training.observe(read_rows(RUNS), fit_training.unfitted())
     errors = fit_training.errors_left_out(observations)
     facts = facts_from(fit_training.fitted(observations, errors, fit_training.fit(observations)))
-    return [outcome(row, facts) for row in read_rows(FURTHER_RUNS)]
+    return [outcome(row, facts) for row in (*read_rows(FURTHER_RUNS), *read_rows(LATER_RUNS))]
 
 
 def measure(rows: Sequence[Row], facts: TrainingFacts | None = None) -> dict[str, Any]:
@@ -240,6 +266,16 @@ def report(rows: Sequence[Row], name: str) -> str:
         "## By class of job, with the row's source left out of the fit",
         "",
         _table("class", by_class(every)),
+        "",
+        "## By class and by when the source was found, left out of the fit",
+        "",
+        _table("class", by_source(every)),
+        "",
+        "## By instance, with the row's source left out of the fit",
+        "",
+        _table("instances", by_instance(every)),
+        "",
+        "A family of instances that is not in this table has no published row.",
         "",
         "## All rows",
         "",

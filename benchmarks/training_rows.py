@@ -34,10 +34,18 @@ TUNED = ("mlperf", "nemo", "megatron")
 HUGGINGFACE = re.compile(
     r"\bhf\b|hugging ?face|transformers|\bpeft\b|\btrl\b|\bsfttrainer\b|axolotl|llama-?factory|swift"
 )
-RECOMPUTES = re.compile(
-    r"\bfull ac\b|activation checkpointing true|recompute|zero-3\+ac|\bac\+offload|gradient checkpointing"
+KEEPS = re.compile(
+    r"\bno ac\b|activation checkpointing false|\bac off\b|(no|without) gradient checkpointing|no recompute"
+    r"|recompute off"
 )
-KEEPS = re.compile(r"\bno ac\b|activation checkpointing false|\bac off\b|(no|without) gradient checkpointing")
+SELECTS = re.compile(r"selective recompute")
+RECOMPUTES = re.compile(
+    r"\bfull ac\b|activation checkpointing|recompute|zero-3\+ac|\bac\+offload|gradient checkpointing"
+)
+INSTANCE_FAMILY = re.compile(r"\b((?:p|g|trn|inf)\d[a-z]*(?:-[a-z]+\d+)?)\b")
+AS_SHIPPED = re.compile(r"sample as shipped|fsdp sample")
+AWS_FABRIC = re.compile(r"\befa\b")
+EXPERT_PARALLEL = re.compile(r"\bEP(\d+)\b")
 MICRO_BATCH = re.compile(r"batch (\d+) a gpu|batch (\d+)/gpu|\bmbs (\d+)|micro-?batch(?: size)? (\d+)")
 HARDWARE_COUNT = re.compile(r"\bhfu\b|counts? .*recompute|incl\. recompute")
 UNSAID_CHIPS = 1024
@@ -59,7 +67,8 @@ class RowsError(ValueError):
 class Row:
     """One published figure: the job, and tokens per second of all its chips, steady or over the whole run.
 
-    `tokens` is set for whole runs, whose published hours are compared with expected hours.
+    `tokens` is set for whole runs, whose published hours are compared with expected hours. `instances` are the families
+    of AWS instances on which the figure was measured: "p5", or "trn1" and "trn1n" where the source names both.
     """
 
     id: str
@@ -69,6 +78,7 @@ class Row:
     shape: TrainingShape
     published_tokens_per_s: float
     tokens: float | None
+    instances: tuple[str, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -121,6 +131,7 @@ def _row(fields: Mapping[str, str], hardware: Mapping[str, tuple[Accelerator, in
         shape=shape,
         published_tokens_per_s=published,
         tokens=_needed(fields, "tokens_B") * 1e9 if whole else None,
+        instances=tuple(dict.fromkeys(INSTANCE_FAMILY.findall(fields.get("aws_instance", "")))),
     )
 
 
@@ -145,6 +156,9 @@ def _shape(fields: Mapping[str, str], hardware: Mapping[str, tuple[Accelerator, 
         micro_batch=_micro_batch(fields),
         method=METHODS[mode],
         stack=_stack(fields),
+        expert_parallel=_expert_parallel(fields),
+        top_k=int(_number(fields, "top_k") or 0) or None,
+        efa=_efa(fields),
         accelerator=chip,
         chips=chips,
         chips_per_node=min(per_node, chips),
@@ -152,10 +166,26 @@ def _shape(fields: Mapping[str, str], hardware: Mapping[str, tuple[Accelerator, 
 
 
 def _stack(fields: Mapping[str, str]) -> Stack:
-    if HUGGINGFACE.search(fields["framework"].lower()):
+    framework = fields["framework"].lower()
+    if AS_SHIPPED.search(framework):
+        return Stack.UNTUNED
+    if HUGGINGFACE.search(framework):
         return Stack.HUGGINGFACE
     text = f"{fields['framework']} {fields['source_family']}".lower()
     return Stack.TUNED if any(name in text for name in TUNED) else Stack.FRAMEWORK
+
+
+def _efa(fields: Mapping[str, str]) -> bool:
+    """Whether the nodes exchange over EFA: the row names it, or an AWS instance."""
+    stated = fields.get("fabric", "")
+    if stated:
+        return stated == "efa"
+    return bool(fields.get("aws_instance")) or AWS_FABRIC.search(fields.get("notes", "").lower()) is not None
+
+
+def _expert_parallel(fields: Mapping[str, str]) -> int | None:
+    match = EXPERT_PARALLEL.search(f"{fields.get('layout', '')} {fields.get('notes', '')}")
+    return int(match.group(1)) if match else None
 
 
 def _micro_batch(fields: Mapping[str, str]) -> int | None:
@@ -170,6 +200,8 @@ def _recompute(fields: Mapping[str, str]) -> Recompute:
     text = f"{fields.get('notes', '')} {fields.get('source', '')}".lower()
     if KEEPS.search(text):
         return Recompute.NONE
+    if SELECTS.search(text):
+        return Recompute.SELECTIVE
     return Recompute.FULL if RECOMPUTES.search(text) else recompute_of(_stack(fields))
 
 

@@ -3,7 +3,8 @@
 constants.toml     read or judged numbers with their sources
 chips.toml         facts about a chip in addition to its peak and memory
 coefficients.json  fitted by benchmarks/fit_training.py, with the data of the fit
-runs.csv           published runs and throughputs for the fit and its evaluation; further_runs.csv: more of them
+runs.csv           published runs and throughputs for the fit and its evaluation; further_runs.csv and
+                   later_runs.csv: more of them, in the order in which they were found
 hardware.csv       the accelerators named in the rows of those files
 """
 
@@ -24,6 +25,7 @@ from launcher.model.training import ChipTraits, Constant, PublishedBatch, Spread
 DATA = Path(__file__).parent / "data" / "training"
 RUNS = DATA / "runs.csv"
 FURTHER_RUNS = DATA / "further_runs.csv"
+LATER_RUNS = DATA / "later_runs.csv"
 COEFFICIENTS = DATA / "coefficients.json"
 CHIPS_PER_NODE = {"nvidia": 8, "neuron": 16}
 """Chips in one node of the published clusters."""
@@ -77,16 +79,18 @@ def facts_from(fitted: Mapping[str, Any]) -> TrainingFacts:
         fitted_rows=fitted["fitted_rows"],
         fitted_families=fitted["fitted_families"],
         batches=_batches(),
+        instance_rows={family: dict(counts) for family, counts in fitted["rows_by_instance"].items()},
     )
     # Hold a fit to what the promises of the estimator need: signs, and a `step` loss that chips make up for
     for term, value in facts.coefficients.items():
         if not math.isfinite(value) or (value < 0.0 and term != "base"):
             raise TrainingDataError(f"coefficient {term} is {value}; it must be finite and not below 0")
-    most = 1.0 / (1.0 + facts.constants["measured_loss_share"].mid)
-    if facts.coefficients["step"] > most:
-        raise TrainingDataError(
-            f"coefficient step is {facts.coefficients['step']}; above {most:.2f} more chips could be slower"
-        )
+    most = {"step": 1.0 / (1.0 + facts.constants["measured_loss_share"].mid), "exchange": 1.0}
+    for term, bound in most.items():
+        if facts.coefficients[term] > bound:
+            raise TrainingDataError(
+                f"coefficient {term} is {facts.coefficients[term]}; above {bound:.2f} more chips could be slower"
+            )
     return facts
 
 

@@ -65,6 +65,18 @@ class Recompute(StrEnum):
     FULL = "full"
 
 
+class Optimizer(StrEnum):
+    """The optimizer and the number formats of its states."""
+
+    ADAMW = "adamw"
+    ADAMW_BF16 = "adamw-bf16"
+    ADAMW_8BIT = "adamw-8bit"
+    ADAFACTOR = "adafactor"
+    SGD = "sgd"
+    LION = "lion"
+    MUON = "muon"
+
+
 class Stack(StrEnum):
     """How well tuned the training software is."""
 

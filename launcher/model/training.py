@@ -1,6 +1,7 @@
 """The training-time estimate, and the facts behind it."""
 
 from collections.abc import Mapping
+from dataclasses import field
 
 from launcher.model.measurement import Measurement
 from launcher.model.money import Assumption, Range
@@ -88,8 +89,9 @@ class TrainingFacts:
     """The fitted and sourced numbers behind every training estimate; compared by identity, created once by the catalog.
 
     `coefficients` are by the name of their term (`launcher.planning.utilisation.TERMS`). `spreads` are by class of job;
-    `quantile_low` and `quantile_high` are the numbers of scales from the estimate to the ends of the range. `measured`
-    are the user's own runs.
+    `quantile_low` and `quantile_high` are the numbers of scales from the estimate to the 10th and the 90th percentile.
+    `instance_rows` counts the rows measured on each family of AWS instances ("p5"), by class of job. `measured` are the
+    user's own runs.
     """
 
     coefficients: Mapping[str, float]
@@ -105,6 +107,7 @@ class TrainingFacts:
     fitted_rows: int
     fitted_families: int
     batches: tuple[PublishedBatch, ...] = ()
+    instance_rows: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     measured: tuple[Measurement, ...] = ()
 
     def largest_batch(self, params_b: float, *, moe: bool) -> PublishedBatch | None:

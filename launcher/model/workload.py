@@ -8,6 +8,7 @@ from launcher.model.enums import (
     BedrockProfile,
     CustomKernels,
     Method,
+    Optimizer,
     Precision,
     Recompute,
     Rollout,
@@ -106,8 +107,18 @@ class TrainingWorkload:
         None, Nullable(item=Integer(minimum=1)), "tokens per step, over all chips"
     )
     precision: Precision = setting(Precision.BF16, Choice(options=Precision), "number format of matrix multiplications")
+    optimizer: Optimizer | None = setting(
+        None,
+        Nullable(item=Choice(options=Optimizer)),
+        "optimizer and number formats of its states; null: adamw in mixed precision",
+    )
     micro_batch: int | None = setting(
         None, Nullable(item=Integer(minimum=1, maximum=65_536)), "sequences per chip and micro-step"
+    )
+    expert_parallel: int | None = setting(
+        None,
+        Auto(item=Integer(minimum=1, maximum=65_536)),
+        "chips that share one set of experts (mixture of experts); auto: up to 32, over several nodes",
     )
     recompute: Recompute | None = setting(
         None,

@@ -13,7 +13,7 @@ import dataclasses
 import math
 from collections.abc import Iterator
 
-from launcher.model.enums import Method, Precision, Recompute, Stack
+from launcher.model.enums import Method, Precision, Recompute
 from launcher.model.money import Assumption, Range
 from launcher.model.training import Constant, TrainingEstimate, TrainingFacts
 from launcher.planning import flops, goodput, posterior, throughput, utilisation
@@ -111,6 +111,16 @@ def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
         published = "1 published row" if rows == 1 else f"{rows} published rows"
         source = f"{published} of this kind of job on {traits.name}; the range is wider for it"
         yield Assumption(name="chip", value=chip.name, unit="", source=source)
+    if utilisation.rows_on_instance(shape, facts) == 0:
+        source = "no published run of this kind of job on these instances is known; the range is wider for it"
+        yield Assumption(name="instance", value=shape.instance_family or "", unit="", source=source)
+    if utilisation.assumes_exchange(shape):
+        spread = min(utilisation.DEFAULT_EXPERT_PARALLEL, shape.chips)
+        source = (
+            "not given: AWS's published layouts spread the experts over 16 and 32 chips; the range holds both these and"
+            f" {shape.chips_per_node}, within a node"
+        )
+        yield Assumption(name="expert parallel", value=str(spread), unit="chips share the experts", source=source)
     if shape.precision is Precision.FP8 and not shape.fp8_counts:
         source = "no published run shows a gain from FP8 here: estimated as bf16; the range is wider for it"
         yield Assumption(name="precision", value="fp8", unit="", source=source)
@@ -126,8 +136,6 @@ def _utilisation(shape: TrainingShape, facts: TrainingFacts) -> Assumption:
             steps.append(f"start at {factor:.3f}: {utilisation.MEANINGS[name]}")
         elif value and abs(factor - 1.0) >= 0.0005:  # noqa: PLR2004 what three decimals would print as 1.000
             steps.append(f"times {factor:.3f}: {utilisation.MEANINGS[name]}")
-    if shape.stack is Stack.UNTUNED:
-        steps.append(f"times {facts.constants['untuned_factor'].mid:.3f}: untuned software")
     steps.append(f"together {mfu.mid:.3f} of the dense bf16 peak")
     steps.append(
         f"range: a spread of {mfu.scale:.2f} in logarithms, {facts.quantile_low:.2f} of it down to {mfu.low:.3f}"

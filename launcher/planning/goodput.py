@@ -13,6 +13,7 @@ from launcher.agent.interval import daly_interval_s, overhead_fraction
 from launcher.model.enums import Stack
 from launcher.model.money import Range
 from launcher.model.training import TrainingFacts
+from launcher.planning.optimizers import recipe
 from launcher.planning.shape import TrainingShape
 
 SECONDS_PER_HOUR = 3600.0
@@ -38,8 +39,9 @@ class Overhead(NamedTuple):
 
 
 def checkpoint_bytes(shape: TrainingShape, facts: TrainingFacts) -> float:
-    """Bytes of one checkpoint: weights and optimizer state, or the adapters only for LoRA and QLoRA."""
-    return shape.trained_params * facts.constants["checkpoint_bytes_per_parameter"].mid
+    """Bytes of one checkpoint: weights and optimizer states, or those of the adapters only for LoRA and QLoRA."""
+    per_parameter = facts.constants["checkpoint_bytes_per_parameter"].mid
+    return shape.trained_params * (per_parameter if shape.optimizer is None else recipe(shape.optimizer).checkpoint)
 
 
 def checkpoint_write_s(shape: TrainingShape, facts: TrainingFacts) -> Range:

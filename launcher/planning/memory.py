@@ -12,16 +12,15 @@ Sources: ZeRO 2020: S. Rajbhandari et al., arXiv:1910.02054, section 3.1: 2 + 2 
 """
 
 import math
+from dataclasses import replace
 
-from launcher.model.enums import Method, Recompute
+from launcher.model.enums import Method, Recompute, Stack
 from launcher.model.record import record
+from launcher.planning.optimizers import DEFAULT, GRADIENT_BYTES, LEANER, recipe
 from launcher.planning.shape import REFERENCE_VOCAB, TrainingShape, known_hidden, known_layers
 
 GIB = float(2**30)
 WEIGHT_BYTES = dict.fromkeys(Method, 2.0) | {Method.QLORA: 4.127 / 8.0}
-GRADIENT_BYTES = 2.0
-OPTIMIZER_BYTES = 12.0
-"""fp32 master weights and two fp32 moments of Adam, 4 bytes each (ZeRO 2020)."""
 ACTIVATION_BYTES = 34.0
 """Per token, hidden unit and layer (Korthikanti 2022, table 2). The term of the attention matrix, 5 a s / h, is left
 out for `none` as for `selective`: fused attention kernels never store it, and every stack calibrated here uses
@@ -105,7 +104,14 @@ def _weights(shape: TrainingShape) -> float:
 
 def state_bytes(shape: TrainingShape) -> float:
     """Bytes of weights, gradients and optimizer states, which are sharded over all chips."""
-    return _weights(shape) + (GRADIENT_BYTES + OPTIMIZER_BYTES) * shape.trained_params
+    return _weights(shape) + (GRADIENT_BYTES + recipe(shape.optimizer).state) * shape.trained_params
+
+
+def least_state_bytes(shape: TrainingShape) -> float:
+    """State bytes of the leanest common recipe: the plan's optimizer, else AdamW with bf16 states for a fine-tuning."""
+    if shape.optimizer is not None or shape.stack is not Stack.HUGGINGFACE:
+        return state_bytes(shape)
+    return state_bytes(replace(shape, optimizer=LEANER[0]))
 
 
 def _gathered(shape: TrainingShape, group: int) -> float:
@@ -137,20 +143,22 @@ def _working_bytes(shape: TrainingShape, group: int) -> float:
 def _fit(shape: TrainingShape, group: int) -> Fit:
     chips = shape.chips
     weights, trained = _weights(shape) / chips, shape.trained_params / chips
-    gradients, optimizer = GRADIENT_BYTES * trained, OPTIMIZER_BYTES * trained
+    gradients, optimizer = GRADIENT_BYTES * trained, recipe(shape.optimizer).state * trained
     gathered, activations, logits = _gathered(shape, group), _activations(shape, group), _logits(shape, group)
     total = weights + gradients + optimizer + gathered + activations + logits
     limit = _limit_bytes(shape)
     recompute_words = (
         "2 bytes per layer and one complete layer" if shape.recompute is Recompute.FULL else "34 bytes per layer"
     )
-    trained_bytes = GRADIENT_BYTES + OPTIMIZER_BYTES
+    name = (shape.optimizer or DEFAULT).value
+    trained_bytes = GRADIENT_BYTES + recipe(shape.optimizer).state
     memory_gib = shape.accelerator.memory_gib
     sequences = "one sequence" if (shape.micro_batch or 1) == 1 else f"{shape.micro_batch} sequences"
     steps = (
         f"weights: {_weights(shape) / 1e9:.4g} GB over {chips} chips = {weights / GIB:.2f} GiB",
         (
-            f"gradients and Adam: {shape.trained_params / 1e9:.4g} billion x {trained_bytes:g} bytes over {chips} chips"
+            f"gradients and {name}: {shape.trained_params / 1e9:.4g} billion x {trained_bytes:g} bytes"
+            f" over {chips} chips"
             f" = {(gradients + optimizer) / GIB:.2f} GiB"
         ),
         f"two layers gathered in bf16 by a group of {group} sharing a sequence: {gathered / GIB:.2f} GiB",

@@ -28,6 +28,11 @@ def questions(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> Iter
             str(utilisation.DEFAULT_MICRO_BATCH),
             replace(shape, micro_batch=utilisation.DEFAULT_MICRO_BATCH),
         ),
+        "expert_parallel": (
+            utilisation.assumes_exchange(shape),
+            str(min(utilisation.DEFAULT_EXPERT_PARALLEL, shape.chips)),
+            replace(shape, expert_parallel=utilisation.DEFAULT_EXPERT_PARALLEL),
+        ),
     }
     for key, (is_open, value, answered) in answers.items():
         narrowed = _width(answered, tokens, facts) if is_open else width

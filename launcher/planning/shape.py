@@ -2,7 +2,7 @@
 
 import math
 
-from launcher.model.enums import Method, Precision, Recompute, Stack
+from launcher.model.enums import Method, Optimizer, Precision, Recompute, Stack
 from launcher.model.instance_type import Accelerator
 from launcher.model.record import record
 
@@ -40,6 +40,9 @@ class TrainingShape:
     heads, kv_heads and vocab may be None: Slipway then scales them from a 7B model. `global_batch_tokens` is None if
     the plan leaves the batch open; the batch then grows with the chips up to `max_batch_tokens` (None: no limit).
     `micro_batch` is in sequences of one chip. `stack_known` is False if the trainer is only assumed.
+    `expert_parallel` is the number of chips that share one set of experts (None: unknown), `top_k` the experts per
+    token; `efa` is True if the nodes exchange over EFA. `instance_family` is the AWS family ("p5"), None for the
+    clusters of published rows. `optimizer` is None if the plan leaves it to the trainer.
     `measured_tokens_per_s` was measured on one node of `chips_per_node` chips
     and replaces the estimate. `chips` counts all chips of the job.
     """
@@ -60,6 +63,11 @@ class TrainingShape:
     method: Method = Method.FULL
     stack: Stack = Stack.FRAMEWORK
     stack_known: bool = True
+    expert_parallel: int | None = None
+    top_k: int | None = None
+    efa: bool = False
+    instance_family: str | None = None
+    optimizer: Optimizer | None = None
     accelerator: Accelerator
     chips: int
     chips_per_node: int

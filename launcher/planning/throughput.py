@@ -11,6 +11,9 @@ from launcher.model.training import TrainingFacts
 from launcher.planning import flops, posterior, utilisation
 from launcher.planning.shape import TrainingShape
 
+TENTH = 1.2816
+"""Standard deviations of a normal distribution from its middle to its 10th and its 90th percentile."""
+
 
 class Rate(NamedTuple):
     """Tokens per second of all chips and the resulting MFU, low, middle, high, and the scale of their spread."""
@@ -33,12 +36,12 @@ def rate(shape: TrainingShape, facts: TrainingFacts) -> Rate:
     learned = posterior.posterior(shape, facts, mfu.scale) if facts.measured else None
     if learned is not None:
         mid = mfu.mid * math.exp(learned.shift)
-        mfu = utilisation.Mfu(
-            low=mid * math.exp(-facts.quantile_low * learned.scale),
-            mid=mid,
-            high=mid * math.exp(facts.quantile_high * learned.scale),
-            scale=learned.scale,
-        )
+        # The posterior is normal; yet no measurement widens the range of the estimate alone, unless runs contradict
+        # each other.
+        alone = math.inf if learned.contradiction else mfu.scale
+        down = min(TENTH * learned.scale, facts.quantile_low * alone)
+        up = min(TENTH * learned.scale, facts.quantile_high * alone)
+        mfu = utilisation.Mfu(low=mid * math.exp(-down), mid=mid, high=mid * math.exp(up), scale=learned.scale)
     return Rate(capacity * mfu.low, capacity * mfu.mid, capacity * mfu.high, mfu.low, mfu.mid, mfu.high, mfu.scale)
 
 

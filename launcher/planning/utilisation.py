@@ -3,8 +3,8 @@
 log(MFU) is a sum of terms, each a property of the plan times a coefficient fitted to published runs
 (`benchmarks/fit_training.py`; the rows and the fit ship in `launcher/catalog/data/training`). No term depends on a
 model's name or a source. Every coefficient but the first is constrained to zero or above, so that each term has the
-sign of its name, and that of `step` to one or below: then the tokens per second of all chips together never fall when
-chips are added.
+sign of its name, and those of `step` and `exchange` are bounded: then the tokens per second of all chips together never
+fall when chips are added.
 
 The range reaches `quantile_low` and `quantile_high` spreads below and above. A spread is the scale of the errors on
 sources that were left out of the fit, by class of job, and is widened if few rows support the figure. The spread does
@@ -20,7 +20,7 @@ from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.instance_type import Accelerator
 from launcher.model.training import ChipTraits, TrainingFacts
 from launcher.planning import flops, memory
-from launcher.planning.shape import TrainingShape, known_layers
+from launcher.planning.shape import TrainingShape, known_hidden, known_layers
 
 TERMS = (
     "base",
@@ -43,6 +43,9 @@ TERMS = (
     "huggingface",
     "micro_step",
     "moe_rack",
+    "exchange",
+    "untuned",
+    "wide_chip",
 )
 """The terms of log(MFU); `MEANINGS` describes each in words."""
 MEANINGS: Mapping[str, str] = {
@@ -66,6 +69,9 @@ MEANINGS: Mapping[str, str] = {
     "huggingface": "Hugging Face trainers (Trainer, PEFT, TRL) compared with a compiled framework",
     "micro_step": "kernel launches of every layer and expansion of 4-bit weights, in every micro-step",
     "moe_rack": "mixture of experts on a rack-wide NVLink (GB200 NVL72)",
+    "exchange": "experts spread over nodes: their tokens cross EFA, not hidden behind arithmetic",
+    "untuned": "samples as shipped and user code: no compilation, offload, small steps",
+    "wide_chip": "ordinary software does not fill a chip beyond the peak of an H100 yet",
 }
 BALANCE_REFERENCE = 153.0
 """FLOP per byte of an A100 80GB: 312 TFLOP/s over 2,039 GB/s (NVIDIA data sheet)."""
@@ -89,6 +95,26 @@ STEP_PARAMS_B = 10.0
 STEP_PARAMS_POWER = 0.2
 """Exponent for models above 10 billion parameters, which are split over chips that share a step's tokens; chosen
 with the fit."""
+WHOLE_STEP_CHIPS = 8.0
+STEP_CHIPS_POWER = 0.6
+"""Fewer chips than a node exchange less, and a single one only updates its weights: the threshold falls with this power
+of the chips. A higher power would make two chips slower than one, together, at very small batches."""
+EXCHANGED_BYTES = 2.0 * 4.0
+"""Bytes of one hidden unit of a token and expert: bf16, to the expert and back, forward and backward."""
+EXCHANGE_SHARE = 0.4
+"""Share of the nodes' EFA bandwidth that the exchange of experts reaches without overlap: the published cells of four
+mixtures on p5 and p6-b300 (awsome-distributed-ai@95b939cd) give 0.3 to 0.5."""
+INFINIBAND_SHARE = 3.0
+"""As a multiple of the line rate: tuned dispatchers on InfiniBand send a token once to a node and hide most of it. Rows
+of Megatron-Bridge and NeMo AutoModel with experts over several nodes, left out by source, prefer 2 to 4."""
+EXCHANGE_MFU = 0.35
+"""Utilisation of the arithmetic that the exchange is compared with."""
+MOST_STEP = 0.62
+"""Upper bound of the coefficient of `step`; that of `exchange` is 1. Both together never make more nodes slower."""
+DEFAULT_EXPERT_PARALLEL = 32
+"""Chips that share one set of experts on several AWS nodes if the plan leaves it open: AWS's published layouts use 16
+and 32."""
+DEFAULT_TOP_K = 8
 LAUNCH_S_PER_LAYER = 5e-3
 """Seconds of kernel launches of one layer in a micro-step of the Hugging Face trainers, forward, recomputed and back:
 1.8B, 7B and 14B models at 256 to 512 tokens take 5.0, 4.7 and 5.0 ms (Qwen README, read 2026-11-23)."""
@@ -172,11 +198,34 @@ def terms(shape: TrainingShape, facts: TrainingFacts) -> tuple[float, ...]:
         -attention * fp8,
         -math.log1p(SMALL_B / shape.active_params_b),
         step_term(shape, shape.chips, traits),
-        -max(0.0, math.log(memory.state_bytes(shape) / (shape.chips * chip.memory_gib * memory.GIB))),
+        -max(0.0, math.log(memory.least_state_bytes(shape) / (shape.chips * chip.memory_gib * memory.GIB))),
         -1.0 if shape.stack is Stack.HUGGINGFACE else 0.0,
         micro_step_term(shape),
         moe if traits.rack_scale else 0.0,
+        moe * exchange_term(shape, traits),
+        -1.0 if shape.stack is Stack.UNTUNED else 0.0,
+        -dense * max(0.0, math.log(chip.peak_bf16_tflops / MOE_PEAK_TFLOPS)) if not tuned else 0.0,
     )
+
+
+def exchange_term(shape: TrainingShape, traits: ChipTraits) -> float:
+    """The `exchange` term: time of the tokens' way to experts on other nodes over EFA, as a logarithm; zero or less.
+
+    Every token goes to `top_k` experts, of which the share beyond the own node crosses the network. Recipes that keep
+    the experts of a layer within a node have none. No job is slower than on one of its nodes alone, so that tokens per
+    second never fall when nodes are added.
+    """
+    if shape.expert_parallel is None and not shape.efa:
+        return 0.0
+    spread = min(shape.expert_parallel or DEFAULT_EXPERT_PARALLEL, shape.chips)
+    if traits.rack_scale or spread <= shape.chips_per_node:
+        return 0.0
+    crossing = 1.0 - shape.chips_per_node / spread
+    exchanged = EXCHANGED_BYTES * (shape.top_k or DEFAULT_TOP_K) * known_layers(shape) * known_hidden(shape) * crossing
+    network_s = exchanged / (traits.gbps_per_chip / 8.0 * 1e9 * (EXCHANGE_SHARE if shape.efa else INFINIBAND_SHARE))
+    arithmetic_s = flops.per_token(shape) / (shape.accelerator.peak_bf16_tflops * 1e12 * EXCHANGE_MFU)
+    slower = step_term(shape, shape.chips_per_node, traits) - step_term(shape, shape.chips, traits)
+    return max(-math.log1p(network_s / arithmetic_s), min(0.0, MOST_STEP * slower - math.log(shape.nodes)))
 
 
 def micro_step_term(shape: TrainingShape) -> float:
@@ -191,8 +240,8 @@ def micro_step_term(shape: TrainingShape) -> float:
     chip = shape.accelerator
     tokens = shape.sequence_length * float(shape.micro_batch or DEFAULT_MICRO_BATCH)
     arithmetic = tokens * flops.hardware_per_token(shape) / (chip.peak_bf16_tflops * 1e12 * MICRO_STEP_MFU)
-    launches = LAUNCH_S_PER_LAYER * known_layers(shape) if launched else 0.0
     passes = 3.0 if shape.recompute is Recompute.FULL else 2.0
+    launches = LAUNCH_S_PER_LAYER * known_layers(shape) * passes / 3.0 if launched else 0.0
     expanded = passes * EXPAND_S_PER_PARAMETER * (A100_GB_PER_S / chip.memory_gb_per_s) * shape.active_params_b * 1e9
     expansion = expanded if shape.method is Method.QLORA else 0.0
     return -math.log((math.cbrt(arithmetic**3 + launches**3) + expansion) / arithmetic)
@@ -207,7 +256,8 @@ def step_term(shape: TrainingShape, chips: int, traits: ChipTraits) -> float:
         STEP_TOKENS * (shape.accelerator.peak_bf16_tflops / STEP_PEAK_TFLOPS) * (STEP_GBPS / traits.gbps_per_chip)
     )
     shared = max(1.0, shape.active_params_b / STEP_PARAMS_B) ** STEP_PARAMS_POWER
-    return -math.log1p(threshold / (step_tokens(shape, chips) * shared))
+    within = min(1.0, (chips / WHOLE_STEP_CHIPS) ** STEP_CHIPS_POWER)
+    return -math.log1p(threshold * within / (step_tokens(shape, chips) * shared))
 
 
 def has_micro_steps(shape: TrainingShape) -> bool:
@@ -241,7 +291,21 @@ def spread(shape: TrainingShape, facts: TrainingFacts) -> float:
         extra += facts.constants[f"unnamed_{shape.stack.value}_scale"].mid
     if shape.precision is Precision.FP8 and not shape.fp8_counts:
         extra += facts.constants["uncounted_fp8_scale"].mid
-    return math.hypot(scale, thin, extra, _micro_batch_scale(shape, facts))
+    unseen = facts.constants["unseen_instance_scale"].mid if rows_on_instance(shape, facts) == 0 else 0.0
+    return math.hypot(scale, thin, extra, unseen, _micro_batch_scale(shape, facts))
+
+
+def rows_on_instance(shape: TrainingShape, facts: TrainingFacts) -> int | None:
+    """Published rows of this kind of job on this family of AWS instances; None if the shape names no instance."""
+    if shape.instance_family is None:
+        return None
+    counted = facts.instance_rows.get(shape.instance_family, {})
+    return min(counted.get(name, 0) for name in spread_classes(shape))
+
+
+def assumes_exchange(shape: TrainingShape) -> bool:
+    """Whether a mixture runs on several AWS nodes without its `expert_parallel`: the range then holds both layouts."""
+    return shape.moe and shape.efa and shape.expert_parallel is None and shape.nodes > 1
 
 
 def every_class(shape: TrainingShape) -> tuple[str, ...]:
@@ -282,14 +346,19 @@ def estimate(shape: TrainingShape, facts: TrainingFacts) -> Mfu:
     Returns:
         Fractions of the dense bf16 peak; FP8 jobs can pass 1.
     """
-    weights = facts.coefficients
-    log_mfu = sum(weights[name] * value for name, value in zip(TERMS, terms(shape, facts), strict=True))
-    if shape.stack is Stack.UNTUNED:
-        log_mfu += math.log(facts.constants["untuned_factor"].mid)
+    log_mfu = _log_mfu(shape, facts)
     scale = spread(shape, facts)
     ceiling = CEILING * (2.0 if shape.fp8_counts else 1.0)
     low, mid, high = (
         min(max(math.exp(log_mfu + shift), FLOOR), ceiling)
         for shift in (-facts.quantile_low * scale, 0.0, facts.quantile_high * scale)
     )
+    if assumes_exchange(shape):
+        within = replace(shape, expert_parallel=shape.chips_per_node)
+        high = max(high, min(math.exp(_log_mfu(within, facts)), ceiling))
     return Mfu(low=low, mid=mid, high=high, scale=scale)
+
+
+def _log_mfu(shape: TrainingShape, facts: TrainingFacts) -> float:
+    weights = facts.coefficients
+    return sum(weights[name] * value for name, value in zip(TERMS, terms(shape, facts), strict=True))

@@ -20,7 +20,7 @@ from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, FailureRates, 
 from launcher.planning.learned import learned_boot, learned_restart
 from launcher.planning.posterior import Posterior, posterior
 from launcher.planning.shape import MOE_ACTIVE_FRACTION, TrainingShape, recompute_of, stack_of
-from launcher.planning.utilisation import spread
+from launcher.planning.utilisation import rows_on_instance, spread
 
 CLUSTER_ONLY_H = 1.0
 """A cluster without a job and without a TTL is priced for one hour."""
@@ -44,7 +44,7 @@ class Estimator:
     measured: tuple[Measurement, ...] = ()
     """The user's own runs, for the hours around the job; the runs that correct its rate are in the facts."""
     estimates: dict[tuple[str, int], Work] = field(default_factory=dict)
-    _alike: dict[tuple[str | None, int, int], Work] = field(default_factory=dict)
+    _alike: dict[tuple[str, str | None, int, int], Work] = field(default_factory=dict)
 
     def work(self, instance_type: str, nodes: int) -> Work:
         """The work on `nodes` nodes of a type, independent of regions and options."""
@@ -82,8 +82,8 @@ class Estimator:
         train = self.request.workload.train
         if train is None or train.tokens_b is None:
             return self._given_hours(facts, nodes, train)
-        # Nothing but the chips matters to the arithmetic: types that differ in the rest share it.
-        key = (facts.accelerator, facts.accelerators, nodes)
+        # Nothing but chips and family matters to the arithmetic: types that differ in the rest share it.
+        key = (facts.name.partition(".")[0], facts.accelerator, facts.accelerators, nodes)
         if key not in self._alike:
             self._alike[key] = self._computed(facts, nodes, train, train.tokens_b * TOKENS_PER_B)
         work = self._alike[key]
@@ -238,11 +238,24 @@ class Estimator:
             method=train.method,
             stack=stack,
             stack_known=train.stack is not None,
+            expert_parallel=train.expert_parallel,
+            top_k=dimensions.top_k,
+            efa=nodes > 1,
+            instance_family=facts.name.partition(".")[0],
+            optimizer=train.optimizer,
             accelerator=self._accelerator(facts),
             chips=facts.accelerators * nodes,
             chips_per_node=facts.accelerators,
             measured_tokens_per_s=train.throughput_tokens_per_s,
         )
+
+    def unseen(self, instance_type: str) -> bool:
+        """Whether no published run of this kind of job on this family of instances is known."""
+        train = self.request.workload.train
+        if train is None or train.throughput_tokens_per_s is not None:
+            return False
+        shape = self.shape(train, self.catalog.instance_types[instance_type], 1)
+        return rows_on_instance(shape, self.facts) == 0
 
     @property
     def is_mixture(self) -> bool:
@@ -285,6 +298,8 @@ class Estimator:
             heads=spec.heads or None,
             kv_heads=spec.kv_heads or None,
             vocab=spec.vocab or None,
+            experts=spec.experts or None,
+            top_k=spec.experts_per_token or None,
         )
 
 

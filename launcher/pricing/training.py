@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
 
-from launcher.model.finding import Finding, warning
+from launcher.model.finding import Finding, info, warning
 from launcher.model.plan import Place
 from launcher.model.quote import Quote
 from launcher.model.record import record
@@ -70,7 +70,8 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
     def _outline(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]
-        outlined, more = outline(candidate, self._rival_usd), (*self._beyond_published(candidate), *self._mixture())
+        more = (*self._beyond_published(candidate), *self._mixture(), *self._unseen(candidate))
+        outlined = outline(candidate, self._rival_usd)
         return replace(outlined, findings=(*outlined.findings, *more)) if more else outlined
 
     def _mixture(self) -> Iterator[Finding]:
@@ -82,6 +83,15 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         message = "the hours of a mixture of experts are known within 3 x: experts, top-k and recipe move them"
         hint = "workload.train.throughput_tokens_per_s as slipway spike FILE measures it"
         yield warning("mixture-of-experts", "workload.train.model", message, hint)
+
+    def _unseen(self, candidate: TrainingCandidate) -> Iterator[Finding]:
+        """A note if the hours are estimated and no published run of this kind is known on the instances."""
+        if candidate.work.training is None or not self.resolution.estimator.unseen(candidate.place.instance_type):
+            return
+        family = candidate.place.instance_type.partition(".")[0]
+        message = f"no published run of this kind of job on {family} is known: the range of the hours is wider for it"
+        hint = "slipway spike FILE measures it"
+        yield info("no-published-run", "workload.train", message, hint)
 
     def _beyond_published(self, candidate: TrainingCandidate) -> Iterator[Finding]:
         """A warning for a batch above those of published runs of this size, with hours and dollars at the largest."""

@@ -140,8 +140,10 @@ def test_where_the_data_are_thin_the_range_is_wide():
     assert width("A100-80GB", **lora, stack_known=False) > 1.4 * width("A100-80GB", **lora)
     short = lora | {"method": Method.QLORA, "sequence_length": 512}
     assert width("A100-80GB", **short | {"micro_batch": None}) > 1.2 * width("A100-80GB", **short)
-    for unknown in ("L40S", "A10G", "B300", "Trainium3"):
+    for unknown in ("A10G", "Trainium3"):
         assert width(unknown) > 1.3 * well_known
+    for few in ("L40S", "B300"):
+        assert width(few) > 1.1 * well_known
 
 
 def test_a_chip_nobody_has_heard_of_is_estimated_from_its_family_and_balance():
@@ -149,7 +151,7 @@ def test_a_chip_nobody_has_heard_of_is_estimated_from_its_family_and_balance():
     estimate = utilisation.estimate(chip, FACTS)
     assert utilisation.chip_traits(UNHEARD_OF, FACTS) is utilisation.UNKNOWN_CHIP
     assert 0.2 < estimate.mid < 0.7
-    assert estimate.high / estimate.low > 1.3 * width("H100-SXM")
+    assert estimate.high / estimate.low > 1.2 * width("H100-SXM")
 
 
 @pytest.mark.parametrize(
@@ -178,6 +180,7 @@ def fitted(**changes):
         "run_framework": 0.1,
         "run_tuned": 0.1,
         "rows_by_chip": {},
+        "rows_by_instance": {},
         "spreads": {},
         "run_scale": 0.1,
         "quantile_low": 1.0,

