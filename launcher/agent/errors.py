@@ -37,6 +37,10 @@ class UnusableCheckpointError(AgentError):
     """A folder cannot be stored: it changed or disappeared during the read, or holds entries that no store accepts."""
 
 
+class OccupiedNodeError(AgentError):
+    """Processes of an ended attempt cannot be ended on this node: the node cannot run the job."""
+
+
 class LostNodeError(AgentError):
     """Another node of the job is lost: the attempt is over, the job is not."""
 

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,6 +21,9 @@ FORECAST = "forecast"
 """The event of a job that will cost more than its budget, or other than quoted."""
 NEWER = "a newer checkpoint is complete"
 """The reason why a checkpoint was dropped, if nothing is lost."""
+
+_MAX_UNWRITTEN = 1000
+"""Events that wait for room on the disk; of more, the oldest are lost."""
 
 ROUTINE = frozenset(
     {
@@ -50,6 +54,7 @@ class EventLog:
         self._fields = fields
         self._lock = threading.Lock()
         self._broken = self._torn = False
+        self._unwritten: deque[bytes] = deque(maxlen=_MAX_UNWRITTEN)
         self._listener: Callable[[Mapping[str, Any]], None] | None = None
         self._end_a_torn_line()
 
@@ -70,12 +75,18 @@ class EventLog:
             self._listener(document)
 
     def _write(self, line: bytes) -> None:
+        """Write a line, and before it those that a full disk did not take."""
+        self._unwritten.append(line)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             try:
-                data = b"\n" + line if self._torn else line
-                self._torn = os.write(descriptor, data) < len(data)  # a disk that fills up takes a piece of it
+                while self._unwritten:
+                    data = b"\n" + self._unwritten[0] if self._torn else self._unwritten[0]
+                    self._torn = os.write(descriptor, data) < len(data)  # a disk that fills up takes a piece of it
+                    if self._torn:
+                        return
+                    self._unwritten.popleft()
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -91,8 +102,7 @@ class EventLog:
                 torn = file.read(1) != b"\n"
         except OSError:
             return
-        if torn:
-            self._write(b"\n")
+        self._torn = torn
 
 
 def events_path(path: Path, *, part: int) -> Path:

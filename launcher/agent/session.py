@@ -28,7 +28,7 @@ from launcher.agent.checkpoint.watch import CheckpointWatch
 from launcher.agent.command_line import filled_in
 from launcher.agent.data import Data
 from launcher.agent.ending import Ending
-from launcher.agent.errors import AgentError, JobSpecError, StoreError
+from launcher.agent.errors import AgentError, JobSpecError, OccupiedNodeError, StoreError
 from launcher.agent.events import ROUTINE, EventLog, events_path
 from launcher.agent.job import JobSpec, expand
 from launcher.agent.manifest import Manifest
@@ -37,7 +37,7 @@ from launcher.agent.node.board import Board
 from launcher.agent.node.drivers import drivers
 from launcher.agent.node.forecast_watch import ForecastWatch
 from launcher.agent.node.notice import BUDGET, FAILURE, TAKEN_OVER, Notice
-from launcher.agent.node.notices import Notices, react_to_notice
+from launcher.agent.node.notices import Notices, drain_and_log, react_to_notice
 from launcher.agent.node.peers import Peers, in_folder
 from launcher.agent.node.placement import Placement, placement
 from launcher.agent.node.process import Command, start_failure_code
@@ -124,6 +124,7 @@ class Session:
             life=life,
             layouts=self._layouts if spec.checkpoint.mode == "agent" else None,
             on_removed=self._log_removed,
+            on_ended=self._log_ended,
         )
         self._marked_path = paths["events"].with_name(f"{MARKED_NAME}-{spec.run}")
         self._notices = notices or Notices()
@@ -159,6 +160,8 @@ class Session:
             with self._scratch, forwarding, self._heartbeat():
                 end = self._attempt()
         except AgentError as error:
+            if isinstance(error, OccupiedNodeError) and spec.drain:
+                drain_and_log(f"slipway: {error}", self._log)
             end = ending.stopped(error)
         finally:
             self._notices.stop()
@@ -211,6 +214,10 @@ class Session:
             return self._through(start, checkpoints)
         finally:
             checkpoints.claim.release()
+
+    def _log_ended(self, processes: list[str]) -> None:
+        names = f"{', '.join(processes[:4])}{' and others' if len(processes) > 4 else ''}"  # noqa: PLR2004
+        self._log.append("processes-ended", count=len(processes), reason=f"an ended attempt left {names}")
 
     def _log_removed(self, leftover: Leftover, reason: str) -> None:
         self._log.append(
@@ -347,7 +354,10 @@ class Session:
         )
 
     def _started(self, arguments: Sequence[str], start: Start) -> Command:
-        self._metrics_path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._metrics_path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self._log.append("scratch-trouble", error=f"the command has no place for its metrics: {error}")
         environment = self._variables(start)
         record = self._scratch.record_command
         command = Command(

@@ -35,10 +35,12 @@ from launcher.agent.checkpoint.unsent import (
     UnsentRecord,
 )
 from launcher.agent.checkpoint.watch import FinishedFolder
-from launcher.agent.errors import AgentError
+from launcher.agent.errors import AgentError, OccupiedNodeError
 from launcher.agent.manifest import HERE, step_of_folder
+from launcher.agent.node.leftover_processes import end_leftovers
 from launcher.agent.node.private_folder import make_private
 from launcher.agent.node.process import group_lives, signal_group, start_ticks
+from launcher.agent.node.reserve import RESERVE_BYTES, Reserve
 
 _OWNER_NAME = "owner.json"
 _STORED_NAME = "stored.json"
@@ -48,6 +50,7 @@ _UNFINISHED = re.compile(r"(?:^|[._-])(?:tmp|temp|partial|incomplete|unfinished)
 """Names of files that a trainer was writing when it ended and would have renamed: they obstruct the next trainer."""
 _UNKNOWN_SHARE = 10
 """Divisor of the disk size: a job of unknown size gets a tenth of the disk free at its start."""
+_INTERVAL_NAME = "interval"
 _WAIT_S = 60.0
 _POLL_S = 0.2
 
@@ -73,6 +76,7 @@ class Scratch:
         life: str = "",
         layouts: Layouts | None = None,
         on_removed: Callable[[Leftover, str], None] = lambda *_: None,
+        on_ended: Callable[[list[str]], None] = lambda _: None,
     ) -> None:
         """Name the folder; `__enter__` claims it.
 
@@ -85,16 +89,19 @@ class Scratch:
             layouts: The layouts that count as checkpoints, if the agent restores them into the folder; None: files of
                 an earlier attempt stay in place.
             on_removed: Called with every file or folder that was removed to make room, and the reason.
+            on_ended: Called with the processes of ended attempts that still ran, once they are ended.
         """
         self._place = scratch
         self._layouts = layouts
         self._on_removed = on_removed
+        self._on_ended = on_ended
         self.root = scratch / f"slipway-{os.geteuid()}" / job
         self.checkpoints = self.root / CHECKPOINTS_NAME
         self.previous = self.root / PREVIOUS_NAME
         self.read_back = self.root / READ_BACK_NAME
-        self.interval_file = self.root / "interval"
-        self._unsent = UnsentRecord(self.root)
+        self.interval_file = self.root / _INTERVAL_NAME
+        self._reserve = Reserve(self.root.parent)
+        self._unsent = UnsentRecord(self.root, self._reserve)
         self._kept_of_others: list[UnsentCheckpoint] = []
         self._stored = Stored()
         self._newest_bytes = 0
@@ -107,7 +114,7 @@ class Scratch:
     def __enter__(self) -> "Scratch":  # noqa: PYI034  typing.Self came with Python 3.11
         """Claim the folder, kill the processes that a killed agent left, and set its checkpoints aside."""
         try:
-            make_private(self._place, *self.root.relative_to(self._place).parts)
+            self._make_folder()
             names = {path.name for path in self.root.iterdir()} - {_LOCK_NAME, _OWNER_NAME + _PARTIAL_SUFFIX}
             if names and _OWNER_NAME not in names:
                 raise AgentError(
@@ -115,20 +122,22 @@ class Scratch:
                     "or set another"
                 )
             self._lock = _locked(self.root / _LOCK_NAME, wait_s=_WAIT_S)
-            _end_leftover_command(self.root)
+            self._end_processes(self.root)
             owner = _owner(self.root)
+            self._make_first_room()
             if not owner:
                 self._write_owner({"run": self._run})  # before anything else: the folder is known by it
             self._set_aside(owner)
-            self._write_owner({"run": self._run, "boot": _boot()})
+            self._renew_owner(owner)
             # Other jobs' checkpoints take space on a node that stays: what their store has is removed, the rest moved
             for folder in self._ended_jobs():
-                _end_leftover_command(folder)
-                unsent = UnsentRecord(folder).unsent_checkpoints()
+                self._end_processes(folder)
+                unsent = UnsentRecord(folder, self._reserve).unsent_checkpoints()
                 self._kept_of_others += unsent
                 shutil.rmtree(folder / READ_BACK_NAME, ignore_errors=True)
                 _put_away(folder, _stored(folder), unsent, run=str(_owner(folder).get("run", "")))
             self.make_room(shutil.disk_usage(self.root).total // _UNKNOWN_SHARE)
+            self._reserve.fill()
         except OSError as error:
             raise AgentError(f"the scratch folder {self.root} cannot be used: {error}") from error
         return self
@@ -140,8 +149,14 @@ class Scratch:
         trace: TracebackType | None,
     ) -> None:
         if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+            try:
+                if ended := end_leftovers(self.interval_file, gently=True):
+                    self._on_ended(ended)
+            except OccupiedNodeError as problem:
+                self._on_ended([str(problem)])  # the next attempt refuses the node
+            finally:
+                os.close(self._lock)
+                self._lock = -1
 
     def record_command(self, pid: int) -> None:
         """Record the command's process group, so that the next agent can kill the group if this agent is killed.
@@ -183,7 +198,7 @@ class Scratch:
         An empty `layout` leaves the layout unchanged.
         """
         self._stored = Stored(uri=self._uri, step=step, layout=layout or self._stored.layout)
-        _replace(self.root / _STORED_NAME, json.dumps(asdict(self._stored)) + "\n")
+        self._reserve.replace(self.root / _STORED_NAME, json.dumps(asdict(self._stored)) + "\n")
         self._unsent.release(step, uri=self._uri)
         if self._may_empty:
             self.forget_previous()
@@ -264,11 +279,57 @@ class Scratch:
 
     def write_interval(self, seconds: float) -> None:
         """Write the checkpoint interval, which a trainer may read repeatedly."""
-        _replace(self.interval_file, f"{seconds:g}\n")
+        self._reserve.replace(self.interval_file, f"{seconds:g}\n")
+
+    def _make_folder(self) -> None:
+        names = self.root.relative_to(self._place).parts
+        try:
+            make_private(self._place, *names)
+        except OSError:  # of a full disk: a new job's folder takes room too
+            for folder in self._ended_jobs():
+                self._make_first_room_in(folder)
+            self._reserve.spend()
+            make_private(self._place, *names)
+
+    def _end_processes(self, folder: Path) -> None:
+        """End what an ended agent of a job left running: its command's group, and all others by their variables."""
+        _end_leftover_command(folder)
+        ended = end_leftovers(folder / _INTERVAL_NAME)
+        if ended:
+            self._on_ended(ended)
+
+    def _make_first_room(self) -> None:
+        """On a full disk, make room for the agent's records before the first of them is written.
+
+        Of this job's checkpoints and those of ended jobs, those go that the store covers, the oldest first, then those
+        that a trainer was writing when it ended. Neither is the only copy of a state.
+        """
+        if self._free_bytes() >= RESERVE_BYTES:
+            return
+        self._reserve.spend()
+        self._make_first_room_in(self.root)
+        for folder in self._ended_jobs():
+            self._make_first_room_in(folder)
+
+    def _make_first_room_in(self, folder: Path) -> None:
+        stored, run = _stored(folder), str(_owner(folder).get("run", ""))
+        only_copies = _paths(UnsentRecord(folder, self._reserve).unsent_checkpoints())
+        paths = [path for name in (PREVIOUS_NAME, CHECKPOINTS_NAME) for path in entries(folder / name)]
+        removable = leftovers((path for path in paths if not _covers(path, only_copies)), run=run)
+        removable.sort(key=age_key)
+        superseded = [old for old in removable if stored.covers(old.path.name)]
+        unfinished = [old for old in removable if _UNFINISHED.search(old.path.name)]
+        for leftover in (*superseded, *unfinished):
+            free = self._free_bytes()
+            if free >= RESERVE_BYTES:
+                return
+            remove(leftover.path)
+            if leftover in unfinished:
+                self._on_removed(leftover, f"it is unfinished, and the disk is full: {free:,} bytes were free")
 
     def _set_aside(self, owner: dict[str, Any]) -> None:
         """Empty the checkpoint folder for this run: checkpoints go to `previous`, files of another run to `aside`."""
-        self._unsent = UnsentRecord(self.root)
+        self._unsent = UnsentRecord(self.root, self._reserve)
         self.previous.mkdir(exist_ok=True)
         self.checkpoints.mkdir(exist_ok=True)
         shutil.rmtree(self.read_back, ignore_errors=True)
@@ -288,7 +349,8 @@ class Scratch:
         if self._stored.uri != self._uri:
             self._stored = Stored()
             (self.root / _STORED_NAME).unlink(missing_ok=True)
-        self._unsent.forget_missing()
+        with contextlib.suppress(OSError):  # entries of what is gone do no harm: a full disk may keep them
+            self._unsent.forget_missing()
 
     def _move_checkpoints(self, layouts: Layouts | None) -> None:
         """Move the checkpoints of an earlier attempt to `previous`, which holds one checkpoint of each name.
@@ -311,10 +373,18 @@ class Scratch:
                 path.rename(target)
 
     def _free_bytes(self) -> int:
-        return shutil.disk_usage(self.root).free
+        return shutil.disk_usage(self.root.parent).free
 
     def _write_owner(self, owner: dict[str, object]) -> None:
-        _replace(self.root / _OWNER_NAME, json.dumps(owner) + "\n")
+        self._reserve.replace(self.root / _OWNER_NAME, json.dumps(owner) + "\n")
+
+    def _renew_owner(self, owner: dict[str, Any]) -> None:
+        """Record this run; a record of the same run is good enough if the disk has no room for another."""
+        try:
+            self._write_owner({"run": self._run, "boot": _boot()})
+        except OSError:
+            if owner.get("run") != self._run:
+                raise
 
     def _ended_jobs(self) -> Iterator[Path]:
         """The folders of other jobs on this node whose agent has ended, each locked during its inspection."""
@@ -432,9 +502,3 @@ def _boot() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:
         return ""
-
-
-def _replace(path: Path, text: str) -> None:
-    partial = path.with_name(path.name + _PARTIAL_SUFFIX)
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)

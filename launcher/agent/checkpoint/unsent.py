@@ -15,6 +15,7 @@ from launcher.agent import safe_json
 from launcher.agent.checkpoint.files import LocalFile, survey
 from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.manifest import is_below, step_of_folder
+from launcher.agent.node.reserve import Reserve
 
 CHECKPOINTS_NAME = "checkpoints"
 PREVIOUS_NAME = "previous"
@@ -84,9 +85,10 @@ class UnsentCheckpoint:
 class UnsentRecord:
     """The entries of one job's folder on the node. Safe to use from every thread."""
 
-    def __init__(self, root: Path) -> None:
-        """Read the existing record; an unreadable record counts as empty."""
+    def __init__(self, root: Path, reserve: Reserve) -> None:
+        """Read the existing record; an unreadable record counts as empty. `reserve`: for writes on a full disk."""
         self._path = root / FINISHED_NAME
+        self._reserve = reserve
         self._places = (root / CHECKPOINTS_NAME, root / PREVIOUS_NAME)
         self._lock = threading.Lock()
         self._entries = _read(self._path)
@@ -185,9 +187,7 @@ class UnsentRecord:
                 yield name, entry, place
 
     def _write(self) -> None:
-        partial = self._path.with_name(f"{FINISHED_NAME}.tmp")
-        partial.write_text(json.dumps({name: asdict(entry) for name, entry in self._entries.items()}), encoding="utf-8")
-        partial.replace(self._path)
+        self._reserve.replace(self._path, json.dumps({name: asdict(entry) for name, entry in self._entries.items()}))
 
 
 def _read(path: Path) -> dict[str, Unsent]:

@@ -165,7 +165,12 @@ def react_to_notice(notice: Notice, *, drain: bool, log: EventLog) -> None:
     )
     if not drain or notice.node is not None or notice.source not in (SPOT, CAPACITY_END):
         return
-    failure = drain_node(f"slipway: {notice.source} {notice.detail} at {notice.at or 'once'}")
+    drain_and_log(f"slipway: {notice.source} {notice.detail} at {notice.at or 'once'}", log)
+
+
+def drain_and_log(reason: str, log: EventLog) -> None:
+    """Drain the node, and log whether Slurm did it."""
+    failure = drain_node(reason)
     if failure:
         log.append("drain-failed", error=failure)
     else:

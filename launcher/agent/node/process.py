@@ -1,6 +1,7 @@
 """The user's command and all processes that it starts: one process group, signalled together."""
 
 import ctypes
+import errno
 import os
 import signal
 import subprocess
@@ -13,6 +14,10 @@ _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _PROC = Path("/proc")
 STATE, PARENT, _GROUP, START = 0, 1, 2, 19
 """Fields of /proc/PID/stat, counted from the state (proc_pid_stat(5): fields 3, 4, 5 and 22)."""
+_LACKS = frozenset(
+    {errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ESTALE}
+)
+"""Errors of a node that has no memory, space, processes or descriptors left, or whose disk fails."""
 _MARKS = ("SLIPWAY_RUN", "SLIPWAY_ATTEMPT", "SLIPWAY_CHECKPOINT_DIR")
 
 
@@ -68,7 +73,9 @@ class Command:
 
 
 def start_failure_code(error: OSError) -> int:
-    """The exit code for a command that could not be started."""
+    """The exit code for a command that could not be started: another attempt may, if only the node lacked something."""
+    if error.errno in _LACKS:
+        return exits.INTERNAL
     return exits.NOT_FOUND if isinstance(error, FileNotFoundError) else exits.NOT_EXECUTABLE
 
 

@@ -61,14 +61,16 @@ class TestEvents:
         assert lines[:2] == ['{"event": "one"}', '{"event": "tw']
         assert json.loads(lines[2])["event"] == "three"
 
-    def test_a_piece_of_a_line_that_a_full_disk_took_is_ended(self, tmp_path, monkeypatch):
+    def test_lines_that_a_full_disk_did_not_take_follow_once_it_has_room(self, tmp_path, monkeypatch):
         log, real = EventLog(tmp_path / "events.jsonl"), os.write
         with monkeypatch.context() as full:
             full.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:9]))
             log.append("one")
-        log.append("two")
-        first, second = (tmp_path / "events.jsonl").read_text().splitlines()
-        assert (len(first), json.loads(second)["event"]) == (9, "two")
+            log.append("two")
+        log.append("three")
+        lines = (tmp_path / "events.jsonl").read_text().splitlines()
+        assert [len(line) for line in lines[:2]] == [9, 8]  # pieces, each ended
+        assert [json.loads(line)["event"] for line in lines[2:]] == ["one", "two", "three"]
 
     def test_a_log_that_cannot_be_written_is_said_once(self, tmp_path, capsys):
         (tmp_path / "file").write_text("")
