@@ -13,7 +13,9 @@ class Work:
     `hours` is wall time from the first step to the last, including expected hardware failures but no spot
     interruptions. `checkpoint_interval_s` is the plan's, or the best for those failures. `checkpoint_write_s` and
     `checkpoint_gb` are None if the workload does not define its size. `training` is None for a workload given in
-    hours and for a cluster without a workload. `misfit` is the reason why it cannot run at all. `failures_per_h` are
+    hours and for a cluster without a workload. `misfit` is the reason why it cannot run at all; `tight` says what the
+    estimate assumes so that it fits the memory of the chips: a leaner recipe, or more than the usual share of the
+    memory. `failures_per_h` are
     the failures other than spot, each costing `failure_restart_h` and the work since the last checkpoint; the part
     `node_failures_per_h` is caused by nodes. `failure_overhead` is the time that failures and checkpoints add, as a
     share of the hours without them. `boot` and `restart` are the hours until nodes of the type run their first step,
@@ -31,6 +33,7 @@ class Work:
     assumptions: tuple[Assumption, ...] = ()
     accelerator: str | None = None
     misfit: str | None = None
+    tight: str | None = None
     failures_per_h: float = 0.0
     node_failures_per_h: float = 0.0
     failure_restart_h: float = 0.0

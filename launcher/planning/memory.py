@@ -12,9 +12,11 @@ Sources: ZeRO 2020: S. Rajbhandari et al., arXiv:1910.02054, section 3.1: 2 + 2 
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
-from launcher.model.enums import Method, Recompute, Stack
+from launcher.model.enums import Method, Optimizer, Recompute, Stack
 from launcher.model.record import record
 from launcher.planning.optimizers import DEFAULT, GRADIENT_BYTES, LEANER, recipe
 from launcher.planning.shape import REFERENCE_VOCAB, TrainingShape, known_hidden, known_layers
@@ -66,6 +68,55 @@ def fits(shape: TrainingShape) -> Fit:
     room = _limit_bytes(shape) - state_bytes(shape) / shape.chips
     groups = _groups(shape.chips)
     return _fit(shape, next((group for group in groups if _working_bytes(shape, group) <= room), groups[-1]))
+
+
+class Fitting(NamedTuple):
+    """A job as it fits its chips: with a leaner recipe where the plan leaves one open. `note` says which; None without.
+
+    `fits` is False if no open recipe is enough, not even with the memory that is usually kept free.
+    """
+
+    shape: TrainingShape
+    note: str | None
+    fits: bool
+
+
+def fitting(shape: TrainingShape, *, recompute_open: bool) -> Fitting:
+    """The first way in which a job fits: as planned, with a recipe that the plan leaves open, or with the last memory.
+
+    A fine-tuning may recompute its activations and keep its optimizer states in fewer bytes; a pretraining keeps the
+    optimizer of the plan. The estimate itself is uncertain by about the share that it keeps free.
+
+    Args:
+        shape: the job.
+        recompute_open: whether the plan leaves the recomputation open.
+    """
+    planned = fits(shape)
+    if planned.fits:
+        return Fitting(shape, None, fits=True)
+    needed = f"needs {planned.per_chip_gib:.0f} GiB on each chip as planned, {planned.limit_gib:.0f} are free"
+    for leaner, words in _leaner(shape, recompute_open=recompute_open):
+        fit = fits(leaner)
+        if fit.fits:
+            return Fitting(leaner, f"{needed}; with {words} it needs {fit.per_chip_gib:.0f}", fits=True)
+    if planned.per_chip_gib <= shape.accelerator.memory_gib:
+        note = f"{needed}: it fits only if it uses the {RESERVE:.0%} that are kept for the runtime"
+        return Fitting(shape, note, fits=True)
+    return Fitting(shape, None, fits=False)
+
+
+def _leaner(shape: TrainingShape, *, recompute_open: bool) -> Iterator[tuple[TrainingShape, str]]:
+    """Leaner ways to do a job that the plan leaves open, those that change least first, with the keys that say so."""
+    again = recompute_open and shape.recompute is not Recompute.FULL
+    optimizers: list[Optimizer | None] = [shape.optimizer]
+    if shape.optimizer is None and shape.method is not Method.PRETRAIN and not shape.trains_adapters:
+        optimizers += LEANER
+    for optimizer in optimizers:
+        for recompute in (shape.recompute, Recompute.FULL) if again else (shape.recompute,):
+            keys = [f"optimizer {optimizer.value}"] if optimizer is not shape.optimizer and optimizer else []
+            keys += [f"recompute {recompute.value}"] if recompute is not shape.recompute else []
+            if keys:
+                yield replace(shape, optimizer=optimizer, recompute=recompute), " and ".join(keys)
 
 
 def min_chips(shape: TrainingShape) -> int | None:

@@ -134,17 +134,21 @@ def _targets(request: PlanRequest) -> tuple[TargetKind, ...]:
 def _fitting(
     groups: tuple[CandidateGroup, ...], estimator: Estimator, misfits: dict[str, str]
 ) -> Iterator[CandidateGroup]:
-    """The groups with the counts on which the job runs; `misfits` collects why types drop out."""
+    """The groups with the counts on which the job runs; `misfits` collects why types drop out.
+
+    Counts on which it runs only with a leaner recipe than planned stay where no other count of the group is left.
+    """
     for group in groups:
-        good = []
+        good: list[int] = []
+        tight: list[int] = []
         for nodes in group.node_counts:
-            reason = estimator.work(group.instance_type, nodes).misfit
-            if reason is None:
-                good.append(nodes)
+            work = estimator.work(group.instance_type, nodes)
+            if work.misfit is not None:
+                misfits[group.instance_type] = work.misfit
             else:
-                misfits[group.instance_type] = reason
-        if good:
-            yield group._replace(node_counts=tuple(good))
+                (good if work.tight is None else tight).append(nodes)
+        if good or tight:
+            yield group._replace(node_counts=tuple(good or tight))
 
 
 def _types(request: PlanRequest, catalog: Catalog, target: TargetKind) -> Iterator[InstanceType]:

@@ -7,10 +7,13 @@ the estimate (`posterior.py`).
 import math
 from typing import NamedTuple
 
+from launcher.model.enums import Optimizer
 from launcher.model.training import TrainingFacts
 from launcher.planning import flops, posterior, utilisation
-from launcher.planning.shape import TrainingShape
+from launcher.planning.optimizers import DEFAULT, recipe
+from launcher.planning.shape import TrainingShape, known_hidden
 
+MUON_STEPS = 5.0
 TENTH = 1.2816
 """Standard deviations of a normal distribution from its middle to its 10th and its 90th percentile."""
 
@@ -33,6 +36,9 @@ def rate(shape: TrainingShape, facts: TrainingFacts) -> Rate:
     if shape.measured_tokens_per_s is not None:
         return _measured(shape, facts, capacity)
     mfu = utilisation.estimate(shape, facts)
+    factor = optimizer_factor(shape, mfu.mid)
+    if factor != 1.0:
+        mfu = utilisation.Mfu(low=mfu.low * factor, mid=mfu.mid * factor, high=mfu.high * factor, scale=mfu.scale)
     learned = posterior.posterior(shape, facts, mfu.scale) if facts.measured else None
     if learned is not None:
         mid = mfu.mid * math.exp(learned.shift)
@@ -43,6 +49,25 @@ def rate(shape: TrainingShape, facts: TrainingFacts) -> Rate:
         up = min(TENTH * learned.scale, facts.quantile_high * alone)
         mfu = utilisation.Mfu(low=mid * math.exp(-down), mid=mid, high=mid * math.exp(up), scale=learned.scale)
     return Rate(capacity * mfu.low, capacity * mfu.mid, capacity * mfu.high, mfu.low, mfu.mid, mfu.high, mfu.scale)
+
+
+def optimizer_factor(shape: TrainingShape, mfu: float) -> float:
+    """The rate with the plan's optimizer, as a multiple of the rate with AdamW in mixed precision, with which rows run.
+
+    An optimizer reads and writes its states once a step at the speed of the memory, each chip its share. Muon also
+    orthogonalises every matrix: 5 x width / tokens of the batch, of the step (Jordan 2024,
+    kellerjordan.github.io/posts/muon).
+    """
+    if shape.optimizer in {None, DEFAULT}:
+        return 1.0
+    tokens = utilisation.step_tokens(shape, shape.chips)
+    chip = shape.accelerator
+    step_s = tokens * flops.per_token(shape) / (chip.peak_bf16_tflops * 1e12 * mfu)
+    more = recipe(shape.optimizer).traffic - recipe(DEFAULT).traffic
+    extra_s = more * shape.trained_params / shape.chips / (chip.memory_gb_per_s * 1e9)
+    if shape.optimizer is Optimizer.MUON:
+        extra_s += step_s * MUON_STEPS * known_hidden(shape) / (tokens * shape.chips)
+    return step_s / max(step_s + extra_s, step_s / 2.0)
 
 
 def _measured(shape: TrainingShape, facts: TrainingFacts, capacity: float) -> Rate:

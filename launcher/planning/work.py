@@ -68,7 +68,7 @@ class Estimator:
         train = self.request.workload.train
         if train is None or train.tokens_b is None:
             return work
-        shape = self.shape(train, self.catalog.instance_types[work.instance_type], work.nodes)
+        shape = self._fitting(train, self.catalog.instance_types[work.instance_type], work.nodes).shape
         estimate = duration.estimate(shape, train.tokens_b * TOKENS_PER_B, self.facts)
         interval_lines = self._own_interval_line(work)
         return replace(
@@ -98,7 +98,8 @@ class Estimator:
 
     def _computed(self, facts: InstanceType, nodes: int, train: TrainingWorkload, tokens: float) -> Work:
         """The work from tokens, without the hours around the job that the user's own runs of this type measured."""
-        shape = self.shape(train, facts, nodes)
+        fitting = self._fitting(train, facts, nodes)
+        shape = fitting.shape
         numbers = duration.numbers(shape, tokens, self.facts)
         lost = goodput.overhead(shape, self.facts)
         interval_s, overhead = self._saving(numbers.expected_hours.mid, lost)
@@ -112,7 +113,8 @@ class Estimator:
             checkpoint_gb=numbers.checkpoint_gb,
             checkpoint_interval_s=interval_s,
             accelerator=facts.accelerator,
-            misfit=_misfit(shape, hours.mid),
+            misfit=_misfit(fitting, hours.mid),
+            tight=fitting.note,
             failures_per_h=lost.failures_per_h,
             node_failures_per_h=lost.node_failures_per_h,
             failure_restart_h=self._restart_h,
@@ -249,6 +251,10 @@ class Estimator:
             measured_tokens_per_s=train.throughput_tokens_per_s,
         )
 
+    def _fitting(self, train: TrainingWorkload, facts: InstanceType, nodes: int) -> memory.Fitting:
+        """The workload on a number of nodes, as it fits their memory."""
+        return memory.fitting(self.shape(train, facts, nodes), recompute_open=train.recompute is None)
+
     def unseen(self, instance_type: str) -> bool:
         """Whether no published run of this kind of job on this family of instances is known."""
         train = self.request.workload.train
@@ -327,13 +333,14 @@ def _bounded(hours: Range) -> Range:
     return hours if high == hours.high else replace(hours, high=high)
 
 
-def _misfit(shape: TrainingShape, hours: float) -> str | None:
+def _misfit(fitting: memory.Fitting, hours: float) -> str | None:
     """Why a job cannot run: its memory, with the number of nodes that would suffice, or its length; None if it can."""
     if hours > LONGEST_H:
         return f"it would take more than {LONGEST_H:,.0f} hours"
-    fit = memory.fits(shape)
-    if fit.fits:
+    if fitting.fits:
         return None
+    shape = fitting.shape
+    fit = memory.fits(shape)
     least = memory.min_chips(shape)
     enough = (
         "no number of them is enough" if least is None else f"{least // shape.chips_per_node} nodes would be enough"

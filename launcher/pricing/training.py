@@ -39,8 +39,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
             quoted,
             findings=(
                 *quoted.findings,
-                *self._beyond_published(candidate),
-                *self._mixture(),
+                *self._job_findings(candidate),
                 *self._contradiction(candidate),
             ),
         )
@@ -70,9 +69,15 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
 
     def _outline(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]
-        more = (*self._beyond_published(candidate), *self._mixture(), *self._unseen(candidate))
-        outlined = outline(candidate, self._rival_usd)
+        outlined, more = outline(candidate, self._rival_usd), tuple(self._job_findings(candidate))
         return replace(outlined, findings=(*outlined.findings, *more)) if more else outlined
+
+    def _job_findings(self, candidate: TrainingCandidate) -> Iterator[Finding]:
+        """What the row and the quote of a candidate say about its estimate."""
+        yield from self._beyond_published(candidate)
+        yield from self._mixture()
+        yield from self._unseen(candidate)
+        yield from _tight(candidate)
 
     def _mixture(self) -> Iterator[Finding]:
         """A warning if the hours are estimated for a mixture of experts, whose recipe changes them most."""
@@ -189,3 +194,10 @@ def _candidates(resolution: Resolution, context: PricingContext, *, everything: 
     for candidate in best_candidates(resolution.groups, resolution.estimator, context, candidate_of):
         yield candidate
         yield from longer(candidate)
+
+
+def _tight(candidate: TrainingCandidate) -> Iterator[Finding]:
+    """A warning if the job fits the memory of the chips only with a leaner recipe than planned."""
+    if candidate.work.tight is not None:
+        hint = "say these keys of workload.train in the plan, or take more nodes or a chip with more memory"
+        yield warning("memory-tight", "workload.train", candidate.work.tight, hint)
