@@ -5,7 +5,7 @@ The section `tried` is written manually, after experiments on the fit.
 
 from pathlib import Path
 
-ORDER = ("training", "serving", "tried")
+ORDER = ("training", "spot", "serving", "tried")
 
 
 def _mark(name: str) -> str:

@@ -63,7 +63,7 @@ class Unpriced:
 
 @record
 class Range:
-    """A low, a middle and a high value of one quantity; low <= mid <= high."""
+    """The 10th, 50th and 90th percentile of one quantity; low <= mid <= high."""
 
     low: float
     mid: float
@@ -86,11 +86,12 @@ class Range:
 
 @record
 class UsdRange:
-    """Dollars, low, middle and high."""
+    """Dollars: the 10th, 50th and 90th percentile of one distribution, and its mean where it is known."""
 
     low: Decimal
     mid: Decimal
     high: Decimal
+    mean: Decimal | None = None
 
 
 @record

@@ -9,6 +9,7 @@ from launcher.model.enums import Availability
 from launcher.model.finding import Finding
 from launcher.model.money import Assumption, CostComponent, Price, Range, Unpriced, UsdRange
 from launcher.model.plan import Plan
+from launcher.model.range_causes import RangeCauses
 from launcher.model.record import record
 from launcher.model.run_cost import RunRates
 from launcher.model.serving import ServingOutlook
@@ -21,6 +22,8 @@ class SpotOutlook:
 
     `checkpoint_interval_s` is None for a job that never saves. `usd_p90` is the total at the 90th percentile.
     `break_even_interruptions_per_hour` is None only when no priced candidate uses another purchase option.
+    `stress_usd` is the median of the total if interruptions came as in the worst published trace, of
+    `stress_per_node_hour`.
     """
 
     interruptions_expected: float
@@ -29,6 +32,8 @@ class SpotOutlook:
     overhead_fraction: float
     usd_p90: Decimal
     break_even_interruptions_per_hour: float | None
+    stress_usd: Decimal | None = None
+    stress_per_node_hour: float | None = None
 
 
 @record
@@ -86,6 +91,7 @@ class Quote:
     `ends` are the announced ends of the plan's components within a year, the nearest first.
     `overrun_probability` is the chance that the job does not fit into an offering that is still to be bought; None
     without such an offering.
+    `range_causes` are None in a table row, and without a total.
     `retries` is the number of retries of a failed job; `rates` give the cost of a run of other hours, None in a table
     row, which does not show it.
     """
@@ -120,6 +126,7 @@ class Quote:
     rates: RunRates | None = None
     ends: tuple[AnnouncedEnd, ...] = ()
     overrun_probability: float | None = None
+    range_causes: RangeCauses | None = None
 
     @property
     def digest(self) -> str:

@@ -41,10 +41,3 @@ class Work:
     boot: Learned | None = None
     restart: Learned | None = None
     around_h: float = 0.0
-
-    @property
-    def failed_h(self) -> float:
-        """Hours that failures add to a job given in hours of progress; 0 for others, whose hours include everything."""
-        if self.training is not None or not self.failure_overhead:
-            return 0.0
-        return self.hours.mid - self.hours.mid / (1 + self.failure_overhead)

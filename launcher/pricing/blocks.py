@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 from launcher.model.capacity import NOT_YET, OFFERED_PLAN
 from launcher.model.enums import PurchaseOption
-from launcher.model.money import Range
 from launcher.model.request import PurchaseRequest, Reservation, TrainingPlanReference
 from launcher.model.units import HOUR_S
-from launcher.pricing.chances import chance_above
 
 LONGEST_DAYS = 182
 DAILY_UP_TO = 14
@@ -45,27 +43,7 @@ def block_days(hours: float, lost: float = BLOCK_LOST_H) -> int | None:
 
 
 MIN_CHANCE = 0.005
-"""Days of an extension less likely than this are left out."""
-
-
-def extension_h(job: Range, usable_h: float) -> float:
-    """Expected hours by which an offering of `usable_h` is extended, in full days.
-
-    AWS extends blocks and training plans by separate offerings (DescribeCapacityBlockExtensionOfferings,
-    SearchTrainingPlanOfferings with TrainingPlanArn), assumed to last a day at the rate of the first.
-
-    >>> span = Range(low=10.0, mid=20.0, high=40.0)
-    >>> [round(extension_h(span, usable), 1) for usable in (23.5, 47.5, 167.5)]
-    [8.9, 0.5, 0.0]
-    """
-    days, hours = 0, 0.0
-    while days < LONGEST_DAYS:
-        chance = chance_above(job, usable_h + days * HOURS_A_DAY)
-        if chance < MIN_CHANCE:
-            break
-        hours += chance * HOURS_A_DAY
-        days += 1
-    return hours
+"""Overruns less likely than this are left out."""
 
 
 class PurchasedCapacity(NamedTuple):

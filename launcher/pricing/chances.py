@@ -3,10 +3,8 @@
 import math
 
 from launcher.model.money import Range
+from launcher.pricing.normal import Z_OF_THE_ENDS
 
-Z_OF_THE_ENDS = 1.645
-"""Standard deviations from the middle of a range to each end: ranges reach to the 95th percentile of the errors on both
-sides (benchmarks/fit_training.py, COVERED)."""
 TARGET_CHANCE = 0.9
 """The chance to finish that `run.retries: auto` aims at: a policy of this project, stated in its contract."""
 
@@ -16,7 +14,7 @@ def chance_above(span: Range, limit: float) -> float:
 
     >>> span = Range(low=5.0, mid=10.0, high=20.0)
     >>> [round(chance_above(span, limit), 3) for limit in (0.0, 5.0, 10.0, 20.0, 40.0)]
-    [1.0, 0.95, 0.5, 0.05, 0.001]
+    [1.0, 0.9, 0.5, 0.1, 0.005]
     """
     if limit <= 0 or span.mid <= 0:
         return 1.0 if limit < span.mid else 0.0
@@ -25,29 +23,6 @@ def chance_above(span: Range, limit: float) -> float:
     if width == 0:
         return 1.0 if limit < span.mid else 0.0
     return 0.5 * math.erfc(math.log(limit / span.mid) / width * Z_OF_THE_ENDS / math.sqrt(2))
-
-
-def expected_above(span: Range, limit: float) -> float:
-    """The expected excess of such a quantity over a limit: the area under `chance_above` above the limit.
-
-    >>> span = Range(low=5.0, mid=10.0, high=20.0)
-    >>> [round(expected_above(span, limit), 2) for limit in (0.0, 9.999, 10.0, 20.0, 40.0)]
-    [10.93, 2.25, 2.25, 0.21, 0.0]
-    """
-    limit = max(limit, 0.0)
-    if limit >= span.mid:
-        return _area(span.mid, span.high, limit)
-    return _area(span.mid, span.low, limit) - _area(span.mid, span.low, span.mid) + _area(span.mid, span.high, span.mid)
-
-
-def _area(mid: float, end: float, limit: float) -> float:
-    """E[max(0, X - limit)] of a lognormal X with this median, whose width reaches to `end` (Black's formula)."""
-    width = abs(math.log(end / mid)) / Z_OF_THE_ENDS if end > 0 < mid else 0.0
-    if width == 0 or limit <= 0:
-        return max(0.0, mid * math.exp(width**2 / 2) - limit)
-    above = math.log(mid / limit) / width
-    tail = [0.5 * math.erfc(-bound / math.sqrt(2)) for bound in (above + width, above)]
-    return mid * math.exp(width**2 / 2) * tail[0] - limit * tail[1]
 
 
 def chance_of_at_most(failures: float, count: int) -> float:

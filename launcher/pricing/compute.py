@@ -1,10 +1,11 @@
-"""The compute line of a quote: hours of the job, billed hours, and dollars, for each purchase option."""
+"""The compute line of a quote: hours of the job and billed hours, for each purchase option."""
 
 import math
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import NamedTuple
 
 from launcher.model.enums import COMMITTED, PREPAID, PurchaseOption
 from launcher.model.learned import Learned
@@ -15,49 +16,63 @@ from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
 from launcher.model.units import HOURS_A_YEAR, HOURS_PER_MONTH, MONTHS_A_YEAR
 from launcher.model.work import Work
-from launcher.planning.learned import BOOT_H
+from launcher.planning.learned import BOOT_H, BOOT_RANGE_H
 from launcher.pricing.blocks import (
     HOURS_A_DAY,
     LEAD_WEEKS,
-    MIN_CHANCE,
     block_days,
     bought,
     lost_h,
     purchased_capacity,
 )
-from launcher.pricing.chances import chance_above
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.idle_tail import tail_hours, tail_line
-from launcher.pricing.interruptible import OnSpot, on_spot, spot_lines
+from launcher.pricing.interruptible import OnSpot, spot_lines
+from launcher.pricing.job_hours import FOREVER_H, job_hours, start_spread
+from launcher.pricing.joint import (
+    HIGH,
+    LOW,
+    MIDDLE,
+    JobHours,
+    Outcomes,
+    RandomPrice,
+    Spread,
+    added,
+    median_shift,
+    spread_of,
+    wall_hours,
+)
 from launcher.pricing.spot_prices import SpotPrice
 
-if TYPE_CHECKING:
-    from launcher.pricing.overrun import Overrun
-
-P90 = 0.9
 MIN_HOURS = 1 / 60
 """EC2 bills by the second with a minimum of 60 seconds (EC2 pricing page)."""
-FOREVER_H = 1e6
-"""Hours, 114 years: a longer job never ends, and is shown with this value."""
+START_MATTERS = 0.1
+"""A start-up whose spread is a smaller share of the job's hours adds its median to theirs."""
+LEAST_SHIFT = 0.005
+"""A smaller difference between the median of a product and the product of the medians is left out."""
 SAME = 1e-9
 """Rounding tolerance for a whole number of sets of nodes."""
 
 
 class Charge(NamedTuple):
-    """The compute of one candidate in the middle case, in plain numbers.
+    """The compute of one candidate at its median, in plain numbers, and the job whose distribution it is from.
 
-    `hours` is the job's wall time, `billed_hours` the billed time of an instance. `instances` are paid for; a
-    reservation may have more than the job has nodes. `spot` is the modelled job, for spot only. `tail_h` of the billed
-    hours are idle time after the job; `tail` is the estimate from the user's own runs. `unused_h` is this run's share
-    of a new commitment that no job uses. An offering that is still to be bought leaves `usable_h` for the job, which
-    exceeds it with the probability `outlasts`.
+    `hours` is the median of the job's wall time; `line_h` the job's hours in the lines of the bill, which add up to the
+    median of the dollars. `billed_hours` is the billed time of an instance. `instances` are paid for; a reservation may
+    have more than the job has nodes. `spot` is the modelled job, for spot only. `start_h` are hours before the first
+    step with their spread `start`. `tail_h` of the billed hours are idle time after the job; `tail` is the estimate
+    from the user's own runs. `unused_h` is this run's share of a new commitment that no job uses. An offering that is
+    still to be bought leaves `usable_h` for the job, which exceeds it with the probability `outlasts`.
     """
 
     hours: float
+    line_h: float
     billed_hours: float
     instances: int
+    job: JobHours
     spot: OnSpot | None = None
     start_h: float = BOOT_H
+    start: Spread = Spread()
     tail_h: float = 0.0
     unused_h: float = 0.0
     tail: Learned | None = None
@@ -79,17 +94,51 @@ class Charge(NamedTuple):
         """Instance-hours that are paid for; of an offering, before any extension."""
         return self.billed_hours * self.instances
 
+    @property
+    def wall(self) -> Outcomes:
+        """The distribution of the job's wall hours."""
+        return wall_hours(self.job)
+
+    @property
+    def busy(self) -> Outcomes:
+        """The distribution of the hours from the nodes' boot to the job's end."""
+        return busy_hours(self.job, self.start_h, self.start)
+
+    def at_price(self, price: RandomPrice) -> "Charge":
+        """The charge whose lines add up to the median of the dollars at a random price.
+
+        The median of a product differs from the product of the medians if one of them is skewed.
+        """
+        busy = busy_spread(self.job, self.start_h, self.start)
+        shift = median_shift(busy, price)
+        if abs(shift) < LEAST_SHIFT:
+            return self
+        more = (self.line_h + self.start_h) * math.expm1(shift)
+        return self._replace(line_h=self.line_h + more, billed_hours=self.billed_hours + more)
+
+
+@lru_cache(maxsize=8192)
+def busy_hours(job: JobHours, start_h: float, start: Spread) -> Outcomes:
+    """The distribution of the hours from the nodes' boot to the job's end."""
+    return added(wall_hours(job), start_h, start)
+
+
+@lru_cache(maxsize=8192)
+def busy_spread(job: JobHours, start_h: float, start: Spread) -> Spread:
+    """The spread of these hours."""
+    busy = busy_hours(job, start_h, start)
+    return spread_of(busy.at(LOW), busy.at(MIDDLE), busy.at(HIGH))
+
 
 @record
 class ComputeCost:
-    """The compute of one candidate: the middle case, the ranges of hours and dollars, and a full commitment's cash.
+    """The compute of one candidate: its charge, the percentiles of its hours, and a full commitment's cash.
 
     `explained` returns the assumptions, for the few quotes that are shown in full.
     """
 
     charge: Charge
     hours: Range
-    usd: UsdRange
     commitment_usd: Decimal | None = None
     explained: Callable[[], tuple[Assumption, ...]] = tuple
     note: str = ""
@@ -107,7 +156,7 @@ def charge(
     tail: Learned | None = None,
     longer: bool = False,
 ) -> Charge | None:
-    """The middle case of a candidate; None when no offering is long enough for the job.
+    """The compute of a candidate at its median; None when no offering is long enough for the job.
 
     Args:
         place: target, type, region and purchase option.
@@ -116,82 +165,106 @@ def charge(
         hazard: spot interruptions of the job; needed for spot only.
         now: the current time, for a window that has begun.
         tail: how long idle nodes stay according to the user's own runs; None if no run measured it.
-        longer: size an offering by the high estimate instead of the middle one.
+        longer: size an offering by the 90th percentile instead of the median.
     """
-    nodes, hours = place.nodes, work.hours.mid
-    if place.option in PREPAID:
-        known = purchased_capacity(request.purchase, place.option, nodes, now)
-        if known is not None and known.window_h is not None:
-            usable_h = (known.usable_h or 0.0) - boot_hours(work) if known.offered else math.inf
-            return _offered(work, known.window_h, known.instances, usable_h)
-        days = block_days((work.hours.high if longer else hours) + boot_hours(work), lost_h(place.option))
-        if days is None:
-            return None
-        billed = days * HOURS_A_DAY
-        usable_h = billed - lost_h(place.option) - boot_hours(work)
-        if known is not None:
-            fee = bought(request.purchase, place.option)
-            sure = fee is not None and fee.fee_usd is not None
-            return Charge(hours, billed, known.instances, usable_h=math.inf if sure else usable_h)
-        return _offered(work, billed, nodes, usable_h)
-    if place.option is PurchaseOption.SPOT and hazard is not None and request.workload.train is not None:
-        spot = on_spot(hours, work, request, hazard.mid)
-        return _stopped(min(spot.job.expected_hours, FOREVER_H), place, work, request, tail, spot=spot)
-    return _stopped(hours, place, work, request, tail)
+    nodes = place.nodes
+    job, spot = job_hours(work, request, hazard if place.option is PurchaseOption.SPOT else None)
+    wall = wall_hours(job)
+    hours = wall.at(MIDDLE)
+    if place.option not in PREPAID:
+        return _stopped(place, work, request, tail, job=job, spot=spot)
+    known = purchased_capacity(request.purchase, place.option, nodes, now)
+    if known is not None and known.window_h is not None:
+        usable_h = (known.usable_h or 0.0) - boot_hours(work) if known.offered else math.inf
+        return _offered(job, known.window_h, known.instances, usable_h)
+    days = block_days((wall.at(HIGH) if longer else hours) + boot_hours(work), lost_h(place.option))
+    if days is None:
+        return None
+    billed = days * HOURS_A_DAY
+    usable_h = billed - lost_h(place.option) - boot_hours(work)
+    if known is not None:
+        fee = bought(request.purchase, place.option)
+        sure = fee is not None and fee.fee_usd is not None
+        return Charge(hours, hours, billed, known.instances, job, usable_h=math.inf if sure else usable_h)
+    return _offered(job, billed, nodes, usable_h)
 
 
-def _offered(work: Work, billed_h: float, instances: int, usable_h: float) -> Charge:
+def _offered(job: JobHours, billed_h: float, instances: int, usable_h: float) -> Charge:
     """An offering of `billed_h` hours, with the chance that the job needs more than `usable_h`."""
-    chance = 0.0 if math.isinf(usable_h) else chance_above(work.hours, usable_h)
-    return Charge(work.hours.mid, billed_h, instances, outlasts=chance, usable_h=usable_h)
+    wall = wall_hours(job)
+    hours, chance = wall.at(MIDDLE), 0.0 if math.isinf(usable_h) else wall.chance_above(usable_h)
+    return Charge(hours, hours, billed_h, instances, job, outlasts=chance, usable_h=usable_h)
 
 
 def _stopped(
-    hours: float, place: Place, work: Work, request: PlanRequest, learned: Learned | None, *, spot: OnSpot | None = None
+    place: Place, work: Work, request: PlanRequest, learned: Learned | None, *, job: JobHours, spot: OnSpot | None
 ) -> Charge:
     """Hourly billed nodes that stop once they are idle, and the run's share of a new commitment."""
-    start = start_hours(place, work)
-    tail = tail_hours(place, request, hours + start, learned=learned)
-    used = _billed(hours, start + tail)
+    start, spread = start_hours(place, work)
+    hours = wall_hours(job).at(MIDDLE)
+    line_h = hours + _start_shift(job, hours, start, spread)
+    tail = tail_hours(place, request, line_h + start, learned=learned)
+    used = max(MIN_HOURS, line_h + start + tail)
     share = committed_hours(place, request, used)
-    return Charge(hours, max(used, share), place.nodes, spot, start, tail, max(0.0, share - used), learned)
+    return Charge(
+        hours=hours,
+        line_h=line_h,
+        billed_hours=max(used, share),
+        instances=place.nodes,
+        job=job,
+        spot=spot,
+        start_h=start,
+        start=spread,
+        tail_h=tail,
+        unused_h=max(0.0, share - used),
+        tail=learned,
+    )
+
+
+def _start_shift(job: JobHours, hours: float, start_h: float, start: Spread) -> float:
+    """Hours by which the median of the job and its start-up exceeds the sum of their medians, if that matters.
+
+    It does for jobs of minutes; those of given hours keep the hours of the plan.
+    """
+    if job.speed == (0.0, 0.0) or start_h * max(start) < START_MATTERS * hours:
+        return 0.0
+    return max(0.0, busy_hours(job, start_h, start).at(MIDDLE) - hours - start_h)
 
 
 def compute_cost(
-    place: Place,
-    work: Work,
-    price: Price,
-    request: PlanRequest,
-    *,
-    middle: Charge,
-    hazard: Hazard | None,
-    spot: SpotPrice | None = None,
-    more: "Overrun | None" = None,
+    place: Place, work: Work, price: Price, request: PlanRequest, *, middle: Charge, spot: SpotPrice | None = None
 ) -> ComputeCost:
-    """The compute of a quote: the range around a charge.
+    """The compute of a quote: its distribution, its note and its assumptions.
 
-    `spot` is the range of the spot price during the job, `more` the expected overrun cost on top of an offering's fee.
+    `spot` is the price during the job.
     """
-    per_hour = price.usd * middle.instances
     if place.option in PREPAID:
-        return _offering(place, work, per_hour, request, middle=middle, more=more)
-    if middle.spot is not None and hazard is not None:
-        return _spot(place, work, request, middle.spot, middle=middle, hazard=hazard, price=spot or _fixed(price))
-    new = is_new_commitment(place, request)
+        return _offering(place, request, middle=middle)
+    wall, new = middle.wall, is_new_commitment(place, request)
+    per_hour = price.usd * middle.instances
     return ComputeCost(
         charge=middle,
-        hours=work.hours,
-        usd=_dollars(
-            *(place, work, request),
-            per_hour=UsdRange(low=per_hour, mid=per_hour, high=per_hour),
-            hours=work.hours,
-            middle=middle,
-        ),
+        hours=_percentiles(wall),
         commitment_usd=(per_hour * HOURS_A_YEAR * (place.term_years or 1) * committed_sets(request, middle.used_h))
         if new
         else None,
-        explained=lambda: _around_lines(place, work, request, middle),
+        explained=lambda: (
+            *(spot.assumptions if spot is not None else ()),
+            *(spot_lines(middle.spot, work) if middle.spot is not None else ()),
+            *_around_lines(place, work, request, middle),
+        ),
+        note="" if middle.spot is None else _saves(middle.spot),
+        price_range=None if spot is None else spot.usd,
     )
+
+
+def _percentiles(outcomes: Outcomes) -> Range:
+    low, mid, high = (min(outcomes.at(chance), FOREVER_H) for chance in (LOW, MIDDLE, HIGH))
+    return Range(low=min(low, mid), mid=mid, high=max(mid, high))
+
+
+def _saves(spot: OnSpot) -> str:
+    return "never saves" if spot.interval_s is None else f"saves every {duration_text(spot.interval_s)}"
 
 
 def is_new_commitment(place: Place, request: PlanRequest) -> bool:
@@ -237,15 +310,20 @@ def committed_hours(place: Place, request: PlanRequest, billed_h: float) -> floa
     return HOURS_A_YEAR * years * committed_sets(request, billed_h) / max(1.0, runs)
 
 
-def start_hours(place: Place, work: Work, *, slow: bool = False) -> float:
+def start_hours(place: Place, work: Work) -> tuple[float, Spread]:
     """Hours that are billed before the first step: the nodes boot, and HyperPod runs its health checks.
 
     If the user's own runs measured the time from submission to the first attempt, that time covers both.
     """
-    guard, boot = target_of(place.target).guard, boot_hours(work)
-    if guard is None or place.option in PREPAID or work.boot is not None:
-        return boot
-    return boot + guard.trial_hours[slow]
+    guard, boot = target_of(place.target).guard, work.boot
+    checks = (0.0, 0.0) if guard is None or place.option in PREPAID or boot is not None else guard.trial_hours
+    known = BOOT_RANGE_H if boot is None else Range(low=boot.low, mid=boot.mid, high=boot.high)
+    return _start(known, checks, work.around_h)
+
+
+@lru_cache(maxsize=64)
+def _start(boot: Range, checks: tuple[float, float], around_h: float) -> tuple[float, Spread]:
+    return start_spread(boot, checks, around_h)
 
 
 def boot_hours(work: Work) -> float:
@@ -253,40 +331,14 @@ def boot_hours(work: Work) -> float:
     return (BOOT_H if work.boot is None else work.boot.mid) + work.around_h
 
 
-def around_hours(
-    place: Place, work: Work, request: PlanRequest, hours: float, *, slow: bool = False, learned: Learned | None = None
-) -> float:
-    """Hours for which hourly billed nodes are paid before and after a job of `hours`: start-up and idle tail.
+def billed_at(place: Place, request: PlanRequest, busy_h: float, charged: Charge) -> float:
+    """Hours that an instance is billed for if it is busy for so long: with its idle tail, and the run's commitment.
 
-    Prepaid nodes have no tail.
+    A commitment is bought for the median; a longer run needs more sets of nodes.
     """
-    start = start_hours(place, work, slow=slow)
-    if place.option in PREPAID:
-        return start
-    return start + tail_hours(place, request, hours + start, slow=slow, learned=learned)
-
-
-def _billed(hours: float, around: float) -> float:
-    """The hours of the job plus the hours around the job, at least EC2's minimum."""
-    return max(MIN_HOURS, hours + around)
-
-
-def _dollars(
-    place: Place, work: Work, request: PlanRequest, *, per_hour: UsdRange, hours: Range, middle: Charge
-) -> UsdRange:
-    """An hourly rate times the hours of the job, of the start-up and of the idle tail.
-
-    The low end has no tail, for a user who removes the cluster when the job ends. Each run pays its share of a new
-    commitment's term; the high end counts the sets of nodes that the longest runs need.
-    """
-    longest = _billed(hours.high, around_hours(place, work, request, hours.high, slow=True, learned=middle.tail))
-    low = max(committed_hours(place, request, middle.used_h), _billed(hours.low, boot_hours(work)))
-    high = max(middle.billed_hours, longest, committed_hours(place, request, longest))
-    return UsdRange(
-        low=per_hour.low * Decimal(repr(low)),
-        mid=per_hour.mid * Decimal(repr(middle.billed_hours)),
-        high=per_hour.high * Decimal(repr(high)),
-    )
+    used = max(MIN_HOURS, busy_h + tail_hours(place, request, busy_h, learned=charged.tail))
+    least = committed_hours(place, request, charged.used_h)
+    return max(used, least, committed_hours(place, request, used)) if least else used
 
 
 def _around_lines(place: Place, work: Work, request: PlanRequest, middle: Charge) -> tuple[Assumption, ...]:
@@ -325,34 +377,22 @@ def _around_lines(place: Place, work: Work, request: PlanRequest, middle: Charge
     return tuple(lines)
 
 
-def _offering(
-    place: Place, work: Work, per_hour: Decimal, request: PlanRequest, *, middle: Charge, more: "Overrun | None"
-) -> ComputeCost:
-    """A Capacity Block or a training plan: the fee of the shortest offering that fits the job, unused time included.
+def _offering(place: Place, request: PlanRequest, *, middle: Charge) -> ComputeCost:
+    """A Capacity Block or a training plan: the shortest offering that fits the job, unused time included.
 
     A purchased offering keeps its own length, or the fee that was paid, however long the job is. The fee is paid
     before the job's length is known. AWS refunds nothing, and an overrun is paid in addition to the fee.
     """
-    purchased, fee = bought(request.purchase, place.option), per_hour * Decimal(repr(middle.billed_hours))
-    beside, most = (Decimal(0), Decimal(0)) if more is None else (more.usd, more.max_usd)
-    idle = middle.billed_hours - work.hours.mid
+    purchased = bought(request.purchase, place.option)
+    idle = middle.billed_hours - middle.hours
     spare = middle.instances - place.nodes
-    note = f"billed {middle.billed_hours:g} h at least; {idle:.0f} h unused"
+    note = f"billed {middle.billed_hours:g} h at least; {max(0.0, idle):.0f} h unused"
     if purchased is not None:
         note = f"paid for {middle.billed_hours:g} h; {max(0.0, idle):.0f} h unused"
-    if more is not None and middle.outlasts >= MIN_CHANCE:
-        held_high = "" if most else "holds the high estimate, "
-        note += f"; {held_high}{middle.outlasts:.0%} risk of overrun, then {more.text}"
     if spare:
         note += f", and {spare} of {middle.instances} instances idle"
     lines = (_whole_line(place),) if purchased is not None else (_whole_line(place), _wait_line(place))
-    return ComputeCost(
-        charge=middle,
-        hours=work.hours,
-        usd=UsdRange(low=fee, mid=fee + beside, high=fee + max(beside, most)),
-        explained=lambda: lines if more is None or not beside else (*lines, more.line),
-        note=note,
-    )
+    return ComputeCost(charge=middle, hours=_percentiles(middle.wall), explained=lambda: lines, note=note)
 
 
 def _start_source(work: Work, middle: Charge) -> str:
@@ -389,36 +429,6 @@ def _wait_line(place: Place) -> Assumption:
         if in_training_plan
         else f"EC2 user guide: a block begins when AWS offers one, up to {LEAD_WEEKS} weeks ahead",
     )
-
-
-def _spot(
-    place: Place, work: Work, request: PlanRequest, spot: OnSpot, *, middle: Charge, hazard: Hazard, price: SpotPrice
-) -> ComputeCost:
-    """Spot: expected hours to completion; high is the 90th percentile at the high hazard, of the slow estimate."""
-    least = min(middle.hours, on_spot(work.hours.low, work, request, hazard.low).job.expected_hours)
-    p90 = 0.0
-    for rate in (hazard.high, hazard.mid):
-        p90 = on_spot(work.hours.high, work, request, rate).job.quantile_hours(P90, least=p90)
-    hours = Range(low=least, mid=middle.hours, high=min(max(middle.hours, p90), FOREVER_H))
-    every = "" if spot.interval_s is None else f"saves every {duration_text(spot.interval_s)}"
-    low, mid, high = (usd * middle.instances for usd in (price.usd.low, price.usd.mid, price.usd.high))
-    return ComputeCost(
-        charge=middle,
-        hours=hours,
-        usd=_dollars(place, work, request, per_hour=UsdRange(low=low, mid=mid, high=high), hours=hours, middle=middle),
-        explained=lambda: (
-            *price.assumptions,
-            *hazard.assumptions,
-            *spot_lines(spot, work),
-            *_around_lines(place, work, request, middle),
-        ),
-        note=every or "never saves",
-        price_range=price.usd,
-    )
-
-
-def _fixed(price: Price) -> SpotPrice:
-    return SpotPrice(UsdRange(low=price.usd, mid=price.usd, high=price.usd), ())
 
 
 def duration_text(seconds: float) -> str:

@@ -83,7 +83,7 @@ def managed_price(price: Price, share: Decimal = MANAGED_SPOT[1]) -> Price:
     """A price of managed spot from the on-demand rate; the default share is the middle one."""
     note = (
         f"AWS publishes no rate of managed spot: {share:.0%} of ${price.usd:f} on demand; public logs of 2019 to 2024"
-        " have 30 to 37 % for older types, and the high estimate is on demand"
+        " have 30 to 37 % for older types, and at most it is the rate on demand"
     )
     return replace(
         price,

@@ -1,4 +1,4 @@
-"""The interruption rate of spot: a wide range, because the sources differ by orders of magnitude."""
+"""The interruption rate of spot: the Spot Instance Advisor's band of the type in its region, and how far bands move."""
 
 import math
 from typing import NamedTuple
@@ -7,20 +7,22 @@ from launcher.catalog.market import InterruptionBand
 from launcher.model.learned import Learned
 from launcher.model.money import Assumption
 from launcher.model.units import HOURS_PER_MONTH
+from launcher.pricing.seen_interruptions import WORST_PER_NODE_HOUR
 
-MEASURED_PER_NODE_HOUR = (0.06, 0.35, 0.74)
-"""Preemptions per instance-hour in measured traces of p3.2xlarge, 2020 to 2023: low, middle, high
-(skypilot-org/spot-traces and uclasystem/bamboo, as gathered on 2026-11-20). No trace of H100, A100 or Trainium was
-found."""
+STRESS = "if interruptions came as in the worst published trace"
+MOVES = 1.31
+"""Logarithm by which a band's rate may differ from the job's: of 946 pairs of bands of one type and region, 112 to 265
+days apart (2025-06-28 to 2026-03-20), four in five moved by at most this: its 10th and 90th percentile."""
 OPEN_BAND_PERCENT = 25
-"""The advisor's highest band has no upper end; it is taken as 25 %, and so is a type the advisor does not list."""
+"""The advisor's highest band, above 20 %, has no upper end: its middle is taken as 25 %, and so is that of a type that
+the advisor does not list."""
 SHARED = 0.92
 """Share of interruptions that hit all instances of a zone within three minutes (skypilot-org/spot-traces): those are
 one event for a job; the others hit each node separately."""
 
 
 class Hazard(NamedTuple):
-    """Interruptions of a whole job per hour of running: low, middle, high, with the inputs of the estimate.
+    """Interruptions of a whole job per hour of running: 10th, 50th, 90th percentile, with the inputs of the estimate.
 
     `per_node_h` is the middle rate of one node; `band` the advisor's, None without one; `from_plan` marks a rate from
     the plan file. `learned` is the rate updated by the user's own runs, None without such runs.
@@ -49,17 +51,17 @@ class Hazard(NamedTuple):
 
     @property
     def _origin(self) -> str:
-        """The measurement; without one, the two sources and their ratio."""
+        """The measurement; without one, the advisor's band."""
+        low, high = (rate / job_rate(1.0, self.nodes) for rate in (self.low, self.high))
+        span = f"{low:.2g} to {high:.2g} per node-hour"
         if self.learned is not None:
-            low, high = (rate / job_rate(1.0, self.nodes) for rate in (self.low, self.high))
-            return f"{self.learned.source}; {low:.2g} to {high:.2g} per node-hour"
-        shown = "no band listed"
-        if self.band is not None:
-            shown = f"band {self.band.low_percent} to {_percent(self.band)} % a month, {self.band.as_of}"
-        low = self.low / job_rate(1.0, self.nodes)
+            return f"{self.learned.source}; {span}"
+        if self.band is None:
+            return f"the Spot Instance Advisor lists no band: {OPEN_BAND_PERCENT} % a month is assumed; {span}"
+        end = f"{self.band.high_percent} %" if self.band.high_percent is not None else "no upper end"
         return (
-            f"geometric mean of the Spot Instance Advisor ({shown}: {low:.2g} per node-hour) and traces measured on p3 "
-            f"({MEASURED_PER_NODE_HOUR[1]} per node-hour); they differ {MEASURED_PER_NODE_HOUR[1] / low:,.0f}-fold"
+            f"Spot Instance Advisor, {self.band.low_percent} to {end} a month on {self.band.as_of}, its middle; bands"
+            f" move by {math.exp(MOVES):.1f} x in months: {span}"
         )
 
 
@@ -79,7 +81,7 @@ def hazard(nodes: int, band: InterruptionBand | None, override: float | None, le
 
     Args:
         nodes: instances in the job, at least 1.
-        band: the Spot Instance Advisor's band for the type and region, or None; its upper end counts.
+        band: the Spot Instance Advisor's band for the type and region, or None; its middle counts.
         override: interruptions per node-hour from the plan file, which replace the range.
         learned: interruptions per node-hour in the user's own runs, which replace the assumed rates.
     """
@@ -92,14 +94,21 @@ def hazard(nodes: int, band: InterruptionBand | None, override: float | None, le
 
 
 def assumed_rates(band: InterruptionBand | None) -> tuple[float, float, float]:
-    """Assumed interruptions per node-hour without any own runs: low, middle and high."""
-    low = -math.log1p(-_percent(band) / 100) / HOURS_PER_MONTH
-    return low, math.sqrt(low * MEASURED_PER_NODE_HOUR[1]), MEASURED_PER_NODE_HOUR[2]
+    """Assumed interruptions per node-hour without any own runs: 10th, 50th and 90th percentile."""
+    middle = -math.log1p(-_percent(band) / 100) / HOURS_PER_MONTH
+    return middle * math.exp(-MOVES), middle, middle * math.exp(MOVES)
 
 
-def _percent(band: InterruptionBand | None) -> int:
-    """The upper end of a band, percent of instances a month."""
-    return OPEN_BAND_PERCENT if band is None or band.high_percent is None else band.high_percent
+def worst(nodes: int) -> Hazard:
+    """The stress case: the worst published trace."""
+    return hazard(nodes, None, WORST_PER_NODE_HOUR)
+
+
+def _percent(band: InterruptionBand | None) -> float:
+    """The middle of a band, percent of instances a month."""
+    if band is None or band.high_percent is None:
+        return OPEN_BAND_PERCENT
+    return (band.low_percent + band.high_percent) / 2
 
 
 def _steps(per_node_hour: float, nodes: int) -> tuple[str, ...]:

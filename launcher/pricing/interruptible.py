@@ -27,10 +27,16 @@ MAX_OVERHEAD = 1e6
 
 
 class OnSpot(NamedTuple):
-    """The job, and the seconds of work between its checkpoints; None when the job never saves."""
+    """The job, and the seconds of work between its checkpoints; None when the job never saves.
+
+    `saving` and `failing` are the time that its own checkpoints and its failures add, as shares of the hours without
+    either.
+    """
 
     job: Interruptible
     interval_s: float | None
+    saving: float
+    failing: float
 
 
 def on_spot(work_h: float, work: Work, request: PlanRequest, rate: float) -> OnSpot:
@@ -47,7 +53,7 @@ def on_spot(work_h: float, work: Work, request: PlanRequest, rate: float) -> OnS
         never = Interruptible(
             work=work_h, interval=work_h, stall=0, write=0, hazard=rate, notice=0, restart=restart_h, saves=False
         )
-        return OnSpot(never, None)
+        return OnSpot(never, None, 0.0, work.failure_overhead)
     lossless = stored_h <= NOTICE_H
     interval_s = _interval_s(write_s, work, request, rate)
     bare_h = work_h / (1 + work.failure_overhead)
@@ -66,7 +72,8 @@ def on_spot(work_h: float, work: Work, request: PlanRequest, rate: float) -> OnS
         notice=NOTICE_H,
         restart=restart_h,
     )
-    return OnSpot(job, interval_s)
+    saving = 0.0 if counted else min(write_s / interval_s, share)
+    return OnSpot(job, interval_s, saving, share - saving)
 
 
 def losses_per_h(work: Work, rate: float) -> float:
@@ -76,6 +83,16 @@ def losses_per_h(work: Work, rate: float) -> float:
     """
     lossless = _stored_h(work) <= NOTICE_H
     return work.failures_per_h + (0.0 if lossless and work.failures_per_h else rate)
+
+
+def saving_share(work: Work) -> float:
+    """The time of checkpoints in a job's hours without spot, as a share of the hours without checkpoints and failures.
+
+    Hours of progress that the plan gives contain them.
+    """
+    if work.training is None or work.checkpoint_interval_s is None:
+        return 0.0
+    return min(_write_s(work) / work.checkpoint_interval_s, work.failure_overhead)
 
 
 def _write_s(work: Work) -> float:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
-from launcher.catalog.selector import Key
+from launcher.catalog.selector import SPOT, Key
 from launcher.model.enums import PREPAID, Availability, Basis, Market, Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price, Unpriced
 from launcher.model.plan import Place
@@ -15,6 +15,7 @@ from launcher.model.target import target_of
 from launcher.pricing.ages import rests_on
 from launcher.pricing.blocks import bought
 from launcher.pricing.derived_spot import derived_price, is_derived, own_key
+from launcher.pricing.spot_prices import forecast_at, forecast_price
 
 _NOT_MANAGED = {
     PurchaseOption.SAVINGS_PLAN: "EC2 and Compute Savings Plans do not cover ml. instances",
@@ -38,6 +39,9 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
         return Offer(price=override, availability=Availability.UNKNOWN)
     key = price_key(place, request.purchase.payment)
     price = key if isinstance(key, Unpriced) else catalog.price(key)
+    if isinstance(price, Price) and isinstance(key, Key) and key.kind == SPOT:
+        forecast = forecast_at(place, catalog, today)
+        price = price if forecast is None else forecast_price(price, forecast)
     if is_derived(place):
         price = derived_price(price, place, catalog)
     availability = Availability.UNKNOWN

@@ -1,42 +1,67 @@
 """How a job that exceeds its offering finishes: an extension by days, or on demand from its checkpoint."""
 
 import math
+from dataclasses import replace
 from decimal import Decimal
-from typing import NamedTuple
+from functools import cached_property
 
 from launcher.model.enums import CheckpointMode, PurchaseOption
 from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.plan import Place
+from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
 from launcher.model.work import Work
-from launcher.pricing.blocks import HOURS_A_DAY, LONGEST_DAYS, extension_h
-from launcher.pricing.chances import expected_above
-from launcher.pricing.compute import Charge, around_hours
+from launcher.pricing.blocks import HOURS_A_DAY, LONGEST_DAYS
+from launcher.pricing.compute import Charge, start_hours
+from launcher.pricing.idle_tail import tail_hours
+from launcher.pricing.joint import HIGH, Outcomes
+
+POINTS = 40
+"""Points of the job's hours for the expected overrun."""
 
 
-class Overrun(NamedTuple):
-    """Instance-hours at a price, expected and at the job's high estimate; `other_usd` is the cost of the other way.
+@record(slots=False)
+class Overrun:
+    """A way to finish a job that outlasts its offering, at a price of an instance-hour.
 
-    `name` is the name of its bill line, `text` describes how the job finishes.
+    `name` is the name of its bill line, `text` describes how the job finishes. Beyond `usable_h` each hour costs
+    `instances` instance-hours, in whole steps of `step_h` (0: no steps), and `around_h` more once.
     """
 
     name: str
     text: str
-    expected_h: float
-    max_h: float
+    job: Outcomes
+    usable_h: float
+    instances: int
+    step_h: float
+    around_h: float
     price: Price
     other_usd: Decimal | None = None
+
+    def hours_at(self, job_h: float) -> float:
+        """Instance-hours in addition to the offering if the job takes so long."""
+        more_h = job_h - self.usable_h
+        if more_h <= 0.0:
+            return 0.0
+        if self.step_h:
+            more_h = math.ceil(more_h / self.step_h) * self.step_h
+        return (more_h + self.around_h) * self.instances
+
+    def usd_at(self, job_h: float) -> Decimal:
+        """Dollars in addition to the offering's fee if the job takes so long."""
+        return self.price.usd * Decimal(repr(self.hours_at(job_h)))
+
+    @cached_property
+    def expected_h(self) -> float:
+        """Expected instance-hours."""
+        hours = self.job.coarse(POINTS)
+        return sum(self.hours_at(value) for value in hours) / len(hours)
 
     @property
     def usd(self) -> Decimal:
         """Expected dollars."""
         return self.price.usd * Decimal(repr(self.expected_h))
-
-    @property
-    def max_usd(self) -> Decimal:
-        """Dollars at the high estimate."""
-        return self.price.usd * Decimal(repr(self.max_h))
 
     @property
     def line(self) -> Assumption:
@@ -66,29 +91,34 @@ def overrun(
     """
     if math.isinf(cost.usable_h):
         return None
-    job, usable_h = work.hours, cost.usable_h
-    days = max(0, math.ceil((job.high - usable_h) / HOURS_A_DAY))
+    job, usable_h = cost.wall, cost.usable_h
     extended = Overrun(
         name="extension, where it does not fit",
         text="extended by days",
-        expected_h=extension_h(job, usable_h) * cost.instances if cost.outlasts else 0.0,
-        max_h=days * HOURS_A_DAY * cost.instances,
+        job=job,
+        usable_h=usable_h,
+        instances=cost.instances,
+        step_h=HOURS_A_DAY,
+        around_h=0.0,
         price=price,
     )
     resumes = request.workload.train is not None and request.checkpoint.mode is not CheckpointMode.NONE
     if isinstance(on_demand, Unpriced) or not resumes or PurchaseOption.ON_DEMAND not in target_of(place.target).trains:
         return extended
     elsewhere = place.on_demand
-    expected_h, most_h = expected_above(job, usable_h), max(0.0, job.high - usable_h)
-    around_h = around_hours(elsewhere, work, request, expected_h)
+    start_h, _ = start_hours(elsewhere, work)
     finished = Overrun(
         name="finished on demand, where it does not fit",
         text="finished on demand",
-        expected_h=(expected_h + cost.outlasts * around_h) * place.nodes if cost.outlasts else 0.0,
-        max_h=(most_h + around_hours(elsewhere, work, request, most_h)) * place.nodes if most_h else 0.0,
+        job=job,
+        usable_h=usable_h,
+        instances=place.nodes,
+        step_h=0.0,
+        around_h=start_h + tail_hours(elsewhere, request, start_h),
         price=on_demand,
     )
-    if cost.billed_hours / HOURS_A_DAY + days > LONGEST_DAYS:
+    if cost.billed_hours + extended.hours_at(job.at(HIGH)) / cost.instances > LONGEST_DAYS * HOURS_A_DAY:
         return finished
-    best, other = sorted((extended, finished), key=lambda way: (way.usd, way.max_usd))
-    return best._replace(other_usd=other.usd)
+    ways = (extended, finished)
+    best, other = sorted(ways, key=lambda way: (way.usd, way.usd_at(job.at(HIGH))))
+    return replace(best, other_usd=other.usd)

@@ -20,21 +20,24 @@ from launcher.planning.registry import budget_findings
 from launcher.pricing.ages import expiry, rests_on
 from launcher.pricing.announced_ends import end_findings, job_software, near_ends
 from launcher.pricing.bill import bill_assumptions
-from launcher.pricing.bill_lines import JobSize, compute_usd, usd_range
-from launcher.pricing.blocks import before_it_begins, begins, until
+from launcher.pricing.bill_lines import compute_usd
+from launcher.pricing.blocks import MIN_CHANCE, before_it_begins, begins, until
 from launcher.pricing.cash import cash
 from launcher.pricing.commitments import commitment
-from launcher.pricing.compute import FOREVER_H, ComputeCost, around_hours, boot_hours, compute_cost
+from launcher.pricing.compute import ComputeCost, boot_hours, compute_cost
 from launcher.pricing.gate import NewCommitment, decide
+from launcher.pricing.hazard import worst
 from launcher.pricing.hyperpod import surcharge
 from launcher.pricing.idle_tail import never_stops
-from launcher.pricing.interruptible import on_spot
+from launcher.pricing.job_hours import FOREVER_H
 from launcher.pricing.offers import price_key
 from launcher.pricing.own_cluster import against_cluster
 from launcher.pricing.policies import policies
 from launcher.pricing.refusals import may_be_late
+from launcher.pricing.seen_interruptions import WORST_PER_NODE_HOUR
 from launcher.pricing.spot_prices import spot_price
 from launcher.pricing.stop_findings import retry_findings, stop_findings, time_findings
+from launcher.pricing.totals import price_of, total_usd
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 from launcher.pricing.trust import market_findings, trust_findings
 from launcher.pricing.uncounted import uncounted_assumptions, unpriced_lines
@@ -52,42 +55,27 @@ def break_even(candidate: TrainingCandidate, rival_usd: Decimal | None) -> float
     price = candidate.offer.price
     if rival_usd is None or candidate.usd is None or candidate.hazard is None or not isinstance(price, Price):
         return None
-    hourly_usd = float(price.usd) * candidate.place.nodes
     target = float(rival_usd)
-    if not _is_below(candidate, hourly_usd, 0.0, target):
+    if not _is_below(candidate, 0.0, target):
         return 0.0
     low, high = 0.0, FIRST_RATE
-    while high < MAX_RATE and _is_below(candidate, hourly_usd, high, target):
+    while high < MAX_RATE and _is_below(candidate, high, target):
         low, high = high, high * 4
     for _ in range(SEARCH_STEPS):
         if high - low <= high * 1e-9:
             break
         middle = (low + high) / 2
-        if _is_below(candidate, hourly_usd, middle, target):
+        if _is_below(candidate, middle, target):
             low = middle
         else:
             high = middle
     return high
 
 
-def _is_below(candidate: TrainingCandidate, hourly_usd: float, rate: float, target: float) -> bool:
-    """Whether the total in the middle case is below the target at an interruption rate, with the best interval.
-
-    The non-compute lines are added up exactly only if the float bounds do not decide.
-    """
-    request = candidate.context.request
-    spot = on_spot(candidate.work.hours.mid, candidate.work, request, rate)
-    hours = min(spot.job.expected_hours, FOREVER_H)
-    tail = candidate.charge.tail if candidate.charge is not None else None
-    around = around_hours(candidate.place, candidate.work, request, hours, learned=tail)
-    losses = (rate + candidate.work.node_failures_per_h) * hours
-    size = JobSize(hours=hours, checkpoint_interval_s=spot.interval_s, around_h=around, losses=losses)
-    compute, other = hourly_usd * size.nodes_h, candidate.other_costs.other_usd(size)
-    if other is not None and compute + other[1] < target:
-        return True
-    if other is not None and compute + other[0] >= target:
-        return False
-    return compute + float(candidate.other_costs.total_usd(size)) < target
+def _is_below(candidate: TrainingCandidate, rate: float, target: float) -> bool:
+    """Whether the median of the total is below the target at an interruption rate, with the best interval."""
+    usd = candidate.at_rate(rate).usd
+    return usd is not None and float(usd) < target
 
 
 NODES_OF_A_WHOLE_RESTORE = 32
@@ -116,7 +104,9 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
         components=candidate.components,
         assumptions=(
             *work.assumptions,
+            *(candidate.hazard.assumptions if cost and candidate.hazard is not None else ()),
             *(cost.explained() if cost else ()),
+            *((candidate.overrun.line,) if candidate.overrun is not None and candidate.overrun.expected_h else ()),
             *bill_assumptions(context.request, context.catalog, place.target, facts, place.nodes, size=candidate.size),
             *(outlined.commitment.assumptions if outlined.commitment else ()),
             *paid.assumptions,
@@ -143,24 +133,15 @@ def _compute(candidate: TrainingCandidate, work: Work) -> ComputeCost | None:
         return None
     spot = None
     if candidate.hazard is not None:
-        spot = spot_price(place, price, context.catalog, context.rules.today)
-    return compute_cost(
-        place,
-        work,
-        price,
-        context.request,
-        middle=candidate.charge,
-        hazard=candidate.hazard,
-        spot=spot,
-        more=candidate.overrun,
-    )
+        spot = spot_price(place, price, price_of(candidate, price), candidate.forecast)
+    return compute_cost(place, work, price, context.request, middle=candidate.charge, spot=spot)
 
 
 def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd: Decimal | None) -> Quote:
     """A quote with the candidate's cost, findings and gate decision."""
     context, price, place = candidate.context, candidate.offer.price, candidate.place
     plan, hours = candidate.plan, _hours(candidate, cost)
-    usd = None if cost is None else _total(candidate, cost, hours)
+    usd = None if cost is None else total_usd(candidate)
     per_hour = price.usd * place.nodes if isinstance(price, Price) else None
     ends = near_ends(job_software(place, context), context)
     findings = (*_findings(candidate, hours), *end_findings(ends, context), *stop_findings(plan, usd, per_hour))
@@ -193,7 +174,9 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
             commitment=_new(candidate, cost),
             unknown_fees=candidate.unknown_fees,
         ),
-        note="; ".join(note for note in (candidate.offered, cost.note if cost else "") if note),
+        note="; ".join(
+            note for note in (candidate.offered, cost.note if cost else "", _overrun_note(candidate)) if note
+        ),
         commitment=commitment(candidate, cost),
         accelerator=candidate.accelerator,
         price_range=cost.price_range if cost else None,
@@ -259,35 +242,30 @@ def _hours(candidate: TrainingCandidate, cost: ComputeCost | None) -> Range:
     return Range(low=min(estimate.low, middle), mid=middle, high=max(estimate.high, middle))
 
 
-def _total(candidate: TrainingCandidate, cost: ComputeCost, hours: Range) -> UsdRange:
-    """The total of the bill, low, middle and high; the middle is the sum of the lines."""
-    mid = candidate.usd or Decimal(0)
-    place, work, request = candidate.place, candidate.work, candidate.context.request
-    late = around_hours(place, work, request, hours.high, slow=True, learned=cost.charge.tail)
-    low = cost.usd.low + _other_costs_usd(candidate, hours.low, boot_hours(work))
-    return usd_range(low, mid, cost.usd.high + _other_costs_usd(candidate, hours.high, late))
-
-
-def _other_costs_usd(candidate: TrainingCandidate, hours: float, around_h: float) -> Decimal:
-    """The priced non-compute lines when the job takes `hours`, with `around_h` before and after it."""
-    losses = candidate.losses_per_h * hours
-    size = JobSize(hours=hours, checkpoint_interval_s=candidate.interval_s, around_h=around_h, losses=losses)
-    return candidate.other_costs.total_usd(size)
-
-
 def _outlook(candidate: TrainingCandidate, usd: UsdRange | None, rival_usd: Decimal | None) -> SpotOutlook | None:
     spot = candidate.charge.spot if candidate.charge else None
     if spot is None or usd is None:
         return None
     bare = candidate.work.hours.mid
+    expected_h = min(spot.job.expected_hours, FOREVER_H)
     return SpotOutlook(
         interruptions_expected=min(spot.job.expected_interruptions, MAX_INTERRUPTIONS),
         interruptions_per_hour=spot.job.hazard,
         checkpoint_interval_s=spot.interval_s,
-        overhead_fraction=candidate.hours / bare - 1 if bare > 0 else 0.0,
+        overhead_fraction=expected_h / bare - 1 if bare > 0 else 0.0,
         usd_p90=usd.high,
         break_even_interruptions_per_hour=break_even(candidate, rival_usd),
+        stress_usd=candidate.under(worst(candidate.place.nodes)).usd,
+        stress_per_node_hour=WORST_PER_NODE_HOUR,
     )
+
+
+def _overrun_note(candidate: TrainingCandidate) -> str:
+    """The chance that the job outlasts its offering, and how it finishes then."""
+    more, charged = candidate.overrun, candidate.charge
+    if more is None or charged is None or charged.outlasts < MIN_CHANCE:
+        return ""
+    return f"{charged.outlasts:.0%} risk of overrun, then {more.text}"
 
 
 def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]:

@@ -3,6 +3,7 @@
 Uses the same keys and rows as `offers`, which returns the price with its source for the few remaining places.
 """
 
+from datetime import date
 from functools import cached_property
 
 from launcher.catalog.load import Catalog
@@ -10,17 +11,22 @@ from launcher.catalog.selector import SPOT, Key
 from launcher.catalog.store import Row
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import Market, PurchaseOption
+from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.pricing.derived_spot import factor, is_derived
+from launcher.pricing.joint import RandomPrice
 from launcher.pricing.offers import is_requested_spot, override_names, price_key
+from launcher.pricing.spot_prices import SpotForecast, ec2_key, random_price, spot_forecast
 
 
 class RateBook:
     """Dollars per instance-hour, undiscounted: a discount is the same for every place."""
 
-    def __init__(self, request: PlanRequest, catalog: Catalog) -> None:
+    def __init__(self, request: PlanRequest, catalog: Catalog, today: date) -> None:
         self.request = request
         self.selector = catalog.selector
+        self.today = today
+        self.forecasts: dict[Key, SpotForecast] = {}
 
     def rates(self, group: CandidateGroup) -> list[tuple[int, int, float]]:
         """Every location and term of a group, by index, that has a rate."""
@@ -44,13 +50,28 @@ class RateBook:
         """The catalog's rate at a place; spot without a market is no offer unless the user requested it."""
         region, zone = group.locations[location]
         spot = group.option is PurchaseOption.SPOT
-        row = self.selector.row(key.at(region, zone or "" if spot else ""))
+        here = key.at(region, zone or "" if spot else "")
+        row = self.selector.row(here)
         if row is None or (key.kind == SPOT and not self._is_offer(row, group.instance_type, region)):
             return None
+        rate = float(row.usd)
+        if key.kind == SPOT:
+            rate = self.forecast(here, row).middle
         if spot and is_derived(place := group.place(location, group.node_counts[0], term)):
             times = factor(place, self.selector)
-            return None if times is None else float(row.usd) * times
-        return float(row.usd)
+            return None if times is None else rate * times
+        return rate
+
+    def forecast(self, key: Key, row: Row) -> SpotForecast:
+        """The forecast of a spot price, computed once for a zone."""
+        if key not in self.forecasts:
+            self.forecasts[key] = spot_forecast(row, key, self.selector, self.today)
+        return self.forecasts[key]
+
+    def random_price(self, place: Place, rate: float, hours: float) -> RandomPrice:
+        """The distribution of a spot price while a job runs for some hours, undiscounted."""
+        sure = any(name in self._overrides for name in override_names(place)) if self._overrides else False
+        return random_price(place, rate, self.forecasts.get(ec2_key(place)), hours, sure=sure)
 
     def _is_offer(self, row: Row, instance_type: str, region: str) -> bool:
         market = self.selector.market(row, instance_type, region)

@@ -12,7 +12,7 @@ from launcher.planning.work import Estimator
 from launcher.pricing.bill import transfer_usd
 from launcher.pricing.bill_lines import JobSize
 from launcher.pricing.candidate import AnyCandidate, Order, order
-from launcher.pricing.compute import boot_hours, charge
+from launcher.pricing.compute import Charge, boot_hours, charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.other_costs import NEARLY
 from launcher.pricing.rate_book import RateBook
@@ -39,11 +39,10 @@ class Row(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """One number of nodes of a type and option: late, billed instance-hours, hours, seconds between checkpoints."""
+    """One number of nodes of a type and option: whether it is late, its charge, seconds between checkpoints."""
 
     late: bool
-    instance_hours: float
-    hours: float
+    cost: Charge
     interval_s: float | None
 
 
@@ -60,7 +59,11 @@ def best_candidates(
     total.
     """
     named, every = context.request.target.kind is not None, tuple(groups)
-    book, sizes, moved = RateBook(context.request, context.catalog), _Sizes(estimator, context), _Transfers(context)
+    book, sizes, moved = (
+        RateBook(context.request, context.catalog, context.rules.today),
+        _Sizes(estimator, context),
+        _Transfers(context),
+    )
     rows: dict[tuple[str, str, str], list[Row]] = {}
     for number, group in enumerate(every):
         key = (group.target if named else "", group.instance_type, group.option)
@@ -185,19 +188,23 @@ class _Sizes(dict[tuple[object, ...], _Size | None]):
         deadline_h = context.request.purchase.deadline_h
         late = deadline_h is not None and cost.hours > deadline_h
         interval_s = work.checkpoint_interval_s if cost.spot is None else cost.spot.interval_s
-        return _Size(late, cost.instance_hours, cost.hours, interval_s)
+        return _Size(late, cost, interval_s)
 
 
 def _priced(number: int, group: CandidateGroup, book: RateBook, sizes: _Sizes, moved: _Transfers) -> Iterator[Row]:
     """Every place of a group that has a rate and an offering that is long enough."""
+    spot = group.option is PurchaseOption.SPOT
     for location, term, rate in book.rates(group):
         region, zone = group.locations[location]
         for nodes in group.node_counts:
             size = sizes.of(group, location, nodes, term)
             if size is not None:
-                usd = rate * size.instance_hours + moved[region]
+                cost = size.cost
+                if spot:
+                    cost = cost.at_price(book.random_price(group.place(location, nodes, term), rate, cost.hours))
+                usd = rate * cost.instance_hours + moved[region]
                 where = (region, zone or "", number, location, nodes, term)
-                yield Row(size.late, False, usd, size.instance_hours, size.hours, *where, size.interval_s)  # noqa: FBT003 - a field
+                yield Row(size.late, False, usd, cost.instance_hours, cost.line_h, *where, size.interval_s)  # noqa: FBT003 - a field
 
 
 def _unpriced(number: int, group: CandidateGroup, estimator: Estimator, context: PricingContext) -> Iterator[Row]:

@@ -19,7 +19,9 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from launcher.model.record import record
-from launcher.pricing.segments import LESS_THAN_ONE, Segments, cut_off, expected_retries, lost
+from launcher.pricing.joint import NO_LOSSES, Losses
+from launcher.pricing.normal import normal_quantile
+from launcher.pricing.segments import LESS_THAN_ONE, MAX_EXPONENT, Segments, cut_off, expected_retries, lost
 
 # The exact distribution of the time a job loses to interruptions that send it back to the last stored checkpoint.
 #
@@ -260,22 +262,6 @@ ENDLESS = 1e100
 """Expected interruptions of a job that never ends, whose quantiles are infinite."""
 
 
-def normal_quantile(probability: float) -> float:
-    """The quantile of a standard normal variable, by bisection: the import of `statistics` takes longer than this.
-
-    >>> round(normal_quantile(0.9), 6)
-    1.281552
-    """
-    low, high = -10.0, 10.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if 0.5 * math.erfc(-middle / math.sqrt(2)) < probability:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
 def poisson_quantile(mean: float, probability: float) -> int:
     """The smallest k with P(K <= k) >= probability for a Poisson number K.
 
@@ -405,6 +391,17 @@ class Interruptible:
         if self.hazard < MIN_RATE:
             return self.running
         return self._saving_hours if self.lossless else self._repeating_hours
+
+    @property
+    def losses(self) -> Losses:
+        """The hours that interruptions cost, as mean and variance, with the chance of none."""
+        if self.hazard < MIN_RATE:
+            return NO_LOSSES
+        none = math.exp(-min(self.hazard * self.running, MAX_EXPONENT))
+        if self.lossless:
+            events, pause = self.hazard * self.running, self.restart + self.write
+            return Losses(none, events * pause, events * pause**2, pause)
+        return Losses(none, *lost(self._parts, self.restart), self.restart)
 
     def quantile_hours(self, probability: float, *, least: float = 0.0) -> float:
         """The lowest number of hours in which the job is done with at least this probability; `least` if higher.

@@ -1,99 +1,188 @@
-"""The spot price at the time of the job: the zone's price, the region's range, and the age of both.
+"""The spot price while a job runs, forecast from the zone's newest price.
 
-Spot prices move while a job waits and runs, and an old row is less certain than a new one. Slipway assumes that a price
-that is `d` days old lies within a factor exp(MOVES x sqrt(d)), like a random walk. EC2 bills spot at most at on demand,
-unless the user requests a higher limit, and not below a tenth of it.
+The forecast returns to the type's long-run share of on demand with the price's age, and is the wider the older the
+price is and the longer the job runs (`catalog.spot_process`; benchmarks/fit_spot.py holds it against later prices).
+Older rows only fit the process. EC2 bills spot at most at on demand, unless the user requests a higher limit, and not
+below a tenth of it.
 """
 
 import math
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.catalog.market import FLOOR_FRACTION
-from launcher.model.enums import Basis, Market
+from launcher.catalog.selector import SPOT, Key, RowSelector
+from launcher.catalog.spot_process import load_spot_process
+from launcher.catalog.store import Row
+from launcher.model.enums import Basis, Market, PurchaseOption
 from launcher.model.money import Assumption, Price, UsdRange
 from launcher.model.plan import Place
 from launcher.model.target import target_of
 from launcher.pricing.bill_lines import CENT_FRACTION
-from launcher.pricing.derived_spot import MANAGED_SPOT, is_derived
+from launcher.pricing.derived_spot import MANAGED_SPOT
+from launcher.pricing.joint import HIGH, LOW, RandomPrice
 
-MOVES = 0.033
-"""Per square root of a day. Of 86 pairs of type and region of which spot.csv has a traded price on two days, 44 to 228
-days apart and mostly 2025-12-21 and 2026-08-06, four in five stayed inside the range that this makes of the older day's
-zones, and nine in ten did not rise above it; one factor for all types, for the small ones have too few pairs."""
+HOURS_A_DAY = 24.0
+AVERAGED = 3.0
+"""The mean of a price over a job varies like the price after a third of the job: a random walk's mean does."""
+MANAGED_LEAST, MANAGED_MOST = (float(share / MANAGED_SPOT[1]) for share in (MANAGED_SPOT[0], MANAGED_SPOT[2]))
+MANAGED_SCALE = math.log(MANAGED_MOST) / 1.645
+"""The scale of managed spot's price at which one run in twenty gets no discount: a judgement."""
+
+
+_MANAGED_SOURCE = (
+    '"up to 90 %" off is all that AWS publishes; 63 to 70 % off in public logs of 2019 to 2024, older types; at most'
+    " the rate on demand. BillableTimeInSeconds of a finished job says what it was"
+)
+
+
+class SpotForecast(NamedTuple):
+    """The forecast of EC2's spot price in one zone on one day.
+
+    `usd` is the newest price and `days` its age. `alike` is the correlation between that price's zone and the job's.
+    `long_run` is the type's price in the long run, `most` the price on demand; None where they are unknown.
+    Without a traded market the newest price stays.
+    """
+
+    usd: float
+    days: int
+    alike: float
+    long_run: float | None
+    most: float | None
+    traded: bool = True
+
+    @property
+    def middle(self) -> float:
+        """The median of the price today, dollars to the hundredth of a cent."""
+        if self.long_run is None or not self.traded or self.usd <= 0.0:
+            return self.usd
+        kept = self.alike * load_spot_process().kept(self.days)
+        forecast: float = self.long_run * (self.usd / self.long_run) ** kept
+        if self.most is not None:
+            forecast = min(max(forecast, self.most * FLOOR_FRACTION), self.most)
+        return round(forecast, 4)
+
+    def random(self, usd: float, hours: float) -> RandomPrice:
+        """The distribution of the mean price while a job runs for some hours.
+
+        Args:
+            usd: the median today at the place: after discounts, and at the rates of a service that follows EC2's.
+            hours: of the job.
+        """
+        process = load_spot_process()
+        left = self.alike * process.kept(self.days + hours / HOURS_A_DAY / AVERAGED)
+        scale = process.scale * math.sqrt(1.0 - left * left)
+        if self.most is None or self.middle <= 0.0:
+            return RandomPrice(usd, scale)
+        most = max(self.most, self.middle) * usd / self.middle
+        return RandomPrice(usd, scale, min(usd, most * FLOOR_FRACTION), most)
+
+
+def spot_forecast(row: Row, key: Key, selector: RowSelector, today: date) -> SpotForecast:
+    """The forecast of a row of spot.csv for the zone in the key.
+
+    Args:
+        row: the newest row.
+        key: of the price.
+        selector: has on demand.
+        today: the day to which ages are counted.
+    """
+    process = load_spot_process()
+    known = selector.row(Key(PurchaseOption.ON_DEMAND.value, key.name, key.region))
+    most = float(known.usd) if known is not None and known.usd else None
+    return SpotForecast(
+        usd=float(row.usd),
+        days=max(0, (today - date.fromisoformat(row.as_of)).days),
+        alike=1.0 if row.zone and key.zone in {"", row.zone} else process.zones_alike,
+        long_run=process.dollars.get(key.name) if most is None else most * process.share_of(key.name),
+        most=most,
+        traded=selector.market(row, key.name, key.region) is Market.OPEN,
+    )
+
+
+def ec2_key(place: Place) -> Key:
+    """The catalog's key of EC2's spot price at a place."""
+    return Key(SPOT, place.instance_type, place.region, place.az_id or "")
+
+
+def forecast_at(place: Place, catalog: Catalog, today: date) -> SpotForecast | None:
+    """The forecast at a place; None without a row, and for a service whose price does not follow EC2's."""
+    if target_of(place.target).managed_spot:
+        return None
+    key = ec2_key(place)
+    row = catalog.selector.row(key)
+    return None if row is None or not row.usd else spot_forecast(row, key, catalog.selector, today)
+
+
+def forecast_price(price: Price, forecast: SpotForecast) -> Price:
+    """The median of the price today, with the newest price in its note."""
+    middle = _usd(forecast.middle)
+    if middle == price.usd or not forecast.days:
+        return price
+    note = (
+        f"forecast from ${price.usd:f} of {price.as_of}, {forecast.days} days old: spot of this type returns to"
+        f" ${forecast.long_run or 0.0:.2f}"
+    )
+    return replace(price, usd=middle, basis=Basis.DERIVED, note=f"{note}; {price.note}" if price.note else note)
 
 
 class SpotPrice(NamedTuple):
-    """Dollars of an instance-hour, low, middle and high, with the assumptions."""
+    """The price of an instance-hour while the job runs: its distribution, its percentiles, its assumptions."""
 
+    random: RandomPrice
     usd: UsdRange
     assumptions: tuple[Assumption, ...]
 
 
-def spot_price(place: Place, price: Price, catalog: Catalog, today: date) -> SpotPrice:
-    """The range around a spot price; the user's own price has no range.
+def random_price(
+    place: Place, usd: float, forecast: SpotForecast | None, hours: float, *, sure: bool = False
+) -> RandomPrice:
+    """The distribution of a spot price while a job runs.
 
     Args:
-        place: the place; its zone is that of `price`.
-        price: price of one instance-hour, after discounts.
-        catalog: has the other zones, the region's range, and on demand.
-        today: the day to which ages are counted.
+        place: the place.
+        usd: the median of one instance-hour today.
+        forecast: of EC2's price there; None for a service of its own.
+        hours: of the job.
+        sure: the price is the user's own.
     """
-    if price.basis is Basis.USER:
-        return SpotPrice(UsdRange(low=price.usd, mid=price.usd, high=price.usd), ())
+    if sure:
+        return RandomPrice(usd)
     if target_of(place.target).managed_spot:
-        return _managed(price)
-    listed = catalog.spot(place.instance_type, place.region).get(place.az_id or "")
-    taken_off = float(price.usd / listed.usd) if listed is not None and listed.usd else 1.0
-    prices = [(float(price.usd), price.as_of), *((usd * taken_off, as_of) for usd, as_of in _of_region(place, catalog))]
-    low = min(usd / _spread(as_of, today) for usd, as_of in prices)
-    high = max(usd * _spread(as_of, today) for usd, as_of in prices)
-    most = catalog.on_demand(place.instance_type, place.region)
-    if isinstance(most, Price):
-        ceiling = float(most.usd) * taken_off
-        low, high = max(low, ceiling * FLOOR_FRACTION), ceiling if is_derived(place) else min(high, ceiling)
-    usd = UsdRange(low=min(price.usd, _usd(low)), mid=price.usd, high=max(price.usd, _usd(high)))
-    oldest = min(as_of for _, as_of in prices)
-    line = Assumption(
-        name="spot price while the job runs",
-        value=f"{usd.low:.2f} to {usd.high:.2f}",
-        unit="dollars an instance-hour",
-        source=f"${price.usd:.2f} of {price.as_of} and {len(set(prices)) - 1} more of the region since {oldest}, each "
-        f"widened by its age (the first by a factor of {_spread(price.as_of, today):.2f}), on demand at most",
+        return RandomPrice(usd, MANAGED_SCALE, usd * MANAGED_LEAST, usd * MANAGED_MOST)
+    return forecast.random(usd, hours) if forecast is not None else RandomPrice(usd, load_spot_process().scale)
+
+
+def spot_price(place: Place, price: Price, random: RandomPrice, forecast: SpotForecast | None) -> SpotPrice:
+    """The percentiles of a spot price with their assumptions; a certain price has no assumption."""
+    low, high = (_usd(random.at(probability)) for probability in (LOW, HIGH))
+    usd = UsdRange(low=min(low, price.usd), mid=price.usd, high=max(high, price.usd))
+    if not random.scale:
+        return SpotPrice(random, usd, ())
+    managed = target_of(place.target).managed_spot
+    name, source = (
+        ("price of managed spot", _MANAGED_SOURCE)
+        if managed
+        else ("spot price while the job runs", _source(price, forecast))
     )
-    return SpotPrice(usd, (line,))
-
-
-def _managed(price: Price) -> SpotPrice:
-    low, mid, high = (price.usd * share / MANAGED_SPOT[1] for share in MANAGED_SPOT)
-    usd = UsdRange(low=low.quantize(CENT_FRACTION), mid=mid.quantize(CENT_FRACTION), high=high.quantize(CENT_FRACTION))
     line = Assumption(
-        name="price of managed spot",
-        value=f"{usd.low:.2f} to {usd.high:.2f}",
-        unit="dollars an instance-hour",
-        source='"up to 90 %" off is all that AWS publishes; 63 to 70 % off in public logs of 2019 to 2024, older types;'
-        " at most the rate on demand. BillableTimeInSeconds of a finished job says what it was",
+        name=name, value=f"{usd.low:.2f} to {usd.high:.2f}", unit="dollars an instance-hour", source=source
     )
-    return SpotPrice(usd, (line,))
+    return SpotPrice(random, usd, (line,))
 
 
-def _of_region(place: Place, catalog: Catalog) -> list[tuple[float, date]]:
-    """Prices of the region's other offers, and the ends of the region's past range."""
-    observed = [
-        (float(quote.usd), quote.as_of)
-        for zone, quote in catalog.spot(place.instance_type, place.region).items()
-        if zone != place.az_id and quote.market is Market.OPEN
-    ]
-    known = catalog.spot_range(place.instance_type, place.region)
-    ends = (known.low, known.average, known.high) if known is not None else ()
-    return [*observed, *((float(end.usd), end.as_of) for end in ends if end is not None)]
-
-
-def _spread(as_of: date, today: date) -> float:
-    """The factor by which a price may have moved since its date."""
-    return math.exp(MOVES * math.sqrt(max(0, (today - as_of).days)))
+def _source(price: Price, forecast: SpotForecast | None) -> str:
+    process = load_spot_process()
+    if forecast is None:
+        return f"${price.usd:.2f} of {price.as_of}; spread of all types, fitted on {process.fitted_on}"
+    zone = "" if forecast.alike == 1.0 else ", the row names no zone"
+    return (
+        f"10th and 90th percentile; newest price of {price.as_of}{zone}; half of its distance from the type's long run"
+        f" is left after {process.half_life_days:.0f} days, at most on demand (fitted on {process.fitted_on})"
+    )
 
 
 def _usd(value: float) -> Decimal:

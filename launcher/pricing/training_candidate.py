@@ -1,6 +1,7 @@
-"""A way to buy a training job, or a cluster without one, with its lines in the middle case: enough to rank it."""
+"""A way to buy a training job, or a cluster without one, with its lines at the median: enough to rank it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
@@ -17,10 +18,12 @@ from launcher.pricing.chances import needed_retries
 from launcher.pricing.compute import Charge, boot_hours, charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
+from launcher.pricing.joint import MIDDLE, NO_LOSSES, RandomPrice, wall_hours
 from launcher.pricing.offers import Offer, offer
 from launcher.pricing.other_costs import OtherCosts
 from launcher.pricing.overrun import Overrun, overrun
 from launcher.pricing.refusals import refusals
+from launcher.pricing.spot_prices import SpotForecast, forecast_at, random_price
 
 RATE = Decimal("1e-10")
 """The precision to which a fee per instance-hour is rounded."""
@@ -32,8 +35,9 @@ UNUSED = "the rest of the commitment"
 class TrainingCandidate:
     """Nodes for a job: a `Candidate`.
 
-    `charge` is None if no offering is long enough; `against` holds the findings of planning against the place.
-    `offered` describes the current offer or reservation of AWS, if Slipway queried it; `to_buy` means still unpaid.
+    `charge` is None if no offering is long enough; `forecast` is that of EC2's spot price, for spot only; `against`
+    holds the findings of planning against the place. `offered` describes the current offer or reservation of AWS, if
+    Slipway queried it; `to_buy` means still unpaid.
     """
 
     place: Place
@@ -42,6 +46,7 @@ class TrainingCandidate:
     charge: Charge | None
     hazard: Hazard | None
     context: PricingContext
+    forecast: SpotForecast | None = None
     against: tuple[Finding, ...] = ()
     offered: str = ""
     to_buy: bool = False
@@ -53,7 +58,7 @@ class TrainingCandidate:
 
     @property
     def hours(self) -> float:
-        """Expected wall hours of the job."""
+        """The median of the job's wall hours."""
         return self.charge.hours if self.charge else self.work.hours.mid
 
     @property
@@ -64,12 +69,14 @@ class TrainingCandidate:
     @cached_property
     def size(self) -> JobSize:
         """The inputs of the non-compute lines."""
-        around = self.charge.start_h + self.charge.tail_h if self.charge else boot_hours(self.work)
+        cost = self.charge
+        around = cost.start_h + cost.tail_h if cost else boot_hours(self.work)
+        hours = cost.line_h if cost else self.hours
         return JobSize(
-            hours=self.hours,
+            hours=hours,
             checkpoint_interval_s=self.interval_s,
             around_h=around,
-            losses=self.losses_per_h * self.hours,
+            losses=self.losses_per_h * hours,
         )
 
     @property
@@ -113,7 +120,7 @@ class TrainingCandidate:
 
     @cached_property
     def usd(self) -> Decimal | None:
-        """The total of the bill in the middle case; None when the compute is unpriced."""
+        """The median of the total of the bill, the sum of its lines; None when the compute is unpriced."""
         price = self.offer.price
         if not isinstance(price, Price) or self.charge is None:
             return None
@@ -134,6 +141,25 @@ class TrainingCandidate:
     def line_dates(self) -> Sequence[tuple[date, str]]:
         """The dates of the non-compute prices, with the names of their lines, the oldest first."""
         return self.other_costs.summary(self.size).dates
+
+    def under(self, hazard: Hazard) -> "TrainingCandidate":
+        """The same candidate under another hazard."""
+        cost = charge(
+            self.place, self.work, self.context.request, hazard, self.context.now, tail=self.context.tail(self.place)
+        )
+        price = self.offer.price
+        if cost is not None and isinstance(price, Price):
+            cost = cost.at_price(self.random_price(price, cost.hours))
+        return replace(self, charge=cost, hazard=hazard)
+
+    def random_price(self, price: Price, hours: float) -> RandomPrice:
+        """The distribution of the spot price of an instance-hour while the job runs for so long."""
+        sure = price.basis is Basis.USER
+        return random_price(self.place, float(price.usd), self.forecast, hours, sure=sure)
+
+    def at_rate(self, per_h: float) -> "TrainingCandidate":
+        """The same candidate at a rate of interruptions of the whole job an hour."""
+        return self.under(Hazard(per_h, per_h, per_h, self.place.nodes, per_h, None, from_plan=True))
 
     @cached_property
     def overrun(self) -> Overrun | None:
@@ -165,8 +191,24 @@ def training_candidate(
         priced = priced._replace(price=Unpriced(reason=reason, unverified=priced.price))
     if cost is not None:
         priced = _with_fee(priced, place, cost, context)
+    forecast = None
+    if spot_hazard is not None and isinstance(priced.price, Price):
+        forecast = forecast_at(place, context.catalog, context.rules.today)
+        if cost is not None:
+            cost = cost.at_price(
+                random_price(
+                    place, float(priced.price.usd), forecast, cost.hours, sure=priced.price.basis is Basis.USER
+                )
+            )
     return TrainingCandidate(
-        place=place, work=work, offer=priced, charge=cost, hazard=spot_hazard, context=context, against=against
+        place=place,
+        work=work,
+        offer=priced,
+        charge=cost,
+        hazard=spot_hazard,
+        context=context,
+        forecast=forecast,
+        against=against,
     )
 
 
@@ -200,11 +242,16 @@ def _quantities(candidate: TrainingCandidate, cost: Charge, price: Price) -> lis
     place, nodes = candidate.place, candidate.place.nodes
     name = f"{cost.instances} x {place.billed_name} {place.option.value}"
     if place.option in PREPAID:
+        paid = [(name, price, float(cost.billed_hours * cost.instances))]
         more = candidate.overrun
-        beside = [(more.name, more.price, more.expected_h)] if more is not None and more.expected_h else []
-        return [(name, price, float(cost.billed_hours * cost.instances)), *beside]
-    failed_h = candidate.work.failed_h
-    quantities = [(name, (cost.hours - failed_h) * nodes)]
+        if more is not None and (more_h := more.hours_at(cost.hours)):
+            paid.append((more.name, more.price, more_h))
+        return paid
+    failed_h = 0.0
+    if candidate.work.training is None:
+        # Hours that the plan gives have a line for failures; interruptions are in the job's own.
+        failed_h = wall_hours(cost.job._replace(interruptions=NO_LOSSES)).at(MIDDLE) - cost.job.running
+    quantities = [(name, (cost.line_h - failed_h) * nodes)]
     if failed_h:
         quantities.append(("failures and restarts", failed_h * nodes))
     steps_h = candidate.work.around_h

@@ -7,7 +7,7 @@ from decimal import Decimal
 from launcher.catalog.load import Catalog
 from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.endpoint import base_instances
-from launcher.model.enums import COMMITTED, BedrockMode, Level, PurchaseOption
+from launcher.model.enums import COMMITTED, Basis, BedrockMode, Level, PurchaseOption
 from launcher.model.finding import Finding, info, warning
 from launcher.model.fleet import Fleet, fleet
 from launcher.model.money import Assumption, Price, Range, UsdRange, sum_usd
@@ -33,7 +33,7 @@ from launcher.pricing.serving.candidate import ServingCandidate, paid_hours
 from launcher.pricing.serving.other_costs import other_cost_assumptions
 from launcher.pricing.serving.token_rates import CACHE_S, expired_share
 from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_text
-from launcher.pricing.spot_prices import SpotPrice, spot_price
+from launcher.pricing.spot_prices import SpotPrice, forecast_at, random_price, spot_price
 from launcher.pricing.stop_findings import stop_findings
 from launcher.pricing.trust import market_findings, trust_findings
 from launcher.pricing.uncounted import uncounted_assumptions, unpriced_lines
@@ -214,7 +214,11 @@ def _span(candidate: ServingCandidate) -> SpotPrice | None:
     price, context = candidate.offer.price, candidate.context
     if candidate.hazard is None or not isinstance(price, Price):
         return None
-    return spot_price(candidate.place, price, context.catalog, context.rules.today)
+    place = candidate.place
+    forecast = forecast_at(place, context.catalog, context.rules.today)
+    sure = price.basis is Basis.USER
+    random = random_price(place, float(price.usd), forecast, HOURS_PER_MONTH, sure=sure)
+    return spot_price(place, price, random, forecast)
 
 
 def _instances_usd(candidate: ServingCandidate, load: Fleet) -> Decimal:

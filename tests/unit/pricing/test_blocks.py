@@ -6,8 +6,8 @@ from decimal import Decimal
 import pytest
 
 from launcher.model.money import Price
-from launcher.pricing.blocks import block_days, extension_h
-from launcher.pricing.chances import expected_above
+from launcher.pricing.blocks import block_days
+from launcher.pricing.totals import total_usd
 from launcher.pricing.training_candidate import TrainingCandidate
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
@@ -36,7 +36,7 @@ def test_a_cluster_that_is_deployed_before_its_block_begins_costs_until_then(pat
     assert all(f"in 2.0 days: a cluster deployed now costs ${until * 24:,.2f} a day" in message for message in messages)
 
 
-def test_an_offering_is_ranked_by_what_it_is_expected_to_cost():
+def test_an_overrun_is_in_the_high_end_and_in_the_mean_and_not_at_the_median():
     wide = {"workload": {"train": {"model": "llama-3.1-8b", "hours": None, "tokens_b": 17, "stack": "framework"}}}
     block = {"instance_type": "p5en.48xlarge", "region": "us-east-2", "nodes": 4}
     short, long = price_over({**wide, "target": block, "purchase": {"option": "capacity-block"}}).candidates
@@ -48,15 +48,21 @@ def test_an_offering_is_ranked_by_what_it_is_expected_to_cost():
     assert short.usd
     assert long.usd
     assert short.charge.billed_hours == 24
-    assert long.charge.billed_hours >= short.work.hours.high
-    assert 0.05 < short.charge.outlasts < 0.6
-    assert long.charge.outlasts <= 0.05
+    assert long.charge.billed_hours >= short.charge.wall.at(0.9)
+    assert 0.1 < short.charge.outlasts < 0.5
+    assert long.charge.outlasts <= 0.1
     assert short.overrun
     assert short.overrun.usd > 0
     fee = short.offer.price.usd * 24 * 4
     machines = sum(component.usd or 0 for component in short.components if component.group == "compute")
-    assert machines == pytest.approx(fee + short.overrun.usd, abs=Decimal("0.001"))
+    assert machines == pytest.approx(fee, abs=Decimal("0.001"))
     assert short.usd < long.usd
+    spread, sure = total_usd(short), total_usd(long)
+    assert spread
+    assert sure
+    assert spread.mean
+    assert spread.high > spread.mean > spread.mid == short.usd
+    assert sure.high - sure.mid < spread.high - spread.mid
 
 
 BLOCK = {"instance_type": "p5.48xlarge", "region": "us-east-2", "nodes": 4}
@@ -77,17 +83,18 @@ def test_a_job_that_does_not_fit_is_finished_the_cheaper_way():
     assert cheap.overrun
     assert cheap.charge
     assert cheap.overrun.text == "finished on demand"
-    left_h = expected_above(cheap.work.hours, cheap.charge.usable_h)
-    assert cheap.overrun.expected_h >= 4 * left_h
+    late_h = [max(0.0, hours - cheap.charge.usable_h) for hours in cheap.charge.wall.coarse(200)]
+    assert cheap.overrun.expected_h >= 4 * 0.95 * sum(late_h) / len(late_h)
     assert quoted.overrun_probability == cheap.charge.outlasts
     assert f"{cheap.charge.outlasts:.0%} risk of overrun, then finished on demand" in quoted.note
     assert quoted.usd
     fee = cheap.charge.billed_hours * 4 * float(cheap.offer.price.usd)
-    assert float(quoted.usd.high) >= fee + 4 * 55 * (cheap.work.hours.high - cheap.charge.usable_h)
+    assert float(quoted.usd.high) >= fee + 4 * 55 * (cheap.charge.wall.at(0.9) - cheap.charge.usable_h)
     dear, _ = offered("900")
     assert dear.overrun
     assert dear.overrun.text == "extended by days"
-    assert dear.overrun.expected_h == pytest.approx(4 * extension_h(dear.work.hours, dear.charge.usable_h))
+    assert dear.overrun.hours_at(dear.charge.usable_h + 25.0) == 4 * 48.0
+    assert dear.overrun.hours_at(dear.charge.usable_h) == 0.0
     assert dear.overrun.usd <= dear.overrun.other_usd
     # Without checkpoints there is nothing to go on from.
     restarted, _ = offered("55", checkpoint={"mode": "none"})
@@ -103,6 +110,6 @@ def test_an_extension_has_an_end():
     assert isinstance(candidate, TrainingCandidate)
     assert candidate.charge
     assert candidate.overrun
-    assert candidate.charge.billed_hours + candidate.work.hours.high > 182 * 24
+    assert candidate.charge.billed_hours + candidate.charge.wall.at(0.9) > 182 * 24
     assert candidate.overrun.text == "finished on demand"
     assert candidate.overrun.other_usd is None

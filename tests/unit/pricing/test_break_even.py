@@ -102,8 +102,8 @@ def test_without_checkpoints_the_time_explodes_and_is_shown_and_refused(priced):
 def test_hours_of_progress_hold_the_saves_the_plan_asks_for(priced):
     plan = {"target": OPEN["target"], "checkpoint": {"interval": 30}}
     quiet = priced({**plan, "purchase": {**OPEN["purchase"], "option": "spot", "interruptions_per_node_hour": 0}})
-    lines = {line.name: line.quantity for line in quiet.quote(1).components}
-    failed_h = lines["failures and restarts"] / quiet.quote(1).plan.place.nodes
-    assert quiet.quote(1).hours.mid == pytest.approx(10 + failed_h)
+    # The median of 10 h has no failure: what one would add is in the high end.
+    assert quiet.quote(1).hours.mid == pytest.approx(10)
+    assert quiet.quote(1).hours.high > 10
     struck = priced({**plan, "purchase": {**OPEN["purchase"], "option": "spot", "interruptions_per_node_hour": 0.1}})
     assert quiet.quote(1).hours.mid < struck.quote(1).hours.mid < 12

@@ -12,7 +12,7 @@ from launcher.model.money import Price, Unpriced
 from launcher.planning.pin import pinned_plan
 from launcher.pricing.offers import offer
 from launcher.pricing.rate_book import RateBook
-from launcher.pricing.spot_prices import spot_price
+from launcher.pricing.spot_prices import forecast_at, random_price
 from tests.plans import laid_over, request_of
 
 TODAY = date(2026, 11, 20)
@@ -43,7 +43,9 @@ def plan_with(catalog):
 def test_it_is_ec2s_spot_dearer_as_the_rates_on_demand_are(catalog, plan_with):
     plan = plan_with()
     price = offer(plan.place, plan.request, catalog, TODAY).price
-    spot = catalog.spot("p5en.48xlarge", "us-west-2")["usw2-az2"].usd
+    forecast = forecast_at(plan.place, catalog, TODAY)
+    assert forecast
+    spot = Decimal(repr(forecast.middle))
     cluster = catalog.sagemaker("ml.p5en.48xlarge", "us-west-2", "cluster").usd
     plain = catalog.on_demand("p5en.48xlarge", "us-west-2").usd
     assert isinstance(price, Price)
@@ -55,16 +57,17 @@ def test_it_is_ec2s_spot_dearer_as_the_rates_on_demand_are(catalog, plan_with):
 def test_the_most_is_the_rate_on_demand(catalog, plan_with):
     plan = plan_with()
     price = offer(plan.place, plan.request, catalog, TODAY).price
-    usd_range = spot_price(plan.place, price, catalog, TODAY).usd
+    forecast = forecast_at(plan.place, catalog, TODAY)
+    random = random_price(plan.place, float(price.usd), forecast, 10.0)
     cluster = catalog.sagemaker("ml.p5en.48xlarge", "us-west-2", "cluster").usd
-    assert float(usd_range.high) == pytest.approx(float(cluster), abs=0.001)
-    assert usd_range.low <= usd_range.mid < usd_range.high
+    assert random.ceiling == pytest.approx(float(cluster), abs=0.01)
+    assert random.at(0.1) < random.mid < random.at(0.9) <= random.ceiling
 
 
 def rate_of(place, request, catalog):
     """The rate of one place as screening has it."""
     group = CandidateGroup(place.target, place.instance_type, place.option, ((place.region, place.az_id),), (1,))
-    return next((rate for _, _, rate in RateBook(request, catalog).rates(group)), None)
+    return next((rate for _, _, rate in RateBook(request, catalog, TODAY).rates(group)), None)
 
 
 def test_screening_has_the_same_rate(catalog, plan_with):

@@ -26,7 +26,10 @@ def wide(**target: object) -> dict[str, object]:
 def test_the_rate_book_has_the_rates_of_the_offers(priced, day):
     plan = {**wide(), "purchase": {"option": "any", "price_overrides": OWN, "payment": "partial-upfront"}}
     priced_plan = priced(plan, prices_as_of=day)
-    context, book = priced_plan.context, RateBook(priced_plan.request, priced_plan.catalog)
+    context, book = (
+        priced_plan.context,
+        RateBook(priced_plan.request, priced_plan.catalog, priced_plan.context.rules.today),
+    )
     compared = 0
     for group in priced_plan.resolution.groups:
         rates = {(location, term): rate for location, term, rate in book.rates(group)}

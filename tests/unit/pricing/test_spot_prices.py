@@ -1,31 +1,35 @@
 """Spot prices change: a total has a price range that widens with age, and the gate uses its high end."""
 
-from collections import defaultdict
 from dataclasses import replace
-from datetime import date, timedelta
 from decimal import Decimal
-from itertools import pairwise
-from math import log, sqrt
+from math import log
 from pathlib import Path
-from statistics import median_high
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from benchmarks import fit_spot
 from launcher.catalog import tables
 from launcher.catalog.load import load
-from launcher.model.enums import Basis, PurchaseOption, TargetKind
+from launcher.catalog.spot_process import load_spot_process
+from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.money import Price
 from launcher.model.plan import Place
 from launcher.pricing.hazard import hazard
-from launcher.pricing.spot_prices import MOVES, spot_price
+from launcher.pricing.offers import offer
+from launcher.pricing.spot_prices import SpotForecast, forecast_at, random_price, spot_price
 from launcher.records.documents import candidate
-from tests.plans import NOW
+from tests.plans import NOW, request_of
 
 CATALOG = load()
 TODAY = NOW.date()
 SPOT = {"purchase": {"option": "spot"}}
+PLAN = {
+    "slipway": 1,
+    "name": "job",
+    "workload": {"train": {"model": "llama-3.1-8b", "hours": 10}},
+    "target": {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-1"},
+    "purchase": {"option": "spot"},
+}
 P5EN = Place(
     target=TargetKind.PARALLELCLUSTER,
     instance_type="p5en.48xlarge",
@@ -36,23 +40,91 @@ P5EN = Place(
 )
 
 
-def old(usd: str, as_of: date) -> Price:
-    return Price(usd=Decimal(usd), source="x", basis=Basis.LISTED, as_of=as_of)
+def forecast(usd: float, days: int = 0, **fields: object) -> SpotForecast:
+    known = {"alike": 1.0, "long_run": 20.0, "most": 60.0, **fields}
+    return SpotForecast(usd, days, **known)
 
 
-def test_the_least_zone_of_a_winter_day_is_held_against_its_region():
-    before = load(prices_as_of=date(2025, 12, 31))
-    price = before.spot("p5en.48xlarge", "us-east-2")["use2-az3"]
-    assert price.usd == Decimal("9.3944")
-    assert spot_price(P5EN, price, before, date(2025, 12, 22)).usd.high > Decimal("17.0945")
-    assert spot_price(P5EN, price, before, TODAY).usd.high > Decimal("26.6")
+def ends(found: SpotForecast, hours: float = 10.0) -> tuple[float, float]:
+    random = found.random(found.middle, hours)
+    return random.at(0.1), random.at(0.9)
+
+
+def test_a_price_of_today_hardly_moves_in_ten_hours():
+    low, high = ends(forecast(12.0))
+    assert forecast(12.0).middle == 12.0
+    assert 0.95 < low / 12.0 < 0.98
+    assert 1.02 < high / 12.0 < 1.05
+
+
+@pytest.mark.parametrize("usd", [8.0, 12.0, 45.0])
+def test_an_old_price_returns_to_the_long_run_share(usd):
+    middles = [forecast(usd, days).middle for days in (0, 50, 100, 10_000)]
+    distances = [abs(log(middle / 20.0)) for middle in middles]
+    assert distances == sorted(distances, reverse=True)
+    assert middles[2] == pytest.approx(20.0 * (usd / 20.0) ** 0.5, rel=1e-3)
+    assert middles[3] == pytest.approx(20.0, rel=1e-3)
+
+
+def test_a_row_without_a_zone_is_wider_and_nearer_the_long_run():
+    zone, region = forecast(8.0, 2), forecast(8.0, 2, alike=0.5)
+    assert zone.middle < region.middle < 20.0
+    assert ends(region)[1] / region.middle > ends(zone)[1] / zone.middle
 
 
 def test_it_stays_between_a_tenth_of_on_demand_and_on_demand():
-    price = CATALOG.spot("p5.48xlarge", "us-east-1")["use1-az6"]
+    for usd in (6.5, 58.0):
+        low, high = ends(forecast(usd, 10_000, long_run=usd), 5_000)
+        assert 6.0 <= low < high <= 60.0
+
+
+def test_only_the_newest_row_prices(tmp_path):
+    """An older row of the zone changes neither the middle nor the ends."""
+    before, after = (CATALOG, with_old_row(tmp_path))
+    quotes = [spot_of(catalog) for catalog in (before, after)]
+    assert quotes[0].usd == quotes[1].usd
+
+
+def with_old_row(folder: Path):
+    path = folder / tables.SPOT.path
+    path.parent.mkdir(parents=True)
+    rows = [("p5.48xlarge", "us-east-1", "use1-az6", "50.1", "2025-01-01", "listed", "s", "")]
+    path.write_text(tables.encode(tables.SPOT, rows), encoding="utf-8")
+    return load(overlay=folder)
+
+
+def spot_of(catalog):
     place = replace(P5EN, instance_type="p5.48xlarge", region="us-east-1", az_id="use1-az6")
-    usd_range = spot_price(place, price, CATALOG, TODAY + timedelta(days=10_000)).usd
-    assert (usd_range.low, usd_range.high) == (Decimal("5.504"), Decimal("55.04"))
+    found = forecast_at(place, catalog, TODAY)
+    price = offer(place, request_of(PLAN), catalog, TODAY).price
+    assert isinstance(price, Price)
+    assert found
+    return spot_price(place, price, random_price(place, float(price.usd), found, 10.0), found)
+
+
+@pytest.mark.parametrize("days, more", [(0, 3), (2, 40), (114, 60)])
+def test_an_older_price_is_never_narrower(days, more):
+    newer, older = (ends(forecast(20.0, age)) for age in (days, days + more))
+    assert older[0] <= newer[0] < newer[1] <= older[1]
+
+
+def test_a_longer_job_is_never_narrower():
+    widths = [high / low for low, high in (ends(forecast(20.0, 2), hours) for hours in (1, 10, 100, 1_000))]
+    assert widths == sorted(widths)
+
+
+def test_the_shipped_fit_holds_later_prices():
+    """Of later prices, months after, about four in five lie inside the range, and nine in ten at or under its end."""
+    process, found = load_spot_process(), fit_spot.pairs(fit_spot.traded_logs())
+    inside, under = fit_spot.covered(found, process)
+    assert len(found) >= 60
+    assert 0.74 <= inside <= 0.9
+    assert 0.86 <= under <= 0.97
+
+
+def test_the_shipped_fit_is_the_one_of_the_shipped_rows():
+    fitted = fit_spot.fit(fit_spot.traded_logs())
+    assert replace(fitted, fitted_on=load_spot_process().fitted_on) == load_spot_process()
 
 
 def test_a_users_own_price_has_no_range(priced):
@@ -65,7 +137,7 @@ def test_the_document_has_the_range_and_the_total_rests_on_it(priced):
     json_candidate = candidate(quoted, 1, CATALOG.instance_types)
     assert Decimal(json_candidate["price"]["range"]["high"]) == quoted.price_range.high > quoted.price.usd
     assert Decimal(json_candidate["price"]["range"]["low"]) == quoted.price_range.low < quoted.price.usd
-    assert quoted.usd.high >= quoted.price_range.high * Decimal(repr(quoted.hours.high))
+    assert quoted.usd.high > quoted.price_range.high * Decimal(repr(quoted.hours.mid))
     assert "range" not in candidate(priced().quote(1), 1, CATALOG.instance_types)["price"]
 
 
@@ -73,15 +145,6 @@ def test_the_gate_sees_the_high_end(priced):
     quoted = priced(SPOT, any_age=True).quote(1)
     between = (quoted.price.usd * Decimal(repr(quoted.hours.high + 1)) + quoted.usd.high) / 2
     assert priced({**SPOT, "budget": {"max_usd": float(between)}}, any_age=True).quote(1).gate.exit_code == 3
-
-
-@settings(max_examples=100)
-@given(days=st.integers(0, 2_000), more=st.integers(0, 2_000), usd=st.decimals("1", "90", places=4))
-def test_an_older_price_never_makes_the_high_end_lower(days, more, usd):
-    newer = spot_price(P5EN, old(str(usd), TODAY - timedelta(days=days)), CATALOG, TODAY).usd
-    older = spot_price(P5EN, old(str(usd), TODAY - timedelta(days=days + more)), CATALOG, TODAY).usd
-    assert older.high >= newer.high
-    assert older.low <= newer.low
 
 
 def with_band(folder: Path, band: int):
@@ -114,24 +177,3 @@ def test_the_high_hazard_is_in_the_high_estimate(priced):
     most = hazard(1, CATALOG.interruption_band("p5.48xlarge", "us-east-1"), None).high
     fixed = priced({**plan, "purchase": {"option": "spot", "interruptions_per_node_hour": most}})
     assert known.quote(1).hours.high >= fixed.quote(1).hours.high * 0.999
-
-
-def test_how_far_prices_move_is_what_the_shipped_ones_did():
-    """Of the pairs with traded prices on two days far apart: how many are inside the range of the older day's zones."""
-    days = defaultdict(lambda: defaultdict(list))
-    for row in tables.read_cells("prices/spot.csv"):
-        whole = CATALOG.on_demand(row["instance_type"], row["region"])
-        traded = not isinstance(whole, Price) or 0.11 < float(row["usd"] or 0) / float(whole.usd) < 0.97
-        if row["usd"] and traded and row["as_of"] <= "2026-10-04":
-            days[row["instance_type"], row["region"]][date.fromisoformat(row["as_of"])].append(float(row["usd"]))
-    risen, fallen = [], []
-    for usd_by_day in days.values():
-        for before, after in pairwise(sorted(usd_by_day)):
-            if (apart := (after - before).days) >= 30:
-                later = median_high(usd_by_day[after])
-                risen.append(log(later / max(usd_by_day[before])) / sqrt(apart))
-                fallen.append(log(min(usd_by_day[before]) / later) / sqrt(apart))
-    inside = [max(pair) <= MOVES for pair in zip(risen, fallen, strict=True)]
-    assert len(inside) >= 40
-    assert 0.75 <= sum(inside) / len(inside) <= 0.85
-    assert sum(rise <= MOVES for rise in risen) / len(risen) == pytest.approx(0.9, abs=0.04)

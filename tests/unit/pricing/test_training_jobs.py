@@ -38,14 +38,14 @@ def test_a_warm_pool_is_billed_in_full_when_it_is_asked_for(priced):
     assert [finding for finding in priced_plan.resolution.findings if finding.code == "warm-pool"]
 
 
-def test_managed_spot_is_a_range_whose_high_end_is_on_demand(priced):
+def test_managed_spot_is_a_range_below_on_demand(priced):
     quote = priced(SPOT).quote(1)
-    assert quote.price_range.high == RATE.usd
-    assert quote.price_range.low == pytest.approx(RATE.usd * Decimal("0.1"), abs=Decimal("0.001"))
+    assert RATE.usd * Decimal("0.7") < quote.price_range.high < RATE.usd
+    assert RATE.usd * Decimal("0.1") < quote.price_range.low < RATE.usd * Decimal("0.2")
     assert quote.price.usd == quote.price_range.mid
     assert quote.price.basis == "derived"
     assert "publishes no rate" in quote.price.note
-    assert quote.usd.high > priced(JOBS).quote(1).usd.mid
+    assert quote.usd.mid < quote.usd.high < priced(JOBS).quote(1).usd.high
 
 
 def test_its_price_may_be_as_old_as_on_demand(priced):

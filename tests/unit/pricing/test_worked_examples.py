@@ -74,7 +74,7 @@ def test_spot_as_the_guides_have_it_without_any_interruption(priced, case):
 
 
 def test_spot_with_interruptions_costs_more_than_the_guides_say(priced):
-    changes = plan("trn1.32xlarge", "spot", 16, 192, "6.45")
+    changes = plan("trn1.32xlarge", "spot", 16, 192, "6.45", interruptions_per_node_hour=0.01)
     assert line(priced({**changes, "checkpoint": {"interval": 1800}})).usd > Decimal("19814.40")
 
 
