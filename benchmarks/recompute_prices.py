@@ -1,9 +1,11 @@
 """Reads the shipped price files with the standard library alone: the valid price rows, and past spot prices."""
 
 import csv
+import json
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 DATA = Path(__file__).resolve().parents[1] / "launcher" / "catalog" / "data"
 FREE = "free"
@@ -79,11 +81,11 @@ def item(name: str, region: str) -> float:
     return float(min((row for row in paid if row["as_of"] == day), key=lambda row: float(row["tier_from"] or 0))["usd"])
 
 
-def spot_seen(instance_type: str, region: str) -> list[tuple[float, date]]:
-    """Spot prices with dates in a region: the newest row of each zone, and the ends of the region's price range.
+def spot_newest(instance_type: str, region: str) -> list[tuple[float, date, str]]:
+    """The newest spot price of each zone, with its date and its own zone, "" for a price of the region.
 
-    A row with the on-demand price, or a tenth of it, is no market price; a newer price of the region replaces a
-    zone's price.
+    A row with the on-demand price, or a tenth of it, is no market price; a newer price of the region replaces a zone's
+    price.
     """
     most = on_demand(instance_type, region)
     by_zone: dict[str, list[dict[str, str]]] = {}
@@ -96,30 +98,16 @@ def spot_seen(instance_type: str, region: str) -> list[tuple[float, date]]:
             row = newest([*rows, *by_zone.get("", [])])
         except LookupError:
             continue
-        share = float(row["usd"]) / most
-        if 0.101 < share < 0.99:
-            found.append((float(row["usd"]), date.fromisoformat(row["as_of"])))
-    ranges = [
-        row
-        for row in table("prices/spot_ranges.csv")
-        if (row["instance_type"], row["region"]) == (instance_type, region)
-    ]
-    if ranges:
-        row = newest(ranges, "usd_avg")
-        ends = (row[column] for column in ("usd_min", "usd_avg", "usd_max") if row[column])
-        found += [(float(end), date.fromisoformat(row["as_of"])) for end in ends]
+        if 0.101 < float(row["usd"]) / most < 0.99:
+            found.append((float(row["usd"]), date.fromisoformat(row["as_of"]), row["zone"]))
     return found
 
 
-def band_percent(instance_type: str, region: str) -> float:
-    """The upper end of the Spot Advisor's band, in percent of instances per month; 25 for its highest band."""
-    rows = [
-        row
-        for row in table("prices/interruptions.csv")
-        if (row["instance_type"], row["region"]) == (instance_type, region)
-    ]
-    band = int(max(rows, key=lambda row: row["as_of"])["band"]) if rows else 4
-    return (5.0, 10.0, 15.0, 20.0, 25.0)[band]
+def spot_process() -> dict[str, Any]:
+    """The fit of how spot prices move."""
+    with (DATA / "spot_process.json").open(encoding="utf-8") as file:
+        found: dict[str, Any] = json.load(file)
+    return found
 
 
 def bedrock(model_id: str) -> tuple[float, float]:

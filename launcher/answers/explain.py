@@ -6,6 +6,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.errors import UnreadableInputError
 from launcher.model.money import Price
 from launcher.model.quote import Quote
+from launcher.pricing.hazard import STRESS
 from launcher.pricing.priced import Priced
 
 
@@ -45,27 +46,41 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
         lines += _block(f"{line.name}: {cost}", (step,) if step else (), source, width)
     if quoted.usd is not None:
         low, mid, high = (words.dollars(usd) for usd in (quoted.usd.low, quoted.usd.mid, quoted.usd.high))
-        lines += _block(f"total: ${mid}, from ${low} to ${high}", ("the total of the lines above",), "", width)
+        lines += _block(f"total: ${mid}, from ${low} to ${high}", _total(quoted), "", width)
     return lines
 
 
+PERCENTILES = "10th, 50th and 90th percentile of one joint distribution"
+
+
 def _hours(quoted: Quote) -> tuple[str, ...]:
-    spot, work = quoted.spot, quoted.work
-    if spot is None or work is None:
-        return ()
-    bare = work.hours
-    longer = quoted.hours.mid - bare.mid
+    factors = "speed, failures and restarts"
+    spot = quoted.spot
+    if spot is None:
+        return (f"{PERCENTILES} of {factors}",)
     edge = spot.break_even_interruptions_per_hour
     paying = "no candidate that is not on spot has a price"
     if edge is not None:
         paying = f"at {edge:.3g} interruptions an hour it costs what the cheapest other way does"
     return (
-        f"{bare.mid:.4g} h without interruptions",
+        f"{PERCENTILES} of {factors}, and interruptions",
         f"{spot.interruptions_expected:.3g} interruptions expected at {spot.interruptions_per_hour:.3g} an hour",
-        f"{longer:.3g} h longer for them: lost work, restarts and the checkpoints they call for",
-        "low: the fast estimate at the low rate; high: the 90th percentile of the slow estimate at the middle rate",
         paying,
     )
+
+
+def _total(quoted: Quote) -> tuple[str, ...]:
+    """What the total's percentiles are of, its mean, and the stress case."""
+    if quoted.serving is not None or quoted.usd is None:
+        return ("the total of the lines above",)
+    price = ", the spot price while the job runs" if quoted.spot is not None else ""
+    beyond = ", and an overrun of the offering" if quoted.overrun_probability is not None else ""
+    steps = [f"{PERCENTILES} of hours, start-up{price}{beyond}; the 50th is the total of the lines above"]
+    if quoted.usd.mean is not None:
+        steps.append(f"on average ${words.dollars(quoted.usd.mean)}")
+    if quoted.spot is not None and quoted.spot.stress_usd is not None:
+        steps.append(f"{STRESS}: ${words.dollars(quoted.spot.stress_usd)}")
+    return tuple(steps)
 
 
 def _block(title: str, steps: tuple[str, ...], source: str, width: int) -> list[str]:

@@ -29,17 +29,18 @@ def test_a_quote_is_what_an_independent_program_makes_of_it(path):
     quote = quoted(path)
     recomputed = recompute.recompute(recompute.read(path), quote, NOW.date())
     off = recompute.deviations(quote, recomputed)
-    assert max(abs(deviation) for deviation in off.values()) <= recompute.TOLERANCE, off
+    assert max(abs(deviation) for deviation in off.values()) <= recompute.tolerance(quote), off
 
 
-def test_a_quote_without_the_tail_or_the_range_of_prices_would_be_found(monkeypatch):
+def test_a_quote_without_the_tail_or_the_forecast_of_prices_would_be_found(monkeypatch):
     """The program sees what it is for: without either a total is off by more than it lets pass."""
     tail, spot = recompute.PLANS[:2]
     none = {**recompute.read(tail), "guardrails": {"idle_minutes": 0.1}}
-    assert recompute.deviations(quoted(tail), recompute.recompute(none, quoted(tail), NOW.date()))["high"] > 0.5
-    monkeypatch.setattr(recompute, "MOVES", 0.0)
-    still = recompute.recompute(recompute.read(spot), quoted(spot), NOW.date())
-    assert recompute.deviations(quoted(spot), still)["high"] > 0.1
+    assert recompute.deviations(quoted(tail), recompute.recompute(none, quoted(tail), NOW.date()))["mid"] > 0.3
+    process = recompute_prices.spot_process()
+    monkeypatch.setattr(recompute_prices, "spot_process", lambda: {**process, "half_life_days": 1e6, "zones_alike": 1})
+    with pytest.raises(LookupError, match="forecast of no row"):
+        recompute.recompute(recompute.read(spot), quoted(spot), NOW.date())
 
 
 @pytest.mark.parametrize("module", [recompute, recompute_prices])

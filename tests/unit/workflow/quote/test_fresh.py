@@ -77,9 +77,9 @@ def test_a_plan_over_its_budget_is_refused_before_aws_is_asked(p5_prices, ask_fr
 
 
 def test_a_price_that_rose_past_the_budget_is_refused_at_the_second_gate(p5_prices, ask_fresh):
-    p5_prices.products[0] = ec2_product(TYPE, REGION, term("90.00"))
+    p5_prices.products[0] = ec2_product(TYPE, REGION, term("190.00"))
     with pytest.raises(OverBudgetError):
-        ask_fresh("on-demand", budget="budget: {max_usd: 75}\n")
+        ask_fresh("on-demand", budget="budget: {max_usd: 150}\n")
     assert p5_prices.operations()
 
 
