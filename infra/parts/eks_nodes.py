@@ -8,7 +8,7 @@ from aws_cdk import aws_eks as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.parts.launch_capacity import launch_capacity, root_volume, tag_specifications
+from infra.parts.launch_capacity import launch_capacity, root_volume, tag_specifications, template_tags
 from launcher.targets.eks.render import NodeGroupContext
 
 _POLICIES = (
@@ -86,6 +86,7 @@ class NodeGroup(Construct):
             self,
             "Template",
             launch_template_data=self._machines([*security_group_ids, *context.group_ids], tags),
+            tag_specifications=template_tags(tags),
         )
         self.resource = eks.CfnNodegroup(
             self,
@@ -124,7 +125,7 @@ class NodeGroup(Construct):
             network_interfaces=self._interfaces(groups),
             placement=None if together is None else ec2.CfnLaunchTemplate.PlacementProperty(group_name=together.ref),
             user_data=Fn.base64(_USER_DATA) if context.local_storage else None,
-            tag_specifications=tag_specifications(tags),
+            tag_specifications=tag_specifications(tags, spot=context.capacity_type == "SPOT"),
             **launch_capacity(self._context.reservation_id, block=self._context.capacity_type == "CAPACITY_BLOCK"),
         )
 

@@ -32,10 +32,18 @@ def root_volume(device: str, gib: int, key_arn: str | None) -> ec2.CfnLaunchTemp
     )
 
 
-def tag_specifications(tags: Mapping[str, str]) -> list[ec2.CfnLaunchTemplate.TagSpecificationProperty]:
-    """The tags of nodes and their volumes, which do not inherit the stack's tags."""
+def tag_specifications(tags: Mapping[str, str], *, spot: bool) -> list[ec2.CfnLaunchTemplate.TagSpecificationProperty]:
+    """The tags of nodes and of all that EC2 creates with them, which do not inherit the stack's tags.
+
+    An organisation's policy may refuse RunInstances for an untagged interface or spot request.
+    """
     entries = [{"key": key, "value": value} for key, value in tags.items()]
-    return [
-        ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type=kind, tags=entries)
-        for kind in ("instance", "volume")
-    ]
+    kinds = ("instance", "volume", "network-interface", *(("spot-instances-request",) if spot else ()))
+    return [ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type=kind, tags=entries) for kind in kinds]
+
+
+def template_tags(tags: Mapping[str, str]) -> list[ec2.CfnLaunchTemplate.LaunchTemplateTagSpecificationProperty]:
+    """The tags of a launch template itself: the stack's tags do not reach it at its creation."""
+    entries = [{"key": key, "value": value} for key, value in tags.items()]
+    kind = ec2.CfnLaunchTemplate.LaunchTemplateTagSpecificationProperty
+    return [kind(resource_type="launch-template", tags=entries)]

@@ -16,7 +16,7 @@ from aws_cdk import aws_pcs as pcs
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
-from infra.parts.launch_capacity import launch_capacity, root_volume, tag_specifications
+from infra.parts.launch_capacity import launch_capacity, root_volume, tag_specifications, template_tags
 from launcher.model.pcs import LOGIN, ROLE_PATH
 from launcher.model.tags import PURPOSE_TAG
 from launcher.rendering.node import NODE_SCRIPT, metrics_script, script_text
@@ -147,7 +147,9 @@ class PcsGroup(Construct):
         """
         super().__init__(scope, id_)
         self._context, self._group = context, group
-        self.template = ec2.CfnLaunchTemplate(self, "Template", launch_template_data=self._machines(tags))
+        self.template = ec2.CfnLaunchTemplate(
+            self, "Template", launch_template_data=self._machines(tags), tag_specifications=template_tags(tags)
+        )
         bootstrapped = [scripts.action("machine", group.instance_arguments, every_boot=True)]
         if group.node_arguments:
             bootstrapped.append(scripts.action("node", group.node_arguments, every_boot=False))
@@ -192,7 +194,7 @@ class PcsGroup(Construct):
             network_interfaces=self._interfaces(),
             placement=None if together is None else ec2.CfnLaunchTemplate.PlacementProperty(group_name=together.ref),
             user_data=Fn.base64(script_text(USER_DATA)),
-            tag_specifications=tag_specifications(instance_tags),
+            tag_specifications=tag_specifications(instance_tags, spot=group.purchase == "SPOT"),
             **launch_capacity(self._group.reservation_id, block=self._group.purchase == "CAPACITY_BLOCK"),
         )
 

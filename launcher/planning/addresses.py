@@ -1,12 +1,12 @@
 """The private addresses that a cluster needs, and the split of a VPC's range."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 
 from launcher.model.enums import EfaLayout
 from launcher.model.errors import ImpossibleError
-from launcher.model.finding import Finding, error
+from launcher.model.finding import Finding, error, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.record import record
@@ -17,6 +17,12 @@ AWS_RESERVED = 5
 """Addresses that AWS reserves in every subnet (VPC user guide, subnet sizing)."""
 VPC_PREFIXES = range(16, 26)
 """Sizes of a VPC that Slipway splits: AWS allows /16 to /28; half of less than a /25 is too small for a cluster."""
+ALLOWED = tuple(map(IPv4Network, ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")))
+"""Private ranges that a VPC can have: RFC 1918, and the shared address space of RFC 6598 (VPC user guide, VPC CIDR
+blocks). EC2 refuses loopback, link-local, multicast and reserved ranges, all of which Python calls private."""
+DOCKER = IPv4Network("172.17.0.0/16")
+"""The default bridge of Docker, which also SageMaker and Cloud9 use: "To avoid conflicts, do not use this range" (VPC
+user guide, VPC CIDR blocks)."""
 PUBLIC_PREFIX = 28
 """The NAT gateway's subnet: AWS's smallest, 11 addresses."""
 ZONE_PREFIXES = range(16, 21)
@@ -54,12 +60,20 @@ def ranges(cidr: str) -> Ranges:
     except (AddressValueError, NetmaskValueError, ValueError) as problem:
         finding = error("bad-range", "network.cidr", f"{cidr} is not a network: {problem}", "for instance 10.0.0.0/16")
         raise ImpossibleError("the network cannot be laid out", findings=[finding]) from problem
-    if vpc.prefixlen not in VPC_PREFIXES or not vpc.is_private:
-        message = f"{cidr} must be a private range of size /{VPC_PREFIXES[0]} to /{VPC_PREFIXES[-1]}"
+    if vpc.prefixlen not in VPC_PREFIXES or not any(vpc.subnet_of(allowed) for allowed in ALLOWED):
+        allowed = ", ".join(map(str, ALLOWED))
+        message = f"must be a range of size /{VPC_PREFIXES[0]} to /{VPC_PREFIXES[-1]} within {allowed}, got {cidr}"
         finding = error("bad-range", "network.cidr", message, "for instance 10.0.0.0/16")
         raise ImpossibleError("the network cannot be laid out", findings=[finding])
     lower, upper = vpc.subnets()
     return Ranges(vpc=vpc, public=next(lower.subnets(new_prefix=PUBLIC_PREFIX)), private=upper)
+
+
+def docker_findings(cidr: str) -> Iterator[Finding]:
+    """A warning for a range that overlaps with Docker's bridge: containers then cannot reach these addresses."""
+    if ranges(cidr).vpc.overlaps(DOCKER):
+        message = f"{cidr} overlaps with {DOCKER}, the bridge of Docker and SageMaker: containers cannot reach it"
+        yield warning("docker-range", "network.cidr", message, "for instance 10.0.0.0/16")
 
 
 def control_ranges(cut: Ranges) -> tuple[IPv4Network, IPv4Network]:

@@ -8,7 +8,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Place, Plan
 from launcher.model.request import NetworkRequest, PlanRequest, SubnetFacts
-from launcher.planning.addresses import address_findings, new_subnet, too_few_addresses
+from launcher.planning.addresses import address_findings, docker_findings, new_subnet, too_few_addresses
 from launcher.planning.pin import zone
 
 
@@ -40,11 +40,12 @@ def control_zones(nodes_zone: str | None) -> tuple[str | None, str | None]:
 
 
 def layout_findings(network: NetworkRequest) -> tuple[Finding, ...]:
-    """The errors of a network itself: contradicting keys, or an invalid range."""
+    """The findings on a network itself: contradicting keys, an invalid range, or a range that Docker uses."""
     findings = list(_contradictions(network))
     if not findings and network.vpc_id is None:
         try:
             new_subnet(network)
+            findings.extend(docker_findings(network.cidr))
         except ImpossibleError as problem:
             findings.extend(problem.findings)
     return tuple(findings)

@@ -13,6 +13,7 @@ from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.target import CLUSTER, TARGETS, target_of, training_targets
+from launcher.planning.drivers import driver_refusals
 from launcher.planning.networks import network_findings
 from launcher.planning.registry import registry_findings
 from launcher.planning.reserved import REGION_FIELD
@@ -154,6 +155,7 @@ def _refusals(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Fin
     return (
         *security_findings(request, place),
         *registry_findings(request, place, catalog),
+        *driver_refusals(request, place, catalog),
         *rules_of(place.target).refusals(request, place, catalog.instance_types),
     )
 

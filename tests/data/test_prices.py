@@ -8,6 +8,7 @@ import pytest
 
 from launcher.catalog import tables
 from launcher.catalog.bill import usage_types
+from launcher.catalog.drivers import DRIVERS
 from launcher.catalog.load import Catalog, load
 from launcher.catalog.market import TOLERANCE_USD
 from launcher.catalog.permissions import HANDLERS
@@ -64,6 +65,7 @@ def test_every_source_is_used(catalog: Catalog):
         HANDLERS,
         REGISTRY,
         SERVICE_UPDATES,
+        DRIVERS,
     ]
     files += ["announced_ends.csv", "billing_services.csv"]
     used = {row["source"] for name in files for row in tables.read_cells(name)}

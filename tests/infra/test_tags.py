@@ -5,6 +5,7 @@ import pytest
 from launcher.model.enums import TargetKind
 from launcher.model.tags import CLUSTER_TAG
 from launcher.model.target import TARGETS
+from tests.checks import some
 from tests.infra.reading import OWN, given, lacking
 
 CLUSTERS = ("parallelcluster", "hyperpod-slurm", "eks", "hyperpod-eks")
@@ -54,17 +55,35 @@ def test_a_target_that_builds_something_is_among_them():
 def test_the_nodes_of_eks_and_their_volumes_carry_them(synthesised):
     """A node group hands its tags to no instance: what is billed has those of its launch template."""
     assembly = synthesised(plan_text("eks"))
+    assert_tagged(assembly, {"instance", "volume", "network-interface"})
+
+
+def assert_tagged(assembly, kinds):
+    """Every launch template has the plan's tags itself, and gives them to the kinds of resource that it creates."""
     templates = [
-        resource["Properties"]["LaunchTemplateData"]
+        resource["Properties"]
         for template in assembly.templates.values()
         for resource in template["Resources"].values()
         if resource["Type"] == "AWS::EC2::LaunchTemplate"
     ]
-    assert templates
-    for launch_template in templates:
-        tagged = {one["ResourceType"]: given(one["Tags"]) for one in launch_template["TagSpecifications"]}
-        assert tagged.keys() >= {"instance", "volume"}
+    for launch_template in some(templates):
+        specified = [*launch_template["LaunchTemplateData"]["TagSpecifications"], *launch_template["TagSpecifications"]]
+        tagged = {one["ResourceType"]: given(one["Tags"]) for one in specified}
+        assert tagged.keys() == {*kinds, "launch-template"} | (tagged.keys() & {"spot-instances-request"})
         assert all(tags.items() >= {**OWN, CLUSTER_TAG: "tagged"}.items() for tags in tagged.values())
+    return templates
+
+
+@pytest.mark.parametrize("kind", ["eks", "pcs"])
+def test_spot_requests_of_nodes_carry_tags(synthesised, kind):
+    text = plan_text(kind).replace("option: on-demand", "option: spot")
+    templates = assert_tagged(synthesised(text), {"instance", "volume", "network-interface"})
+    kinds = [
+        {one["ResourceType"] for one in template["LaunchTemplateData"]["TagSpecifications"]} for template in templates
+    ]
+    assert any("spot-instances-request" in group for group in kinds)
+    # EC2 takes these tags of spot requests alone: the system group and the login node are on demand.
+    assert not all("spot-instances-request" in group for group in kinds)
 
 
 def test_nodes_of_a_parallelcluster_carry_them(synthesised):

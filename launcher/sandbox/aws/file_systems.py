@@ -89,8 +89,8 @@ def _change(requested: Requested, before: Created) -> Created:
     file_system = _fsx(requested).file_systems[before.physical_resource_id]
     capacity = int(requested.need("StorageCapacity"))
     if capacity < file_system.storage_capacity:
-        before = file_system.storage_capacity
-        raise ResourceRefusedError(f"Invalid storage capacity: {capacity}: it can only be increased from {before} GiB")
+        least = file_system.storage_capacity
+        raise ResourceRefusedError(f"Invalid storage capacity: {capacity}: it can only be increased from {least} GiB")
     file_system.storage_capacity = capacity
     mount_name = before.attributes["LustreMountName"]
     file_system.lustre_configuration = {**requested.get("LustreConfiguration", {}), "MountName": mount_name}
