@@ -15,6 +15,7 @@ from launcher.model.sizing import COMPUTE_ROOT_GIB, SYSTEM_GIB
 from launcher.model.target import target_of
 from launcher.model.units import GB_PER_GIB
 from launcher.model.work import Work
+from launcher.planning.disks import disk_findings
 from launcher.planning.drivers import driver_remarks
 from launcher.planning.idle_chips import Nodes, idle_findings
 from launcher.planning.registry import budget_findings
@@ -280,6 +281,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     findings.extend(_restore_by_all(candidate))
     findings.extend(_disk_too_small(candidate, facts))
     findings.extend(idle_findings(context.job_command, context.request.run.env, _nodes(candidate, facts)))
+    findings.extend(disk_findings(context.request, place, facts))
     findings.extend(_not_begun(candidate))
     findings.extend(budget_findings(context.request, place.region))
     findings.extend(driver_remarks(context.request, place, context.catalog))

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.catalog.training_images import training_image
-from launcher.model import sizing
 from launcher.model.bundle import RenderedFile
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error
@@ -17,6 +16,7 @@ from launcher.model.monitoring import STAGED_FOLDER
 from launcher.model.plan import Plan
 from launcher.model.tags import RUN_TAG
 from launcher.model.training_job import GRACE_S, LONGEST_H, LONGEST_PENDING_S, MAX_RETRIES, SHORTEST_PENDING_S
+from launcher.planning.disks import training_volume_gib
 from launcher.rendering import kubernetes_pod
 from launcher.rendering.batch import JobSettings, secret_findings
 from launcher.rendering.cluster import notify_findings, tags, unknown_types, unnamed_capacity
@@ -112,7 +112,7 @@ def _resources(plan: Plan, facts: InstanceType) -> dict[str, Any]:
     resources: dict[str, Any] = {
         "InstanceType": plan.place.billed_name,
         "InstanceCount": plan.place.nodes,
-        "VolumeSizeInGB": sizing.COMPUTE_ROOT_GIB,
+        "VolumeSizeInGB": training_volume_gib(plan.request, plan.place.nodes, facts),
     }
     if plan.request.storage.kms_key_arn is not None and not facts.nvme_gb:
         resources["VolumeKmsKeyId"] = plan.request.storage.kms_key_arn

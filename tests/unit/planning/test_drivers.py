@@ -1,4 +1,4 @@
-"""Drivers of default images: every type on every target is driven by the default image, or planning says that it is not."""
+"""Drivers of default images: each drives every type of its target, or planning says that it does not."""
 
 from dataclasses import replace
 
