@@ -24,10 +24,10 @@ def findings_of(catalog, kind, name, *data, nodes=1, **parts):
 @pytest.mark.parametrize(
     "kind, name, data, subject",
     [
-        ("sagemaker-training", "g5.xlarge", {"path": "/tmp/images", "gib": 400}, "the NVMe disks"),
+        ("sagemaker-training", "g5.xlarge", {"path": "/opt/images", "gib": 400}, "the NVMe disks"),
         ("eks", "g6.12xlarge", {"path": "/data", "gib": 50_000}, "the NVMe disks"),
         ("eks", "c5.4xlarge", {"path": "/data", "gib": 80}, "the volume of 100 GiB"),
-        ("parallelcluster", "g6.12xlarge", {"path": "/tmp/images", "gib": 90}, "the root volume of 100 GiB"),
+        ("parallelcluster", "g6.12xlarge", {"path": "/opt/images", "gib": 90}, "the root volume of 100 GiB"),
         ("parallelcluster", "g6.12xlarge", {"path": "/scratch/images", "gib": 5_000}, "the NVMe disks (/scratch)"),
         ("pcs", "g6.12xlarge", {"path": "/fsx/images", "gib": 1_300}, "the shared file system (/fsx)"),
     ],
@@ -42,8 +42,8 @@ def test_data_larger_than_its_disk_is_refused(catalog, kind, name, data, subject
 @pytest.mark.parametrize(
     "kind, name, data",
     [
-        ("sagemaker-training", "g5.12xlarge", {"path": "/tmp/images", "gib": 400}),
-        ("sagemaker-training", "m5.4xlarge", {"path": "/tmp/images", "gib": 400}),
+        ("sagemaker-training", "g5.12xlarge", {"path": "/opt/images", "gib": 400}),
+        ("sagemaker-training", "m5.4xlarge", {"path": "/opt/images", "gib": 400}),
         ("parallelcluster", "g6.12xlarge", {"path": "/scratch/images", "gib": 400}),
         ("pcs", "g6.12xlarge", {"path": "/fsx/images", "gib": 400}),
         ("eks", "p5.48xlarge", {"path": "/data", "gib": 9_000}),
@@ -54,18 +54,18 @@ def test_data_that_fits_is_not_refused(catalog, kind, name, data):
 
 
 def test_shards_are_counted_by_node(catalog):
-    data = {"path": "/tmp/images", "gib": 800, "shard": True}
+    data = {"path": "/opt/images", "gib": 800, "shard": True}
     assert findings_of(catalog, "sagemaker-training", "g5.xlarge", data, nodes=2)
     assert not findings_of(catalog, "sagemaker-training", "g5.xlarge", data, nodes=8)
 
 
 def test_outputs_count_beside_the_data(catalog):
-    data = {"path": "/tmp/images", "gib": 150}
+    data = {"path": "/opt/images", "gib": 150}
     assert not findings_of(catalog, "sagemaker-training", "g5.xlarge", data)
     assert findings_of(catalog, "sagemaker-training", "g5.xlarge", data, run={"outputs_gib": 100})
 
 
 def test_training_volume_follows_the_data_where_it_is_the_disk(catalog):
-    request = request_of({"path": "/tmp/images", "gib": 401}, run={"outputs_gib": 20})
+    request = request_of({"path": "/opt/images", "gib": 401}, run={"outputs_gib": 20})
     assert training_volume_gib(request, 1, catalog.instance_types["m5.4xlarge"]) == 530
     assert training_volume_gib(request, 1, catalog.instance_types["g5.xlarge"]) == 100
