@@ -240,9 +240,9 @@ class _PlanReader(ScalarReader):
 
     def name_or(self, kind: kinds.NameOr, data: object, path: str) -> object:
         if isinstance(data, str) and data:
-            return data
+            return self.text(kinds.Text(), data, path)
         if not isinstance(data, Mapping):
-            return self.wrong(path, data, "a name or a mapping with params_b")
+            return self.wrong(path, data, kind.form)
         return self.section(kind.of, data, path)
 
     def opened(self, kind: kinds.Open, data: object, path: str) -> object:

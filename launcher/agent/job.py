@@ -143,9 +143,11 @@ class JobSpec:
     quoted: Mapping[str, float] | None = _rare(None)
     # `s3://bucket/prefix` that the guard polls for messages to users; None: it does not.
     word_uri: str | None = _rare(None)
-    # Files and folders that are stored when the command has ended, with `${SLIPWAY_...}` filled in; relative ones are
-    # below `workdir`.
+    # Files, folders and patterns that are stored when the command has ended, with `${SLIPWAY_...}` filled in; relative
+    # ones are below `workdir`.
     outputs: tuple[str, ...] = _rare(())
+    # Those of them without which a run may end.
+    optional_outputs: tuple[str, ...] = _rare(())
     # `s3://bucket/prefix` of the plan, for `outputs/RUN/` and for the marks of steps and data; needed with any of them.
     plan_uri: str | None = _rare(None)
     # Steps before the command, each done once per run.

@@ -14,7 +14,8 @@ from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.delivery import Reports
 from launcher.agent.checkpoint.layouts import Layout, layouts_of
 from launcher.agent.checkpoint.leftover_files import Leftover
-from launcher.agent.checkpoint.outputs import Outputs, left_behind
+from launcher.agent.checkpoint.output_paths import OutputPath
+from launcher.agent.checkpoint.outputs import Lack, Outputs, left_behind
 from launcher.agent.checkpoint.own_checkpoints import OwnWatch, place_of
 from launcher.agent.checkpoint.pace import Pace
 from launcher.agent.checkpoint.read_back import ReadBack
@@ -44,7 +45,6 @@ from launcher.agent.node.process import Command, start_failure_code
 from launcher.agent.node.progress import Metrics
 from launcher.agent.node.step_daemon import StepDaemon
 from launcher.agent.node.stillness import Stillness
-from launcher.agent.output_manifest import stored_name
 from launcher.agent.steps import AFTER, BEFORE, COMMAND, Steps, StepServices
 from launcher.agent.store import guard_messages, heartbeat, stop_watch
 from launcher.agent.store.objects import Store
@@ -57,7 +57,6 @@ NUMBER_NAME = "agent.pid"
 """File next to the events: first node's agent pid, which the batch script signals (templates/slurm/job.sbatch.j2)."""
 
 _UNRECOGNISED = "not recognised as a checkpoint, so not stored; not removed while the disk has room"
-_UNSAVED = "its outputs are not in the store"
 _MASTER_PORT = "29500"
 """The port if the batch script or the pod sets no other."""
 _INTERACTIVE = "interactive"
@@ -276,8 +275,8 @@ class Session:
         end = steps.run(AFTER, spec.after)
         if end is not None:
             return self._published(end)
-        unsaved = self._bring_outputs(time.monotonic() + spec.checkpoint.final_upload_s)
-        return ending.failed(exits.STORE_FAILED, f"{_UNSAVED}: {unsaved}") if unsaved else ending.completed()
+        lack = self._bring_outputs(time.monotonic() + spec.checkpoint.final_upload_s)
+        return ending.completed() if lack is None else ending.failed(lack.code, lack.reason)
 
     def _run_from(self, start: Start, checkpoints: Checkpoints | None) -> Ending:
         notice = self._notices.next_end()
@@ -537,10 +536,10 @@ class Session:
         if late is not None and (late.source == TAKEN_OVER or (end.is_failure and not outcome.hung and late.saves)):
             return ending.announced(late)  # why the command ended was heard only now
         if end == ending.completed() and lacking:
-            return ending.failed(exits.STORE_FAILED, f"the command completed, but {lacking}")
+            return ending.failed(lacking.code, f"the command completed, but {lacking.reason}")
         return end
 
-    def _delivered(self, outcome: Outcome, keepers: Keepers, *, completed: bool) -> str:
+    def _delivered(self, outcome: Outcome, keepers: Keepers, *, completed: bool) -> Lack | None:
         uploader, newest = keepers.uploader, outcome.newest_step
         deadline = time.monotonic() + ending.upload_patience_s(outcome, final_s=self._spec.checkpoint.final_upload_s)
         unsent = uploader.finish(deadline) if uploader is not None else []
@@ -550,7 +549,7 @@ class Session:
             self._log.append("checkpoint-dropped", step=step, reason="the upload did not finish in time")
         if outcome.notice is None:
             deadline = max(deadline, time.monotonic() + self._spec.checkpoint.final_upload_s)
-        unsaved = "" if completed and self._spec.after else self._bring_outputs(deadline)
+        lack = None if completed and self._spec.after else self._bring_outputs(deadline)
         if completed and uploader is not None:
             self._log_unstored()
         if keepers.dcp is not None:
@@ -561,21 +560,25 @@ class Session:
             patience_s = _TAGGING_AT_THE_END_S if completed else 0.0
             keepers.tagging.finish(min(deadline, time.monotonic() + patience_s))
         if uploader is not None and newest is not None and not uploader.has(newest):
-            return f"its last checkpoint, step {newest}, is not in the store"
-        return f"{_UNSAVED}: {unsaved}" if unsaved else ""
+            reason = f"its last checkpoint, step {newest}, is not in the store"
+            return Lack(code=exits.STORE_FAILED, reason=reason)
+        return lack
 
-    def _bring_outputs(self, deadline: float) -> str:
-        """Upload the first node's outputs; return the reason why they are not in the store, empty if they are."""
+    def _bring_outputs(self, deadline: float) -> Lack | None:
+        """Upload the first node's outputs; return why not all are in the store, None if they are."""
         spec, place = self._spec, self._place
         if spec.plan_uri is None or not spec.outputs or place.part:
-            return ""
+            return None
         store = Store(spec.plan_uri, timeout_s=spec.checkpoint.timeout_s)
         return Outputs(store, self._log, run=spec.run, attempt=place.attempt).bring(self._outputs(), deadline)
 
-    def _outputs(self) -> dict[str, Path]:
-        """The paths of the outputs, by their names in the store."""
-        filled = filled_in(self._spec.outputs, self._variables(Start()))
-        return {stored_name(path): self._workdir / word for path, word in zip(self._spec.outputs, filled, strict=True)}
+    def _outputs(self) -> list[OutputPath]:
+        spec = self._spec
+        filled = filled_in(spec.outputs, self._variables(Start()))
+        return [
+            OutputPath(written=path, place=self._workdir / word, optional=path in spec.optional_outputs)
+            for path, word in zip(spec.outputs, filled, strict=True)
+        ]
 
     def _log_unstored(self) -> None:
         """Report files in the root of the checkpoint folder (final model, logs, ...) that are lost with the node."""

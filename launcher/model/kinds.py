@@ -127,9 +127,10 @@ class Section(Kind):
 
 @record
 class NameOr(Kind):
-    """A name (a string) or a mapping with the fields of a dataclass."""
+    """A name (a string) or a mapping with the fields of a dataclass; `form` is both in words."""
 
     of: type
+    form: str = "a name or a mapping with params_b"
 
 
 def setting(default: Any, kind: Kind, doc: str) -> Any:

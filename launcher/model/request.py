@@ -27,6 +27,7 @@ from launcher.model.kinds import (
     Instant,
     Integer,
     Many,
+    NameOr,
     NodeCount,
     Nullable,
     Number,
@@ -460,6 +461,14 @@ class Step:
 
 
 @record
+class Output:
+    """What a job leaves behind, stored at its end."""
+
+    path: str = setting(MISSING, Text(), "file, folder or pattern")
+    optional: bool = setting(False, Flag(), "whether the job may end without it; false: it has failed then")
+
+
+@record
 class RunSpec:
     """The command and its requirements."""
 
@@ -474,7 +483,9 @@ class RunSpec:
         "container runtime: enroot, docker or none",
     )
     env: Mapping[str, str] = setting(
-        dict, Table(item=Text(), keys=r"[A-Za-z_][A-Za-z0-9_]*", form="a variable name"), "environment variables"
+        dict,
+        Table(item=Text(), keys=r"[A-Za-z_][A-Za-z0-9_]*", form="a variable name"),
+        "environment variables, passed as they are written: no shell expands $NAME or ~",
     )
     secrets: Mapping[str, str] = setting(
         dict,
@@ -488,12 +499,20 @@ class RunSpec:
     plain_env: tuple[str, ...] = setting(
         (),
         Many(item=Text(pattern=r"[A-Za-z_][A-Za-z0-9_]*", form="a variable name")),
-        "variables of env that look like secrets but are not",
+        "variables of env that look like secrets, or as if a shell expanded them, and are meant as written",
     )
-    setup: tuple[str, ...] = setting((), Many(item=Text()), "shell lines before the command, at every start")
+    setup: tuple[str, ...] = setting(
+        (),
+        Many(item=Text()),
+        "shell lines before the command, in its shell, at every start; bash runs them without set -u",
+    )
     before: tuple[Step, ...] = setting((), Many(item=Section(of=Step)), "steps before the command")
     after: tuple[Step, ...] = setting((), Many(item=Section(of=Step)), "steps after the command has completed")
-    outputs: tuple[str, ...] = setting((), Many(item=Text()), "files and folders to store at the end of the job")
+    outputs: tuple[str | Output, ...] = setting(
+        (),
+        Many(item=NameOr(of=Output, form="a path or a mapping with path and optional")),
+        "files, folders and patterns (*, **) to store at the end of the job, each a path, or a mapping",
+    )
     outputs_gib: float | None = setting(
         None,
         Nullable(item=Number(above=0)),
@@ -514,6 +533,11 @@ class RunSpec:
         Auto(item=Choice(options=Operator)),
         "operator that runs the pods on Kubernetes; auto: the one installed in the cluster",
     )
+
+    @property
+    def results(self) -> tuple[Output, ...]:
+        """The outputs, each with whether it is optional."""
+        return tuple(Output(path=output) if isinstance(output, str) else output for output in self.outputs)
 
 
 @record

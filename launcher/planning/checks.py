@@ -19,6 +19,7 @@ from launcher.planning.kubernetes import key_findings
 from launcher.planning.secrets import secret_findings
 from launcher.planning.security import group_findings
 from launcher.planning.shape import GENERATING, PAIRED
+from launcher.planning.unexpanded import unexpanded_findings
 
 OTHER_MODEL = (
     "give {params_b: N} (of a mixture also experts and top_k), or hours with a pinned type and number of nodes"
@@ -441,6 +442,7 @@ def _run(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
         )
         yield error("command-in-one-word", "run.command", message, f"{hint}, or no list: bash runs a string")
     yield from _outputs(request)
+    yield from unexpanded_findings(request)
     direct = request.checkpoint.mode in (CheckpointMode.DCP, CheckpointMode.OWN)
     known = [name for name in VARIABLES if direct or name != "SLIPWAY_CHECKPOINT_URI"]
     known += [f"SLIPWAY_VOLUME_{number}" for number, _ in enumerate(request.run.volumes)]
@@ -455,8 +457,8 @@ def _run(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
 
 def _outputs(request: PlanRequest) -> Iterator[Finding]:
     names: dict[str, str] = {}
-    for index, path in enumerate(request.run.outputs):
-        at, name = f"run.outputs[{index}]", stored_name(path)
+    for index, output in enumerate(request.run.results):
+        at, path, name = f"run.outputs[{index}]", output.path, stored_name(output.path)
         if not name:
             message = f"must be a path below the job's folder, or an absolute one, got {path!r}"
             yield error("not-an-output", at, message, "results/model, /fsx/results or ${SLIPWAY_CHECKPOINT_DIR}/final")

@@ -211,7 +211,8 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeVie
             stop_uri=names.stop_uri,
             quoted=job.quoted,
             word_uri=names.word_uri,
-            outputs=run.outputs,
+            outputs=tuple(output.path for output in run.results),
+            optional_outputs=tuple(output.path for output in run.results if output.optional),
             plan_uri=checkpoint_uri(plan, names) if run.outputs or run.before or run.after or run.data else None,
             before=tuple(_step(run, step, contained=view.contained) for step in run.before),
             after=tuple(_step(run, step, contained=view.contained) for step in run.after),
@@ -268,10 +269,11 @@ def _step(run: RunSpec, step: Step, *, contained: bool) -> StepSpec:
 def _command(run: RunSpec, command: tuple[str, ...], *, contained: bool) -> tuple[str, ...]:
     """The command, after its set-up lines if it has any, and in its container if it has an image.
 
-    The lines and the command share one shell, so that they can prepare its environment.
+    The lines and the command share one shell, so that they can prepare its environment. They run without `set -u`:
+    activation scripts of conda, Lmod and oneAPI read variables that may be unset.
     """
     if run.setup:
-        command = ("bash", "-c", "\n".join(("set -euo pipefail", *run.setup, 'exec "$@"')), "setup", *command)
+        command = ("bash", "-c", "\n".join(("set -eo pipefail", *run.setup, 'exec "$@"')), "setup", *command)
     if run.image is None or contained:
         return command
     variables = tuple(run.env) + tuple(run.secrets)

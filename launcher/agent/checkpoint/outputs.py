@@ -7,18 +7,30 @@ attempt of the run replaces this manifest: unchanged files keep their objects, t
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from launcher.agent.checkpoint.files import local_files, sha256_of
+from launcher.agent import exits
+from launcher.agent.checkpoint.files import sha256_of
+from launcher.agent.checkpoint.output_paths import OutputPath, find_outputs, places_of
 from launcher.agent.errors import ManifestError, StoreError, UnusableCheckpointError
 from launcher.agent.events import EventLog, utc_now
 from launcher.agent.manifest import StoredFile, object_key
 from launcher.agent.output_manifest import FOLDER, OutputManifest, manifest_key, parse_outputs
 from launcher.agent.store.objects import Store
 
+_OPTIONAL = "{path: ..., optional: true}"
 _AGAIN_S = 2.0
 _MAX_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lack:
+    """Why a completed command's results are not all in the store, and the exit code of the attempt for it."""
+
+    code: int
+    reason: str
 
 
 class Outputs:
@@ -30,17 +42,27 @@ class Outputs:
         self._run = run
         self._attempt = attempt
 
-    def bring(self, paths: Mapping[str, Path], deadline: float) -> str:
+    def bring(self, outputs: Iterable[OutputPath], deadline: float) -> Lack | None:
         """Upload the outputs that exist.
 
         `deadline` is in monotonic seconds.
 
-        Returns the reason why the outputs are not in the store; empty if they are.
+        Returns why not all outputs are in the store; None if they are.
         """
+        found = find_outputs(outputs)
+        for reason in found.missing:
+            self._log.append("output-missing", reason=reason)
+        reason = self._upload(found.files, deadline) if found.files else ""
+        if reason:
+            return Lack(code=exits.STORE_FAILED, reason=f"its outputs are not in the store: {reason}")
+        if found.missing:
+            lacking = "; ".join(found.missing)
+            reason = f"run.outputs names what does not exist: {lacking} ({_OPTIONAL} lets a run end without it)"
+            return Lack(code=exits.BAD_JOB, reason=reason)
+        return None
+
+    def _upload(self, files: Mapping[str, Path], deadline: float) -> str:
         begun = time.monotonic()
-        files = self._files(paths)
-        if not files:
-            return ""
         timer = threading.Timer(max(0.0, deadline - begun), self._store.cancel)
         timer.daemon = True
         timer.start()
@@ -70,18 +92,6 @@ class Outputs:
     def _failed(self, reason: str) -> str:
         self._log.append("outputs-not-stored", reason=reason)
         return reason
-
-    def _files(self, paths: Mapping[str, Path]) -> dict[str, Path]:
-        files: dict[str, Path] = {}
-        for name, path in paths.items():
-            try:
-                real = path.resolve(strict=True)
-                inside = {"": real} if real.is_file() else {f"/{f.path}": real / f.path for f in local_files(real)}
-            except (OSError, RuntimeError, UnusableCheckpointError) as error:
-                self._log.append("output-missing", path=str(path), reason=f"{path}: {error}")
-                continue
-            files.update({f"{name}{below}": file for below, file in inside.items()})
-        return files
 
     def _send(self, outputs: Mapping[str, Path]) -> tuple[OutputManifest, int]:
         before = self._before()
@@ -113,16 +123,17 @@ class Outputs:
             return ()
 
 
-def left_behind(folder: Path, stored: set[str], outputs: Mapping[str, Path]) -> tuple[str, int]:
+def left_behind(folder: Path, stored: set[str], outputs: Iterable[OutputPath]) -> tuple[str, int]:
     """The files in the root of a checkpoint folder that are not in the store: the first names, and the bytes of all."""
-    output_paths = {path.resolve() for path in outputs.values()}
+    output_paths = {path.resolve() for output in outputs for path in places_of(output)}
     names, total = [], 0
     for path in sorted(folder.iterdir()):
         real = path.resolve()
-        if path.name in stored or output_paths.intersection((real, *real.parents)):
+        if path.name in stored:
             continue
         inside = [file for file in real.rglob("*") if file.is_file()] if real.is_dir() else [real]
-        size = sum(file.stat().st_size for file in inside if file.exists())
+        left = [file for file in inside if file.exists() and not output_paths.intersection((file, *file.parents))]
+        size = sum(file.stat().st_size for file in left)
         if size:
             names.append(f"{path.name} ({size:,} bytes)")
             total += size

@@ -74,12 +74,35 @@ def test_at_a_notice_too_and_a_later_attempt_replaces_them(node, bucket, mode):
     assert first["out/model/deep/weights"].key in bucket.expiring()
 
 
-def test_one_that_is_not_there_is_named_and_the_rest_stored(node, bucket):
-    job(node, outputs=("no/such", "out/model"))
-    assert node.run() == 0
+@pytest.mark.parametrize("lacking", ["no/such", "out/*.json"])
+def test_output_that_is_not_there_fails_the_job_and_the_rest_is_stored(node, bucket, lacking):
+    job(node, outputs=(lacking, "out/model"))
+    assert node.run() == 78
     (missing,) = node.events("output-missing")
-    assert missing["path"].endswith("/no/such")
+    assert missing["reason"].startswith(f"{lacking}: ")
+    (failed,) = node.events("failed")
+    assert "optional: true" in failed["reason"]
     assert len(manifest(bucket).files) == 2
+
+
+def test_optional_output_that_is_not_there_is_no_failure(node, bucket):
+    job(node, outputs=("no/such", "out/model"), optional_outputs=("no/such",))
+    assert node.run() == 0
+    assert not node.events("output-missing")
+    assert len(manifest(bucket).files) == 2
+
+
+def test_patterns_are_stored_under_the_names_of_their_files(node, bucket):
+    job(node, outputs=("out/**/w*", "${SLIPWAY_CHECKPOINT_DIR}/f*/*"))
+    assert node.run() == 0
+    assert {file.path for file in manifest(bucket).files} == {"out/model/deep/weights", "final/merged"}
+    (left,) = node.events("files-left")
+    assert left["reason"].startswith("trainer.log")
+
+
+def test_failed_command_fails_by_its_own_code_whatever_is_missing(node, bucket):
+    job(node, "exit 3", outputs=("no/such", "out/model"))
+    assert node.run() == 3
 
 
 def test_a_completed_job_whose_outputs_cannot_be_stored_has_failed(node, bucket):

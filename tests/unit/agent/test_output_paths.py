@@ -1,0 +1,85 @@
+"""Files, folders and patterns of run.outputs, as a shell would read them."""
+
+import glob
+
+import pytest
+
+from launcher.agent.checkpoint.output_paths import OutputPath, find_outputs
+
+FILES = (
+    "results/a.json",
+    "results/b.json",
+    "results/deep/er/c.json",
+    "results/.hidden.json",
+    "results/log.txt",
+    "x[1].md",
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "results" / "up").symlink_to("..")
+    return tmp_path
+
+
+def found(folder, *written, optional=False):
+    return find_outputs(OutputPath(written=path, place=folder / path, optional=optional) for path in written)
+
+
+@pytest.mark.parametrize(
+    "pattern, names",
+    [
+        ("results/*.json", {"results/a.json", "results/b.json"}),
+        ("results/**/*.json", {"results/a.json", "results/b.json", "results/deep/er/c.json"}),
+        ("**/c.json", {"results/deep/er/c.json"}),
+        ("results/[ab].json", {"results/a.json", "results/b.json"}),
+        ("results/?og.txt", {"results/log.txt"}),
+        ("*/log.txt", {"results/log.txt"}),
+        ("results/.h*", {"results/.hidden.json"}),
+        ("x[1].md", {"x[1].md"}),
+        ("res*/deep", {"results/deep/er/c.json"}),
+    ],
+)
+def test_pattern_finds_what_a_shell_finds_under_its_own_name(folder, pattern, names):
+    result = found(folder, pattern)
+    assert (set(result.files), result.missing) == (names, ())
+    if "/deep" not in pattern and pattern != "x[1].md":
+        matches = glob.glob(pattern, root_dir=folder, recursive=True)  # noqa: PTH207 - Path.glob finds hidden names
+        shell = {name for name in matches if "up/" not in name}
+        assert set(result.files) == shell
+
+
+def test_link_to_a_folder_above_ends(folder):
+    assert "results/up/results/a.json" not in found(folder, "**/*.json").files
+
+
+def test_absolute_pattern_is_named_from_its_last_plain_folder(folder):
+    (result,) = [find_outputs([OutputPath(written=f"{folder}/results/*.txt", place=folder / "results" / "*.txt")])]
+    assert set(result.files) == {"results/log.txt"}
+    written = "${SLIPWAY_CHECKPOINT_DIR}/*.txt"
+    result = find_outputs([OutputPath(written=written, place=folder / "results" / "*.txt")])
+    assert set(result.files) == {"log.txt"}
+
+
+@pytest.mark.parametrize(
+    "path, reason",
+    [("results/*.csv", "matches no file"), ("nothing", "No such file"), ("empty", "contains no file")],
+)
+def test_output_that_matches_nothing_is_missing_unless_optional(folder, path, reason):
+    assert reason in found(folder, path).missing[0]
+    assert found(folder, path, optional=True).missing == ()
+    assert set(found(folder, path, "results/a.json").files) == {"results/a.json"}
+
+
+def test_two_files_of_one_name_are_told(folder):
+    (folder / "other").mkdir()
+    (folder / "other" / "a.json").write_text("other")
+    outputs = [
+        OutputPath(written="${SLIPWAY_CHECKPOINT_DIR}/*.json", place=folder / name / "*.json")
+        for name in ("results", "other")
+    ]
+    assert find_outputs(outputs).missing == ("${SLIPWAY_CHECKPOINT_DIR}/*.json: another output is stored as a.json",)
