@@ -12,6 +12,7 @@ from constructs import Construct
 from infra.parts.registry import pull_statements
 from launcher.model.monitoring import COMPILED_FOLDER, KEPT, STORE_TAG, SUPERSEDED
 from launcher.model.reach import Reach
+from launcher.model.secret import secret_reference
 
 PATH = "/parallelcluster/"
 """ParallelCluster's own provider may attach only policies below this path (its policies.yaml, statement IamPolicy)."""
@@ -202,7 +203,8 @@ def _secret_statements(secrets: tuple[str, ...]) -> list[iam.PolicyStatement]:
     )
     statements = []
     for sid, service, action in services:
-        arns = sorted({arn for arn in secrets if arn.split(":")[2] == service})
+        references = [secret_reference(text) for text in secrets]
+        arns = sorted({reference.arn for reference in references if reference.service == service})
         if arns:
             statements.append(iam.PolicyStatement(sid=sid, actions=[action], resources=arns))
     return statements

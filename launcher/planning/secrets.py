@@ -1,4 +1,4 @@
-"""Values of `run.env` that look like secrets, which do not belong in a plan file or a run folder.
+"""References in `run.secrets`, and values of `run.env` that look like secrets, which no plan file should hold.
 
 Slipway detects a secret by its form, as the issuing services document it, or by the name of its variable together with
 a plausible value. Detection is never certain; an entry in `run.plain_env` declares that a value is no secret.
@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from launcher.model.finding import Finding, error
-from launcher.model.request import PlanRequest
+from launcher.model.request import PlanRequest, RunSpec
+from launcher.model.secret import secret_reference
 
 FORMS: Mapping[str, str] = {
     "an AWS access key": r"\b(AKIA|ASIA)[A-Z0-9]{16}\b",
@@ -31,8 +32,22 @@ _POSSIBLE = r"(?![/.~$])(?!(?i:true|false|none|null|yes|no|on|off)$)(?![0-9.]+$)
 """A value that could be a secret: no path, no reference to another variable, no on/off word, no number."""
 
 
+def reference_findings(run: RunSpec) -> Iterator[Finding]:
+    """An error for each entry of `run.secrets` that names no secret or parameter."""
+    for name, text in run.secrets.items():
+        try:
+            secret_reference(text)
+        except ValueError as problem:
+            message = f"{problem}, got {text}"
+            yield error("not-a-secret", f"run.secrets.{name}", message, "arn:aws:secretsmanager:... or arn:aws:ssm:...")
+
+
 def secret_findings(request: PlanRequest) -> Iterator[Finding]:
-    """One finding for each variable whose value looks like a secret; no finding contains the value."""
+    """One finding for each variable whose value looks like a secret, and each secret that is named wrongly.
+
+    No finding contains the value of a variable.
+    """
+    yield from reference_findings(request.run)
     for name, value in request.run.env.items():
         kind = _looks_like(name, value)
         if kind is not None and name not in request.run.plain_env:

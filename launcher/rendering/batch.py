@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from launcher.agent.errors import JobSpecError
@@ -13,8 +13,10 @@ from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.request import DataSource, Reservation, RunSpec, Step, TrainingPlanReference
+from launcher.model.secret import secret_reference
 from launcher.model.target import BLOCK_LOST_MINUTES, target_of
 from launcher.planning.files import is_shared
+from launcher.planning.secrets import reference_findings
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames, checkpoint_uri, compile_cache_uri
@@ -116,15 +118,7 @@ def findings(plan: Plan) -> tuple[Finding, ...]:
     if run.image is None and run.container in ("enroot", "docker"):
         message = f"{run.container} is given no image to run"
         problems.append(error("no-image", "run.image", message, "name the image, or leave out run.container"))
-    return (*problems, *secret_findings(run))
-
-
-def secret_findings(run: RunSpec) -> Iterator[Finding]:
-    """Invalid secret ARNs: a job fetches values only from Secrets Manager and from Systems Manager parameters."""
-    for name, arn in run.secrets.items():
-        if arn.split(":")[2:3] not in (["secretsmanager"], ["ssm"]):
-            message = f"must be the ARN of a secret or of a parameter, got {arn}"
-            yield error("not-a-secret", f"run.secrets.{name}", message, "arn:aws:secretsmanager:... or arn:aws:ssm:...")
+    return (*problems, *reference_findings(run))
 
 
 def batch_script(plan: Plan, *, facts: InstanceType, names: ClusterNames, job: JobSettings) -> str:
@@ -146,7 +140,7 @@ def batch_script(plan: Plan, *, facts: InstanceType, names: ClusterNames, job: J
         efa_check=efa_check(),
         old_kernel=plan.request.target.os in OLD_KERNELS,
         compile_cache_uri=compile_cache_uri(names) if keeps_compiled_programs(facts) else None,
-        secrets=[(variable, *arn.split(":")[2:4], arn) for variable, arn in run.secrets.items()],
+        secrets={variable: secret_reference(text) for variable, text in run.secrets.items()},
         retries=job.retries_of(run),
         workers_per_node=facts.training_workers,
         shutdown_s=max(1, math.ceil(plan.request.checkpoint.grace_seconds)),

@@ -18,8 +18,9 @@ from launcher.model.kubernetes import EVERYBODYS, SERVICE_ACCOUNT, team_queue
 from launcher.model.plan import Plan
 from launcher.model.request import KUBERNETES_NAME
 from launcher.model.target import target_of
+from launcher.planning.secrets import reference_findings
 from launcher.rendering import kubernetes_pod as pod
-from launcher.rendering.batch import JobSettings, NodeView, job_spec, secret_findings
+from launcher.rendering.batch import JobSettings, NodeView, job_spec
 from launcher.rendering.efa_rules import document_findings
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames, checkpoint_uri, journal_uri
@@ -53,7 +54,7 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
         *_name_findings(plan),
         *_image_findings(plan, facts),
         *_efa_findings(plan, facts),
-        *secret_findings(run),
+        *reference_findings(run),
     )
 
 

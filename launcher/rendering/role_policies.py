@@ -10,6 +10,7 @@ from launcher.model.named_role import NamedRole
 from launcher.model.names import ECR
 from launcher.model.reach import reached
 from launcher.model.request import PlanRequest
+from launcher.model.secret import secret_reference
 from launcher.rendering.policies import (
     STORE,
     Account,
@@ -47,6 +48,7 @@ def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ..
         if serve is None
         else [model_place for model_place in (serve.model_uri, serve.artifacts_uri) if model_place is not None]
     )
+    references = [secret_reference(text) for text in request.run.secrets.values()]
     loaded = [_places(account, model) for model in models]
     cluster_roles = f"arn:{account.partition}:iam::{account.id}:role/parallelcluster/*"
     return {
@@ -59,7 +61,7 @@ def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ..
         **_reached(request, account),
         "nodes": (request.security.roles.nodes or cluster_roles,),
         **{
-            name: tuple(sorted({arn for arn in request.run.secrets.values() if arn.split(":")[2] == service}))
+            name: tuple(sorted({reference.arn for reference in references if reference.service == service}))
             for name, service in _SECRETS.items()
         },
     }

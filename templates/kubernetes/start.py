@@ -113,13 +113,38 @@ def secrets(arns: Mapping[str, str], boto3: Any) -> dict[str, str]:
     """The values of secrets and parameters, by variable; they are never written to disk."""
     found = {}
     for variable, arn in arns.items():
-        _, _, service, region, *_ = arn.split(":")
+        _, _, service, region, *_ = parts = arn.split(":")
         client = boto3.client(service, region_name=region)
         if service == "secretsmanager":
-            found[variable] = client.get_secret_value(SecretId=arn)["SecretString"]
+            # As ECS writes it: the secret's own ARN has seven parts, then come a JSON key, a stage and a version.
+            key, stage, version, *_ = (*parts[7:], "", "", "")
+            which = {"VersionStage": stage, "VersionId": version}
+            answer = client.get_secret_value(
+                SecretId=":".join(parts[:7]), **{name: value for name, value in which.items() if value}
+            )
+            found[variable] = secret_text(variable, key, answer["SecretString"])
         else:
             found[variable] = client.get_parameter(Name=arn, WithDecryption=True)["Parameter"]["Value"]
     return found
+
+
+def secret_text(variable: str, key: str, text: str) -> str:
+    """A secret's text, or one key of it; a whole key/value secret is named, since one key is more often meant."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    keys = document if isinstance(document, dict) else None
+    if not key:
+        if keys:
+            hint = "for one of them, write :KEY:: behind its ARN"
+            print(f"slipway: {variable} is the whole JSON text of a secret with the keys {sorted(keys)}; {hint}")
+        return text
+    if keys is None:
+        raise ValueError(f"run.secrets.{variable}: the secret is no JSON object, and has no key {key}")
+    if key not in keys:
+        raise ValueError(f"run.secrets.{variable}: no key {key} in the secret; it has {sorted(keys)}")
+    return keys[key] if isinstance(keys[key], str) else json.dumps(keys[key])
 
 
 def main() -> None:

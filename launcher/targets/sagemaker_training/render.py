@@ -17,8 +17,9 @@ from launcher.model.plan import Plan
 from launcher.model.tags import RUN_TAG
 from launcher.model.training_job import GRACE_S, LONGEST_H, LONGEST_PENDING_S, MAX_RETRIES, SHORTEST_PENDING_S
 from launcher.planning.disks import training_volume_gib
+from launcher.planning.secrets import reference_findings
 from launcher.rendering import kubernetes_pod
-from launcher.rendering.batch import JobSettings, secret_findings
+from launcher.rendering.batch import JobSettings
 from launcher.rendering.cluster import notify_findings, tags, unknown_types, unnamed_capacity
 from launcher.rendering.kubernetes_job import START_FILE, START_SCRIPT, job_name, pod_spec
 from launcher.rendering.names import ClusterNames, checkpoint_uri, journal_uri
@@ -47,7 +48,7 @@ def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding
     if unknown := unknown_types(plan, instances):
         return unknown
     refused = (*refusals(plan.request, place, instances), *_image_findings(plan, instances[place.instance_type]))
-    return (*refused, *unnamed_capacity(plan), *secret_findings(plan.request.run), *notify_findings(plan))
+    return (*refused, *unnamed_capacity(plan), *reference_findings(plan.request.run), *notify_findings(plan))
 
 
 def no_findings(_plan: Plan) -> tuple[Finding, ...]:

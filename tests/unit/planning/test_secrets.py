@@ -6,8 +6,10 @@ import pytest
 
 from launcher import plan_file
 from launcher.catalog.load import load
+from launcher.model.secret import secret_reference
 from launcher.planning.checks import check
 from launcher.planning.pin import pinned_plan
+from launcher.planning.secrets import reference_findings
 
 
 def request(env, plain=()):
@@ -81,3 +83,36 @@ def test_the_plan_may_say_that_one_is_none():
 def test_saying_so_changes_no_digest():
     env = {"NCCL_DEBUG": "INFO"}
     assert len({pinned_plan(request(env, plain), load()).digest for plain in ((), ("NCCL_DEBUG",))}) == 1
+
+
+ARN = "arn:aws:secretsmanager:us-east-2:123456789012:secret:team/hf-AbCdEf"
+
+
+@pytest.mark.parametrize(
+    "text, part",
+    [
+        (ARN, ("", "", "")),
+        (f"{ARN}:HF_TOKEN::", ("HF_TOKEN", "", "")),
+        (f"{ARN}:HF_TOKEN", ("HF_TOKEN", "", "")),
+        (f"{ARN}::AWSPREVIOUS:", ("", "AWSPREVIOUS", "")),
+        (f"{ARN}:a b::0123", ("a b", "", "0123")),
+    ],
+)
+def test_reference_to_a_part_of_a_secret_is_read_as_ecs_writes_it(text, part):
+    reference = secret_reference(text)
+    assert (reference.arn, (reference.key, reference.stage, reference.version)) == (ARN, part)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{ARN}:a:b:c:d",
+        "arn:aws:s3:::bucket",
+        "arn:aws:secretsmanager:us-east-2:1:secret:a",
+        ARN.replace("team/hf", "a b"),
+    ],
+)
+def test_reference_that_is_none_is_refused_at_its_variable(text):
+    request = plan_file.loads(f"slipway: 1\nname: a\nrun: {{secrets: {{T: {text!r}}}}}\n")
+    (finding,) = reference_findings(request.run)
+    assert (finding.code, finding.path) == ("not-a-secret", "run.secrets.T")

@@ -1,8 +1,10 @@
 """The batch script: checked by bash, shellcheck and sbatch's rules, then run with stand-ins for Slurm and the agent."""
 
+import json
 import os
 import shutil
 import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -126,6 +128,7 @@ def run_batch(tmp_path):
     def start(script, *, nodes=1, agent="exit 0", programs=None, **environ):
         program(
             "agent-python",
+            f'[[ "$1" != -c ]] || exec {sys.executable} "$@"\n'
             f'printf "%s\\n" "$@" >"$SLURM_SUBMIT_DIR/agent-words"; env >"$SLURM_SUBMIT_DIR/agent-env"; {agent}',
         )
         program("sleep", f"exec {SLEEP} 0.02")  # the script looks every half second whether the agent has ended
@@ -214,6 +217,41 @@ class TestRun:
         assert answer.environment["HF_TOKEN"] == "hidden"
         assert f"--secret-id {arn} " in (run_batch.job / "aws").read_text()
         assert run_batch(script, programs={"aws": "exit 255"}).returncode == 255
+
+    @pytest.mark.parametrize(
+        "suffix, secret, expected",
+        [
+            (":KEY::", '{"KEY": "one", "OTHER": "two"}', ("one", "")),
+            (":KEY", '{"KEY": "a b\\n$c"}', ("a b\n$c", "")),
+            (":N:AWSPREVIOUS:", '{"N": 7}', ("7", "--version-stage AWSPREVIOUS ")),
+            ("::AWSPREVIOUS:", "plain", ("plain", "--version-stage AWSPREVIOUS ")),
+            (":K::abc-1", '{"K": {"a": [1]}}', ('{"a": [1]}', "--version-id abc-1 ")),
+            ("", '{"KEY": "one"}', ('{"KEY": "one"}', "")),
+        ],
+    )
+    def test_part_of_a_secret_reaches_the_command(self, run_batch, one_node, suffix, secret, expected):
+        value, options = expected
+        arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:team/hf-AbCdEf"
+        script = one_node(run={"secrets": {"HF_TOKEN": arn + suffix}})
+        (run_batch.job / "secret").write_text(secret + "\n", encoding="utf-8")
+        aws = 'printf "%s " "$@" >"$SLURM_SUBMIT_DIR/aws"; cat "$SLURM_SUBMIT_DIR/secret"'
+        agent = 'printf %s "$HF_TOKEN" >"$SLURM_SUBMIT_DIR/token"'
+        answer = run_batch(script, programs={"aws": aws}, agent=agent)
+        assert (answer.returncode, (run_batch.job / "token").read_text()) == (0, value)
+        assert f"--secret-id {arn} {options}--query" in (run_batch.job / "aws").read_text()
+        named = "HF_TOKEN is the whole JSON text of a secret with the keys ['KEY']" in answer.stderr
+        assert named is (suffix == "")
+
+    @pytest.mark.parametrize(
+        "secret, reason",
+        [('{"A": "1", "B": "2"}', "no key KEY in the secret; it has ['A', 'B']"), ("plain", "has no key KEY")],
+    )
+    def test_key_that_a_secret_lacks_ends_the_job_and_names_the_others(self, run_batch, one_node, secret, reason):
+        arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf:KEY::"
+        answer = run_batch(one_node(run={"secrets": {"T": arn}}), programs={"aws": f"echo '{secret}'"})
+        assert answer.returncode == 1
+        assert reason in answer.stderr
+        assert "plain" not in answer.stderr
 
     def test_a_parameter_is_a_secret_too(self, run_batch, one_node):
         script = one_node(run={"secrets": {"KEY": "arn:aws:ssm:us-east-2:123456789012:parameter/key"}})
@@ -337,17 +375,18 @@ class TestInjection:
     @given(command=st.lists(TEXT | AWKWARD, max_size=3), value=TEXT | AWKWARD)
     def test_no_word_of_the_command_reaches_a_shell(self, bundle_of, plan_of, command, value):
         command = ["program", *command]
-        bundle = bundle_of(plan_of(run={"command": command, "env": {"VALUE": value}}))
+        bundle = bundle_of(plan_of(run={"command": command, "env": {"VALUE": value}, "plain_env": ["VALUE"]}))
         job = parse(bundle.file("job.json").text)
         assert (list(job.command), job.env) == (command, {"VALUE": value})
         assert script_of(bundle) == script_of(bundle_of(plan_of()))
 
     @pytest.mark.long
     @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-    @given(tail=(TEXT | AWKWARD).filter(lambda text: "\n" not in text))
-    def test_no_secrets_name_runs_anything(self, run_batch, one_node, tail):
-        arn = f"arn:aws:secretsmanager:us-east-2:123456789012:secret:{tail}"
-        script = one_node(run={"secrets": {"TOKEN": arn}})
-        assert run_batch(script, programs={"aws": 'printf "%s\\0" "$@" >"$SLURM_SUBMIT_DIR/aws"'}).returncode == 0
-        assert arn in (run_batch.job / "aws").read_bytes().decode().split("\0")
+    @given(key=(TEXT | AWKWARD).filter(lambda text: text and not {"\n", ":"} & {*text}))
+    def test_no_key_of_a_secret_runs_anything(self, run_batch, one_node, key):
+        arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:a-AbCdEf"
+        script = one_node(run={"secrets": {"TOKEN": f"{arn}:{key}::"}})
+        (run_batch.job / "secret").write_text(json.dumps({key: "found", "other": "x"}), encoding="utf-8")
+        answer = run_batch(script, programs={"aws": 'cat "$SLURM_SUBMIT_DIR/secret"'})
+        assert (answer.returncode, answer.environment["TOKEN"]) == (0, "found")
         assert not (run_batch.job / "injected").exists()

@@ -66,7 +66,8 @@ VARIABLES = st.dictionaries(NAMES.filter(lambda name: name != "PATH"), TEXT | AW
 TRAINER = 'printf "%s\\0" "$@" >"$OUT/words"; env -0 >"$OUT/environment"; pwd >"$OUT/folder"'
 PROGRAMS = {
     "trainer": TRAINER,
-    "agent-python": f'export PYTHONPATH={ROOT}; unset PYTHONHOME; exec {sys.executable} -m launcher.agent "${{@:2}}"',
+    "agent-python": f'''[[ "$1" != -c ]] || exec {sys.executable} "$@"
+export PYTHONPATH={ROOT}; unset PYTHONHOME; exec {sys.executable} -m launcher.agent "${{@:2}}"''',
     "srun": 'shift 3; exec "$@"',
     "scontrol": 'case "$2" in hostnames) echo a1; echo a2;; node) echo "NodeName=a1 NodeAddr=127.0.0.1 X=y";; esac',
     "aws": 'printf "%s\\0" "$@" >>"$OUT/aws"; cat "$OUT/secret" 2>/dev/null || echo token',
@@ -199,7 +200,7 @@ class TestTheCommandItself:
     @quick
     @given(words=WORDS, variables=VARIABLES)
     def test_words_and_variables_are_the_plans(self, way, node_folder, render, words, variables):
-        run = {"command": ["trainer", *words], "env": variables, **IMAGES[way]}
+        run = {"command": ["trainer", *words], "env": variables, "plain_env": [*variables], **IMAGES[way]}
         run_command(node_folder, render(run=run))
         arguments, environment = given_to_the_trainer(node_folder)
         if words:
@@ -234,6 +235,7 @@ class TestTheWholeWay:
         run = {
             "command": ["trainer", *trainer_arguments],
             "env": variables,
+            "plain_env": [*variables],
             "secrets": {"TOKEN": SECRET},
             **IMAGES[way],
         }
@@ -260,7 +262,8 @@ class TestTheWholeWay:
     @given(words=WORDS, variables=VARIABLES, secret=TEXT | AWKWARD)
     def test_nothing_changes_on_it(self, node_folder, render, words, variables, secret):
         variables = {name: text for name, text in variables.items() if name not in {"TOKEN", "PYTHONPATH", "HOME"}}
-        run = {"command": ["trainer", *words], "env": variables, "secrets": {"TOKEN": SECRET}, **IMAGES["docker"]}
+        run = {"command": ["trainer", *words], "env": variables, "plain_env": [*variables], **IMAGES["docker"]}
+        run["secrets"] = {"TOKEN": SECRET}
         bundle = render(target={"nodes": 1}, run=run, checkpoint={"mode": "none"})
         (node_folder / "out" / "secret").write_bytes(secret.encode() + b"\n")
         answer = started(node_folder, bundle)

@@ -10,6 +10,7 @@ import sys
 import tarfile
 from dataclasses import replace
 
+import boto3
 import pytest
 import yaml
 from botocore.auth import SigV4Auth
@@ -20,10 +21,12 @@ from botocore.exceptions import NoCredentialsError
 from launcher.agent.exits import GAVE_UP
 from launcher.catalog.assets import asset
 from launcher.model.enums import Operator
+from launcher.model.secret import secret_reference
 from launcher.rendering.batch import JobArchive
 from launcher.rendering.kubernetes_job import FETCH_SCRIPT, START_SCRIPT, job_manifests
 from launcher.rendering.names import symbolic_names
 from tests.emulators.loopback import QuietHandler, listening
+from tests.emulators.moto_server import moto_server
 from tests.unit.rendering.conftest import JOB
 
 
@@ -218,6 +221,41 @@ class TestStart:
         why = secrets_problem({"SLIPWAY_RETRIES": "2"}, {"TOKEN": arn}, Sdk())
         assert "Unable to locate credentials (try 3 of 3)" in why
         assert requests == [("secretsmanager", "us-east-1")] * 3
+
+    def test_parts_of_secrets_are_read_from_secrets_manager(self, monkeypatch, capsys):
+        monkeypatch.setenv("SLIPWAY_SANDBOX", "1")
+        secrets = runpy.run_path(str(asset(START_SCRIPT)))["secrets"]
+        keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
+        with moto_server() as url:
+            for name, value in {**keys, "AWS_ENDPOINT_URL": url}.items():
+                monkeypatch.setenv(name, value)
+            client = boto3.client("secretsmanager", region_name="us-east-2")
+            old = json.dumps({"HF_TOKEN": "old", "N": 7})
+            arn = client.create_secret(Name="team/hf", SecretString=old)["ARN"]
+            version = client.put_secret_value(SecretId=arn, SecretString='{"HF_TOKEN": "new"}')["VersionId"]
+            plain = client.create_secret(Name="plain", SecretString="text")["ARN"]
+            references = {
+                "CURRENT": f"{arn}:HF_TOKEN::",
+                "PREVIOUS": f"{arn}:HF_TOKEN:AWSPREVIOUS:",
+                "NUMBER": f"{arn}:N:AWSPREVIOUS:",
+                "VERSION": f"{arn}:HF_TOKEN::{version}",
+                "WHOLE": arn,
+                "PLAIN": plain,
+            }
+            assert all(secret_reference(text).arn in {arn, plain} for text in references.values())
+            assert secrets(references, boto3) == {
+                "CURRENT": "new",
+                "PREVIOUS": "old",
+                "NUMBER": "7",
+                "VERSION": "new",
+                "PLAIN": "text",
+                "WHOLE": '{"HF_TOKEN": "new"}',
+            }
+            assert "WHOLE is the whole JSON text of a secret with the keys ['HF_TOKEN']" in capsys.readouterr().out
+            with pytest.raises(ValueError, match=r"no key N in the secret; it has \['HF_TOKEN'\]"):
+                secrets({"A": f"{arn}:N::"}, boto3)
+            with pytest.raises(ValueError, match="no JSON object, and has no key K"):
+                secrets({"A": f"{plain}:K::"}, boto3)
 
     def test_a_pod_of_a_job(self, tmp_path):
         variables = {
