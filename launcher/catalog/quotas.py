@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from functools import cache
 from types import MappingProxyType
 
 from launcher.catalog.store import Store
@@ -19,6 +20,7 @@ class QuotaName:
 
     `name` is authoritative, and `code` is a hint: public lists of codes contradict each other. Either may be empty.
     `unit` is its unit, empty if no source states it; `families` are patterns of the EC2 type families that it counts.
+    `default` is the value in an account that has not asked for more, None if no source gives one.
     """
 
     families: tuple[str, ...]
@@ -26,6 +28,7 @@ class QuotaName:
     name: str
     code: str
     unit: str
+    default: int | None
     confirmed: bool
     source: str
     note: str
@@ -54,6 +57,7 @@ def quota_of(quotas: Mapping[str, QuotaName], family: str, option: PurchaseOptio
     return None
 
 
+@cache
 def load_quotas() -> Mapping[str, QuotaName]:
     """Quotas by key: purchase option and family, such as "spot/p5", or the service and the counted resource."""
     store = Store()
@@ -65,6 +69,7 @@ def load_quotas() -> Mapping[str, QuotaName]:
                 name=cells["name"],
                 code=cells["code"],
                 unit=cells["unit"],
+                default=int(cells["default"]) if cells["default"] else None,
                 confirmed=cells["basis"] not in (Basis.UNVERIFIED.value, Basis.MEMORY.value),
                 source=store.source_title(cells["source"]),
                 note=cells["note"],

@@ -1,10 +1,12 @@
 """The service quotas that a plan uses, and the amount of each."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 
 from launcher.catalog.quotas import QuotaName, quota_of
 from launcher.model.endpoint import Endpoint
 from launcher.model.enums import PurchaseOption
+from launcher.model.finding import Finding, warning
 from launcher.model.hyperpod import ml_name
 from launcher.model.idle import warm_minutes
 from launcher.model.instance_type import InstanceType
@@ -13,13 +15,27 @@ from launcher.model.record import record
 from launcher.model.sizing import LOGIN_NODE, head_node
 from launcher.model.target import target_of
 
+RUN_TIME = "training-job/run-time"
+
+
+def default_run_s(quotas: Mapping[str, QuotaName]) -> int:
+    """The longest run of a training job in an account that has not asked for more, in seconds."""
+    return quotas[RUN_TIME].default or 0
+
+
+def run_time_s(plan: Plan, quotas: Mapping[str, QuotaName]) -> int:
+    """The run time that a plan's training job asks for: its time limit, else at most what every account has."""
+    hours = plan.request.run.time_limit_h
+    return default_run_s(quotas) if hours is None else math.ceil(hours * 3600)
+
 
 @record
 class QuotaNeed:
     """The amount that one quota must leave available.
 
     `name` is the quota's name, empty if only `code` is known; `amount` is in the quota's unit, `least` the smallest
-    possible amount if the unit is unknown. `what` describes the resource in words.
+    possible amount if the unit is unknown. `default` is the value that every account has, None if unknown. `what`
+    describes the resource in words.
     """
 
     service: str
@@ -30,6 +46,7 @@ class QuotaNeed:
     least: int
     what: str
     confirmed: bool
+    default: int | None = None
 
 
 @record
@@ -38,6 +55,18 @@ class UnnamedQuota:
 
     what: str
     reason: str
+
+
+def default_findings(needs: Iterable[QuotaNeed | UnnamedQuota]) -> Iterator[Finding]:
+    """A warning for each quota whose default is below what a plan needs; the targets' own remarks name those of 0."""
+    for need in needs:
+        if isinstance(need, QuotaNeed) and need.default and need.amount > need.default:
+            message = (
+                f"the default of the quota '{need.name}' is {need.default:,} {need.unit},"
+                f" {need.what} needs {need.amount:,}"
+            )
+            hint = "slipway doctor FILE reads the account's value; ask for more in Service Quotas before the launch"
+            yield warning("default-quota", "target.nodes", message, hint)
 
 
 def quota_needs(
@@ -139,6 +168,9 @@ def _jobs(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
     No source names the quota of instances in training plans for jobs.
     """
     place = plan.place
+    yield _need(quotas[RUN_TIME], quotas[RUN_TIME].name, run_time_s(plan, quotas), "the longest run of the job")
+    in_job = quotas["training-job/instances"]
+    yield _need(in_job, in_job.name, place.nodes, f"{place.nodes} instances of one job")
     if place.option is PurchaseOption.TRAINING_PLAN:
         return
     kinds = ["spot" if place.option is PurchaseOption.SPOT else "on-demand"]
@@ -173,4 +205,5 @@ def _need(quota: QuotaName, name: str, amount: int, resource: str, least: int | 
         least=amount if least is None else least,
         what=resource,
         confirmed=quota.confirmed,
+        default=quota.default,
     )

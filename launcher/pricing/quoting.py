@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 
+from launcher.catalog.quotas import load_quotas
 from launcher.model.endpoint import IMAGE_GIB
 from launcher.model.enums import PREPAID, CheckpointMode, PurchaseOption
 from launcher.model.finding import Finding, info, warning
@@ -18,6 +19,7 @@ from launcher.model.work import Work
 from launcher.planning.disks import disk_findings
 from launcher.planning.drivers import driver_remarks
 from launcher.planning.idle_chips import Nodes, idle_findings
+from launcher.planning.quotas import default_findings, quota_needs
 from launcher.planning.registry import budget_findings
 from launcher.pricing.ages import expiry, rests_on
 from launcher.pricing.announced_ends import end_findings, job_software, near_ends
@@ -38,7 +40,7 @@ from launcher.pricing.policies import policies
 from launcher.pricing.refusals import may_be_late
 from launcher.pricing.seen_interruptions import WORST_PER_NODE_HOUR
 from launcher.pricing.spot_prices import spot_price
-from launcher.pricing.stop_findings import retry_findings, stop_findings, time_findings
+from launcher.pricing.stop_findings import retry_findings, run_time_findings, stop_findings, time_findings
 from launcher.pricing.totals import price_of, total_usd
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 from launcher.pricing.trust import market_findings, trust_findings
@@ -100,9 +102,11 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
     cost = _compute(candidate, work)
     outlined = _outlined(candidate, cost, rival_usd)
     paid = cash(candidate, cost)
+    needs = quota_needs(candidate.plan, context.catalog.instance_types, load_quotas())
     return replace(
         outlined,
         work=work,
+        findings=(*outlined.findings, *default_findings(needs)),
         components=candidate.components,
         assumptions=(
             *work.assumptions,
@@ -291,6 +295,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     target = target_of(place.target)
     if target.per_job:
         findings.extend(against_cluster(candidate))
+        findings.extend(run_time_findings(candidate.plan, hours))
     elif target.managed and isinstance(price, Price):
         more = surcharge(place, candidate.work, price, hours.mid, context.catalog)
         findings += [] if more is None else [more]

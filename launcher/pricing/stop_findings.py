@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from decimal import Decimal
 
+from launcher.catalog.quotas import load_quotas
 from launcher.model.budget_stop import exempt, is_joined, reserve_minutes, reserve_usd
 from launcher.model.enums import PREPAID, CheckpointMode
 from launcher.model.finding import Finding, error, warning
 from launcher.model.money import Range, UsdRange, cents
 from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
+from launcher.planning.quotas import RUN_TIME, default_run_s
 from launcher.pricing.chances import TARGET_CHANCE, chance_above, chance_of_at_most, needed_retries
 
 PATH = "budget.stop_at_usd"
@@ -42,6 +44,29 @@ def time_findings(place: Place, request: PlanRequest, hours: Range, start_h: flo
                 f" a {chance_above(hours, left_h):.0%} risk of being cut off"
             )
             yield warning(code, path, message, f"at least {hours.high + start_h:,.0f}, or more nodes")
+
+
+def run_time_findings(plan: Plan, hours: Range) -> Iterator[Finding]:
+    """A warning if a training job may take longer than every account allows one to run."""
+    request, quotas = plan.request, load_quotas()
+    longest_h, limit_h = default_run_s(quotas) / 3600, request.run.time_limit_h
+    name = f"the default of the quota '{quotas[RUN_TIME].name}' is {longest_h:g} h"
+    if request.workload.train is None:
+        return
+    if limit_h is not None and limit_h > longest_h:
+        message = (
+            f"{name}, run.time_limit_h asks for {limit_h:g} h: SageMaker refuses the job until the quota is raised"
+        )
+        hint = f"{longest_h:g}, or ask for {limit_h * 3600:,.0f} seconds in Service Quotas (sagemaker)"
+        yield warning("run-time-quota", "run.time_limit_h", message, hint)
+    elif limit_h is None and hours.high > longest_h:
+        message = f"{name}, and the job takes up to {hours.high:,.0f} h: SageMaker stops it after {longest_h:g} h"
+        saves = request.checkpoint.mode is not CheckpointMode.NONE
+        again = (
+            "launch again: it resumes from its newest checkpoint" if saves else "set checkpoint.mode: agent to resume"
+        )
+        hint = f"{again}; or raise the quota, and set run.time_limit_h to {hours.high:,.0f} or more"
+        yield warning("run-time-quota", "run.time_limit_h", message, hint)
 
 
 def retry_findings(request: PlanRequest, failures: float, hours: float) -> Iterator[Finding]:

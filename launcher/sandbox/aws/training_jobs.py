@@ -26,6 +26,7 @@ from moto.sagemaker.responses import SageMakerResponse
 
 from launcher.aws.api_shape import complaints
 from launcher.catalog.load import load
+from launcher.catalog.quotas import load_quotas
 from launcher.model.target import SAGEMAKER
 from launcher.model.training_job import LOG_GROUP, LONGEST_H
 from launcher.sandbox.aws.training_plans import bought_in
@@ -121,6 +122,17 @@ class TrainingJobs:
         resources = request["ResourceConfig"]
         kind = "spot training job" if request.get("EnableManagedSpotTraining") else "training job"
         name, instances = f"{resources['InstanceType']} for {kind} usage", int(resources["InstanceCount"])
+        run_s, defaults = int(request["StoppingCondition"].get("MaxRuntimeInSeconds", 86400)), load_quotas()
+        for key, amount, unit in (("run-time", run_s, "Seconds"), ("instances", instances, "Instances")):
+            quota = defaults[f"training-job/{key}"]
+            most = self.capacity.quotas.get(quota.name, quota.default)
+            if most is not None and amount > most:
+                message = (
+                    f"The account-level service limit '{quota.name}' is {most} {unit}, with current utilization of 0"
+                    f" {unit} and a request delta of {amount} {unit}. Please use AWS Service Quotas to request an"
+                    " increase for this quota."
+                )
+                raise LimitExceededError(message)
         limit = self.capacity.quotas.get(resources["InstanceType"])
         running = (job.request for job in self.in_region(region) if not job.over)
         used = sum(

@@ -45,6 +45,7 @@ FACTS = Target(
     joins_groups=True,
     volume_key=VolumeKey.NAMED,
     starts_volumes="autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling",
+    quotas=("eks/clusters",),
     roles=(
         RoleUse(key="nodes", service=EC2, needs=("node-of-eks", "images", "entered"), entered=True),
         CONTROL_PLANE,

@@ -1,5 +1,6 @@
 """A plan's training job: its code in its own channel, created once under its name."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -23,6 +24,8 @@ from launcher.workflow.cluster.shipping import job_archive, ship_work, submissio
 from launcher.workflow.cluster.targets import Cluster, JobRequest, Outputs
 from launcher.workflow.cluster.training_jobs import reach_training_job
 
+_LIMIT = re.compile(r"service limit '([^']+)'")
+"""The quota that a ResourceLimitExceeded names."""
 END_LOOKS, END_POLL_S = 18, 10.0
 """The number and interval (s) of polls until stopped jobs have ended: three minutes."""
 
@@ -111,13 +114,23 @@ def _create(session: Session, request: Mapping[str, Any], key: str) -> None:
             message = f"training job {name} exists already and belongs to another submission"
             raise DeploymentFailedError(message, hint="launch again: each launch has its own name") from problem
         if code == OVER_QUOTA:
-            kind = "spot training job" if request["EnableManagedSpotTraining"] else "training job"
-            quota = f"{request['ResourceConfig']['InstanceType']} for {kind} usage"
-            hint = f"raise the quota '{quota}' (Service Quotas, sagemaker): spot and on-demand have separate quotas"
-            raise DeploymentFailedError(problem.message, hint=hint) from problem
+            raise DeploymentFailedError(problem.message, hint=_quota_hint(request, problem.message)) from problem
         if not code:
             raise
         raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
+
+
+def _quota_hint(request: Mapping[str, Any], message: str) -> str:
+    """The quota that a refusal names, else that of the request's instances."""
+    named = _LIMIT.search(message)
+    if named is not None:
+        longer = (
+            "; or set run.time_limit_h below it and launch again: the job resumes" if "run time" in named[1] else ""
+        )
+        return f"raise the quota '{named[1]}' (Service Quotas, sagemaker){longer}"
+    kind = "spot training job" if request["EnableManagedSpotTraining"] else "training job"
+    quota = f"{request['ResourceConfig']['InstanceType']} for {kind} usage"
+    return f"raise the quota '{quota}' (Service Quotas, sagemaker): spot and on-demand have separate quotas"
 
 
 def instance_counts(session: Session, outputs: Outputs) -> Mapping[str, int]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from launcher.catalog.quotas import load_quotas
 from launcher.catalog.training_images import training_image
 from launcher.model.bundle import RenderedFile
 from launcher.model.enums import PurchaseOption, TargetKind
@@ -17,6 +18,7 @@ from launcher.model.plan import Plan
 from launcher.model.tags import RUN_TAG
 from launcher.model.training_job import GRACE_S, LONGEST_H, LONGEST_PENDING_S, MAX_RETRIES, SHORTEST_PENDING_S
 from launcher.planning.disks import training_volume_gib
+from launcher.planning.quotas import default_run_s
 from launcher.planning.secrets import reference_findings
 from launcher.rendering import kubernetes_pod
 from launcher.rendering.batch import JobSettings
@@ -125,11 +127,14 @@ def _resources(plan: Plan, facts: InstanceType) -> dict[str, Any]:
 
 
 def run_limit_s(plan: Plan, job: JobSettings) -> int:
-    """MaxRuntimeInSeconds: the plan's time limit, else the high estimate and half as much again, at most 28 days."""
-    hours = plan.request.run.time_limit_h
-    if hours is None:
-        hours = LONGEST_H if job.longest_h is None else job.longest_h * SPARE + SPARE_H
-    return math.ceil(min(hours, LONGEST_H) * 3600)
+    """MaxRuntimeInSeconds: the plan's time limit, else the high estimate and half as much again.
+
+    Without a time limit at most the quota that every account has: SageMaker refuses a longer request.
+    """
+    hours, longest_s = plan.request.run.time_limit_h, default_run_s(load_quotas())
+    if hours is not None:
+        return math.ceil(min(hours, LONGEST_H) * 3600)
+    return longest_s if job.longest_h is None else min(longest_s, math.ceil((job.longest_h * SPARE + SPARE_H) * 3600))
 
 
 def _stopping(plan: Plan, facts: InstanceType, job: JobSettings) -> dict[str, int]:
