@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import stat
 import sys
 import threading
 from collections import deque
@@ -120,8 +121,21 @@ def _print(line: str) -> None:
     The command writes to the same file: a line and its end go out in one write, even if Python does not buffer.
     """
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"{line}\n")
+        sys.stderr.write(f"{_line_end_before()}{line}\n")
         sys.stderr.flush()
+
+
+def _line_end_before() -> str:
+    """A line end, if standard error is a file whose last line the command has not ended: a progress bar."""
+    try:
+        status = os.fstat(sys.stderr.fileno())
+        if not stat.S_ISREG(status.st_mode) or not status.st_size:
+            return ""
+        with Path(f"/proc/self/fd/{sys.stderr.fileno()}").open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return "" if file.read(1) == b"\n" else "\n"
+    except (OSError, ValueError):  # of a closed stream, or of one in memory
+        return ""
 
 
 def _brief(value: Any) -> str:

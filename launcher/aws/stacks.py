@@ -24,8 +24,8 @@ _CHANGED = ("UPDATE_COMPLETE", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
 class StackState:
     """One stack as CloudFormation describes it; `id` still identifies a deleted stack.
 
-    `made_at` is its creation time, `deployed_at` the start of its last change; None if not requested. `inputs` are its
-    parameters.
+    `made_at` is its creation time, `deployed_at` the start of its last change; None if not requested. `deleted_at` is
+    the start of its removal. `inputs` are its parameters.
     """
 
     id: str
@@ -36,6 +36,7 @@ class StackState:
     tags: dict[str, str]
     deployed_at: datetime | None = None
     made_at: datetime | None = None
+    deleted_at: datetime | None = None
     inputs: dict[str, str] = field(default_factory=dict)
 
 
@@ -277,6 +278,7 @@ def _state(description: dict[str, Any]) -> StackState:
         tags={tag["Key"]: tag["Value"] for tag in description.get("Tags", [])},
         deployed_at=description.get("LastUpdatedTime", description.get("CreationTime")),
         made_at=description.get("CreationTime"),
+        deleted_at=description.get("DeletionTime"),
         inputs={
             parameter["ParameterKey"]: parameter.get("ParameterValue", "")
             for parameter in description.get("Parameters", [])

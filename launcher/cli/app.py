@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -196,12 +197,25 @@ def _silence() -> None:
 
 
 def _refused_by_system(problem: OSError) -> int:
+    if isinstance(problem, FileNotFoundError) and not _has_folder():
+        place = os.environ.get("PWD", "its path is not known")
+        message = f"the folder that this terminal is in was removed ({place})"
+        output.refusal(UnreadableInputError(message, hint="cd to a folder that exists, then run it again"))
+        return UnreadableInputError.exit_code
     if problem.errno not in NO_ROOM:
         return _internal(problem)
     _silence()
     message = f"cannot write {problem.filename or 'the output'}: {problem.strerror}"
     output.refusal(SlipwayError(message, hint="make room, then run it again: nothing half written was left"))
     return INTERNAL
+
+
+def _has_folder() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _internal(problem: Exception) -> int:

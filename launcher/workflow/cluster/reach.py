@@ -28,6 +28,7 @@ from launcher.submit.shell import LocalShell, Shell
 from launcher.submit.ssh import SshShell
 from launcher.submit.ssm import SsmShell
 from launcher.workflow.cluster.targets import Reached, cluster_at, cluster_of
+from launcher.workflow.cluster.verify import TRAINING_STACK
 
 POLL_S, POLL_HERE_S = 5.0, 0.5
 """Seconds between two polls of an API: pods flush output every few seconds; on this computer polls cost nothing."""
@@ -139,24 +140,35 @@ def gone_if_removed(submission: Submission, environment: Mapping[str, str]) -> I
     except SchedulerEndedError:
         raise
     except SlipwayError as problem:
-        if not _removed(submission, environment):
+        removal = removal_of(submission, environment)
+        if not removal:
             raise
-        message = f"cluster {submission.cluster} is gone: this is the last known state"
+        message = f"{removal}: this is the last known state"
         raise SchedulerEndedError(message, hint="slipway report NAME and slipway logs NAME show the run") from problem
 
 
-def _removed(submission: Submission, environment: Mapping[str, str]) -> bool:
+_REMOVAL = "DELETE_"
+"""The beginning of the states of a stack from the start of its removal on."""
+
+
+def removal_of(submission: Submission, environment: Mapping[str, str]) -> str:
+    """What is known of the removal of a job's cluster; empty if it is not removed, or nothing is known."""
     head_node = submission.head_node
     if head_node.via not in (SANDBOX, EKS, "ssm", "session"):
-        return False
+        return ""
+    cluster = f"cluster {submission.cluster}"
     try:
         variables = environment_of(submission, environment)
         session = Session(environment=variables, region=str(head_node.region))
-        if head_node.kind is not None:
-            return eks.describe(session, str(head_node.host)) is None
-        return stacks.find(session, f"slipway-{submission.cluster}-training") is None
+        stack = stacks.find(session, f"slipway-{submission.cluster}-{TRAINING_STACK}")
+        pods = head_node.kind is not None
+        exists = eks.describe(session, str(head_node.host)) is not None if pods else stack is not None
     except SlipwayError:
-        return False
+        return ""
+    if stack is not None and stack.status.startswith(_REMOVAL):
+        since = f" since {stack.deleted_at:%Y-%m-%d %H:%M} UTC" if stack.deleted_at is not None else ""
+        return f"{cluster} is being removed{since} ({stack.status}; CloudTrail's event DeleteStack names who did it)"
+    return "" if exists else f"{cluster} is gone"
 
 
 def reach_pods(submission: Submission, environment: Mapping[str, str], _shell: Callable[[], Shell]) -> Reached:

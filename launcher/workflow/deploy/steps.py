@@ -41,6 +41,7 @@ from launcher.workflow.cluster.readback.reading import ClusterState
 from launcher.workflow.cluster.targets import cluster_of
 from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
 from launcher.workflow.cluster.verify import TRAINING_STACK, Verification, verify
+from launcher.workflow.deploy.account_preparation import prepare_account
 from launcher.workflow.deploy.render import UNSUBMITTED, render_any, shown
 from launcher.workflow.doctor.rates import running_rates
 
@@ -438,8 +439,14 @@ def carry_out(
     """
     place, notify = quoted.plan.place, context.notify
     if context.account is not None:
-        with stage(notify, "preparing the account (cdk bootstrap)"):
-            cdk.bootstrap(assembly, context.account, place.region, quoted.plan.request.security.qualifier)
+        prepare_account(
+            cdk,
+            assembly,
+            Session(environment=context.environment, region=place.region),
+            account=context.account,
+            qualifier=quoted.plan.request.security.qualifier,
+            notify=notify,
+        )
     with StackEvents(notify, rates_by_stack(assembly, context.catalog, place.region)) as events:
         outputs = deploy(
             quoted,

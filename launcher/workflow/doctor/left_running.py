@@ -78,13 +78,19 @@ def report_running_costs(
         yield
     except (DeclinedError, InterruptedAtQuestionError):
         raise
-    except (KeyboardInterrupt, SlipwayError):
+    except (KeyboardInterrupt, Exception):  # a full disk of this computer too leaves a cluster that is billed
         session = Session(environment=environment, region=plan.place.region)
         try:
             running = left_running(plan, session, catalog, datetime.now(UTC), sandbox=sandbox)
         except KeyboardInterrupt:
             notify(f"interrupted again before the check of what is billed: {_down(plan, sandbox=sandbox)} checks")
             raise
+        except OSError as problem:
+            running = LeftRunning(
+                lines=(
+                    f"cannot check what is billed ({problem}): {_down(plan, sandbox=sandbox)} checks and removes it",
+                )
+            )
         for line in running.lines:
             notify(line)
         keep(running.stacks)

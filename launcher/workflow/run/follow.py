@@ -13,6 +13,7 @@ from launcher.model.stages import Notify
 from launcher.records.run_folder import RunFolder
 from launcher.submit.jobs import SchedulerError
 from launcher.workflow.history.attempts import read_events
+from launcher.workflow.run.growing_lines import GrowingLines
 from launcher.workflow.run.submission_watch import RemoteWatch
 
 POLL_S = 0.25
@@ -70,8 +71,6 @@ class Follower:
     log: Path
     listeners: Listeners
     event_count: int = 0
-    log_offset: int = 0
-    metrics_offset: int = 0
     attempt: int = 0
     logged_attempt: int = 0
     step: int | None = None
@@ -83,6 +82,13 @@ class Follower:
     ending: str | None = None
     started: float = field(default_factory=time.monotonic)
     reported_at: float = 0.0
+    line_begun: bool = False
+    log_lines: GrowingLines = field(init=False)
+    metrics_lines: GrowingLines = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin both files at their start."""
+        self.log_lines, self.metrics_lines = GrowingLines(self.log), GrowingLines(self.job / "metrics.jsonl")
 
     def follow(self, watch: JobWatch, tick: Callable[[], None]) -> RunStatus:
         """Follow the job until it has left the queue; `tick` is called at every poll.
@@ -94,6 +100,8 @@ class Follower:
             tick()
             time.sleep(POLL_S)
         self.poll()
+        if rest := self.log_lines.rest():
+            self._log_piece(rest, ends=True)
         self._progress(now=True)
         return STATUS_OF_ENDING.get(self.ending or "failed", RunStatus.FAILED)
 
@@ -142,8 +150,10 @@ class Follower:
             stream.write(json.dumps(event, ensure_ascii=False) + "\n")
 
     def _metrics(self) -> None:
-        for line in self._new_lines(self.job / "metrics.jsonl", "metrics_offset"):
-            figures, _ = figures_in(line)
+        whole = True
+        for line, ends in self.metrics_lines.pieces():
+            figures, _ = figures_in(line) if whole and ends else ({}, False)  # a piece is no line of metrics
+            whole = ends
             if "step" in figures:
                 self.step = int(figures["step"])
                 self.reached = max(self.step, self.reached or 0)
@@ -151,23 +161,16 @@ class Follower:
             self.loss = figures.get("loss", self.loss)
 
     def _logs(self) -> None:
-        for line in self._new_lines(self.log, "log_offset"):
-            if line.startswith(FIRST_LINE):
-                self.logged_attempt += 1
-            path = self.folder.logs / f"attempt-{max(1, self.logged_attempt)}.log"
-            with path.open("a", encoding="utf-8") as stream:
-                stream.write(line + "\n")
+        for text, ends in self.log_lines.pieces():
+            self._log_piece(text, ends=ends)
 
-    def _new_lines(self, path: Path, offset: str) -> list[str]:
-        try:
-            with path.open("rb") as stream:
-                stream.seek(getattr(self, offset))
-                data = stream.read()
-        except FileNotFoundError:
-            return []
-        end = data.rfind(b"\n") + 1
-        setattr(self, offset, getattr(self, offset) + end)
-        return data[:end].decode("utf-8", errors="replace").splitlines()
+    def _log_piece(self, text: str, *, ends: bool) -> None:
+        if not self.line_begun and text.startswith(FIRST_LINE):
+            self.logged_attempt += 1
+        path = self.folder.logs / f"attempt-{max(1, self.logged_attempt)}.log"
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(f"{text}\n" if ends else text)
+        self.line_begun = not ends
 
     def _progress(self, *, now: bool) -> None:
         elapsed = time.monotonic() - self.started

@@ -20,7 +20,6 @@ from launcher.model.errors import (
     DeploymentFailedError,
     ImpossibleError,
     InterruptedAtQuestionError,
-    SlipwayError,
 )
 from launcher.model.job import JobState
 from launcher.model.meter import Meter
@@ -40,7 +39,7 @@ from launcher.rendering.names import checkpoint_uri
 from launcher.sandbox.sandbox import Sandbox
 from launcher.submit.shell import Shell
 from launcher.workflow.cluster.beginning import Beginning
-from launcher.workflow.cluster.reach import connect, refuse_unless_answered
+from launcher.workflow.cluster.reach import connect, refuse_unless_answered, removal_of
 from launcher.workflow.cluster.targets import JobRequest, Reached, cluster_at, cluster_of
 from launcher.workflow.deploy.deployment import deploy_quote, deploys, ends_with_it, report_ended_sandbox, target_for
 from launcher.workflow.deploy.in_sandbox import left_out
@@ -58,7 +57,7 @@ from launcher.workflow.run.follow import Follower, Listeners, Progress, StopCond
 from launcher.workflow.run.meter import MeterReader, quoted_figures
 from launcher.workflow.run.relaunch import prefix_suffix, put_below, refuse_fresh, reminding
 from launcher.workflow.run.submission import fresh_key
-from launcher.workflow.run.submission_watch import Mirror, NoCapacityError, RemoteWatch
+from launcher.workflow.run.submission_watch import ClusterRemovedError, Mirror, NoCapacityError, RemoteWatch
 
 _TROUBLES = (
     "checkpoint-changed",
@@ -291,7 +290,10 @@ def _launch(log: LaunchLog, priced: Priced, rank: int, options: LaunchOptions) -
     except NoCapacityError:
         log.status = RunStatus.CANCELLED
         raise
-    except (KeyboardInterrupt, SlipwayError) as ended:
+    except ClusterRemovedError:
+        log.status = RunStatus.FAILED
+        raise
+    except (KeyboardInterrupt, Exception) as ended:
         if ends or log.status is not RunStatus.RUNNING:
             log.status = RunStatus.INTERRUPTED if isinstance(ended, KeyboardInterrupt) else RunStatus.FAILED
         else:
@@ -432,6 +434,7 @@ def _follow(launch: _Launch, log: LaunchLog, submission: Submission) -> None:
             notify=options.notify,
             waits_s=waits_s(plan) + wait_s,
             give_up=options.give_up,
+            removed=partial(removal_of, submission, options.environment),
         )
         stack.callback(watch.close)
         disruption = disruption_for(

@@ -1,11 +1,12 @@
 """The state of a run, from its cluster or from its run folder."""
 
+import os
 from collections.abc import Iterable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from launcher import plan_file
 from launcher.agent.metrics import figures_in
@@ -19,7 +20,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.stages import Notify
 from launcher.records.command_record import KILLED, goes_on, read_command
 from launcher.records.documents import report_document, stored_report
-from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, earlier_runs, write_whole
+from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, earlier_runs
 from launcher.records.run_state import RunState
 from launcher.records.submission import Submission, recorded, with_job
 from launcher.submit.jobs import SchedulerEndedError
@@ -31,6 +32,7 @@ from launcher.workflow.history.ledger_shared import share
 from launcher.workflow.history.measurement import keep_measurement
 from launcher.workflow.history.stored import stored_checkpoints
 from launcher.workflow.run.follow import FIRST_LINE
+from launcher.workflow.run.growing_lines import GrowingLines
 from launcher.workflow.run.meter import hours_at, meter_of
 from launcher.workflow.run.submission import find_submission
 from launcher.workflow.run.submission_watch import Mirror, ending
@@ -293,10 +295,18 @@ def split_log(folder: RunFolder, name: str) -> None:
     path = folder.path / JOB_FOLDER / name
     if not path.is_file():
         return
-    pieces: list[list[str]] = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
-        if line.startswith(FIRST_LINE) or not pieces:
-            pieces.append([])
-        pieces[-1].append(line)
-    for number, lines in enumerate(pieces, start=1):
-        write_whole(folder.logs / f"attempt-{number}.log", "".join(lines))
+    lines, parts, begun = GrowingLines(path), list[Path](), False
+    with ExitStack() as opened:
+        stream: TextIO | None = None
+        for text, ends in lines.pieces():
+            if stream is None or (not begun and text.startswith(FIRST_LINE)):
+                parts.append(folder.logs / f".attempt-{len(parts) + 1}.log.{os.getpid()}")
+                stream = opened.enter_context(parts[-1].open("w", encoding="utf-8"))
+            stream.write(f"{text}\n" if ends else text)
+            begun = not ends
+        if rest := lines.rest():
+            parts = parts or [folder.logs / f".attempt-1.log.{os.getpid()}"]
+            stream = stream or opened.enter_context(parts[-1].open("w", encoding="utf-8"))
+            stream.write(rest)
+    for number, part in enumerate(parts, start=1):
+        part.replace(folder.logs / f"attempt-{number}.log")

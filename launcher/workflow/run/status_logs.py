@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import partial
+from pathlib import Path
 
 from launcher.model.errors import ImpossibleError
 from launcher.model.meter import Meter
@@ -10,13 +12,14 @@ from launcher.records.command_record import goes_on
 from launcher.records.run_folder import JOB_FOLDER, RunFolder
 from launcher.records.submission import Submission, recorded
 from launcher.submit.jobs import UnreachableError
-from launcher.workflow.cluster.reach import environment_of, gone_if_removed, reached
+from launcher.workflow.cluster.reach import environment_of, gone_if_removed, reached, removal_of
 from launcher.workflow.run.meter import MeterReader
 from launcher.workflow.run.status import run_state, split_log
 from launcher.workflow.run.submission import find_submission
 from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
 
 POLL_S = 1.0
+_BLOCK = 1 << 20
 
 
 def refresh_logs(name: str, folder: RunFolder, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
@@ -61,18 +64,15 @@ def follow_logs(
         if recorded_submission is None:
             raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
         mirror = Mirror(source=way.source, job=recorded_submission.submitted, folder=folder.path / JOB_FOLDER)
-        watch = RemoteWatch(mirror=mirror, poll_s=way.poll_s, notify=say)
+        removed = partial(removal_of, submission, environment)
+        watch = RemoteWatch(mirror=mirror, poll_s=way.poll_s, notify=say, removed=removed)
         log, offset, over = mirror.folder / way.source.log_name(recorded_submission.submitted), 0, False
         meters = MeterReader(folder=folder, on_reading=on_meter, environment=environment_of(submission, environment))
         while not over:
             over = watch.ended()
             meters.check()
             if log.is_file():
-                with log.open("rb") as stream:
-                    stream.seek(offset)
-                    data = stream.read()
-                offset += len(data)
-                write(data)
+                offset = _write_from(log, offset, write)
             if not over:
                 sleep(min(POLL_S, way.poll_s))
     split_log(folder, log.name)
@@ -89,12 +89,18 @@ def _followed_here(
         if submission is not None:
             return submission
         for number, path in folder.attempt_logs:
-            with path.open("rb") as stream:
-                stream.seek(offsets.get(number, 0))
-                data = stream.read()
-            offsets[number] = offsets.get(number, 0) + len(data)
-            write(data)
+            offsets[number] = _write_from(path, offsets.get(number, 0), write)
         if over:
             return None
         meters.check()
         sleep(POLL_S)
+
+
+def _write_from(path: Path, offset: int, write: Callable[[bytes], None]) -> int:
+    """Write a file from an offset on, block by block; return the offset after it."""
+    with path.open("rb") as stream:
+        stream.seek(offset)
+        while block := stream.read(_BLOCK):
+            offset += len(block)
+            write(block)
+    return offset

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from launcher.agent.exits import INTERRUPTED
-from launcher.model.errors import DeploymentFailedError
+from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.job import JobFacts, JobState, Submitted
 from launcher.model.stages import Notify, Stage, stage
 from launcher.model.units import spoken
@@ -25,6 +25,8 @@ REQUEUE_S = 15.0
 as a failure only after this time."""
 PATIENCE_S = 3600.0
 """Seconds without an answer of the head node until Slipway stops following; the job continues."""
+REMOVED_AGAIN_S = 15.0
+"""The pause between checks whether a cluster that does not answer was removed."""
 RELEASE_AGAIN_S = 15.0
 """The pause between releases: each sets the job's start one second ahead, so a release per poll would block it."""
 _NOT_CAPACITY = (
@@ -92,6 +94,10 @@ class NoCapacityError(DeploymentFailedError):
     """No instances became available within the plan's limit, and the job was cancelled before it ran."""
 
 
+class ClusterRemovedError(DeploymentFailedError):
+    """The cluster was removed while its job was followed, and the job with it."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Mirror:
     """Copies of a job's files from its cluster; several commands may update the same copies."""
@@ -117,7 +123,7 @@ class RemoteWatch:
     """Whether a job has left its cluster's queue for good; each poll also copies its files to this computer.
 
     `waits_s` is how long the job may wait for nodes before its first start; then `give_up` decides whether to cancel
-    it. None: it waits without a limit.
+    it. None: it waits without a limit. `removed` describes a removal of the cluster; empty: it is not being removed.
     """
 
     mirror: Mirror
@@ -125,6 +131,7 @@ class RemoteWatch:
     notify: Notify
     waits_s: float | None = None
     give_up: Callable[[], bool] = lambda: False
+    removed: Callable[[], str] = lambda: ""
     clock: Callable[[], float] = time.monotonic
     facts: JobFacts | None = None
     over: bool = False
@@ -132,6 +139,7 @@ class RemoteWatch:
     due: float = 0.0
     failed_at: float | None = None
     silent_since: float | None = None
+    removed_at: float | None = None
     released_at: float | None = None
     waiting: Stage | None = None
     taken_back: str = ""
@@ -145,6 +153,7 @@ class RemoteWatch:
 
         Raises:
             NoCapacityError: the job never ran, and was cancelled.
+            ClusterRemovedError: the cluster does not answer because it was removed.
             SchedulerError: the head node did not answer for too long.
         """
         now = self.clock()
@@ -156,8 +165,11 @@ class RemoteWatch:
             self.mirror.sync()
         except UnreachableError as problem:
             self._silent(now, problem)
+        except SlipwayError as problem:
+            self._refuse_if_removed(problem)
+            raise
         else:
-            self.silent_since = None
+            self.silent_since = self.removed_at = None
             self._take_in(facts, now)
         self.due = self.clock() + self.poll_s
         return self.over
@@ -253,11 +265,21 @@ class RemoteWatch:
 
     def _silent(self, now: float, problem: UnreachableError) -> None:
         """Record a poll without an answer."""
+        if self.removed_at is None or now - self.removed_at >= REMOVED_AGAIN_S:
+            self.removed_at = now
+            self._refuse_if_removed(problem)
         if self.silent_since is None:
             self.silent_since = now
             self.notify(f"{problem.message}; the job continues; checking again")
         elif now - self.silent_since > PATIENCE_S:
             raise problem
+
+    def _refuse_if_removed(self, problem: SlipwayError) -> None:
+        if removal := self.removed():
+            raise ClusterRemovedError(
+                f"{removal}: job {self.job.job} has ended with it",
+                hint="slipway report NAME shows the run; slipway launch FILE goes on from its newest stored checkpoint",
+            ) from problem
 
 
 def ending(folder: Path) -> str | None:

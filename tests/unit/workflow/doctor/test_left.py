@@ -1,5 +1,6 @@
 """The report of remaining resources, and their cost, when a launch ends early."""
 
+import errno
 import signal
 
 import pytest
@@ -67,12 +68,21 @@ def test_a_look_that_fails_is_said_with_the_command(ready_account, look_left):
     assert "slipway down probe --region us-east-2" in line
 
 
-@pytest.mark.parametrize("end", [KeyboardInterrupt, DeploymentFailedError("the stack failed")])
+@pytest.mark.parametrize(
+    "end",
+    [
+        KeyboardInterrupt,
+        DeploymentFailedError("the stack failed"),
+        OSError(errno.ENOSPC, "No space left on device", "/tmp/x"),
+        PermissionError(errno.EACCES, "Permission denied", "work"),
+        RuntimeError("a defect"),
+    ],
+)
 def test_a_story_that_ends_early_tells_what_stands_and_keeps_it(ready_account, probe_plan, end):
     stack(ready_account, "network", {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}})
     messages, recorded = [], []
     with (
-        pytest.raises((KeyboardInterrupt, DeploymentFailedError)),
+        pytest.raises((KeyboardInterrupt, DeploymentFailedError, OSError, RuntimeError)),
         report_running_costs(probe_plan(), ready_account.environment, load(), messages.append, recorded.append),
     ):
         raise end

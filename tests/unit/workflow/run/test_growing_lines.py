@@ -1,0 +1,63 @@
+"""A log that grows: progress bars, lines without an end, and lines of hundreds of megabytes."""
+
+import tracemalloc
+
+import pytest
+
+from launcher.workflow.run.growing_lines import GrowingLines
+
+
+def shown(lines):
+    """What a reader writes of the new content."""
+    return "".join(f"{text}\n" if ends else text for text, ends in lines.pieces())
+
+
+@pytest.mark.parametrize(
+    "written,expected",
+    [
+        ([b"one\ntwo\n"], "one\ntwo\n"),
+        ([b"o", b"ne\ntw", b"o\n"], "one\ntwo\n"),
+        ([b"one\r\ntwo\r\n"], "one\ntwo\n"),
+        ([b"\r 1%|", b"\r 2%|\r", b"\r99%|\n[slipway] done\n"], "99%|\n[slipway] done\n"),
+        ([b" 1%|\r", b" 2%|\r", b"\n"], " 2%|\n"),
+        (["é模".encode()[:1], "é模".encode()[1:4], "é模".encode()[4:] + b"\n"], "é模\n"),
+        ([b"\xff\n"], "\ufffd\n"),
+    ],
+)
+def test_growing_lines_show_each_line_as_a_terminal_does(tmp_path, written, expected):
+    path, text = tmp_path / "log", ""
+    lines = GrowingLines(path)
+    assert shown(lines) == ""
+    for data in written:
+        with path.open("ab") as stream:
+            stream.write(data)
+        text += shown(lines)
+    assert text + lines.rest() == expected
+
+
+def test_growing_lines_last_line_without_an_end_is_the_rest(tmp_path):
+    (tmp_path / "log").write_text("one\n 1%|\r 2%|")
+    lines = GrowingLines(tmp_path / "log")
+    assert (shown(lines), lines.rest(), lines.rest()) == ("one\n", " 2%|", "")
+
+
+@pytest.mark.parametrize("character", ["x", "模"])
+def test_growing_lines_line_of_many_megabytes_is_read_once_in_bounded_memory(tmp_path, character):
+    path, size = tmp_path / "log", 40 << 20
+    path.write_text(character * (size // len(character.encode())))
+    lines, count = GrowingLines(path), 0
+    tracemalloc.start()
+    for text, ends in lines.pieces():
+        assert not ends
+        assert set(text) == {character}
+        count += len(text.encode())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count + len(lines._open) == path.stat().st_size
+    assert peak < 8 << 20
+    assert list(lines.pieces()) == []  # nothing is read again
+
+
+def test_growing_lines_bar_of_many_megabytes_is_one_line(tmp_path):
+    (tmp_path / "log").write_bytes(b"".join(b"\r%07d|####" % number for number in range(1_000_000)) + b"\n")
+    assert shown(GrowingLines(tmp_path / "log")) == "0999999|####\n"

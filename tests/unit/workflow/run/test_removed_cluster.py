@@ -1,0 +1,75 @@
+"""A launch that follows a cluster which someone removes: it ends, and counts no more dollars."""
+
+import pytest
+
+from launcher.model.job import JobFacts, JobState, Submitted
+from launcher.submit.jobs import SchedulerError, UnreachableError
+from launcher.workflow.run.submission_watch import REMOVED_AGAIN_S, ClusterRemovedError, Mirror, RemoteWatch
+
+RUNNING = JobFacts(state=JobState.RUNNING, word="RUNNING", reason="", restarts=0, nodes=("n1",), attempt=None)
+GONE = "cluster tiny is being removed since 2026-11-28 04:00 UTC (DELETE_IN_PROGRESS)"
+
+
+class HeadNode:
+    """A scheduler that answers, or fails in one way."""
+
+    def __init__(self):
+        self.problem = None
+
+    def facts(self, _job):
+        if self.problem is not None:
+            raise self.problem
+        return RUNNING
+
+    def read(self, _job, offsets):
+        return dict.fromkeys(offsets)
+
+    def log_name(self, _job):
+        return "log"
+
+
+@pytest.fixture
+def followed(tmp_path):
+    """A watch, its head node, the answers on its removal, its messages and its clock."""
+    head, answers, messages, now = HeadNode(), [""], [], [0.0]
+    job = Submitted(job="7", key="tiny-1", folder="tiny")
+    watch = RemoteWatch(
+        mirror=Mirror(source=head, job=job, folder=tmp_path / "mirror"),
+        poll_s=1.0,
+        notify=messages.append,
+        removed=lambda: answers.pop(0) if len(answers) > 1 else answers[0],
+        clock=lambda: now[0],
+    )
+    assert not watch.ended()
+    return watch, head, answers, messages, now
+
+
+@pytest.mark.parametrize("problem", [UnreachableError("no answer"), SchedulerError("the instance does not exist")])
+def test_removed_cluster_at_the_first_silence_ends_the_launch_with_6(followed, problem):
+    watch, head, answers, messages, now = followed
+    head.problem, answers[:], now[0] = problem, [GONE], 2.0
+    with pytest.raises(ClusterRemovedError, match=r"being removed since .*: job 7 has ended with it") as raised:
+        watch.ended()
+    assert raised.value.exit_code == 6
+    assert not [line for line in messages if "continues" in line]
+
+
+def test_removed_cluster_later_in_the_silence_ends_the_launch(followed):
+    """The head node is silent first, and its stack is removed after that."""
+    watch, head, answers, messages, now = followed
+    head.problem, answers[:] = UnreachableError("no answer"), ["", GONE]
+    now[0] = 2.0
+    assert not watch.ended()
+    assert "the job continues" in messages[-1]
+    now[0] = 4.0
+    assert not watch.ended()  # the account is not asked at every poll
+    now[0] = 3.0 + REMOVED_AGAIN_S
+    with pytest.raises(ClusterRemovedError):
+        watch.ended()
+
+
+def test_head_node_that_fails_while_its_cluster_exists_keeps_its_own_error(followed):
+    watch, head, _, _, now = followed
+    head.problem, now[0] = SchedulerError("Slurm refuses"), 2.0
+    with pytest.raises(SchedulerError, match="Slurm refuses"):
+        watch.ended()
