@@ -73,7 +73,7 @@ def test_a_look_that_fails_is_said_with_the_command(ready_account, look_left):
     [
         KeyboardInterrupt,
         DeploymentFailedError("the stack failed"),
-        OSError(errno.ENOSPC, "No space left on device", "/tmp/x"),
+        OSError(errno.ENOSPC, "No space left on device", "archive"),
         PermissionError(errno.EACCES, "Permission denied", "work"),
         RuntimeError("a defect"),
     ],
