@@ -1,9 +1,14 @@
 """The resources that are removed, those that remain, and their monthly cost: `slipway down`."""
 
+import re
+
 from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.model.removal import Removal, Retained
 from launcher.records.codec import Json, named, picked
+
+_NAME = re.compile(r"[a-z0-9-]{1,40}")
+"""The name of a plan: what nodes wrote is only shown, unless it is one."""
 
 
 def document(removal: Removal) -> Json:
@@ -23,12 +28,21 @@ def page(removal: Removal, width: int) -> list[str]:
     kind = "endpoint" if removal.endpoint else "cluster" if removal.on is None else "jobs of"
     where = f"in {removal.region}" if removal.on is None else f"on cluster {removal.on} in {removal.region}"
     lines = ["", f"  {kind} {removal.cluster} {where}", "", "  removed" if removal.done else "  to be removed"]
-    going = [f"    {name}  {status}" for name, status in (*removal.stacks, *removal.jobs)]
+    removed_jobs = removal.jobs if removal.on is not None else ()
+    going = [f"    {name}  {status}" for name, status in (*removal.stacks, *removed_jobs)]
     lines += going or [f"    nothing: {'it is already removed' if removal.on is None else 'no job of the plan exists'}"]
     if removal.instances and not removal.done:
         running = ", ".join(f"{count} x {instance_type}" for instance_type, count in removal.instances)
         end = "the endpoint no longer answers" if removal.endpoint else "the jobs on them end"
         lines += ["", *wrapped(f"  {running} run now, and {end}", width)]
+    if removal.jobs and removal.on is None:
+        lines += ["", "  jobs that ended with it" if removal.done else "  jobs that run now, and end with it"]
+        lines += [piece for name, status in removal.jobs for piece in wrapped(f"    {name}: {status}", width)]
+        names = [name for name, _ in removal.jobs if _NAME.fullmatch(name)]
+        if names and not removal.done:
+            first = " or ".join(f"slipway cancel {name}" for name in dict.fromkeys(names))
+            text = f"their work since the newest stored checkpoint is lost; to save it first: {first}"
+            lines += wrapped(f"    {text}", width)
     lines += ["", "  retained"]
     lines += [piece for retained in removal.kept for piece in _retained(retained, width)] or ["    nothing"]
     if removal.kept:

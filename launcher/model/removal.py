@@ -55,7 +55,8 @@ class Removal:
 
     `stacks` are the names of the deleted stacks, in order of deletion, with the state of each; `instances` the
     cluster's running instances by type before the removal. `endpoint` marks an endpoint. For a plan whose jobs ran on
-    an existing cluster, `on` is that cluster, and `jobs` are the removed jobs, with the state of each.
+    an existing cluster, `on` is that cluster, and `jobs` are the removed jobs, with the state of each; else `jobs` are
+    those that run on the cluster and end with it.
     """
 
     cluster: str

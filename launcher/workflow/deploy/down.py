@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from launcher import plan_file
@@ -25,6 +26,7 @@ from launcher.sandbox.processes import MARK
 from launcher.workflow.cluster.reach import region_in_sandbox
 from launcher.workflow.cluster.targets import cluster_at
 from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
+from launcher.workflow.deploy.running_jobs import running_jobs
 from launcher.workflow.doctor import leftovers
 
 SHARED_VPC = re.compile(r"slipway-.+-shared-network:VpcId")
@@ -152,6 +154,7 @@ def survey(target: Subject, session: Session, catalog: Catalog, *, erase: bool) 
             ),
             kept=(),
             endpoint=serving is not None,
+            jobs=running_jobs(session, training, datetime.now(UTC)),
         ),
     )
     leftover = _left_behind(result, session, catalog) if training is None else ()

@@ -151,3 +151,20 @@ def test_the_page_adds_up_what_stays():
     assert "0 GiB; $0.00 a month; kept without expiry" in text
     assert "unpriced: not counted here; left behind" in text
     assert "$35.33 a month for retained resources, without those that have no price" in text
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_page_of_a_cluster_with_running_jobs_names_them_and_what_is_lost(done):
+    removal = Removal(
+        cluster="a",
+        region="us-east-2",
+        done=done,
+        stacks=(("slipway-a-training", "CREATE_COMPLETE"),),
+        instances=(),
+        kept=(),
+        jobs=(("gpt", "running, attempt 2, on 2 nodes"),),
+    )
+    text = "\n".join(page(removal, 100))
+    assert "    gpt: running, attempt 2, on 2 nodes" in text
+    assert ("to save it first: slipway cancel gpt" in text) is not done
+    assert document(removal)["jobs"] == [{"name": "gpt", "status": "running, attempt 2, on 2 nodes"}]
