@@ -41,6 +41,10 @@ class OccupiedNodeError(AgentError):
     """Processes of an ended attempt cannot be ended on this node: the node cannot run the job."""
 
 
+class ChangedCheckpointError(UnusableCheckpointError):
+    """A checkpoint was written again after it was finished: what it is now is a new version of its step."""
+
+
 class LostNodeError(AgentError):
     """Another node of the job is lost: the attempt is over, the job is not."""
 

@@ -92,6 +92,7 @@ class Manifest:
         seconds: Seconds from the finished folder to this manifest.
         layout: Layout of the framework (`checkpoint.layouts`); empty in manifests of earlier versions.
         unit: Unit of `step`: step, epoch, save.
+        version: In a part, how often the node has finished this step in this attempt; a commit has none.
     """
 
     run: str
@@ -105,6 +106,7 @@ class Manifest:
     seconds: float
     layout: str = ""
     unit: str = "step"
+    version: int = 1
 
     @property
     def bytes(self) -> int:
@@ -119,6 +121,8 @@ class Manifest:
             **{field.name: getattr(self, field.name) for field in fields(self)},
             "files": [_entry(file) for file in self.files],
         }
+        if self.version == 1:
+            del document["version"]
         if self.layout:
             document["schema"] = SCHEMA_WITH_LAYOUT
         else:

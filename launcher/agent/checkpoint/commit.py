@@ -42,10 +42,13 @@ def missing_parts(store: Store, first: Manifest, *, session: str) -> list[int]:
     ]
 
 
-def assemble(store: Store, first: Manifest, *, session: str, empty: Collection[int] = ()) -> Manifest:
+def assemble(
+    store: Store, first: Manifest, *, session: str, empty: Collection[int] = (), last: bool = True
+) -> Manifest | None:
     """The complete checkpoint to which the first node's part `first` belongs, if no part is missing.
 
-    `empty` lists the nodes that write nothing.
+    `empty` lists the nodes that write nothing. None if the nodes sent different versions of the step, unless `last`:
+    the command of every node has completed, and what it sent is its last version.
 
     Raises:
         ManifestError: the announcement of another node is not its part.
@@ -59,6 +62,8 @@ def assemble(store: Store, first: Manifest, *, session: str, empty: Collection[i
 
     with ThreadPoolExecutor(_READERS) as pool:
         parts = [first, *pool.map(part, range(1, first.parts))]
+    if not last and len({each.version for each in parts if each.files}) > 1:
+        return None
     return manifests.merge(parts, written_at=utc_now())
 
 

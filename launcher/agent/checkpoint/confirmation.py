@@ -1,9 +1,9 @@
 """Before the commit, every node checks that its part is unchanged since it was finished.
 
 When all parts are in the store, the first node publishes a question: a number and the step. Every other node compares
-the folder that it sent with its record and answers yes or no through the tree. A no drops the checkpoint. The first
-node does not wait for nodes that have ended or are lost. It waits 30 seconds for a node that sends heartbeats but no
-answer.
+the folder that it sent with its record and answers yes or no through the tree. After a no the first node asks again,
+until that node has sent the checkpoint as it is now. The first node does not wait for nodes that have ended or are
+lost. It waits 30 seconds for a node that sends heartbeats but no answer.
 """
 
 import itertools
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 
 from launcher.agent.checkpoint.upload import check_unchanged
 from launcher.agent.checkpoint.watch import FinishedFolder
-from launcher.agent.errors import ManifestError, UnusableCheckpointError
+from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.node.gathering import Gathered
 from launcher.agent.node.peers import Peers
 
@@ -38,11 +38,7 @@ class Question:
         self._asked_at = 0.0
 
     def answered(self, step: int, nodes: Collection[int], gathered: Gathered) -> bool:
-        """Whether all nodes that sent a part of a step confirm it as unchanged; publish the question if not yet done.
-
-        Raises:
-            ManifestError: a part changed after it was finished.
-        """
+        """Whether all nodes that sent a part confirm it as unchanged; publish the question if not yet done."""
         if self._step is not None and step < self._step:
             return False  # the requested step is newer, and comes first
         if self._step != step:
@@ -51,8 +47,8 @@ class Question:
             return not nodes
         confirmed, denied = (gathered.confirmed, gathered.denied) if gathered.question == self._number else (0, 0)
         if denied:
-            number = (denied & -denied).bit_length() - 1
-            raise ManifestError(f"the part of node {number} changed after it was finished")
+            self._step = None  # it is written again there, and comes as a new version
+            return False
         missing = {node for node in nodes if not (confirmed | gathered.ended) >> node & 1} - gathered.silent.keys()
         return not missing or time.monotonic() - self._asked_at >= _PATIENCE_S
 

@@ -28,12 +28,17 @@ _Id = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalFile:
-    """A file as it was found: path below the folder, size in bytes, modification time and inode."""
+    """A file as it was found: path below the folder, size in bytes, modification time and inode.
+
+    `changed_ns` is the time of the inode's last change: a write that keeps size and modification time (`rsync -t`,
+    `cp -p`, `touch -r`) moves it. 0 in records of earlier versions.
+    """
 
     path: str
     bytes: int
     modified_ns: int
     inode: int
+    changed_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +129,7 @@ class _Surveyor:
                         bytes=info.st_size,
                         modified_ns=info.st_mtime_ns,
                         inode=info.st_ino,
+                        changed_ns=info.st_ctime_ns,
                     )
                 )
         while self._left and len(self._files) <= _MAX_FILES:
@@ -159,7 +165,13 @@ class _Surveyor:
     def _take_known(self, entry: "os.DirEntry[str]", path: str, status: os.stat_result, above: frozenset[_Id]) -> None:
         if stat.S_ISREG(status.st_mode):
             self._files.append(
-                LocalFile(path=path, bytes=status.st_size, modified_ns=status.st_mtime_ns, inode=status.st_ino)
+                LocalFile(
+                    path=path,
+                    bytes=status.st_size,
+                    modified_ns=status.st_mtime_ns,
+                    inode=status.st_ino,
+                    changed_ns=status.st_ctime_ns,
+                )
             )
         elif stat.S_ISDIR(status.st_mode):
             inode = (status.st_dev, status.st_ino)

@@ -105,7 +105,7 @@ class Outputs:
                 key = stored_keys.get((digest, size))
                 if key is None:
                     key = object_key(base, name)
-                    uploads.upload(path, key)
+                    uploads.upload(path, key, size=size, sha256=digest)
                     sent_bytes += size
                 files.append(StoredFile(path=name, bytes=size, sha256=digest, key=key, part=0))
             uploads.wait()

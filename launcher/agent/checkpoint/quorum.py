@@ -63,7 +63,8 @@ class Quorum:
         senders = set(range(1, first.parts)) - empty
         if missing or not self._question.answered(first.step, senders, gathered):
             return None
-        return assemble(self._store, first, session=self._session, empty=empty)
+        over = no_more and all(gathered.clean >> node & 1 for node in senders)
+        return assemble(self._store, first, session=self._session, empty=empty, last=over)
 
     def withdraw(self, step: int) -> None:
         """Drop a step: no node is requested to confirm it any more."""

@@ -171,7 +171,7 @@ class Restore:
             raise AgentError(f"step {step} cannot be resumed from {folder}: {error}") from error
         local = replace(finished, path=self.checkpoints if finished.entries else self.checkpoints / finished.folder)
         return Restored(
-            finished=replace(local, files=files),
+            finished=replace(local, files=local_files(local.path, local.entries)),
             resume=_resume(row, local, self.checkpoints),
             step=step,
             manifest=manifest,

@@ -6,13 +6,13 @@ one, is complete in the store. At the next start the agent resumes from the entr
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
-from launcher.agent.checkpoint.files import LocalFile, survey
+from launcher.agent.checkpoint.files import LocalFile, changed_since, survey
 from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.manifest import is_below, step_of_folder
 from launcher.agent.node.reserve import Reserve
@@ -53,7 +53,10 @@ class Unsent:
     def is_in(self, place: Path, name: str) -> bool:
         """Whether a folder holds that checkpoint under its name, unchanged."""
         try:
-            return bool(self.files) and survey(self.root(place, name), self.entries).files == self.files
+            now = survey(self.root(place, name), self.entries).files
+            return (
+                bool(self.files) and not changed_since(_moved(self.files), _moved(now)) and len(now) == len(self.files)
+            )
         except (UnusableCheckpointError, OSError):
             return False
 
@@ -157,10 +160,10 @@ class UnsentRecord:
 
         Only entries of `boot`, the node's current boot, count.
         """
-        for name, entry, _ in self._present(self._places[1:]):
+        for name, entry, place in self._present(self._places[1:]):
             hashed = entry.hashes.keys() == {file.path for file in entry.files}
             if hashed and entry.uri == uri and entry.boot == boot != "" and _FOREIGN not in name:
-                return name, entry
+                return name, replace(entry, files=survey(entry.root(place, name), entry.entries).files)
         return None
 
     def life_of(self, name: str) -> str:
@@ -188,6 +191,11 @@ class UnsentRecord:
 
     def _write(self) -> None:
         self._reserve.replace(self._path, json.dumps({name: asdict(entry) for name, entry in self._entries.items()}))
+
+
+def _moved(files: Iterable[LocalFile]) -> Iterator[LocalFile]:
+    """The files without the time that moving them changes."""
+    return (replace(file, changed_ns=0) for file in files)
 
 
 def _read(path: Path) -> dict[str, Unsent]:

@@ -5,6 +5,8 @@ import os
 import random
 import threading
 import time
+from collections import Counter
+from dataclasses import replace
 
 from launcher.agent.checkpoint import layout_record
 from launcher.agent.checkpoint.claim import Claim
@@ -17,7 +19,13 @@ from launcher.agent.checkpoint.retention import retained
 from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.checkpoint.upload import Identity, Sender, check_unchanged
 from launcher.agent.checkpoint.watch import FinishedFolder
-from launcher.agent.errors import ManifestError, StoreError, TakenOverError, UnusableCheckpointError
+from launcher.agent.errors import (
+    ChangedCheckpointError,
+    ManifestError,
+    StoreError,
+    TakenOverError,
+    UnusableCheckpointError,
+)
 from launcher.agent.events import NEWER, EventLog
 from launcher.agent.manifest import Manifest
 from launcher.agent.node.peers import Peers
@@ -110,6 +118,8 @@ class Uploader(threading.Thread):
         self._newest_offered = -1
         self._layout = f"{newest.layout}/{newest.unit}" if newest else ""
         self._defects: dict[int, int] = {}
+        self._versions: Counter[int] = Counter()
+        """How often each step was offered."""
         self._owed: set[int] = set()
         """The steps that were offered and not uploaded since."""
         self._answered: set[int] = set()
@@ -129,7 +139,10 @@ class Uploader(threading.Thread):
         """Queue a finished checkpoint."""
         with self._changed:
             self._owed.add(folder.step)
+            self._versions[folder.step] += 1
             self._waiting[folder.step] = folder
+            if self._uncommitted.pop(folder.step, None) is not None:
+                self._quorum.withdraw(folder.step)  # it is written again: what was sent is no longer the checkpoint
             self._newest_offered = max(folder.step, self._newest_offered)
             self._changed.notify()
         self._digests.add(folder)
@@ -265,35 +278,54 @@ class Uploader(threading.Thread):
     def _upload(self, folder: FinishedFolder) -> None:
         try:
             self._learn_complete()
-            # Before any upload: an attempt that finds no complete checkpoint must not choose the layout again
-            key = f"{folder.layout}/{folder.unit}"
-            if self._identity.part == 0 and key != self._layout:
-                layout_record.write_layout(self._store, run=self._identity.run, key=key)
-                self._layout = key
-            part, sent_bytes = self._sender.send(folder)
-            if self._identity.part > 0:
-                self._sent[folder.step] = folder  # the first node may ask about it from here on
-            if self._identity.parts > 1:
-                announce(self._store, part, session=self._identity.session)
+            part, sent_bytes = self._send(folder)
         except StoreError as error:
             if error.cut_off:
                 self._log.append("upload-restarted", step=folder.step, reason="a notice is pending")
             else:
                 self._pause(folder.step, error)
             return
+        except ChangedCheckpointError as error:
+            self._await_again(folder, str(error))
+            return
         except UnusableCheckpointError as error:
             self._give_up_on(folder.step, str(error))
             return
         self._backoff.succeeded()
         with self._changed:
+            if self._waiting.get(folder.step) is not folder:
+                return  # a new version was offered meanwhile
             self._last_delivered, self._delivered = max(folder.step, self._last_delivered or 0), part
-            self._waiting.pop(folder.step, None)
+            del self._waiting[folder.step]
             self._answered.add(folder.step)
             self._owed -= {folder.step} if self._identity.part else set()
             if self._identity.part == 0:
                 self._uncommitted[folder.step] = Delivered(folder=folder, manifest=part, sent_bytes=sent_bytes)
         if self._identity.part > 0:
             self._log.append("checkpoint-part-uploaded", **figures(part, sent_bytes))
+
+    def _send(self, folder: FinishedFolder) -> tuple[Manifest, int]:
+        """Send a folder and announce this node's part; return the part and the bytes sent."""
+        # Before any upload: an attempt that finds no complete checkpoint must not choose the layout again
+        key = f"{folder.layout}/{folder.unit}"
+        if self._identity.part == 0 and key != self._layout:
+            layout_record.write_layout(self._store, run=self._identity.run, key=key)
+            self._layout = key
+        part, sent_bytes = self._sender.send(folder)
+        with self._changed:
+            part = replace(part, version=self._versions[folder.step])
+        if self._identity.part > 0:
+            self._sent[folder.step] = folder  # the first node may ask about it from here on
+        if self._identity.parts > 1:
+            announce(self._store, part, session=self._identity.session)
+        return part, sent_bytes
+
+    def _await_again(self, folder: FinishedFolder, reason: str) -> None:
+        """Stop sending a checkpoint that is written again: the watch offers it as it is then."""
+        self._log.append("upload-restarted", step=folder.step, reason=reason)
+        with self._changed:
+            if self._waiting.get(folder.step) is folder:
+                del self._waiting[folder.step]
 
     def _learn_complete(self) -> None:
         """On other nodes than the first: once the last part sent is committed, its files are not sent again."""
@@ -340,6 +372,13 @@ class Uploader(threading.Thread):
             except StoreError as error:
                 self._pause(step, error)
                 return
+            except ChangedCheckpointError as error:
+                with self._changed:
+                    if self._uncommitted.get(step) is delivered:
+                        del self._uncommitted[step]
+                self._quorum.withdraw(step)
+                self._await_again(delivered.folder, str(error))
+                continue
             except (ManifestError, UnusableCheckpointError) as error:
                 self._drop(step, str(error))
                 continue
@@ -368,8 +407,9 @@ class Uploader(threading.Thread):
     def _settle(self, manifest: Manifest, sent_bytes: int) -> None:
         """Handle a complete checkpoint: report it, drop older ones, start the tagging of superseded objects."""
         with self._changed:
-            del self._uncommitted[manifest.step]
-            self._owed.discard(manifest.step)
+            self._uncommitted.pop(manifest.step, None)
+            if manifest.step not in self._waiting:
+                self._owed.discard(manifest.step)
             self._last_whole = manifest.step
         self._backoff.succeeded()
         self._quorum.withdraw(manifest.step)

@@ -9,6 +9,9 @@ A checkpoint (as `layouts` defines it) is finished if one of these conditions ho
    and a folder that changes afterwards is reported and inspected again. With a marker no quiet period is needed once
    a later checkpoint was begun (DeepSpeed 0.19.8 runtime/engine.py:4900 waits for all ranks before the new folder).
 
+A checkpoint that is written again is a new version of its step. Its name and its `_DONE` are those of the version
+before, so that 2 quiet seconds are needed too, or the end of the command.
+
 A folder under its final name may have just been begun, so one poll proves nothing. After the command has ended, rule 3
 counts only if the 10 seconds had passed before the end, or if the command ended normally (exit code 0, or after a
 request to save).
@@ -89,6 +92,8 @@ class _Candidate:
     since: float
     lacks: str = ""
     judged_at: float = -math.inf
+    again: bool = False
+    """It was finished before, so that its name and its `_DONE` prove nothing about what it is now."""
 
 
 class CheckpointWatch:
@@ -151,8 +156,8 @@ class CheckpointWatch:
 
         `now` is in monotonic seconds.
         """
-        guessed = [folder for folder in self._reported.values() if folder is not None and folder.guessed]
-        self._poll_again(guessed[-1:], now)
+        reported = [folder for folder in self._reported.values() if folder is not None]
+        self._poll_again(reported[-1:], now)
         return self._collect(now, all_of_them=False)
 
     def settle(self, now: float, *, clean: bool, saved: bool = False) -> list[FinishedFolder]:
@@ -243,6 +248,11 @@ class CheckpointWatch:
         guessed = not (whole_by_name or any(file.path == DONE_NAME for file in inside.files))
         if not (inside.files or inside.obstacle) or lacks:
             return None
+        unproven_s = _QUIET_WITH_EVIDENCE_S if self._candidates[_key(entry)].again else 0.0
+        if not guessed and self._renames.overflowed:
+            unproven_s = QUIET_S
+        if needed_s > 0 and now - ended < unproven_s:
+            return None
         if (
             guessed
             and needed_s > 0
@@ -309,7 +319,8 @@ class CheckpointWatch:
     def _quiet_since(self, key: tuple[str, str], files: Survey, now: float, lacks: str) -> float:
         candidate = self._candidates.get(key)
         if candidate is None or candidate.survey != files:
-            candidate = self._candidates[key] = _Candidate(survey=files, since=now)
+            again = candidate is not None and candidate.again
+            candidate = self._candidates[key] = _Candidate(survey=files, since=now, again=again)
         if candidate.judged_at != now:  # a line that lacks nothing comes first
             candidate.judged_at, candidate.lacks = now, lacks
         return candidate.since
@@ -323,14 +334,10 @@ class CheckpointWatch:
             change = changed_since(folder.files, current.files)
             if not change:
                 continue
-            if folder.guessed:
-                del self._reported[folder.step]
-                self._candidates[folder.name, folder.folder] = _Candidate(survey=current, since=now)
-                self._changes.append((folder.step, f"{change} after 10 s without changes: the agent stores it again"))
-            else:
-                self._changes.append(
-                    (folder.step, f"{change} after it was finished: the store has the earlier content")
-                )
+            del self._reported[folder.step]
+            self._candidates[folder.name, folder.folder] = _Candidate(survey=current, since=now, again=True)
+            after = "10 s without changes" if folder.guessed else "it was finished"
+            self._changes.append((folder.step, f"{change} after {after}: the agent stores it again"))
 
     def _since(self, paths: list[Path], now: float) -> dict[str, float]:
         """When each folder appeared, tracked by inode across renames; a new folder counts from the previous poll."""

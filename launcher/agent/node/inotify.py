@@ -11,6 +11,7 @@ _IN_MOVED_FROM = 0x00000040
 _IN_MOVED_TO = 0x00000080
 _IN_CREATE = 0x00000100
 _IN_DELETE = 0x00000200
+_IN_Q_OVERFLOW = 0x00004000
 _IN_ONLYDIR = 0x01000000
 _EVENT = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
 _BUFFER_BYTES = 64 * 1024
@@ -24,7 +25,10 @@ class RenameWatch:
         """The reason why the kernel reports no renames; empty if it does."""
         self._descriptor: int | None = None
         self._names: set[str] = set()
+        self.overflowed = False
+        """Events were lost: a name may be that of a folder that is still being written."""
         try:
+            self._folder = folder
             self._descriptor = _watch(folder)
         except OSError as error:
             self.trouble = str(error)
@@ -48,6 +52,17 @@ class RenameWatch:
             self._close()
             self._descriptor = None
 
+    def _take_all(self) -> None:
+        """After lost events: every present name may have been created by a rename, and counts as such.
+
+        The kernel drops events beyond fs.inotify.max_queued_events (16,384 by default), and says so in one.
+        """
+        try:
+            self._names = {path.name for path in self._folder.iterdir()}
+        except OSError:
+            self._names = set()
+        self.overflowed = True
+
     def _take(self, buffer: bytes) -> None:
         offset = 0
         while offset < len(buffer):
@@ -55,7 +70,9 @@ class RenameWatch:
             offset += _EVENT.size
             name = os.fsdecode(buffer[offset : offset + length].rstrip(b"\0"))
             offset += length
-            if mask & _IN_MOVED_TO:
+            if mask & _IN_Q_OVERFLOW:
+                self._take_all()
+            elif mask & _IN_MOVED_TO:
                 self._names.add(name)
             elif mask & (_IN_CREATE | _IN_DELETE | _IN_MOVED_FROM):
                 self._names.discard(name)

@@ -1,6 +1,7 @@
 """Parallel transfers between files and the store, and their errors; includes the uploads."""
 
 import errno
+import hashlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -8,14 +9,14 @@ from concurrent.futures import CancelledError
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 from s3transfer.exceptions import RetriesExceededError, S3UploadFailedError, S3ValidationError
 from s3transfer.manager import TransferConfig, TransferManager
 from s3transfer.subscribers import BaseSubscriber
 
-from launcher.agent.errors import StoreError, UnusableCheckpointError
+from launcher.agent.errors import ChangedCheckpointError, StoreError, UnusableCheckpointError
 
 _Self = TypeVar("_Self", bound="Transfers")
 
@@ -146,6 +147,7 @@ class Uploads(Transfers):
         self._bucket = bucket
         self._prefix = prefix
         self._room = threading.Semaphore(_IN_MEMORY)
+        self._expected: dict[str, tuple[HashedFile, str]] = {}
         self._manager = TransferManager(
             client,
             TransferConfig(
@@ -158,9 +160,36 @@ class Uploads(Transfers):
             ),
         )
 
-    def upload(self, path: Path, key: str) -> None:
-        """Start an upload."""
-        self._start("uploading", key, lambda: self._manager.upload(str(path), self._bucket, self._prefix + key))
+    def upload(self, path: Path, key: str, *, size: int, sha256: str) -> None:
+        """Start an upload of a file, which `wait` compares with the size in bytes and the SHA-256 of its content."""
+        content = HashedFile(path)
+        self._expected[key] = (content, sha256)
+        self._start(
+            "uploading",
+            key,
+            lambda: self._manager.upload(content, self._bucket, self._prefix + key, subscribers=[_Size(size)]),
+        )
+
+    def wait(self) -> None:
+        """Wait until all transfers started so far are done; `arrived` then holds the keys of the successful ones.
+
+        Raises:
+            StoreError: a transfer failed or was cancelled; the call waited for the others.
+            ChangedCheckpointError: other bytes were sent than those that were hashed when the file was finished.
+            UnusableCheckpointError: a file to upload is missing.
+        """
+        try:
+            super().wait()
+        finally:
+            changed = [
+                (key, content)
+                for key, (content, sha256) in self._expected.items()
+                if content.sha256 not in ("", sha256)
+            ]
+            self.arrived -= {key for key, _ in changed}
+            self._expected.clear()
+        for _, content in changed:
+            raise ChangedCheckpointError(f"{content.path.name} changed while it was sent")
 
     def upload_content(self, content: bytes, key: str) -> None:
         """Start an upload from memory, once few enough other uploads of this kind are active."""
@@ -182,6 +211,55 @@ class Uploads(Transfers):
 
     def _shut_down(self) -> None:
         self._manager.shutdown(cancel=True)
+
+
+class HashedFile:
+    """A file for an upload: what is read from it, once and from the front, is what is hashed and sent.
+
+    It is opened at the first read, so that queued uploads hold no descriptors.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.sha256 = ""
+        """Of all its bytes, once they were read to the end; hexadecimal."""
+        self._file: IO[bytes] | None = None
+        self._hash = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes; empty at the end."""
+        if self.sha256:
+            return b""
+        if self._file is None:
+            self._file = self.path.open("rb", buffering=0)
+        pieces, left = [], size
+        while left != 0:
+            piece = self._file.read(left if size >= 0 else -1)
+            if not piece:
+                break
+            pieces.append(piece)
+            left -= len(piece) if size >= 0 else 0
+        content = b"".join(pieces)
+        self._hash.update(content)
+        if left != 0 or size < 0:
+            self._file.close()
+            self.sha256 = self._hash.hexdigest()
+        return content
+
+    def close(self) -> None:
+        """Close the file, also before its end."""
+        if self._file is not None:
+            self._file.close()
+
+
+class _Size(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types
+    """Tells s3transfer the size of a file that it cannot ask, so that large files get large parts."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def on_queued(self, future: Any, **_: Any) -> None:
+        future.meta.provide_transfer_size(self._size)
 
 
 class _SlotRelease(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types

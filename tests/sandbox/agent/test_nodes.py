@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from launcher.agent.events import NEWER
 from launcher.agent.node.process import signal_group
 from launcher.sandbox.cluster.imds import MetadataService
 from tests.sandbox.agent.ranks import RANK, codes
@@ -95,12 +96,12 @@ class TestCheckpoint:
             "it has no manifest: its upload did not finish"
         ]
 
-    def test_is_dropped_where_a_part_changed_between_its_upload_and_the_commit(self, node, bucket, pair):
+    def test_waits_for_the_new_version_of_a_part_that_changed_before_the_commit(self, node, bucket, pair):
         node.job(2, 0.2, "slow-0", "change-1-1")
         assert codes(pair()) == [0, 0]
         reasons = {event["step"]: event["reason"] for event in node.events("checkpoint-dropped")}
-        assert reasons == {1: "the part of node 1 changed after it was finished"}
-        assert bucket.whole() == [2]
+        assert reasons in ({}, {1: NEWER})
+        assert bucket.whole()[-1] == 2
 
     def test_is_whole_without_a_node_that_writes_none(self, node, bucket, pair):
         """As many trainers do that save from the first rank alone."""

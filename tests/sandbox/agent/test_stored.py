@@ -89,6 +89,24 @@ def then(change):
     return "bash", "-c", f"{SHELL} mkdir tmp; echo w >tmp/data; mv tmp step-1; {wait}; {change}"
 
 
+SAME_TIME = "cp -p step-1/data /tmp/ref.$$; echo W >step-1/data; touch -r /tmp/ref.$$ step-1/data; rm /tmp/ref.$$"
+"""Other content of the same size, with the same modification time."""
+
+
+def restored_files(node):
+    """The content of the files that the next attempt on another node finds."""
+    node.lose()
+    node.job(command=("sh", "-c", 'cd "$SLIPWAY_RESUME_DIR"; for f in *; do echo "$f=$(paste -sd+ $f)"; done'))
+    assert node.run(attempt=2) == 0
+    return {name: text.rstrip("+") for name, text in (line.split("=", 1) for line in node.output() if "=" in line)}
+
+
+def written_files(node, change):
+    """What is in the checkpoint after the change."""
+    content = {"data": "w+more" if "more" in change else "W" if "echo W" in change else "" if ": >" in change else "w"}
+    return {**content, **({"new": "new"} if "new" in change else {})}
+
+
 def let_go(node, front, agent):
     """The trainer goes on, and when it has ended S3 does."""
     (node.folder / "go").touch()
@@ -97,28 +115,45 @@ def let_go(node, front, agent):
     return agent.wait()
 
 
-class TestWholeMeansAsItWasFinished:
-    """The front holds S3 up while the trainer breaks the rules."""
+class TestCheckpointWrittenAgain:
+    """The front holds S3 up while the trainer writes a finished checkpoint again: it is a new version of its step."""
 
-    @pytest.mark.parametrize("change", ["echo more >>step-1/data", "echo new >step-1/new", ": >step-1/data"])
-    def test_what_changed_before_it_was_sent_is_not_committed(self, node, bucket, front, change):
+    @pytest.mark.parametrize("change", ["echo more >>step-1/data", "echo new >step-1/new", ": >step-1/data", SAME_TIME])
+    def test_rewrite_before_it_was_sent_is_stored_as_it_is_at_the_end(self, node, bucket, front, change):
         front.rule = lambda method, path: 503 if method == "PUT" and path.endswith("/data") else None
         node.job(command=then(change), final_upload_s=5.0)
         agent = node.start()
         node.wait_for("upload-retry")
-        assert let_go(node, front, agent) == 74
-        ((_, dropped_reason),) = dropped(node)
-        assert dropped_reason.startswith("step-1 changed after it was finished: ")
-        assert bucket.whole() == []
+        assert let_go(node, front, agent) == 0
+        assert (bucket.whole(), dropped(node)) == ([1], [])
+        assert restored_files(node) == written_files(node, change)
 
-    def test_nor_what_changed_before_the_commit(self, node, bucket, front):
+    @pytest.mark.parametrize("change", ["echo more >>step-1/data", "echo new >step-1/new", SAME_TIME])
+    def test_rewrite_before_the_commit_is_stored_as_it_is_at_the_end(self, node, bucket, front, change):
         front.rule = lambda method, path: 503 if method == "PUT" and path.endswith("manifest.json") else None
-        node.job(command=then("echo more >>step-1/data"), final_upload_s=5.0)
+        node.job(command=then(change), final_upload_s=5.0)
         agent = node.start()
         node.wait_for("upload-retry")
-        assert let_go(node, front, agent) == 74
-        assert bucket.whole() == []
+        assert let_go(node, front, agent) == 0
+        assert bucket.whole() == [1]
         assert node.events("checkpoint-changed")
+        assert restored_files(node) == written_files(node, change)
+
+    def test_last_step_saved_twice_is_stored_as_saved_last(self, node, bucket):
+        """As trainers do that save at their last step and once more at the end."""
+        script = f"{SHELL} for i in 1 2; do mkdir -p step-1; echo $i >step-1/data; touch step-1/_DONE; sleep 0.4; done"
+        node.job(command=("bash", "-c", script))
+        assert node.run() == 0
+        assert ({*bucket.whole()}, dropped(node)) == ({1}, [])
+        assert restored_files(node)["data"] == "2"
+
+    def test_rewrite_that_a_kill_interrupts_is_not_stored(self, node, bucket, front):
+        front.rule = lambda method, path: 503 if method == "PUT" and path.endswith("/data") else None
+        node.job(command=then("rm step-1/_DONE; echo half >step-1/data; kill -9 $$"), final_upload_s=5.0)
+        agent = node.start()
+        node.wait_for("upload-retry")
+        assert let_go(node, front, agent) not in (0, 74)
+        assert bucket.whole() == []
 
     def test_what_the_trainer_removed_meanwhile_is(self, node, bucket, front):
         front.rule = lambda method, path: 503 if method == "PUT" and path.endswith("manifest.json") else None

@@ -131,7 +131,7 @@ class TestStart:
         (tmp_path / "job.json").write_text('{"schema": "slipway.job/1"}')
         done = start(built_agent[0], tmp_path, "run", "--config", "job.json")
         assert done.returncode == 78
-        assert done.stderr.splitlines()[0] == "slipway-agent: checkpoint: missing"
+        assert done.stderr.splitlines()[0] == "slipway-agent: job.json: run is missing"
 
     def test_an_old_python_gets_a_sentence(self, built_agent, tmp_path):
         """Its first module must be understood, and refuse, before anything newer is read."""

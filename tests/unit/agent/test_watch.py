@@ -244,13 +244,41 @@ class TestTheGuess:
         assert watch.poll(0) + watch.poll(100) == []
         assert steps(watch.settle(101, clean=True)) == [1]
 
-    def test_what_grows_after_its_mark_is_reported_at_the_end(self, tmp_path, checkpoint_watch):
+    def test_checkpoint_that_grows_after_its_mark_is_finished_again_at_the_end(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "tmp").rename(tmp_path / "step-1")
         checkpoint_watch.poll(0)
         (tmp_path / "step-1" / "weights").write_text("longer")
-        assert checkpoint_watch.settle(1, clean=True) == []
-        message = "weights had 1 bytes and has 6 after it was finished: the store has the earlier content"
+        (again,) = checkpoint_watch.settle(1, clean=True)
+        assert [file.bytes for file in again.files] == [6]
+        message = "weights had 1 bytes and has 6 after it was finished: the agent stores it again"
         assert checkpoint_watch.changes() == [(1, message)]
+
+    def test_checkpoint_that_changes_after_its_mark_needs_quiet_to_be_finished_again(self, tmp_path, checkpoint_watch):
+        folder = fill(tmp_path / "tmp").rename(tmp_path / "step-1")
+        assert steps(checkpoint_watch.poll(0)) == [1]
+        (folder / "weights").write_text("longer")
+        assert checkpoint_watch.poll(1) == []
+        (folder / "weights").write_text("longer still")
+        assert checkpoint_watch.poll(2) + checkpoint_watch.poll(3) == []
+        (again,) = checkpoint_watch.poll(5)
+        assert [file.bytes for file in again.files] == [12]
+
+    def test_same_size_and_time_with_other_content_is_a_change(self, tmp_path, checkpoint_watch):
+        folder = fill(tmp_path / "tmp").rename(tmp_path / "step-1")
+        checkpoint_watch.poll(0)
+        before = (folder / "weights").stat()
+        (folder / "weights").write_text("W")
+        os.utime(folder / "weights", ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert len(checkpoint_watch.settle(1, clean=True)) == 1
+
+    def test_lost_events_of_renames_are_noticed(self, tmp_path, checkpoint_watch):
+        limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+        for _number in range(limit // 2 + 100):
+            (tmp_path / "busy").touch()
+            (tmp_path / "busy").unlink()
+        fill(tmp_path / "tmp").rename(tmp_path / "step-1")
+        assert checkpoint_watch.poll(0) == []
+        assert steps(checkpoint_watch.poll(10)) == [1]
 
     def test_what_the_trainer_removed_has_not_changed(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "step-1")
