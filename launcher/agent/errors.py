@@ -25,6 +25,10 @@ class ManifestError(AgentError):
     """The text is not a manifest: malformed, of another schema, or naming paths outside its checkpoint."""
 
 
+class MixedVersionsError(ManifestError):
+    """The nodes sent different versions of a step that is written again."""
+
+
 class LaterManifestError(ManifestError):
     """A manifest that a later version of Slipway wrote; `keys` are the objects that its text names."""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from launcher.agent import manifest as manifests
 from launcher.agent.checkpoint.retention import LATER_VERSION, Inspect, RetainedCheckpoint, retained
 from launcher.agent.checkpoint.upload import Identity
-from launcher.agent.errors import LaterManifestError, ManifestError, StoreError
+from launcher.agent.errors import LaterManifestError, ManifestError, MixedVersionsError, StoreError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest
 from launcher.agent.store.objects import Store, StoredText
@@ -44,13 +44,14 @@ def missing_parts(store: Store, first: Manifest, *, session: str) -> list[int]:
 
 def assemble(
     store: Store, first: Manifest, *, session: str, empty: Collection[int] = (), last: bool = True
-) -> Manifest | None:
+) -> Manifest:
     """The complete checkpoint to which the first node's part `first` belongs, if no part is missing.
 
-    `empty` lists the nodes that write nothing. None if the nodes sent different versions of the step, unless `last`:
-    the command of every node has completed, and what it sent is its last version.
+    `empty` lists the nodes that write nothing. `last`: the command of every node has completed, so that what it sent is
+    its last version.
 
     Raises:
+        MixedVersionsError: the nodes sent different versions of the step, and some may still send another one.
         ManifestError: the announcement of another node is not its part.
     """
 
@@ -63,7 +64,7 @@ def assemble(
     with ThreadPoolExecutor(_READERS) as pool:
         parts = [first, *pool.map(part, range(1, first.parts))]
     if not last and len({each.version for each in parts if each.files}) > 1:
-        return None
+        raise MixedVersionsError(f"the parts of step {first.step} are of different versions")
     return manifests.merge(parts, written_at=utc_now())
 
 

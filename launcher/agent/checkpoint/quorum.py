@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from launcher.agent.checkpoint.commit import assemble, missing_parts
 from launcher.agent.checkpoint.confirmation import Question
 from launcher.agent.checkpoint.upload import Identity
-from launcher.agent.errors import ManifestError
+from launcher.agent.errors import ManifestError, MixedVersionsError
 from launcher.agent.manifest import Manifest
 from launcher.agent.node.gathering import Gathered
 from launcher.agent.node.peers import BEAT_S, Peers
@@ -64,7 +64,10 @@ class Quorum:
         if missing or not self._question.answered(first.step, senders, gathered):
             return None
         over = no_more and all(gathered.clean >> node & 1 for node in senders)
-        return assemble(self._store, first, session=self._session, empty=empty, last=over)
+        try:
+            return assemble(self._store, first, session=self._session, empty=empty, last=over)
+        except MixedVersionsError:
+            return None  # a node is still writing it again
 
     def withdraw(self, step: int) -> None:
         """Drop a step: no node is requested to confirm it any more."""

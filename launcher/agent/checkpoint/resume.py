@@ -84,8 +84,6 @@ class Backlog:
         if several and not self._all_have_sent(number):
             return
         manifest = assemble(self.store, part, session=self.identity.session)
-        if manifest is None:
-            return
         check_unchanged(finished)
         self.claim.check()
         replaced = commit(self.store, manifest, session=self.identity.session)
