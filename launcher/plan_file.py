@@ -3,31 +3,45 @@
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import yaml
 
 from launcher.agent.command_line import run_by_bash
 from launcher.catalog import safe_yaml
-from launcher.catalog.regular_file import UnusableFileError, read_named
+from launcher.catalog.regular_file import UnusableFileError, read_named, read_regular
 from launcher.model import kinds
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
-from launcher.model.finding import Finding
+from launcher.model.finding import Finding, error
 from launcher.model.names import nearest_name
 from launcher.model.request import NodeRange, PlanRequest
+from launcher.model.target import target_of
 from launcher.model.values import FAILED, OUT_OF_RANGE, ScalarReader, describe, is_plain
 
 SAVED = "slipway.saved-plan/1"
 """The schema of a file of `slipway plan -o` (launcher/records/saved_plan.py): its `plan` is a complete plan file."""
 MAX_BYTES = 4 << 20
 """Limit of a plan file. A commented one has 20 kB, a saved one with its quote 100."""
+SHOWN_KEYS, SHOWN_CHARACTERS = 3, 20
+"""How much of a file that is no plan a message shows: a key file that was named by mistake must not reach a CI log."""
 MERGE = "tag:yaml.org,2002:merge"
 
 
+ML = "ml."
+"""SageMaker's prefix of EC2's names of instance types."""
+_KINDS: Mapping[type, str] = {list: "a list", str: "text"}
 _BOOLEAN, _STRING = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:str"
+
+
+class _Place(NamedTuple):
+    """Where a value is in its file: the mark of its key or of itself, and its node."""
+
+    mark: yaml.Mark
+    value: yaml.Node
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -42,9 +56,8 @@ class _UniqueKeyLoader(yaml.SafeLoader):
             if isinstance(key, list | dict):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
             if key in keys:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} is given twice", key_node.start_mark
-                )
+                message = f"the key {describe(_cut(key))} is given twice"
+                raise yaml.constructor.ConstructorError(None, None, message, key_node.start_mark)
             keys.add(key)
         return super().construct_mapping(node, deep)
 
@@ -112,18 +125,48 @@ def loads(text: str, *, name: str = "plan file") -> PlanRequest:
         message = f"{name} is not valid {language}: {problem}"
         raise UnreadableInputError(message, hint="correct that place; slipway init writes a plan file") from problem
     if not isinstance(data, dict):
-        got = "nothing" if data is None else describe(data)
+        got = "nothing" if data is None else _KINDS.get(type(data), "a single value")
         raise UnreadableInputError(
             f"{name} must be a mapping that begins with `slipway: 1`, got {got}", hint="slipway init writes one"
         )
-    reader, at = _PlanReader(), ""
+    reader, at = _PlanReader(node), ""
     if data.get("schema") == SAVED:
         data, at = data.get("plan"), "plan"
     request = reader.section(PlanRequest, data, at)
     if reader.findings:
-        places = dict(_places(node, "", set()))
-        raise _refusal(name, [_placed(finding, places) for finding in reader.findings])
-    return cast("PlanRequest", request)
+        raise _refusal(name, [_placed(finding, reader.places) for finding in reader.findings])
+    return _with_ec2_names(cast("PlanRequest", request))
+
+
+def placed(path: Path, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Findings on a plan file with the line and column of their paths, where the file can be read again."""
+    try:
+        node, data = safe_yaml.parsed(read_regular(path, MAX_BYTES).decode("utf-8-sig"), _UniqueKeyLoader)
+    except (OSError, ValueError):
+        return tuple(findings)
+    saved = isinstance(data, dict) and data.get("schema") == SAVED
+    places = _PlanReader(node).places
+    return tuple(
+        replace(_placed(replace(finding, path=f"plan.{finding.path}"), places), path=finding.path)
+        if saved
+        else _placed(finding, places)
+        for finding in findings
+    )
+
+
+def _with_ec2_names(request: PlanRequest) -> PlanRequest:
+    """The request with EC2's names of instance types, where SageMaker's stand for them: ml.g5.2xlarge is g5.2xlarge."""
+    target = request.target
+    kinds_named = target.kind or ()
+    managed = request.workload.serve is not None or (
+        kinds_named and all(target_of(kind).managed for kind in kinds_named)
+    )
+    names = (*(target.instance_type or ()), *target.fallback_types)
+    if not managed or not any(name.startswith(ML) for name in names):
+        return request
+    named = target.instance_type and tuple(name.removeprefix(ML) for name in target.instance_type)
+    fallback = tuple(name.removeprefix(ML) for name in target.fallback_types)
+    return replace(request, target=replace(target, instance_type=named, fallback_types=fallback))
 
 
 def _refuse_merge_keys(root: yaml.Node) -> None:
@@ -150,8 +193,8 @@ def _children(node: yaml.Node) -> Iterator[tuple[yaml.Node | None, yaml.Node]]:
         yield from ((None, child) for child in node.value)
 
 
-def _places(node: yaml.Node | None, path: str, visited: set[int]) -> Iterator[tuple[str, yaml.Mark]]:
-    """The position of everything below a node, by its path in the file: a key, or an item of a list."""
+def _places(node: yaml.Node | None, path: str, visited: set[int]) -> Iterator[tuple[str, _Place]]:
+    """Everything below a node, by its path in the file: a key, or an item of a list."""
     if node is None or id(node) in visited:
         return
     visited.add(id(node))
@@ -160,16 +203,18 @@ def _places(node: yaml.Node | None, path: str, visited: set[int]) -> Iterator[tu
             where, mark = f"{path}[{index}]", value.start_mark
         else:
             where, mark = f"{path}.{key.value}" if path else str(key.value), key.start_mark
-        yield where, mark
+        yield where, _Place(mark, value)
         yield from _places(value, where, visited)
 
 
-def _placed(finding: Finding, places: Mapping[str, yaml.Mark]) -> Finding:
+def _placed(finding: Finding, places: Mapping[str, _Place]) -> Finding:
     path = finding.path
+    if finding.line is not None:
+        return finding
     while path and path not in places:
         path = path[: max(path.rfind("."), path.rfind("["), 0)]
-    mark = places.get(path)
-    return finding if mark is None else replace(finding, line=mark.line + 1, column=mark.column + 1)
+    place = places.get(path)
+    return finding if place is None else replace(finding, line=place.mark.line + 1, column=place.mark.column + 1)
 
 
 def _refusal(name: str, findings: list[Finding]) -> SlipwayError:
@@ -190,8 +235,27 @@ def keyed(owner: type) -> list[tuple[str, Field[Any], kinds.Kind]]:
     return [(field.name, field, field.metadata["kind"]) for field in fields(owner)]
 
 
+def _cut(key: object) -> Any:
+    """A key as far as messages show it."""
+    return key if len(str(key)) <= SHOWN_CHARACTERS else f"{str(key)[:SHOWN_CHARACTERS]}..."
+
+
 class _PlanReader(ScalarReader):
-    """Reads values by kind and collects the problems."""
+    """Reads values by kind and collects the problems; `node` is the root of their file."""
+
+    def __init__(self, node: yaml.Node | None) -> None:
+        super().__init__()
+        self._node = node
+
+    @cached_property
+    def places(self) -> Mapping[str, _Place]:
+        """Where everything is in the file, by its path; needed only for findings."""
+        return dict(_places(self._node, "", set()))
+
+    def written(self, path: str) -> str | None:
+        place = self.places.get(path)
+        value = None if place is None else place.value
+        return value.value if isinstance(value, yaml.ScalarNode) and value.style is None else None
 
     def section(self, owner: type, data: object, path: str) -> object:
         if data is None:
@@ -199,10 +263,15 @@ class _PlanReader(ScalarReader):
         if not isinstance(data, Mapping):
             return self.wrong(path, data, "a mapping")
         known = {key: (field, kind) for key, field, kind in keyed(owner)}
-        for key in data:
-            if str(key) not in known or not isinstance(key, str):
-                where = f"{path}.{key}" if path else str(key)
-                self.refuse("unknown-key", where, f"unknown key {describe(key)}", _allowed_hint(str(key), list(known)))
+        unknown = [key for key in data if not isinstance(key, str) or key not in known]
+        for key in unknown[:SHOWN_KEYS]:
+            where, short = (f"{path}.{name}" if path else name for name in (str(key), _cut(str(key))))
+            hint = _allowed_hint(str(key), list(known))
+            finding = _placed(error("unknown-key", where, f"unknown key {describe(_cut(key))}", hint), self.places)
+            self.findings.append(replace(finding, path=short))
+        if len(unknown) > SHOWN_KEYS:
+            message = f"{len(unknown) - SHOWN_KEYS} more unknown keys"
+            self.refuse("unknown-key", path, message, "slipway schema prints all keys")
         values: dict[str, object] = {}
         complete = True
         for key, (field, kind) in known.items():
@@ -260,7 +329,7 @@ class _PlanReader(ScalarReader):
             line = self.value(kind.item, data, path)
             return run_by_bash(line) if isinstance(line, str) else FAILED
         if not isinstance(data, list):
-            return self.wrong(path, data, "a list", f"write [{describe(data)}]")
+            return self.wrong(path, data, "a list", f"write [{self.shown(data, path)}]")
         if kind.command_line and not data:
             return self.wrong(path, data, "a command of at least one word")
         if kind.exactly is not None and len(data) != kind.exactly:
@@ -299,6 +368,7 @@ class _PlanReader(ScalarReader):
                 return self.refuse(OUT_OF_RANGE, path, f"min {low} is above max {high}")
             return NodeRange(minimum=low, maximum=high)
         if isinstance(data, str | list) or data is None:
-            return self.wrong(path, data, "any, a number, or {min, max}")
+            hint = f"write {data}, without quotes" if isinstance(data, str) and data.isdecimal() else ""
+            return self.wrong(path, data, "any, a number, or {min, max}", hint)
         value = self.value(most, data, path)
         return NodeRange(minimum=value, maximum=value) if isinstance(value, int) else FAILED

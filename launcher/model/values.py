@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 
 from launcher.model import kinds
@@ -16,6 +16,7 @@ YEARS = range(2000, 2200)
 LARGEST = 1e18
 """Limit of any number in a plan, so that all arithmetic stays finite."""
 SMALLEST_USD, LARGEST_USD = Decimal("1e-9"), Decimal(10**12)
+_WHOLE, _NUMBER = re.compile(r"\d{1,15}"), re.compile(r"\d{1,15}(\.\d{1,15})?")
 _SHOWN = 60
 """Maximum characters of a value in a message, to fit a line."""
 FAILED = object()
@@ -57,9 +58,18 @@ class ScalarReader:
         self.findings.append(error(code, path, message, hint))
         return FAILED
 
+    def written(self, path: str) -> str | None:  # noqa: ARG002 - for readers of files
+        """The text of a value as its file has it; None if it is unknown, or no single value without quotes."""
+        return None
+
+    def shown(self, value: object, path: str) -> str:
+        """A value as a message shows it: a number, date or on/off word in the text of its file."""
+        text = None if isinstance(value, str | list | dict) else self.written(path)
+        return describe(value) if text is None else text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
     def wrong(self, path: str, value: object, expected: str, hint: str = "") -> object:
         """Add a finding on a value of the wrong type or form."""
-        return self.refuse("wrong-type", path, f"must be {expected}, got {describe(value)}", hint)
+        return self.refuse("wrong-type", path, f"must be {expected}, got {self.shown(value, path)}", hint)
 
     def scalar(self, kind: kinds.Kind, data: object, path: str) -> object:
         """Read a value of a kind that contains no other kind."""
@@ -81,7 +91,10 @@ class ScalarReader:
     def text(self, kind: kinds.Text, data: object, path: str) -> object:
         """A string of the required form."""
         if not isinstance(data, str):
-            return self.wrong(path, data, kind.form, f'write "{data}"' if isinstance(data, int | float) else "")
+            text = self.written(path)
+            single = isinstance(data, int | float | date) and (text is not None or not isinstance(data, date))
+            hint = f'write "{data if text is None else text}"' if single else ""
+            return self.wrong(path, data, kind.form, hint)
         if not is_plain(data):
             return self.wrong(path, data, "text without a null character or half of a pair of surrogates")
         if kind.pattern and not re.fullmatch(kind.pattern, data):
@@ -117,7 +130,8 @@ class ScalarReader:
         if isinstance(data, float) and data.is_integer():
             data = int(data)
         if isinstance(data, bool) or not isinstance(data, int):
-            return self.wrong(path, data, "a whole number")
+            hint = f"write {data}, without quotes" if isinstance(data, str) and _WHOLE.fullmatch(data) else ""
+            return self.wrong(path, data, "a whole number", hint)
         if kind.minimum == kind.maximum != data:
             return self.refuse("not-allowed", path, f"must be {kind.minimum}, got {describe(data)}")
         return self.bounded(data, kind.minimum, None, kind.maximum, path)
@@ -127,7 +141,8 @@ class ScalarReader:
         if isinstance(data, str):
             data = float(data) if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", data) else data
         if isinstance(data, bool) or not isinstance(data, int | float):
-            return self.wrong(path, data, "a number")
+            hint = f"write {data}, without quotes" if isinstance(data, str) and _NUMBER.fullmatch(data) else ""
+            return self.wrong(path, data, "a number", hint)
         return self.bounded(data, kind.minimum, kind.above, kind.maximum, path, unit=kind.unit)
 
     def bounded(

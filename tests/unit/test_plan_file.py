@@ -364,3 +364,95 @@ def test_the_key_on_is_a_word():
     (before,), (after,) = run.before, run.after
     assert (before.command, before.on, before.hours) == (("a", "b"), "all", 0.5)
     assert (after.command[-1], after.on, after.hours) == ("a | b", "first", None)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["3.10", "012345", "12:30:45", "NO", "on", "1_000", "0x1F", "2026-11-28", "~", "2026-01-01T00:00:00Z"],
+)
+def test_fix_of_a_value_quotes_the_text_of_the_file(value: str) -> None:
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(f"slipway: 1\nname: x\nrun: {{env: {{V: {value}}}, command: [a, {value}]}}\n")
+    for finding in caught.value.findings:
+        assert f"got {value}" in finding.message
+        assert finding.hint == ("" if value == "~" else f'write "{value}"')
+    assert plan_file.loads(f'slipway: 1\nname: x\nrun: {{env: {{V: "{value}"}}}}\n').run.env == {"V": value}
+
+
+@pytest.mark.parametrize(
+    "line, fix",
+    [
+        ('target: {nodes: "2"}', "write 2, without quotes"),
+        ('checkpoint: {keep: "3"}', "write 3, without quotes"),
+        ('storage: {lustre_gib: "1200"}', "write 1200, without quotes"),
+        ("target: {instance_type: p5.48xlarge}\nrun: {setup: NO}", "write [NO]"),
+    ],
+)
+def test_fix_of_a_quoted_number_is_the_number(line: str, fix: str) -> None:
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
+    assert caught.value.findings[0].hint == fix
+
+
+def test_file_that_is_no_plan_shows_three_keys_of_twenty_characters() -> None:
+    secrets = {f"AWS_SECRET_ACCESS_KEY_OF_TEAM_{number}": f"wJalrXUtnFEMI{number}" for number in range(9)}
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(yaml.safe_dump(secrets))
+    shown = " ".join(f"{finding.path} {finding.message} {finding.hint}" for finding in caught.value.findings)
+    assert "wJalrXUtnFEMI" not in shown
+    assert "KEY_OF_TEAM" not in shown
+    assert shown.count("AWS_SECRET_ACCESS_KE") == 6
+    assert "6 more unknown keys" in shown
+    assert [finding.line for finding in caught.value.findings[:3]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "text", ["root:x:0:0:root:/root:/bin/bash", "- hunter2-is-my-password", "hunter2-is-my-password"]
+)
+def test_text_that_is_no_mapping_is_not_shown(text: str) -> None:
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(text)
+    assert "hunter2" not in f"{caught.value.message} {caught.value.hint}"
+    assert "/bin/bash" not in f"{caught.value.message} {caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "target: {kind: sagemaker-training, instance_type: ml.g5.2xlarge, fallback_types: [ml.p5.48xlarge]}",
+        "target: {kind: [hyperpod-slurm, hyperpod-eks], instance_type: ml.g5.2xlarge, fallback_types: [p5.48xlarge]}",
+        "workload: {serve: {model: a}}\ntarget: {instance_type: ml.g5.2xlarge, fallback_types: [p5.48xlarge]}",
+    ],
+)
+def test_name_of_sagemaker_is_taken_where_sagemaker_runs_the_instances(rest: str) -> None:
+    target = plan_file.loads(f"slipway: 1\nname: x\n{rest}\n").target
+    assert (target.instance_type, target.fallback_types) == (("g5.2xlarge",), ("p5.48xlarge",))
+
+
+def test_name_of_sagemaker_is_left_for_other_kinds_and_the_fix_names_both() -> None:
+    from launcher.catalog.load import load
+    from launcher.planning.checks import check
+
+    for kind in ("eks", "[sagemaker-training, eks]", "any"):
+        request = plan_file.loads(f"slipway: 1\nname: x\ntarget: {{kind: {kind}, instance_type: ml.p5.48xlarge}}\n")
+        (finding,) = [finding for finding in check(request, load()) if finding.path == "target.instance_type"]
+        assert finding.hint.startswith("write p5.48xlarge; SageMaker's name goes with target.kind sagemaker-training")
+
+
+@pytest.mark.parametrize(
+    "word, fix",
+    [
+        ("us-esat-1", "us-east-1?"),
+        ("us-eats-2", "us-east-2?"),
+        ("eu-wset-1", "eu-west-1?"),
+        ("us-west1", "us-west-1?"),
+        ("ap-norhteast-1", "ap-northeast-1?"),
+        ("su-east-1", "us-east-1 or sa-east-1?"),
+        ("us-est-1", "us-west-1 or us-east-1?"),
+    ],
+)
+def test_region_with_swapped_letters_is_the_nearest_and_no_other_coast(word: str, fix: str) -> None:
+    from launcher.catalog.load import load
+    from launcher.model.names import nearest_name
+
+    assert nearest_name(word, sorted(load().regions)) == f"did you mean {fix}"

@@ -5,6 +5,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
+from launcher import plan_file
 from launcher.catalog.load import Catalog
 from launcher.model.enums import Level
 from launcher.model.errors import ImpossibleError
@@ -45,7 +46,7 @@ def refuse_errors(path: Path, findings: Sequence[Finding]) -> None:
     count = sum(finding.level is Level.ERROR for finding in findings)
     if count:
         message = f"{path} contains an impossible request: {count} problem{'s' if count > 1 else ''}"
-        raise ImpossibleError(message, findings=tuple(findings))
+        raise ImpossibleError(message, findings=plan_file.placed(path, findings))
 
 
 def context_for(request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> PricingContext:

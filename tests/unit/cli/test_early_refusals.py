@@ -74,3 +74,21 @@ def test_a_new_plan_names_the_schema_that_an_editor_reads(slipway, tmp_path):
     assert (code, first) == (0, "# yaml-language-server: $schema=slipway-plan.schema.json")
     assert f"slipway schema > {tmp_path / 'slipway-plan.schema.json'}" in err
     assert json.loads(slipway("schema")[1])["$id"] == "urn:slipway:plan:1"
+
+
+@pytest.mark.parametrize(
+    "line, place",
+    [
+        ("workload: {train: {model: llama-3.1-8b, tokens_b: 1, hours: 3}}", "workload.train.hours (line 3, column 54)"),
+        ("target: {region: us-esat-1}", "target.region (line 3, column 10)"),
+        ("target: {kind: eks, ssh_host: local}", "(line 3, column "),
+        ('run: {env: {PATH: "/opt/bin:$PATH"}}', "run.env.PATH (line 3, column 13)"),
+    ],
+)
+def test_error_between_keys_has_its_line_and_column(slipway, tmp_path, line, place):
+    path = tmp_path / "plan.yaml"
+    base = "" if line.startswith("workload") else "\nworkload: {train: {model: llama-3.1-8b, tokens_b: 1}}"
+    path.write_text(f"slipway: 1\nname: a\n{line}{base}\n")
+    ended = slipway("plan", str(path))
+    assert ended.code == 5
+    assert place in ended.err
