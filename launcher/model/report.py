@@ -29,11 +29,28 @@ class RunStatus(StrEnum):
         return texts.get(self, self.value)
 
 
+class EndedBy(StrEnum):
+    """Why an attempt ended; the same loss has the same name on every target.
+
+    SPOT_INTERRUPTION: its instances or pods were taken away with a notice; NODE_LOST: without one. TIME_LIMIT: the
+    scheduler's limit, or the end of the reserved capacity.
+    """
+
+    COMPLETED = "completed"
+    SPOT_INTERRUPTION = "spot-interruption"
+    NODE_LOST = "node-lost"
+    FAILURE = "failure"
+    CANCEL = "cancel"
+    TIME_LIMIT = "time-limit"
+    BUDGET = "budget"
+
+
 @record
 class Attempt:
     """One start of the job.
 
-    `ended_by` is completed, spot-interruption, node-lost, failure, cancel or budget; None while it runs.
+    `ended_by` is None while it runs. `by_pod_end`: all that told of the end was the end of its pod, by which a cancel
+    is told as well.
 
     `resumed_from_step` is the step of the restored checkpoint, 0 for a start from nothing; `last_step` the last step
     that the trainer reported, None when it reported none.
@@ -42,9 +59,10 @@ class Attempt:
     started_at: datetime
     ended_at: datetime | None
     exit_code: int | None
-    ended_by: str | None
+    ended_by: EndedBy | None
     resumed_from_step: int
     last_step: int | None
+    by_pod_end: bool = False
 
     @property
     def hours(self) -> float:

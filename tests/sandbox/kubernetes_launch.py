@@ -64,7 +64,7 @@ def launched(folder, plan):
     run, report = launch_quote(priced, rank, quoted, options)
     assert (report.status, report.scheduler, report.simulated) == (RunStatus.SUCCEEDED, "kubernetes", True)
     first, *_, last = report.attempts
-    assert first.ended_by == "pod-end"
+    assert first.ended_by == "spot-interruption"
     assert 0 < last.resumed_from_step < STEPS == last.last_step
     log = (run.logs / f"attempt-{len(report.attempts)}.log").read_text()
     assert f"ends with {undisturbed()}" in log

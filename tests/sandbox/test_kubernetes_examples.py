@@ -37,7 +37,7 @@ def test_it_is_launched_and_resumed(name, undisturbed, tmp_path, monkeypatch):
     folder, report, messages = launched(name, tmp_path)
     assert (report.status, report.scheduler) == (RunStatus.SUCCEEDED, "kubernetes")
     first, *_, last = report.attempts
-    assert first.ended_by == "pod-end"
+    assert first.ended_by == "spot-interruption"
     assert 0 < last.resumed_from_step < last.last_step == TRAINER_STEPS
     assert undisturbed in (folder.logs / f"attempt-{len(report.attempts)}.log").read_text()
     if name in STAND:

@@ -13,15 +13,29 @@ from launcher.agent.metrics import figures_in
 from launcher.agent.shape import moment, read
 from launcher.model.errors import UnreadableInputError
 from launcher.model.job import Attempt as ScheduledAttempt
-from launcher.model.report import Attempt, BudgetStop
+from launcher.model.report import Attempt, BudgetStop, EndedBy
 
 ENDINGS = ("completed", "interrupted", "failed", "cancelled", "stopped")
-NODE_LOST = "node-lost"
-_INTERRUPTED = ("spot-interruption", NODE_LOST)
-"""Events that end an attempt because its instances are gone."""
-POD_END = "pod-end"
+_INTERRUPTED = (EndedBy.SPOT_INTERRUPTION, EndedBy.NODE_LOST)
+"""The ends of an attempt because its instances are gone."""
+_POD_END = "pod-end"
 """A pod receives the same signal if its node is drained and if its job is cancelled: a restart of the job shows
 which it was."""
+_ENDED_BY = {
+    **{reason.value: reason for reason in EndedBy},
+    _POD_END: EndedBy.SPOT_INTERRUPTION,
+    "scheduler-signal": EndedBy.TIME_LIMIT,
+    "capacity-end": EndedBy.TIME_LIMIT,
+}
+"""The agent's words (launcher/agent/ending.py), which say where a notice came from."""
+_OF_ENDING = {
+    "completed": EndedBy.COMPLETED,
+    "interrupted": EndedBy.SPOT_INTERRUPTION,
+    "failed": EndedBy.FAILURE,
+    "cancelled": EndedBy.CANCEL,
+    "stopped": EndedBy.BUDGET,
+}
+"""For an ending whose reason is missing, or the word of another version."""
 _NEEDED: dict[str, set[str]] = {
     "attempt-started": {"attempt", "time"},
     "restored": {"step"},
@@ -138,7 +152,7 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
         kind = event.get("event")
         if kind == "attempt-started":
             if ran and ran[-1].attempt.ended_at is None:
-                lost = replace(ran[-1].attempt, ended_at=moment(event["time"]), ended_by=NODE_LOST)
+                lost = replace(ran[-1].attempt, ended_at=moment(event["time"]), ended_by=EndedBy.NODE_LOST)
                 ran[-1] = replace(ran[-1], attempt=lost)
             ran.append(_Numbered(number=int(event["attempt"]), attempt=_started(event)))
         elif ran and event.get("attempt") == ran[-1].number:
@@ -156,9 +170,9 @@ def closed(ran: tuple[Attempt, ...], last: ScheduledAttempt | None) -> tuple[Att
 
 def cancelled(ran: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
     """The attempts of a cancelled job: its agents are notified only by the end of their containers."""
-    if not ran or ran[-1].ended_by != POD_END:
+    if not ran or not ran[-1].by_pod_end:
         return ran
-    return (*ran[:-1], replace(ran[-1], ended_by="cancel"))
+    return (*ran[:-1], replace(ran[-1], ended_by=EndedBy.CANCEL, by_pod_end=False))
 
 
 def interrupted(ran: Sequence[Attempt]) -> tuple[Attempt, ...]:
@@ -167,7 +181,7 @@ def interrupted(ran: Sequence[Attempt]) -> tuple[Attempt, ...]:
     return tuple(
         attempt
         for attempt, after in followed
-        if attempt.ended_by in _INTERRUPTED or (after is not None and attempt.ended_by == POD_END)
+        if attempt.ended_by in _INTERRUPTED and (after is not None or not attempt.by_pod_end)
     )
 
 
@@ -193,6 +207,7 @@ def _updated(attempt: Attempt, event: Mapping[str, Any]) -> Attempt:
             attempt,
             ended_at=moment(event["time"]),
             exit_code=event.get("exit_code"),
-            ended_by=event.get("ended_by"),
+            ended_by=_ENDED_BY.get(str(event.get("ended_by")), _OF_ENDING[str(kind)]),
+            by_pod_end=event.get("ended_by") == _POD_END,
         )
     return attempt

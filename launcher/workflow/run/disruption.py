@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from launcher.model.budget_stop import stops_at
 from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.plan import Plan
+from launcher.model.report import EndedBy
 from launcher.model.stages import Notify
 from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import stack_name
 from launcher.sandbox.guard_schedule import PERIOD, POLL_S
 from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.history.attempts import NODE_LOST
 from launcher.workflow.run.follow import Follower
 from launcher.workflow.run.submission_watch import RemoteWatch
 
@@ -191,7 +191,7 @@ class _NodeFailure(_Disruption):
         steps = [number for number in (follower.step, follower.saved_step) if number is not None]
         self.folder.append_event("attempt-progress", attempt=attempt, step=max(steps))
         self.folder.append_event(
-            "interrupted", time=lost_at, attempt=attempt, ended_by=NODE_LOST, exit_code=None, node=node
+            "interrupted", time=lost_at, attempt=attempt, ended_by=EndedBy.NODE_LOST.value, exit_code=None, node=node
         )
         self.sandbox.replace_node(self.cluster, node)
         self.notify(f"HyperPod's automatic recovery replaced {node}; the new node has an empty disk")

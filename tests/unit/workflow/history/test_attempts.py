@@ -4,8 +4,12 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
+from launcher.agent import ending
 from launcher.model.job import Attempt as ScheduledAttempt
-from launcher.workflow.history.attempts import attempts, closed, read_events
+from launcher.model.report import EndedBy
+from launcher.workflow.history.attempts import attempts, cancelled, closed, read_events
 
 EVENTS = [
     {"time": "2026-11-20T12:00:00.000Z", "event": "attempt-started", "attempt": 1},
@@ -67,3 +71,43 @@ def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
     assert read_events(path) == []
     path.write_text('{"event": "agent-built"}\n{"event": "rest')
     assert read_events(path) == [{"event": "agent-built"}]
+
+
+STARTED = {"event": "attempt-started", "attempt": 1, "time": "2026-11-20T12:00:00Z", "node": "n1"}
+ENDED = {"attempt": 1, "time": "2026-11-20T13:00:00Z", "exit_code": 75}
+WORDS = [
+    *(
+        (word, word)
+        for word in ("spot-interruption", "time-limit", "completed", "node-lost", "failure", "cancel", "budget")
+    ),
+    *(("pod-end", "spot-interruption"), ("scheduler-signal", "time-limit"), ("capacity-end", "time-limit")),
+]
+
+
+@pytest.mark.parametrize("word,expected", WORDS)
+def test_ended_by_of_an_agents_word_is_the_reports_name_of_the_loss(word, expected):
+    (attempt,) = attempts([STARTED, {**ENDED, "event": "interrupted", "ended_by": word}])
+    assert attempt.ended_by == EndedBy(expected)
+
+
+@pytest.mark.parametrize(
+    "event,expected",
+    [("completed", "completed"), ("failed", "failure"), ("cancelled", "cancel"), ("stopped", "budget")],
+)
+@pytest.mark.parametrize("word", [None, "a word of another version"])
+def test_ended_by_without_a_known_word_follows_from_the_ending(event, expected, word):
+    (attempt,) = attempts([STARTED, {**ENDED, "event": event, "ended_by": word}])
+    assert attempt.ended_by == EndedBy(expected)
+
+
+def test_ended_by_knows_every_word_of_the_agent():
+    """None of them falls back to what its event suggests."""
+    for word in {*ending.ENDED_BY.values(), ending.NODE_LOST}:
+        (attempt,) = attempts([STARTED, {**ENDED, "event": "stopped", "ended_by": word}])
+        assert (attempt.ended_by == EndedBy.BUDGET) == (word == "budget")
+
+
+@pytest.mark.parametrize("word,expected", [("pod-end", "cancel"), ("spot-interruption", "spot-interruption")])
+def test_ended_by_of_a_cancelled_job_is_cancel_if_only_its_pod_ended(word, expected):
+    ran = cancelled(attempts([STARTED, {**ENDED, "event": "interrupted", "ended_by": word}]))
+    assert [attempt.ended_by for attempt in ran] == [expected]
