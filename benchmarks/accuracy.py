@@ -77,8 +77,9 @@ published run shows how fast a tuned layout, with the experts of a layer within 
 `workload.train.expert_parallel` has a range that holds both, and `slipway plan` asks for it.
 
 A quote on a family of instances without a row of its kind of job has a wider range, and a finding says so. A range is
-also wider if a fine-tuning plan does not set its trainer or its micro-batch. `slipway plan` names the keys that would
-narrow the range by more than a third.
+also wider if a fine-tuning plan does not set its trainer or its micro-batch. `slipway plan` names the key that narrows
+the dollars most, if it narrows them by a fifth or more. Where fewer than five sources of a kind of job are known, the
+range is at least as wide as the spread between them, and the quote says so.
 
 If a plan leaves the batch open, Slipway uses 4 million tokens, or 8,192 tokens per chip if that is more. The maximum is
 the largest batch of published runs of a model of that size (`launcher/catalog/data/training/batches.csv`). Beyond that

@@ -64,6 +64,7 @@ FAMILY_POWER = 0.4
 ROUNDS = 12
 WINSOR = 0.8
 CLASS_PRIOR_ROWS = 10.0
+FEW_SOURCES = utilisation.FEW_SOURCES
 SPREADS = ("bf16", "fp8", "moe", "finetuning", "adapters", "quantised", "huggingface", "neuron")
 RUN_SCALE_LEAST = 0.12
 """Minimum additional spread of whole runs compared with steady rates, whatever the rows show; judgement."""
@@ -242,7 +243,12 @@ def _spreads(
         members = [(entry, error) for entry, error in steady if name in utilisation.every_class(entry.row.shape)]
         share = len(members) / (len(members) + CLASS_PRIOR_ROWS)
         scale = math.sqrt(share * _scale(members) ** 2 + (1.0 - share) * pooled**2) if members else pooled
-        spreads[name] = {"scale": round(scale, 4), "rows": len(members)}
+        means = _source_means(members)
+        if 1 < len(means) < FEW_SOURCES:
+            # The next source differs from the middle of so few by the spread between them.
+            between = math.sqrt(sum(mean * mean for mean in means) / len(means) * (1.0 + 1.0 / len(means)))
+            scale = max(scale, between)
+        spreads[name] = {"scale": round(scale, 4), "rows": len(members), "sources": len(means)}
     runs = [(entry, error) for entry, error in weighed if entry.row.whole]
     run_scale = max(RUN_SCALE_LEAST, math.sqrt(max(0.0, _scale(runs) ** 2 - pooled**2)))
     found = {"spreads": spreads, "run_scale": round(run_scale, 4), "quantile_low": 1.0, "quantile_high": 1.0}
@@ -251,6 +257,14 @@ def _spreads(
     found["quantile_low"] = round(_quantile(ratios), 3)
     found["quantile_high"] = round(_quantile([(weight, -ratio) for weight, ratio in ratios]), 3)
     return found
+
+
+def _source_means(members: Sequence[tuple[Observation, float]]) -> list[float]:
+    """The mean error of each source."""
+    of_source: dict[str, list[float]] = {}
+    for entry, error in members:
+        of_source.setdefault(entry.row.family, []).append(error)
+    return [sum(errors) / len(errors) for errors in of_source.values()]
 
 
 def _range_scale(row: Row, facts: TrainingFacts) -> float:

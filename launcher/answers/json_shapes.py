@@ -79,7 +79,7 @@ QUOTE = {
     "components": [CostComponent],
     "assumptions": [Assumption],
     **picked_shape(Quote, "policies cash_usd cash_after_credits_usd left_up_usd_per_hour rates expires_at"),
-    **picked_shape(Quote, "overrun_probability"),
+    **picked_shape(Quote, "overrun_probability range_causes"),
 }
 PORTED: Shape = {
     **dict.fromkeys(("gpu", "trainium"), (CANDIDATE, None)),

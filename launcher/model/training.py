@@ -66,11 +66,15 @@ class ChipTraits:
 
 @record
 class Spread:
-    """How far published figures are from the estimate in a class of jobs: the scale of log(published / estimate)."""
+    """How far published figures are from the estimate in a class of jobs: the scale of log(published / estimate).
+
+    `sources` published the `rows`; where they are few, the scale is at least the spread between them.
+    """
 
     name: str
     scale: float
     rows: int
+    sources: int
 
 
 @record

@@ -37,6 +37,7 @@ def assumptions(
     """
     lines = [_flops(shape)]
     lines.extend(_gaps(shape, facts))
+    lines.extend(_few_sources(shape, facts))
     lines.append(
         _utilisation(shape, facts) if shape.measured_tokens_per_s is None else _measured(shape, facts, estimate)
     )
@@ -124,6 +125,14 @@ def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
     if shape.precision is Precision.FP8 and not shape.fp8_counts:
         source = "no published run shows a gain from FP8 here: estimated as bf16; the range is wider for it"
         yield Assumption(name="precision", value="fp8", unit="", source=source)
+
+
+def _few_sources(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
+    """The reason of a range that few sources make wide."""
+    sources = utilisation.few_sources(shape, facts)
+    if sources is not None:
+        source = "few: the range is as wide as the spread between them"
+        yield Assumption(name="published sources of this kind of job", value=str(sources), unit="", source=source)
 
 
 def _utilisation(shape: TrainingShape, facts: TrainingFacts) -> Assumption:

@@ -1,46 +1,40 @@
-"""Open plan keys whose value would narrow the range most."""
+"""Open plan keys whose value would narrow the range of a training job's hours."""
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
-from launcher.model.finding import Finding, info
 from launcher.model.training import TrainingFacts
-from launcher.planning import duration, utilisation
+from launcher.model.workload import TrainingWorkload
+from launcher.planning import utilisation
 from launcher.planning.shape import TrainingShape
 
-NARROWS = 2.0 / 3.0
-"""Slipway suggests a key if its value leaves less than this share of the range, that is, narrows it by over a third."""
+
+class Answer(NamedTuple):
+    """A key of `workload.train` that the plan leaves open, its assumed value, and the workload that states it."""
+
+    key: str
+    value: str
+    train: TrainingWorkload
 
 
-def questions(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> Iterator[Finding]:
-    """A finding for each open plan key whose value narrows the range of the hours.
+def open_answers(train: TrainingWorkload, shape: TrainingShape) -> Iterator[Answer]:
+    """The open keys of a job from tokens, each answered by what Slipway assumes.
 
     Args:
-        shape: the job.
-        tokens: tokens to train on.
-        facts: the inputs of the estimate.
+        train: the plan's workload.
+        shape: the job on one number of nodes.
     """
-    width = _width(shape, tokens, facts)
-    answers = {
-        "stack": (not shape.stack_known, shape.stack.value, replace(shape, stack_known=True)),
-        "micro_batch": (
-            shape.micro_batch is None,
-            str(utilisation.DEFAULT_MICRO_BATCH),
-            replace(shape, micro_batch=utilisation.DEFAULT_MICRO_BATCH),
-        ),
-        "expert_parallel": (
-            utilisation.assumes_exchange(shape),
-            str(min(utilisation.DEFAULT_EXPERT_PARALLEL, shape.chips)),
-            replace(shape, expert_parallel=utilisation.DEFAULT_EXPERT_PARALLEL),
-        ),
-    }
-    for key, (is_open, value, answered) in answers.items():
-        narrowed = _width(answered, tokens, facts) if is_open else width
-        if narrowed < NARROWS * width:
-            message = f"the range of the hours is {width:.1f} x; with {value}, which is assumed, it is {narrowed:.1f} x"
-            yield info("narrows-the-range", f"workload.train.{key}", message, f"say workload.train.{key}")
+    if not shape.stack_known:
+        yield Answer("stack", shape.stack.value, replace(train, stack=shape.stack))
+    if shape.micro_batch is None and utilisation.has_micro_steps(shape):
+        size = utilisation.DEFAULT_MICRO_BATCH
+        yield Answer("micro_batch", str(size), replace(train, micro_batch=size))
+    if utilisation.assumes_exchange(shape):
+        spread = min(utilisation.DEFAULT_EXPERT_PARALLEL, shape.chips)
+        yield Answer("expert_parallel", str(spread), replace(train, expert_parallel=spread))
 
 
-def _width(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> float:
-    hours = duration.numbers(shape, tokens, facts).expected_hours
-    return hours.high / hours.low
+def measured_width(facts: TrainingFacts) -> float:
+    """The logarithm from the middle to either end of a rate that was measured on one node of the job's kind."""
+    return facts.constants["measured_scale"].mid

@@ -135,6 +135,8 @@ THIN_ROWS = 3.0
 """Rows on a chip and class of job that halve the variance added for thin data; judgement."""
 OTHER_CLASS_ROW = 0.125
 """The weight of a row of another class on the same chip; judgement."""
+FEW_SOURCES = 5
+"""Sources of a class of jobs below which its range is at least as wide as the spread between them; judgement."""
 FLOOR, CEILING = 0.002, 0.98
 """Limits of every estimate; the ceiling doubles if FP8 counts, whose peak is twice that of bf16."""
 
@@ -316,6 +318,13 @@ def every_class(shape: TrainingShape) -> tuple[str, ...]:
     classes = spread_classes(shape)
     dense = classes[0] in {"bf16", "fp8"} and shape.method is not Method.PRETRAIN
     return (*classes, "finetuning") if dense else classes
+
+
+def few_sources(shape: TrainingShape, facts: TrainingFacts) -> int | None:
+    """The number of published sources of the class that sets the range, if they are few; else None."""
+    name = max(every_class(shape), key=lambda of_jobs: _class_scale(of_jobs, shape, facts))
+    sources = facts.spreads[name].sources
+    return sources if sources < FEW_SOURCES else None
 
 
 def _micro_batch_scale(shape: TrainingShape, facts: TrainingFacts) -> float:

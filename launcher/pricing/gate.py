@@ -111,8 +111,8 @@ def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: Gate
     budget = plan.request.budget
     limit = spending_limit(plan.request, rules)
     if limit is not None and usd.high > limit:
-        kind = " (spot, 90th percentile)" if plan.place.option is PurchaseOption.SPOT else ""
-        reason = f"budget ${cents(limit)}, high estimate ${cents(usd.high)}{kind}"
+        chance = "" if plan.request.workload.train is None else ": 1 run in 10 costs more"
+        reason = f"budget ${cents(limit)}, high estimate ${cents(usd.high)}{chance}"
         where = "budget.max_usd" if budget.max_usd == limit else rules.changes.max_usd
         enough = usd.high.quantize(Decimal(1), rounding=ROUND_CEILING)
         return Gate(allowed=False, exit_code=OVER_BUDGET, reason=reason, hint=f"raise {where} to {enough:f}")

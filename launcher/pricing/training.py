@@ -7,22 +7,23 @@ from decimal import Decimal
 from functools import cached_property
 
 from launcher.model.finding import Finding, info, warning
+from launcher.model.money import cents
 from launcher.model.plan import Place
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.workload import ModelDimensions
 from launcher.planning.limits import computes
-from launcher.planning.questions import questions
 from launcher.planning.resolve import Resolution
 from launcher.planning.targets import place_findings
-from launcher.planning.work import TOKENS_PER_B
 from launcher.pricing.alternatives import Alternative, alternatives
 from launcher.pricing.blocks import MIN_CHANCE
 from launcher.pricing.candidate import cheapest_fixed, ranked
 from launcher.pricing.context import PricingContext
+from launcher.pricing.narrowing import narrowing, range_causes
 from launcher.pricing.priced import PricedRequest
 from launcher.pricing.quoting import outline, quote
 from launcher.pricing.screening import all_places, best_candidates
+from launcher.pricing.totals import total_usd
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 
 
@@ -37,6 +38,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         quoted = quote(candidate, self.resolution.estimator.explained(candidate.work), self._rival_usd)
         return replace(
             quoted,
+            range_causes=range_causes(candidate, self.resolution.estimator),
             findings=(
                 *quoted.findings,
                 *self._job_findings(candidate),
@@ -157,23 +159,23 @@ def price_training(
         path=path,
         context=context,
         candidates=candidates,
-        findings=(*resolution.findings, *_open_questions(candidates[:1], resolution, context)),
+        findings=(*resolution.findings, *_narrows(candidates[:1], resolution)),
         considered=max(resolution.considered, len(candidates)),
         resolution=resolution,
     )
 
 
-def _open_questions(
-    best: Sequence[TrainingCandidate], resolution: Resolution, context: PricingContext
-) -> Iterator[Finding]:
-    """The undecided inputs of the plan that change the hours of the best candidate most."""
-    train = context.request.workload.train
-    if train is None or train.tokens_b is None or train.throughput_tokens_per_s is not None:
-        return
-    estimator = resolution.estimator
-    for place in (candidate.place for candidate in best):
-        shape = estimator.shape(train, context.catalog.instance_types[place.instance_type], place.nodes)
-        yield from questions(shape, train.tokens_b * TOKENS_PER_B, estimator.facts)
+def _narrows(best: Sequence[TrainingCandidate], resolution: Resolution) -> Iterator[Finding]:
+    """The open key of the plan file that narrows the dollars of the first candidate most."""
+    for candidate in best:
+        usd = total_usd(candidate)
+        found = None if usd is None else narrowing(candidate, resolution.estimator, usd)
+        if usd is not None and found is not None and found.path:
+            message = (
+                f"the dollars of the first row range from {cents(usd.low)} to {cents(usd.high)};"
+                f" {found.action} takes them to about {cents(found.usd.low)} to {cents(found.usd.high)}"
+            )
+            yield info("narrows-the-range", found.path, message, f"say {found.path}")
 
 
 def _candidates(resolution: Resolution, context: PricingContext, *, everything: bool) -> Iterable[TrainingCandidate]:

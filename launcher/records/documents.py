@@ -25,7 +25,7 @@ FORMS: Keys = {
     Gate: "verdict exit_code reason hint",
     Price: "usd_per_hour=usd source basis as_of note",
     SpotOutlook: "interruptions_expected checkpoint_interval_s overhead_fraction break_even_interruptions_per_hour "
-    "usd_p90",
+    "usd_p90 stress_usd stress_per_node_hour",
 }
 """The keys of the objects of a quote."""
 USED = "hours=actual_hours usd_at_quoted_rate usd_used usd_unused billable"
@@ -46,6 +46,7 @@ def quote_document(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) 
         **picked(
             quoted, "policies cash_usd cash_after_credits_usd left_up_usd_per_hour rates expires_at overrun_probability"
         ),
+        **picked(quoted, "range_causes"),
     }
 
 

@@ -67,7 +67,7 @@ def classes():
     "name,count,shares,width",
     [
         ("dense pretraining", 247, (0.80, 0.95, 0.80), 1.75),
-        ("dense fine-tuning", 12, (0.60, 0.75, 0.74), 2.3),
+        ("dense fine-tuning", 12, (0.60, 0.75, 0.74), 2.5),
         ("LoRA, tuned stack", 39, (0.70, 0.87, 0.80), 2.3),
         ("Hugging Face", 71, (0.48, 0.76, 0.80), 3.6),
         ("mixture of experts", 73, (0.42, 0.74, 0.80), 3.5),
@@ -77,6 +77,7 @@ def test_each_class_holds_on_sources_that_no_fit_has_seen(classes, name, count, 
     accuracy_of_class = classes[name]
     assert accuracy_of_class["n"] == count
     assert all(accuracy_of_class[key] >= least for key, least in zip(SHARES, shares, strict=True)), accuracy_of_class
+    assert accuracy_of_class["covered"] <= 0.905, "wider than an 80 % range needs to be"
     assert accuracy_of_class["median_width"] <= width
 
 

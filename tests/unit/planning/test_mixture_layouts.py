@@ -7,8 +7,9 @@ import pytest
 from launcher.catalog.load import load
 from launcher.catalog.training import load_training
 from launcher.model.enums import Method, Stack
+from launcher.model.workload import TrainingWorkload
 from launcher.planning import duration, utilisation
-from launcher.planning.questions import questions
+from launcher.planning.questions import open_answers
 from launcher.planning.shape import TrainingShape
 
 FACTS = load_training()
@@ -72,8 +73,8 @@ def test_open_layout_holds_both_and_is_asked_for():
     opened, within, over = mixture(), mixture(expert_parallel=8), mixture(expert_parallel=32)
     assert width(opened) > 1.3 * width(over)
     assert utilisation.estimate(opened, FACTS).high > 0.9 * mid(within)
-    asked = [finding.path for finding in questions(opened, 1e11, FACTS)]
-    assert "workload.train.expert_parallel" in asked
+    answers = {answer.key: answer.train for answer in open_answers(TrainingWorkload(), opened)}
+    assert answers["expert_parallel"].expert_parallel == 32
     names = {line.name for line in duration.estimate(opened, 1e11, FACTS).assumptions}
     assert "expert parallel" in names
 

@@ -1,0 +1,105 @@
+"""One joint distribution: its percentiles agree with a simulation, and move the right way."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from launcher.pricing.joint import (
+    HIGH,
+    LOW,
+    MIDDLE,
+    JobHours,
+    Losses,
+    RandomPrice,
+    Spread,
+    added,
+    median_shift,
+    total_at,
+    wall_hours,
+)
+
+ENDS = (LOW, MIDDLE, HIGH)
+NARROW = Spread(0.1, 0.1)
+
+
+def ends(outcomes):
+    return [outcomes.at(chance) for chance in ENDS]
+
+
+def lossy(hours: float, rate: float, one: float) -> Losses:
+    """Events of `one` hour each, at `rate` an hour."""
+    events = hours * rate
+    return Losses(math.exp(-events), events * one, events * one * one * 1.2, one / 2)
+
+
+def test_without_losses_the_percentiles_are_those_of_the_speed():
+    wall = wall_hours(JobHours(10.0, Spread(math.log(2), math.log(3))))
+    assert ends(wall) == pytest.approx([5.0, 10.0, 30.0], rel=1e-6)
+    assert wall.chance_above(30.0) == pytest.approx(0.1, abs=1e-6)
+    assert wall.mean > 10.0
+
+
+def test_a_job_of_given_hours_that_rarely_fails_keeps_its_hours_at_the_median():
+    wall = wall_hours(JobHours(10.0, failures=lossy(10.0, 0.003, 0.5)))
+    assert ends(wall) == [10.0, 10.0, 10.0]
+    assert wall.mean == pytest.approx(10.015, rel=1e-6)
+    often = wall_hours(JobHours(10.0, failures=lossy(10.0, 0.03, 0.5)))
+    assert often.at(MIDDLE) == 10.0 < often.at(HIGH)
+
+
+def test_minor_losses_move_the_median_by_their_mean():
+    wall = wall_hours(JobHours(100.0, Spread(0.3, 0.3), failures=lossy(100.0, 0.02, 0.4)))
+    assert wall.at(MIDDLE) == pytest.approx(100.0 + 0.8, rel=0.002)
+
+
+speeds = st.builds(Spread, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+
+
+@settings(max_examples=150)
+@given(
+    hours=st.floats(0.1, 1e4),
+    speed=speeds,
+    rate=st.floats(0.0, 0.5),
+    one=st.floats(0.05, 1.0),
+    more=st.floats(1.0, 4.0),
+)
+def test_percentiles_are_in_order_and_more_losses_never_shorten(hours, speed, rate, one, more):
+    fewer = wall_hours(JobHours(hours, speed, lossy(hours, rate, one)))
+    greater = wall_hours(JobHours(hours, speed, lossy(hours, rate * more, one)))
+    assert ends(fewer) == sorted(ends(fewer))
+    for before, after in zip(ends(fewer), ends(greater), strict=True):
+        assert after >= before * 0.985
+    assert greater.mean >= fewer.mean * (1 - 1e-9)
+
+
+@settings(max_examples=100)
+@given(scale=st.floats(0.01, 0.6), more=st.floats(1.0, 3.0), speed=speeds)
+def test_a_wider_price_never_narrows_the_total(scale, more, speed):
+    bills = [(hours, 5.0) for hours in wall_hours(JobHours(10.0, speed)).coarse(24)]
+    narrow, wide = RandomPrice(20.0, scale), RandomPrice(20.0, scale * more)
+    assert total_at(wide, bills, HIGH) >= total_at(narrow, bills, HIGH) * 0.999
+    assert total_at(wide, bills, LOW) <= total_at(narrow, bills, LOW) * 1.001
+
+
+@settings(max_examples=50)
+@given(usd=st.floats(1.0, 90.0), more=st.floats(1.0, 3.0))
+def test_a_dearer_price_costs_more_at_every_percentile(usd, more):
+    bills = [(hours, 5.0) for hours in wall_hours(JobHours(10.0, NARROW)).coarse(24)]
+    for chance in ENDS:
+        assert total_at(RandomPrice(usd * more, 0.3), bills, chance) >= total_at(RandomPrice(usd, 0.3), bills, chance)
+
+
+def test_two_symmetric_factors_have_the_product_of_their_medians():
+    assert abs(median_shift(Spread(0.4, 0.4), RandomPrice(20.0, 0.3))) < 0.005
+    assert median_shift(Spread(0.1, 0.8), RandomPrice(20.0, 0.3)) > 0.02
+    assert median_shift(Spread(0.4, 0.4), RandomPrice(20.0, 0.4, 2.0, 24.0)) < -0.02
+
+
+def test_a_start_up_adds_its_spread_to_a_short_job_and_not_to_a_long_one():
+    start = Spread(0.54, 0.54)
+    short, long = (wall_hours(JobHours(hours, NARROW)) for hours in (0.2, 50.0))
+    after = added(short, 0.15, start)
+    assert after.at(HIGH) / after.at(LOW) > 1.3 * short.at(HIGH) / short.at(LOW) * 0.9
+    assert ends(added(long, 0.15, start)) == pytest.approx([end + 0.16 for end in ends(long)], abs=0.02)

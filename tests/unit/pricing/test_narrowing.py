@@ -1,0 +1,95 @@
+"""Why a range is wide, and what narrows it: shares of the causes, and the answer or action with its result."""
+
+import pytest
+
+from launcher.answers.range_causes import on_average, why_wide
+from launcher.model.range_causes import Cause
+
+TOKENS = {"model": "llama-3.1-8b", "hours": None, "tokens_b": 5}
+SPOT = {"workload": {"train": TOKENS}, "purchase": {"option": "spot"}}
+
+
+def width(usd) -> float:
+    return float(usd.high / usd.low)
+
+
+def test_shares_add_up_with_the_largest_first(priced):
+    shares = priced(SPOT).quote(1).range_causes.shares
+    assert sum(shares.values()) == pytest.approx(1.0, abs=0.01)
+    assert list(shares.values()) == sorted(shares.values(), reverse=True)
+    assert {Cause.PRICE, Cause.SPEED} <= set(shares)
+    assert Cause.PRICE not in priced({"workload": {"train": TOKENS}}).quote(1).range_causes.shares
+
+
+def test_a_block_is_uncertain_by_its_overrun_alone(priced):
+    plan = {"workload": {"train": {**TOKENS, "tokens_b": 17}}, "target": {"region": "us-east-2", "nodes": 4}}
+    quoted = priced({**plan, "purchase": {"option": "capacity-block"}}).quote(1)
+    assert list(quoted.range_causes.shares) == [Cause.OVERRUN]
+
+
+def test_a_certain_total_has_no_causes(priced):
+    quoted = priced({"workload": {"train": None}}).quote(1)
+    assert quoted.range_causes is None or not quoted.range_causes.narrows
+    assert quoted.usd.low <= quoted.usd.mid <= quoted.usd.high
+
+
+@pytest.mark.parametrize(
+    "train, path",
+    [
+        ({"method": "lora"}, "workload.train.stack"),
+        ({"method": "qlora"}, "workload.train.stack"),
+        ({"method": "full"}, "workload.train.stack"),
+    ],
+)
+def test_the_answer_that_narrows_most_is_asked_with_its_result(priced, train, path):
+    priced_plan = priced({"workload": {"train": {**TOKENS, **train}}})
+    quoted = priced_plan.quote(1)
+    narrows = quoted.range_causes.narrows
+    assert width(narrows.usd) <= 0.8 * width(quoted.usd)
+    if narrows.path:
+        assert narrows.path == path
+        (finding,) = [finding for finding in priced_plan.findings if finding.code == "narrows-the-range"]
+        assert finding.path == path
+        stack = narrows.action.partition(": ")[2].partition(",")[0]
+        answered = priced({"workload": {"train": {**TOKENS, **train, "stack": stack}}}).quote(1)
+        assert (answered.usd.low, answered.usd.high) == (narrows.usd.low, narrows.usd.high)
+
+
+def test_current_prices_are_named_where_the_price_is_the_cause(priced):
+    measured = {**TOKENS, "throughput_tokens_per_s": 80_000}
+    quoted = priced({"workload": {"train": measured}, "purchase": {"option": "spot"}}).quote(1)
+    narrows = quoted.range_causes.narrows
+    assert next(iter(quoted.range_causes.shares)) is Cause.PRICE
+    assert narrows.action == "slipway prices refresh"
+    assert width(narrows.usd) < 0.7 * width(quoted.usd)
+    assert "price" in why_wide(quoted)
+    assert "slipway prices refresh takes it to about $" in why_wide(quoted)
+
+
+@pytest.mark.parametrize("option", ["on-demand", "spot"])
+@pytest.mark.parametrize("known", [{"stack": "framework"}, {"throughput_tokens_per_s": 90_000}])
+def test_more_information_never_widens(priced, option, known):
+    opened = {"workload": {"train": {**TOKENS, "method": "full"}}, "purchase": {"option": option}}
+    stated = {**opened, "workload": {"train": {**TOKENS, "method": "full", **known}}}
+    assert width(priced(stated).quote(1).usd) <= width(priced(opened).quote(1).usd) * 1.001
+
+
+def test_a_users_own_price_narrows_to_the_hours(priced):
+    own = {**SPOT, "purchase": {"option": "spot", "price_overrides": {"p5.48xlarge/spot": "18"}}}
+    assert width(priced(own).quote(1).usd) < width(priced(SPOT).quote(1).usd)
+    assert Cause.PRICE not in priced(own).quote(1).range_causes.shares
+
+
+def test_the_mean_is_said_where_it_is_far_from_the_median(priced):
+    often = {**SPOT, "workload": {"train": {**TOKENS, "method": "lora"}}}
+    quotes = [priced(plan).quote(1) for plan in (often, {"workload": {"train": TOKENS}})]
+    for quoted in quotes:
+        far = quoted.usd.mean > quoted.usd.mid * 5 / 4
+        assert bool(on_average(quoted.usd)) is far
+
+
+def test_the_worst_trace_is_a_case_of_its_own(priced):
+    quoted = priced(SPOT).quote(1)
+    assert quoted.spot.stress_usd > quoted.usd.mid
+    assert quoted.spot.stress_per_node_hour == 0.74
+    assert quoted.spot.interruptions_per_hour < 0.01
