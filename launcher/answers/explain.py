@@ -2,6 +2,7 @@
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped
+from launcher.answers.range_causes import why_wide
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import UnreadableInputError
 from launcher.model.money import Price
@@ -78,8 +79,11 @@ def _total(quoted: Quote) -> tuple[str, ...]:
     steps = [f"{PERCENTILES} of hours, start-up{price}{beyond}; the 50th is the total of the lines above"]
     if quoted.usd.mean is not None:
         steps.append(f"on average ${words.dollars(quoted.usd.mean)}")
-    if quoted.spot is not None and quoted.spot.stress_usd is not None:
-        steps.append(f"{STRESS}: ${words.dollars(quoted.spot.stress_usd)}")
+    causes = quoted.range_causes
+    if causes is not None:
+        steps.append(why_wide(quoted))
+        if causes.stress is not None:
+            steps.append(f"{STRESS}: ${words.dollars(causes.stress.usd)}")
     return tuple(steps)
 
 

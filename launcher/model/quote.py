@@ -22,8 +22,6 @@ class SpotOutlook:
 
     `checkpoint_interval_s` is None for a job that never saves. `usd_p90` is the total at the 90th percentile.
     `break_even_interruptions_per_hour` is None only when no priced candidate uses another purchase option.
-    `stress_usd` is the median of the total if interruptions came as in the worst published trace, of
-    `stress_per_node_hour`.
     """
 
     interruptions_expected: float
@@ -32,8 +30,6 @@ class SpotOutlook:
     overhead_fraction: float
     usd_p90: Decimal
     break_even_interruptions_per_hour: float | None
-    stress_usd: Decimal | None = None
-    stress_per_node_hour: float | None = None
 
 
 @record

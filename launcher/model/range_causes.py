@@ -1,6 +1,7 @@
 """Why a range of dollars is wide, and what narrows it most."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from enum import StrEnum
 
 from launcher.model.money import UsdRange
@@ -31,8 +32,20 @@ class Narrowing:
 
 
 @record
+class Stress:
+    """The median of the total if interruptions came as in the worst published trace, so many per node-hour."""
+
+    per_node_hour: float
+    usd: Decimal
+
+
+@record
 class RangeCauses:
-    """The share of each factor in the width of the dollars, the largest first, and what narrows it most."""
+    """The share of each factor in the width of the dollars, the largest first, and what narrows it most.
+
+    `stress` is a case outside of the range; None for purchase options that AWS does not interrupt.
+    """
 
     shares: Mapping[Cause, float]
     narrows: Narrowing | None = None
+    stress: Stress | None = None

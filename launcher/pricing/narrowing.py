@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from launcher.model.money import Range, UsdRange
-from launcher.model.range_causes import Narrowing, RangeCauses
+from launcher.model.range_causes import Narrowing, RangeCauses, Stress
 from launcher.planning.questions import measured_width, open_answers
 from launcher.planning.work import Estimator
+from launcher.pricing.hazard import worst
+from launcher.pricing.seen_interruptions import WORST_PER_NODE_HOUR
 from launcher.pricing.spot_prices import SpotForecast
 from launcher.pricing.totals import range_shares, total_usd
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
@@ -26,7 +28,15 @@ def range_causes(candidate: TrainingCandidate, estimator: Estimator) -> RangeCau
     usd, shares = total_usd(candidate), range_shares(candidate)
     if usd is None or not shares:
         return None
-    return RangeCauses(shares=shares, narrows=narrowing(candidate, estimator, usd))
+    return RangeCauses(shares=shares, narrows=narrowing(candidate, estimator, usd), stress=_stress(candidate))
+
+
+def _stress(candidate: TrainingCandidate) -> Stress | None:
+    """The total under the worst published trace; None without interruptions, or with the plan's own rate."""
+    if candidate.hazard is None or candidate.hazard.from_plan:
+        return None
+    usd = candidate.under(worst(candidate.place.nodes)).usd
+    return None if usd is None else Stress(per_node_hour=WORST_PER_NODE_HOUR, usd=usd)
 
 
 def narrowing(candidate: TrainingCandidate, estimator: Estimator, usd: UsdRange) -> Narrowing | None:

@@ -17,7 +17,7 @@ from launcher.pricing.compute import Charge, start_hours
 from launcher.pricing.idle_tail import tail_hours
 from launcher.pricing.joint import HIGH, Outcomes
 
-POINTS = 40
+POINTS = 200
 """Points of the job's hours for the expected overrun."""
 
 

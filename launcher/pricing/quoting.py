@@ -30,7 +30,6 @@ from launcher.pricing.cash import cash
 from launcher.pricing.commitments import commitment
 from launcher.pricing.compute import ComputeCost, boot_hours, compute_cost
 from launcher.pricing.gate import NewCommitment, decide
-from launcher.pricing.hazard import worst
 from launcher.pricing.hyperpod import surcharge
 from launcher.pricing.idle_tail import never_stops
 from launcher.pricing.job_hours import FOREVER_H
@@ -38,7 +37,6 @@ from launcher.pricing.offers import price_key
 from launcher.pricing.own_cluster import against_cluster
 from launcher.pricing.policies import policies
 from launcher.pricing.refusals import may_be_late
-from launcher.pricing.seen_interruptions import WORST_PER_NODE_HOUR
 from launcher.pricing.spot_prices import spot_price
 from launcher.pricing.stop_findings import retry_findings, run_time_findings, stop_findings, time_findings
 from launcher.pricing.totals import price_of, total_usd
@@ -261,8 +259,6 @@ def _outlook(candidate: TrainingCandidate, usd: UsdRange | None, rival_usd: Deci
         overhead_fraction=expected_h / bare - 1 if bare > 0 else 0.0,
         usd_p90=usd.high,
         break_even_interruptions_per_hour=break_even(candidate, rival_usd),
-        stress_usd=candidate.under(worst(candidate.place.nodes)).usd,
-        stress_per_node_hour=WORST_PER_NODE_HOUR,
     )
 
 

@@ -25,7 +25,7 @@ FORMS: Keys = {
     Gate: "verdict exit_code reason hint",
     Price: "usd_per_hour=usd source basis as_of note",
     SpotOutlook: "interruptions_expected checkpoint_interval_s overhead_fraction break_even_interruptions_per_hour "
-    "usd_p90 stress_usd stress_per_node_hour",
+    "usd_p90",
 }
 """The keys of the objects of a quote."""
 USED = "hours=actual_hours usd_at_quoted_rate usd_used usd_unused billable"

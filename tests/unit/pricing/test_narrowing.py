@@ -90,6 +90,7 @@ def test_the_mean_is_said_where_it_is_far_from_the_median(priced):
 
 def test_the_worst_trace_is_a_case_of_its_own(priced):
     quoted = priced(SPOT).quote(1)
-    assert quoted.spot.stress_usd > quoted.usd.mid
-    assert quoted.spot.stress_per_node_hour == 0.74
+    assert quoted.range_causes.stress.usd > quoted.usd.mid
+    assert quoted.range_causes.stress.per_node_hour == 0.74
+    assert priced({"workload": {"train": TOKENS}}).quote(1).range_causes.stress is None
     assert quoted.spot.interruptions_per_hour < 0.01
