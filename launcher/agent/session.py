@@ -560,8 +560,7 @@ class Session:
             patience_s = _TAGGING_AT_THE_END_S if completed else 0.0
             keepers.tagging.finish(min(deadline, time.monotonic() + patience_s))
         if uploader is not None and newest is not None and not uploader.has(newest):
-            reason = f"its last checkpoint, step {newest}, is not in the store"
-            return Lack(code=exits.STORE_FAILED, reason=reason)
+            return Lack(code=exits.STORE_FAILED, reason=f"its last checkpoint, step {newest}, is not in the store")
         return lack
 
     def _bring_outputs(self, deadline: float) -> Lack | None:

@@ -20,6 +20,7 @@ from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
 from launcher.agent.events import EventLog
 from launcher.agent.job import JobSpec
 from launcher.agent.node.forecast_watch import ForecastWatch
+from launcher.agent.node.idle_chips import IdleChips
 from launcher.agent.node.notice import CANCEL, CAPACITY_END, FAILURE, REBALANCE, SIGNAL, SPOT, TAKEN_OVER, Notice
 from launcher.agent.node.notices import Notices, react_to_notice
 from launcher.agent.node.peers import Peers
@@ -112,7 +113,8 @@ class Supervision:
 
     def run(self) -> Outcome:
         """Follow the command until it and all its processes have ended."""
-        watch = self._services.watch
+        watch, idle_chips = self._services.watch, IdleChips(self._log)
+        idle_chips.start()
         self._services.peers.publish_state(wrote=False)
         while self._shutdown.lives():
             notice = self._services.notices.next(wait_s=_POLL_S)
@@ -122,6 +124,7 @@ class Supervision:
             self._go_on("looking at the metrics", self._poll_metrics)
             self._go_on("removing old checkpoints", lambda: self._services.rotation.poll(time.monotonic()))
             self._shutdown.go_on(time.monotonic())
+        idle_chips.stop()
         self._go_on("the last check for checkpoints", self._last_poll)
         return Outcome(
             returncode=self._command.returncode or 0,

@@ -63,16 +63,7 @@ def page(state: RunState, width: int) -> list[str]:
     stopped = state.report.stopped if state.report is not None else None
     if stopped is not None:
         lines += wrapped(f"  {stopped.text}", width)
-    parts = []
-    if state.step is not None:
-        parts.append(f"step {state.step:,}" + (f" of {state.steps:,}" if state.steps else ""))
-    if state.loss is not None:
-        parts.append(f"loss {state.loss:.3f}")
-    if state.saved_step is not None:
-        parts.append(f"saved at step {state.saved_step:,}")
-    progress = ", ".join(parts)
-    if progress:
-        lines += [f"  {progress}"]
+    lines += _progress(state, width)
     if state.attempts and state.report is not None and state.report.stored is not None:
         lines += stored_lines(state.report.stored, width)
     if state.meter is not None:
@@ -83,6 +74,19 @@ def page(state: RunState, width: int) -> list[str]:
         # The cluster has just answered.
         lines += left_up_lines(state.report, width)
     return lines
+
+
+def _progress(state: RunState, width: int) -> list[str]:
+    """What the trainer reported last, and the chips that it does not use."""
+    parts = []
+    if state.step is not None:
+        parts.append(f"step {state.step:,}" + (f" of {state.steps:,}" if state.steps else ""))
+    if state.loss is not None:
+        parts.append(f"loss {state.loss:.3f}")
+    if state.saved_step is not None:
+        parts.append(f"saved at step {state.saved_step:,}")
+    lines = [f"  {', '.join(parts)}"] if parts else []
+    return lines + (wrapped(f"  warning: {state.idle_chips}", width) if state.idle_chips else [])
 
 
 def _state_lines(state: RunState) -> tuple[str, ...]:

@@ -18,7 +18,8 @@ class RunState:
     Slurm has deleted the job's record. `step` of `steps` is the trainer's last report. `stacks` are those of a run
     that submitted nothing: `stack_states` has their names and status from CloudFormation; None if CloudFormation could
     not be queried, and they exist unless a user has removed them. `meter` is that of a job that has begun and is not
-    over. `command` is the command that created the run, None if not recorded.
+    over. `command` is the command that created the run, None if not recorded. `idle_chips` names the chips that the
+    newest attempt did not use.
     """
 
     name: str
@@ -36,3 +37,4 @@ class RunState:
     stack_states: Mapping[str, str] | None = None
     meter: Meter | None = None
     command: CommandRecord | None = None
+    idle_chips: str = ""

@@ -65,6 +65,7 @@ _TROUBLES = (
     "checkpoint-kept",
     "checkpoint-removed",
     "checkpoint-replaced",
+    "chips-idle",
     "claim-trouble",
     "drain-failed",
     "files-left",

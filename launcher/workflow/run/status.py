@@ -1,7 +1,7 @@
 """The state of a run, from its cluster or from its run folder."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -271,7 +271,15 @@ def _with_job(known: RunState, folder: RunFolder) -> RunState:
         steps=metric.get("steps"),
         loss=metric.get("loss"),
         saved_step=max(saved, default=None),
+        idle_chips=_idle_chips(events),
     )
+
+
+def _idle_chips(events: Sequence[Mapping[str, Any]]) -> str:
+    """The chips that the newest attempt did not use, on each node; empty if the agents named none."""
+    newest = max((event.get("attempt") or 0 for event in events), default=0)
+    named = [event for event in events if event.get("event") == "chips-idle" and event.get("attempt") == newest]
+    return "; ".join(f"{event.get('node')}: {event.get('reason')}" for event in named)
 
 
 def _last_metric(place: Path) -> dict[str, Any]:

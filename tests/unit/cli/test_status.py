@@ -10,9 +10,11 @@ from moto import mock_aws
 
 from launcher import plan_file
 from launcher.answers.checkpoints import page
+from launcher.answers.status import page as status_page
 from launcher.model.document import document
 from launcher.records import run_folder
 from launcher.records.checkpoints import Checkpoint
+from launcher.workflow.run.status import _ended_state, _with_job
 from tests.plans import ROOT
 from tests.unit.cli.reports import REPORT
 from tests.unit.records.submissions import NODE, submission
@@ -239,3 +241,20 @@ def test_many_expiring_checkpoints_are_counted_in_one_line(width: int, expiring:
     else:
         assert rows == [142, 141, 140]  # 140: the line that counts
         assert lines[-1] == "  140 more checkpoints expire (steps 1 to 140, 140.0 MiB): --json lists them"
+
+
+def test_status_names_the_chips_that_the_newest_attempt_does_not_use(empty_run, slipway):
+    empty_run.write_json("report.json", REPORT)
+    folder = empty_run.path / "job"
+    folder.mkdir()
+    reason = "chips 1 to 7 of 8 were used by no process in the first 10 minutes"
+    lines = [
+        {"event": "attempt-started", "attempt": 1, "node": "a1", "time": "2026-11-20T12:00:00Z"},
+        {"event": "chips-idle", "attempt": 1, "node": "a1", "reason": "chips 0 of 8 were used by no process"},
+        {"event": "attempt-started", "attempt": 2, "node": "a2", "time": "2026-11-20T13:00:00Z"},
+        {"event": "chips-idle", "attempt": 2, "node": "a2", "reason": reason},
+    ]
+    (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    state = _with_job(_ended_state("tiny", empty_run), empty_run)
+    assert state.idle_chips == f"a2: {reason}"
+    assert f"  warning: a2: {reason}" in status_page(state, 100)
