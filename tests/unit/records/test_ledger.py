@@ -209,7 +209,8 @@ class TestFocus:
         path = tmp_path / "ledger.csv"
         shared = Shared(reservation="cr-2", prepaid_usd=Decimal(9000))
         block = entry(option="capacity-block", target="hyperpod-eks", tags={}, shared=shared)
-        entries = [entry(), entry(simulated=True), block]
+        formulas = entry(name="=cmd|' /C calc'!A0", origin="@SUM(A1)", tags={"+a": "-b"})
+        entries = [entry(), entry(simulated=True), block, formulas]
         path.write_text(focus_csv(entries), encoding="utf-8")
         # It looks for its list of currencies below the current folder.
         place = next((VALIDATOR.parent / "lib").glob("python*/site-packages"))
