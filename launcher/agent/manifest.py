@@ -83,7 +83,7 @@ class Manifest:
     """A checkpoint, or one node's part of it.
 
     Attributes:
-        step: The step in the folder's name.
+        step: Its place among the steps: that in the folder's name, or a higher one if the trainer counted anew.
         folder: The folder's name as the trainer chose it, below its checkpoint folder; "." for files of the latter.
         part: The node whose part this is; None for the commit, which holds all parts.
         parts: Number of nodes that write parts.
@@ -313,7 +313,8 @@ def _check(manifest: Manifest) -> None:
     if manifest.layout:
         if manifest.folder != HERE and not is_below(manifest.folder):
             raise ManifestError(f"folder: got {manifest.folder!r}; it must be in the checkpoint folder")
-    elif step_of_folder(manifest.folder) != manifest.step:
+    elif (named := step_of_folder(manifest.folder)) is None or named > manifest.step:
+        # A trainer that counts anew has a lower number in the name than the place among the steps.
         raise ManifestError(
             f"folder: got {manifest.folder!r}; it must be step-{manifest.step} or checkpoint-{manifest.step}"
         )

@@ -381,6 +381,7 @@ class Session:
             "SLIPWAY_ATTEMPT": str(self._place.attempt),
             "SLIPWAY_CHECKPOINT_DIR": self._own_path or str(self._scratch.checkpoints),
             "SLIPWAY_RESUME_DIR": start.resume,
+            "SLIPWAY_RESUME_FILE": start.resume_file,
             "SLIPWAY_CHECKPOINT_INTERVAL_S": f"{policy.interval_s:g}",
             "SLIPWAY_CHECKPOINT_INTERVAL_FILE": str(self._scratch.interval_file),
             "SLIPWAY_METRICS": str(self._metrics_path),

@@ -164,6 +164,9 @@ class Supervision:
     def _offer(self, finished: list[FinishedFolder]) -> None:
         for step, change in self._services.watch.changes():
             self._log.append("checkpoint-changed", step=step, reason=change)
+        for named, newest, place in self._services.watch.restarts():
+            reason = f"step {named} was saved after step {newest}: the trainer counts anew; it is stored as {place}"
+            self._log.append("checkpoint-counter-restarted", step=place, reason=reason)
         if self._services.watch.wrote and not self._wrote:
             self._wrote = True
             self._services.peers.publish_state(wrote=True)

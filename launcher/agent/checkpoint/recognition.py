@@ -1,6 +1,7 @@
 """Reports in time that Slipway does not recognise a trainer's files, or that the trainer writes nothing."""
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ NO_CHECKPOINT = "no-checkpoint-yet"
 LONGEST_S = 600.0
 _INTERVALS = 2
 _NAMED = 5
+_NUMBER = re.compile(r"\d+")
 
 
 def patience_s(interval_s: float) -> float:
@@ -47,7 +49,9 @@ class Recognition:
             self._changed_at = now if self._changed_at is None else self._changed_at
             if ended or now - self._changed_at >= self._patience_s:
                 names = ", ".join(path.name for path in others[:_NAMED]) + (", ..." if len(others) > _NAMED else "")
-                self._once(NOT_RECOGNISED, f"no file is recognised as a checkpoint, so none is stored: {names}{lacks}")
+                fix = "" if lacks else pattern_fix([path.name for path in others])
+                reason = f"no file is recognised as a checkpoint, so none is stored: {names}{lacks}{fix}"
+                self._once(NOT_RECOGNISED, reason)
         elif not ended and now - self._begun_at >= self._patience_s:
             self._once(NO_CHECKPOINT, f"nothing was written to {self._folder} for {now - self._begun_at:.0f} s")
 
@@ -55,6 +59,21 @@ class Recognition:
         if event not in self._told:
             self._told.add(event)
             self._report(event, reason)
+
+
+def pattern_fix(names: Sequence[str]) -> str:
+    """The lines of the plan that make names with a number checkpoints; empty if none has a number.
+
+    >>> pattern_fix(["log.txt", "model_00500.npz"])
+    "; if they are, write checkpoint: {pattern: 'model_(\\\\d+)\\\\.npz'}"
+    """
+    numbered = [name for name in names if _NUMBER.search(name)]
+    if not numbered:
+        return "; name them with their step, or rename finished folders to step-N"
+    stem = numbered[-1].rpartition(".")[0]
+    *_, last = _NUMBER.finditer(stem if _NUMBER.search(stem) else numbered[-1])
+    pattern = re.escape(numbered[-1][: last.start()]) + r"(\d+)" + re.escape(numbered[-1][last.end() :])
+    return f"; if they are, write checkpoint: {{pattern: '{pattern}'}}"
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -168,7 +168,8 @@ class Start:
     """The starting point of the command.
 
     Attributes:
-        resume: The value of SLIPWAY_RESUME_DIR; empty for a start from step 0.
+        resume: The value of SLIPWAY_RESUME_DIR, a folder or an S3 address; empty for a start from step 0.
+        resume_file: The value of SLIPWAY_RESUME_FILE: the checkpoint, if it is one file in that folder; else empty.
         step: The step of that checkpoint; None for a start from step 0.
         restored: The checkpoint, if it is on the node (mode "agent").
         dcp: The checkpoint, if it is only in the store (mode "dcp").
@@ -176,6 +177,7 @@ class Start:
     """
 
     resume: str = ""
+    resume_file: str = ""
     step: int | None = None
     restored: Restored | None = None
     dcp: DcpCheckpoint | None = None
@@ -297,7 +299,13 @@ class Resumption:
         newest = restored.manifest
         if newest is not None and restored.skipped_newer and self.peers.part == 0:
             self._protect(newest.step, lambda: self._keys_of(newest))
-        return Start(resume=str(restored.resume), step=restored.step, restored=restored)
+        one_file = not restored.resume.is_dir()
+        return Start(
+            resume=str(restored.resume.parent if one_file else restored.resume),
+            resume_file=str(restored.resume) if one_file else "",
+            step=restored.step,
+            restored=restored,
+        )
 
     def _keys_of(self, manifest: Manifest) -> list[str]:
         commits = commit_keys(manifest.step, self.store.sizes(f"step-{manifest.step}/"))

@@ -34,6 +34,8 @@ from launcher.agent.node.inotify import RenameWatch
 QUIET_S = 10.0
 _QUIET_WITH_EVIDENCE_S = 2.0
 """Required quiet time before the end of the command, if the framework marked the checkpoint: eight polls."""
+_POLL_ALL_S = 2.0
+"""Seconds between two checks of all finished checkpoints for changes; the newest is checked at every poll."""
 DONE_NAME = "_DONE"
 
 
@@ -42,7 +44,8 @@ class FinishedFolder:
     """A finished checkpoint on the node.
 
     Attributes:
-        step: The step in its name.
+        step: Its place in the order in which checkpoints were saved: the step in its name, as long as the trainer does
+            not count anew (`Counting`).
         path: The folder to which its file paths are relative: its own, or the checkpoint folder if it has none.
         files: The files when it was finished.
         guessed: Only the quiet period indicates that it is finished.
@@ -75,6 +78,11 @@ class FinishedFolder:
         """Its entries in the checkpoint folder."""
         return self.entries or (self.folder or self.path.name,)
 
+    @property
+    def saved_ns(self) -> int:
+        """When the last of its files was written."""
+        return max((file.modified_ns for file in self.files), default=0)
+
     def survey(self) -> Survey:
         """The current content.
 
@@ -82,6 +90,48 @@ class FinishedFolder:
             UnusableCheckpointError: an entry disappeared.
         """
         return survey(self.path, self.entries)
+
+
+class Counting:
+    """Gives every checkpoint a place in the order of saving, also where the trainer's counter begins anew.
+
+    The place is the step in the name plus an offset. A second stage, or a warm restart, counts from 0: a lower step
+    that was written after the newest one begins a new count, whose offset puts it behind. A lower step that was
+    written before, and is only found later, keeps its place.
+    """
+
+    def __init__(self, *, offset: int = 0, newest: int = -1, saved_ns: int = 0) -> None:
+        self._offset = offset
+        self._saved_ns = saved_ns
+        self._places: dict[tuple[str, ...], int] = {}
+        self.newest = newest
+        """The highest place so far; -1 before the first checkpoint."""
+        self.restarted = False
+        """Whether the last checkpoint began a new count."""
+
+    @classmethod
+    def after(cls, restored: FinishedFolder, named: int | None) -> "Counting":
+        """The count that goes on after a restored checkpoint; `named`: the step in its name, None without one."""
+        offset = 0 if named is None else max(0, restored.step - named)
+        return cls(offset=offset, newest=restored.step, saved_ns=restored.saved_ns)
+
+    def place(self, folder: FinishedFolder) -> int:
+        """The place of a checkpoint whose `step` is that of its name."""
+        place = self._offset + folder.step
+        # Files that are added to an old checkpoint make it no newer; all of them written anew do.
+        written_ns = folder.saved_ns
+        if folder.names in self._places:
+            written_ns = min((file.modified_ns for file in folder.files), default=0)
+        self.restarted = place < self.newest and written_ns > self._saved_ns > 0
+        if self.restarted:
+            self._offset = self.newest + (0 if folder.step else 1)
+            place = self._offset + folder.step
+        elif place < self.newest and folder.names in self._places:
+            place = self._places[folder.names]
+        self._places[folder.names] = place
+        if place >= self.newest:
+            self.newest, self._saved_ns = place, max(folder.saved_ns, self._saved_ns)
+        return place
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,10 +187,14 @@ class CheckpointWatch:
             )
         self._marked = marked
         self._on_mark = on_mark
+        self._counting = Counting()
+        self._restarts: list[tuple[int, int, int]] = []
+        self._all_polled_at = -math.inf
         self._reported: dict[int, FinishedFolder | None] = {}
         self._candidates: dict[tuple[str, str], _Candidate] = {}
         self._first_seen: dict[int, float] = {}
         self._looked_at: float | None = None
+        self._restored_folder = restored
         self._restored = frozenset(() if restored is None else restored.names)
         self._restored_at = {name.partition("/")[0] for name in self._restored}
         self._changes: list[tuple[int, str]] = []
@@ -149,7 +203,9 @@ class CheckpointWatch:
         self.wrote = False
         """Whether this attempt ever wrote anything, under any name."""
         if restored is not None:
-            self._reported[restored.step] = None
+            named = self._layouts.step_of(restored.name)
+            self._reported[restored.step if named is None else named] = None
+            self._counting = Counting.after(restored, named)
 
     def poll(self, now: float) -> list[FinishedFolder]:
         """The finished checkpoints that were not reported before, in the order of their steps.
@@ -157,7 +213,11 @@ class CheckpointWatch:
         `now` is in monotonic seconds.
         """
         reported = [folder for folder in self._reported.values() if folder is not None]
-        self._poll_again(reported[-1:], now)
+        if now - self._all_polled_at < _POLL_ALL_S:
+            reported = reported[-1:]
+        else:
+            self._all_polled_at = now
+        self._poll_again(reported, now)
         return self._collect(now, all_of_them=False)
 
     def settle(self, now: float, *, clean: bool, saved: bool = False) -> list[FinishedFolder]:
@@ -176,6 +236,11 @@ class CheckpointWatch:
         """The checkpoints that changed after they were reported, and how; each change is returned once."""
         changes, self._changes = self._changes, []
         return changes
+
+    def restarts(self) -> list[tuple[int, int, int]]:
+        """Each restart of the trainer's counter once: the step in the name, the newest before, its place."""
+        restarts, self._restarts = self._restarts, []
+        return restarts
 
     def unfinished(self) -> dict[str, str]:
         """Names of checkpoints that were never finished, and why; empty for a node that writes nothing."""
@@ -200,6 +265,7 @@ class CheckpointWatch:
         begun = self._since(paths, now)
         self._follow_the_lead()
         self._correct()
+        self._see_the_restored()
         entries = [entry for entry in self._layouts.entries_in(self._folder) if not self._restored & {*entry.names}]
         present = {_key(entry) for entry in entries}
         self._candidates = {key: candidate for key, candidate in self._candidates.items() if key in present}
@@ -224,7 +290,32 @@ class CheckpointWatch:
             finished.append(folder)
         self._recognised = self._recognised or bool(finished)
         self._poll_others(now, paths)
-        return sorted(finished, key=lambda folder: folder.step)
+        return self._in_order(finished)
+
+    def _in_order(self, finished: list[FinishedFolder]) -> list[FinishedFolder]:
+        """The finished checkpoints in the order in which they were saved, each with its place."""
+        placed = []
+        for folder in sorted(finished, key=lambda folder: folder.step):
+            newest = self._counting.newest
+            place = self._counting.place(folder)
+            if self._counting.restarted:
+                self._restarts.append((folder.step, newest, place))
+            placed.append(replace(folder, step=place))
+            self._reported[folder.step] = placed[-1]
+        return sorted(placed, key=lambda folder: folder.step)
+
+    def _see_the_restored(self) -> None:
+        """Once the trainer writes the restored checkpoint again, it is one like the others."""
+        restored = self._restored_folder
+        if restored is None or not restored.files:
+            return
+        try:
+            change = changed_since(restored.files, restored.survey().files)
+        except UnusableCheckpointError:
+            return
+        if change:
+            self._restored_folder, self._restored = None, frozenset()
+            self._reported = {step: folder for step, folder in self._reported.items() if folder is not None}
 
     def _inspected(
         self,
@@ -334,7 +425,7 @@ class CheckpointWatch:
             change = changed_since(folder.files, current.files)
             if not change:
                 continue
-            del self._reported[folder.step]
+            self._reported = {step: one for step, one in self._reported.items() if one is not folder}
             self._candidates[folder.name, folder.folder] = _Candidate(survey=current, since=now, again=True)
             after = "10 s without changes" if folder.guessed else "it was finished"
             self._changes.append((folder.step, f"{change} after {after}: the agent stores it again"))

@@ -4,8 +4,12 @@ Each player writes what the framework's own source writes; `launcher/agent/check
 """
 
 import json
+import sys
+import textwrap
 
 import pytest
+
+from tests.plans import ROOT
 
 PLAYERS = {
     "megatron": (
@@ -34,7 +38,7 @@ PLAYERS = {
     ),
     "lightning": (
         'echo w >"epoch=0-step=50.ckpt"; cp "epoch=0-step=50.ckpt" last.ckpt',
-        'cat "$SLIPWAY_RESUME_DIR" "$SLIPWAY_CHECKPOINT_DIR/last.ckpt"',
+        'cd "$SLIPWAY_RESUME_DIR"; cat "$SLIPWAY_RESUME_FILE" "$SLIPWAY_CHECKPOINT_DIR/last.ckpt"',
         ["w", "w"],
         50,
     ),
@@ -167,3 +171,19 @@ def test_what_an_earlier_version_stored_is_read_as_before(node, bucket):
     assert node.run(node="elsewhere") == 0
     assert node.output("elsewhere") == ["w"]
     assert bucket.whole() == [7, 50]
+
+
+def test_trainer_of_the_page_resumes_from_its_file(node, bucket):
+    page = (ROOT / "docs" / "trainers.md").read_text(encoding="utf-8")
+    section = page[page.index("### A trainer of your own") :].split("\n\n")[1]
+    (node.folder / "train.py").write_text(textwrap.dedent(section))
+    command = (sys.executable, str(node.folder / "train.py"))
+    node.job(command=command, pattern=r"model_(\d+)\.npz")
+    assert node.run() == 0
+    assert bucket.whole()[-1] == 60
+    node.lose()
+    show = 'echo "$SLIPWAY_RESUME_FILE"; ls "$SLIPWAY_RESUME_DIR"'
+    node.job(command=("sh", "-c", show), pattern=r"model_(\d+)\.npz")
+    assert node.run(attempt=2) == 0
+    assert node.output()[-2].endswith("/model_00060.npz")
+    assert node.output()[-1] == "model_00060.npz"

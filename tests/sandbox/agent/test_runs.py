@@ -39,7 +39,7 @@ class TestCompleted:
 
     def test_the_command_gets_the_environment_of_the_contract(self, node, bucket):
         interval = ["CHECKPOINT_INTERVAL_S", "CHECKPOINT_INTERVAL_FILE"]
-        names = ["RUN", "ATTEMPT", "CHECKPOINT_DIR", "RESUME_DIR", *interval, "METRICS"]
+        names = ["RUN", "ATTEMPT", "CHECKPOINT_DIR", "RESUME_DIR", "RESUME_FILE", *interval, "METRICS"]
         script = "\n".join(f'echo "{name}=$SLIPWAY_{name}"' for name in names)
         script += '\ncat "$SLIPWAY_CHECKPOINT_INTERVAL_FILE"; echo "$PLAN $SLURM_JOB_NAME"; pwd'
         node.job(command=("sh", "-c", script), env={"PLAN": "a b"}, interval_s=12.5)
@@ -50,6 +50,7 @@ class TestCompleted:
             "ATTEMPT=3",
             f"CHECKPOINT_DIR={root / 'checkpoints'}",
             "RESUME_DIR=",
+            "RESUME_FILE=",
             "CHECKPOINT_INTERVAL_S=12.5",
             f"CHECKPOINT_INTERVAL_FILE={root / 'interval'}",
             f"METRICS={node.folder / 'shared' / 'metrics.jsonl'}",

@@ -1,9 +1,11 @@
 import gc
 import os
+import time
 from pathlib import Path
 
 import pytest
 
+from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
 from launcher.agent.node.inotify import RenameWatch
 
@@ -270,6 +272,42 @@ class TestTheGuess:
         (folder / "weights").write_text("W")
         os.utime(folder / "weights", ns=(before.st_atime_ns, before.st_mtime_ns))
         assert len(checkpoint_watch.settle(1, clean=True)) == 1
+
+    def test_counter_that_begins_anew_is_put_behind_the_steps_before(self, tmp_path, checkpoint_watch):
+        for step in (2, 8):
+            fill(tmp_path / "tmp").rename(tmp_path / f"step-{step}")
+            assert steps(checkpoint_watch.poll(step)) == [step]
+        for step, place in ((3, 11), (6, 14)):  # the second stage
+            time.sleep(0.02)
+            fill(tmp_path / "tmp").rename(tmp_path / f"step-{step}")
+            assert steps(checkpoint_watch.poll(20 + step)) == [place]
+        assert checkpoint_watch.restarts() == [(3, 8, 11)]
+
+    def test_lower_step_that_was_written_before_keeps_its_place(self, tmp_path, checkpoint_watch):
+        fill(tmp_path / "early")
+        time.sleep(0.02)
+        fill(tmp_path / "tmp").rename(tmp_path / "step-8")
+        assert steps(checkpoint_watch.poll(0)) == [8]
+        (tmp_path / "early").rename(tmp_path / "step-7")
+        assert steps(checkpoint_watch.poll(1)) == [7]
+        assert checkpoint_watch.restarts() == []
+
+    def test_file_added_to_an_old_checkpoint_does_not_make_it_the_newest(self, tmp_path, checkpoint_watch):
+        for step in (7, 8):
+            fill(tmp_path / "tmp").rename(tmp_path / f"step-{step}")
+            checkpoint_watch.poll(step)
+        time.sleep(0.02)
+        (tmp_path / "step-7" / "consolidated").write_text("x")
+        assert steps(checkpoint_watch.settle(9, clean=True)) == [7]
+        assert checkpoint_watch.restarts() == []
+
+    def test_restored_checkpoint_that_is_written_again_is_found(self, tmp_path):
+        restored = FinishedFolder(step=18, path=fill(tmp_path / "step-8"), files=local_files(tmp_path / "step-8"))
+        watch = CheckpointWatch(tmp_path, restored=restored)
+        assert watch.poll(0) + watch.poll(100) == []
+        time.sleep(0.02)
+        (tmp_path / "step-8" / "weights").write_text("again")
+        assert steps(watch.settle(101, clean=True)) == [18]
 
     def test_lost_events_of_renames_are_noticed(self, tmp_path, checkpoint_watch):
         limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
