@@ -62,10 +62,10 @@ class Recognition:
 
 
 def pattern_fix(names: Sequence[str]) -> str:
-    """The lines of the plan that make names with a number checkpoints; empty if none has a number.
+    r"""The line of the plan that makes names with a number checkpoints, for the last of them.
 
-    >>> pattern_fix(["log.txt", "model_00500.npz"])
-    "; if they are, write checkpoint: {pattern: 'model_(\\\\d+)\\\\.npz'}"
+    >>> print(pattern_fix(["log.txt", "model_00500.npz"]))
+    ; if they are, write checkpoint: {pattern: 'model_(\d+)\.npz'}
     """
     numbered = [name for name in names if _NUMBER.search(name)]
     if not numbered:
