@@ -16,7 +16,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
-from launcher.pricing.normal import Z_OF_THE_ENDS, normal_below, normal_quantile
+from launcher.pricing.normal import Z_OF_THE_ENDS, normal_below, normal_quantile, root
 
 LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9
 LOSSES = 6
@@ -38,10 +38,6 @@ SHIFTS = 12
 """Points of the hours for the median of their product with a price."""
 RARE = 0.01
 """A loss larger than the speed's standard deviation counts by its mean and variance only if it is as rare as this."""
-HALVINGS = 16
-"""Bisections of a percentile of hours."""
-STEPS = 40
-"""Bisections of a percentile of dollars."""
 
 
 class Spread(NamedTuple):
@@ -207,7 +203,7 @@ class Lossy:
         self._known: dict[float, float] = {}
 
     def at(self, probability: float) -> float:
-        """The value not exceeded with this probability, by bisection."""
+        """The value not exceeded with this probability."""
         if probability not in self._known:
             z = normal_quantile(probability)
             parts = self._parts(self._speed.at(z))
@@ -218,13 +214,7 @@ class Lossy:
                 + max(excess for excess, _ in parts)
                 + (self._running + self._losses.mean) * self._speed.at(z + 1.0)
             )
-            for _ in range(HALVINGS):
-                value = (least + most) / 2
-                if self._below(value, parts) < probability:
-                    least = value
-                else:
-                    most = value
-            self._known[probability] = (least + most) / 2
+            self._known[probability] = root(lambda value: self._below(value, parts) - probability, least, most)
         return self._known[probability]
 
     def chance_above(self, limit: float) -> float:
@@ -364,6 +354,9 @@ def added(hours: Outcomes, start_h: float, spread: Spread) -> Outcomes:
     mean_h = start_h * spread.mean
     mean, width = hours.mean + mean_h, max(spread) / Z_OF_THE_ENDS
     variance = mean_h * mean_h * math.expm1(width * width)
+    if isinstance(hours, Lossy):
+        # With a start-up added, the losses' own shape no longer matters.
+        hours = Smooth(hours.at(MIDDLE), spread_of(*(hours.at(chance) for chance in (LOW, MIDDLE, HIGH))), hours.mean)
     if isinstance(hours, Smooth):
         least = min(hours.spread) / Z_OF_THE_ENDS * hours.mid
         if variance <= (MINOR_START * least) ** 2:
@@ -425,15 +418,11 @@ def total_at(price: RandomPrice, bills: Sequence[tuple[float, float]], probabili
     least = min(price.at(0.001) * hours + other for hours, other in bills)
     most = max(price.at(0.999) * hours + other for hours, other in bills)
     target = probability * len(bills)
-    for _ in range(STEPS):
-        if most - least <= least * 1e-5:
-            break
-        middle = (least + most) / 2
-        if sum([price.chance_at_most((middle - other) / hours) for hours, other in bills]) < target:
-            least = middle
-        else:
-            most = middle
-    return (least + most) / 2
+
+    def excess(usd: float) -> float:
+        return sum([price.chance_at_most((usd - other) / hours) for hours, other in bills]) / target - 1.0
+
+    return root(excess, least, most, precision=1e-5)
 
 
 def median_shift(hours: Spread, price: RandomPrice) -> float:

@@ -1,6 +1,7 @@
-"""The standard normal distribution; the import of `statistics` takes longer than this."""
+"""The standard normal distribution (the import of `statistics` takes longer than this), and the root of a function."""
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 Z_OF_THE_ENDS = 1.2815515655446004
@@ -31,3 +32,31 @@ def normal_below(z: float) -> float:
     0.5
     """
     return 0.5 * math.erfc(-z / math.sqrt(2.0))
+
+
+ROOT_STEPS, PRECISION = 40, 1e-10
+
+
+def root(excess: Callable[[float], float], low: float, high: float, *, precision: float = PRECISION) -> float:
+    """Where a rising function is 0 between two values, by false position in its Illinois form.
+
+    >>> round(root(lambda value: value**3 - 8.0, 0.0, 10.0), 6)
+    2.0
+    """
+    under, over, side = excess(low), excess(high), 0
+    if under >= 0.0:
+        return low
+    if over <= 0.0:
+        return high
+    for _ in range(ROOT_STEPS):
+        if high - low <= precision * abs(high):
+            break
+        middle = high - over * (high - low) / (over - under)
+        value = excess(middle)
+        if abs(value) < precision:
+            return middle
+        if value < 0.0:
+            low, under, over, side = middle, value, over * (0.5 if side < 0 else 1.0), -1
+        else:
+            high, over, under, side = middle, value, under * (0.5 if side > 0 else 1.0), 1
+    return (low + high) / 2

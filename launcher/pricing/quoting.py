@@ -1,8 +1,10 @@
 """From a candidate to its quote: the ranges, the assumptions, the policies, the findings and the gate's decision."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
+from functools import lru_cache
 
 from launcher.catalog.quotas import load_quotas
 from launcher.model.endpoint import IMAGE_GIB
@@ -33,6 +35,7 @@ from launcher.pricing.gate import NewCommitment, decide
 from launcher.pricing.hyperpod import surcharge
 from launcher.pricing.idle_tail import never_stops
 from launcher.pricing.job_hours import FOREVER_H
+from launcher.pricing.normal import root
 from launcher.pricing.offers import price_key
 from launcher.pricing.own_cluster import against_cluster
 from launcher.pricing.policies import policies
@@ -44,8 +47,8 @@ from launcher.pricing.training_candidate import TrainingCandidate, training_cand
 from launcher.pricing.trust import market_findings, trust_findings
 from launcher.pricing.uncounted import uncounted_assumptions, unpriced_lines
 
-SEARCH_STEPS = 50
-FIRST_RATE = 1.0
+FIRST_RATE = 0.5
+TINY_USD = 1e-6
 MAX_RATE = 1e9
 
 
@@ -58,26 +61,27 @@ def break_even(candidate: TrainingCandidate, rival_usd: Decimal | None) -> float
     if rival_usd is None or candidate.usd is None or candidate.hazard is None or not isinstance(price, Price):
         return None
     target = float(rival_usd)
-    if not _is_below(candidate, 0.0, target):
+    excess = _excess(candidate, target)
+    if excess(0.0) >= 0.0:
         return 0.0
-    low, high = 0.0, FIRST_RATE
-    while high < MAX_RATE and _is_below(candidate, high, target):
-        low, high = high, high * 4
-    for _ in range(SEARCH_STEPS):
-        if high - low <= high * 1e-9:
-            break
-        middle = (low + high) / 2
-        if _is_below(candidate, middle, target):
-            low = middle
-        else:
-            high = middle
-    return high
+    # The dollars grow almost evenly with the rate: the first guess is where a straight line reaches the rival.
+    high = FIRST_RATE
+    slope = excess(high) - excess(0.0)
+    high = min(MAX_RATE, -excess(0.0) / slope * high) if slope > 0.0 else high
+    while high < MAX_RATE and excess(high) < 0.0:
+        high *= 4
+    return root(excess, 0.0, high)
 
 
-def _is_below(candidate: TrainingCandidate, rate: float, target: float) -> bool:
-    """Whether the median of the total is below the target at an interruption rate, with the best interval."""
-    usd = candidate.at_rate(rate).usd
-    return usd is not None and float(usd) < target
+def _excess(candidate: TrainingCandidate, target: float) -> Callable[[float], float]:
+    """The logarithm of the total over the target, by the interruption rate, with the best interval at each rate."""
+
+    @lru_cache
+    def excess(rate: float) -> float:
+        usd = candidate.at_rate(rate).usd
+        return math.inf if usd is None else math.log(max(float(usd), TINY_USD) / max(target, TINY_USD))
+
+    return excess
 
 
 NODES_OF_A_WHOLE_RESTORE = 32
