@@ -9,6 +9,7 @@ from operator import itemgetter
 from launcher.answers import words
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.plan_table import missing_text
+from launcher.answers.range_causes import on_average, why_wide
 from launcher.answers.table import Column, render
 from launcher.model.enums import Availability, Level, PurchaseOption
 from launcher.model.finding import Finding
@@ -47,6 +48,8 @@ def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decima
     hours, explained = quoted.hours, small is None
     lines = ["", title(quoted), ""]
     lines += [piece for line in answer_lines(quoted) for piece in wrapped(f"  {line}", width)]
+    causes = (on_average(quoted.usd), why_wide(quoted))
+    lines += [piece for line in causes if line for piece in wrapped(f"  {line}", width)]
     if not quoted.gate.allowed:
         lines += gate_lines(quoted, width)
     lines += ["", *_bill(quoted, width, small=small or Decimal(0)), ""]
