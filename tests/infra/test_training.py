@@ -4,6 +4,7 @@ import json
 
 import yaml
 
+from infra.parts.node_policy import _secret_statements
 from launcher.agent.store import objects
 from launcher.rendering.names import OUTPUTS, symbolic_names
 from launcher.targets.parallelcluster.render import cluster_yaml
@@ -131,6 +132,11 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
     def test_secrets_are_opened_one_by_one(self, synthesised):
         secret = node_statements(synthesised("existing-vpc"))["ReadSecrets"]
         assert secret["Resource"] == "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
+
+    def test_key_of_a_secret_opens_the_secret_once(self):
+        arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
+        (statement,) = _secret_statements((f"{arn}:HF_TOKEN::", f"{arn}:OTHER:AWSPREVIOUS:"))
+        assert statement.resources == [arn]
 
     def test_the_plans_key_can_be_used(self, synthesised):
         assert node_statements(synthesised("p5en-capacity-block"))["UseKey"]["Action"] == [
