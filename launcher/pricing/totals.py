@@ -104,7 +104,7 @@ def range_shares(candidate: TrainingCandidate) -> Mapping[Cause, float]:
     if whole <= 0.0:
         return {}
     shares = sorted(((square / whole, cause) for cause, square in squares.items() if square), reverse=True)
-    return {cause: round(share, 3) for share, cause in shares}
+    return {cause: rounded for share, cause in shares if (rounded := round(share, 3))}
 
 
 def _widths(candidate: TrainingCandidate, charged: Charge, random: RandomPrice) -> dict[Cause, float]:
