@@ -44,7 +44,6 @@ CANDIDATE: Shape = {
     **picked_shape(Place, "region az_id purchase_option=option plan_kind term_years"),
     "payment": Payment | None,
     **picked_shape(Quote, "usd_per_hour hours billed_hours usd commitment_usd incomplete"),
-    "missing_usd": Decimal | None,
     "unpriced": TEXT,
     "unverified": Price | None,
     "availability": Availability,

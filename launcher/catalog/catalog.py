@@ -5,7 +5,6 @@ use and cached, so a plan with one pinned type costs only a few milliseconds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
@@ -13,6 +12,7 @@ from types import MappingProxyType
 
 from launcher.catalog import facts
 from launcher.catalog.bill import EVERYWHERE, newer_rows, price_item
+from launcher.catalog.derived_items import ANCHOR, derived
 from launcher.catalog.market import InterruptionBand, SpotRange, band_of
 from launcher.catalog.selection import FOREVER, PRICING, price_of
 from launcher.catalog.selector import SAGEMAKER, Key, OfferingClass, RowSelector, usd_of
@@ -40,7 +40,7 @@ class Catalog:
         self.selector = RowSelector(store, self.until)
         self._prices: dict[Key, Price | Unpriced] = {}
         self._bill: dict[tuple[str, str], Price | Unpriced] = {}
-        self._dearest: dict[str, Price | None] = {}
+        self._known_items: dict[str, Mapping[str, Price]] = {}
         self._zones: dict[str, Mapping[str, str]] = {}
         self._bands: dict[tuple[str, str], InterruptionBand | None] = {}
         self._of_rows: dict[BandRow, InterruptionBand] = {}
@@ -275,38 +275,63 @@ class Catalog:
         return self.price(Key(SAGEMAKER, instance_type, region, detail=component))
 
     def bill_item(self, item: str, region: str) -> Price | Unpriced:
-        """The price of an item of bill_items.csv per unit of its row, with its tiers over a month's quantity."""
+        """The price of an item of bill_items.csv per unit of its row, with its tiers over a month's quantity.
+
+        Derived from the prices of other regions if the region has none.
+        """
         key = (item, region)
         if key not in self._bill:
             regional, everywhere = (self.store.bill_items.get((item, place), []) for place in (region, EVERYWHERE))
             rows = newer_rows(regional, everywhere, self.until)
-            item_price = price_item(item, rows, self.store, self.until)
-            self._bill[key] = (
-                item_price if isinstance(item_price, Price) else replace(item_price, elsewhere=self._dearest_item(item))
-            )
+            listed = price_item(item, rows, self.store, self.until)
+            self._bill[key] = listed if isinstance(listed, Price) else self._derived_item(item, region) or listed
         return self._bill[key]
 
-    def _dearest_item(self, item: str) -> Price | None:
-        if item not in self._dearest:
-            rows = (rows for (name, _), rows in self.store.bill_items.items() if name == item)
-            prices = (price_item(item, row, self.store, self.until) for row in rows)
-            self._dearest[item] = max((price for price in prices if isinstance(price, Price)), key=_usd, default=None)
-        return self._dearest[item]
+    def _derived_item(self, item: str, region: str) -> Price | None:
+        service = f"{item.partition('.')[0]}."
+        others = [name for name in self._items if name != item and name.startswith(service)]
+        return derived(self._known_item(item), map(self._known_item, others), region)
+
+    @cached_property
+    def _items(self) -> Mapping[str, tuple[str, ...]]:
+        """The regions of each item of the bill."""
+        regions: dict[str, list[str]] = {}
+        for item, region in self.store.bill_items:
+            regions.setdefault(item, []).append(region)
+        return {item: tuple(places) for item, places in regions.items()}
+
+    def _known_item(self, item: str) -> Mapping[str, Price]:
+        """The prices of an item by region."""
+        if item not in self._known_items:
+            prices = {
+                region: price_item(item, self.store.bill_items[item, region], self.store, self.until)
+                for region in self._items.get(item, ())
+            }
+            self._known_items[item] = {region: price for region, price in prices.items() if isinstance(price, Price)}
+        return self._known_items[item]
 
     def instance_price(self, instance_type: str, region: str) -> Price | Unpriced:
-        """The on-demand price of an instance without accelerators; if missing, with the highest of other regions."""
+        """The on-demand price of an instance without accelerators, derived from other regions if the region has none.
+
+        The ratio between two regions is that of another size of the family.
+        """
         place = (instance_type, region)
         if place not in self._machines:
-            self._machines[place] = self._instance_price(*place)
+            on_demand = self.on_demand(instance_type, region)
+            if isinstance(on_demand, Unpriced):
+                on_demand = self._derived_instance(instance_type, region) or on_demand
+            self._machines[place] = on_demand
         return self._machines[place]
 
-    def _instance_price(self, instance_type: str, region: str) -> Price | Unpriced:
-        on_demand = self.on_demand(instance_type, region)
-        if isinstance(on_demand, Price):
-            return on_demand
-        elsewhere = (self.on_demand(instance_type, region_name) for region_name in self.regions_of(instance_type))
-        dearest = max((price for price in elsewhere if isinstance(price, Price)), key=_usd, default=None)
-        return replace(on_demand, elsewhere=dearest)
+    def _derived_instance(self, instance_type: str, region: str) -> Price | None:
+        family = f"{instance_type.partition('.')[0]}."
+        sizes: dict[str, dict[str, Price]] = {}
+        for name, place in self.store.on_demand:
+            if name == instance_type or (name.startswith(family) and place in (region, ANCHOR)):
+                price = self.on_demand(name, place)
+                if isinstance(price, Price):
+                    sizes.setdefault(name, {})[place] = price
+        return derived(sizes.pop(instance_type, {}), sizes.values(), region)
 
     def transfer(self, origin: str, destination: str) -> Price | Unpriced:
         """The price of a GB sent from one region to another; a price for the pair takes precedence."""
@@ -375,6 +400,3 @@ def _plain(name: str) -> str:
     return name.strip().lower().replace("_", "-")
 
 
-def _usd(price: Price) -> Decimal:
-    """Dollars of one unit, as the key to compare prices."""
-    return price.usd

@@ -52,13 +52,11 @@ class Tier:
 class Unpriced:
     """A missing price, and the reason. Never zero.
 
-    `unverified` is an unverified row, shown with the reason; it prices nothing. `elsewhere` is the highest price of the
-    same item in a region that has one: candidates are ranked by it, and no total includes it.
+    `unverified` is an unverified row, shown with the reason; it prices nothing.
     """
 
     reason: str
     unverified: Price | None = None
-    elsewhere: Price | None = None
 
 
 @record
@@ -110,10 +108,7 @@ class Assumption:
 
 @record
 class CostComponent:
-    """One line of a bill. `usd` is the middle estimate, or None with the reason in `unpriced`.
-
-    `elsewhere_usd` is the cost of an unpriced line at the highest known price of another region.
-    """
+    """One line of a bill. `usd` is the middle estimate, or None with the reason in `unpriced`."""
 
     name: str
     group: str
@@ -126,4 +121,3 @@ class CostComponent:
     source: str
     basis: Basis | None
     as_of: date | None
-    elsewhere_usd: Decimal | None = None

@@ -135,14 +135,6 @@ class Quote:
         return any(component.unpriced is not None and component.group != "compute" for component in self.components)
 
     @property
-    def missing_usd(self) -> Decimal:
-        """The cost of those lines at the highest known prices of other regions; not part of any total."""
-        return sum(
-            (component.elsewhere_usd for component in self.components if component.elsewhere_usd is not None),
-            Decimal(0),
-        )
-
-    @property
     def usd_per_hour_beside(self) -> Decimal:
         """The non-compute cost of the quote, spread over the billed hours, at least one hour."""
         beside = (

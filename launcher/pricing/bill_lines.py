@@ -1,7 +1,7 @@
 """A line of the bill: how its quantity grows with the job, and its cost, tier by tier."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple
@@ -118,13 +118,7 @@ class Prices(NamedTuple):
     def past_allowance(self, item: str) -> Price | Unpriced:
         """The price of an item above the account's free tier, because other clusters and services use that tier up."""
         price = self.catalog.bill_item(item, self.region)
-        if isinstance(price, Unpriced):
-            return replace(price, elsewhere=None if price.elsewhere is None else _flat(price.elsewhere))
-        return _flat(price)
-
-
-def _flat(price: Price) -> Price:
-    return Price(usd=price.usd, source=price.source, basis=price.basis, as_of=price.as_of, note=price.note)
+        return price if isinstance(price, Unpriced) else replace(price, tiers=())
 
 
 def combined(parts: Iterable[tuple[float, Price | Unpriced]]) -> Price | Unpriced:
@@ -132,20 +126,12 @@ def combined(parts: Iterable[tuple[float, Price | Unpriced]]) -> Price | Unprice
 
     Unpriced, with the reason of the first unpriced part, if any part has no price.
     """
-    known, priced = tuple(parts), []
-    for amount, price in known:
+    priced = []
+    for amount, price in parts:
         if isinstance(price, Unpriced):
-            return price if price.elsewhere is None else replace(price, elsewhere=sum_price(_elsewhere(known)))
+            return price
         priced.append((amount, price))
     return sum_price(priced)
-
-
-def _elsewhere(parts: Iterable[tuple[float, Price | Unpriced]]) -> Iterator[tuple[float, Price]]:
-    """The parts at their own prices, or at those of other regions; parts without either are left out."""
-    for amount, price in parts:
-        listed = price.elsewhere if isinstance(price, Unpriced) else price
-        if listed is not None:
-            yield amount, listed
 
 
 def sum_price(parts: Iterable[tuple[float, Price]]) -> Price:
@@ -181,17 +167,6 @@ def total_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
     return usd
 
 
-def missing_usd(lines: Iterable[Line], size: JobSize) -> Decimal:
-    """The cost of the unpriced lines at the highest prices of other regions."""
-    months = size.months
-    known = (
-        (line.price.elsewhere, line.quantity(size))
-        for line in lines
-        if isinstance(line.price, Unpriced) and line.price.elsewhere is not None
-    )
-    return sum((line_usd(price, quantity, months) for price, quantity in known), Decimal(0))
-
-
 def usd_range(low: Decimal, mid: Decimal, high: Decimal) -> UsdRange:
     """A total with its range: `mid` is the sum of the lines, and the ends are rounded as lines are."""
     low, high = low.quantize(CENT_FRACTION), high.quantize(CENT_FRACTION)
@@ -223,7 +198,6 @@ def component(
             source="",
             basis=None,
             as_of=None,
-            elsewhere_usd=None if price.elsewhere is None else line_usd(price.elsewhere, quantity, months),
         )
     return CostComponent(
         name=name,

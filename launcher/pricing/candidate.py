@@ -54,10 +54,6 @@ class Candidate(Protocol):
         """The total of the bill in the middle case; None when the compute is unpriced."""
 
     @property
-    def missing_usd(self) -> Decimal:
-        """The cost of the unpriced lines at the highest prices of other regions; not part of any total."""
-
-    @property
     def unknown_fees(self) -> tuple[str, ...]:
         """The keys of the service's fees that have no price."""
 

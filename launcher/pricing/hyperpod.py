@@ -24,7 +24,7 @@ def instance_price(catalog: Catalog, instance_type: str, region: str) -> Price |
     listed = catalog.sagemaker(ml_name(instance_type), region, "cluster")
     if isinstance(listed, Price):
         return listed
-    plain = catalog.on_demand(instance_type, region)
+    plain = catalog.instance_price(instance_type, region)
     if isinstance(plain, Unpriced):
         return listed
     return replace(

@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from datetime import date
 from decimal import Decimal
-from functools import cached_property
 from typing import NamedTuple
 
 from launcher.model.money import CostComponent, Price, Unpriced
-from launcher.pricing.bill_lines import CENT_FRACTION, MAX_AMOUNT, JobSize, Line, components, missing_usd, total_usd
+from launcher.pricing.bill_lines import CENT_FRACTION, MAX_AMOUNT, JobSize, Line, components, total_usd
 
 ROUNDED_USD = 0.01
 """Upper bound of the total rounding gain when each line of a bill is rounded to the hundredth of a cent."""
@@ -27,15 +26,9 @@ class OtherCosts:
         self._unpriced = tuple(line for line in lines if isinstance(line.price, Unpriced))
         self.unknown_fees = tuple(dict.fromkeys(unpriced.fee for unpriced in self._unpriced if unpriced.fee))
         """The keys of the service's fees that have no price (`Fee`)."""
-        self._floor = _Floor(lines)
+        self._floor = _Floor(self._priced)
         self._totals: dict[JobSize, Decimal] = {}
-        self._missing: dict[JobSize, Decimal] = {}
         self._summaries: dict[JobSize, OtherCostsSummary] = {}
-
-    @cached_property
-    def _near(self) -> "_Floor":
-        """The lower bound of the priced lines alone; rarely needed."""
-        return self._floor if not self._unpriced else _Floor(self._priced)
 
     def total_usd(self, size: JobSize) -> Decimal:
         """The total of the priced lines."""
@@ -56,7 +49,7 @@ class OtherCosts:
         return sum(usd, Decimal(0)).quantize(CENT_FRACTION)
 
     def min_usd(self, size: JobSize) -> float:
-        """A lower bound of the lines' ranking total, priced or not, below any rounding error."""
+        """A lower bound of `total_usd`, below any rounding error."""
         return self._floor.usd(size)
 
     def other_usd(self, size: JobSize) -> tuple[float, float] | None:
@@ -66,16 +59,8 @@ class OtherCosts:
         """
         if max(size.hours, size.saves) > BEYOND:
             return None
-        near = self._near.usd(size)
+        near = self._floor.usd(size)
         return near, near / NEARLY**2 + 2 * ROUNDED_USD
-
-    def missing_usd(self, size: JobSize) -> Decimal:
-        """The cost of the unpriced lines at the highest prices of other regions."""
-        if not self._unpriced:
-            return Decimal(0)
-        if size not in self._missing:
-            self._missing[size] = missing_usd(self._unpriced, size)
-        return self._missing[size]
 
     def summary(self, size: JobSize) -> "OtherCostsSummary":
         """The properties of the lines other than their dollars."""
@@ -102,15 +87,15 @@ class OtherCostsSummary(NamedTuple):
 
 
 class _Floor:
-    """A lower bound of the lines' ranking total in floats: one sum for lines with a single price, else tier by tier."""
+    """A lower bound of the lines' total in floats: one sum for lines with a single price, else tier by tier."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self.once = self.an_hour = self.an_hour_up = self.a_node_hour = self.a_loss = 0.0
         self.saves: list[tuple[float, int]] = []
         self.others: list[tuple[Line, tuple[tuple[float, float], ...]]] = []
         for line in lines:
-            price = line.price.elsewhere if isinstance(line.price, Unpriced) else line.price
-            if price is None:
+            price = line.price
+            if isinstance(price, Unpriced):
                 continue
             if price.tiers or line.zones:
                 self.others.append((line, _slopes(price)))

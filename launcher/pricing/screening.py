@@ -101,7 +101,7 @@ def _best(places: Iterable[tuple[float, Row, Place]], candidate_of: Callable[[Pl
         if first is None or this < first:
             best, first = candidate, this
             if candidate.usd is not None and not candidate.unknown_fees and (row.late or not candidate.refusals):
-                limit = float(candidate.usd + candidate.missing_usd)
+                limit = float(candidate.usd)
     if best is None:
         raise AssertionError("a type without a row")
     return best

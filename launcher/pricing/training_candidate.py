@@ -128,11 +128,6 @@ class TrainingCandidate:
         return sum(compute, self.other_costs.total_usd(self.size))
 
     @property
-    def missing_usd(self) -> Decimal:
-        """The cost of the unpriced lines at the highest prices of other regions; not part of any total."""
-        return self.other_costs.missing_usd(self.size)
-
-    @property
     def unknown_fees(self) -> tuple[str, ...]:
         """The keys of the service's fees that have no price."""
         return self.other_costs.unknown_fees

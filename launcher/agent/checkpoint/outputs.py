@@ -101,7 +101,7 @@ class Outputs:
         sent_bytes = 0
         with self._store.uploads() as uploads:
             for name, path in sorted(outputs.items()):
-                digest, size = sha256_of(path), path.stat().st_size
+                size, digest = path.stat().st_size, sha256_of(path)
                 key = stored_keys.get((digest, size))
                 if key is None:
                     key = object_key(base, name)

@@ -24,7 +24,10 @@ class Rotation:
         """Start with the checkpoint that came from the store, which counts as finished and stored."""
         self._checkpoints, self._peers, self._log = checkpoints, peers, log
         self._names: dict[int, tuple[str, ...]] = {}
-        self._stored: set[int] = set()
+        self._stored: dict[int, None] = {}
+        self._newest = -1
+        self._seen: set[int] = set()
+        """The steps that the first node had removed when this node last looked; a step may be written once more."""
         self._said: list[int] = []
         self._look_at = 0.0
         if restored is not None:
@@ -33,11 +36,13 @@ class Rotation:
 
     def finished(self, folder: FinishedFolder) -> None:
         """Record that a checkpoint is finished on this node."""
+        self._names.pop(folder.step, None)
         self._names[folder.step] = folder.names
 
     def stored(self, step: int) -> None:
         """On the first node: record that a checkpoint is complete in the store."""
-        self._stored.add(step)
+        self._stored[step] = None
+        self._newest = step
 
     def poll(self, now: float) -> None:
         """Announce or repeat removals, at most every 5 seconds (`now`: monotonic seconds)."""
@@ -50,8 +55,7 @@ class Rotation:
             self._follow()
 
     def _announce(self) -> None:
-        newest = max(self._stored, default=-1)
-        superseded = sorted(step for step in self._stored & self._names.keys() if step < newest)
+        superseded = sorted(step for step in self._stored.keys() & self._names.keys() if step != self._newest)
         removed = [step for step in superseded if not any(os.path.lexists(path) for path in self._paths(step))]
         if removed[-_MAX_SAID:] != self._said:
             self._said = removed[-_MAX_SAID:]
@@ -59,7 +63,9 @@ class Rotation:
 
     def _follow(self) -> None:
         removed = self._peers.first().get("gone")
-        for step in removed if isinstance(removed, list) else ():
+        steps = {step for step in removed if isinstance(step, int)} if isinstance(removed, list) else set()
+        fresh, self._seen = sorted(steps - self._seen), steps
+        for step in fresh:
             if step not in self._names:
                 continue
             paths = [path for path in self._paths(step) if os.path.lexists(path)]
@@ -72,5 +78,5 @@ class Rotation:
 
     def _paths(self, step: int) -> list[Path]:
         """The paths of a step's checkpoint, except paths that also belong to a newer one."""
-        shared = {name for other, names in self._names.items() if other > step for name in names}
+        shared = {name for other, names in self._names.items() if other != step for name in names}
         return [self._checkpoints / name for name in self._names[step] if name not in shared]

@@ -117,11 +117,6 @@ class ServingCandidate:
         return sum_usd(component.usd for component in self.components)
 
     @cached_property
-    def missing_usd(self) -> Decimal:
-        """The cost of the unpriced lines at the highest prices of other regions; not part of any total."""
-        return sum_usd(component.elsewhere_usd for component in self.components)
-
-    @cached_property
     def plan(self) -> Plan:
         """The plan with its layout and maximum instances decided, so that Slipway deploys exactly the quoted plan."""
         serve = self.serve
