@@ -7,7 +7,7 @@ of the JSON (docs/python.md). Every refusal is a `SlipwayError` with the exit co
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -110,14 +110,15 @@ def quote(file: PlanFile, choice: str | int | None = None, options: Options = DE
 
     Args:
         file: the plan file.
-        choice: a rank, or the first letters of a digest; None: the best candidate.
+        choice: a short id, or a rank; None: the cheapest candidate that can be launched.
         options: the options of the command line.
 
     Raises:
         SlipwayError: the file cannot be read, nothing that it requests is possible, or the candidate does not exist.
     """
-    priced = price(Path(file), options.moment(), options.price_options())
-    rank, quoted = pick(priced, None if choice is None else str(choice))
+    selection = None if choice is None else str(choice)
+    priced = price(Path(file), options.moment(), replace(options.price_options(), picked=selection))
+    rank, quoted = pick(priced, selection)
     return quote_document(quoted, rank, priced.catalog.instance_types)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from launcher.answers import plan_table
+from launcher.answers import plan_screen
 from launcher.model.money import Price, Unpriced
 from launcher.model.quote import Quote
 from launcher.pricing.alternatives import Alternative
@@ -47,11 +47,18 @@ def _alternative(alternative: Alternative, forms: Keys) -> Json:
     }
 
 
-def page(priced: Priced, width: int, *, everything: bool, called: bool = False) -> list[str]:
-    """The complete page for a terminal of `width` columns; `called`: prices were just read from AWS."""
-    if priced.request.workload.serve is None:
-        return plan_table.page(priced, width, everything=everything, called=called)
-    # Loaded for serving alone: a plan for training pays nothing for it.
-    from launcher.answers import serving_table
+def page(priced: Priced, width: int, *, everything: bool, called: bool = False, verbose: bool = False) -> list[str]:
+    """The page for a terminal of `width` columns: the first screen, or with every row or note.
 
-    return serving_table.page(priced, width, everything=everything, called=called)
+    `called`: prices were just read from AWS.
+    """
+    if priced.request.workload.serve is not None:
+        # Loaded for serving alone: a plan for training pays nothing for it.
+        from launcher.answers import serving_table
+
+        return serving_table.page(priced, width, everything=everything, called=called)
+    if everything or verbose:
+        from launcher.answers import plan_table
+
+        return plan_table.page(priced, width, everything=everything, called=called)
+    return plan_screen.page(priced, width, called=called)

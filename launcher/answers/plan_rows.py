@@ -24,13 +24,13 @@ CODED = "kind"
 
 
 class TableRow(NamedTuple):
-    """One candidate in words. Slipway holds thousands of rows in memory, but not their quotes.
+    """One candidate in words, by its short id. Slipway holds thousands of rows in memory, but not their quotes.
 
     `wide` and `narrow` are its cells. `below` is the important note if the table has no room for `note`; `unpriced`
     names a row without a price, "" for a row with a price.
     """
 
-    rank: int
+    id: str
     wide: tuple[str, ...]
     narrow: tuple[str, ...]
     note: str
@@ -38,14 +38,14 @@ class TableRow(NamedTuple):
     unpriced: str
 
 
-def table_row(rank: int, quoted: Quote) -> TableRow:
+def table_row(short_id: str, quoted: Quote) -> TableRow:
     """The row of a quote."""
     place, note = quoted.plan.place, note_of(quoted)
-    wide, whole = _wide(rank, quoted, note), place.option in PREPAID
+    wide, whole = _wide(short_id, quoted, note), place.option in PREPAID
     grave = whole or quoted.commitment_usd is not None or quoted.gate.exit_code == IMPOSSIBLE
     text = note if grave else incomplete_note(quoted) if quoted.incomplete else ""
     return TableRow(
-        rank=rank,
+        id=short_id,
         wide=wide,
         narrow=_narrow(wide, quoted),
         note=note,
@@ -90,7 +90,7 @@ def notes_below(rows: Sequence[TableRow], lines: Sequence[str], width: int) -> l
 
     for row in rows:
         if row.below and not has_room(row.note):
-            below.setdefault(row.below, []).append(str(row.rank))
+            below.setdefault(row.below, []).append(row.id)
     lines = [piece for note, ranks in below.items() for piece in wrapped(f"  {', '.join(ranks)}: {note}", width)]
     return lines + unpriced_reasons(((row.unpriced, row.note) for row in rows if row.unpriced), width)
 
@@ -129,7 +129,7 @@ def _cell(cells: Callable[[TableRow], tuple[str, ...]], index: int, row: TableRo
 
 def _columns(cells: Callable[[TableRow], tuple[str, ...]], target: str) -> list[Column[TableRow]]:
     titles: tuple[tuple[str, Align, int | None], ...] = (
-        ("#", "right", None),
+        ("id", "left", None),
         ("instances", "left", None),
         ("", "left", 2),
         ("where", "left", None),
@@ -153,11 +153,11 @@ WIDE_COLUMNS = _columns(lambda row: row.wide, "target")
 NARROW_COLUMNS = _columns(lambda row: row.narrow, CODED)
 
 
-def _wide(rank: int, quoted: Quote, note: str) -> tuple[str, ...]:
+def _wide(short_id: str, quoted: Quote, note: str) -> tuple[str, ...]:
     place, usd = quoted.plan.place, quoted.usd
     hours = quoted.hours
     return (
-        str(rank) if usd is not None else "–",
+        short_id,
         words.place_instances(place),
         quoted.accelerator,
         place.region,
@@ -175,10 +175,10 @@ def _wide(rank: int, quoted: Quote, note: str) -> tuple[str, ...]:
 
 def _narrow(wide: tuple[str, ...], quoted: Quote) -> tuple[str, ...]:
     """The same cells for little room: whole hours if they are many, codes for targets."""
-    number, instances, accelerator, region, zone, _, _, rate, hours, spread, usd, between, note = wide
+    short_id, instances, accelerator, region, zone, _, _, rate, hours, spread, usd, between, note = wide
     place, high_h = quoted.plan.place, quoted.hours.high
     return (
-        number,
+        short_id,
         instances.replace(" × ", "×"),
         accelerator,
         region,

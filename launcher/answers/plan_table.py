@@ -7,7 +7,7 @@ from launcher.answers import words
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.plan_rows import counted_notes, notes_below, table, table_row
 from launcher.answers.price_ages import contradictions, price_ages
-from launcher.model.enums import COMMITTED, Basis, PurchaseOption
+from launcher.model.enums import COMMITTED, Basis, Method, PurchaseOption
 from launcher.model.money import Unpriced, UsdRange
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
@@ -31,14 +31,14 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[
     ranks, rest = ranks_shown(priced.candidates, everything=everything)
     large = [] if everything or priced.request.purchase.option else _large_commitments(priced.candidates, ranks)
     ranks = [rank for rank in ranks if rank not in large]
-    named = [priced.cheapest_of(NEURON) if _compares_families(priced) else None]
+    named = [priced.cheapest_of(NEURON) if compares_families(priced) else None]
     named.append(None if priced.quote(1).gate.allowed else priced.cheapest_allowed)
     for rank_named in named:
         if rank_named is not None and rank_named not in ranks:
             # What has a price comes before what has none, so that the row falls among the priced ones.
             after = (i for i, rank in enumerate(ranks) if rank > rank_named or priced.candidates[rank - 1].usd is None)
             ranks.insert(next(after, len(ranks)), rank_named)
-    shown = [table_row(rank, priced.row(rank)) for rank in ranks]
+    shown = [table_row(priced.short_id(rank), priced.row(rank)) for rank in ranks]
     lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
     lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
     rows = table(shown, width)
@@ -125,6 +125,14 @@ def also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
     return wrapped(f"  Also unpriced: {'; '.join(parts)}.", width)
 
 
+METHODS = {
+    Method.PRETRAIN: "pretraining",
+    Method.FULL: "full fine-tuning",
+    Method.SFT: "full fine-tuning",
+    Method.LORA: "LoRA",
+    Method.QLORA: "QLoRA",
+}
+"""Training methods in words; the others are known by their abbreviation."""
 SERVICES = {
     TRAINING_JOB: "as a SageMaker training job",
     MANAGED_SPOT: "on managed spot",
@@ -153,13 +161,11 @@ def headline_of(request: PlanRequest, params_b: float | None) -> str:
     train = request.workload.train
     if train is None:
         return f"{request.name} · a cluster without a job, priced for {cluster_hours(request):g} h"
-    model = train.model if isinstance(train.model, str) else "a model"
-    size = f" ({params_b:.4g} B)" if params_b else ""
+    model = train.model if isinstance(train.model, str) else f"a model of {params_b:.4g} B" if params_b else "a model"
     amount = f"{train.tokens_b:,.12g} B tokens" if train.tokens_b is not None else f"{train.hours:g} h of progress"
-    pace = f"{train.runs_per_month:g} per month"
-    runs = f" · {train.runs:,} runs, {pace}" if train.runs > 1 else ""
-    job = f"{train.method.value} training of {model}{size}" if train.model else "a job"
-    return f"{request.name} · {job} · {amount}{runs}"
+    pace = f", {train.runs_per_month:g} per month" if train.runs > 1 else ""
+    job = f"{model}, {METHODS.get(train.method, train.method.value.upper())}" if train.model else "a job"
+    return f"{request.name} · {job}, {amount} · {words.count(train.runs, 'run')}{pace}"
 
 
 def answer(priced: Priced) -> list[str]:
@@ -188,7 +194,7 @@ def refused_lines(priced: Priced, summary: Callable[[Quote, UsdRange], str]) -> 
     quoted = None if rank is None else priced.row(rank)
     other = "No candidate can be launched with this plan and these prices."
     if quoted is not None and quoted.usd is not None:
-        other = f"Cheapest that can be launched: row {rank}, {summary(quoted, quoted.usd)}."
+        other = f"Cheapest that can be launched: {priced.short_id(rank)}, {summary(quoted, quoted.usd)}."
     return [f"A launch would be refused: {best.gate.reason}.", other]
 
 
@@ -200,7 +206,7 @@ def missing_text(quoted: Quote) -> str:
     return f"{some} no price there and {out} not included{more if quoted.missing_usd else ''}."
 
 
-def _compares_families(priced: Priced) -> bool:
+def compares_families(priced: Priced) -> bool:
     """Whether a plan's amount of work allows a comparison with other instance families."""
     train = priced.request.workload.train
     return train is not None and train.tokens_b is not None and priced.cheapest_of(NVIDIA) is not None
@@ -211,7 +217,7 @@ def _other_family(priced: Priced) -> list[str]:
 
     train, rank = priced.request.workload.train, priced.cheapest_of(NEURON)
     other = priced.cheapest_of(NVIDIA)
-    if train is None or rank is None or other is None or not _compares_families(priced):
+    if train is None or rank is None or other is None or not compares_families(priced):
         return []
     sides = [priced.candidates[other - 1], priced.candidates[rank - 1]]
     gpu, trainium = (UsdRange(low=usd, mid=usd, high=usd) for side in sides if (usd := side.usd) is not None)
@@ -219,7 +225,7 @@ def _other_family(priced: Priced) -> list[str]:
     runs = ported.break_even_run
     back = "never pays off" if runs is None else f"is paid back after {runs:,} run{'s' if runs > 1 else ''}"
     instances = f"{sides[1].place.nodes} × {sides[1].place.instance_type}, {words.option(sides[1].place)}"
-    text = f"Trainium: row {rank}, {instances}: ${words.dollars(trainium.mid)} a run"
+    text = f"Trainium: {priced.short_id(rank)}, {instances}: ${words.dollars(trainium.mid)} a run"
     text += f"; the port of {weeks_text(ported.weeks.mid)} {back}."
     return [f"{text} {command(priced, 'compare')} shows why."]
 

@@ -31,6 +31,16 @@ def price_ages(candidates: Sequence[Candidate]) -> str:
     return f"Prices: {', '.join(parts)}{trust}."
 
 
+def price_dates(candidates: Iterable[Candidate]) -> str:
+    """The oldest and the newest date of the prices of some candidates, in a sentence; "" without a price."""
+    prices = (candidate.offer.price for candidate in candidates)
+    dates = [price.as_of for price in prices if isinstance(price, Price)]
+    if not dates:
+        return ""
+    oldest, newest = min(dates), max(dates)
+    return f"Prices of {oldest}." if oldest == newest else f"Prices of {oldest} to {newest}."
+
+
 def contradictions(candidates: Iterable[Candidate], width: int) -> list[str]:
     """The first few newer unverified prices that contradict prices in use."""
     texts = list(dict.fromkeys(text for candidate in candidates if (text := contradiction(candidate))))

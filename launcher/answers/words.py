@@ -7,6 +7,7 @@ from decimal import Decimal
 from launcher.model.enums import PurchaseOption
 from launcher.model.money import UsdRange
 from launcher.model.plan import Place
+from launcher.model.target import target_of
 
 WHOLE_DOLLARS = 100
 CENT = Decimal("0.01")
@@ -46,6 +47,15 @@ def first_of(names: Sequence[str]) -> str:
     ('a', 'a +2')
     """
     return names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
+
+
+def count(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> count(1, "run"), count(2400, "run")
+    ('1 run', '2,400 runs')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def shortened(text: str, most: int | None) -> str:
@@ -103,7 +113,9 @@ SHORT = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "p
 def option(place: Place, *, short: bool = False) -> str:
     """The purchase option of a place."""
     text = place.option.value.replace("-", " ")
-    if short:
+    if place.option is PurchaseOption.SPOT and target_of(place.target).managed_spot:
+        text = "managed" if short else "managed spot"
+    elif short:
         text = SHORT.get(place.option, text)
     elif place.plan_kind is not None:
         text = f"{place.plan_kind.value.removesuffix('-instance')} {text}"

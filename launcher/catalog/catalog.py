@@ -398,5 +398,3 @@ def _kind_name(kind: str) -> str:
 
 def _plain(name: str) -> str:
     return name.strip().lower().replace("_", "-")
-
-

@@ -64,8 +64,8 @@ Pick = Annotated[
     str | None,
     typer.Option(
         "--pick",
-        metavar="RANK|DIGEST",
-        help="Choose a candidate. Default: the cheapest.",
+        metavar="ID",
+        help="Choose a candidate by its id, or its rank. Default: the cheapest that can be launched.",
         autocompletion=completion.ranks,
     ),
 ]

@@ -58,6 +58,7 @@ def plan(
         prices_as_of=prices_as_of,
         max_price_age=max_price_age,
         max_usd=max_usd,
+        picked=selection,
     )
     _refuse_mixed(saved, selection, swept, live=live)
     _refuse_explained(explained, swept, json=json)
@@ -89,7 +90,7 @@ def _print(lines: Sequence[str]) -> None:
 def _table(priced: "Priced", *, everything: bool, live: bool) -> None:
     from launcher.answers.plan import page
 
-    output.page(page(priced, output.terminal_width(), everything=everything, called=live))
+    output.page(page(priced, output.terminal_width(), everything=everything, called=live, verbose=output.verbose()))
 
 
 def _explain(priced: "Priced", rank: int) -> None:

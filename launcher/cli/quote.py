@@ -59,6 +59,7 @@ def quote(
         prices_as_of=prices_as_of,
         max_price_age=max_price_age,
         max_usd=max_usd,
+        picked=selection,
     )
     priced = price(file, options.now(), price_options)
     rank, alone = pick(priced, selection)

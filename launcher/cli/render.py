@@ -36,7 +36,7 @@ def render(
     priced = price(
         file,
         options.now(),
-        options.price_options(region=region, prices_as_of=prices_as_of),
+        options.price_options(region=region, prices_as_of=prices_as_of, picked=selection),
     )
     _, quoted = pick(priced, selection)
     bundle = shown(render_any(quoted, priced.catalog), quoted.plan)

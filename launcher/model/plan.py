@@ -8,6 +8,9 @@ from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.target import target_of
 
+SHORT_ID = 6
+"""Number of the digest's letters in a candidate's short id; more only where two would be equal."""
+
 
 @record
 class Place:

@@ -123,6 +123,8 @@ class Quote:
     ends: tuple[AnnouncedEnd, ...] = ()
     overrun_probability: float | None = None
     range_causes: RangeCauses | None = None
+    derived_lines: int = 0
+    """Lines, the compute among them, whose price was derived from others; they are in the total."""
 
     @property
     def digest(self) -> str:

@@ -29,13 +29,6 @@ def _every(
     return known
 
 
-def locations_if_named(
-    request: PlanRequest, _catalog: Catalog, _facts: InstanceType, _option: PurchaseOption, known: Locations
-) -> Locations:
-    """The known locations if the plan names its target, else none."""
-    return known if request.target.kind is not None else ()
-
-
 def by_region(request: PlanRequest, known: Locations) -> Locations:
     """Each region once, with the pinned zone: SageMaker has one price for a region."""
     return tuple(dict.fromkeys((region, request.target.az_id) for region, _zone in known))

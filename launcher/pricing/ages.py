@@ -57,9 +57,13 @@ def rests_on(place: Place) -> PurchaseOption:
 
 def age(price: Price, option: PurchaseOption, today: date, most_days: int | None = None) -> Age:
     """The age of a price; `most_days` replaces the allowed age. A price that the user set does not age."""
-    allowed = ALLOWED_DAYS[option] if most_days is None else most_days
-    days = 0 if price.basis is Basis.USER else (today - price.as_of).days
-    return Age(days=days, allowed=allowed)
+    return days_age(today if price.basis is Basis.USER else price.as_of, option, today, most_days)
+
+
+def days_age(as_of: date | str, option: PurchaseOption, today: date, most_days: int | None = None) -> Age:
+    """The age of a price of a day, a date or its ISO form; `most_days` replaces the allowed age."""
+    day = date.fromisoformat(as_of) if isinstance(as_of, str) else as_of
+    return Age(days=(today - day).days, allowed=ALLOWED_DAYS[option] if most_days is None else most_days)
 
 
 def expiry(

@@ -1,9 +1,9 @@
 """One way to buy a workload, with its middle total: enough to rank all candidates; only a few get quotes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from decimal import Decimal
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent
@@ -12,6 +12,9 @@ from launcher.pricing.context import PricingContext
 from launcher.pricing.derived_spot import is_derived
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer
+
+if TYPE_CHECKING:
+    from launcher.pricing.standing import Standing
 
 
 class Candidate(Protocol):
@@ -69,13 +72,9 @@ class Candidate(Protocol):
 AnyCandidate = TypeVar("AnyCandidate", bound=Candidate)
 
 
-def ranked(candidates: Iterable[AnyCandidate]) -> list[AnyCandidate]:
-    """Candidates in display order: priced before unpriced, possible before impossible, then by the total.
-
-    A line without a price in a region counts at the highest price of the others, so that unknown costs do not look
-    cheap. Candidates with an unknown service fee follow all fully priced ones.
-    """
-    return sorted(candidates, key=order)
+def ranked(candidates: Iterable[AnyCandidate], standing_of: Callable[[AnyCandidate], "Standing"]) -> list[AnyCandidate]:
+    """Candidates in display order: what can be launched now, then what is refused, by its reason; each by the total."""
+    return sorted(candidates, key=lambda candidate: (standing_of(candidate), order(candidate)))
 
 
 Order: TypeAlias = tuple[bool, bool, bool, Decimal, bool, float, float, str, str, int]
@@ -94,7 +93,7 @@ def order(candidate: Candidate) -> Order:
         candidate.usd is None,
         bool(candidate.unknown_fees),
         bool(candidate.refusals),
-        Decimal(0) if candidate.usd is None else candidate.usd + candidate.missing_usd,
+        candidate.usd or Decimal(0),
         is_derived(place),
         instance_hours,
         candidate.hours,

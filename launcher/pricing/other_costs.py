@@ -5,6 +5,7 @@ from datetime import date
 from decimal import Decimal
 from typing import NamedTuple
 
+from launcher.model.enums import Basis
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.pricing.bill_lines import CENT_FRACTION, MAX_AMOUNT, JobSize, Line, components, total_usd
 
@@ -69,7 +70,12 @@ class OtherCosts:
             if counted not in self._dates:
                 self._dates[counted] = self._dates_of(counted)
             self._summaries[size] = OtherCostsSummary(
-                dates=self._dates[counted], unpriced=components(self._unpriced, size)
+                dates=self._dates[counted],
+                unpriced=components(self._unpriced, size),
+                derived=sum(
+                    counts and isinstance(line.price, Price) and line.price.basis is Basis.DERIVED
+                    for line, counts in zip(self._priced, counted, strict=True)
+                ),
             )
         return self._summaries[size]
 
@@ -80,10 +86,11 @@ class OtherCosts:
 
 
 class OtherCostsSummary(NamedTuple):
-    """The dates of the lines with their names, the oldest first, and the lines without a price."""
+    """The dates of the lines with their names, the oldest first; the lines without a price; how many are derived."""
 
     dates: tuple[tuple[date, str], ...]
     unpriced: tuple[CostComponent, ...]
+    derived: int
 
 
 class _Floor:

@@ -1,26 +1,28 @@
 """A request with its candidates, best first: their ranks, quotes and digests."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from launcher.catalog.load import Catalog
 from launcher.model.enums import PurchaseOption
 from launcher.model.finding import Finding
+from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.pricing.alternatives import Alternative
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.context import PricingContext
-from launcher.pricing.gate import IMPOSSIBLE, OVER_BUDGET, decide, spending_limit
+from launcher.pricing.gate import decide
+from launcher.pricing.standing import Standing
 
-ALLOWED_AMONG = 2000
-"""Number of candidates in which Slipway searches for one that may be launched: a row takes half a millisecond."""
+WHOLE_USD = 100
+"""Dollars from which cents are not shown."""
 NVIDIA, NEURON = "nvidia", "neuron"
 """Families of accelerators: GPUs, and Trainium."""
 
@@ -40,7 +42,11 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     candidates: Sequence[Candidate_co]
     findings: tuple[Finding, ...]
     considered: int
+    blocking: tuple[Finding, ...] = ()
+    """Those for which a launch is refused, whichever candidate it takes."""
     _quotes: dict[int, Quote] = field(default_factory=dict)
+    _digests: dict[int, str] = field(default_factory=dict)
+    _lengths: dict[str, int] = field(default_factory=dict)
 
     @property
     def request(self) -> PlanRequest:
@@ -58,13 +64,13 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         return self.context.now
 
     def quote(self, rank: int) -> Quote:
-        """The quote of a rank, from 1; a quote over the budget names the best candidate within the budget."""
-        return self._with_affordable_hint(self._cached_quote(rank))
+        """The quote of a rank, from 1; a quote that the gate refuses names the best candidate that it allows."""
+        return self._with_allowed_hint(self._cached_quote(rank))
 
     def row(self, rank: int) -> Quote:
         """The table row of a rank: its quote, which may lack lines, assumptions, policies and cash."""
         quoted = self._quotes[rank] if rank in self._quotes else self._outline(rank)
-        return self._with_affordable_hint(quoted)
+        return self._with_allowed_hint(quoted)
 
     @property
     def rows(self) -> Iterator[Quote]:
@@ -76,16 +82,21 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         quoted, rules = self._cached_quote(rank), replace(self.context.rules, any_age=True)
         if quoted.gate.allowed or quoted.commitment_usd is not None:
             # What a commitment would cost is judged before its age.
-            return self._with_affordable_hint(quoted)
+            return self._with_allowed_hint(quoted)
         gate = decide(quoted.plan, quoted.price, quoted.usd, quoted.usd_per_hour, quoted.findings, rules=rules)
-        return self._with_affordable_hint(replace(quoted, gate=gate))
+        return self._with_allowed_hint(replace(quoted, gate=gate))
 
-    def _with_affordable_hint(self, quoted: Quote) -> Quote:
-        if quoted.gate.exit_code != OVER_BUDGET or self._affordable is None:
+    def _with_allowed_hint(self, quoted: Quote) -> Quote:
+        if quoted.gate.allowed or self.cheapest_allowed is None:
             return quoted
-        other, usd = self._affordable
-        hint = f"{quoted.gate.hint}, or {self.context.rules.changes.rank} {other} at ${usd:,.2f}"
+        fix = f"{self.context.rules.changes.rank} {self.short_id(1)} at ${self._allowed_usd} can be launched now"
+        hint = f"{quoted.gate.hint}, or {fix}" if quoted.gate.hint else fix
         return replace(quoted, gate=replace(quoted.gate, hint=hint))
+
+    @cached_property
+    def _allowed_usd(self) -> str:
+        usd = self.candidates[0].usd or Decimal(0)
+        return f"{usd:,.0f}" if usd >= WHOLE_USD else f"{usd:,.2f}"
 
     def _cached_quote(self, rank: int) -> Quote:
         if rank not in self._quotes:
@@ -102,7 +113,24 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def digest(self, rank: int) -> str:
         """The digest of a rank's plan, without computing its quote."""
-        return self.candidates[rank - 1].plan.digest
+        if rank not in self._digests:
+            self._digests[rank] = self.candidates[rank - 1].plan.digest
+        return self._digests[rank]
+
+    def short_id(self, rank: int) -> str:
+        """The first letters of a rank's digest: the same on every day and computer, longer where two would be equal."""
+        if not self._lengths:
+            self._lengths.update(_lengths({self.digest(other) for other in range(1, len(self.candidates) + 1)}))
+        digest = self.digest(rank)
+        return digest[: self._lengths.get(digest, SHORT_ID)]
+
+    def standing(self, rank: int) -> Standing:
+        """What the gate says of a rank."""
+        return self._standing_of(self.candidates[rank - 1])
+
+    @abstractmethod
+    def _standing_of(self, candidate: Any) -> Standing:
+        """What the gate says of a candidate."""
 
     @cached_property
     def quotes(self) -> tuple[Quote, ...]:
@@ -110,28 +138,9 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         return tuple(self.quote(rank) for rank in range(1, len(self.candidates) + 1))
 
     @cached_property
-    def _affordable(self) -> tuple[int, Decimal] | None:
-        """The first candidate within the budget: its rank and its high estimate; None without one."""
-        limit = spending_limit(self.request, self.context.rules)
-        for rank, candidate in enumerate(self.candidates, start=1):
-            if limit is None or candidate.usd is None or candidate.usd > limit or candidate.refusals:
-                continue
-            quoted = self._cached_quote(rank)
-            if (
-                quoted.usd is not None
-                and quoted.usd.high <= limit
-                and quoted.gate.exit_code not in (OVER_BUDGET, IMPOSSIBLE)
-            ):
-                return rank, quoted.usd.high
-        return None
-
-    @cached_property
     def cheapest_allowed(self) -> int | None:
-        """The rank of the cheapest candidate that the gate allows; None without one in the first ALLOWED_AMONG."""
-        for rank, candidate in enumerate(self.candidates[:ALLOWED_AMONG], start=1):
-            if candidate.usd is not None and not candidate.refusals and self._outline(rank).gate.allowed:
-                return rank
-        return None
+        """The rank of the cheapest candidate that the gate allows, which is the first; None without one."""
+        return 1 if self.candidates and self.standing(1) is Standing.ALLOWED else None
 
     def family(self, candidate: Candidate) -> str:
         """Whether a candidate is nvidia or neuron; "" on Bedrock."""
@@ -164,6 +173,18 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     def impossible(self) -> bool:
         """Whether every candidate has a refusal."""
         return all(candidate.refusals for candidate in self.candidates)
+
+
+def _lengths(digests: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """The digests that share their first letters with another, with the number of letters that tells them apart."""
+    same: dict[str, list[str]] = {}
+    for digest in digests:
+        same.setdefault(digest[:SHORT_ID], []).append(digest)
+    for alike in same.values():
+        for digest in alike if len(alike) > 1 else ():
+            lengths = range(SHORT_ID, len(digest))
+            others = [other for other in alike if other != digest]
+            yield digest, next(n for n in lengths if not any(other.startswith(digest[:n]) for other in others))
 
 
 Priced: TypeAlias = PricedRequest[Candidate]

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from launcher.catalog.quotas import load_quotas
 from launcher.model.endpoint import IMAGE_GIB
-from launcher.model.enums import PREPAID, CheckpointMode, PurchaseOption
+from launcher.model.enums import PREPAID, Basis, CheckpointMode, PurchaseOption
 from launcher.model.finding import Finding, info, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Price, Range, Unpriced, UsdRange
@@ -192,6 +192,8 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
         retries=candidate.retries,
         ends=ends,
         overrun_probability=candidate.charge.overrun_probability if candidate.charge else None,
+        derived_lines=candidate.other_costs.summary(candidate.size).derived
+        + (isinstance(price, Price) and price.basis is Basis.DERIVED),
     )
 
 

@@ -11,9 +11,12 @@ from launcher.catalog.selector import SPOT, Key
 from launcher.catalog.store import Row
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import Market, PurchaseOption
+from launcher.model.money import Unpriced
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
+from launcher.pricing.ages import days_age, rests_on
 from launcher.pricing.derived_spot import factor, is_derived
+from launcher.pricing.gate import GateRules
 from launcher.pricing.joint import RandomPrice
 from launcher.pricing.offers import is_requested_spot, override_names, price_key
 from launcher.pricing.spot_prices import SpotForecast, ec2_key, random_price, spot_forecast
@@ -41,6 +44,16 @@ class RateBook:
                 if rate is not None:
                     rates.append((location, term, rate))
         return rates
+
+    def is_old(self, group: CandidateGroup, location: int, term: int, rules: GateRules) -> bool:
+        """Whether the gate refuses the rate of a location and term for its age."""
+        place = group.place(location, group.node_counts[0], term)
+        key = price_key(place, self.request.purchase.payment)
+        if rules.any_age or isinstance(key, Unpriced) or self._override(group, location, term) is not None:
+            return False
+        region, zone = group.locations[location]
+        row = self.selector.row(key.at(region, zone or "" if group.option is PurchaseOption.SPOT else ""))
+        return row is not None and days_age(row.as_of, rests_on(place), rules.today, rules.max_age_days).too_old
 
     def _override(self, group: CandidateGroup, location: int, term: int) -> float | None:
         names = override_names(group.place(location, group.node_counts[0], term))

@@ -54,21 +54,29 @@ def best_candidates(
 ) -> list[AnyCandidate]:
     """The best candidate of every type and purchase option: the cheapest with a rate, or else the smallest.
 
-    A plan that names its targets gets one candidate per target; otherwise only the cheapest target is kept.
+    The best target, size and place of each; a cheaper one at a price that the gate refuses for its age comes beside it.
     `candidate_of` prices a place in full, which is done only for places whose lower bound could still beat the best
     total.
     """
-    named, every = context.request.target.kind is not None, tuple(groups)
+    every = tuple(groups)
     book, sizes, moved = (
         RateBook(context.request, context.catalog, context.rules.today),
         _Sizes(estimator, context),
         _Transfers(context),
     )
-    rows: dict[tuple[str, str, str], list[Row]] = {}
+    rows: dict[tuple[str, str, bool], list[Row]] = {}
     for number, group in enumerate(every):
-        key = (group.target if named else "", group.instance_type, group.option)
         priced = list(_priced(number, group, book, sizes, moved))
-        rows.setdefault(key, []).extend(priced or [min(_unpriced(number, group, estimator, context))])
+        if not priced:
+            rows.setdefault((group.instance_type, group.option, False), []).append(
+                min(_unpriced(number, group, estimator, context))
+            )
+        ages: dict[tuple[int, int], bool] = {}
+        for row in priced:
+            where = (row.location, row.term)
+            if where not in ages:
+                ages[where] = book.is_old(group, *where, context.rules)
+            rows.setdefault((group.instance_type, group.option, ages[where]), []).append(row)
     discounted = 1 - context.request.purchase.discount_percent / 100
 
     def rest(row: Row, place: Place) -> float:
@@ -78,9 +86,25 @@ def best_candidates(
     def place_of(row: Row) -> Place:
         return every[row.group].place(row.location, row.nodes, row.term)
 
+    best = {
+        key: _best(_by_lower_bound(sorted(of_type), place_of, rest, discounted), candidate_of)
+        for key, of_type in rows.items()
+    }
     return [
-        _best(_by_lower_bound(sorted(of_type), place_of, rest, discounted), candidate_of) for of_type in rows.values()
+        candidate
+        for (name, option, old), candidate in best.items()
+        if _is_shown(candidate, best.get((name, option, not old)), old=old)
     ]
+
+
+def _is_shown(candidate: AnyCandidate, other: AnyCandidate | None, *, old: bool) -> bool:
+    """Whether the best candidate of one age of prices says something that the one of the other age does not.
+
+    An old price is shown only if it is the cheaper one, and a missing price only if there is no old one either.
+    """
+    if other is None or (candidate.usd is None and not old):
+        return other is None
+    return not old or other.usd is None or bool(other.refusals) or (candidate.usd or 0) < other.usd
 
 
 def _best(places: Iterable[tuple[float, Row, Place]], candidate_of: Callable[[Place], AnyCandidate]) -> AnyCandidate:

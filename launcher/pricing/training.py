@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 
 from launcher.model.finding import Finding, info, warning
 from launcher.model.money import cents
@@ -24,6 +24,7 @@ from launcher.pricing.priced import PricedRequest
 from launcher.pricing.quoting import outline, quote
 from launcher.pricing.screening import all_places, best_candidates
 from launcher.pricing.totals import total_usd
+from launcher.pricing.standing import Standing, standing
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 
 
@@ -116,6 +117,9 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         hint = "a larger batch can need more tokens for the same loss"
         yield warning("batch-beyond-published", "workload.train.global_batch_tokens", message, hint)
 
+    def _standing_of(self, candidate: TrainingCandidate) -> Standing:
+        return standing_of(candidate)
+
     @cached_property
     def _rival_usd(self) -> Decimal | None:
         return cheapest_fixed(self.candidates)
@@ -150,11 +154,23 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         return spec.params_b if spec else None
 
 
+def standing_of(candidate: TrainingCandidate) -> Standing:
+    """What the gate says of a candidate."""
+    return standing(candidate, lambda: outline(candidate, None).gate)
+
+
 def price_training(
-    path: str, resolution: Resolution, context: PricingContext, *, everything: bool = False
+    path: str, resolution: Resolution, context: PricingContext, *, everything: bool = False, picked: str = ""
 ) -> TrainingPriced:
-    """The candidates of a resolved request, best first: the best of each type and purchase option, or all of them."""
-    candidates = ranked(_candidates(resolution, context, everything=everything))
+    """The candidates of a resolved request, best first: the best of each type and purchase option, or all of them.
+
+    `picked` is the beginning of a digest: its candidate is among them, whether or not it is the best of its kind.
+    """
+    found = tuple(_candidates(resolution, context, everything=everything))
+    if picked and not everything and not any(_is(picked, candidate) for candidate in found):
+        places = (place for place in all_places(resolution.groups) if _has(picked, place, context))
+        found = (*found, *(_at(place, resolution, context) for place in places))
+    candidates = ranked(found, standing_of)
     return TrainingPriced(
         path=path,
         context=context,
@@ -178,10 +194,21 @@ def _narrows(best: Sequence[TrainingCandidate], resolution: Resolution) -> Itera
             yield info("narrows-the-range", found.path, message, f"say {found.path}")
 
 
+def _is(picked: str, candidate: TrainingCandidate) -> bool:
+    return candidate.plan.digest.startswith(picked)
+
+
+def _has(picked: str, place: Place, context: PricingContext) -> bool:
+    return context.base.at(place).digest.startswith(picked)
+
+
+def _at(place: Place, resolution: Resolution, context: PricingContext) -> TrainingCandidate:
+    work = resolution.estimator.work(place.instance_type, place.nodes)
+    return training_candidate(place, work, context, place_findings(context.request, place, context.catalog))
+
+
 def _candidates(resolution: Resolution, context: PricingContext, *, everything: bool) -> Iterable[TrainingCandidate]:
-    def candidate_of(place: Place) -> TrainingCandidate:
-        work = resolution.estimator.work(place.instance_type, place.nodes)
-        return training_candidate(place, work, context, place_findings(context.request, place, context.catalog))
+    candidate_of = partial(_at, resolution=resolution, context=context)
 
     def longer(short: TrainingCandidate) -> Iterator[TrainingCandidate]:
         """The candidate with an offering for the high estimate, if the job may outlast the shorter one."""

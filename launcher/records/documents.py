@@ -8,6 +8,7 @@ from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.instance_type import InstanceType
 from launcher.model.job import BillableTime
 from launcher.model.money import Assumption, CostComponent, Price, Unpriced
+from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Commitment, Gate, Quote, SpotOutlook
 from launcher.model.report import Attempt, BudgetStop, Report, RunStatus, StoredCheckpoints
 from launcher.model.run_cost import NO_RATES, RunCost, RunRates, run_cost
@@ -57,6 +58,7 @@ def candidate(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Js
     return {
         "rank": rank,
         "digest": quoted.digest,
+        "id": quoted.digest[:SHORT_ID],
         "target": place.target.value if facts else None,
         "instance_type": place.instance_type or None,
         "accelerator": facts.accelerator if facts else None,

@@ -18,6 +18,7 @@ from launcher.pricing.offers import Offer, offer
 from launcher.pricing.serving.candidate import ServingCandidate, paid_hours
 from launcher.pricing.serving.hosted import Hosted, hosted
 from launcher.pricing.serving.other_costs import watched
+from launcher.pricing.serving.quoting import standing_of
 
 CENT = Decimal("0.01")
 """Months that differ by less cost the same: the instance-hours are split into busy and idle ones, and rounded."""
@@ -82,7 +83,7 @@ def serving_candidates(
         else:
             candidates += _cheapest(group, locations, filled[key], counter)
     candidates += [_on_bedrock(option, counter) for option in hosted(choices, context, everything=everything)]
-    return ranked(candidates)
+    return ranked(candidates, standing_of)
 
 
 def _filled(group: CandidateGroup, counter: _Counter) -> Iterator[_Filled]:

@@ -34,6 +34,7 @@ from launcher.pricing.serving.other_costs import other_cost_assumptions
 from launcher.pricing.serving.token_rates import CACHE_S, expired_share
 from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_text
 from launcher.pricing.spot_prices import SpotPrice, forecast_at, random_price, spot_price
+from launcher.pricing.standing import Standing, standing
 from launcher.pricing.stop_findings import stop_findings
 from launcher.pricing.trust import market_findings, trust_findings
 from launcher.pricing.uncounted import uncounted_assumptions, unpriced_lines
@@ -385,6 +386,11 @@ def _note(candidate: ServingCandidate) -> str:
     return f"{layout.copies} × TP{layout.tensor_parallel}, batch {layout.batch}, {kind}"
 
 
+def standing_of(candidate: ServingCandidate) -> Standing:
+    """What the gate says of a candidate."""
+    return standing(candidate, lambda: quote(candidate, ()).gate)
+
+
 @record(slots=False)
 class ServingPriced(PricedRequest[ServingCandidate]):
     """A serving plan with its candidates, best first, and the inputs of their throughput estimate.
@@ -410,6 +416,9 @@ class ServingPriced(PricedRequest[ServingCandidate]):
     def params_b(self) -> float | None:
         """Billions of parameters of the model; None if unknown."""
         return self.model.params_b if self.model is not None else None
+
+    def _standing_of(self, candidate: ServingCandidate) -> Standing:
+        return standing_of(candidate)
 
     def _quote(self, rank: int) -> Quote:
         candidate = self.candidates[rank - 1]

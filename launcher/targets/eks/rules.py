@@ -8,7 +8,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.planning.targets import Rules, locations_if_named
+from launcher.planning.targets import Rules
 
 _TO_PARALLELCLUSTER = f"or set target.kind to {TargetKind.PARALLELCLUSTER}"
 MAX_NODES = 450
@@ -83,4 +83,4 @@ def two_zones(request: PlanRequest, place: Place) -> Iterator[Finding]:
 
 
 # EC2's prices are ParallelCluster's too, and the control plane comes on top.
-RULES = Rules(locations=locations_if_named, refusals=refusals)
+RULES = Rules(refusals=refusals)

@@ -39,9 +39,7 @@ HEALTH_MONITOR_REGIONS = (
 def locations(
     request: PlanRequest, _catalog: Catalog, _facts: InstanceType, option: PurchaseOption, known: Locations
 ) -> Locations:
-    """Locations if a plan names the target: SageMaker has one price per region, but spot one per zone, as EC2's."""
-    if request.target.kind is None:
-        return ()
+    """The locations to try: SageMaker has one price per region, but spot one per zone, as EC2's."""
     return known if option is PurchaseOption.SPOT else by_region(request, known)
 
 

@@ -19,23 +19,10 @@ _TO_PARALLELCLUSTER = f"set target.kind to {TargetKind.PARALLELCLUSTER}"
 
 
 def locations(
-    request: PlanRequest, catalog: Catalog, facts: InstanceType, option: PurchaseOption, known: Locations
+    request: PlanRequest, _catalog: Catalog, _facts: InstanceType, _option: PurchaseOption, known: Locations
 ) -> Locations:
-    """The regions and zones to try, among those known for EC2; SageMaker has one price per region.
-
-    If a plan names no target, a HyperPod cluster is a candidate only if it can be cheaper: at the user's own price, or
-    if EC2's price is unknown. HyperPod's rates are 15 to 25 % above EC2's, so Slipway omits all other candidates.
-    """
-    whole = by_region(request, known)
-    if request.target.kind is not None or option is PurchaseOption.TRAINING_PLAN:
-        return whole
-    if option is not PurchaseOption.ON_DEMAND:
-        return ()
-    name, overrides = _ROW.billed_name(facts.name), request.purchase.price_overrides
-    overridden = any(key.startswith(f"{name}/{option.value}") for key in overrides)
-    ec2, ml = catalog.store.on_demand, catalog.store.sagemaker
-    alone = (row for row in whole if (name, row[0]) in ml and (facts.name, row[0]) not in ec2)
-    return whole if overridden else tuple(alone)
+    """The regions and zones to try, among those known for EC2; SageMaker has one price per region."""
+    return by_region(request, known)
 
 
 def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:

@@ -2,16 +2,26 @@
 
 from collections.abc import Iterator, Mapping
 
+from launcher.catalog.load import Catalog
 from launcher.model import pcs
 from launcher.model.enums import OperatingSystem, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.planning.targets import Rules, locations_if_named
+from launcher.planning.targets import Locations, Rules
 from launcher.targets.hyperpod_slurm.rules import shared_folder
+from launcher.targets.pcs.facts import ACCOUNTING, CONTROLLER, NODE
 
 _TO_PARALLELCLUSTER = f"target.kind: {TargetKind.PARALLELCLUSTER}"
+
+
+def locations(
+    request: PlanRequest, _catalog: Catalog, _facts: InstanceType, _option: PurchaseOption, known: Locations
+) -> Locations:
+    """The known locations if the plan names its target or gives its fees: without them PCS has no total to compare."""
+    given = {"/".join(key.split("/")[:2]) for key in request.purchase.price_overrides}
+    return known if request.target.kind is not None or {CONTROLLER, NODE, ACCOUNTING} <= given else ()
 
 
 def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
@@ -115,5 +125,4 @@ def _remarks(request: PlanRequest, place: Place, facts: InstanceType) -> Iterato
         yield warning("pcs-partial-fleet", "target.nodes", message, "with a Capacity Block, all nodes are available")
 
 
-# EC2's prices are ParallelCluster's too, and PCS's fees come on top.
-RULES = Rules(locations=locations_if_named, refusals=refusals, remarks=remarks)
+RULES = Rules(locations=locations, refusals=refusals, remarks=remarks)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from launcher.catalog.load import Catalog
 from launcher.catalog.training_images import training_image
-from launcher.model.enums import CheckpointMode, PurchaseOption, TargetKind
+from launcher.model.enums import CheckpointMode, PurchaseOption
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.idle import warm_minutes
 from launcher.model.instance_type import InstanceType
@@ -22,8 +22,8 @@ SERVICE = "a training job"
 def locations(
     request: PlanRequest, _catalog: Catalog, _facts: InstanceType, _option: PurchaseOption, known: Locations
 ) -> Locations:
-    """Locations if a plan names the target: SageMaker has one price per region and chooses the zone."""
-    if TargetKind.SAGEMAKER_TRAINING not in (request.target.kind or ()):
+    """The regions to try: SageMaker has one price per region and chooses the zone. A cluster without a job has none."""
+    if request.workload.train is None:
         return ()
     return by_region(request, known)
 

@@ -12,7 +12,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.money import Price
 from launcher.pricing.candidate import ranked
 from launcher.pricing.priced import Priced
-from launcher.pricing.training import TrainingPriced
+from launcher.pricing.training import TrainingPriced, standing_of
 from launcher.pricing.training_candidate import TrainingCandidate
 from launcher.workflow.doctor.offers import pinned_to, search
 from launcher.workflow.quote.commands import command
@@ -55,9 +55,11 @@ def with_live_offers(
     say(f"{len(offered)} current offers, {len(rows)} of them long enough")
     return replace(
         priced,
-        candidates=ranked([*priced.candidates, *rows]),
+        candidates=ranked([*priced.candidates, *rows], standing_of),
         considered=priced.considered + len(offered),
         _quotes={},
+        _digests={},
+        _lengths={},
     )
 
 

@@ -1,4 +1,4 @@
-"""The next commands for a priced plan, with its options, so that a rank stays valid."""
+"""The next commands for a priced plan, with its options."""
 
 import shlex
 
@@ -19,6 +19,7 @@ COMMAND_FLAGS = {
     "launch": (FLAGS[0], *FLAGS[2:4]),
     "capacity": FLAGS[:1],
     "commit": (),
+    "prices refresh": FLAGS[:1],
 }
 """The flags that each command accepts."""
 
@@ -26,13 +27,12 @@ COMMAND_FLAGS = {
 def command(priced: Priced, name: str, *arguments: str) -> str:
     """A command for the same plan."""
     options = [word for flag in priced.context.flags if flag[0] in COMMAND_FLAGS[name] for word in flag]
-    return shlex.join(["slipway", name, priced.path, *options, *arguments])
+    return shlex.join(["slipway", *name.split(), priced.path, *options, *arguments])
 
 
 def command_for(priced: Priced, name: str, rank: int, *arguments: str) -> str:
-    """The same command for one candidate: by its rank, or by its digest if the command does not rank all candidates."""
-    ranked = all(flag[0] != FLAGS[-1] for flag in priced.context.flags) or FLAGS[-1] in COMMAND_FLAGS[name]
-    return command(priced, name, "--pick", str(rank) if ranked else priced.digest(rank)[:12], *arguments)
+    """The same command for one candidate, by its short id."""
+    return command(priced, name, "--pick", priced.short_id(rank), *arguments)
 
 
 def next_command(priced: Priced) -> str:

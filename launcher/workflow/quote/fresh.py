@@ -103,6 +103,7 @@ def gated_quote(
     Raises:
         SlipwayError: the gate refused, or no such candidate exists.
     """
+    options = replace(options, picked=selection)
     priced = price(path, now, options)
     rank, quoted = pick(priced, selection)
     with_head = _with_deployed_head(priced.request, quoted.plan, head, say)
@@ -136,8 +137,9 @@ def fresh_quote(
     from launcher.workflow.quote.existing_network import described
     from launcher.workflow.quote.refresh import refresh_for
 
-    priced = price(path, now, options)
+    priced = price(path, now, replace(options, picked=selection))
     rank, first = pick(priced, selection)
+    options = replace(options, picked=first.digest)
     refuse_unless_allowed(priced, priced.quote_at_any_age(rank), options)
     request, place = priced.request, first.plan.place
     try:

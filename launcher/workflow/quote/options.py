@@ -10,6 +10,7 @@ from launcher.catalog.load import Catalog
 from launcher.model.enums import Level
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding
+from launcher.model.plan import SHORT_ID
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.pricing.context import PricingContext
@@ -22,7 +23,8 @@ class PriceOptions:
     """Pricing options of the command line; `cache` is the folder of refreshed prices, if one exists.
 
     `any_age` accepts prices of any age: in the sandbox, and for commands that buy nothing. `despite_verdict` deploys an
-    endpoint that the comparison advises against. `runs` is the folder of runs whose load tests a serving plan uses;
+    endpoint that the comparison advises against. `picked` selects a candidate: a short id, or a
+    rank. `runs` is the folder of runs whose load tests a serving plan uses;
     None uses none.
     """
 
@@ -35,6 +37,22 @@ class PriceOptions:
     cache: Path | None = None
     runs: Path | None = None
     despite_verdict: bool = False
+    picked: str | None = None
+
+    @property
+    def picked_id(self) -> str:
+        """The beginning of the digest that `picked` gives; "" for a rank, or without one."""
+        selection = self.picked or ""
+        return "" if is_rank(selection) or len(selection) < SHORT_ID else selection.lower()
+
+
+def is_rank(selection: str) -> bool:
+    """Whether a selection is a rank: fewer digits than a short id has letters.
+
+    >>> is_rank("12"), is_rank("123456"), is_rank("5dd042")
+    (True, False, False)
+    """
+    return selection.isdecimal() and selection.isascii() and len(selection) < SHORT_ID
 
 
 def refuse_errors(path: Path, findings: Sequence[Finding]) -> None:

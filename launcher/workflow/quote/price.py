@@ -15,6 +15,7 @@ from launcher.model.enums import CheckpointMode, PurchaseOption
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.finding import Finding, warning
 from launcher.model.measurement import Measurement
+from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.model.training import TrainingFacts
@@ -23,7 +24,7 @@ from launcher.planning.resolve import resolve_training
 from launcher.pricing.priced import Priced
 from launcher.pricing.training import TrainingPriced, price_training
 from launcher.records.measurements import FILE, load_measurements
-from launcher.workflow.quote.options import PriceOptions, context_for, refuse_errors
+from launcher.workflow.quote.options import PriceOptions, context_for, is_rank, refuse_errors
 from launcher.workflow.quote.trainer import missing_trainer
 from launcher.workflow.quote.trainer_command import job_command
 from launcher.workflow.quote.trainer_stack import with_trainer
@@ -38,8 +39,7 @@ ValueError, and its SFT trainer calls it."""
 
 
 def trainer_findings(path: Path, request: PlanRequest) -> Iterator[Finding]:
-    """Findings about a missing trainer, or one whose script cannot resume; none about unreadable files."""
-    yield from missing_trainer(path, request)
+    """Findings about a trainer whose script cannot resume; none about unreadable files."""
     if request.workload.train is None or request.checkpoint.mode is CheckpointMode.NONE:
         return
     folder = path.resolve().parent / request.run.workdir
@@ -53,9 +53,6 @@ def trainer_findings(path: Path, request: PlanRequest) -> Iterator[Finding]:
             message = f"{name} trains with optimum.neuron, which cannot resume from a checkpoint (0.4.5)"
             hint = "after an interruption it starts at step 0: use on-demand, or a neuronx-distributed trainer"
             yield warning("trainer-cannot-resume", "run.command", message, hint)
-
-
-MIN_DIGEST = 6
 
 
 def price(path: Path, now: datetime, options: PriceOptions) -> Priced:
@@ -105,12 +102,14 @@ def price_job(
     request, inferred = with_trainer(path, request)
     facts, measured, remarks = _facts(request, options)
     resolution = resolve_training(request, catalog, facts, measured)
-    notes = (*inferred, *remarks, *trainer_findings(path, request))
+    blocking = tuple(missing_trainer(path, request))
+    notes = (*inferred, *remarks, *blocking, *trainer_findings(path, request))
     resolution = replace(resolution, findings=(*resolution.findings, *notes))
     refuse_errors(path, resolution.findings)
     context = context_for(request, catalog, now, options)
     context = replace(context, measured=measured, job_command=job_command(path, request))
-    priced = price_training(str(path), resolution, context, everything=options.everything)
+    priced = price_training(str(path), resolution, context, everything=options.everything, picked=options.picked_id)
+    priced = replace(priced, blocking=blocking)
     if request.purchase.option == (PurchaseOption.SPOT,) and request.checkpoint.mode is CheckpointMode.NONE:
         best = priced.candidates[0]
         without_checkpoints = [refusal for refusal in best.refusals if refusal.code == SPOT_WITHOUT_CHECKPOINTS]
@@ -143,23 +142,28 @@ class NoSuchCandidateError(UnreadableInputError):
 
 
 def pick(priced: Priced, selection: str | None) -> tuple[int, Quote]:
-    """The quote that the user picked by rank or digest, with its rank; the first one by default.
+    """The quote that the user picked by short id or rank, with its rank; the first one by default.
 
     Raises:
-        NoSuchCandidateError: the rank or digest does not exist.
+        NoSuchCandidateError: no candidate has the rank or id, or several have the id.
     """
     count = len(priced.candidates)
     if selection is None:
         return 1, priced.quote(1)
-    if selection.isdecimal() and selection.isascii() and len(selection) < MIN_DIGEST and 1 <= int(selection) <= count:
+    if is_rank(selection) and 1 <= int(selection) <= count:
         return int(selection), priced.quote(int(selection))
-    if len(selection) >= MIN_DIGEST:
-        digests = [priced.digest(rank) for rank in range(1, count + 1)]
-        matching = [rank for rank, digest in enumerate(digests, start=1) if digest.startswith(selection.lower())]
-        if matching and len({digests[rank - 1] for rank in matching}) == 1:
-            # Offerings of two lengths for one plan: the first is the cheaper.
+    if len(selection) >= SHORT_ID:
+        ranks = range(1, count + 1)
+        matching = [rank for rank in ranks if priced.digest(rank).startswith(selection.lower())]
+        # Offerings of two lengths for one plan have one digest: the first is the better.
+        different = {priced.digest(rank): rank for rank in reversed(matching)}
+        if len(different) > 1:
+            ids = ", ".join(priced.short_id(rank) for rank in sorted(different.values()))
+            message = f"--pick {selection}: {len(different)} candidates have this id"
+            raise NoSuchCandidateError(message, hint=f"use one of {ids}")
+        if matching:
             return matching[0], priced.quote(matching[0])
     raise NoSuchCandidateError(
-        f"--pick {selection}: no candidate has this rank or digest",
-        hint=f"use a rank from 1 to {count}, or at least the first {MIN_DIGEST} characters of a digest",
+        f"--pick {selection}: no candidate has this id",
+        hint=f"use an id of slipway plan, such as {priced.short_id(1)}, or a rank from 1 to {count}",
     )

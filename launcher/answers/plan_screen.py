@@ -1,0 +1,247 @@
+"""The first screen of `slipway plan` for training: what can be launched now, what is cheaper, and the next command."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from launcher.answers import words
+from launcher.answers.lines import finding_line, wrapped
+from launcher.answers.plan_table import UNPRICED, compares_families, headline
+from launcher.answers.price_ages import price_dates
+from launcher.model.money import Price
+from launcher.model.quote import Quote
+from launcher.model.target import target_of
+from launcher.pricing.ages import Age, age, rests_on
+from launcher.pricing.candidate import Candidate
+from launcher.pricing.port import port, weeks_text
+from launcher.pricing.priced import NEURON, NVIDIA, Priced
+from launcher.pricing.standing import Standing
+from launcher.workflow.quote.commands import command, command_for
+
+MAX_LINES, MAX_ROWS = 15, 12
+MIN_ALLOWED, MIN_CHEAPER = 3, 2
+"""Rows of each section that are shown even if the screen gets longer than MAX_LINES."""
+MAX_NOTES = 3
+WIDE = 100
+"""Columns from which a row has its target's name, its accelerator and its hourly rate."""
+STOP = "No spending limit is set: budget.stop_at_usd stops the job at a sum."
+Cells: TypeAlias = tuple[str, ...]
+NUMBERS: Cells = ("done in", "total", "1 in 10 above")
+"""The titles of the last columns of a row."""
+TARGET = 4
+"""The index of the target among the cells of a row."""
+LAYOUTS = (
+    (True, False, 2, 4),
+    (False, False, 2, 4),
+    (False, True, 2, 4),
+    (False, True, 1, 4),
+    (False, True, 1, 2),
+)
+"""Whether a row has the target's column, is tight around the multiplication sign; its gap and its indentation."""
+
+
+def page(priced: Priced, width: int, *, called: bool = False) -> list[str]:
+    """The screen: MAX_LINES lines of 80 columns where the notes allow it."""
+    notes = _notes(priced, width)
+    last = _last(priced, width, called=called)
+    title = wrapped(f"  {headline(priced)}", width)
+    fixed = len(title) + len(notes) + len(last) + 3
+    return ["", *title, "", *_sections(priced, width, MAX_LINES - fixed), *notes, *last]
+
+
+def _sections(priced: Priced, width: int, room: int) -> list[str]:
+    """The rows under their headings, in about `room` lines."""
+    allowed, others = selected(priced)
+    if not allowed and not others:
+        return wrapped(f"  {UNPRICED}", width)
+    free = min(MAX_ROWS, room - bool(allowed) - bool(others))
+    few = min(len(others), max(MIN_CHEAPER, free - max(len(allowed), MIN_ALLOWED)))
+    many = min(len(allowed), max(MIN_ALLOWED, free - few))
+    groups = [("can be launched now", sorted(allowed[:many]))] if many else []
+    if few:
+        groups.append((_title(priced, sorted(others[:few]), cheaper=bool(allowed)), sorted(others[:few])))
+    rows = [[_cells(priced, rank, width) for rank in ranks] for _, ranks in groups]
+    layout = _layout([cells for of_group in rows for cells in of_group], width)
+    lines = []
+    for number, ((title, _), of_group) in enumerate(zip(groups, rows, strict=True)):
+        lines += _heading(title, layout, width, first=not number)
+        lines += [layout.line(cells) for cells in of_group]
+    return lines
+
+
+def selected(priced: Priced) -> tuple[list[int], list[int]]:
+    """The ranks that differ in kind: those that can be launched now, and the refused ones that are cheaper than these.
+
+    Of each section first the cheapest of all, then the cheapest of each purchase option and of each family of
+    accelerators, then the next ones.
+    """
+    ranks = range(1, len(priced.candidates) + 1)
+    allowed = [rank for rank in ranks if priced.standing(rank) is Standing.ALLOWED]
+    most = priced.candidates[0].usd if allowed else None
+    refused = [rank for rank in ranks[len(allowed) :] if _is_cheaper(priced.candidates[rank - 1], most)]
+    if not allowed and not refused:
+        return [], []
+    first = priced.standing(refused[0]) if refused else Standing.ALLOWED
+    return _varied(priced, allowed), _varied(priced, [rank for rank in refused if priced.standing(rank) is first])
+
+
+def _is_cheaper(candidate: Candidate, most: object) -> bool:
+    return candidate.usd is not None and (most is None or candidate.usd < most)  # type: ignore[operator]
+
+
+def _varied(priced: Priced, ranks: Sequence[int]) -> list[int]:
+    """At most MAX_ROWS ranks, those that differ in kind first: the best of each option and family, then the rest."""
+    seen: set[str] = set()
+    first = []
+    for rank in ranks:
+        candidate = priced.candidates[rank - 1]
+        kinds = {words.option(candidate.place), priced.family(candidate)}
+        if not kinds <= seen:
+            first.append(rank)
+            seen |= kinds
+    return (first + [rank for rank in ranks if rank not in first])[:MAX_ROWS]
+
+
+def _title(priced: Priced, ranks: Sequence[int], *, cheaper: bool) -> str:
+    """The heading of the refused rows: what makes them possible, or why they are refused."""
+    standing, prefix = priced.standing(ranks[0]), "cheaper, " if cheaper else ""
+    if standing is Standing.OLD_PRICE:
+        return f"{prefix}once prices are refreshed ({_ages([priced.candidates[rank - 1] for rank in ranks])})"
+    return f"{prefix}{'but ' if cheaper else ''}refused: {priced.row(ranks[0]).gate.reason}"
+
+
+def _ages(candidates: Sequence[Candidate]) -> str:
+    """The ages of the prices of each purchase option, and the allowed age."""
+    by_option: dict[str, list[Age]] = {}
+    for candidate in candidates:
+        price, rules, option = candidate.offer.price, candidate.context.rules, rests_on(candidate.place)
+        if isinstance(price, Price):
+            found = age(price, option, rules.today, rules.max_age_days)
+            by_option.setdefault(option.value.replace("-", " "), []).append(found)
+    parts = []
+    for option_name, ages in by_option.items():
+        days = sorted({one.days for one in ages})
+        span = f"{days[0]}" if len(days) == 1 else f"{days[0]} to {days[-1]}"
+        parts.append(f"{option_name}: {span} days old, {ages[0].allowed} allowed")
+    return "; ".join(parts)
+
+
+def _cells(priced: Priced, rank: int, width: int) -> Cells:
+    """A row: on the left its id, instances, place and option, and on the right the hours and the two totals."""
+    quoted = priced.row(rank)
+    place, usd = quoted.plan.place, quoted.usd
+    several = len({candidate.place.target for candidate in priced.candidates}) > 1
+    target = (place.target.value if width >= WIDE else target_of(place.target).short) if several else ""
+    wide = (quoted.accelerator, f"${words.dollars(quoted.usd_per_hour)}/h") if width >= WIDE else ()
+    return (
+        priced.short_id(rank),
+        words.place_instances(place),
+        place.az_id or place.region if width >= WIDE else place.region,
+        words.option(place, short=width < WIDE),
+        target,
+        *wide,
+        f"{words.hours(quoted.hours.mid)} h",
+        _usd(quoted),
+        "" if usd is None else f"${words.dollars(usd.high)}",
+    )
+
+
+def _usd(quoted: Quote) -> str:
+    return "" if quoted.usd is None else f"{'~' if quoted.derived_lines else ''}${words.dollars(quoted.usd.mid)}"
+
+
+class _Layout(NamedTuple):
+    """The widths of the columns, the indentation and the gap before each number; a column of width 0 is left out."""
+
+    widths: tuple[int, ...]
+    indent: int
+    gap: int
+    tight: bool
+
+    def line(self, cells: Cells) -> str:
+        """A row: words on the left, numbers on the right."""
+        texts = [cell.replace(" × ", "×") if self.tight else cell for cell in cells]
+        last = len(cells) - len(NUMBERS)
+        left = [text.ljust(room) for text, room in zip(texts[:last], self.widths, strict=False) if room]
+        right = [text.rjust(room) for text, room in zip(texts[last:], self.widths[last:], strict=True)]
+        return f"{' ' * self.indent}{' '.join(left)} {(' ' * self.gap).join(right)}".rstrip()
+
+
+def _layout(rows: Sequence[Cells], width: int) -> _Layout:
+    """The widest layout that fits: without the target's code, then closer together."""
+    for coded, tight, gap, indent in LAYOUTS:
+        texts = [[cell.replace(" × ", "×") if tight else cell for cell in row] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+        for offset, title in enumerate(reversed(NUMBERS), start=1):
+            widths[-offset] = max(widths[-offset], len(title))
+        if not coded:
+            widths[TARGET] = 0
+        layout = _Layout(tuple(widths), indent, gap, tight)
+        if max(len(layout.line(row)) for row in rows) <= width:
+            break
+    return layout
+
+
+def _heading(title: str, layout: _Layout, width: int, *, first: bool) -> list[str]:
+    """A section's heading; the first one has the titles of the numbers, beside it if there is room."""
+    text = f"  {title}"
+    if not first:
+        return wrapped(text, width)
+    blank = tuple("" for _ in layout.widths[: -len(NUMBERS)])
+    titles = layout.line((*blank, *NUMBERS))
+    if len(text) > width or titles[: len(text) + 2].strip():
+        return [*wrapped(text, width), titles]
+    return [text + titles[len(text) :]]
+
+
+def _notes(priced: Priced, width: int) -> list[str]:
+    """At most MAX_NOTES notes: why the range is wide, the port, the limit; what a launch would refuse comes first."""
+    notes = [*_refusals(priced), *_range(priced), *_port(priced)]
+    if priced.cheapest_allowed is not None and priced.request.budget.stop_at_usd is None:
+        notes.append(STOP)
+    return [piece for note in notes[: MAX_NOTES + 1] for piece in wrapped(f"  {note}", width)]
+
+
+def _refusals(priced: Priced) -> Iterator[str]:
+    """The findings of the plan for which a launch is refused, whichever row it takes."""
+    return (finding_line(finding) for finding in priced.blocking)
+
+
+def _range(priced: Priced) -> Iterator[str]:
+    """The range of the first row, and what makes it wide."""
+    quoted = priced.quote(1)
+    if quoted.usd is None or quoted.usd.low == quoted.usd.high:
+        return
+    yield f"{priced.short_id(1)}: ${words.dollars(quoted.usd.low)} to ${words.dollars(quoted.usd.high)}."
+
+
+def _port(priced: Priced) -> Iterator[str]:
+    train = priced.request.workload.train
+    ranks = (priced.cheapest_of(NVIDIA), priced.cheapest_of(NEURON))
+    if train is None or not compares_families(priced) or None in ranks:
+        return
+    gpu, trainium = (priced.row(rank).usd for rank in ranks if rank is not None)
+    if gpu is None or trainium is None:
+        return
+    ported = port(train, gpu, trainium, priced.now.date())
+    runs = ported.break_even_run
+    back = "never pays off" if runs is None else f"is paid back after {words.count(runs, 'run')}"
+    within = f" for {words.count(train.runs, 'run')}" if runs is None else f", the plan has {train.runs:,}"
+    yield f"Trainium: the port ({weeks_text(ported.weeks.mid)}, ${ported.usd:,.0f}) {back}{within}: slipway compare"
+
+
+def _last(priced: Priced, width: int, *, called: bool) -> list[str]:
+    """The number of other rows and of warnings, the dates of the prices, the next commands."""
+    total = Counter(priced.standing(rank) is Standing.UNPRICED for rank in range(1, len(priced.candidates) + 1))
+    more = f"{len(priced.candidates):,} best of {priced.considered:,} candidates"
+    unpriced = f", {total[True]:,} of them unpriced" if total[True] else ""
+    others = [finding for finding in priced.findings if finding not in priced.blocking]
+    counted = f" {words.count(len(others), 'note')}: -v." if others else ""
+    lines = wrapped(f"  {more}{unpriced}: --all.{counted} {price_dates(priced.candidates)}", width)
+    commands = [command_for(priced, "quote", 1)]
+    if any(priced.standing(rank) is Standing.OLD_PRICE for rank in range(1, min(len(priced.candidates), MAX_ROWS) + 1)):
+        commands.insert(0, command(priced, "prices refresh"))
+    text = f"  next: {'; '.join(commands)}"
+    nexts = [text] if len(text) <= width else [f"  next: {one}" for one in commands]
+    read = ["  Prices were read from AWS, nothing was spent."] if called else []
+    return [*lines, *read, "", *nexts]

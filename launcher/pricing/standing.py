@@ -1,0 +1,63 @@
+"""Whether the gate would allow a candidate now, and the kind of reason if not: the first key of the order of rows."""
+
+from collections.abc import Callable
+from enum import IntEnum
+
+from launcher.model.money import Price
+from launcher.model.plan import Place
+from launcher.model.quote import Gate
+from launcher.pricing.ages import age, rests_on
+from launcher.pricing.candidate import Candidate
+from launcher.pricing.compute import is_new_commitment
+from launcher.pricing.context import PricingContext
+from launcher.pricing.gate import OVER_BUDGET
+
+
+class Standing(IntEnum):
+    """What the gate says of a candidate, in the order in which candidates are shown."""
+
+    ALLOWED = 0
+    OLD_PRICE = 1
+    """Refused until the price is read again."""
+    OVER_BUDGET = 2
+    NOT_OWNED = 3
+    """A commitment that a launch would not buy."""
+    UNKNOWN_FEES = 4
+    IMPOSSIBLE = 5
+    UNPRICED = 6
+
+
+def standing(candidate: Candidate, gate: Callable[[], Gate]) -> Standing:
+    """The standing of a candidate.
+
+    Most candidates are judged without their quote; `gate` is the decision on the quote, which only a spending limit
+    needs.
+    """
+    price, context = candidate.offer.price, candidate.context
+    if candidate.usd is None or not isinstance(price, Price):
+        return Standing.UNPRICED
+    if candidate.refusals:
+        return Standing.IMPOSSIBLE
+    refused = (
+        (Standing.NOT_OWNED, is_new_commitment(candidate.place, context.request)),
+        (Standing.UNKNOWN_FEES, bool(candidate.unknown_fees) and not context.rules.any_age),
+        (Standing.OLD_PRICE, is_old(price, candidate.place, context)),
+    )
+    reason = next((reason for reason, holds in refused if holds), Standing.ALLOWED)
+    if reason is not Standing.ALLOWED or not _has_limit(context):
+        return reason
+    decided = gate()
+    by_code = {0: Standing.ALLOWED, OVER_BUDGET: Standing.OVER_BUDGET}
+    return by_code.get(decided.exit_code, Standing.IMPOSSIBLE)
+
+
+def is_old(price: Price, place: Place, context: PricingContext) -> bool:
+    """Whether the gate refuses a price for its age."""
+    rules = context.rules
+    return not rules.any_age and age(price, rests_on(place), rules.today, rules.max_age_days).too_old
+
+
+def _has_limit(context: PricingContext) -> bool:
+    budget = context.request.budget
+    limits = (budget.max_usd, budget.max_usd_per_hour, budget.stop_at_usd, context.rules.max_usd)
+    return any(limit is not None for limit in limits)
