@@ -5,7 +5,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING
 
-from launcher.answers import words
+from launcher.answers import compare_screen, words
 from launcher.answers.lines import finding_line, sections, wrapped
 from launcher.answers.plan_table import headline
 from launcher.answers.price_ages import ages_lines
@@ -20,7 +20,6 @@ from launcher.pricing.reasoning import SOURCE
 from launcher.pricing.verdict import Choice
 from launcher.records.codec import Json, picked, plain
 from launcher.records.documents import candidate
-from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.compare import Comparison
 
 if TYPE_CHECKING:
@@ -61,10 +60,27 @@ def document(comparison: "Comparison | ServingComparison") -> Json:
         "name": comparison.request.name,
         "as_of": plain(comparison.priced.now),
         "verdict": picked(comparison.verdict, "choice text reasons flips"),
+        "pairs": _pairs(comparison),
         "options": [candidate(quote, rank, types) for rank, quote in enumerate(comparison.priced.quotes, start=1)],
         "break_even": edge,
         "findings": plain(comparison.findings),
     }
+
+
+def _pairs(comparison: "Comparison | ServingComparison") -> list[Json]:
+    """Both sides under each purchase option, by their short ids, with the chance that Trainium is cheaper."""
+    if not isinstance(comparison, Comparison):
+        return []
+    return [
+        {
+            "option": pair.name,
+            "allowed": pair.allowed,
+            "gpu": None if pair.gpu is None else comparison.short_id(pair.gpu),
+            "trainium": None if pair.trainium is None else comparison.short_id(pair.trainium),
+            "chance_trainium_cheaper": pair.chance,
+        }
+        for pair in comparison.pairs
+    ]
 
 
 def _break_even(comparison: Comparison, port: Port) -> Json:
@@ -78,8 +94,10 @@ def _break_even(comparison: Comparison, port: Port) -> Json:
     }
 
 
-def page(comparison: Comparison, width: int, *, called: bool = False) -> list[str]:
-    """The complete page; `called`: Slipway just requested AWS's offers."""
+def page(comparison: Comparison, width: int, *, called: bool = False, verbose: bool = False) -> list[str]:
+    """The first screen, or with every type and reason (`verbose`); `called`: Slipway just requested AWS's offers."""
+    if not verbose:
+        return compare_screen.page(comparison, width, called=called)
     body = [*_matrix(comparison, width), *wrapped("  Dollars a run, the cheapest size and place of each.", width)]
     if comparison.port is not None:
         body += ["", *(piece for side in sides(comparison) for piece in wrapped(f"  {side}", width))]
@@ -90,7 +108,7 @@ def page(comparison: Comparison, width: int, *, called: bool = False) -> list[st
         types = " and ".join(comparison.simulated)
         text = f"What the sandbox measured on {types} is of this computer, and decides nothing."
         lines += wrapped(f"  {text}", width)
-    return [*lines, "", *_next(comparison)]
+    return [*lines, "", *compare_screen.next_lines(comparison)]
 
 
 def around(
@@ -103,12 +121,6 @@ def around(
     lines += ["", *ages_lines(comparison.priced.candidates, width)]
     lines += wrapped(f"  The rules are those of {SOURCE}. {done} and nothing was spent.", width)
     return lines + [piece for finding in comparison.findings for piece in wrapped(f"  {finding_line(finding)}", width)]
-
-
-def _next(comparison: Comparison) -> list[str]:
-    if comparison.verdict.choice is Choice.MEASURE_FIRST and comparison.unmeasured:
-        return [f"  next: {command(comparison.priced, 'spike', '--type', name)}" for name in comparison.unmeasured]
-    return [f"  next: {command(comparison.priced, 'plan')}"]
 
 
 def _matrix(comparison: Comparison, width: int) -> list[str]:

@@ -115,6 +115,14 @@ _SHAPES: Mapping[str, Any] = {
         "name": str,
         "as_of": datetime,
         "verdict": {**picked_shape(Verdict, "text reasons flips"), "choice": (Choice, ServingChoice)},
+        "pairs": [
+            {
+                "option": str,
+                "allowed": bool,
+                **dict.fromkeys(("gpu", "trainium"), TEXT),
+                "chance_trainium_cheaper": NUMBER,
+            }
+        ],
         "options": [CANDIDATE],
         "break_even": (PORTED, SERVED, None),
         "findings": [Finding],

@@ -38,12 +38,12 @@ def named_shape(*names: str) -> list[Shape]:
 
 CANDIDATE: Shape = {
     **dict.fromkeys(("rank", "accelerators", "nodes"), int),
-    "digest": str,
+    **dict.fromkeys(("digest", "id"), str),
     "target": TargetKind | None,
     **dict.fromkeys(("instance_type", "accelerator"), TEXT),
     **picked_shape(Place, "region az_id purchase_option=option plan_kind term_years"),
     "payment": Payment | None,
-    **picked_shape(Quote, "usd_per_hour hours billed_hours usd commitment_usd incomplete"),
+    **picked_shape(Quote, "usd_per_hour hours hours_to_first_step billed_hours usd commitment_usd incomplete"),
     "unpriced": TEXT,
     "unverified": Price | None,
     "availability": Availability,

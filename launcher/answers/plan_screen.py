@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from launcher.answers import words
+from launcher.answers import ranges, words
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.plan_table import UNPRICED, compares_families, headline
 from launcher.answers.price_ages import price_dates
@@ -212,7 +212,10 @@ def _range(priced: Priced) -> Iterator[str]:
     quoted = priced.quote(1)
     if quoted.usd is None or quoted.usd.low == quoted.usd.high:
         return
-    yield f"{priced.short_id(1)}: ${words.dollars(quoted.usd.low)} to ${words.dollars(quoted.usd.high)}."
+    span = f"${words.dollars(quoted.usd.low)} to ${words.dollars(quoted.usd.high)}"
+    average = ranges.average(quoted.usd)
+    why = "; ".join(ranges.causes(quoted))
+    yield f"{priced.short_id(1)}: {', '.join(part for part in (span, average, why) if part)}."
 
 
 def _port(priced: Priced) -> Iterator[str]:
@@ -239,7 +242,8 @@ def _last(priced: Priced, width: int, *, called: bool) -> list[str]:
     counted = f" {words.count(len(others), 'note')}: -v." if others else ""
     lines = wrapped(f"  {more}{unpriced}: --all.{counted} {price_dates(priced.candidates)}", width)
     commands = [command_for(priced, "quote", 1)]
-    if any(priced.standing(rank) is Standing.OLD_PRICE for rank in range(1, min(len(priced.candidates), MAX_ROWS) + 1)):
+    refused = selected(priced)[1]
+    if refused and priced.standing(refused[0]) is Standing.OLD_PRICE:
         commands.insert(0, command(priced, "prices refresh"))
     text = f"  next: {'; '.join(commands)}"
     nexts = [text] if len(text) <= width else [f"  next: {one}" for one in commands]

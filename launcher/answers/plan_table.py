@@ -13,7 +13,6 @@ from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.planning.idle_chips import WASTE
 from launcher.planning.work import cluster_hours
-from launcher.pricing.alternatives import HYPERPOD, MANAGED_SPOT, TRAINING_JOB, deploying
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.workflow.quote.commands import command, next_command
@@ -133,22 +132,16 @@ METHODS = {
     Method.QLORA: "QLoRA",
 }
 """Training methods in words; the others are known by their abbreviation."""
-SERVICES = {
-    TRAINING_JOB: "as a SageMaker training job",
-    MANAGED_SPOT: "on managed spot",
-    HYPERPOD: "on HyperPod",
-    "ultraserver": "as an UltraServer block",
-}
 
 
 def _not_deployed(priced: Priced, width: int) -> list[str]:
-    parts: dict[str, list[str]] = {}
-    for alternative in priced.alternatives:
-        text = f"{alternative.nodes} × {alternative.instance_type} {SERVICES[alternative.service]} "
-        text += f"${words.dollars(alternative.usd.mid)}" if alternative.usd is not None else "unpriced"
-        kind = deploying(alternative.service)
-        parts.setdefault("Priced, but not deployable" if kind is None else f"With target.kind {kind}", []).append(text)
-    return [line for how, options in parts.items() for line in wrapped(f"  {how}: {'; '.join(options)}.", width)]
+    """Hardware that would run the job and that Slipway cannot deploy."""
+    parts = [
+        f"{alternative.nodes} × {alternative.instance_type} as an UltraServer block "
+        + (f"${words.dollars(alternative.usd.mid)}" if alternative.usd is not None else "unpriced")
+        for alternative in priced.alternatives
+    ]
+    return wrapped(f"  Priced, but not deployable: {'; '.join(parts)}.", width) if parts else []
 
 
 def headline(priced: Priced) -> str:
@@ -163,9 +156,8 @@ def headline_of(request: PlanRequest, params_b: float | None) -> str:
         return f"{request.name} · a cluster without a job, priced for {cluster_hours(request):g} h"
     model = train.model if isinstance(train.model, str) else f"a model of {params_b:.4g} B" if params_b else "a model"
     amount = f"{train.tokens_b:,.12g} B tokens" if train.tokens_b is not None else f"{train.hours:g} h of progress"
-    pace = f", {train.runs_per_month:g} per month" if train.runs > 1 else ""
     job = f"{model}, {METHODS.get(train.method, train.method.value.upper())}" if train.model else "a job"
-    return f"{request.name} · {job}, {amount} · {words.count(train.runs, 'run')}{pace}"
+    return f"{request.name} · {job}, {amount} · {words.count(train.runs, 'run')}"
 
 
 def answer(priced: Priced) -> list[str]:
@@ -191,9 +183,8 @@ def refused_lines(priced: Priced, summary: Callable[[Quote, UsdRange], str]) -> 
     best, rank = priced.quote(1), priced.cheapest_allowed
     if best.gate.allowed:
         return []
-    quoted = None if rank is None else priced.row(rank)
     other = "No candidate can be launched with this plan and these prices."
-    if quoted is not None and quoted.usd is not None:
+    if rank is not None and (quoted := priced.row(rank)).usd is not None:
         other = f"Cheapest that can be launched: {priced.short_id(rank)}, {summary(quoted, quoted.usd)}."
     return [f"A launch would be refused: {best.gate.reason}.", other]
 

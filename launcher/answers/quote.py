@@ -6,7 +6,7 @@ from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
 
-from launcher.answers import words
+from launcher.answers import quote_screen, words
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.plan_table import missing_text
 from launcher.answers.range_causes import on_average, why_wide
@@ -30,10 +30,14 @@ MIN_QUANTITY = 0.1
 GROUPS = ("compute", "storage", "network", "other")
 
 
-def page(quoted: Quote, rank: int, width: int, priced: Priced, *, explained: bool = False) -> list[str]:
-    """The quote: in MAX_LINES lines of 80 columns, or with every line and assumption and their sources."""
+def page(
+    quoted: Quote, rank: int, width: int, priced: Priced, *, explained: bool = False, verbose: bool = False
+) -> list[str]:
+    """The quote: the first screen, in MAX_LINES lines (`verbose`), or with every line and assumption and its source."""
     if explained:
         return _page(quoted, rank, width, priced, small=None)
+    if quoted.serving is None and not verbose:
+        return quote_screen.page(quoted, rank, width, priced)
     lines: list[str] = []
     for share in SMALL:
         small = MIN_SMALL if quoted.usd is None else max(MIN_SMALL, quoted.usd.mid * share)

@@ -17,6 +17,7 @@ def compare(
     region: options.Region = None,
     prices_as_of: options.PricesAsOf = None,
     max_price_age: options.MaxPriceAge = None,
+    despite_verdict: options.DespiteVerdict = False,
     live: options.Live = False,
     html: options.Html = None,
     show: options.Open = False,
@@ -32,6 +33,7 @@ def compare(
         region=region,
         prices_as_of=prices_as_of,
         max_price_age=max_price_age,
+        despite_verdict=despite_verdict,
     )
     comparison = story.compare(file, options.now(), price_options)
     if live:
@@ -52,7 +54,7 @@ def compare(
     elif target is not None:
         return
     elif isinstance(comparison, story.Comparison):
-        output.page(page(comparison, output.terminal_width(), called=live))
+        output.page(page(comparison, output.terminal_width(), called=live, verbose=output.verbose()))
     else:
         from launcher.answers import serving_compare
 

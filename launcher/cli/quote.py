@@ -96,7 +96,7 @@ def _lines(
     from launcher.answers.verification import verification_lines
 
     width = output.terminal_width()
-    shown = page(quoted, rank, width, priced, explained=explained)
+    shown = page(quoted, rank, width, priced, explained=explained, verbose=output.verbose())
     return [*shown, *(() if verified is None else verification_lines(verified, width))]
 
 

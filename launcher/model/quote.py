@@ -123,6 +123,8 @@ class Quote:
     ends: tuple[AnnouncedEnd, ...] = ()
     overrun_probability: float | None = None
     range_causes: RangeCauses | None = None
+    hours_to_first_step: float | None = None
+    """Hours from the start of the nodes to the first step of the job; None for serving."""
     derived_lines: int = 0
     """Lines, the compute among them, whose price was derived from others; they are in the total."""
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 from launcher.model.money import UsdRange
 from launcher.model.record import record
 from launcher.model.workload import TrainingWorkload
+from launcher.pricing.pairs import chance_below, over_runs
 from launcher.pricing.reasoning import MAINTENANCE_WEEKS_PER_MONTH, PORT_WEEKS, PortWeeks
 
 WEEKS_PER_MONTH = 365.25 / 12 / 7
@@ -55,6 +56,13 @@ class Port:
     def best(self) -> Path:
         """The cheapest path; of two with equal cost the first."""
         return min(self.paths, key=lambda path: path.usd)
+
+    @property
+    def chance(self) -> float:
+        """The chance that Trainium is cheaper over all runs, with the port and its maintenance."""
+        each = self.maintenance_usd_per_month / Decimal(repr(self.runs_per_month))
+        ported = over_runs(self.trainium_run, self.runs, once=self.usd, each=each)
+        return chance_below(ported, over_runs(self.gpu_run, self.runs))
 
     @property
     def saving_usd(self) -> Decimal:

@@ -90,7 +90,7 @@ class PricedRequest(ABC, Generic[Candidate_co]):
         if quoted.gate.allowed or self.cheapest_allowed is None:
             return quoted
         fix = f"{self.context.rules.changes.rank} {self.short_id(1)} at ${self._allowed_usd} can be launched now"
-        hint = f"{quoted.gate.hint}, or {fix}" if quoted.gate.hint else fix
+        hint = f"{quoted.gate.hint}; {fix}" if quoted.gate.hint else fix
         return replace(quoted, gate=replace(quoted.gate, hint=hint))
 
     @cached_property

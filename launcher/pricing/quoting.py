@@ -192,9 +192,16 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
         retries=candidate.retries,
         ends=ends,
         overrun_probability=candidate.charge.overrun_probability if candidate.charge else None,
+        hours_to_first_step=_first_step_h(candidate),
         derived_lines=candidate.other_costs.summary(candidate.size).derived
         + (isinstance(price, Price) and price.basis is Basis.DERIVED),
     )
+
+
+def _first_step_h(candidate: TrainingCandidate) -> float:
+    """Start-up of the nodes and of the job: what the plan's own steps take is not in it."""
+    start_h = candidate.charge.start_h if candidate.charge else boot_hours(candidate.work)
+    return max(0.0, start_h - candidate.work.around_h)
 
 
 def _left_up_usd_per_hour(candidate: TrainingCandidate, per_hour: Decimal | None) -> Decimal | None:

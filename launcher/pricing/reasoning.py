@@ -28,11 +28,6 @@ PORT_WEEKS = {
 
 MAINTENANCE_WEEKS_PER_MONTH = 0.1
 """Engineer-weeks a month to maintain a second software stack, half a day: an assumption, not measured."""
-CLOSE = 0.15
-"""Totals nearer than this, as a share of the GPU total, are too close to call: the time estimate's own error is larger
-than that in half of all cases (docs/accuracy.md)."""
-CLOSE_WHEN_MEASURED = 0.05
-"""The same if one side's throughput is the plan's own, or both sides' rest on the user's own measurements."""
 
 
 class Rule(NamedTuple):

@@ -54,29 +54,29 @@ def best_candidates(
 ) -> list[AnyCandidate]:
     """The best candidate of every type and purchase option: the cheapest with a rate, or else the smallest.
 
-    The best target, size and place of each; a cheaper one at a price that the gate refuses for its age comes beside it.
+    The best size and place of each, and the best target if the plan names none; a cheaper one at a price that the gate
+    refuses for its age comes beside it.
     `candidate_of` prices a place in full, which is done only for places whose lower bound could still beat the best
     total.
     """
-    every = tuple(groups)
+    named, every = context.request.target.kind is not None, tuple(groups)
     book, sizes, moved = (
         RateBook(context.request, context.catalog, context.rules.today),
         _Sizes(estimator, context),
         _Transfers(context),
     )
-    rows: dict[tuple[str, str, bool], list[Row]] = {}
+    rows: dict[tuple[str, str, str, bool], list[Row]] = {}
     for number, group in enumerate(every):
+        key = (group.target if named else "", group.instance_type, group.option)
         priced = list(_priced(number, group, book, sizes, moved))
         if not priced:
-            rows.setdefault((group.instance_type, group.option, False), []).append(
-                min(_unpriced(number, group, estimator, context))
-            )
+            rows.setdefault((*key, False), []).append(min(_unpriced(number, group, estimator, context)))
         ages: dict[tuple[int, int], bool] = {}
         for row in priced:
             where = (row.location, row.term)
             if where not in ages:
                 ages[where] = book.is_old(group, *where, context.rules)
-            rows.setdefault((group.instance_type, group.option, ages[where]), []).append(row)
+            rows.setdefault((*key, ages[where]), []).append(row)
     discounted = 1 - context.request.purchase.discount_percent / 100
 
     def rest(row: Row, place: Place) -> float:
@@ -91,9 +91,7 @@ def best_candidates(
         for key, of_type in rows.items()
     }
     return [
-        candidate
-        for (name, option, old), candidate in best.items()
-        if _is_shown(candidate, best.get((name, option, not old)), old=old)
+        candidate for (*key, old), candidate in best.items() if _is_shown(candidate, best.get((*key, not old)), old=old)
     ]
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.enums import CustomKernels
 from launcher.model.instance_type import TrainingStack
 from launcher.model.quote import Quote
@@ -14,10 +16,11 @@ from launcher.model.request import PlanRequest
 from launcher.model.workload import TrainingWorkload
 from launcher.pricing import reasoning
 from launcher.pricing.announced_ends import end_flips, until
+from launcher.pricing.pairs import CLOSE, cases, is_close
 from launcher.pricing.port import Port, weeks_text
 from launcher.pricing.reasoning import Rule
 
-HOURS_A_WEEK = 168.0
+HOURS_A_WEEK, HALF = 168.0, 0.5
 
 
 class Choice(StrEnum):
@@ -40,6 +43,30 @@ class Verdict:
     flips: tuple[str, ...]
 
 
+@record
+class Terms:
+    """What the comparison rests on, beside the port.
+
+    `where` begins a sentence with the purchase option and the region. `stale` is a sentence on prices that a launch
+    would refuse. `end` is the announced end of the software that Trainium needs; `despite_verdict` recommends a port to
+    it after its end. `reasons` and `flips` are further ones: capacity, the guides' claims, the other options.
+    """
+
+    where: str = ""
+    stale: str = ""
+    end: AnnouncedEnd | None = None
+    today: date | None = None
+    despite_verdict: bool = False
+    reasons: tuple[str, ...] = ()
+    flips: tuple[str, ...] = ()
+
+    @property
+    def ended(self) -> AnnouncedEnd | None:
+        """The end that has passed, unless the user decides otherwise."""
+        passed = self.end is not None and self.today is not None and self.end.ends <= self.today
+        return self.end if passed and not self.despite_verdict else None
+
+
 def recommend(
     request: PlanRequest,
     train: TrainingWorkload,
@@ -48,6 +75,7 @@ def recommend(
     run_h: float,
     *,
     measured: bool = False,
+    terms: Terms | None = None,
 ) -> Verdict:
     """The verdict of a job that GPU and Trainium can both run at a known price.
 
@@ -58,43 +86,66 @@ def recommend(
         stack: the training software of the Trainium candidate's chip, None if unknown.
         run_h: hours of one run on Trainium.
         measured: whether both sides' rates rest on the user's own measurements of such a job.
+        terms: what the comparison rests on.
     """
+    terms = terms or Terms()
     rules = tuple(_rules(request, train, port, run_h))
-    hard = [rule for rule in rules if rule.hard]
     soft = tuple(rule for rule in rules if not rule.hard)
+    against = tuple(rule for rule in soft if rule is not reasoning.MAINSTREAM)
     money = _money(port)
-    if hard:
-        against = (*hard, *(rule for rule in soft if rule is not reasoning.MAINSTREAM))
+    hard = [rule for rule in rules if rule.hard]
+    if hard or terms.ended is not None:
+        ended = () if terms.ended is None else (f"{terms.ended.what} ended on {terms.ended.ends}",)
+        why = (*(rule.reason for rule in hard), *ended)
         return Verdict(
             choice=Choice.GPU,
-            text=f"Train on GPUs: {hard[0].reason}.",
-            reasons=(*(rule.reason for rule in against), money),
-            flips=tuple(rule.flip for rule in against),
+            text=f"Train on GPUs: {why[0]}.{_although(port, terms) if not hard else ''}{terms.stale}",
+            reasons=(*why, *(rule.reason for rule in against), money, *terms.reasons),
+            flips=(*(rule.flip for rule in (*hard, *against)), *(["--despite-verdict"] if ended else []), *terms.flips),
         )
-    total = port.paths[0].usd
-    estimated = train.throughput_tokens_per_s is None and not measured
-    close = reasoning.CLOSE if estimated else reasoning.CLOSE_WHEN_MEASURED
-    against = tuple(rule for rule in soft if rule is not reasoning.MAINSTREAM)
-    reasons = (money, *(rule.reason for rule in soft))
-    flips = (*_price_flips(port), *(rule.flip for rule in against))
-    if total > 0 and abs(port.saving_usd) / total < Decimal(repr(close)):
+    chance = port.chance
+    reasons = (money, *(rule.reason for rule in soft), *terms.reasons)
+    flips = (*_price_flips(port), *(rule.flip for rule in against), *terms.flips)
+    if is_close(chance):
         if measured:
-            text = f"Train on GPUs: both were measured, and {_difference(port)}: less than two runs of a job differ by."
-            return Verdict(choice=Choice.GPU, text=text, reasons=reasons, flips=flips)
-        text = (
-            f"Too close to call: measure both first. {_difference(port)}, and the error of the estimates is as large."
+            text = f"Train on GPUs: both were measured, and {_difference(port)}: {_likely(chance)}."
+            return Verdict(choice=Choice.GPU, text=text + terms.stale, reasons=reasons, flips=flips)
+        text = f"Too close to call: measure both first. {_at(terms)}{_difference(port)} ({_likely(chance)})."
+        return Verdict(
+            choice=Choice.MEASURE_FIRST, text=text + terms.stale, reasons=(*reasons, *_caveat(stack)), flips=flips
         )
-        return Verdict(choice=Choice.MEASURE_FIRST, text=text, reasons=(*reasons, *_caveat(stack)), flips=flips)
-    if port.saving_usd <= 0:
-        reasons = (money, *(rule.reason for rule in against))
-        return Verdict(choice=Choice.GPU, text=f"Train on GPUs: {_why_not(port)}.", reasons=reasons, flips=flips)
+    if chance < CLOSE[0] or port.saving_usd <= 0:
+        reasons = (money, *(rule.reason for rule in against), *terms.reasons)
+        text = f"Train on GPUs. {_at(terms)}{_why_not(port)} ({_likely(chance)}).{terms.stale}"
+        return Verdict(choice=Choice.GPU, text=text, reasons=reasons, flips=flips)
     while_porting = port.best.name == Choice.GPU_WHILE_PORTING
     how = "Train on GPUs while porting, then on Trainium" if while_porting else "Port first, then train on Trainium"
     runs = f"{port.runs:,} run" + ("" if port.runs == 1 else "s")
-    text = f"{how}: it saves ${port.saving_usd:,.0f} over {runs}, the port included."
+    saves = f"it saves ${port.saving_usd:,.0f} over {runs}, the port included"
+    text = f"{how}. {_at(terms)}{saves} ({_likely(chance)}).{terms.stale}"
     choice = Choice.GPU_WHILE_PORTING if while_porting else Choice.TRAINIUM
-    flips = (*_price_flips(port), *(rule.flip for rule in soft), *(() if stack is None else (stack.way_out,)))
+    way_out = () if stack is None else (stack.way_out,)
+    flips = (*_price_flips(port), *(rule.flip for rule in soft), *way_out, *terms.flips)
     return Verdict(choice=choice, text=text, reasons=(*reasons, *_caveat(stack)), flips=flips)
+
+
+def _although(port: Port, terms: Terms) -> str:
+    """What the prices say beside the end of the software."""
+    usd = f"${abs(port.saving_per_run.mid):,.0f}"
+    text = (
+        f"Trainium would cost {usd} more a run" if port.saving_per_run.mid <= 0 else f"Trainium would save {usd} a run"
+    )
+    return f" {_at(terms)}{text} ({_likely(port.chance)}, the port included)."
+
+
+def _at(terms: Terms) -> str:
+    """The option and region with which a sentence goes on."""
+    return f"{terms.where}: " if terms.where else ""
+
+
+def _likely(chance: float) -> str:
+    """The chance that Trainium, the port included, is cheaper; in words."""
+    return f"{'Trainium' if chance > HALF else 'GPU'} cheaper {cases(max(chance, 1 - chance))}"
 
 
 def _caveat(stack: TrainingStack | None) -> tuple[str, ...]:
@@ -147,7 +198,7 @@ def _difference(port: Port) -> str:
 
 def _why_not(port: Port) -> str:
     if port.saving_per_run.mid <= 0:
-        return f"a run on Trainium costs ${port.trainium_run.mid:,.2f}, on GPU ${port.gpu_run.mid:,.2f}"
+        return f"Trainium costs ${-port.saving_per_run.mid:,.0f} more a run"
     if port.break_even_run is None:
         return (
             f"${port.saving_per_run.mid:,.2f} saved a run does not even pay for the maintenance of a second "

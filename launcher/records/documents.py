@@ -66,7 +66,7 @@ def candidate(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Js
         "nodes": place.nodes if facts else 0,
         **picked(place, "region az_id purchase_option=option plan_kind term_years"),
         "payment": quoted.plan.request.purchase.payment.value if commitment else None,
-        **picked(quoted, "usd_per_hour hours billed_hours usd commitment_usd incomplete"),
+        **picked(quoted, "usd_per_hour hours hours_to_first_step billed_hours usd commitment_usd incomplete"),
         "unpriced": quoted.unpriced,
         # A known price that prices nothing, next to the reason.
         "unverified": plain(quoted.price.unverified, FORMS) if isinstance(quoted.price, Unpriced) else None,

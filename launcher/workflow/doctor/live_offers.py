@@ -79,7 +79,7 @@ def compared_live(
     if not isinstance(comparison, Comparison):
         raise TypeError(type(comparison))
     pinned = priced if comparison.pinned is comparison.priced else comparison.pinned
-    return Comparison(priced=priced, pinned=pinned, request=comparison.request)
+    return replace(comparison, priced=priced, pinned=pinned)
 
 
 def _rows(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -> Iterator[TrainingCandidate]:

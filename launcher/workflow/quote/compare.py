@@ -2,23 +2,29 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding
-from launcher.model.plan import Place
+from launcher.model.plan import SHORT_ID, Place
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
+from launcher.model.workload import TrainingWorkload
 from launcher.pricing import reasoning
+from launcher.pricing.candidate import Candidate
+from launcher.pricing.compute import is_new_commitment
 from launcher.pricing.own_cluster import OWN_CLUSTER
-from launcher.pricing.port import Port, port
+from launcher.pricing.pairs import Pair, capacity_reasons, guides_reason, option_flips, option_name, stack_end, stale
+from launcher.pricing.port import DAYS_PER_MONTH, Port, port
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
+from launcher.pricing.standing import Standing
 from launcher.pricing.training import TrainingPriced
-from launcher.pricing.verdict import Choice, Verdict, ending, one_sided, recommend
+from launcher.pricing.verdict import Choice, Terms, Verdict, ending, one_sided, recommend
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import load_request, price_request
 
@@ -65,17 +71,75 @@ def both_priced(
 
 @record(slots=False)
 class Comparison(Opened[Priced]):
-    """A comparison of GPUs and Trainium: the best candidate of each, and the verdict."""
+    """A comparison of GPUs and Trainium: both sides under each purchase option, and the verdict.
+
+    `despite_verdict` recommends a port to software whose support has ended, if it is cheaper.
+    """
+
+    despite_verdict: bool = False
+
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Both sides under each purchase option, in the order of their cheapest candidates.
+
+        Of Trainium, a chip whose training software is supported comes before one whose software is not.
+        """
+        sides: dict[str, dict[str, int]] = {}
+        for ended in (False, True):
+            for rank, candidate in enumerate(self.priced.candidates, start=1):
+                family = self.priced.family(candidate)
+                if self._is_side(candidate, family) and self._has_ended(candidate) is ended:
+                    of_option = sides.setdefault(option_name(candidate.place), {})
+                    of_option.setdefault(family, rank)
+        return tuple(self._pair(name, ranks.get(NVIDIA), ranks.get(NEURON)) for name, ranks in sides.items())
+
+    def _has_ended(self, candidate: Candidate) -> bool:
+        """Whether the support of the training software that a candidate needs has ended."""
+        chip = self.priced.catalog.instance_types[candidate.place.instance_type].chip
+        stack = chip.training_stack if chip is not None else None
+        end = None if stack is None else self.priced.catalog.announced_ends.get(f"stack/{stack.name}")
+        return end is not None and end.ends <= self.priced.now.date()
+
+    def _is_side(self, candidate: Candidate, family: str) -> bool:
+        """Whether a candidate may stand for its family: possible, of a pinned type if any is, no new commitment."""
+        if candidate.usd is None or candidate.refusals or family not in (NVIDIA, NEURON):
+            return False
+        if is_new_commitment(candidate.place, self.request) and not self.request.purchase.option:
+            return False
+        pinned = {other.place.instance_type for other in self.pinned.candidates if self.pinned.family(other) == family}
+        named = self.request.target.instance_type is not None and pinned
+        return not named or candidate.place.instance_type in pinned
+
+    def _pair(self, name: str, gpu: int | None, trainium: int | None) -> Pair:
+        ranks = [rank for rank in (gpu, trainium) if rank is not None]
+        return Pair(
+            name=name,
+            gpu=None if gpu is None else self.priced.quote(gpu),
+            trainium=None if trainium is None else self.priced.quote(trainium),
+            allowed=all(self.priced.standing(rank) is Standing.ALLOWED for rank in ranks),
+        )
+
+    def short_id(self, quote: Quote) -> str:
+        """The short id of a side."""
+        return quote.digest[:SHORT_ID]
+
+    @cached_property
+    def decided(self) -> Pair | None:
+        """The pair that decides: both sides, of the plan's options, launchable if one is, then the cheapest."""
+        options = [option.value.replace("-", " ") for option in self.request.purchase.option or ()]
+        whole = [pair for pair in self.pairs if pair.totals is not None]
+        asked = [pair for pair in whole if any(pair.name.endswith(option) for option in options)]
+        return min(asked or whole, key=_first, default=None)
 
     @cached_property
     def gpu(self) -> Quote | None:
-        """The cheapest GPU candidate; among the types that the plan pins, if it pins any."""
-        return self._best(NVIDIA)
+        """The GPU side of the decision: the cheapest of its family where no option has both sides."""
+        return self._best(NVIDIA) if self.decided is None else self.decided.gpu
 
     @cached_property
     def trainium(self) -> Quote | None:
-        """The cheapest Trainium candidate; among the types that the plan pins, if it pins any."""
-        return self._best(NEURON)
+        """The Trainium side of the decision."""
+        return self._best(NEURON) if self.decided is None else self.decided.trainium
 
     @cached_property
     def port(self) -> Port | None:
@@ -110,8 +174,27 @@ class Comparison(Opened[Priced]):
             chip = self.priced.catalog.instance_types[self.trainium.plan.place.instance_type].chip
             stack = chip.training_stack if chip is not None else None
             run_h = self.trainium.hours.mid
-            return recommend(self.request, train, self.port, stack, run_h, measured=not self.unmeasured)
+            measured = not self.unmeasured
+            return recommend(self.request, train, self.port, stack, run_h, measured=measured, terms=self._terms(train))
         return self._of_one_side()
+
+    def _terms(self, train: TrainingWorkload) -> Terms:
+        pair, today = self.decided, self.priced.now.date()
+        end = stack_end(self.trainium)
+        months = train.runs / train.runs_per_month
+        until = today + timedelta(days=min(months, 120.0) * DAYS_PER_MONTH)
+        near = f" {end.sentence(today)}." if end is not None and today < end.ends <= until else ""
+        guides = guides_reason(pair) if pair is not None else ""
+        where = "No purchase option has both sides" if pair is None else pair.place
+        return Terms(
+            where=where,
+            stale=("" if pair is None else stale(pair, self.priced.context)) + near,
+            end=end,
+            today=today,
+            despite_verdict=self.despite_verdict,
+            reasons=(*capacity_reasons(self.pairs, pair), *((guides,) if guides else ())),
+            flips=tuple(option_flips(self.pairs, pair)),
+        )
 
     @cached_property
     def unmeasured(self) -> tuple[str, ...]:
@@ -176,7 +259,12 @@ def compare(path: Path, now: datetime, options: PriceOptions) -> "Comparison | S
     priced, pinned = both_priced(
         request, opened(request), lambda plan: price_request(path, plan, catalog, now, options)
     )
-    return Comparison(priced=priced, pinned=pinned, request=request)
+    return Comparison(priced=priced, pinned=pinned, request=request, despite_verdict=options.despite_verdict)
+
+
+def _first(pair: Pair) -> tuple[bool, Decimal]:
+    """The sort key of pairs with both sides."""
+    return not pair.allowed, min((usd.mid for usd in pair.totals or ()), default=Decimal(0))
 
 
 def opened(request: PlanRequest) -> PlanRequest:

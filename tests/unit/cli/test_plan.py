@@ -9,6 +9,7 @@ import pytest
 
 from launcher.answers import explain
 from launcher.answers.plan import document, page
+from launcher.answers.plan_screen import selected
 from launcher.answers.quote import page as quote_page
 from launcher.pricing.priced import Priced
 from launcher.records.documents import quote_document
@@ -17,6 +18,7 @@ from launcher.workflow.quote.price import price
 from tests.plans import NOW
 
 MONEY = re.compile(r"-?\d+(\.\d+)?")
+ROW = re.compile(r" +[0-9a-f]{6,} +\d+ ?×")
 
 OPEN = """
 slipway: 1
@@ -36,7 +38,7 @@ HOURS = """
 slipway: 1
 name: fixed-hours
 workload: {train: {model: llama-3.1-8b, hours: 12}}
-target: {instance_type: p5.48xlarge, nodes: 2, region: [us-east-1, us-west-2]}
+target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: [us-east-1, us-west-2]}
 purchase: {credits: [{pool: poc, usd: 300, expires: 2026-12-31T00:00:00Z}]}
 budget: {max_usd: 1500}
 """
@@ -52,6 +54,7 @@ QUOTE = CANDIDATE | {"schema", "components", "assumptions", "policies", "cash_af
 def price_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Priced]:
     """Price a plan's text from a folder of its own."""
     monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("", encoding="utf-8")
 
     def priced(text: str, **options: object) -> Priced:
         Path("plan.yaml").write_text(text, encoding="utf-8")
@@ -95,7 +98,7 @@ def test_the_json_of_a_quote(price_text, golden):
 
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_tails_of_blocks_and_commitments_are_reported_at_every_width(price_text, width):
-    text = " ".join("\n".join(page(price_text(SOME), width, everything=False)).split())
+    text = " ".join("\n".join(page(price_text(SOME), width, everything=False, verbose=True)).split())
     assert "Term commitments cost $" in text
     assert re.search(r"billed \d+ h at least; \d+ h unused; \d+% risk of overrun", text)
 
@@ -106,13 +109,55 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(price_text, tex
     priced_plan = price_text(text)
     lines = page(priced_plan, width, everything=False)
     assert max(len(line) for line in lines) <= width
-    rows = [line for line in lines if re.match(r" +\d+ +\d+ ?×", line)]
-    # Ten, and the row that the line on Trainium names.
-    assert 3 <= len(rows) <= 11
+    rows = [line for line in lines if ROW.match(line)]
+    assert 1 <= len(rows) <= 12
+    ids = {priced_plan.short_id(rank): rank for rank in range(1, len(priced_plan.candidates) + 1)}
     for line in rows:
-        usd = priced_plan.quote(int(line.split()[0])).usd
+        usd = priced_plan.quote(ids[line.split()[0]]).usd
         shown = f"{usd.mid:,.0f}" if usd.mid >= 100 else f"{usd.mid:,.2f}"
         assert shown in line
+
+
+@pytest.mark.parametrize("text", [OPEN, SOME, HOURS])
+def test_the_first_screen_has_at_most_fifteen_lines_at_eighty_columns(price_text, text):
+    lines = page(price_text(text), 80, everything=False)[1:]
+    assert len(lines) <= 16
+
+
+@pytest.mark.parametrize("text", [OPEN, SOME])
+def test_the_first_row_is_the_cheapest_that_the_gate_allows(price_text, text):
+    candidates = document(price_text(text))["candidates"]
+    allowed = [float(row["usd"]["mid"]) for row in candidates if row["gate"]["verdict"] == "allow"]
+    assert candidates[0]["gate"]["verdict"] == "allow"
+    assert allowed == sorted(allowed)
+    assert [row["gate"]["verdict"] for row in candidates[: len(allowed)]] == ["allow"] * len(allowed)
+    codes = [row["gate"]["exit_code"] for row in candidates if row["usd"] is not None]
+    assert len([code for code, before in zip(codes[1:], codes, strict=False) if code != before]) < 5
+
+
+def test_refused_rows_on_the_first_screen_are_cheaper_than_what_can_be_launched(price_text):
+    priced_plan = price_text(OPEN)
+    allowed, refused = selected(priced_plan)
+    assert allowed[0] == 1
+    assert refused
+    assert all(priced_plan.candidates[rank - 1].usd < priced_plan.candidates[0].usd for rank in refused)
+
+
+def test_an_id_is_the_same_with_all_and_with_a_region(price_text, slipway):
+    first = price_text(SOME)
+    picked = first.short_id(1)
+    region = first.quote(1).plan.place.region
+    for more in ([], ["--all"], ["--region", region]):
+        shown = json.loads(slipway("quote", "plan.yaml", "--json", "--pick", picked, *more).out)
+        assert shown["digest"] == first.digest(1)
+
+
+def test_an_id_of_a_row_that_only_all_shows_is_quoted(price_text, slipway):
+    few, every = price_text(SOME), price_text(SOME, everything=True)
+    known = {quote.digest for quote in few.quotes}
+    other = next(rank for rank in range(1, 300) if every.digest(rank) not in known)
+    shown = json.loads(slipway("quote", "plan.yaml", "--json", "--pick", every.short_id(other)).out)
+    assert shown["digest"] == every.digest(other)
 
 
 def test_a_plan_has_the_keys_of_the_contract(price_text):
@@ -180,8 +225,11 @@ def test_a_price_of_ones_own_has_the_user_for_its_source(price_text):
 def test_the_best_row_of_each_type_and_option_is_there_priced_or_not(price_text):
     candidates = document(price_text(SOME))["candidates"]
     keys = [(candidate["instance_type"], candidate["purchase_option"]) for candidate in candidates]
+    # An option has a second row where a price that is too old is the cheaper one.
     once = [
-        key for key in keys if key[1] != "capacity-block"
+        (*key, row["gate"]["exit_code"])
+        for key, row in zip(keys, candidates, strict=True)
+        if key[1] != "capacity-block"
     ]  # whose row has one beside it that holds the high estimate
     assert len(set(once)) == len(once)
     unpriced = {
@@ -197,22 +245,9 @@ def test_the_best_row_of_each_type_and_option_is_there_priced_or_not(price_text)
     assert trn2["unverified"]["usd_per_hour"] == "85.964"
 
 
-@pytest.mark.parametrize("width", [80, 100, 200])
-def test_an_incomplete_total_is_marked_at_every_width(price_text, width):
-    priced_plan = price_text(OPEN)
-    lines = page(priced_plan, width, everything=False)
-    rows = [int(line.split()[0]) for line in lines if re.match(r" +\d+ +\d+ ?×", line)]
-    text = " ".join(" ".join(lines).split())
-    incomplete = [rank for rank in rows if priced_plan.quote(rank).incomplete]
-    assert incomplete
-    for rank in incomplete:
-        beside = any(re.match(rf" +(\d+, )*{rank}\b.*total incomplete", line) for line in lines)
-        assert beside or re.search(rf"\b{rank}(, \d+)*: [^$]*total incomplete", text)
-
-
 def test_all_names_regions_by_their_codes_where_there_is_no_room(price_text):
     lines = page(price_text(SOME, everything=True), 100, everything=True)
-    head = next(line for line in lines if line.lstrip().startswith("#"))
+    head = next(line for line in lines if line.lstrip().startswith("id "))
     assert " where " in head
 
 
@@ -233,8 +268,8 @@ def test_ranks_and_digests_name_the_same_candidate(price_text, slipway):
 
 def test_the_digest_depends_on_the_place_and_not_on_the_day(price_text):
     now = price_text(SOME).quote(1)
-    again = price(Path("plan.yaml"), NOW.replace(year=2027), PriceOptions()).quote(1)
-    assert now.digest == again.digest
+    again = price(Path("plan.yaml"), NOW.replace(year=2027), PriceOptions(picked=now.digest))
+    assert now.digest in {again.digest(rank) for rank in range(1, len(again.candidates) + 1)}
     assert now.digest != price_text(SOME).quote(2).digest
 
 
@@ -243,10 +278,3 @@ def test_a_plan_that_nothing_can_do_in_time_is_shown_and_ends_with_5(price_text,
     ended = slipway("plan", "plan.yaml", "--json")
     assert ended.code == 5
     assert {candidate["gate"]["exit_code"] for candidate in json.loads(ended.out)["candidates"]} == {5}
-
-
-@pytest.mark.parametrize("text", [OPEN, SOME])
-def test_the_line_on_trainium_names_a_row_of_the_table(price_text, text):
-    lines = page(price_text(text), 120, everything=False)
-    rank, machines = re.search(r"Trainium: row (\d+), (\d+ × \S+),", "\n".join(lines)).groups()
-    assert any(re.match(rf" +{rank} +{machines} ", line) for line in lines)

@@ -31,11 +31,11 @@ def test_a_row_shows_what_the_quote_does(wide):
     types = wide.catalog.instance_types
     rows = list(wide.rows)
     assert len({row.plan.place.option for row in rows}) > 3
-    assert {row.incomplete for row in rows} == {row.usd is None for row in rows} == {True, False}
+    assert {row.usd is None for row in rows} == {True, False}
     for rank, row in enumerate(rows, start=1):
         quote = wide.quote(rank)
         assert candidate(row, rank, types) == candidate(quote, rank, types)
-        assert table_row(rank, row) == table_row(rank, quote)
+        assert table_row(str(rank), row) == table_row(str(rank), quote)
         assert row.components == tuple(
             component for component in quote.components if component.unpriced and component.group != "compute"
         )
@@ -55,7 +55,7 @@ def test_rows_of_thousands_are_printed_one_by_one(wide, capsys):
 
 def test_a_note_that_the_table_shows_whole_is_not_reported_again():
     def row(rank, note):
-        return TableRow(rank=rank, wide=(), narrow=(), note=note, below=note, unpriced="")
+        return TableRow(id=str(rank), wide=(), narrow=(), note=note, below=note, unpriced="")
 
     lines = ["  1  first  billed 24 h at least", "  2  second  billed 48 h at l…", "  3  third"]
     rows = [row(1, "billed 24 h at least"), row(2, "billed 48 h at least"), row(3, "")]
@@ -68,7 +68,7 @@ def test_the_note_of_an_unpriced_row_is_its_reason(wide):
 
 
 def test_notes_of_a_long_table_are_counted(wide):
-    rows = [table_row(rank, row) for rank, row in enumerate(wide.rows, start=1)]
+    rows = [table_row(str(rank), row) for rank, row in enumerate(wide.rows, start=1)]
     noted = [row for row in rows if row.below]
     unpriced = [row for row in rows if row.unpriced]
     notes = " ".join(" ".join(counted_notes([*noted, *unpriced], 80)).split())

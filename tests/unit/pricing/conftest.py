@@ -39,6 +39,6 @@ BASE = {
     "slipway": 1,
     "name": "job",
     "workload": {"train": {"model": "llama-3.1-8b", "hours": 10}},
-    "target": {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-1"},
+    "target": {"kind": "parallelcluster", "instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-1"},
     "purchase": {"option": "on-demand"},
 }

@@ -75,18 +75,15 @@ def test_a_pair_of_regions_with_a_price_of_its_own_has_it(priced):
     assert moved.unit_price_usd == pair.usd
 
 
-def test_a_line_without_a_price_warns_and_leaves_the_total_incomplete(priced):
-    quoted = priced(
+def test_a_line_without_a_price_in_its_region_is_derived_and_in_the_total(priced):
+    first = priced(
         {"target": {"instance_type": "p5en.48xlarge", "region": "eu-south-2"}, "purchase": {"option": "spot"}}
-    )
-    first = quoted.quote(1)
-    unpriced = [line for line in first.components if line.unpriced]
-    assert first.incomplete
-    assert unpriced
-    (finding,) = [finding for finding in first.findings if finding.code == "unpriced-line"]
-    assert finding.message.startswith(f"{len(unpriced)} lines have no price, the total is incomplete: ")
-    assert all(line.name in finding.message for line in unpriced)
-    assert first.usd.mid == sum(line.usd for line in first.components if line.usd is not None)
+    ).quote(1)
+    derived = [line for line in first.components if line.basis is Basis.DERIVED and line.group != "compute"]
+    assert not first.incomplete
+    assert derived
+    assert first.derived_lines == len(derived) + (first.price.basis is Basis.DERIVED)
+    assert first.usd.mid == sum(line.usd for line in first.components)
 
 
 def test_storage_in_the_plan_is_storage_in_the_bill(priced):

@@ -115,7 +115,7 @@ def test_a_refused_budget_names_the_best_candidate_that_it_allows(priced):
     assert first.usd.high < second.usd.high
     refused = priced(plan, max_usd=(first.usd.high + second.usd.high) / 2).quote(2)
     assert refused.gate.exit_code == 3
-    assert refused.gate.hint.endswith(f"or --pick 1 at ${first.usd.high:,.2f}")
+    assert refused.gate.hint.endswith(f"; --pick {first.digest[:6]} at ${first.usd.mid:,.0f} can be launched now")
 
 
 def test_the_age_counts_from_today_whatever_day_prices_are_taken_of(priced):

@@ -28,20 +28,24 @@ def codes(quoted):
 
 
 class TestCandidates:
-    def test_an_open_target_keeps_to_the_cheaper_one(self, priced):
-        assert targets(priced()) == {TargetKind.PARALLELCLUSTER}
+    def test_each_named_target_has_a_candidate(self, priced):
+        assert targets(priced({"target": {"kind": ["parallelcluster", "hyperpod-slurm"]}})) == set(
+            map(TargetKind, BOTH["kind"])
+        )
         assert targets(priced({"target": POD})) == {TargetKind.HYPERPOD_SLURM}
         assert targets(priced({"target": BOTH})) == set(map(TargetKind, BOTH["kind"]))
 
     def test_a_price_of_ones_own_brings_it_in_and_the_cheaper_is_kept(self, priced):
-        (candidate,) = priced({"purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "40"}}}).candidates
-        assert (candidate.place.target, candidate.offer.price.usd) == (TargetKind.HYPERPOD_SLURM, 40)
-        dear = {"purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "400"}}}
-        assert targets(priced(dear)) == {TargetKind.PARALLELCLUSTER}
+        anywhere = {"target": {"kind": "any"}}
+        own = {**anywhere, "purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "30"}}}
+        (candidate,) = priced(own).candidates
+        assert (candidate.place.billed_name, candidate.offer.price.usd) == ("ml.p5.48xlarge", 30)
+        dear = {**anywhere, "purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "400"}}}
+        assert targets(priced(dear)) <= {TargetKind.PARALLELCLUSTER, TargetKind.EKS}
 
     def test_a_training_plan_asks_for_it(self, priced):
-        (only,) = priced({"purchase": {"option": "training-plan"}}).candidates
-        assert only.place.target is TargetKind.HYPERPOD_SLURM
+        (only,) = priced({"target": {"kind": "any"}, "purchase": {"option": "training-plan"}}).candidates
+        assert only.place.billed_name.startswith("ml.")
 
     def test_all_shows_it_where_the_plan_names_it(self, priced):
         job = {"train": {"hours": None, "tokens_b": 1}}

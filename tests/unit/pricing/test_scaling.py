@@ -78,7 +78,7 @@ def test_a_deadline_that_no_number_of_nodes_meets_leaves_the_usual_ones():
 
 
 def test_no_alternative_misses_the_deadline():
-    plan = {**OPEN, "target": {"instance_type": "any", "nodes": "any", "region": "any"}}
+    plan = {**OPEN, "target": {"kind": "any", "instance_type": "any", "nodes": "any", "region": "any"}}
     late = price_over({**plan, "purchase": {"option": "any"}}).alternatives
     in_time = price_over({**plan, "purchase": {"option": "any", "deadline_h": 60}}).alternatives
     assert max(alternative.hours.mid for alternative in late) > 60

@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.money import Price
 from launcher.planning.targets import place_findings
 from launcher.pricing.candidate import order
@@ -61,7 +61,7 @@ def test_the_best_candidate_is_the_best_of_all_places_by_the_whole_bill(priced, 
 
     def row(candidate):
         late = deadline is not None and candidate.hours > deadline
-        return late, not candidate.priced, candidate.usd + candidate.missing_usd if candidate.priced else 0
+        return late, not candidate.priced, candidate.usd if candidate.priced else 0
 
     best = {}
     for place in all_places(priced_plan.resolution.groups):
@@ -101,7 +101,7 @@ def test_what_is_passed_over_is_what_a_fold_over_every_draft_leaves_out(priced, 
             continue
         drafts += 1
         least = draft.other_costs.min_usd(draft.size)
-        quoted_usd = float(draft.other_costs.total_usd(draft.size) + draft.missing_usd)
+        quoted_usd = float(draft.other_costs.total_usd(draft.size))
         assert quoted_usd - 0.05 - quoted_usd * 1e-6 <= least <= quoted_usd, place
         late = deadline is not None and draft.hours > deadline
         key = (place.instance_type, place.option)
@@ -135,25 +135,16 @@ def test_the_first_row_is_the_same_with_and_without_all(priced):
     assert few.candidates[ranks[0] - 1].plan == every.candidates[ranks[1] - 1].plan
 
 
-def test_lines_without_a_price_rank_at_the_dearest_of_other_regions(priced):
+def test_rows_of_regions_without_listed_lines_rank_by_the_total_with_derived_ones(priced):
     priced_plan = priced({**wide(), "purchase": {"option": "spot"}}, everything=True)
-    incomplete = [candidate for candidate in priced_plan.candidates if candidate.missing_usd]
-    assert incomplete
-    ranked = [
-        candidate.usd + candidate.missing_usd
-        for candidate in priced_plan.candidates
-        if candidate.usd is not None and not candidate.refusals
+    totals = [
+        candidate.usd for candidate in priced_plan.candidates if candidate.usd is not None and not candidate.refusals
     ]
-    assert ranked == sorted(ranked)
-    missing = [component for component in incomplete[0].components if component.unpriced is not None]
-    assert all(component.usd is None and component.elsewhere_usd > 0 for component in missing)
-    store = next(component for component in missing if component.name == "S3 checkpoints")
-    dearest = max(
-        price.usd
-        for region in priced_plan.catalog.regions
-        if isinstance(price := priced_plan.catalog.bill_item("s3.standard-storage", region), Price)
-    )
-    assert float(store.elsewhere_usd) == pytest.approx(float(dearest) * store.quantity, rel=0.05)
+    assert totals == sorted(totals)
+    far = next(candidate for candidate in priced_plan.candidates if candidate.place.region == "sa-east-1")
+    store = next(component for component in far.components if component.name == "S3 checkpoints")
+    assert (store.basis, store.unpriced) == (Basis.DERIVED, None)
+    assert store.usd > 0
 
 
 def test_a_transfer_of_data_keeps_the_job_where_the_data_lie(priced):

@@ -31,7 +31,11 @@ def test_a_support_rate_of_ones_own_is_said_in_dollars_beside_every_total(priced
 
 def test_a_month_of_serving_says_the_support_rate_too(priced):
     serve = {"train": None, "serve": {"model": "llama-3.1-8b", "requests_per_s": 1}}
-    plan = {"workload": serve, "target": {"instance_type": "g6e.2xlarge"}, "purchase": {"support_percent": 0}}
+    plan = {
+        "workload": serve,
+        "target": {"kind": "any", "instance_type": "g6e.2xlarge"},
+        "purchase": {"support_percent": 0},
+    }
     lines = {assumption.name: assumption for assumption in priced(plan).quote(1).assumptions}
     assert lines["AWS Support, low, mid, high"].value == "0.00, 0.00, 0.00"
 

@@ -153,7 +153,7 @@ def test_a_job_that_outlasts_its_window_is_refused(priced):
 
 
 def test_a_training_plan_is_hyperpods_and_priced_by_its_fee(priced):
-    plan = {"target": {"region": "any"}, "purchase": {"option": "any", "training_plan": {"arn": ARN}}}
+    plan = {"target": {"kind": "any", "region": "any"}, "purchase": {"option": "any", "training_plan": {"arn": ARN}}}
     priced_plan = priced(plan)
     assert len(priced_plan.candidates) == 1
     quoted = priced_plan.quote(1)

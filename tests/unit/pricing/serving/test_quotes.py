@@ -223,12 +223,12 @@ def test_all_shows_every_place(serving_priced):
     assert many.considered == len(many.candidates) > len(few.candidates)
 
 
-def test_lines_without_a_price_are_one_warning(serving_priced):
-    quoted = serving_priced(target={"region": "sa-east-1", "kind": ["eks"]}).quote(1)
-    unpriced = [component.name for component in quoted.components if component.unpriced]
-    (finding,) = [finding for finding in quoted.findings if finding.code == "unpriced-line"]
-    assert len(unpriced) > 1
-    assert finding.message == f"{len(unpriced)} lines have no price, the total is incomplete: {', '.join(unpriced)}"
+def test_lines_without_a_price_in_a_region_are_derived(serving_priced):
+    quotes = serving_priced(target={"region": "sa-east-1", "kind": ["eks"]}).quotes
+    quoted = next(quote for quote in quotes if quote.plan.place.instance_type)
+    assert {line.basis.value for line in quoted.components if line.group == "storage"} == {"derived"}
+    assert not quoted.incomplete
+    assert "unpriced-line" not in {finding.code for finding in quoted.findings}
 
 
 def test_json_of_a_plan(serving_priced):

@@ -1,0 +1,131 @@
+"""The first screen of `slipway compare` for training: the verdict, both sides by option, the port over the runs."""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+
+from launcher.answers import words
+from launcher.answers.lines import finding_line, wrapped
+from launcher.model.money import Price
+from launcher.model.quote import Quote
+from launcher.pricing.ages import age, rests_on
+from launcher.pricing.pairs import Pair
+from launcher.pricing.port import Port, weeks_text
+from launcher.pricing.verdict import Choice
+from launcher.workflow.quote.commands import command
+from launcher.workflow.quote.compare import Comparison
+
+RUNS = (1, 12, 24, 100)
+"""Numbers of runs that are shown beside the plan's own."""
+MAX_FLIPS = 2
+TITLES = ("GPU", "Trainium")
+
+
+def page(comparison: Comparison, width: int, *, called: bool = False) -> list[str]:
+    """The screen, at most about 15 lines of 80 columns."""
+    verdict, name = comparison.verdict, comparison.request.name
+    text = verdict.text[0].lower() + verdict.text[1:] if verdict.text else ""
+    lines = ["", *wrapped(f"  {name}: {text}", width), ""]
+    lines += _pairs(comparison, width)
+    if comparison.port is not None:
+        lines += _port(comparison.port, width)
+    if verdict.flips:
+        shown = "; ".join(_short(flip) for flip in _flips(comparison))
+        lines += wrapped(f"  would change it: {shown}", width)
+    lines += [piece for note in _notes(comparison, called=called) for piece in wrapped(f"  {note}", width)]
+    return [*lines, *next_lines(comparison)]
+
+
+def next_lines(comparison: Comparison) -> list[str]:
+    """The next commands: what to measure, or the quote of the chosen side."""
+    if comparison.verdict.choice is Choice.MEASURE_FIRST and comparison.unmeasured:
+        return [f"  next: {command(comparison.priced, 'spike', '--type', name)}" for name in comparison.unmeasured]
+    ported = comparison.verdict.choice in (Choice.TRAINIUM, Choice.GPU_WHILE_PORTING)
+    side = comparison.trainium if ported else comparison.gpu
+    if side is None:
+        return [f"  next: {command(comparison.priced, 'plan')}"]
+    return [f"  next: {command(comparison.priced, 'quote', '--pick', comparison.short_id(side))}"]
+
+
+def _notes(comparison: Comparison, *, called: bool) -> Iterator[str]:
+    if comparison.verdict.choice is Choice.MEASURE_FIRST and comparison.simulated:
+        types = " and ".join(comparison.simulated)
+        yield f"What the sandbox measured on {types} is of this computer, and decides nothing."
+    yield from (finding_line(finding) for finding in comparison.priced.blocking)
+    more = len(comparison.verdict.reasons)
+    read = " Prices were read from AWS, nothing was spent." if called else ""
+    yield f"{words.count(more, 'reason')} and every type: -v.{read}" if more else f"Every type: -v.{read}"
+
+
+def _flips(comparison: Comparison) -> list[str]:
+    """The first flips: prices and runs, then another purchase option."""
+    flips = comparison.verdict.flips
+    options = [flip for flip in flips if " on both sides: " in flip]
+    return [*[flip for flip in flips if flip not in options][: MAX_FLIPS - bool(options)], *options[:1]]
+
+
+def _short(flip: str) -> str:
+    return flip.removesuffix(".")
+
+
+def _pairs(comparison: Comparison, width: int) -> list[str]:
+    """A row for each purchase option, with both sides."""
+    rows = [(_name(pair), *_side(pair.gpu), *_side(pair.trainium)) for pair in comparison.pairs if pair.name != ""]
+    if not rows:
+        return []
+    full = [max(len(row[column]) for row in rows) for column in range(7)]
+    heads = (full[1] + 2 + full[2] + 1 + full[3], "Trainium")
+    title = f"    {'':<{full[0]}}  {'GPU':<{heads[0]}}  {heads[1]}".rstrip()
+    regions = len(title) <= width and max(len(_line(row, full, regions=True)) for row in rows) <= width
+    if not regions:
+        title = f"    {'':<{full[0]}}  {'GPU':<{full[1] + 2 + full[2]}}  Trainium"
+    return [title, *(_line(row, full, regions=regions) for row in rows)]
+
+
+def _line(row: Sequence[str], full: Sequence[int], *, regions: bool) -> str:
+    name, *sides = row
+    texts = []
+    for at in (0, 3):
+        usd, instances, region = sides[at : at + 3]
+        text = f"{usd:>{full[at + 1]}}  {instances:<{full[at + 2]}}"
+        texts.append(f"{text} {region:<{full[at + 3]}}" if regions else text)
+    return f"    {name:<{full[0]}}  {'  '.join(texts)}".rstrip()
+
+
+def _name(pair: Pair) -> str:
+    """The option, and whether its rows can be launched now."""
+    if pair.allowed:
+        return f"{pair.name}, now"
+    ages = []
+    for quote in (pair.gpu, pair.trainium):
+        if quote is not None and isinstance(quote.price, Price):
+            option, today = rests_on(quote.plan.place), quote.as_of.date()
+            days = age(quote.price, option, today)
+            ages += [days.days] if days.too_old else []
+    return f"{pair.name}, {max(ages)} days old" if ages else f"{pair.name}, refused"
+
+
+def _side(quote: Quote | None) -> tuple[str, str, str]:
+    if quote is None or quote.usd is None:
+        return "–", "", ""
+    place = quote.plan.place
+    total = f"{'~' if quote.derived_lines else ''}${words.dollars(quote.usd.mid)}"
+    return total, f"{place.nodes}×{place.instance_type}", place.region
+
+
+def _port(port: Port, width: int) -> list[str]:
+    """The cost of the port, and both paths over some numbers of runs."""
+    cost = f"port: ${port.usd:,.0f}, {weeks_text(port.weeks.mid)}, and"
+    cost += f" ${port.maintenance_usd_per_month:,.0f} a month for the second stack (assumed)"
+    counts = sorted({*RUNS, port.runs})
+    each = port.maintenance_usd_per_month / Decimal(repr(port.runs_per_month))
+    rows = [
+        ("runs", [f"{count:,}" for count in counts]),
+        ("GPU", [f"${count * port.gpu_run.mid:,.0f}" for count in counts]),
+        ("port first", [f"${port.usd + count * (port.trainium_run.mid + each):,.0f}" for count in counts]),
+    ]
+    room = [max(len(values[at]) for _, values in rows) for at in range(len(counts))]
+    table = [
+        f"    {name:<11}{'  '.join(value.rjust(wide) for value, wide in zip(values, room, strict=True))}"
+        for name, values in rows
+    ]
+    return [*wrapped(f"    {cost}", width), *table]

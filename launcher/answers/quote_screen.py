@@ -1,0 +1,217 @@
+"""The first screen of `slipway quote` for training: the total, its limits, the gate's decision, the bill."""
+
+from collections.abc import Iterator
+from decimal import ROUND_CEILING, Decimal
+from itertools import groupby
+
+from launcher.answers import ranges, words
+from launcher.answers.lines import finding_line, wrapped
+from launcher.model.enums import PREPAID, CheckpointMode, Level, PurchaseOption
+from launcher.model.money import CostComponent, Price
+from launcher.model.quote import Quote
+from launcher.model.target import target_of
+from launcher.model.units import HOUR_S, spoken
+from launcher.pricing.priced import Priced
+from launcher.pricing.standing import Standing
+from launcher.workflow.quote.commands import command, command_for
+
+GROUPS = ("compute", "storage", "network", "other")
+NAMED, MIN_NAMED = 1, Decimal("0.1")
+"""Lines of a group that are named, and the share of the group from which one is."""
+LABEL, VALUE = 15, 9
+"""Columns of a fact's label and value."""
+
+
+def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
+    """The screen, at most about 16 lines of 80 columns."""
+    lines = ["", *wrapped(f"  {title(quoted, priced.short_id(rank))}", width), ""]
+    for label, value, text in facts(quoted, priced):
+        lines += _fact(label, value, text, width)
+    lines += ["", *_bill(quoted, width), *_notes(quoted, priced, width)]
+    return [*lines, f"  next: {_next(quoted, rank, priced)}"]
+
+
+def title(quoted: Quote, short_id: str) -> str:
+    """The quoted candidate in one line."""
+    place = quoted.plan.place
+    parts = (words.place_instances(place), words.option(place), place.az_id or place.region, short_id)
+    return " · ".join((quoted.plan.name, *parts))
+
+
+def facts(quoted: Quote, priced: Priced) -> Iterator[tuple[str, str, str]]:
+    """The label, the value and the explanation of each fact, in the order of the screen."""
+    usd, hours = quoted.usd, quoted.hours
+    if usd is None:
+        yield "Total", "unpriced", quoted.unpriced or ""
+    else:
+        sign = "~" if quoted.derived_lines else ""
+        yield "Total", f"{sign}${words.dollars(usd.mid)}", "; ".join(part for part in _total(quoted) if part)
+    step = quoted.hours_to_first_step
+    first = "" if step is None else f"; first step after {spoken(step * HOUR_S)}"
+    span = f"{words.hours(hours.low)} to {words.hours(hours.high)} h"
+    yield "Finished in", f"{words.hours(hours.mid)} h", f"{span}{first}"
+    if quoted.usd_per_hour is not None:
+        yield "While nodes run", f"${words.dollars(quoted.usd_per_hour)}/h", _afterwards(quoted)
+    yield from _limits(quoted)
+    if priced.request.workload.train is not None:
+        yield "Node lost", "", _node_lost(quoted)
+    yield "Launch", *_launch(quoted, priced)
+
+
+def _total(quoted: Quote) -> Iterator[str]:
+    if quoted.usd is not None:
+        yield ranges.ends(quoted.usd) if quoted.usd.low != quoted.usd.high else ""
+        yield ranges.average(quoted.usd)
+    if quoted.commitment_usd is not None:
+        yield f"a commitment of ${words.dollars(quoted.commitment_usd)}"
+    if quoted.cash_after_credits_usd is not None:
+        yield f"${words.dollars(quoted.cash_after_credits_usd)} in cash after credits"
+
+
+def _afterwards(quoted: Quote) -> str:
+    """What stays billed after the job."""
+    left = quoted.left_up_usd_per_hour
+    if quoted.plan.place.option in PREPAID:
+        return "the whole term is paid"
+    if left is None:
+        return "the nodes stay until slipway down"
+    if not left:
+        own = quoted.plan.request.target.cluster is None and quoted.plan.request.target.ssh_host is None
+        return "nothing stays billed after the job" if own else "the cluster stays as it was"
+    per_job = target_of(quoted.plan.place.target).per_job
+    when = "after the job" if per_job else "after the idle stop"
+    stays = quoted.usd_per_hour is not None and left >= quoted.usd_per_hour
+    when = "after the job the nodes stay:" if stays else when
+    return f"{when} ${words.dollars(left)}/h until slipway down"
+
+
+def _limits(quoted: Quote) -> Iterator[tuple[str, str, str]]:
+    budget, usd = quoted.plan.request.budget, quoted.usd
+    if budget.stop_at_usd is not None:
+        yield "Limit", f"${words.dollars(budget.stop_at_usd)}", "the guard saves and ends the nodes at that sum"
+    elif usd is not None:
+        limit = f"{_round_up(usd.high):,f}"
+        yield "Limit", "none", f"budget.stop_at_usd: {limit.replace(',', '')} would stop it at ${limit}"
+    if budget.max_usd is not None:
+        yield "Budget", f"${words.dollars(budget.max_usd)}", "a launch is refused where 1 run in 10 costs more"
+
+
+def _round_up(usd: Decimal) -> Decimal:
+    """An amount rounded up to two digits.
+
+    >>> _round_up(Decimal("846.2")), _round_up(Decimal("7.3"))
+    (Decimal('850'), Decimal('8'))
+    """
+    step = Decimal(10) ** max(0, usd.adjusted() - 1)
+    return (usd / step).to_integral_value(rounding=ROUND_CEILING) * step
+
+
+def _node_lost(quoted: Quote) -> str:
+    saves, every = quoted.plan.request.checkpoint, quoted.checkpoint_interval_s
+    if saves.mode is CheckpointMode.NONE:
+        return "starts again at step 0: checkpoint.mode is none"
+    if saves.own_uri is not None:
+        return "resumes from the trainer's own checkpoints"
+    age = "" if every is None else f" at most {spoken(every)} old"
+    losses = quoted.spot.interruptions_expected if quoted.spot is not None else None
+    expected = "" if losses is None else f"; {losses:.2g} interruptions expected"
+    return f"resumes from a checkpoint{age}{expected}"
+
+
+def _launch(quoted: Quote, priced: Priced) -> tuple[str, str]:
+    gate, price = quoted.gate, quoted.price
+    if not gate.allowed:
+        return "refused", f"{gate.reason}{f' ({gate.hint})' if gate.hint else ''}"
+    if priced.blocking:
+        finding = priced.blocking[0]
+        return "refused", f"{finding.message}{f' ({finding.hint})' if finding.hint else ''}"
+    dated = f"price {price.basis.value} {price.as_of}" if isinstance(price, Price) else ""
+    lasts = quoted.expires_at is not None and quoted.expires_at > priced.now
+    until = f"good until {quoted.expires_at:%Y-%m-%d}" if lasts else ""
+    return "allowed", "; ".join(part for part in (dated, until) if part)
+
+
+def _fact(label: str, value: str, text: str, width: int) -> list[str]:
+    head = f"    {label:<{LABEL}}  {value:<{VALUE}}" if value else f"    {label:<{LABEL}}  "
+    room = max(20, width - len(head) - 2) if value else max(20, width - len(head))
+    first, *rest = wrapped(text, room) if text else [""]
+    between = "  " if value else ""
+    return [f"{head}{between}{first}".rstrip(), *(f"{' ' * len(head + between)}{line}" for line in rest)]
+
+
+def _bill(quoted: Quote, width: int) -> list[str]:
+    """The subtotal of each group with its largest lines."""
+    ordered = sorted(quoted.components, key=lambda component: GROUPS.index(component.group))
+    groups = [(name, list(members)) for name, members in groupby(ordered, key=lambda component: component.group)]
+    totals = {name: words.cents(_sum(lines), "unpriced") for name, lines in groups}
+    room = max(map(len, totals.values()), default=0)
+    lines = []
+    for name, members in groups:
+        head = f"    {name:<8} {totals[name]:>{room}}   "
+        first, *rest = wrapped("; ".join(_parts(quoted, name, members)), max(20, width - len(head)))
+        lines += [f"{head}{first}".rstrip(), *(f"{' ' * len(head)}{line}" for line in rest)]
+    return lines
+
+
+def _sum(lines: list[CostComponent]) -> Decimal | None:
+    known = [line.usd for line in lines if line.usd is not None]
+    return sum(known, Decimal(0)) if known else None
+
+
+def _parts(quoted: Quote, group: str, lines: list[CostComponent]) -> Iterator[str]:
+    whole = _sum(lines) or Decimal(0)
+    priced = sorted((line for line in lines if line.usd is not None), key=lambda line: -(line.usd or 0))
+    named = [line for line in priced[:NAMED] if (line.usd or 0) >= whole * MIN_NAMED]
+    if group == "compute" and priced:
+        named = [line for line in lines[1:] if line.usd]
+        yield _hourly(quoted, lines[0])
+    yield from (f"{line.name.removesuffix(' of the nodes')} {words.cents(line.usd)}" for line in named)
+    rest = len(lines) - len(named) - (group == "compute" and bool(priced))
+    if rest:
+        yield words.count(rest, "line") if not named else words.count(rest, "more line")
+
+
+def _hourly(quoted: Quote, line: CostComponent) -> str:
+    """The first compute line as hours times the hourly rate of all nodes."""
+    rate, nodes = quoted.usd_per_hour, quoted.plan.place.nodes
+    if rate is None or line.unit_price_usd is None:
+        return line.name
+    return f"{line.quantity / nodes:,.2f} h × ${words.dollars(rate)}"
+
+
+def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
+    """Why the range is wide, then the warnings that concern the decision; the others are counted."""
+    notes = []
+    if why := "; ".join(ranges.causes(quoted)):
+        notes.append(f"range {why}")
+    if quoted.derived_lines:
+        notes.append(f"~: {words.count(quoted.derived_lines, 'price')} derived from other regions or rates: --explain")
+    others = [f for f in quoted.findings if f.level is not Level.ERROR and f not in priced.blocking]
+    grave = [f for f in others if f.code in DECISIVE and f.level is Level.WARNING][:MAX_GRAVE]
+    notes += [finding_line(finding) for finding in grave]
+    if more := len(others) - len(grave):
+        notes.append(f"{words.count(more, 'note')}: --explain")
+    return [piece for note in notes for piece in wrapped(f"  {note}", width)]
+
+
+DECISIVE = (
+    "announced-end",
+    "zero-price",
+    "no-checkpoints-to-retry-from",
+    "ttl-too-short",
+    "time-limit-too-short",
+    "stop-exempt",
+    "trainer-cannot-resume",
+)
+"""Warnings that can change the decision, beside what the gate says."""
+MAX_GRAVE = 2
+
+
+def _next(quoted: Quote, rank: int, priced: Priced) -> str:
+    if quoted.plan.place.option is PurchaseOption.BEDROCK:
+        return command(priced, "compare")
+    if priced.standing(rank) is Standing.OLD_PRICE:
+        return command(priced, "prices refresh")
+    if not quoted.gate.allowed:
+        return command(priced, "plan")
+    return command_for(priced, "launch", rank)
