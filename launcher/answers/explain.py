@@ -1,10 +1,9 @@
-"""`--explain RANK`: each number of a row, step by step, with its source."""
+"""`--explain ID`: each number of a row, step by step, with its source."""
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.answers.range_causes import why_wide
 from launcher.model.enums import PurchaseOption
-from launcher.model.errors import UnreadableInputError
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.pricing.hazard import STRESS
@@ -13,14 +12,14 @@ from launcher.pricing.priced import Priced
 
 def page(priced: Priced, rank: int, width: int) -> list[str]:
     """The explanation of a row, to be read from top to bottom."""
-    count = len(priced.candidates)
-    if rank > count:
-        raise UnreadableInputError(f"--explain {rank}: no such row", hint=f"ranks 1 to {count}")
     quoted = priced.quote(rank)
     place, hours = quoted.plan.place, quoted.hours
     lines = [
         "",
-        f"  {rank}. {words.place_instances(place)}, {words.option(place)} in {place.az_id or place.region}",
+        (
+            f"  {priced.short_id(rank)}: {words.place_instances(place)}, {words.option(place)}"
+            f" in {place.az_id or place.region}"
+        ),
         "",
     ]
     for assumption in quoted.assumptions:

@@ -214,5 +214,5 @@ def note_of(quoted: Quote) -> str:
 
 
 def incomplete_note(quoted: Quote) -> str:
-    """The note that a total has lines without a price, with their approximate amount."""
-    return f"{INCOMPLETE}, by about ${words.dollars(quoted.missing_usd)}" if quoted.missing_usd else INCOMPLETE
+    """The note that a total has lines without a price; "" for a whole one."""
+    return INCOMPLETE if quoted.incomplete else ""

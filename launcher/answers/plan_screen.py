@@ -177,9 +177,9 @@ def _layout(rows: Sequence[Cells], width: int) -> _Layout:
         if not coded:
             widths[TARGET] = 0
         layout = _Layout(tuple(widths), indent, gap, tight)
-        if max(len(layout.line(row)) for row in rows) <= width:
-            break
-    return layout
+        if indent == LAYOUTS[-1][-1] or max(len(layout.line(row)) for row in rows) <= width:
+            return layout
+    raise AssertionError("no layout")
 
 
 def _heading(title: str, layout: _Layout, width: int, *, first: bool) -> list[str]:

@@ -193,8 +193,7 @@ def missing_text(quoted: Quote) -> str:
     """The estimated amount of the lines without a price, for a total that excludes them."""
     count = sum(component.unpriced is not None and component.group != "compute" for component in quoted.components)
     some, out = ("1 line has", "is") if count == 1 else (f"{count} lines have", "are")
-    more = f": about ${words.dollars(quoted.missing_usd)} more at the highest prices known elsewhere"
-    return f"{some} no price there and {out} not included{more if quoted.missing_usd else ''}."
+    return f"{some} no price there and {out} not included."
 
 
 def compares_families(priced: Priced) -> bool:

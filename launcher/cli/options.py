@@ -79,7 +79,7 @@ MaxUsd = Annotated[
     Decimal | None, typer.Option("--max-usd", parser=dollars, metavar="X", help="Lower the budget for this command.")
 ]
 Explain = Annotated[
-    int | None, typer.Option("--explain", min=1, metavar="RANK", help="Show how each number of a row is computed.")
+    str | None, typer.Option("--explain", metavar="ID", help="Show how each number of a row is computed.")
 ]
 Explained = Annotated[bool, typer.Option("--explain", help="Show every line and every assumption, with its source.")]
 Sweep = Annotated[

@@ -58,7 +58,7 @@ def plan(
         prices_as_of=prices_as_of,
         max_price_age=max_price_age,
         max_usd=max_usd,
-        picked=selection,
+        picked=selection or explained,
     )
     _refuse_mixed(saved, selection, swept, live=live)
     _refuse_explained(explained, swept, json=json)
@@ -93,10 +93,11 @@ def _table(priced: "Priced", *, everything: bool, live: bool) -> None:
     output.page(page(priced, output.terminal_width(), everything=everything, called=live, verbose=output.verbose()))
 
 
-def _explain(priced: "Priced", rank: int) -> None:
+def _explain(priced: "Priced", selection: str) -> None:
     from launcher.answers import explain
+    from launcher.workflow.quote.price import pick
 
-    output.page(explain.page(priced, rank, output.terminal_width()))
+    output.page(explain.page(priced, pick(priced, selection)[0], output.terminal_width()))
 
 
 def _sweep(
@@ -133,7 +134,7 @@ def _refuse_mixed(saved: Path | None, selection: str | None, swept: Sequence[str
         raise UnreadableInputError("--sweep does not work with -o or --live", hint="remove -o and --live, or --sweep")
 
 
-def _refuse_explained(explained: int | None, swept: Sequence[str] | None, *, json: bool) -> None:
+def _refuse_explained(explained: str | None, swept: Sequence[str] | None, *, json: bool) -> None:
     if explained is not None and (json or swept):
         raise UnreadableInputError(
             "--explain does not work with --json or --sweep",

@@ -91,7 +91,9 @@ def best_candidates(
         for key, of_type in rows.items()
     }
     return [
-        candidate for (*key, old), candidate in best.items() if _is_shown(candidate, best.get((*key, not old)), old=old)
+        candidate
+        for (target, name, option, old), candidate in best.items()
+        if _is_shown(candidate, best.get((target, name, option, not old)), old=old)
     ]
 
 

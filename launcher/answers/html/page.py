@@ -19,6 +19,12 @@ body{margin:0 auto;max-width:75rem;padding:1rem;font:16px/1.5 system-ui,sans-ser
 background:var(--paper)}
 h1{font-size:1.4rem;margin:.2rem 0 .6rem}h2{font-size:1.05rem;margin:1.6rem 0 .4rem}
 p,figcaption{max-width:60rem;margin:.3rem 0;overflow-wrap:anywhere}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(12rem,1fr));gap:.8rem;margin:.8rem 0 1.2rem}
+.card{border:1px solid var(--line);border-radius:.6rem;padding:.7rem .9rem}
+.card h2{margin:0;font-size:.8rem;color:var(--soft);font-weight:600;text-transform:uppercase;letter-spacing:.04em}
+.card p{margin:.15rem 0 0;font-size:.9rem;color:var(--soft)}
+.card .big{font-size:1.5rem;color:var(--ink);line-height:1.25}
+details{margin:1.2rem 0}summary{cursor:pointer;font-weight:600;padding:.3rem 0}
 .lead{font-size:1.1rem}.soft,figcaption{color:var(--soft);font-size:.9rem}
 figure{margin:0;max-width:60rem}figure>svg{width:100%;display:block;overflow:visible}
 .keys{display:flex;flex-wrap:wrap;gap:.1rem 1.2rem;color:var(--soft);font-size:.9rem}
@@ -28,7 +34,7 @@ figure{margin:0;max-width:60rem}figure>svg{width:100%;display:block;overflow:vis
 .keys i.bad{border-color:var(--bad)}
 .keys i:is(.dot,.front,.refused){width:.7rem;height:.7rem;border:2px solid var(--a);border-radius:50%;
 background:var(--a)}
-.keys i.front{background:var(--b);border-color:var(--b)}.keys i.refused{background:none;border-color:var(--bad)}
+.keys i.front{background:var(--b);border-color:var(--b)}.keys i.refused{background:none;border-color:var(--soft)}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem;font-variant-numeric:tabular-nums}
 caption{text-align:left;color:var(--soft);font-size:.9rem}
 th,td{padding:.3rem .5rem;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;overflow-wrap:anywhere}
@@ -50,7 +56,7 @@ th[aria-sort=ascending] button::after{content:" \\2191"}th[aria-sort=descending]
 label{display:block;margin:.6rem 0}input[type=range]{width:min(24rem,100%);vertical-align:middle;accent-color:var(--a)}
 text{fill:var(--ink);font:13px system-ui,sans-serif}.tick{fill:var(--soft);font-size:12px}.axis{fill:var(--soft)}
 .grid{stroke:var(--line)}.bar{stroke:var(--a);stroke-width:7;stroke-linecap:round;opacity:.35}
-.dot{fill:var(--a)}.refused{fill:none;stroke:var(--bad);stroke-width:2}.front{fill:var(--b)}
+.dot{fill:var(--a)}.refused{fill:none;stroke:var(--soft);stroke-width:2}.front{fill:var(--b)}
 .box{fill:var(--a)}.g-storage{fill:var(--c)}.g-network{fill:var(--b)}.g-other{fill:var(--d)}
 .line,.band{vector-effect:non-scaling-stroke}
 .line{fill:none;stroke:var(--a);stroke-width:2.5}.line.b{stroke:var(--b);stroke-dasharray:7 4}
@@ -169,6 +175,20 @@ def _sorted_by(value: float | Decimal | None) -> str:
     if value is None or isinstance(value, int):
         return "" if value is None else str(value)
     return f"{value:f}" if isinstance(value, Decimal) else f"{value:.4f}"
+
+
+def cards(items: Sequence[tuple[str, str, str]]) -> str:
+    """Boxes side by side: the title, the value and a sentence of each."""
+    boxes = "".join(
+        f'<div class="card"><h2>{escape(title)}</h2><p class="big">{escape(value)}</p><p>{escape(text)}</p></div>'
+        for title, value, text in items
+    )
+    return f'<div class="cards">{boxes}</div>'
+
+
+def folded(title: str, body: str) -> str:
+    """A part of the page that opens on a click."""
+    return f"<details><summary>{escape(title)}</summary>{body}</details>"
 
 
 def paragraphs(lines: Sequence[str], kind: str = "") -> str:

@@ -1,9 +1,10 @@
 """The page of `slipway plan --html`: every candidate's range, dollars against time, and the table of candidates."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 
 from launcher.answers import plan_table, serving_table, words
-from launcher.answers.html.page import SLIDER, document, paragraphs, table
+from launcher.answers.html.page import SLIDER, cards, document, folded, paragraphs, table
 from launcher.answers.html.svg import (
     BOTTOM,
     END,
@@ -21,9 +22,12 @@ from launcher.answers.html.svg import (
 )
 from launcher.answers.lines import finding_line
 from launcher.answers.plan_rows import incomplete_note
-from launcher.answers.price_ages import price_ages
+from launcher.answers.plan_screen import selected
+from launcher.answers.price_ages import price_ages, price_dates
+from launcher.answers.ranges import ends
 from launcher.answers.table import Column, Row, dollars, hours
 from launcher.model.money import UsdRange
+from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Quote
 from launcher.pricing.priced import Priced
 
@@ -32,6 +36,10 @@ MAX_ROWS = 16
 SOONER = 0.99
 """Share of hours below which a dearer candidate counts as sooner: estimates are not accurate to one per cent."""
 TOTAL = "total $"
+MAX_LABELS = 6
+"""Candidates of the frontier that are named in the chart."""
+LABEL_STEP = 14.0
+"""Pixels between their names, one above the other."""
 Ranked = Sequence[tuple[int, Quote]]
 
 
@@ -41,20 +49,54 @@ def page(priced: Priced, every: Priced | None) -> str:
     known = [(rank, quoted) for rank, quoted in quotes if quoted.usd is not None]
     serves = priced.request.workload.serve is not None
     headline = serving_table.headline(priced) if serves else plan_table.headline(priced)
-    answer = serving_table.answer(priced) if serves else plan_table.answer(priced)
-    parts: list[str | Plot] = [paragraphs([headline], "soft"), paragraphs(answer, "lead")]
+    dated = f"{headline} · quoted {priced.now:%Y-%m-%d} · {price_dates(priced.candidates)}"
+    parts: list[str | Plot] = [paragraphs([dated], "soft")]
+    parts.append(paragraphs(serving_table.answer(priced), "lead") if serves else cards(decision(priced, quotes[0][1])))
     if known:
-        parts += [SLIDER, ranges(known[:MAX_ROWS], "a month" if serves else "a run")]
+        drawn = known[:MAX_ROWS] if serves else _drawn(priced)
+        parts += [SLIDER, ranges(drawn, "a month" if serves else "a run")]
         if not serves:
             wide = priced if every is None else every
             points = [(rank, wide.quote(rank)) for rank in range(1, len(wide.candidates) + 1)]
             parts.append(
-                _times([(rank, quoted) for rank, quoted in points if quoted.usd is not None], whole=every is not None)
+                _times(
+                    [point for point in points if point[1].usd is not None and point[1].commitment_usd is None],
+                    whole=every is not None,
+                )
             )
-    parts.append(table_of(quotes, serves=serves))
+    parts.append(folded(f"All {len(quotes):,} candidates", table_of(quotes, serves=serves)))
     parts.append(paragraphs([price_ages(priced.candidates), "Nothing was called and nothing was spent."], "soft"))
     parts.append(paragraphs([finding_line(finding) for finding in priced.findings], "soft"))
     return document(f"{priced.request.name}: total cost to finish", parts)
+
+
+def decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]]:
+    """The four cards: what to do, the total, the day it is done, the limit."""
+    place, usd = quoted.plan.place, quoted.usd
+    what = f"{words.place_instances(place)}, {words.option(place)}, {place.az_id or place.region}"
+    blocked = priced.blocking[0].message if priced.blocking else ""
+    refused = blocked or ("" if quoted.gate.allowed else quoted.gate.reason)
+    done = priced.now + timedelta(hours=quoted.hours.mid)
+    slow = priced.now + timedelta(hours=quoted.hours.high)
+    stop = priced.request.budget.stop_at_usd
+    total = "unpriced" if usd is None else f"{'~' if quoted.derived_lines else ''}${words.dollars(usd.mid)}"
+    return [
+        ("Decision", "launch" if not refused else "not yet", f"{what}{f': {refused}' if refused else ''}"),
+        ("Total", total, quoted.unpriced or "" if usd is None else ends(usd)),
+        ("Done by", f"{done:%Y-%m-%d %H:%M}", f"UTC, if it starts now; 1 run in 10 after {slow:%Y-%m-%d %H:%M}"),
+        (
+            "Limit",
+            "none" if stop is None else f"${words.dollars(stop)}",
+            "nothing stops the job at a sum" if stop is None else "the guard saves and ends the nodes at that sum",
+        ),
+    ]
+
+
+def _drawn(priced: Priced) -> Ranked:
+    """The rows of the chart: what can be launched first, then what is cheaper but refused."""
+    allowed, refused = selected(priced)
+    ranks = [*sorted(allowed), *sorted(refused)[: MAX_ROWS - len(allowed)]]
+    return [(rank, priced.quote(rank)) for rank in ranks]
 
 
 def name_of(quoted: Quote) -> str:
@@ -78,7 +120,7 @@ def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> 
     for number, ((rank, quoted), span) in enumerate(zip(known, spans, strict=True)):
         y = TOP + ROW * number + 24
         low, mid, high = (scale.at(float(usd)) for usd in (span.low, span.mid, span.high))
-        name = f"{rank}. {name_of(quoted)}" if names is None else names[rank]
+        name = f"{quoted.digest[:SHORT_ID]} {name_of(quoted)}" if names is None else names[rank]
         label, usd = name_of(quoted) if names is None else name, words.dollars(span.mid)
         text = f"{label}: ${usd} (${words.dollars(span.low)} to ${words.dollars(span.high)})"
         texts.append(text)
@@ -93,7 +135,7 @@ def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> 
         description="; ".join(texts),
         body="".join(parts),
         height=height,
-        caption="The dot is the middle estimate; a ring is a candidate whose launch would be refused now.",
+        caption="The dot is the median, the bar 80 % of the cases; a grey ring is a candidate whose launch is refused.",
     )
 
 
@@ -112,27 +154,33 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
     parts = [across(wide, TOP, bottom, "hours to finish"), upright(tall, "$")]
     parts.append(paths(height, [([(wide.at(x), tall.at(y)) for x, y, *_ in front], "line b")]))
     best = {rank for *_, rank, _ in front}
+    shown = set()
+    for x, y, _, quoted in front[:MAX_LABELS]:
+        label = words.place_instances(quoted.plan.place)
+        if label not in shown:
+            parts.append(text_at(wide.at(x) + 1, tall.at(y) - 8 - LABEL_STEP * len(shown), label, "tick"))
+            shown.add(label)
     # Those on the line are drawn last, over what they beat.
     for x, y, rank, quoted in sorted(points, key=lambda point: point[2] in best):
         label = f"{name_of(quoted)}: {x:,.1f} h, ${y:,.2f}"
         data = f' data-rank="{rank}" data-h="{x:.4f}" data-usd="{y}"'
         parts.append(dot(wide.at(x), tall.at(y), "front" if rank in best else "dot", data=data, label=label))
     texts = "; ".join(f"{x:,.1f} h for ${y:,.2f} ({name_of(quoted)})" for x, y, _, quoted in reversed(front))
-    shown = "every size and place" if whole else "the best of each type and purchase option"
+    scope = "every size and place" if whole else "the best of each type and purchase option"
     return Plot(
         key="times",
         title="Dollars against finishing time",
         description=f"No option is both cheaper and as fast, within 1 %, as: {texts}",
         body="".join(parts),
         height=height,
-        caption=f"Shown: {shown}. On the dashed line nothing is both cheaper and as soon, to 1 %.",
+        caption=f"Shown: {scope}. On the dashed line nothing is both cheaper and as soon, to 1 %.",
     )
 
 
 def table_of(quotes: Ranked, *, serves: bool, note_of: Callable[[Quote], str] | None = None) -> str:
     """Candidates as rows, each with its note."""
     columns: list[Column[tuple[int, Quote]]] = [
-        Column("#", lambda row: str(row[0]), "right"),
+        Column("id", lambda row: row[1].digest[:SHORT_ID]),
         Column("instances", lambda row: words.place_instances(row[1].plan.place)),
         Column("chip", lambda row: row[1].accelerator),
         Column("where", lambda row: row[1].plan.place.az_id or row[1].plan.place.region),

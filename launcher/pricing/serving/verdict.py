@@ -5,7 +5,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from launcher.model.enums import CustomKernels
-from launcher.model.money import UsdRange
+from launcher.model.money import Price, UsdRange
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.workload import ServingWorkload
@@ -19,6 +19,8 @@ ENGINEER_USD_PER_WEEK = Decimal(5000)
 """The cost of an engineer-week: the default of a training plan's engineer_usd_per_week."""
 HORIZON_MONTHS = 24.0
 """A port with a longer payback is rejected: the two years of the worked example of the buying guides."""
+GUIDES = "40 to 60 %"
+"""By how much the buying guides of 2026 put Inferentia below GPUs (`reasoning.SOURCE`)."""
 CLOSE = Decimal("0.15")
 """Months that differ by less are too close to call, because the error of the estimates is as large."""
 
@@ -223,7 +225,7 @@ def _deploy(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
     """The verdict if instances are cheaper, or the only option."""
     other = sides.hosted_usd
     against = f", ${other:,.0f} on Bedrock" if other is not None else f"; Bedrock {_lacks(sides)}"
-    text = f"Deploy on {NAMES[choice]}: {_month(sides, instance, choice)} a month with its maintenance{against}."
+    text = f"Deploy on {NAMES[choice]}: {_month(sides, instance, choice)} a month{against}."
     flips = list(_turns(sides, instance))
     if sides.neuron_usd is not None and sides.gpu_usd is not None:
         flips.append(f"a month on Neuron at ${sides.gpu_usd - sides.maintenance_usd:,.0f}: the price of GPUs")
@@ -231,10 +233,12 @@ def _deploy(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
 
 
 def _month(sides: Sides, instance: Decimal, choice: ServingChoice) -> str:
-    """The month of the chosen instances with maintenance and range, in words."""
-    usd = _span(sides, choice)
+    """The month of the chosen instances as the bill has it, with its range, and the cost of operating them."""
+    quoted = sides.neuron if choice is ServingChoice.NEURON else sides.gpu
+    usd, people = (None if quoted is None else quoted.usd), sides.maintenance_usd
     wide = usd is not None and f"{usd.low:,.0f}" != f"{usd.high:,.0f}"
-    return f"${instance:,.0f}" + (f" ({usd.low:,.0f}–{usd.high:,.0f})" if usd is not None and wide else "")
+    text = f"${instance - people:,.0f}" + (f" ({usd.low:,.0f}–{usd.high:,.0f})" if usd is not None and wide else "")
+    return f"{text} and ${people:,.0f} of operations" if people else text
 
 
 def _span(sides: Sides, choice: ServingChoice) -> UsdRange | None:
@@ -277,22 +281,41 @@ def _reasons(sides: Sides, instance: Decimal, choice: ServingChoice) -> Iterator
         if quoted is None or usd is None or quoted.serving is None:
             continue
         used = quoted.serving.utilisation or 0.0
-        yield f"{name}: ${usd:,.0f} a month with ${sides.maintenance_usd:,.0f} of maintenance; {used:.0%} of it is used"
+        bill = usd - sides.maintenance_usd
+        yield f"{name}: ${bill:,.0f} a month and ${sides.maintenance_usd:,.0f} of operations; {used:.0%} utilization"
     weeks = weeks_text(sides.port_weeks)
     if sides.neuron_usd is not None:
         pairs = [("GPUs", sides.gpu_usd, sides.neuron_months_over_gpu)]
         pairs += [("Bedrock", sides.hosted_usd, sides.neuron_months_over_bedrock)]
         paid_back = ", ".join(f"{_back(months)} against {name}" for name, usd, months in pairs if usd is not None)
         yield f"the port to Neuron takes {weeks} and ${sides.port_usd:,.0f}" + (
-            f"; it is {paid_back}" if paid_back else ""
+            f"; it {paid_back}" if paid_back else ""
         )
+        yield from _guides(sides)
     span, hosted = _span(sides, choice), sides.hosted_usd
     if span is not None and hosted is not None and span.low < hosted < span.high:
-        other = "machines" if hosted <= instance else "Bedrock"
-        yield f"at the other end of the estimate, {other} would be cheaper"
+        end, other = ("low", "instances are") if hosted <= instance else ("high", "Bedrock is")
+        yield f"at the {end} estimate, {other} cheaper"
     if not sides.maintenance_given and (sides.neuron is not None or sides.gpu is not None):
         yield "the maintenance is assumed: workload.serve.operations_usd_per_month replaces it"
 
 
+def _guides(sides: Sides) -> Iterator[str]:
+    """The claim of the buying guides beside the plan's own figure, with the reason of the difference."""
+    neuron, gpu = sides.neuron, sides.gpu
+    if neuron is None or gpu is None or neuron.usd is None or gpu.usd is None or not gpu.usd.mid:
+        return
+    share = float(neuron.usd.mid / gpu.usd.mid) - 1
+    here = f"{abs(share):.0%} {'above' if share > 0 else 'below'}".replace("%", " %")
+    names = [quote.plan.place.billed_name for quote in (neuron, gpu)]
+    counts = " against ".join(
+        f"{quote.plan.place.nodes} × {name} at ${float(quote.price.usd):,.2f}/h"
+        if isinstance(quote.price, Price)
+        else name
+        for quote, name in zip((neuron, gpu), names, strict=True)
+    )
+    yield f"guides put Inferentia {GUIDES} below a GPU; here it is {here} the cheapest GPU: {counts}"
+
+
 def _back(months: float | None) -> str:
-    return "never paid back" if months is None else f"paid back after {months:.1f} months"
+    return "never pays off" if months is None else f"is paid back after {months:.1f} months"
