@@ -229,15 +229,15 @@ def _port(priced: Priced) -> Iterator[str]:
     ported = port(train, gpu, trainium, priced.now.date())
     runs = ported.break_even_run
     back = "never pays off" if runs is None else f"is paid back after {words.count(runs, 'run')}"
-    within = f" for {words.count(train.runs, 'run')}" if runs is None else f", the plan has {train.runs:,}"
-    yield f"Trainium: the port ({weeks_text(ported.weeks.mid)}, ${ported.usd:,.0f}) {back}{within}: slipway compare"
+    within = f" in {words.count(train.runs, 'run')}" if runs is None else f", the plan has {train.runs:,}"
+    yield f"Trainium: a port ({weeks_text(ported.weeks.mid)}, ${ported.usd:,.0f}) {back}{within}: slipway compare"
 
 
 def _last(priced: Priced, width: int, *, called: bool) -> list[str]:
     """The number of other rows and of warnings, the dates of the prices, the next commands."""
     total = Counter(priced.standing(rank) is Standing.UNPRICED for rank in range(1, len(priced.candidates) + 1))
-    more = f"{len(priced.candidates):,} best of {priced.considered:,} candidates"
-    unpriced = f", {total[True]:,} of them unpriced" if total[True] else ""
+    more = f"{len(priced.candidates):,} of {priced.considered:,} rows"
+    unpriced = f", {total[True]:,} unpriced" if total[True] else ""
     others = [finding for finding in priced.findings if finding not in priced.blocking]
     counted = f" {words.count(len(others), 'note')}: -v." if others else ""
     lines = wrapped(f"  {more}{unpriced}: --all.{counted} {price_dates(priced.candidates)}", width)

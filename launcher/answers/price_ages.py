@@ -38,7 +38,7 @@ def price_dates(candidates: Iterable[Candidate]) -> str:
     if not dates:
         return ""
     oldest, newest = min(dates), max(dates)
-    return f"Prices of {oldest}." if oldest == newest else f"Prices of {oldest} to {newest}."
+    return f"Prices of {oldest}." if oldest == newest else f"Prices: {oldest} to {newest}."
 
 
 def contradictions(candidates: Iterable[Candidate], width: int) -> list[str]:

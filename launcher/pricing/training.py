@@ -23,8 +23,8 @@ from launcher.pricing.narrowing import narrowing, range_causes
 from launcher.pricing.priced import PricedRequest
 from launcher.pricing.quoting import outline, quote
 from launcher.pricing.screening import all_places, best_candidates
-from launcher.pricing.totals import total_usd
 from launcher.pricing.standing import Standing, standing
+from launcher.pricing.totals import total_usd
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 
 

@@ -154,7 +154,7 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
     parts = [across(wide, TOP, bottom, "hours to finish"), upright(tall, "$")]
     parts.append(paths(height, [([(wide.at(x), tall.at(y)) for x, y, *_ in front], "line b")]))
     best = {rank for *_, rank, _ in front}
-    shown = set()
+    shown: set[str] = set()
     for x, y, _, quoted in front[:MAX_LABELS]:
         label = words.place_instances(quoted.plan.place)
         if label not in shown:

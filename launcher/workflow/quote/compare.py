@@ -80,18 +80,18 @@ class Comparison(Opened[Priced]):
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """Both sides under each purchase option, in the order of their cheapest candidates.
+        """Both sides under each purchase option: candidates of the plan as written before those of the opened plan.
 
         Of Trainium, a chip whose training software is supported comes before one whose software is not.
         """
-        sides: dict[str, dict[str, int]] = {}
+        sides: dict[str, dict[str, tuple[Priced, int]]] = {}
         for ended in (False, True):
-            for rank, candidate in enumerate(self.priced.candidates, start=1):
-                family = self.priced.family(candidate)
-                if self._is_side(candidate, family) and self._has_ended(candidate) is ended:
-                    of_option = sides.setdefault(option_name(candidate.place), {})
-                    of_option.setdefault(family, rank)
-        return tuple(self._pair(name, ranks.get(NVIDIA), ranks.get(NEURON)) for name, ranks in sides.items())
+            for priced in (self.pinned, self.priced):
+                for rank, candidate in enumerate(priced.candidates, start=1):
+                    family = priced.family(candidate)
+                    if self._is_side(candidate, family) and self._has_ended(candidate) is ended:
+                        sides.setdefault(option_name(candidate.place), {}).setdefault(family, (priced, rank))
+        return tuple(_pair(name, found.get(NVIDIA), found.get(NEURON)) for name, found in sides.items())
 
     def _has_ended(self, candidate: Candidate) -> bool:
         """Whether the support of the training software that a candidate needs has ended."""
@@ -109,15 +109,6 @@ class Comparison(Opened[Priced]):
         pinned = {other.place.instance_type for other in self.pinned.candidates if self.pinned.family(other) == family}
         named = self.request.target.instance_type is not None and pinned
         return not named or candidate.place.instance_type in pinned
-
-    def _pair(self, name: str, gpu: int | None, trainium: int | None) -> Pair:
-        ranks = [rank for rank in (gpu, trainium) if rank is not None]
-        return Pair(
-            name=name,
-            gpu=None if gpu is None else self.priced.quote(gpu),
-            trainium=None if trainium is None else self.priced.quote(trainium),
-            allowed=all(self.priced.standing(rank) is Standing.ALLOWED for rank in ranks),
-        )
 
     def short_id(self, quote: Quote) -> str:
         """The short id of a side."""
@@ -260,6 +251,17 @@ def compare(path: Path, now: datetime, options: PriceOptions) -> "Comparison | S
         request, opened(request), lambda plan: price_request(path, plan, catalog, now, options)
     )
     return Comparison(priced=priced, pinned=pinned, request=request, despite_verdict=options.despite_verdict)
+
+
+def _pair(name: str, gpu: tuple[Priced, int] | None, trainium: tuple[Priced, int] | None) -> Pair:
+    """A pair from the ranks of its sides."""
+    sides = [side for side in (gpu, trainium) if side is not None]
+    return Pair(
+        name=name,
+        gpu=None if gpu is None else gpu[0].quote(gpu[1]),
+        trainium=None if trainium is None else trainium[0].quote(trainium[1]),
+        allowed=all(priced.standing(rank) is Standing.ALLOWED for priced, rank in sides),
+    )
 
 
 def _first(pair: Pair) -> tuple[bool, Decimal]:
