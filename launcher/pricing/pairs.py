@@ -74,7 +74,7 @@ def chance_below(one: UsdRange, other: UsdRange) -> float:
     """
     if one.mid <= 0 or other.mid <= 0:
         return 0.5 if one.mid == other.mid else float(one.mid < other.mid)
-    distance = math.log(float(other.mid) / float(one.mid))
+    distance = float((other.mid / one.mid).ln())
     less = one.mid <= other.mid
     width = math.hypot(_width(one, upwards=less), _width(other, upwards=not less)) / Z_OF_THE_ENDS
     if width == 0:
@@ -84,7 +84,7 @@ def chance_below(one: UsdRange, other: UsdRange) -> float:
 
 def _width(usd: UsdRange, *, upwards: bool) -> float:
     end = usd.high if upwards else usd.low
-    return abs(math.log(float(end) / float(usd.mid))) if end > 0 else math.inf
+    return abs(float((end / usd.mid).ln())) if end > 0 else math.inf
 
 
 def is_close(chance: float) -> bool:

@@ -21,7 +21,7 @@ NEURON = "import torch\nfrom optimum.neuron import (\n    NeuronSFTConfig,\n    
         (NEURON, "none", []),
         ("from transformers import Trainer\n", "agent", []),
         ("from optimum.neuron import pipeline\n", "agent", []),
-        (None, "agent", ["no-script"]),
+        (None, "agent", []),
     ],
 )
 def test_what_is_said(tmp_path, text, mode, expected):
