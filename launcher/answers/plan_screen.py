@@ -16,7 +16,7 @@ from launcher.pricing.candidate import Candidate
 from launcher.pricing.port import port, weeks_text
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.pricing.standing import Standing
-from launcher.workflow.quote.commands import command, command_for
+from launcher.workflow.quote.commands import command, command_for, refresh_command
 
 MAX_LINES, MAX_ROWS = 15, 12
 MIN_ALLOWED, MIN_CHEAPER = 3, 2
@@ -196,8 +196,10 @@ def _heading(title: str, layout: _Layout, width: int, *, first: bool) -> list[st
 
 def _notes(priced: Priced, width: int) -> list[str]:
     """At most MAX_NOTES notes: why the range is wide, the port, the limit; what a launch would refuse comes first."""
-    notes = [*_refusals(priced), *_range(priced), *_port(priced)]
-    if priced.cheapest_allowed is not None and priced.request.budget.stop_at_usd is None:
+    notes = [*_refusals(priced)]
+    if len(priced.candidates) > 1:
+        notes += [*_range(priced), *_port(priced)]
+    if len(priced.candidates) > 1 and priced.cheapest_allowed is not None and priced.request.budget.stop_at_usd is None:
         notes.append(STOP)
     return [piece for note in notes[: MAX_NOTES + 1] for piece in wrapped(f"  {note}", width)]
 
@@ -230,7 +232,8 @@ def _port(priced: Priced) -> Iterator[str]:
     runs = ported.break_even_run
     back = "never pays off" if runs is None else f"is paid back after {words.count(runs, 'run')}"
     within = f" in {words.count(train.runs, 'run')}" if runs is None else f", the plan has {train.runs:,}"
-    yield f"Trainium: a port ({weeks_text(ported.weeks.mid)}, ${ported.usd:,.0f}) {back}{within}: slipway compare"
+    cost = f"{weeks_text(ported.weeks.mid)}, ${ported.usd:,.0f}"
+    yield f"Trainium: a port ({cost}) {back}{within}: {command(priced, 'compare')}"
 
 
 def _last(priced: Priced, width: int, *, called: bool) -> list[str]:
@@ -240,11 +243,12 @@ def _last(priced: Priced, width: int, *, called: bool) -> list[str]:
     unpriced = f", {total[True]:,} unpriced" if total[True] else ""
     others = [finding for finding in priced.findings if finding not in priced.blocking]
     counted = f" {words.count(len(others), 'note')}: -v." if others else ""
-    lines = wrapped(f"  {more}{unpriced}: --all.{counted} {price_dates(priced.candidates)}", width)
+    many = f"{more}{unpriced}: --all." if priced.considered > 1 else ""
+    lines = wrapped(f"  {many}{counted} {price_dates(priced.candidates)}", width)
     commands = [command_for(priced, "quote", 1)]
     refused = selected(priced)[1]
     if refused and priced.standing(refused[0]) is Standing.OLD_PRICE:
-        commands.insert(0, command(priced, "prices refresh"))
+        commands.insert(0, refresh_command(priced))
     text = f"  next: {'; '.join(commands)}"
     nexts = [text] if len(text) <= width else [f"  next: {one}" for one in commands]
     read = ["  Prices were read from AWS, nothing was spent."] if called else []

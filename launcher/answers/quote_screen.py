@@ -1,5 +1,6 @@
 """The first screen of `slipway quote` for training: the total, its limits, the gate's decision, the bill."""
 
+import shlex
 from collections.abc import Iterator
 from decimal import ROUND_CEILING, Decimal
 from itertools import groupby
@@ -13,7 +14,7 @@ from launcher.model.target import target_of
 from launcher.model.units import HOUR_S, spoken
 from launcher.pricing.priced import Priced
 from launcher.pricing.standing import Standing
-from launcher.workflow.quote.commands import command, command_for
+from launcher.workflow.quote.commands import command, command_for, refresh_command
 
 GROUPS = ("compute", "storage", "network", "other")
 NAMED, MIN_NAMED = 1, Decimal("0.1")
@@ -70,11 +71,11 @@ def _total(quoted: Quote) -> Iterator[str]:
 
 def _afterwards(quoted: Quote) -> str:
     """What stays billed after the job."""
-    left = quoted.left_up_usd_per_hour
+    left, name = quoted.left_up_usd_per_hour, shlex.quote(quoted.plan.name)
     if quoted.plan.place.option in PREPAID:
         return "the whole term is paid"
     if left is None:
-        return "the nodes stay until slipway down"
+        return f"the nodes stay until slipway down {name}"
     if not left:
         own = quoted.plan.request.target.cluster is None and quoted.plan.request.target.ssh_host is None
         return "nothing stays billed after the job" if own else "the cluster stays as it was"
@@ -82,7 +83,7 @@ def _afterwards(quoted: Quote) -> str:
     when = "after the job" if per_job else "after the idle stop"
     stays = quoted.usd_per_hour is not None and left >= quoted.usd_per_hour
     when = "after the job the nodes stay:" if stays else when
-    return f"{when} ${words.dollars(left)}/h until slipway down"
+    return f"{when} ${words.dollars(left)}/h until slipway down {name}"
 
 
 def _limits(quoted: Quote) -> Iterator[tuple[str, str, str]]:
@@ -211,7 +212,7 @@ def _next(quoted: Quote, rank: int, priced: Priced) -> str:
     if quoted.plan.place.option is PurchaseOption.BEDROCK:
         return command(priced, "compare")
     if priced.standing(rank) is Standing.OLD_PRICE:
-        return command(priced, "prices refresh")
+        return refresh_command(priced)
     if not quoted.gate.allowed:
         return command(priced, "plan")
     return command_for(priced, "launch", rank)

@@ -10,10 +10,10 @@ BOLD, DIM, RED, GREEN, YELLOW, CYAN = (f"\033[{code}m" for code in (1, 2, "1;31"
 RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), code)
     for pattern, code in (
-        (r"^\s*error:|^\s*gate: a launch is refused|A launch would be refused|\b\w+_FAILED\b", RED),
+        (r"^\s*error:|^\s*gate: a launch is refused|^\s*Launch +refused|A launch would be refused|\b\w+_FAILED\b", RED),
         (r"^\s*warning:", YELLOW),
-        (r"^\s*gate: a launch is allowed|\bas planned\b", GREEN),
-        (r"^\s*(Cheapest|Total to finish|A month):", BOLD),
+        (r"^\s*gate: a launch is allowed|^\s*Launch +allowed|\bas planned\b", GREEN),
+        (r"^\s*(Cheapest|Total to finish|A month):|^\s*(Total) +[~$u]", BOLD),
         (r"^\s*(?:next|fix): (.+)", CYAN),
         (r"^\s*(─+)$|^\s*\[ *[0-9:]+\]", DIM),
     )

@@ -46,7 +46,7 @@ def plan(
 ) -> None:
     """Show the total dollars to finish a job with every purchase option. Makes no AWS call; spends nothing.
 
-    With --live and credentials, the table also has a row for each current offer of AWS; nothing is bought.
+    With --live and credentials, each current offer of AWS has a row too; nothing is bought.
     -o saves one candidate with its stacks; slipway deploy and slipway launch of that file deploy exactly these.
     """
     from launcher.pricing.gate import IMPOSSIBLE

@@ -114,7 +114,7 @@ def stale(pair: Pair, context: PricingContext) -> str:
                 ages.append(days.days)
     if not ages:
         return " A launch of these rows would be refused."
-    return f" It rests on {pair.name} prices of {max(ages)} days ago: slipway prices refresh first."
+    return f" It rests on {pair.name} prices of {max(ages)} days ago."
 
 
 def option_flips(pairs: tuple[Pair, ...], decided: Pair | None) -> Iterator[str]:

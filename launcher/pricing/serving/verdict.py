@@ -238,7 +238,7 @@ def _month(sides: Sides, instance: Decimal, choice: ServingChoice) -> str:
     usd, people = (None if quoted is None else quoted.usd), sides.maintenance_usd
     wide = usd is not None and f"{usd.low:,.0f}" != f"{usd.high:,.0f}"
     text = f"${instance - people:,.0f}" + (f" ({usd.low:,.0f}–{usd.high:,.0f})" if usd is not None and wide else "")
-    return f"{text} and ${people:,.0f} of operations" if people else text
+    return f"{text} + ${people:,.0f} operations" if people else text
 
 
 def _span(sides: Sides, choice: ServingChoice) -> UsdRange | None:

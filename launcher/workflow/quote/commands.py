@@ -19,7 +19,6 @@ COMMAND_FLAGS = {
     "launch": (FLAGS[0], *FLAGS[2:4]),
     "capacity": FLAGS[:1],
     "commit": (),
-    "prices refresh": FLAGS[:1],
 }
 """The flags that each command accepts."""
 
@@ -27,12 +26,17 @@ COMMAND_FLAGS = {
 def command(priced: Priced, name: str, *arguments: str) -> str:
     """A command for the same plan."""
     options = [word for flag in priced.context.flags if flag[0] in COMMAND_FLAGS[name] for word in flag]
-    return shlex.join(["slipway", *name.split(), priced.path, *options, *arguments])
+    return shlex.join(["slipway", name, priced.path, *options, *arguments])
 
 
 def command_for(priced: Priced, name: str, rank: int, *arguments: str) -> str:
     """The same command for one candidate, by its short id."""
     return command(priced, name, "--pick", priced.short_id(rank), *arguments)
+
+
+def refresh_command(priced: Priced) -> str:
+    """The command that reads the prices of the plan again."""
+    return shlex.join(["slipway", "prices", "refresh", priced.path])
 
 
 def next_command(priced: Priced) -> str:

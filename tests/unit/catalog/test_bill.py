@@ -85,4 +85,4 @@ def test_transfer_between_regions_takes_the_pair_first(catalog: Catalog):
     assert isinstance(near, Price)
     assert isinstance(far, Price)
     assert (near.usd, far.usd) == (Decimal("0.01"), Decimal("0.02"))
-    assert isinstance(catalog.transfer("sa-east-1", "us-east-1"), Unpriced)
+    assert catalog.transfer("sa-east-1", "us-east-1").basis is Basis.DERIVED

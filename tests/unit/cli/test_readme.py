@@ -44,7 +44,6 @@ def test_the_plan_in_the_readme_runs_as_it_stands(tmp_path: Path, monkeypatch: p
 
 
 OPEN_OR_UNPRICED = {
-    "serve/eks.yaml": 5,
     "hyperpod/trn2-on-demand.yaml": 4,
     "pcs/p5-spot.yaml": 4,
     "pcs/p5en-capacity-block.yaml": 4,
