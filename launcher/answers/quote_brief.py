@@ -28,7 +28,7 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
     on, off = safety(quoted)
     lines += [*wrapped(on, width, HANGING), *wrapped(off, width, HANGING)]
     lines += [] if quoted.gate.allowed else gate_lines(quoted, width)
-    lines += _findings(quoted.findings, width)
+    lines += _findings([finding for finding in quoted.findings if finding.level is not Level.INFO], width)
     return [*lines, *wrapped(f"  -v shows the rest, and so does {command_for(priced, 'quote', rank)}", width)]
 
 

@@ -66,9 +66,8 @@ def plan(
         _sweep(file, swept, price_options, json=json, html=html, show=show)
         return
     priced = price(file, options.now(), price_options)
-    if live:
-        priced = _with_live(priced, price_options)
-    saved_lines = _saved(saved, priced, selection) if saved is not None else []
+    priced = _with_live(priced, price_options) if live else priced
+    lines = _saved(saved, priced, selection) if saved is not None else []
     if (target := options.page_path(html, priced.request.name, "plan", show=show)) is not None:
         _page(priced, target, price_options, show=show, live=live)
     if explained is not None:
@@ -77,7 +76,7 @@ def plan(
         _document(priced, everything=everything)
     elif target is None:
         _table(priced, everything=everything, live=live)
-    _print(saved_lines)
+    _print(lines)
     if priced.impossible:
         raise typer.Exit(code=IMPOSSIBLE)
 

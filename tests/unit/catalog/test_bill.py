@@ -66,12 +66,18 @@ def test_free_is_said(catalog: Catalog):
 
 
 @pytest.mark.parametrize(
-    "item, region, words", [("vpc.nat-gateway", "sa-east-1", "no price of vpc.nat-gateway is known in this region")]
+    "item, region",
+    [("vpc.nat-gateway", "sa-east-1"), ("ebs.gp3-storage", "ap-northeast-2"), ("s3.put-requests", "il-central-1")],
 )
-def test_a_missing_price_is_never_zero(catalog: Catalog, item: str, region: str, words: str):
-    bill_price = catalog.bill_item(item, region)
-    assert isinstance(bill_price, Unpriced)
-    assert words in bill_price.reason
+def test_a_missing_price_is_derived_and_never_below_that_of_us_east_1(catalog: Catalog, item: str, region: str):
+    bill_price, anchor = catalog.bill_item(item, region), catalog.bill_item(item, "us-east-1")
+    assert bill_price.basis is Basis.DERIVED
+    assert bill_price.usd >= anchor.usd > 0
+    assert "us-east-1" in bill_price.note or "the highest price known" in bill_price.note
+
+
+def test_an_item_that_no_region_has_stays_without_a_price(catalog: Catalog):
+    assert isinstance(catalog.bill_item("pcs.controller-small", "us-east-1"), Unpriced)
 
 
 def test_before_the_first_row_there_is_no_price():
