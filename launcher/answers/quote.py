@@ -50,8 +50,7 @@ def page(
 def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decimal | None) -> list[str]:
     """The page; `small` combines lines of fewer dollars; None shows all lines."""
     hours, explained = quoted.hours, small is None
-    lines = ["", title(quoted), ""]
-    lines += [piece for line in answer_lines(quoted) for piece in wrapped(f"  {line}", width)]
+    lines = ["", title(quoted), "", *(piece for line in answer_lines(quoted) for piece in wrapped(f"  {line}", width))]
     causes = (on_average(quoted.usd), why_wide(quoted))
     lines += [piece for line in causes if line for piece in wrapped(f"  {line}", width)]
     if not quoted.gate.allowed:
