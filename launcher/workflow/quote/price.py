@@ -164,6 +164,6 @@ def pick(priced: Priced, selection: str | None) -> tuple[int, Quote]:
         if matching:
             return matching[0], priced.quote(matching[0])
     raise NoSuchCandidateError(
-        f"--pick {selection}: no candidate has this id",
-        hint=f"use an id of slipway plan, such as {priced.short_id(1)}, or a rank from 1 to {count}",
+        f"--pick {selection}: no candidate has this rank or digest",
+        hint=f"use an id, such as {priced.short_id(1)}, or a rank from 1 to {count}",
     )

@@ -15,6 +15,7 @@ workload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}
 target: {instance_type: p5.48xlarge, nodes: 1, region: us-east-1}
 purchase: {option: on-demand}
 """
+ON_EC2 = GOOD.replace("target: {", "target: {kind: parallelcluster, ")
 
 
 @pytest.fixture
@@ -216,10 +217,10 @@ def test_words_that_do_not_go_together_or_name_nothing_are_refused(words, messag
             4,
             "unpriced",
         ),
-        (GOOD.replace("on-demand", "spot"), ["deploy", "plan.yaml", "--yes"], 4, "days old"),
+        (ON_EC2.replace("on-demand", "spot"), ["deploy", "plan.yaml", "--yes"], 4, "days old"),
         (GOOD, ["deploy", "plan.yaml", "--yes", "--max-price-age", "0"], 4, "at most 0 are allowed"),
         (GOOD, ["launch", "plan.yaml", "--sandbox"], 2, "no terminal"),
-        (GOOD.replace("on-demand", "spot"), ["launch", "plan.yaml", "--yes"], 4, "days old"),
+        (ON_EC2.replace("on-demand", "spot"), ["launch", "plan.yaml", "--yes"], 4, "days old"),
         (GOOD, ["launch", "plan.yaml"], 2, "no terminal"),
         (GOOD, ["launch", "plan.yaml", "--yes", "--interrupt-after", "1"], 2, "add --sandbox"),
         (GOOD, ["status", "x"], 2, "no run of x"),
