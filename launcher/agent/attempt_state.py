@@ -68,14 +68,12 @@ def fails_in_place(events: Iterable[Mapping[str, Any]]) -> bool:
     >>> fails_in_place([saved, failed, failed]), fails_in_place([failed, saved, failed]), fails_in_place([failed])
     (True, False, False)
     """
-    resumed_from, saved, failed_before, stuck = None, False, False, False
+    newest, before, stuck = -1, None, False
     for event in events:
-        if event.get("event") == "restored":
-            resumed_from = event.get("step")
-        elif event.get("event") == "failed":
-            stuck, saved, failed_before = failed_before and not saved, False, True
-        else:  # a step tells nothing: a second stage counts from 0 again
-            saved = saved or event.get("step") != resumed_from
+        newest = max(newest, _step(event))
+        if event.get("event") == "failed":
+            stuck = before is not None and newest <= before
+            before = newest
     return stuck
 
 

@@ -18,6 +18,7 @@ VARIABLES = (
     "SLIPWAY_NODES",
     "SLIPWAY_NODE_RANK",
     "SLIPWAY_RESUME_DIR",
+    "SLIPWAY_RESUME_FILE",
     "SLIPWAY_WORKERS_PER_NODE",
 )
 """The variables that the agent sets for the command, and fills in if a list contains them as `${NAME}`."""

@@ -25,6 +25,10 @@ class ManifestError(AgentError):
     """The text is not a manifest: malformed, of another schema, or naming paths outside its checkpoint."""
 
 
+class MixedVersionsError(ManifestError):
+    """The nodes sent different versions of a step that is written again."""
+
+
 class LaterManifestError(ManifestError):
     """A manifest that a later version of Slipway wrote; `keys` are the objects that its text names."""
 
@@ -41,12 +45,8 @@ class OccupiedNodeError(AgentError):
     """Processes of an ended attempt cannot be ended on this node: the node cannot run the job."""
 
 
-class RewrittenError(UnusableCheckpointError):
-    """A file changed after it was hashed: the checkpoint is sent again as it is now."""
-
-
-class RewrittenPartError(ManifestError):
-    """The part of another node changed after it was finished; that node sends it again."""
+class ChangedCheckpointError(UnusableCheckpointError):
+    """A checkpoint was written again after it was finished: what it is now is a new version of its step."""
 
 
 class LostNodeError(AgentError):

@@ -20,13 +20,10 @@ A PyTorch distributed checkpoint (`torch.distributed.checkpoint`) has its own me
 last, a pickle that names every shard. Slipway reads it without torch, and without executing anything in the pickle.
 """
 
-import itertools
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from hashlib import sha256
-from itertools import islice  # noqa: F401  the doctest of commit_places
 from pathlib import PurePosixPath
 
 from launcher.agent import safe_json
@@ -47,6 +44,8 @@ DCP_METADATA_NAME = ".metadata"
 _MAX_INTEGER, _MAX_PARTS = 2**63, 2**20
 _LONGEST_NAME = 255
 """Bytes of a file's name on Linux (NAME_MAX of <linux/limits.h>)."""
+_COMMITS_OF_A_LIFE = 20
+"""Limit for one step in one attempt: Slipway does not follow a trainer that writes the step again endlessly."""
 _MAX_BYTES = 1 << 30
 """Maximum bytes of a manifest: some five million files."""
 _MAX_TO_INDENT = 1000
@@ -84,7 +83,7 @@ class Manifest:
     """A checkpoint, or one node's part of it.
 
     Attributes:
-        step: The step in the folder's name.
+        step: Its place among the steps: that in the folder's name, or a higher one if the trainer counted anew.
         folder: The folder's name as the trainer chose it, below its checkpoint folder; "." for files of the latter.
         part: The node whose part this is; None for the commit, which holds all parts.
         parts: Number of nodes that write parts.
@@ -93,6 +92,7 @@ class Manifest:
         seconds: Seconds from the finished folder to this manifest.
         layout: Layout of the framework (`checkpoint.layouts`); empty in manifests of earlier versions.
         unit: Unit of `step`: step, epoch, save.
+        version: In a part, how often the node has finished this step in this attempt; a commit has none.
     """
 
     run: str
@@ -106,18 +106,12 @@ class Manifest:
     seconds: float
     layout: str = ""
     unit: str = "step"
+    version: int = 1
 
     @property
     def bytes(self) -> int:
         """Size of all files together."""
         return sum(file.bytes for file in self.files)
-
-    @property
-    def identity(self) -> str:
-        """Distinguishes this commit from every other one of its store, also of the same step."""
-        keys = sorted(f"{file.part} {file.path} {file.key} {file.offset}" for file in self.files)
-        text = "\n".join([self.run, str(self.attempt), str(self.step), self.written_at, *keys])
-        return sha256(text.encode()).hexdigest()[:32]
 
     def to_json(self) -> str:
         """The manifest's text."""
@@ -127,6 +121,8 @@ class Manifest:
             **{field.name: getattr(self, field.name) for field in fields(self)},
             "files": [_entry(file) for file in self.files],
         }
+        if self.version == 1:
+            del document["version"]
         if self.layout:
             document["schema"] = SCHEMA_WITH_LAYOUT
         else:
@@ -271,20 +267,14 @@ def second_commit_key(step: int, session: str) -> str:
     return f"step-{step}/{session}/{COMMIT_NAME}"
 
 
-def commit_places(step: int, session: str, taken: Callable[[], Collection[str]]) -> Iterator[str]:
+def commit_places(step: int, session: str) -> list[str]:
     """The keys with which an attempt may commit a step, in order: each is written once.
 
-    `taken` returns the keys in the store that begin with `step-N/session.`; it is called if the first two are taken.
-
-    >>> list(islice(commit_places(120, "r1.a2", lambda: ["step-120/r1.a2.7/manifest.json"]), 3))
-    ['step-120/manifest.json', 'step-120/r1.a2/manifest.json', 'step-120/r1.a2.8/manifest.json']
+    >>> commit_places(120, "r1.a2")[:3]
+    ['step-120/manifest.json', 'step-120/r1.a2/manifest.json', 'step-120/r1.a2.2/manifest.json']
     """
-    yield commit_key(step)
-    yield second_commit_key(step, session)
-    numbered = re.compile(rf"step-{step}/{re.escape(session)}\.(\d{{1,9}})/{re.escape(COMMIT_NAME)}")
-    last = max((int(match[1]) for key in taken() if (match := numbered.fullmatch(key))), default=1)
-    for number in itertools.count(last + 1):
-        yield second_commit_key(step, f"{session}.{number}")
+    again = [second_commit_key(step, f"{session}.{number}") for number in range(2, _COMMITS_OF_A_LIFE)]
+    return [commit_key(step), second_commit_key(step, session), *again]
 
 
 def commit_keys(step: int, keys: Iterable[str]) -> list[str]:
@@ -323,7 +313,8 @@ def _check(manifest: Manifest) -> None:
     if manifest.layout:
         if manifest.folder != HERE and not is_below(manifest.folder):
             raise ManifestError(f"folder: got {manifest.folder!r}; it must be in the checkpoint folder")
-    elif step_of_folder(manifest.folder) != manifest.step:
+    elif (named := step_of_folder(manifest.folder)) is None or named > manifest.step:
+        # A trainer that counts anew has a lower number in the name than the place among the steps.
         raise ManifestError(
             f"folder: got {manifest.folder!r}; it must be step-{manifest.step} or checkpoint-{manifest.step}"
         )

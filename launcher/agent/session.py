@@ -121,7 +121,6 @@ class Session:
             run=spec.run,
             uri="" if spec.checkpoint.mode == "own" else spec.checkpoint.uri or "",
             life=life,
-            attempt=place.attempt,
             layouts=self._layouts if spec.checkpoint.mode == "agent" else None,
             on_removed=self._log_removed,
             on_ended=self._log_ended,
@@ -382,7 +381,7 @@ class Session:
             "SLIPWAY_ATTEMPT": str(self._place.attempt),
             "SLIPWAY_CHECKPOINT_DIR": self._own_path or str(self._scratch.checkpoints),
             "SLIPWAY_RESUME_DIR": start.resume,
-            **({"SLIPWAY_RESUME_FILE": start.resume_file} if start.resume_file else {}),
+            "SLIPWAY_RESUME_FILE": start.resume_file,
             "SLIPWAY_CHECKPOINT_INTERVAL_S": f"{policy.interval_s:g}",
             "SLIPWAY_CHECKPOINT_INTERVAL_FILE": str(self._scratch.interval_file),
             "SLIPWAY_METRICS": str(self._metrics_path),
@@ -408,8 +407,7 @@ class Session:
             newest = None if start.newest is None else retention.retained(start.newest)
         # One more on several nodes: a part that is on its way may point to what was newest when it began.
         keep = policy.keep + (policy.mode == "agent" and self._parts_of_a_checkpoint > 1)
-        session = self._place.session if policy.mode == "agent" else ""
-        keeping = retention.Retention(store, keep=keep, inspect=dcp.inspect(store), newest=newest, session=session)
+        keeping = retention.Retention(store, keep=keep, inspect=dcp.inspect(store), newest=newest)
         tagging = Tagging(store, self._log, checkpoints.claim, keeping, self._peers)
         tagging.start()
         if self._place.part == 0:
@@ -436,7 +434,7 @@ class Session:
 
         def whole(manifest: Manifest) -> None:
             pace.uploaded(manifest.step, seconds=manifest.seconds, size_bytes=manifest.bytes)
-            self._release(manifest.step, layout=self._layouts.of(manifest).key, identity=manifest.identity)
+            self._release(manifest.step, layout=self._layouts.of(manifest).key)
             read_back.checkpoint_stored(manifest)
             rotation.stored(manifest.step)
 
@@ -505,10 +503,10 @@ class Session:
         except OSError as error:
             self._log.append("scratch-trouble", error=f"cannot record the hashes of {name}: {error}")
 
-    def _release(self, step: int, *, layout: str = "", identity: str = "") -> None:
+    def _release(self, step: int, *, layout: str = "") -> None:
         """Record that a step is complete in the store: the node need not retain it."""
         try:
-            self._scratch.release(step, layout=layout, identity=identity)
+            self._scratch.release(step, layout=layout)
         except OSError as error:
             self._log.append("scratch-trouble", error=f"cannot record that step {step} is in the store: {error}")
 

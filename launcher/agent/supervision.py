@@ -49,7 +49,7 @@ class Outcome:
         notice: The first notice that came before its end, if one did.
         hung: The reason why the watchdog ended it; empty if it did not.
         node_goes_at: Monotonic seconds at which the node ends, if the notice gives them.
-        newest_step: The checkpoint that this attempt finished last, if one exists.
+        newest_step: The newest finished checkpoint of this attempt, if one exists.
         defect: The error in the agent's own supervision; empty if none occurred.
     """
 
@@ -164,11 +164,14 @@ class Supervision:
     def _offer(self, finished: list[FinishedFolder]) -> None:
         for step, change in self._services.watch.changes():
             self._log.append("checkpoint-changed", step=step, reason=change)
+        for named, newest, place in self._services.watch.restarts():
+            reason = f"step {named} was saved after step {newest}: the trainer counts anew; it is stored as {place}"
+            self._log.append("checkpoint-counter-restarted", step=place, reason=reason)
         if self._services.watch.wrote and not self._wrote:
             self._wrote = True
             self._services.peers.publish_state(wrote=True)
         for folder in finished:
-            self._newest_step = folder.step
+            self._newest_step = max(folder.step, self._newest_step or 0)
             self._watchdog.checkpoint(time.monotonic())
             self._services.stillness.move(time.monotonic())
             self._services.pace.written(folder.step, folder.write_s)

@@ -12,21 +12,14 @@ from launcher.records.codec import Json, picked
 _UNIT = 1024.0
 _MAX_EXPIRING = 3
 """Expiring checkpoints with one row each; further ones are counted in one line."""
-_WITHDRAWN = "no job resumes from them; slipway launch --from-step N brings one back, slipway checkpoints prune deletes"
 WRITERS = {"": "", "dcp": "PyTorch (DCP)"}
 """Writers of a checkpoint; a checkpoint in the agent's own form was written by a run."""
 
 
 def document(name: str, uri: str, stored: tuple[Checkpoint, ...]) -> Json:
     """slipway.checkpoints/1."""
-    keys = (
-        "step folder format=form whole=complete reason files bytes run attempt written_at layout unit superseded saved "
-        "withdrawn"
-    )
-    checkpoints = [
-        picked(checkpoint, keys) | {"files": len(checkpoint.files), "set": list(checkpoint.others)}
-        for checkpoint in stored
-    ]
+    keys = "step folder format=form whole=complete reason files bytes run attempt written_at layout unit superseded"
+    checkpoints = [picked(checkpoint, keys) | {"files": len(checkpoint.files)} for checkpoint in stored]
     return {"schema": "slipway.checkpoints/1", "name": name, "uri": uri, "checkpoints": checkpoints}
 
 
@@ -64,23 +57,19 @@ def restore_document(name: str, uri: str, step: int, folder: Path, files: Sequen
     return about | {"folder": str(folder), "files": len(files), "bytes": sum(file.bytes for file in files)}
 
 
-def _state(checkpoint: Checkpoint) -> str:
-    return "withdrawn" if checkpoint.withdrawn else "yes" if checkpoint.complete else "no"
-
-
 def _writer(checkpoint: Checkpoint) -> str:
     """The writer of a checkpoint: for a run, its start and digest (the plan's name is the same in every row)."""
     return WRITERS.get(checkpoint.form or "", "-".join((checkpoint.run or "").rsplit("-", 2)[-2:]))
 
 
 def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]:
-    """The checkpoints, the last saved first; if more than a few expire, these are one line."""
+    """The steps, newest first; if more than a few expire, these are one line."""
     lines = ["", *wrapped(f"  {uri}", width), ""]
     if not checkpoints:
         return [*lines, "  no checkpoint yet"]
     columns: list[Column[Checkpoint]] = [
         Column("step", lambda checkpoint: str(checkpoint.step), "right"),
-        Column("whole", _state),
+        Column("whole", lambda checkpoint: "yes" if checkpoint.complete else "no"),
         Column("expires", lambda checkpoint: "yes" if checkpoint.superseded else "", yields=0),
         Column("files", lambda checkpoint: str(len(checkpoint.files)) if checkpoint.files else "", "right", yields=3),
         Column("own size", lambda checkpoint: size_text(checkpoint.bytes), "right"),
@@ -101,10 +90,6 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
     for checkpoint in shown:
         if checkpoint.reason is not None:
             lines += wrapped(f"  step {checkpoint.step}: {checkpoint.reason}", width)
-        elif checkpoint.others:
-            lines += wrapped(f"  step {checkpoint.step} is one set: {', '.join(checkpoint.others)}", width)
-    if any(checkpoint.withdrawn for checkpoint in shown):
-        lines += wrapped(f"  withdrawn: {_WITHDRAWN}", width)
     if folded:
         size = size_text(sum(checkpoint.bytes for checkpoint in expiring))
         about = f"steps {expiring[-1].step} to {expiring[0].step}, {size}"

@@ -90,8 +90,7 @@ _SHAPES: Mapping[str, Any] = {
             {
                 **picked_shape(Checkpoint, "step folder format=form whole=complete reason"),
                 "files": int,
-                **picked_shape(Checkpoint, "bytes run attempt written_at layout unit superseded saved withdrawn"),
-                "set": [str],
+                **picked_shape(Checkpoint, "bytes run attempt written_at layout unit superseded"),
             }
         ],
     },

@@ -146,13 +146,6 @@ def restore(
             "--node", min=0, help="Restore the files of this node, if several nodes stored files of the same name."
         ),
     ] = 0,
-    for_next_launch: Annotated[
-        bool,
-        typer.Option(
-            "--for-next-launch",
-            help="Download nothing: the next launch or attempt resumes from --step. Later ones are not deleted.",
-        ),
-    ] = False,
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
@@ -161,14 +154,8 @@ def restore(
     from launcher.answers.checkpoints import restore_document, size_text
     from launcher.workflow.run import checkpoints_transfer
     from launcher.workflow.run.checkpoints import chosen, survey
-    from launcher.workflow.run.earlier_step import begin_at, lines
 
-    if for_next_launch and (step is None or json):
-        raise UnreadableInputError("--for-next-launch needs --step, and has no --json", hint="add --step N")
     store = store_of(source, region, sandbox=sandbox)
-    if for_next_launch:
-        output.result([f"  {line}" for line in lines(*begin_at(store, int(step or 0), options.now()))])
-        return
     checkpoint = chosen(survey(store), step)
     files = checkpoints_transfer.files_for(checkpoint, node)
     size = sum(file.bytes for file in files)

@@ -9,7 +9,6 @@ import typer
 
 from launcher.cli import options, output
 from launcher.cli.confirm import refuse_without_terminal
-from launcher.model.errors import UnreadableInputError
 
 if TYPE_CHECKING:
     from launcher.model.report import Report
@@ -25,16 +24,6 @@ InterruptAfter = Annotated[
     ),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start at step 0 under a new checkpoint prefix; deletes nothing.")]
-
-FromStep = Annotated[
-    int | None,
-    typer.Option(
-        "--from-step",
-        min=0,
-        metavar="STEP",
-        help="Resume from the stored checkpoint of this step. Later ones are not used and not deleted.",
-    ),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -52,7 +41,6 @@ def launch(
     json: options.Json = False,
     interrupt_after: InterruptAfter = None,
     fresh: Fresh = False,
-    from_step: FromStep = None,
     region: options.Region = None,
     max_price_age: options.MaxPriceAge = None,
     despite_verdict: options.DespiteVerdict = False,
@@ -72,8 +60,6 @@ def launch(
 
     For a serving plan, the command deploys the endpoint like slipway deploy and sends it one real request.
     """
-    if fresh and from_step is not None:
-        raise UnreadableInputError("--fresh and --from-step exclude each other", hint="use one of them")
     price_options = options.price_options(
         region=region,
         max_price_age=max_price_age,
@@ -97,7 +83,6 @@ def launch(
         meter=person.meter,
         interrupt_after_s=interrupt_after,
         fresh=fresh,
-        from_step=from_step,
         second=person.approve,
     )
     with person:

@@ -1,6 +1,6 @@
 """A checkpoint in a store."""
 
-from launcher.agent.manifest import HERE, StoredFile
+from launcher.agent.manifest import StoredFile
 from launcher.model.record import record
 
 
@@ -15,8 +15,6 @@ class Checkpoint:
     it; `unit` is the unit of `step`: step, epoch, save. `shared` means that the step
     holds complete checkpoints of several layouts, of which this one was written last, or one that only a
     later version of Slipway can read. `superseded`: it is known to expire, except files shared with newer ones.
-    `identity` distinguishes its commit from others of the step. `saved` is its place among the saves of the store, from
-    1, None if an earlier version of Slipway stored it. `withdrawn`: `launch --from-step` took it out of the running.
     """
 
     step: int
@@ -33,15 +31,6 @@ class Checkpoint:
     unit: str = "step"
     shared: bool = False
     superseded: bool = False
-    identity: str = ""
-    saved: int | None = None
-    withdrawn: bool = False
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        """What is stored with it as one set, if its files lie in the checkpoint folder itself: the other entries."""
-        names = dict.fromkeys(file.path.partition("/")[0] for file in self.files) if self.folder == HERE else {}
-        return tuple(names) if len(names) > 1 else ()
 
     @property
     def complete(self) -> bool:

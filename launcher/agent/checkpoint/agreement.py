@@ -24,8 +24,7 @@ _SILENCE_S = 180.0
 def agree(peers: Peers, restore: Callable[[int | None], int | None], *, over: Callable[[], bool]) -> None:
     """Restore until every node has the same step.
 
-    `restore` restores the newest complete checkpoint of at most an ordinal (None: any) and returns its ordinal, or
-    None.
+    `restore` restores the newest complete checkpoint of at most a step (None: any) and returns its step, or None.
 
     Raises:
         LostNodeError: another node stopped responding.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from launcher.agent import manifest as manifests
 from launcher.agent.checkpoint.retention import LATER_VERSION, Inspect, RetainedCheckpoint, retained
 from launcher.agent.checkpoint.upload import Identity
-from launcher.agent.errors import LaterManifestError, ManifestError, StoreError
+from launcher.agent.errors import LaterManifestError, ManifestError, MixedVersionsError, StoreError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest
 from launcher.agent.store.objects import Store, StoredText
@@ -42,12 +42,16 @@ def missing_parts(store: Store, first: Manifest, *, session: str) -> list[int]:
     ]
 
 
-def assemble(store: Store, first: Manifest, *, session: str, empty: Collection[int] = ()) -> Manifest:
+def assemble(
+    store: Store, first: Manifest, *, session: str, empty: Collection[int] = (), last: bool = True
+) -> Manifest:
     """The complete checkpoint to which the first node's part `first` belongs, if no part is missing.
 
-    `empty` lists the nodes that write nothing.
+    `empty` lists the nodes that write nothing. `last`: the command of every node has completed, so that what it sent is
+    its last version.
 
     Raises:
+        MixedVersionsError: the nodes sent different versions of the step, and some may still send another one.
         ManifestError: the announcement of another node is not its part.
     """
 
@@ -59,6 +63,8 @@ def assemble(store: Store, first: Manifest, *, session: str, empty: Collection[i
 
     with ThreadPoolExecutor(_READERS) as pool:
         parts = [first, *pool.map(part, range(1, first.parts))]
+    if not last and len({each.version for each in parts if each.files}) > 1:
+        raise MixedVersionsError(f"the parts of step {first.step} are of different versions")
     return manifests.merge(parts, written_at=utc_now())
 
 
@@ -71,15 +77,14 @@ def commit(store: Store, manifest: Manifest, *, session: str) -> str:
     Returns a description of the content that the manifest replaces; empty if none existed.
     """
     replaced = ""
-    below = f"step-{manifest.step}/{session}."
-    for key in manifests.commit_places(manifest.step, session, lambda: store.sizes(below)):
+    for key in manifests.commit_places(manifest.step, session):
         if store.swap_text(key, manifest.to_json(), before=None) is not None:
             return replaced
         occupant = store.find_text(key)
         if _is_of(occupant, manifest):
             return ""
         replaced = replaced or _difference(occupant, manifest)
-    return replaced
+    raise StoreError(f"writing the manifest of step {manifest.step}: other manifests occupy all its keys")
 
 
 def _is_of(stored: StoredText | None, manifest: Manifest) -> bool:
@@ -87,10 +92,9 @@ def _is_of(stored: StoredText | None, manifest: Manifest) -> bool:
     if stored is None:
         return False
     try:
-        other = manifests.parse(stored.text)
+        return manifests.parse(stored.text).files == manifest.files
     except ManifestError:
         return False
-    return (other.identity, other.files) == (manifest.identity, manifest.files)
 
 
 def _difference(stored: StoredText | None, manifest: Manifest) -> str:
@@ -144,18 +148,15 @@ def complete_checkpoint(store: Store, step: int, sizes: dict[str, int]) -> tuple
     return (wholes[0], "") if wholes else (None, reason)
 
 
-def complete_checkpoints(
-    store: Store, step: int, sizes: dict[str, int], *, without: Collection[str] = ()
-) -> tuple[list[Manifest], str]:
+def complete_checkpoints(store: Store, step: int, sizes: dict[str, int]) -> tuple[list[Manifest], str]:
     """All checkpoints of a step that are complete by object size, the last written first, by the store's clock.
 
     The clocks of the nodes that wrote the manifests may be wrong: they only order manifests of the same second.
-    `without`: keys of manifests that do not count.
 
     Returns the manifests and, if none is complete, the reasons.
     """
     wholes, reasons = [], []
-    for key in [key for key in manifests.commit_keys(step, sizes) if key not in without]:
+    for key in manifests.commit_keys(step, sizes):
         manifest, reason, written_s = _inspected(store, key, step, sizes)
         if manifest is not None:
             wholes.append((written_s, manifest.written_at, manifest))

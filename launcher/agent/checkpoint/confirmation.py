@@ -1,22 +1,19 @@
 """Before the commit, every node checks that its part is unchanged since it was finished.
 
-When all parts are in the store, the first node publishes a question: a number, the step, and the version of its part.
-Every other node compares the folder that it sent with its record and answers yes or no through the tree. After a no the
-first node asks again, because that node sends its part again. A node whose part has another version (a rewrite that
-only one node saw) answers when it has been unchanged for 10 seconds, so that no commit mixes two versions. The first
-node does not wait for nodes that have ended or are lost. It waits 30 seconds for a node that sends heartbeats but no
-answer.
+When all parts are in the store, the first node publishes a question: a number and the step. Every other node compares
+the folder that it sent with its record and answers yes or no through the tree. After a no the first node asks again,
+until that node has sent the checkpoint as it is now. The first node does not wait for nodes that have ended or are
+lost. It waits 30 seconds for a node that sends heartbeats but no answer.
 """
 
 import itertools
 import threading
 import time
 from collections.abc import Callable, Collection
-from typing import NamedTuple
 
 from launcher.agent.checkpoint.upload import check_unchanged
-from launcher.agent.checkpoint.watch import QUIET_S, FinishedFolder
-from launcher.agent.errors import RewrittenPartError, UnusableCheckpointError
+from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.node.gathering import Gathered
 from launcher.agent.node.peers import Peers
 
@@ -31,13 +28,6 @@ def next_number() -> int:
     return next(_numbers)
 
 
-class PartVersion(NamedTuple):
-    """The first node's part: when it was finished (1 for the first of this attempt), and its version of the step."""
-
-    turn: int
-    version: int
-
-
 class Question:
     """The first node's question about one step at a time."""
 
@@ -45,25 +35,20 @@ class Question:
         self._peers = peers
         self._number = 0
         self._step: int | None = None
-        self._turn = -1
         self._asked_at = 0.0
 
-    def answered(self, step: int, part: PartVersion, nodes: Collection[int], gathered: Gathered) -> bool:
-        """Whether all nodes that sent a part of a step confirm it as unchanged; publish the question if not yet done.
-
-        Raises:
-            RewrittenPartError: a part changed after it was finished.
-        """
-        if self._step is not None and part.turn < self._turn:
+    def answered(self, step: int, nodes: Collection[int], gathered: Gathered) -> bool:
+        """Whether all nodes that sent a part confirm it as unchanged; publish the question if not yet done."""
+        if self._step is not None and step < self._step:
             return False  # the requested step is newer, and comes first
-        if (self._step, self._turn) != (step, part.turn):
-            self._number, self._step, self._turn, self._asked_at = next_number(), step, part.turn, time.monotonic()
-            self._peers.publish_state(question=[self._number, step, part.version])
+        if self._step != step:
+            self._number, self._step, self._asked_at = next_number(), step, time.monotonic()
+            self._peers.publish_state(question=[self._number, step])
             return not nodes
         confirmed, denied = (gathered.confirmed, gathered.denied) if gathered.question == self._number else (0, 0)
         if denied:
-            number = (denied & -denied).bit_length() - 1
-            raise RewrittenPartError(f"the part of node {number} changed after it was finished")
+            self._step = None  # it is written again there, and comes as a new version
+            return False
         missing = {node for node in nodes if not (confirmed | gathered.ended) >> node & 1} - gathered.silent.keys()
         return not missing or time.monotonic() - self._asked_at >= _PATIENCE_S
 
@@ -81,23 +66,19 @@ class Answers(threading.Thread):
         self._peers = peers
         self._sent = sent
         self._answered = 0
-        self._odd: tuple[FinishedFolder, float] | None = None
-        """A part of another version than the first node's, and since when this node knows."""
 
     def run(self) -> None:
         """Answer until the process ends: the first node may ask after the last upload."""
         while True:
             time.sleep(_POLL_S)
             question = self._peers.first().get("question")
-            if isinstance(question, list) and [type(number) for number in question] == [int, int, int]:
+            if isinstance(question, list) and [type(number) for number in question] == [int, int]:
                 self._answer(*question)
 
-    def _answer(self, number: int, step: int, version: int) -> None:
+    def _answer(self, number: int, step: int) -> None:
         if number == self._answered:
             return
         folder = self._sent(step)
-        if folder is not None and folder.version != version and not self._is_quiet(folder):
-            return
         try:
             if folder is not None:
                 check_unchanged(folder)
@@ -106,9 +87,3 @@ class Answers(threading.Thread):
         else:
             self._peers.publish_state(answer=[number, True])
         self._answered = number
-
-    def _is_quiet(self, folder: FinishedFolder) -> bool:
-        """Whether a folder was sent at least ten seconds ago; `check_unchanged` compares its content."""
-        if self._odd is None or self._odd[0] is not folder:
-            self._odd = (folder, time.monotonic())
-        return time.monotonic() - self._odd[1] >= QUIET_S

@@ -36,11 +36,6 @@ class Digests(threading.Thread):
             self._waiting.append(folder)
             self._changed.notify()
 
-    def forget(self, folder: Path) -> None:
-        """Forget the hashes of a folder: its files have another content than they had."""
-        with self._changed:
-            self._known.pop(folder, None)
-
     def of(self, folder: Path, file: LocalFile) -> str:
         """The hexadecimal SHA-256 of a file as it was found; computed if not yet known."""
         with self._changed:

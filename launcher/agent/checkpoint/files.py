@@ -9,7 +9,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.agent.errors import UnusableCheckpointError
@@ -28,9 +28,10 @@ _Id = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalFile:
-    """A file as it was found: path below the folder, size in bytes, modification time, inode, and change time.
+    """A file as it was found: path below the folder, size in bytes, modification time and inode.
 
-    A program can set the modification time back (`rsync -t`, `cp -p`, `touch -r`), but not the change time.
+    `changed_ns` is the time of the inode's last change: a write that keeps size and modification time (`rsync -t`,
+    `cp -p`, `touch -r`) moves it. 0 in records of earlier versions.
     """
 
     path: str
@@ -91,11 +92,6 @@ def changed_since(finished: Iterable[LocalFile], now: Iterable[LocalFile]) -> st
     return ""
 
 
-def same_but_for_renames(earlier: Iterable[LocalFile], now: Iterable[LocalFile]) -> bool:
-    """Whether two scans found the same files; a rename or another hard link alters the change time, not the content."""
-    return [replace(file, changed_ns=0) for file in earlier] == [replace(file, changed_ns=0) for file in now]
-
-
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file's content, hexadecimal."""
     digest = hashlib.sha256()
@@ -106,16 +102,6 @@ def sha256_of(path: Path) -> str:
         while size := file.readinto(buffer):
             digest.update(buffer[:size])
     return digest.hexdigest()
-
-
-def _local_file(path: str, status: os.stat_result) -> LocalFile:
-    return LocalFile(
-        path=path,
-        bytes=status.st_size,
-        modified_ns=status.st_mtime_ns,
-        inode=status.st_ino,
-        changed_ns=status.st_ctime_ns,
-    )
 
 
 class _Surveyor:
@@ -137,7 +123,15 @@ class _Surveyor:
             if stat.S_ISDIR(info.st_mode):
                 self._left.append((f"{name}/", above | {(info.st_dev, info.st_ino)}))
             else:
-                self._files.append(_local_file(name, info))
+                self._files.append(
+                    LocalFile(
+                        path=name,
+                        bytes=info.st_size,
+                        modified_ns=info.st_mtime_ns,
+                        inode=info.st_ino,
+                        changed_ns=info.st_ctime_ns,
+                    )
+                )
         while self._left and len(self._files) <= _MAX_FILES:
             below, above = self._left.pop()
             try:
@@ -170,7 +164,15 @@ class _Surveyor:
 
     def _take_known(self, entry: "os.DirEntry[str]", path: str, status: os.stat_result, above: frozenset[_Id]) -> None:
         if stat.S_ISREG(status.st_mode):
-            self._files.append(_local_file(path, status))
+            self._files.append(
+                LocalFile(
+                    path=path,
+                    bytes=status.st_size,
+                    modified_ns=status.st_mtime_ns,
+                    inode=status.st_ino,
+                    changed_ns=status.st_ctime_ns,
+                )
+            )
         elif stat.S_ISDIR(status.st_mode):
             inode = (status.st_dev, status.st_ino)
             if inode in above:

@@ -11,7 +11,8 @@ One line per preset:
     beside        file or folder next to the checkpoint that belongs to the newest one
     renamed       yes: the name proves nothing; the checkpoint counts only after a rename
     links         links next to the checkpoint that are created again after a restore: link=target
-    resume        value of SLIPWAY_RESUME_DIR: self, or the folder that contains the checkpoint (parent)
+    resume        value of SLIPWAY_RESUME_DIR: self (the folder of SLIPWAY_RESUME_FILE, if it is a file), or the folder
+                  that contains the checkpoint (parent)
     signs         files that no other framework writes: a line without evidence does not match a folder with them
     source        place in the framework's own source that proves this line
 

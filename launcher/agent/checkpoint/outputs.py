@@ -101,7 +101,7 @@ class Outputs:
         sent_bytes = 0
         with self._store.uploads() as uploads:
             for name, path in sorted(outputs.items()):
-                size, digest = path.stat().st_size, sha256_of(path)
+                digest, size = sha256_of(path), path.stat().st_size
                 key = stored_keys.get((digest, size))
                 if key is None:
                     key = object_key(base, name)

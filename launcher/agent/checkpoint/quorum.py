@@ -12,12 +12,12 @@ node does not wait for newer ones.
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from launcher.agent.checkpoint.commit import assemble, missing_parts
-from launcher.agent.checkpoint.confirmation import PartVersion, Question
+from launcher.agent.checkpoint.confirmation import Question
 from launcher.agent.checkpoint.upload import Identity
-from launcher.agent.errors import ManifestError
+from launcher.agent.errors import ManifestError, MixedVersionsError
 from launcher.agent.manifest import Manifest
 from launcher.agent.node.gathering import Gathered
 from launcher.agent.node.peers import BEAT_S, Peers
@@ -40,11 +40,10 @@ class Quorum:
         if newest is not None and (newest.run, newest.parts) == (identity.run, identity.parts):
             self._silent = set(range(identity.parts)) - {file.part for file in newest.files}
 
-    def assembled(self, first: Manifest, *, which: PartVersion, passed: bool, no_more: bool) -> Manifest | None:
+    def assembled(self, first: Manifest, *, newest: int, no_more: bool) -> Manifest | None:
         """The complete checkpoint of the first node's part `first`; None while a part or answer is missing.
 
-        `which`: the turn and the version of that part. `passed`: the first node has finished another checkpoint since.
-        `no_more`: its command has ended; lost nodes count as ended.
+        `newest` is the newest finished step. `no_more`: the first node's command has ended; lost nodes count as ended.
 
         Raises:
             ManifestError: the checkpoint can never be complete.
@@ -54,7 +53,7 @@ class Quorum:
         # First: parts that a node announced before it ended exist by then.
         gathered = self._peers.gathered()
         missing = set(missing_parts(self._store, first, session=self._session))
-        empty = {part for part in missing if self._writes_none(part, gathered, first.step, passed=passed)}
+        empty = {part for part in missing if self._writes_none(part, gathered, first.step, newest)}
         missing -= empty
         ended = {part for part in missing if gathered.ended >> part & 1}
         if no_more:
@@ -62,31 +61,28 @@ class Quorum:
         if never := missing & ended:
             raise ManifestError(f"node {min(never)} ended without uploading its part")
         senders = set(range(1, first.parts)) - empty
-        if missing or not self._question.answered(first.step, which, senders, gathered):
+        if missing or not self._question.answered(first.step, senders, gathered):
             return None
-        return assemble(self._store, first, session=self._session, empty=empty)
+        over = no_more and all(gathered.clean >> node & 1 for node in senders)
+        try:
+            return assemble(self._store, first, session=self._session, empty=empty, last=over)
+        except MixedVersionsError:
+            return None  # a node is still writing it again
 
     def withdraw(self, step: int) -> None:
         """Drop a step: no node is requested to confirm it any more."""
         self._question.withdraw(step)
 
-    def beyond(self, steps: Iterable[int], turns: Mapping[int, int]) -> list[int]:
-        """The given steps that another node's command ended without: they can never be complete.
-
-        `turns`: when the first node finished each step.
-        """
+    def beyond(self, steps: Iterable[int]) -> list[int]:
+        """The given steps that another node's command ended without: they can never be complete."""
         last = self._peers.gathered().last
-        if last is None:
-            return []
-        if last in turns:
-            return [step for step in steps if turns[step] > turns[last]]
-        return [step for step in steps if step > last]
+        return [] if last is None else [step for step in steps if step > last]
 
-    def _writes_none(self, part: int, gathered: Gathered, step: int, *, passed: bool) -> bool:
+    def _writes_none(self, part: int, gathered: Gathered, step: int, newest: int) -> bool:
         """Whether a node provably has no part of a step."""
         if not gathered.wrote_none >> part & 1:
             return False
-        if passed:
+        if newest > step:
             now = time.monotonic()
             if now - self._passed_at.setdefault(step, now) - gathered.age_s >= _BEATS * BEAT_S:
                 self._silent.add(part)

@@ -11,20 +11,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from launcher.agent.checkpoint.commit import complete_checkpoints
-from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, same_but_for_renames, sha256_of
+from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, sha256_of
 from launcher.agent.checkpoint.layouts import SLIPWAY, Layout, Layouts, table, write_back
 from launcher.agent.checkpoint.leftover_files import remove
-from launcher.agent.checkpoint.order_record import read_order
 from launcher.agent.checkpoint.packs import unpack
-from launcher.agent.checkpoint.unsent import RESTORE_NAME, FinishedHere, UnsentCheckpoint
+from launcher.agent.checkpoint.unsent import UnsentCheckpoint
 from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import AgentError, LostCheckpointsError, StoreError, UnusableCheckpointError
 from launcher.agent.manifest import HERE, Manifest, StoredFile, commit_keys, step_of_folder
-from launcher.agent.save_order import SaveOrder
 from launcher.agent.store.downloads import Downloads
 from launcher.agent.store.incoming import Incoming
 from launcher.agent.store.objects import Store
 
+PARTIAL_NAME = ".slipway-restore"
 _CANNOT_LINK = frozenset({errno.EMLINK, errno.ENOTSUP, errno.EPERM, errno.ENOSYS})
 _HASHERS = min(4, max(2, (os.cpu_count() or 1) // 2))
 
@@ -43,8 +42,6 @@ class Restored:
         reused_bytes: Bytes of it that were already on the node.
         seconds: Duration of the restore.
         skipped_newer: The store holds newer, incomplete checkpoints.
-        ordinal: Compares with those of other checkpoints of the store: the one saved last has the highest.
-        is_local_only: The store does not have the checkpoint yet.
     """
 
     finished: FinishedFolder
@@ -55,14 +52,11 @@ class Restored:
     reused_bytes: int
     seconds: float
     skipped_newer: bool
-    ordinal: int = 0
-    is_local_only: bool = False
 
     @property
-    def resume_file(self) -> Path | None:
-        """The checkpoint, if it is one file; else None."""
-        path = self.finished.path / self.finished.name
-        return path if self.finished.entries and path.is_file() else None
+    def is_local_only(self) -> bool:
+        """Whether the store does not have the checkpoint yet."""
+        return self.manifest is None or self.manifest.step != self.step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +88,10 @@ class Restore:
     named: bool = False
     fresh: bool = False
 
-    def newest(self, *, at_most: int | None = None, finished_here: FinishedHere | None = None) -> Restored | None:
+    def newest(self, *, at_most: int | None = None, finished_here: FinishedFolder | None = None) -> Restored | None:
         """Restore the newest complete checkpoint, verified by manifest, existence, size and SHA-256 of all objects.
 
-        Newest is what was saved last (`save_order`). `at_most` None: any checkpoint; otherwise the highest ordinal.
-        `finished_here` is used if it was finished after the newest complete checkpoint of the store.
+        `at_most` None: any step. `finished_here` is used if the store has no complete checkpoint that is as new.
 
         Returns None if no checkpoint is complete.
 
@@ -107,31 +100,23 @@ class Restore:
             LostCheckpointsError: checkpoints exist, and none is usable.
         """
         folders = [(step, name) for name in self.store.folders() if (step := step_of_folder(name)) is not None]
-        order = read_order(self.store)
+        steps = {step for step, _ in folders if at_most is None or step <= at_most}
         sizes: dict[str, int] = {}
-        tried: set[str] = set()
-        reported: set[int] = set()
         skipped, lost = False, ""
-        for ordinal, step, identity in self._candidates(order, {step for step, _ in folders}, at_most):
+        for step in sorted(steps, reverse=True):
             begun = time.monotonic()
             # Its own objects alone: on every start every node would read what the store holds of all steps.
             for name in [name for folder_step, name in folders if folder_step == step]:
                 sizes |= self.store.sizes(f"{name}/")
-            withdrawn = order.withdrawn.get(step, ())
-            of_step, reason = complete_checkpoints(self.store, step, sizes, without=withdrawn)
-            wholes = [one for one in of_step if one.identity not in tried and identity in ("", one.identity)]
-            tried.update(manifest.identity for manifest in wholes)
-            if not wholes and (of_step or withdrawn or step in reported):
-                continue  # what is left of the step has its turn later, was tried, or was taken out of the running
-            reported.add(step)
-            if wholes and finished_here is not None and finished_here.is_newer_than(wholes[0]):
-                local = self._take_over(finished_here.folder, wholes[0], begun, skipped=skipped, ordinal=ordinal)
+            wholes, reason = complete_checkpoints(self.store, step, sizes)
+            if wholes and finished_here is not None and finished_here.step > step:
+                local = self._take_over(finished_here, wholes[0], begun, skipped=skipped)
                 if local is not None:
                     return local
                 finished_here = None
             other, wholes = self._of_other_layouts(wholes, step, stops=at_most is None)
             for manifest in wholes:
-                restored = self._fetch(manifest, begun, skipped=skipped, ordinal=ordinal)
+                restored = self._fetch(manifest, begun, skipped=skipped)
                 if isinstance(restored, Restored):
                     return restored
                 reason = restored
@@ -141,17 +126,10 @@ class Restore:
             self.on_skip(step, reason)
         local = None
         if finished_here is not None:
-            local = self._take_over(finished_here.folder, None, time.monotonic(), skipped=skipped, ordinal=0)
+            local = self._take_over(finished_here, None, time.monotonic(), skipped=skipped)
         if local is None and lost and at_most is None and not self.fresh:
             raise LostCheckpointsError(self.store.uri, lost)
         return local
-
-    @staticmethod
-    def _candidates(order: SaveOrder, steps: set[int], at_most: int | None) -> list[tuple[int, int, str]]:
-        """What a restore tries, newest first: ordinal, step, and identity of the commit (empty: every other one)."""
-        recorded = [(save.ordinal, save.step, save.identity) for save in order.saves if save.step in steps]
-        others = [(step, step, "") for step in sorted(steps, reverse=True)]
-        return [candidate for candidate in (*recorded, *others) if at_most is None or candidate[0] <= at_most]
 
     def _of_other_layouts(self, wholes: list[Manifest], step: int, *, stops: bool) -> tuple[str, list[Manifest]]:
         """Why checkpoints of a step do not match this job's layout (empty if all do), and those that match."""
@@ -166,7 +144,7 @@ class Restore:
         return reason if others else "", accepted
 
     def _take_over(
-        self, finished: FinishedFolder, manifest: Manifest | None, begun: float, *, skipped: bool, ordinal: int
+        self, finished: FinishedFolder, manifest: Manifest | None, begun: float, *, skipped: bool
     ) -> Restored | None:
         folder, step = finished.path, finished.step
         try:
@@ -174,7 +152,7 @@ class Restore:
         except UnusableCheckpointError as error:
             self.on_skip(step, f"the copy on this node is unusable: {error}")
             return None
-        if not same_but_for_renames(finished.files, files):
+        if files != finished.files:
             why = changed_since(finished.files, files) or "files are missing"
             self.on_skip(step, f"the copy on this node is unusable: it changed after it was finished: {why}")
             return None
@@ -192,12 +170,8 @@ class Restore:
         except OSError as error:
             raise AgentError(f"step {step} cannot be resumed from {folder}: {error}") from error
         local = replace(finished, path=self.checkpoints if finished.entries else self.checkpoints / finished.folder)
-        try:
-            files = local.survey().files  # the rename altered the change times
-        except UnusableCheckpointError as error:
-            raise AgentError(f"step {step} cannot be resumed from {folder}: {error}") from error
         return Restored(
-            finished=replace(local, files=files),
+            finished=replace(local, files=local_files(local.path, local.entries)),
             resume=_resume(row, local, self.checkpoints),
             step=step,
             manifest=manifest,
@@ -205,17 +179,15 @@ class Restore:
             reused_bytes=size,
             seconds=round(time.monotonic() - begun, 3),
             skipped_newer=skipped,
-            ordinal=ordinal,
-            is_local_only=True,
         )
 
     def _row(self, layout: str, unit: str, names: Iterable[str]) -> Layout:
         rows = [row for row in self.layouts.rows if (row.layout, row.unit) == (layout, unit)] or table()
         return next((row for row in rows if any(row.step_of(name) is not None for name in names)), rows[0])
 
-    def _fetch(self, manifest: Manifest, begun: float, *, skipped: bool, ordinal: int) -> Restored | str:
+    def _fetch(self, manifest: Manifest, begun: float, *, skipped: bool) -> Restored | str:
         """Download missing files and verify all; or return the reason why the checkpoint is incomplete."""
-        partial = self.checkpoints / RESTORE_NAME
+        partial = self.checkpoints / PARTIAL_NAME
         files = manifest.files_for(self.part)
         try:
             try:
@@ -247,7 +219,6 @@ class Restore:
             reused_bytes=sum(file.bytes for file in reused),
             seconds=round(time.monotonic() - begun, 3),
             skipped_newer=skipped,
-            ordinal=ordinal,
         )
 
     def _put_in_place(self, manifest: Manifest, partial: Path) -> tuple[FinishedFolder, Path]:
@@ -337,8 +308,7 @@ class Restore:
                 packs.setdefault(source.key, {})[file] = source
         coming: list[Incoming] = []
         deleted = ""
-        # In the folder that every restore and the next agent remove first: a killed restore leaves nothing.
-        with TemporaryDirectory(prefix=f"{RESTORE_NAME}-packs-", dir=partial) as folder:
+        with TemporaryDirectory(prefix=f"{PARTIAL_NAME}-packs-", dir=self.checkpoints) as folder:
             paths = {key: Path(folder, str(number)) for number, key in enumerate(packs)}
             try:
                 with self.store.downloads() as downloads:
@@ -373,9 +343,7 @@ class Restore:
 
 
 def _resume(row: Layout, finished: FinishedFolder, checkpoints: Path) -> Path:
-    """The folder from which the trainer resumes: the checkpoint's own, or the one that holds its files."""
-    own = checkpoints / finished.name
-    return checkpoints if row.resume == "parent" or not own.is_dir() else own
+    return checkpoints if row.resume == "parent" else checkpoints / finished.name
 
 
 def _useful(manifest: Manifest) -> set[str]:

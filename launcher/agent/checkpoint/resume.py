@@ -13,11 +13,9 @@ from launcher.agent.checkpoint.dcp import DcpCheckpoint, newest_dcp
 from launcher.agent.checkpoint.delivery import figures
 from launcher.agent.checkpoint.layout_record import read_layout
 from launcher.agent.checkpoint.layouts import AUTO, Layouts
-from launcher.agent.checkpoint.order_record import OrderRecord, read_order
 from launcher.agent.checkpoint.restore import Restore, Restored
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import protect
-from launcher.agent.checkpoint.unsent import FinishedHere
 from launcher.agent.checkpoint.upload import Identity, Sender, check_unchanged
 from launcher.agent.checkpoint.watch import DONE_NAME, FinishedFolder
 from launcher.agent.errors import ManifestError, StoreError, UnusableCheckpointError
@@ -68,16 +66,16 @@ class Backlog:
             if finished is not None:
                 self._lead(finished)
         except (StoreError, ManifestError, UnusableCheckpointError, OSError) as error:
-            self._log_rejection(finished.folder if finished else None, error)
+            self._log_rejection(finished, error)
         finally:
             self.peers.publish_state(settled=True)
 
     # -------------------------------------------------------------------------------------------------- the first node
 
-    def _lead(self, here: FinishedHere) -> None:
-        finished, attempt_life = here.folder, here.entry.life
+    def _lead(self, finished: FinishedFolder) -> None:
+        attempt_life = self.scratch.life_of(finished)
         several = self.identity.parts > 1
-        if (several and not attempt_life) or not self._is_newest(here):
+        if (several and not attempt_life) or not self._is_newest(finished.step):
             return
         number = next_number()
         if several:
@@ -88,20 +86,16 @@ class Backlog:
         manifest = assemble(self.store, part, session=self.identity.session)
         check_unchanged(finished)
         self.claim.check()
-        OrderRecord(self.store).add(manifest.step, manifest.identity)
         replaced = commit(self.store, manifest, session=self.identity.session)
         if replaced:
             self.log.append("checkpoint-replaced", step=manifest.step, reason=replaced)
         self.log.append("checkpoint-uploaded", **figures(manifest, sent_bytes))
 
-    def _is_newest(self, here: FinishedHere) -> bool:
-        """Whether the store has no commit that is as new, complete or not."""
-        order = read_order(self.store)
-        if order.saves and here.entry.after:
-            return order.saves[0].identity == here.entry.after
+    def _is_newest(self, step: int) -> bool:
+        """Whether the store has no commit of that step or of a newer one, complete or not."""
         for name in self.store.folders():
             other = step_of_folder(name)
-            if other is not None and other >= here.folder.step and commit_keys(other, self.store.sizes(f"{name}/")):
+            if other is not None and other >= step and commit_keys(other, self.store.sizes(f"{name}/")):
                 return False
         return True
 
@@ -120,7 +114,7 @@ class Backlog:
 
     # ------------------------------------------------------------------------------------------------------ the others
 
-    def _follow(self, here: FinishedHere | None) -> None:
+    def _follow(self, finished: FinishedFolder | None) -> None:
         """Answer the first node, and wait for its decision."""
         answered = False
         while not self.over():
@@ -130,13 +124,12 @@ class Backlog:
             match first.get("arrears"):
                 case [int(number), int(step), str(life)] if not answered:
                     answered = True
-                    self.peers.publish_state(answer=[number, self._restores(here, step, life)])
+                    self.peers.publish_state(answer=[number, self._restores(finished, step, life)])
             time.sleep(_ANSWER_POLL_S)
 
-    def _restores(self, here: FinishedHere | None, step: int, life: str) -> bool:
-        if here is None or here.folder.step != step or here.entry.life != life:
+    def _restores(self, finished: FinishedFolder | None, step: int, life: str) -> bool:
+        if finished is None or finished.step != step or self.scratch.life_of(finished) != life:
             return False
-        finished = here.folder
         try:
             part, sent_bytes = self._sent(finished)
         except (StoreError, UnusableCheckpointError, OSError) as error:
@@ -175,7 +168,8 @@ class Start:
     """The starting point of the command.
 
     Attributes:
-        resume: The value of SLIPWAY_RESUME_DIR; empty for a start from step 0.
+        resume: The value of SLIPWAY_RESUME_DIR, a folder or an S3 address; empty for a start from step 0.
+        resume_file: The value of SLIPWAY_RESUME_FILE: the checkpoint, if it is one file in that folder; else empty.
         step: The step of that checkpoint; None for a start from step 0.
         restored: The checkpoint, if it is on the node (mode "agent").
         dcp: The checkpoint, if it is only in the store (mode "dcp").
@@ -183,20 +177,11 @@ class Start:
     """
 
     resume: str = ""
+    resume_file: str = ""
     step: int | None = None
     restored: Restored | None = None
     dcp: DcpCheckpoint | None = None
     layout: str = ""
-
-    @property
-    def ordinal(self) -> int | None:
-        """Compares with the starts of other nodes: the same number is the same checkpoint; None from step 0."""
-        return self.restored.ordinal if self.restored is not None else self.step
-
-    @property
-    def resume_file(self) -> str:
-        """The value of SLIPWAY_RESUME_FILE; empty if the checkpoint is not one file."""
-        return str(self.restored.resume_file or "") if self.restored is not None else ""
 
     @property
     def newest(self) -> Manifest | None:
@@ -244,7 +229,7 @@ class Resumption:
 
         def restore(at_most: int | None) -> int | None:
             starts.append(self._patiently(lambda: self._restore(at_most), otherwise=Start()))
-            return starts[-1].ordinal
+            return starts[-1].step
 
         agree(self.peers, restore, over=self.notices.pending)
         start = starts[-1]
@@ -253,8 +238,7 @@ class Resumption:
             start = replace(start, layout=self._patiently(lambda: read_layout(self.store, run=run), otherwise=""))
         try:
             if start.newest is not None:
-                newest = start.newest
-                self.scratch.release(newest.step, layout=self.layouts.of(newest).key, identity=newest.identity)
+                self.scratch.release(start.newest.step, layout=self.layouts.of(start.newest).key)
             self.scratch.forget_previous()
         except OSError as error:
             self.log.append("scratch-trouble", error=f"cannot record the finished checkpoints on this node: {error}")
@@ -315,7 +299,13 @@ class Resumption:
         newest = restored.manifest
         if newest is not None and restored.skipped_newer and self.peers.part == 0:
             self._protect(newest.step, lambda: self._keys_of(newest))
-        return Start(resume=str(restored.resume), step=restored.step, restored=restored)
+        one_file = not restored.resume.is_dir()
+        return Start(
+            resume=str(restored.resume.parent if one_file else restored.resume),
+            resume_file=str(restored.resume) if one_file else "",
+            step=restored.step,
+            restored=restored,
+        )
 
     def _keys_of(self, manifest: Manifest) -> list[str]:
         commits = commit_keys(manifest.step, self.store.sizes(f"step-{manifest.step}/"))

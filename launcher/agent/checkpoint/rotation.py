@@ -24,10 +24,7 @@ class Rotation:
         """Start with the checkpoint that came from the store, which counts as finished and stored."""
         self._checkpoints, self._peers, self._log = checkpoints, peers, log
         self._names: dict[int, tuple[str, ...]] = {}
-        self._stored: dict[int, None] = {}
-        self._newest = -1
-        self._seen: set[int] = set()
-        """The steps that the first node had removed when this node last looked; a step may be written once more."""
+        self._stored: set[int] = set()
         self._said: list[int] = []
         self._look_at = 0.0
         if restored is not None:
@@ -36,13 +33,11 @@ class Rotation:
 
     def finished(self, folder: FinishedFolder) -> None:
         """Record that a checkpoint is finished on this node."""
-        self._names.pop(folder.step, None)
         self._names[folder.step] = folder.names
 
     def stored(self, step: int) -> None:
         """On the first node: record that a checkpoint is complete in the store."""
-        self._stored[step] = None
-        self._newest = step
+        self._stored.add(step)
 
     def poll(self, now: float) -> None:
         """Announce or repeat removals, at most every 5 seconds (`now`: monotonic seconds)."""
@@ -55,7 +50,8 @@ class Rotation:
             self._follow()
 
     def _announce(self) -> None:
-        superseded = sorted(step for step in self._stored.keys() & self._names.keys() if step != self._newest)
+        newest = max(self._stored, default=-1)
+        superseded = sorted(step for step in self._stored & self._names.keys() if step < newest)
         removed = [step for step in superseded if not any(os.path.lexists(path) for path in self._paths(step))]
         if removed[-_MAX_SAID:] != self._said:
             self._said = removed[-_MAX_SAID:]
@@ -63,9 +59,7 @@ class Rotation:
 
     def _follow(self) -> None:
         removed = self._peers.first().get("gone")
-        steps = {step for step in removed if isinstance(step, int)} if isinstance(removed, list) else set()
-        fresh, self._seen = sorted(steps - self._seen), steps
-        for step in fresh:
+        for step in removed if isinstance(removed, list) else ():
             if step not in self._names:
                 continue
             paths = [path for path in self._paths(step) if os.path.lexists(path)]
@@ -78,5 +72,5 @@ class Rotation:
 
     def _paths(self, step: int) -> list[Path]:
         """The paths of a step's checkpoint, except paths that also belong to a newer one."""
-        shared = {name for other, names in self._names.items() if other != step for name in names}
+        shared = {name for other, names in self._names.items() if other > step for name in names}
         return [self._checkpoints / name for name in self._names[step] if name not in shared]

@@ -30,8 +30,6 @@ from launcher.agent.checkpoint.unsent import (
     CHECKPOINTS_NAME,
     PREVIOUS_NAME,
     READ_BACK_NAME,
-    RESTORE_NAME,
-    FinishedHere,
     Unsent,
     UnsentCheckpoint,
     UnsentRecord,
@@ -76,7 +74,6 @@ class Scratch:
         run: str,
         uri: str = "",
         life: str = "",
-        attempt: int = 0,
         layouts: Layouts | None = None,
         on_removed: Callable[[Leftover, str], None] = lambda *_: None,
         on_ended: Callable[[list[str]], None] = lambda _: None,
@@ -89,7 +86,6 @@ class Scratch:
             run: Id of the run.
             uri: The URI of its checkpoints.
             life: Identifies this attempt of the job, the same on all its nodes.
-            attempt: Its number.
             layouts: The layouts that count as checkpoints, if the agent restores them into the folder; None: files of
                 an earlier attempt stay in place.
             on_removed: Called with every file or folder that was removed to make room, and the reason.
@@ -113,7 +109,6 @@ class Scratch:
         self._run = run
         self._uri = uri
         self._life = life
-        self._attempt = attempt
         self._lock = -1
 
     def __enter__(self) -> "Scratch":  # noqa: PYI034  typing.Self came with Python 3.11
@@ -188,8 +183,6 @@ class Scratch:
             entries=finished.entries,
             layout=finished.layout,
             unit=finished.unit,
-            after=self._stored.identity,
-            attempt=self._attempt,
         )
         self._unsent.add(finished.name, entry)
         self._newest_bytes = sum(file.bytes for file in finished.files)
@@ -199,15 +192,12 @@ class Scratch:
         self._unsent.vouch(name, hashes)
         self.make_room(self._newest_bytes)  # for the next one
 
-    def release(self, step: int, *, layout: str = "", identity: str = "") -> None:
-        """Release a step that is complete in the store, and what was finished before: the node need not retain them.
+    def release(self, step: int, *, layout: str = "") -> None:
+        """Release a step that is complete in the store, and older steps: the node need not retain them.
 
-        An empty `layout` leaves the layout unchanged. `identity`: that of the commit, if this node knows it.
+        An empty `layout` leaves the layout unchanged.
         """
-        layout = layout or self._stored.layout
-        same = (self._stored.uri, self._stored.layout) == (self._uri, layout)
-        highest = max(step, self._stored.step or 0) if same else step
-        self._stored = Stored(uri=self._uri, step=highest, layout=layout, identity=identity)
+        self._stored = Stored(uri=self._uri, step=step, layout=layout or self._stored.layout)
         self._reserve.replace(self.root / _STORED_NAME, json.dumps(asdict(self._stored)) + "\n")
         self._unsent.release(step, uri=self._uri)
         if self._may_empty:
@@ -217,13 +207,13 @@ class Scratch:
         """Whether a finished checkpoint of this job is not known to be in the store."""
         return self._unsent.owes(self._uri)
 
-    def newest_finished(self) -> FinishedHere | None:
+    def newest_finished(self) -> FinishedFolder | None:
         """The newest checkpoint in `previous` that was finished and hashed, and is unchanged since."""
         newest = self._unsent.newest(uri=self._uri, boot=_boot())
         if newest is None:
             return None
         name, entry = newest
-        folder = FinishedFolder(
+        return FinishedFolder(
             step=entry.step_in(name),
             path=entry.root(self.previous, name),
             files=entry.files,
@@ -233,7 +223,10 @@ class Scratch:
             layout=entry.layout,
             unit=entry.unit,
         )
-        return FinishedHere(folder=folder, entry=entry)
+
+    def life_of(self, finished: FinishedFolder) -> str:
+        """The attempt in which a checkpoint of an earlier agent was finished; empty if unknown."""
+        return self._unsent.life_of(finished.name)
 
     def unsent_checkpoints(self) -> list[UnsentCheckpoint]:
         """Finished checkpoints on this node, also of other jobs, that are not in the store and not used by this job."""
@@ -348,8 +341,6 @@ class Scratch:
             self.previous.mkdir(exist_ok=True)
             self.checkpoints.mkdir(exist_ok=True)
             self._move_checkpoints(None)
-        for partial in self.checkpoints.glob(f"{RESTORE_NAME}*"):
-            remove(partial)  # what a killed restore left
         bring_back(self.root, self.checkpoints, run=self._run)
         if self._layouts is not None:
             unfinished = [path for path in entries(self.checkpoints) if _UNFINISHED.search(path.name)]
@@ -455,15 +446,11 @@ def _owner(root: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The highest step that the agents of a job's folder know to be complete in the store: its URI, step and layout.
-
-    `identity`: the newest commit that they know; empty if unknown.
-    """
+    """The newest step that the agents of a job's folder know to be complete in the store: its URI, step and layout."""
 
     uri: str = ""
     step: int | None = None
     layout: str = ""
-    identity: str = ""
 
     def covers(self, name: str) -> bool:
         """Whether the store has a checkpoint of that name, or a newer one."""
@@ -476,12 +463,7 @@ class Stored:
 def _stored(root: Path) -> Stored:
     try:
         stored = safe_json.load(root / _STORED_NAME)
-        return Stored(
-            uri=str(stored["uri"]),
-            step=int(stored["step"]),
-            layout=str(stored.get("layout", "")),
-            identity=str(stored.get("identity", "")),
-        )
+        return Stored(uri=str(stored["uri"]), step=int(stored["step"]), layout=str(stored.get("layout", "")))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return Stored()
 

@@ -6,22 +6,20 @@ one, is complete in the store. At the next start the agent resumes from the entr
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
-from launcher.agent.checkpoint.files import LocalFile, same_but_for_renames, survey
-from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.checkpoint.files import LocalFile, changed_since, survey
 from launcher.agent.errors import UnusableCheckpointError
-from launcher.agent.manifest import Manifest, is_below, step_of_folder
+from launcher.agent.manifest import is_below, step_of_folder
 from launcher.agent.node.reserve import Reserve
 
 CHECKPOINTS_NAME = "checkpoints"
 PREVIOUS_NAME = "previous"
 READ_BACK_NAME = "read-back"
-RESTORE_NAME = ".slipway-restore"
 FINISHED_NAME = "finished.json"
 _FOREIGN = ".of-"
 
@@ -39,8 +37,6 @@ class Unsent:
         entries: The entries of its place that belong to it; empty: the folder of its name.
         layout: Layout of the framework.
         unit: Unit of the step.
-        after: Identity of the newest commit of the store that the agent knew when it was finished; empty if unknown.
-        attempt: The attempt in which it was finished; 0 if not recorded.
     """
 
     run: str
@@ -53,14 +49,14 @@ class Unsent:
     entries: tuple[str, ...] = ()
     layout: str = "slipway"
     unit: str = "step"
-    after: str = ""
-    attempt: int = 0
 
     def is_in(self, place: Path, name: str) -> bool:
         """Whether a folder holds that checkpoint under its name, unchanged."""
         try:
             now = survey(self.root(place, name), self.entries).files
-            return bool(self.files) and same_but_for_renames(self.files, now)
+            return (
+                bool(self.files) and not changed_since(_moved(self.files), _moved(now)) and len(now) == len(self.files)
+            )
         except (UnusableCheckpointError, OSError):
             return False
 
@@ -89,25 +85,6 @@ class UnsentCheckpoint:
         return f"step {self.step} of run {self.run} in {self.path} ({size})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedHere:
-    """A finished checkpoint on the node that is not known to be in the store, and its entry."""
-
-    folder: FinishedFolder
-    entry: Unsent
-
-    def is_newer_than(self, manifest: Manifest) -> bool:
-        """Whether it was finished after a commit of the store.
-
-        It was, if that commit was the newest known one then. Within one attempt the step decides, because the entries
-        of what was committed are deleted; so it does for an entry that does not say after which commit it was finished.
-        """
-        same_attempt = (self.entry.run, self.entry.attempt) == (manifest.run, manifest.attempt)
-        if not self.entry.after or same_attempt:
-            return self.entry.after == manifest.identity or self.folder.step > manifest.step
-        return self.entry.after == manifest.identity
-
-
 class UnsentRecord:
     """The entries of one job's folder on the node. Safe to use from every thread."""
 
@@ -123,9 +100,7 @@ class UnsentRecord:
         """Record a finished checkpoint."""
         with self._lock:
             present = {
-                known: self._entries[known]
-                for known in self._entries
-                if known != name and any((place / known).exists() for place in self._places)
+                name: self._entries[name] for name in self._entries if any((p / name).exists() for p in self._places)
             }
             self._entries = present | {name: entry}
             self._write()
@@ -138,18 +113,13 @@ class UnsentRecord:
                 self._write()
 
     def release(self, step: int, *, uri: str) -> None:
-        """Delete the entry of a step that is complete in the store, and all earlier entries with the same URI.
-
-        Entries stand in the order in which they were finished. If the step has none, the steps decide.
-        """
+        """Delete the entry of a step that is complete in the store, and all older entries with the same URI."""
         with self._lock:
-            mine = [name for name, entry in self._entries.items() if entry.uri == uri and _FOREIGN not in name]
-            steps = [self._entries[name].step_in(name) for name in mine]
-            if step in steps:
-                gone = {*mine[: len(steps) - steps[::-1].index(step)]}
-            else:
-                gone = {name for name, own_step in zip(mine, steps, strict=True) if own_step <= step}
-            self._entries = {name: entry for name, entry in self._entries.items() if name not in gone}
+            self._entries = {
+                name: entry
+                for name, entry in self._entries.items()
+                if entry.uri != uri or entry.step_in(name) > step or _FOREIGN in name
+            }
             self._write()
 
     def rename_foreign(self, *, uri: str) -> None:
@@ -173,7 +143,7 @@ class UnsentRecord:
             return any(entry.uri == uri for entry in self._entries.values())
 
     def unsent_checkpoints(self) -> list[UnsentCheckpoint]:
-        """The recorded checkpoints that exist unchanged, the last finished first."""
+        """The recorded checkpoints that exist unchanged, the newest step first."""
         return [
             UnsentCheckpoint(
                 path=place / name,
@@ -190,11 +160,17 @@ class UnsentRecord:
 
         Only entries of `boot`, the node's current boot, count.
         """
-        for name, entry, _ in self._present(self._places[1:]):
+        for name, entry, place in self._present(self._places[1:]):
             hashed = entry.hashes.keys() == {file.path for file in entry.files}
             if hashed and entry.uri == uri and entry.boot == boot != "" and _FOREIGN not in name:
-                return name, entry
+                return name, replace(entry, files=survey(entry.root(place, name), entry.entries).files)
         return None
+
+    def life_of(self, name: str) -> str:
+        """The job's attempt in which an entry was written; empty if unknown."""
+        with self._lock:
+            entry = self._entries.get(name)
+        return entry.life if entry is not None else ""
 
     def forget_missing(self) -> None:
         """Delete entries whose checkpoint is missing or has changed."""
@@ -207,7 +183,7 @@ class UnsentRecord:
 
     def _present(self, places: tuple[Path, ...]) -> Iterator[tuple[str, Unsent, Path]]:
         with self._lock:
-            entries = [*self._entries.items()][::-1]
+            entries = sorted(self._entries.items(), key=lambda item: item[1].step_in(item[0]), reverse=True)
         for name, entry in entries:
             place = next((place for place in places if entry.is_in(place, name)), None)
             if place is not None:
@@ -215,6 +191,11 @@ class UnsentRecord:
 
     def _write(self) -> None:
         self._reserve.replace(self._path, json.dumps({name: asdict(entry) for name, entry in self._entries.items()}))
+
+
+def _moved(files: Iterable[LocalFile]) -> Iterator[LocalFile]:
+    """The files without the time that moving them changes."""
+    return (replace(file, changed_ns=0) for file in files)
 
 
 def _read(path: Path) -> dict[str, Unsent]:

@@ -11,7 +11,7 @@ from launcher.agent.checkpoint.files import LocalFile, changed_since, local_file
 from launcher.agent.checkpoint.layouts import SLIPWAY
 from launcher.agent.checkpoint.packs import Contents, Pack, groups, known_packs, packed
 from launcher.agent.checkpoint.watch import FinishedFolder
-from launcher.agent.errors import RewrittenError, UnusableCheckpointError
+from launcher.agent.errors import ChangedCheckpointError, UnusableCheckpointError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest, StoredFile, object_key
 from launcher.agent.store.objects import Store
@@ -37,14 +37,14 @@ def check_unchanged(finished: FinishedFolder) -> None:
     """Compare a folder with its content when it was finished. A missing folder is accepted: it was read completely.
 
     Raises:
-        UnusableCheckpointError: the folder changed.
+        ChangedCheckpointError: the folder changed.
     """
     try:
         now = finished.survey()
     except UnusableCheckpointError:
         return
     if change := changed_since(finished.files, now.files) or now.obstacle:
-        raise RewrittenError(f"{finished.name} changed after it was finished: {change}")
+        raise ChangedCheckpointError(f"{finished.name} changed after it was finished: {change}")
 
 
 class Sender:
@@ -80,7 +80,8 @@ class Sender:
         """Upload new content of a folder; return this node's part of the manifest and the bytes sent.
 
         Raises:
-            UnusableCheckpointError: the folder cannot be stored, or changed after it was finished.
+            ChangedCheckpointError: the folder changed after it was finished.
+            UnusableCheckpointError: the folder cannot be stored.
             StoreError: the store did not accept it.
         """
         begun = time.monotonic()
@@ -88,7 +89,7 @@ class Sender:
         before = local_files(folder, finished.entries)
         if before != finished.files:
             change = changed_since(finished.files, before) or "files went away"
-            raise RewrittenError(f"{finished.name} changed after it was finished: {change}")
+            raise ChangedCheckpointError(f"{finished.name} changed after it was finished: {change}")
         token = f"{self._identity.part}-{secrets.token_hex(4)}"
         base = f"step-{step}/{self._identity.session}/{token}"
         in_packs = groups(before)
@@ -99,14 +100,10 @@ class Sender:
                 for local in before if in_packs == [] else sorted(alone, key=lambda file: file.path):
                     stored.append(self._stored(folder, local, base, step))
                     if stored[-1].key.startswith(f"{base}/"):
-                        file = stored[-1]
-                        uploads.upload(folder / local.path, file.key, size=file.bytes, sha256=file.sha256)
+                        uploads.upload(folder / local.path, stored[-1].key, size=local.bytes, sha256=stored[-1].sha256)
                 for number, files in enumerate(in_packs):
                     stored += self._pack(uploads, packed(folder, files), f"{base}-packs/{number:05}", step)
                 uploads.wait()
-            except RewrittenError:
-                self._digests.forget(folder)
-                raise
             finally:  # what arrived is not sent again by the next try
                 self._note_arrived(step, stored, uploads.arrived)
         check_unchanged(finished)

@@ -9,8 +9,8 @@ A checkpoint (as `layouts` defines it) is finished if one of these conditions ho
    and a folder that changes afterwards is reported and inspected again. With a marker no quiet period is needed once
    a later checkpoint was begun (DeepSpeed 0.19.8 runtime/engine.py:4900 waits for all ranks before the new folder).
 
-A checkpoint that changes after it was reported is a new version, and is reported again once it is finished again: by a
-later rename or a later `_DONE` than those of the earlier version, or when nothing changed for 10 seconds.
+A checkpoint that is written again is a new version of its step. Its name and its `_DONE` are those of the version
+before, so that 2 quiet seconds are needed too, or the end of the command.
 
 A folder under its final name may have just been begun, so one poll proves nothing. After the command has ended, rule 3
 counts only if the 10 seconds had passed before the end, or if the command ended normally (exit code 0, or after a
@@ -19,10 +19,9 @@ request to save).
 A finished folder is reported with its content at that moment, even if it holds entries that cannot be stored.
 """
 
-import contextlib
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -35,9 +34,9 @@ from launcher.agent.node.inotify import RenameWatch
 QUIET_S = 10.0
 _QUIET_WITH_EVIDENCE_S = 2.0
 """Required quiet time before the end of the command, if the framework marked the checkpoint: eight polls."""
+_POLL_ALL_S = 2.0
+"""Seconds between two checks of all finished checkpoints for changes; the newest is checked at every poll."""
 DONE_NAME = "_DONE"
-_INSPECTED = 2
-"""Number of reported checkpoints that every poll compares with their files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +44,8 @@ class FinishedFolder:
     """A finished checkpoint on the node.
 
     Attributes:
-        step: The step in its name.
+        step: Its place in the order in which checkpoints were saved: the step in its name, as long as the trainer does
+            not count anew (`Counting`).
         path: The folder to which its file paths are relative: its own, or the checkpoint folder if it has none.
         files: The files when it was finished.
         guessed: Only the quiet period indicates that it is finished.
@@ -55,7 +55,6 @@ class FinishedFolder:
         entries: The entries of `path` that belong to it; empty: all of them.
         layout: Layout of the framework.
         unit: Unit of the step.
-        version: How often this attempt finished this step, with this one.
     """
 
     step: int
@@ -68,7 +67,6 @@ class FinishedFolder:
     entries: tuple[str, ...] = ()
     layout: str = "slipway"
     unit: str = "step"
-    version: int = 1
 
     @property
     def name(self) -> str:
@@ -80,6 +78,11 @@ class FinishedFolder:
         """Its entries in the checkpoint folder."""
         return self.entries or (self.folder or self.path.name,)
 
+    @property
+    def saved_ns(self) -> int:
+        """When the last of its files was written."""
+        return max((file.modified_ns for file in self.files), default=0)
+
     def survey(self) -> Survey:
         """The current content.
 
@@ -87,6 +90,48 @@ class FinishedFolder:
             UnusableCheckpointError: an entry disappeared.
         """
         return survey(self.path, self.entries)
+
+
+class Counting:
+    """Gives every checkpoint a place in the order of saving, also where the trainer's counter begins anew.
+
+    The place is the step in the name plus an offset. A second stage, or a warm restart, counts from 0: a lower step
+    that was written after the newest one begins a new count, whose offset puts it behind. A lower step that was
+    written before, and is only found later, keeps its place.
+    """
+
+    def __init__(self, *, offset: int = 0, newest: int = -1, saved_ns: int = 0) -> None:
+        self._offset = offset
+        self._saved_ns = saved_ns
+        self._places: dict[tuple[str, ...], int] = {}
+        self.newest = newest
+        """The highest place so far; -1 before the first checkpoint."""
+        self.restarted = False
+        """Whether the last checkpoint began a new count."""
+
+    @classmethod
+    def after(cls, restored: FinishedFolder, named: int | None) -> "Counting":
+        """The count that goes on after a restored checkpoint; `named`: the step in its name, None without one."""
+        offset = 0 if named is None else max(0, restored.step - named)
+        return cls(offset=offset, newest=restored.step, saved_ns=restored.saved_ns)
+
+    def place(self, folder: FinishedFolder) -> int:
+        """The place of a checkpoint whose `step` is that of its name."""
+        place = self._offset + folder.step
+        # Files that are added to an old checkpoint make it no newer; all of them written anew do.
+        written_ns = folder.saved_ns
+        if folder.names in self._places:
+            written_ns = min((file.modified_ns for file in folder.files), default=0)
+        self.restarted = place < self.newest and written_ns > self._saved_ns > 0
+        if self.restarted:
+            self._offset = self.newest + (0 if folder.step else 1)
+            place = self._offset + folder.step
+        elif place < self.newest and folder.names in self._places:
+            place = self._places[folder.names]
+        self._places[folder.names] = place
+        if place >= self.newest:
+            self.newest, self._saved_ns = place, max(folder.saved_ns, self._saved_ns)
+        return place
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,20 +142,12 @@ class _Candidate:
     since: float
     lacks: str = ""
     judged_at: float = -math.inf
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Report:
-    """A checkpoint as it was reported, and its evidence: the number of the rename (0: none), and its `_DONE`."""
-
-    folder: FinishedFolder
-    rename: int = 0
-    done: LocalFile | None = None
-    links: frozenset[str] = frozenset()
+    again: bool = False
+    """It was finished before, so that its name and its `_DONE` prove nothing about what it is now."""
 
 
 class CheckpointWatch:
-    """Finds finished checkpoints in one folder, and reports each version of each once."""
+    """Finds finished checkpoints in one folder, and reports each once."""
 
     def __init__(
         self,
@@ -130,7 +167,7 @@ class CheckpointWatch:
         Args:
             checkpoints: The checkpoint folder.
             layouts: The layouts that count as checkpoints; None: all known layouts.
-            restored: The checkpoint that came from the store; it is reported if it is written again.
+            restored: The checkpoint that came from the store; it is not reported.
             marked: Checkpoints of this run are known to be renamed into place or to get a `_DONE`.
             on_mark: Called at the first such rename or `_DONE`.
             interval_s: Seconds between checkpoints.
@@ -150,15 +187,14 @@ class CheckpointWatch:
             )
         self._marked = marked
         self._on_mark = on_mark
-        self._reported: dict[str, _Report] = {}
-        """By its first name, the last reported last."""
-        self._rewritten: dict[str, _Report] = {}
-        """Those that changed since, as they were reported."""
-        self._versions: dict[int, int] = {}
-        self._turn = 0
+        self._counting = Counting()
+        self._restarts: list[tuple[int, int, int]] = []
+        self._all_polled_at = -math.inf
+        self._reported: dict[int, FinishedFolder | None] = {}
         self._candidates: dict[tuple[str, str], _Candidate] = {}
         self._first_seen: dict[int, float] = {}
         self._looked_at: float | None = None
+        self._restored_folder = restored
         self._restored = frozenset(() if restored is None else restored.names)
         self._restored_at = {name.partition("/")[0] for name in self._restored}
         self._changes: list[tuple[int, str]] = []
@@ -167,14 +203,21 @@ class CheckpointWatch:
         self.wrote = False
         """Whether this attempt ever wrote anything, under any name."""
         if restored is not None:
-            self._report_restored(restored)
+            named = self._layouts.step_of(restored.name)
+            self._reported[restored.step if named is None else named] = None
+            self._counting = Counting.after(restored, named)
 
     def poll(self, now: float) -> list[FinishedFolder]:
-        """The finished checkpoints that were not reported before, in the order in which they were written.
+        """The finished checkpoints that were not reported before, in the order of their steps.
 
         `now` is in monotonic seconds.
         """
-        self._poll_again(self._next_to_inspect(), now)
+        reported = [folder for folder in self._reported.values() if folder is not None]
+        if now - self._all_polled_at < _POLL_ALL_S:
+            reported = reported[-1:]
+        else:
+            self._all_polled_at = now
+        self._poll_again(reported, now)
         return self._collect(now, all_of_them=False)
 
     def settle(self, now: float, *, clean: bool, saved: bool = False) -> list[FinishedFolder]:
@@ -182,7 +225,7 @@ class CheckpointWatch:
 
         `clean`: exit code 0. `saved`: it ended after a request to save; all is finished if it never marked or renamed.
         """
-        self._poll_again([*self._reported], now)
+        self._poll_again([folder for folder in self._reported.values() if folder is not None], now)
         every = clean or (saved and not self._marked)
         finished = self._collect(now, all_of_them=every, last=True)
         self._poll_others(now, self._paths(), ended=True)
@@ -194,20 +237,22 @@ class CheckpointWatch:
         changes, self._changes = self._changes, []
         return changes
 
+    def restarts(self) -> list[tuple[int, int, int]]:
+        """Each restart of the trainer's counter once: the step in the name, the newest before, its place."""
+        restarts, self._restarts = self._restarts, []
+        return restarts
+
     def unfinished(self) -> dict[str, str]:
         """Names of checkpoints that were never finished, and why; empty for a node that writes nothing."""
         if not self.wrote:
             return {}
         never = "it was unfinished when the command ended"
         reasons = {}
-        finished = {name for report in self._reported.values() for name in report.folder.names}
+        finished = {name for folder in self._reported.values() if folder is not None for name in folder.names}
         for (name, _), candidate in sorted(self._candidates.items(), key=lambda item: item[0]):
             if name in finished:
                 continue  # by another line of its layout
             lacks = f": {candidate.lacks}" if candidate.lacks else ""
-            if name in self._rewritten:
-                reasons[name] = "it was being written again when the command ended: only its earlier version is whole"
-                continue
             holds = candidate.survey.files or candidate.survey.obstacle
             reasons[name] = f"{never}{lacks}" if holds else "it holds no file"
         return reasons
@@ -220,7 +265,8 @@ class CheckpointWatch:
         begun = self._since(paths, now)
         self._follow_the_lead()
         self._correct()
-        entries = self._layouts.entries_in(self._folder)
+        self._see_the_restored()
+        entries = [entry for entry in self._layouts.entries_in(self._folder) if not self._restored & {*entry.names}]
         present = {_key(entry) for entry in entries}
         self._candidates = {key: candidate for key, candidate in self._candidates.items() if key in present}
         if self._lead is not None and not self._layouts.key and not last:
@@ -229,56 +275,47 @@ class CheckpointWatch:
         # Where several layouts fit, the one whose framework says that it has finished wins.
         lacking = {id(entry): self._lacking(entry, renamed) for entry in entries}
         for entry in sorted(entries, key=lambda one: bool(lacking[id(one)]) or not one.layout.has_evidence):
-            if self._is_reported(entry) or entry.layout not in self._layouts.rows:
+            if entry.step in self._reported or entry.layout not in self._layouts.rows:
                 continue
             needed_s = _QUIET_WITH_EVIDENCE_S if last and entry.layout.has_evidence and self._lead is None else QUIET_S
             needed_s = 0.0 if all_of_them else needed_s
-            later = [one for one in entries if one.layout.key == entry.layout.key and one.step != entry.step]
+            later = [one for one in entries if one.layout.key == entry.layout.key and one.step > entry.step]
             folder = self._inspected(entry, lacking[id(entry)], renamed, now, needed_s=needed_s, later=later)
             if folder is None:
                 continue
             self._decide(entry.layout)
             ended = self._candidates.pop(_key(entry)).since
-            version = self._versions[entry.step] = self._versions.get(entry.step, 0) + 1
-            folder = replace(folder, write_s=max(0.0, ended - begun.get(folder.name, now)), version=version)
-            self._report(entry, folder)
+            folder = replace(folder, write_s=max(0.0, ended - begun.get(folder.name, now)))
+            self._reported[entry.step] = folder
             finished.append(folder)
         self._recognised = self._recognised or bool(finished)
         self._poll_others(now, paths)
-        return sorted(finished, key=_written_at)
+        return self._in_order(finished)
 
-    def _is_reported(self, entry: CheckpointEntry) -> bool:
-        """Whether a checkpoint was reported as it is now, or is the framework's repetition of one that was."""
-        name = entry.names[0]
-        reports = self._reported.values()
-        return name in self._reported or any(name in one.links and one.folder.step == entry.step for one in reports)
+    def _in_order(self, finished: list[FinishedFolder]) -> list[FinishedFolder]:
+        """The finished checkpoints in the order in which they were saved, each with its place."""
+        placed = []
+        for folder in sorted(finished, key=lambda folder: folder.step):
+            newest = self._counting.newest
+            place = self._counting.place(folder)
+            if self._counting.restarted:
+                self._restarts.append((folder.step, newest, place))
+            placed.append(replace(folder, step=place))
+            self._reported[folder.step] = placed[-1]
+        return sorted(placed, key=lambda folder: folder.step)
 
-    def _report(self, entry: CheckpointEntry, folder: FinishedFolder) -> None:
-        name = entry.names[0]
-        self.wrote = True
-        self._rewritten.pop(name, None)
-        self._restored -= {*folder.names}
-        self._restored_at = {restored.partition("/")[0] for restored in self._restored}
-        self._reported[name] = _Report(
-            folder=folder,
-            rename=self._renames.serial(name),
-            done=_done(folder.files),
-            links=frozenset(entry.layout.links_of(name)),
-        )
-
-    def _report_restored(self, restored: FinishedFolder) -> None:
+    def _see_the_restored(self) -> None:
+        """Once the trainer writes the restored checkpoint again, it is one like the others."""
+        restored = self._restored_folder
+        if restored is None or not restored.files:
+            return
         try:
-            files = restored.survey().files
+            change = changed_since(restored.files, restored.survey().files)
         except UnusableCheckpointError:
             return
-        self._reported[restored.name] = _Report(folder=replace(restored, files=files), done=_done(files))
-
-    def _next_to_inspect(self) -> list[str]:
-        """The reported checkpoints that this poll compares with their files: the last ones, the others in turn."""
-        names = [*self._reported]
-        earlier = names[:-_INSPECTED]
-        self._turn += 1
-        return [*names[-_INSPECTED:], *([earlier[self._turn % len(earlier)]] if earlier else [])]
+        if change:
+            self._restored_folder, self._restored = None, frozenset()
+            self._reported = {step: folder for step, folder in self._reported.items() if folder is not None}
 
     def _inspected(
         self,
@@ -298,17 +335,19 @@ class CheckpointWatch:
             self._candidates.pop(_key(entry), None)
             return None
         ended = self._quiet_since(_key(entry), inside, now, lacks)
-        before = self._rewritten.get(name)
         whole_by_name = entry.layout.kind != "group" and name in renamed
-        if before is not None:
-            whole_by_name = whole_by_name and self._renames.serial(name) > before.rename
-        guessed = not (whole_by_name or _is_done(inside.files, before))
+        guessed = not (whole_by_name or any(file.path == DONE_NAME for file in inside.files))
         if not (inside.files or inside.obstacle) or lacks:
+            return None
+        unproven_s = _QUIET_WITH_EVIDENCE_S if self._candidates[_key(entry)].again else 0.0
+        if not guessed and self._renames.overflowed:
+            unproven_s = QUIET_S
+        if needed_s > 0 and now - ended < unproven_s:
             return None
         if (
             guessed
             and needed_s > 0
-            and (self._must_be_marked(name, before) or (now - ended < needed_s and not _precedes(inside, later)))
+            and (self._marked or (now - ended < needed_s and not _precedes(entry, inside, later)))
         ):
             return None
         if not guessed and not self._marked:
@@ -325,18 +364,10 @@ class CheckpointWatch:
             unit=entry.layout.unit,
         )
 
-    def _must_be_marked(self, name: str, before: _Report | None) -> bool:
-        """Whether a quiet period proves nothing, because the trainer renames or marks what is finished.
-
-        It does prove it for a checkpoint that is written again in place, and for a rename that the kernel lost.
-        """
-        return self._marked and before is None and name not in self._renames.possible()
-
     def _lacking(self, entry: CheckpointEntry, renamed: frozenset[str]) -> str:
         """The reason why the framework has not marked it as finished; empty on other nodes than the first."""
         if self._lead is not None:
             return ""
-        renamed = renamed | self._renames.possible()
         reasons = (entry.layout.missing(self._folder, name, renamed=name in renamed) for name in entry.names)
         return next((reason for reason in reasons if reason), "")
 
@@ -379,26 +410,25 @@ class CheckpointWatch:
     def _quiet_since(self, key: tuple[str, str], files: Survey, now: float, lacks: str) -> float:
         candidate = self._candidates.get(key)
         if candidate is None or candidate.survey != files:
-            candidate = self._candidates[key] = _Candidate(survey=files, since=now)
+            again = candidate is not None and candidate.again
+            candidate = self._candidates[key] = _Candidate(survey=files, since=now, again=again)
         if candidate.judged_at != now:  # a line that lacks nothing comes first
             candidate.judged_at, candidate.lacks = now, lacks
         return candidate.since
 
-    def _poll_again(self, names: list[str], now: float) -> None:
-        """Find the reported checkpoints that were written again since: each is a new version, not finished yet."""
-        for name in names:
-            report = self._reported[name]
+    def _poll_again(self, folders: list[FinishedFolder], now: float) -> None:
+        for folder in folders:
             try:
-                current = report.folder.survey()
+                current = folder.survey()
             except UnusableCheckpointError:
                 continue  # the trainer removes it
-            change = changed_since(report.folder.files, current.files)
+            change = changed_since(folder.files, current.files)
             if not change:
                 continue
-            del self._reported[name]
-            self._rewritten[name] = report
-            self._candidates[name, report.folder.folder] = _Candidate(survey=current, since=now)
-            self._changes.append((report.folder.step, f"{change} after it was finished: the agent stores it again"))
+            self._reported = {step: one for step, one in self._reported.items() if one is not folder}
+            self._candidates[folder.name, folder.folder] = _Candidate(survey=current, since=now, again=True)
+            after = "10 s without changes" if folder.guessed else "it was finished"
+            self._changes.append((folder.step, f"{change} after {after}: the agent stores it again"))
 
     def _since(self, paths: list[Path], now: float) -> dict[str, float]:
         """When each folder appeared, tracked by inode across renames; a new folder counts from the previous poll."""
@@ -432,41 +462,20 @@ def _key(entry: CheckpointEntry) -> tuple[str, str]:
     return entry.names[0], entry.folder
 
 
-def _written_at(folder: FinishedFolder) -> tuple[int, int]:
-    """When its last file changed, by the node's clock; of one moment the step decides."""
-    changed = [file.changed_ns for file in folder.files]
-    with contextlib.suppress(OSError):
-        changed.append((folder.path / folder.name if folder.entries else folder.path).lstat().st_ctime_ns)
-    return max(changed, default=0), folder.step
-
-
-def _done(files: Iterable[LocalFile]) -> LocalFile | None:
-    return next((file for file in files if file.path == DONE_NAME), None)
-
-
-def _is_done(files: Iterable[LocalFile], before: _Report | None) -> bool:
-    """Whether it holds `_DONE`; if it was reported before, whether a new `_DONE` is its last file."""
-    done = _done(files)
-    if done is None or before is None:
-        return done is not None
-    return done != before.done and done.changed_ns >= max(file.changed_ns for file in files)
-
-
-def _precedes(inside: Survey, others: list[CheckpointEntry]) -> bool:
-    """Whether the framework marks finished checkpoints, and has begun another one since.
+def _precedes(entry: CheckpointEntry, inside: Survey, later: list[CheckpointEntry]) -> bool:
+    """Whether the framework marks finished checkpoints, and has written to a later one since.
 
     Files that an earlier attempt left of a later step are older than this checkpoint.
     """
+    if not later or not (entry.layout.marker or entry.layout.tracker):
+        return False
     ended_ns = max((file.modified_ns for file in inside.files), default=0)
-    for other in others:
-        if not (other.layout.marker or other.layout.tracker):
-            continue
+    for newer in later:
         try:
-            written = [file.modified_ns for file in survey(other.root, other.entries).files]
+            if any(file.modified_ns > ended_ns for file in survey(newer.root, newer.entries).files):
+                return True
         except UnusableCheckpointError:  # it is being removed
             continue
-        if written and min(written) > ended_ns:
-            return True
     return False
 
 

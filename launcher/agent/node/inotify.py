@@ -1,6 +1,5 @@
 """The entries of a folder that a rename created: only the kernel (inotify) reports renames, a later scan cannot."""
 
-import contextlib
 import ctypes
 import os
 import struct
@@ -19,21 +18,17 @@ _BUFFER_BYTES = 64 * 1024
 
 
 class RenameWatch:
-    """The names in one folder that were last created by a rename; empty if the system has no inotify.
-
-    The kernel drops events when its queue is full (fs.inotify.max_queued_events, 16,384 by default) and reports that it
-    did. A rename may be among the lost events, so every name that is present counts as possibly renamed.
-    """
+    """The names in one folder that were last created by a rename; empty if the system has no inotify."""
 
     def __init__(self, folder: Path) -> None:
         self.trouble = ""
         """The reason why the kernel reports no renames; empty if it does."""
         self._descriptor: int | None = None
-        self._folder = folder
-        self._names: dict[str, int] = {}
-        self._serial = 0
-        self._possible: set[str] = set()
+        self._names: set[str] = set()
+        self.overflowed = False
+        """Events were lost: a name may be that of a folder that is still being written."""
         try:
+            self._folder = folder
             self._descriptor = _watch(folder)
         except OSError as error:
             self.trouble = str(error)
@@ -51,19 +46,22 @@ class RenameWatch:
             self._take(buffer)
         return frozenset(self._names)
 
-    def serial(self, name: str) -> int:
-        """The number of the rename that created a name; 0 if none did. A later rename has a higher number."""
-        return self._names.get(name, 0)
-
-    def possible(self) -> frozenset[str]:
-        """The names that a rename may have created that the kernel did not report."""
-        return frozenset(self._possible)
-
     def close(self) -> None:
         """Stop watching."""
         if self._descriptor is not None:
             self._close()
             self._descriptor = None
+
+    def _take_all(self) -> None:
+        """After lost events: every present name may have been created by a rename, and counts as such.
+
+        The kernel drops events beyond fs.inotify.max_queued_events (16,384 by default), and says so in one.
+        """
+        try:
+            self._names = {path.name for path in self._folder.iterdir()}
+        except OSError:
+            self._names = set()
+        self.overflowed = True
 
     def _take(self, buffer: bytes) -> None:
         offset = 0
@@ -73,15 +71,11 @@ class RenameWatch:
             name = os.fsdecode(buffer[offset : offset + length].rstrip(b"\0"))
             offset += length
             if mask & _IN_Q_OVERFLOW:
-                with contextlib.suppress(OSError):
-                    self._possible |= {path.name for path in self._folder.iterdir()}
+                self._take_all()
             elif mask & _IN_MOVED_TO:
-                self._serial += 1
-                self._names[name] = self._serial
-                self._possible.discard(name)
+                self._names.add(name)
             elif mask & (_IN_CREATE | _IN_DELETE | _IN_MOVED_FROM):
-                self._names.pop(name, None)
-                self._possible.discard(name)
+                self._names.discard(name)
 
 
 def _watch(folder: Path) -> int:

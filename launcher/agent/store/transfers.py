@@ -1,9 +1,7 @@
 """Parallel transfers between files and the store, and their errors; includes the uploads."""
 
-import base64
 import errno
 import hashlib
-import io
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -11,14 +9,14 @@ from concurrent.futures import CancelledError
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 from s3transfer.exceptions import RetriesExceededError, S3UploadFailedError, S3ValidationError
 from s3transfer.manager import TransferConfig, TransferManager
 from s3transfer.subscribers import BaseSubscriber
 
-from launcher.agent.errors import RewrittenError, StoreError, UnusableCheckpointError
+from launcher.agent.errors import ChangedCheckpointError, StoreError, UnusableCheckpointError
 
 _Self = TypeVar("_Self", bound="Transfers")
 
@@ -30,9 +28,6 @@ _QUEUED_REQUESTS = 64
 _IN_MEMORY = 8
 """Maximum number of parallel uploads from memory."""
 _POLL_S = 0.2
-_READ_BYTES = 4 * 1024 * 1024
-_OTHER_CONTENT = frozenset({"BadDigest", "InvalidDigest", "XAmzContentChecksumMismatch"})
-"""S3's codes for content that does not have the checksum of its request."""
 _PERMANENT = frozenset(
     {
         "403",
@@ -152,7 +147,7 @@ class Uploads(Transfers):
         self._bucket = bucket
         self._prefix = prefix
         self._room = threading.Semaphore(_IN_MEMORY)
-        self._expected: dict[str, tuple[_HashedFile, int, str]] = {}
+        self._expected: dict[str, tuple[HashedFile, str]] = {}
         self._manager = TransferManager(
             client,
             TransferConfig(
@@ -166,49 +161,35 @@ class Uploads(Transfers):
         )
 
     def upload(self, path: Path, key: str, *, size: int, sha256: str) -> None:
-        """Start an upload of a file with the given size (bytes) and SHA-256 (hexadecimal), which `wait` verifies."""
-        content = _HashedFile(path)
-        self._expected[key] = (content, size, sha256)
-        # S3 verifies the SHA-256 of every request; of an object in several parts it knows no SHA-256 of the whole
-        # (S3 User Guide, "Checking object integrity": full-object checksums are CRCs only).
-        checksum = (
-            {"ChecksumSHA256": base64.b64encode(bytes.fromhex(sha256)).decode()}
-            if size < PART_BYTES
-            else {"ChecksumAlgorithm": "SHA256"}
-        )
+        """Start an upload of a file, which `wait` compares with the size in bytes and the SHA-256 of its content."""
+        content = HashedFile(path)
+        self._expected[key] = (content, sha256)
         self._start(
             "uploading",
             key,
-            lambda: self._manager.upload(
-                content,
-                self._bucket,
-                self._prefix + key,
-                extra_args=checksum,
-                subscribers=[_KnownSize(size), _Closed(content)],
-            ),
+            lambda: self._manager.upload(content, self._bucket, self._prefix + key, subscribers=[_Size(size)]),
         )
 
     def wait(self) -> None:
-        """Wait as every transfer does, then compare the bytes that were sent with the hashes.
+        """Wait until all transfers started so far are done; `arrived` then holds the keys of the successful ones.
 
         Raises:
-            RewrittenError: a file had another content when it was sent than when it was hashed.
+            StoreError: a transfer failed or was cancelled; the call waited for the others.
+            ChangedCheckpointError: other bytes were sent than those that were hashed when the file was finished.
+            UnusableCheckpointError: a file to upload is missing.
         """
         try:
             super().wait()
-        except StoreError as error:
-            if error.code not in _OTHER_CONTENT:
-                raise
-            raise RewrittenError(f"a file was written again while it was stored: {error}") from error
         finally:
             changed = [
-                key
-                for key, (content, size, sha256) in self._expected.items()
-                if key in self.arrived and (content.bytes, content.digest.hexdigest()) != (size, sha256)
+                (key, content)
+                for key, (content, sha256) in self._expected.items()
+                if content.sha256 not in ("", sha256)
             ]
-            self.arrived.difference_update(changed)
-        if changed:
-            raise RewrittenError(f"{changed[0].rpartition('/')[2]} was written again while it was stored")
+            self.arrived -= {key for key, _ in changed}
+            self._expected.clear()
+        for _, content in changed:
+            raise ChangedCheckpointError(f"{content.path.name} changed while it was sent")
 
     def upload_content(self, content: bytes, key: str) -> None:
         """Start an upload from memory, once few enough other uploads of this kind are active."""
@@ -232,59 +213,53 @@ class Uploads(Transfers):
         self._manager.shutdown(cancel=True)
 
 
-class _HashedFile:
-    """A file that is read once, from its begin, by s3transfer; `digest` is the SHA-256 of the bytes it handed out.
+class HashedFile:
+    """A file for an upload: what is read from it, once and from the front, is what is hashed and sent.
 
-    It cannot seek, so s3transfer holds each part in memory, and a repeated request sends the same bytes.
+    It is opened at the first read, so that queued uploads hold no descriptors.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: io.FileIO | None = None
-        self._closed = False
-        self.digest = hashlib.sha256()
-        self.bytes = 0
+        self.path = path
+        self.sha256 = ""
+        """Of all its bytes, once they were read to the end; hexadecimal."""
+        self._file: IO[bytes] | None = None
+        self._hash = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
-        if self._file is None and not self._closed:
-            self._file = self._path.open("rb", buffering=0)
-        pieces = []
-        while self._file is not None and size != 0:
-            piece = self._file.read(_READ_BYTES if size < 0 else min(size, _READ_BYTES))
+        """The next bytes; empty at the end."""
+        if self.sha256:
+            return b""
+        if self._file is None:
+            self._file = self.path.open("rb", buffering=0)
+        pieces, left = [], size
+        while left != 0:
+            piece = self._file.read(left if size >= 0 else -1)
             if not piece:
-                self.close()
                 break
-            self.digest.update(piece)
-            self.bytes += len(piece)
             pieces.append(piece)
-            size -= len(piece) if size > 0 else 0
-        return b"".join(pieces)
+            left -= len(piece) if size >= 0 else 0
+        content = b"".join(pieces)
+        self._hash.update(content)
+        if left != 0 or size < 0:
+            self._file.close()
+            self.sha256 = self._hash.hexdigest()
+        return content
 
     def close(self) -> None:
-        self._closed = True
+        """Close the file, also before its end."""
         if self._file is not None:
             self._file.close()
-            self._file = None
 
 
-class _KnownSize(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types
-    """Gives s3transfer the size, from which it chooses the size of the parts."""
+class _Size(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types
+    """Tells s3transfer the size of a file that it cannot ask, so that large files get large parts."""
 
     def __init__(self, size: int) -> None:
         self._size = size
 
     def on_queued(self, future: Any, **_: Any) -> None:
         future.meta.provide_transfer_size(self._size)
-
-
-class _Closed(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types
-    """Closes the file when its transfer is over, also one that was cancelled."""
-
-    def __init__(self, content: _HashedFile) -> None:
-        self._content = content
-
-    def on_done(self, **_: Any) -> None:
-        self._content.close()
 
 
 class _SlotRelease(BaseSubscriber):  # type: ignore[misc]  # s3transfer has no types

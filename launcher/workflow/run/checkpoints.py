@@ -20,7 +20,6 @@ from launcher.agent.manifest import (
     step_of_folder,
     superseded_steps,
 )
-from launcher.agent.save_order import ORDER_KEY, SaveOrder, parse_order
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
@@ -64,7 +63,7 @@ def store_at(uri: str, region: str, environment: Mapping[str, str]) -> Objects:
 
 
 def survey(store: Objects) -> tuple[Checkpoint, ...]:
-    """Every step of a store, the last saved first."""
+    """Every step of a store, the newest first."""
     objects = store.list_objects()
     sizes = {object_.key: object_.bytes for object_ in objects}
     written: dict[str, datetime] = {object_.key: object_.modified for object_ in objects}
@@ -73,13 +72,7 @@ def survey(store: Objects) -> tuple[Checkpoint, ...]:
         step = step_of_folder_key(key)
         if step is not None:
             by_step.setdefault(step, []).append(key)
-    order = parse_order(store.read(ORDER_KEY).decode(errors="replace")) if ORDER_KEY in sizes else SaveOrder()
-    numbers = {save.identity: save.number for save in order.saves}
-    judged = [
-        _in_order(_checkpoint(store, step, keys, sizes, written, order=order), numbers)
-        for step, keys in sorted(by_step.items(), reverse=True)
-    ]
-    judged.sort(key=lambda checkpoint: (checkpoint.saved or 0, checkpoint.step), reverse=True)
+    judged = [_checkpoint(store, step, by_step[step], sizes, written) for step in sorted(by_step, reverse=True)]
     needed = frozenset().union(*(checkpoint.needs for checkpoint in judged if checkpoint.complete))
     superseded = (
         superseded_steps(store.read(SUPERSEDED_KEY).decode(errors="replace")) if SUPERSEDED_KEY in sizes else {}
@@ -103,18 +96,8 @@ def step_of_folder_key(key: str) -> int | None:
     return step_of_folder(folder) if slash else None
 
 
-def _in_order(checkpoint: Checkpoint, numbers: Mapping[str, int]) -> Checkpoint:
-    return replace(checkpoint, saved=numbers.get(checkpoint.identity))
-
-
 def _checkpoint(
-    store: Objects,
-    step: int,
-    keys: list[str],
-    sizes: Mapping[str, int],
-    written: Mapping[str, datetime],
-    *,
-    order: SaveOrder,
+    store: Objects, step: int, keys: list[str], sizes: Mapping[str, int], written: Mapping[str, datetime]
 ) -> Checkpoint:
     bare = Checkpoint(
         step=step,
@@ -126,9 +109,7 @@ def _checkpoint(
     )
     commits = commit_keys(step, keys)
     if commits:
-        in_the_running = [key for key in commits if key not in order.withdrawn.get(step, ())]
-        bare = replace(bare, form=AGENT, marks=tuple(in_the_running or commits), withdrawn=not in_the_running)
-        return _of_agent(store, bare, sizes, written)
+        return _of_agent(store, replace(bare, form=AGENT, marks=tuple(commits)), sizes, written)
     metadata = next(
         (key for key in sorted(keys) if key.count("/") == 1 and key.endswith(f"/{DCP_METADATA_NAME}")), None
     )
@@ -178,7 +159,6 @@ def _by_manifest(store: Objects, bare: Checkpoint, key: str, sizes: Mapping[str,
         written_at=manifest.written_at,
         layout=manifest.layout or SLIPWAY,
         unit=manifest.unit,
-        identity=manifest.identity,
     )
 
 
@@ -214,7 +194,7 @@ def chosen(checkpoints: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
     complete = ", ".join(str(checkpoint.step) for checkpoint in checkpoints if checkpoint.complete) or "none"
     if step is None:
         for checkpoint in checkpoints:
-            if checkpoint.complete and not checkpoint.withdrawn:
+            if checkpoint.complete:
                 return checkpoint
         raise ImpossibleError("the store has no complete checkpoint")
     for checkpoint in checkpoints:
@@ -236,7 +216,7 @@ def superseded(checkpoints: tuple[Checkpoint, ...], keys: Iterable[str], keep: i
     """
     by_kind: dict[tuple[str | None, ...], list[Checkpoint]] = {}
     for checkpoint in checkpoints:
-        if checkpoint.complete and not checkpoint.withdrawn:
+        if checkpoint.complete:
             by_kind.setdefault(_kind(checkpoint), []).append(checkpoint)
     if not by_kind:
         return ()

@@ -22,7 +22,6 @@ from launcher.rendering.slurm_job import JOB_FILE
 from launcher.workflow.deploy.steps import DeployContext, DeployTarget
 from launcher.workflow.run.checkpoints import survey
 from launcher.workflow.run.checkpoints_transfer import writer
-from launcher.workflow.run.earlier_step import earlier
 from launcher.workflow.run.status import running_beside
 
 _BUCKET = "BucketName"
@@ -99,14 +98,7 @@ def _signed(first: Objects) -> str | None:
 
 
 def reminding(
-    target: DeployTarget,
-    plan: Plan,
-    now: datetime,
-    folder: RunFolder,
-    *,
-    fresh: bool,
-    second: Callable[[str], None],
-    from_step: int | None = None,
+    target: DeployTarget, plan: Plan, now: datetime, folder: RunFolder, *, fresh: bool, second: Callable[[str], None]
 ) -> DeployTarget:
     """The target, with a report before its question: the checkpoints that the job will find, and a job that still runs.
 
@@ -117,8 +109,6 @@ def reminding(
     context = target.context
 
     def approve() -> None:
-        if from_step is not None:
-            _refuse_missing_step(plan, context, from_step)
         for line in earlier_run_lines(plan, context, now, fresh=fresh):
             context.notify(line)
         if (running := _running_job(plan.name, folder, context)) is not None:
@@ -127,16 +117,6 @@ def reminding(
         context.approve()
 
     return replace(target, context=replace(context, approve=approve))
-
-
-def _refuse_missing_step(plan: Plan, context: DeployContext, step: int) -> None:
-    """Refuse a step that the store does not have, before anything is deployed for it."""
-    session = Session(environment=context.environment, region=plan.place.region)
-    uri = _place(plan, session)
-    if uri is None:
-        raise ImpossibleError(f"--from-step {step}: {plan.name} has stored no checkpoint yet", hint="drop --from-step")
-    store = Objects.at(session, f"{uri}{_newest(Objects.at(session, uri))}")
-    earlier(store, step)
 
 
 def _running_job(name: str, folder: RunFolder, context: DeployContext) -> str | None:
@@ -164,7 +144,7 @@ def earlier_run_lines(plan: Plan, context: DeployContext, now: datetime, *, fres
         store = Objects.at(session, uri)
         run, newest = (
             writer(store, now),
-            next((one for one in survey(store) if one.complete and not one.withdrawn), None),
+            next((checkpoint for checkpoint in survey(store) if checkpoint.complete), None),
         )
     except SlipwayError as problem:
         yield f"warning: what {uri or 'the store'} contains from earlier launches is unknown: {problem.message}"

@@ -9,7 +9,7 @@ from moto.backends import get_backend
 
 from launcher.agent.checkpoint import commit, retention
 from launcher.agent.checkpoint.retention import Retention
-from launcher.agent.manifest import Manifest, StoredFile, commit_key, parse, second_commit_key
+from launcher.agent.manifest import Manifest, StoredFile, commit_places, parse
 from launcher.sandbox.aws import buckets
 
 KEYS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
@@ -137,7 +137,7 @@ def whole(bucket, step, *, keys=(), layout="", session="r1.a1", again=False):
         seconds=1.0,
         layout=layout,
     )
-    bucket.write((commit_key(step), second_commit_key(step, session))[again], manifest.to_json().encode())
+    bucket.write(commit_places(step, session)[again], manifest.to_json().encode())
     return manifest
 
 

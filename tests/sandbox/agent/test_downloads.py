@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import ssl
+from hashlib import sha256
 from http.client import HTTPResponse
 
 import pytest
@@ -42,7 +43,7 @@ def store_behind_front(bucket, store_front, tmp_path):
     store = Store(f"s3://{BUCKET}/{PREFIX}", timeout_s=5)
     (tmp_path / "source").write_bytes(CONTENT)
     with store.uploads() as uploads:
-        uploads.upload(tmp_path / "source", "large", size=SIZE, sha256=hashlib.sha256(CONTENT).hexdigest())
+        uploads.upload(tmp_path / "source", "large", size=len(CONTENT), sha256=sha256(CONTENT).hexdigest())
     store_front.begun.clear()
     return store
 
@@ -128,8 +129,10 @@ def uploaded(store, folder):
         for number, size in enumerate(SIZES):
             contents[f"object-{number}"] = content = (bytes([number]) + CONTENT * 2)[:size]
             (folder / f"source-{number}").write_bytes(content)
-            digest = hashlib.sha256(content).hexdigest()
-            uploads.upload(folder / f"source-{number}", f"object-{number}", size=len(content), sha256=digest)
+            content = (folder / f"source-{number}").read_bytes()
+            uploads.upload(
+                folder / f"source-{number}", f"object-{number}", size=len(content), sha256=sha256(content).hexdigest()
+            )
     return contents
 
 

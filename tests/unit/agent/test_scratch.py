@@ -139,7 +139,7 @@ class TestPrevious:
             keep(scratch, "step-2")
         with claim(tmp_path, run="r2") as scratch:
             assert [path.name for path in scratch.previous.iterdir()] == ["step-1"]
-            assert scratch.newest_finished().folder.path == scratch.previous / "step-1"
+            assert scratch.newest_finished().path == scratch.previous / "step-1"
 
     def test_it_outlives_a_start_that_was_killed(self, tmp_path):
         with claim(tmp_path) as scratch:
@@ -155,7 +155,7 @@ class TestPrevious:
                 record(scratch, keep(scratch, name))
             keep(scratch, "step-11")  # nobody saw it finished
         with claim(tmp_path) as scratch:
-            assert scratch.newest_finished().folder.path == scratch.previous / "step-10"
+            assert scratch.newest_finished().path == scratch.previous / "step-10"
 
     def test_one_that_changed_since_is_not_trusted(self, tmp_path):
         with claim(tmp_path) as scratch:
@@ -164,7 +164,7 @@ class TestPrevious:
             record(scratch, folder)
             os.utime(folder / "weights", ns=(1, 1))
         with claim(tmp_path) as scratch:
-            assert scratch.newest_finished().folder.path == scratch.previous / "step-1"
+            assert scratch.newest_finished().path == scratch.previous / "step-1"
 
     @pytest.mark.parametrize("boot", ["another", ""])
     def test_only_this_boots_word_counts_and_it_stays_all_the_same(self, tmp_path, boot):
@@ -292,7 +292,7 @@ class TestTheOnlyCopy:
     def test_it_outlives_one_start_after_the_other(self, tmp_path, left):
         for _ in range(3):
             with claim(tmp_path) as scratch:
-                assert scratch.newest_finished().folder.path == left
+                assert scratch.newest_finished().path == left
         assert (left / "weights").read_text() == "x"
 
     def test_another_jobs_start(self, tmp_path, left):
@@ -321,7 +321,7 @@ class TestTheOnlyCopy:
         with claim(tmp_path) as scratch:
             keep(scratch, "step-5", "torn")
         with claim(tmp_path) as scratch:
-            assert scratch.newest_finished().folder.path == left
+            assert scratch.newest_finished().path == left
             assert (left / "weights").read_text() == "x"
 
     @pytest.mark.parametrize("step,stays", [(4, True), (5, False), (6, False)])
