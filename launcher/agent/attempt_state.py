@@ -11,6 +11,11 @@ from launcher.agent.shape import check_shape, read
 
 STATE_FILE = "life.json"
 
+HEARTBEAT_FOLDER = "running"
+"""Below the location of the messages (launcher/agent/store/guard_messages.py), where nodes already may write."""
+HEARTBEAT_S = 300.0
+"""Seconds between two objects: 12 requests an hour and node, as often as the guard polls."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptState:

@@ -401,13 +401,9 @@ class Session:
         if checkpoints is None:
             return None
         policy, store = self._spec.checkpoint, checkpoints.store
-        if policy.mode == "dcp":
-            newest = None if start.dcp is None else dcp.retained(start.dcp)
-        else:
-            newest = None if start.newest is None else retention.retained(start.newest)
         # One more on several nodes: a part that is on its way may point to what was newest when it began.
         keep = policy.keep + (policy.mode == "agent" and self._parts_of_a_checkpoint > 1)
-        keeping = retention.Retention(store, keep=keep, inspect=dcp.inspect(store), newest=newest)
+        keeping = retention.Retention(store, keep=keep, inspect=dcp.inspect(store), newest=start.retained)
         tagging = Tagging(store, self._log, checkpoints.claim, keeping, self._peers)
         tagging.start()
         if self._place.part == 0:

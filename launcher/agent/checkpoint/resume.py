@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from launcher.agent.checkpoint import dcp
 from launcher.agent.checkpoint.agreement import agree
 from launcher.agent.checkpoint.claim import Claim
 from launcher.agent.checkpoint.commit import announce, assemble, commit
@@ -14,6 +15,7 @@ from launcher.agent.checkpoint.delivery import figures
 from launcher.agent.checkpoint.layout_record import read_layout
 from launcher.agent.checkpoint.layouts import AUTO, Layouts
 from launcher.agent.checkpoint.restore import Restore, Restored
+from launcher.agent.checkpoint.retention import RetainedCheckpoint, retained
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import protect
 from launcher.agent.checkpoint.upload import Identity, Sender, check_unchanged
@@ -187,6 +189,13 @@ class Start:
     def newest(self) -> Manifest | None:
         """The newest complete checkpoint in the store (mode "agent")."""
         return self.restored.manifest if self.restored is not None else None
+
+    @property
+    def retained(self) -> RetainedCheckpoint | None:
+        """What retention leaves alone of the checkpoint in the store; None for a start from step 0."""
+        if self.dcp is not None:
+            return dcp.retained(self.dcp)
+        return None if self.newest is None else retained(self.newest)
 
     @property
     def marked(self) -> bool:

@@ -11,15 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from launcher.agent.attempt_state import HEARTBEAT_FOLDER, HEARTBEAT_S
 from launcher.agent.errors import StoreError
 from launcher.agent.events import EventLog
 from launcher.agent.store.objects import Store
 
 SCHEMA = "slipway.heartbeat/1"
-FOLDER = "running"
-"""Below the location of the messages (launcher/agent/store/guard_messages.py), where nodes already may write."""
-EVERY_S = 300.0
-"""Seconds between two objects: 12 requests an hour and node, as often as the guard polls."""
 _SAMPLE_S = 60.0
 _AT_THE_END_S = 5.0
 _TIMEOUT_S = 5.0
@@ -31,7 +28,7 @@ class Heartbeat(threading.Thread):
     def __init__(self, uri: str, about: Mapping[str, Any], still_s: Callable[[float], float], log: EventLog) -> None:
         """`still_s` returns the seconds without activity at a moment in monotonic seconds."""
         super().__init__(name="heartbeat", daemon=True)
-        self._store = Store(f"{uri}/{FOLDER}", timeout_s=_TIMEOUT_S)
+        self._store = Store(f"{uri}/{HEARTBEAT_FOLDER}", timeout_s=_TIMEOUT_S)
         self._about = about
         self._still_s = still_s
         self._log = log
@@ -46,7 +43,7 @@ class Heartbeat(threading.Thread):
             still_s = self._still_s(now)
             if now >= next_at:
                 self._beat(still_s, over=False)
-                next_at = time.monotonic() + EVERY_S
+                next_at = time.monotonic() + HEARTBEAT_S
         self._beat(0.0, over=True)
 
     def _beat(self, still_s: float, *, over: bool) -> None:

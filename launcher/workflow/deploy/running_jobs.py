@@ -4,7 +4,7 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 
 from launcher.agent import safe_json
-from launcher.agent.store import heartbeat
+from launcher.agent.attempt_state import HEARTBEAT_FOLDER, HEARTBEAT_S
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
@@ -12,7 +12,7 @@ from launcher.model.errors import SlipwayError
 from launcher.model.monitoring import GUARD_FOLDER, WORD_FOLDER
 from launcher.rendering.names import OUTPUTS
 
-FRESH = timedelta(seconds=3 * heartbeat.EVERY_S)
+FRESH = timedelta(seconds=3 * HEARTBEAT_S)
 """A node of a job writes every five minutes; the guard allows as much (templates/guard/trouble.py)."""
 MAX_READ = 64
 """Heartbeats read, the newest first: a job of thousands of nodes needs one to be named."""
@@ -26,7 +26,7 @@ def running_jobs(session: Session, cluster: StackState | None, now: datetime) ->
     uri = None if cluster is None else cluster.outputs.get(OUTPUTS["store_uri"])
     if uri is None:
         return ()
-    store = Objects.at(session, f"{uri.rstrip('/')}/{GUARD_FOLDER}/{WORD_FOLDER}/{heartbeat.FOLDER}")
+    store = Objects.at(session, f"{uri.rstrip('/')}/{GUARD_FOLDER}/{WORD_FOLDER}/{HEARTBEAT_FOLDER}")
     nodes: defaultdict[tuple[str, int], int] = defaultdict(int)
     try:
         fresh = [beat for beat in store.list_objects() if now - beat.modified <= FRESH]

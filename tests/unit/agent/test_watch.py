@@ -391,7 +391,10 @@ class TestNothingPassesInSilence:
         assert messages == [
             (
                 "checkpoints-not-recognised",
-                "no file is recognised as a checkpoint, so none is stored: weights-of-step-50",
+                (
+                    "no file is recognised as a checkpoint, so none is stored: weights-of-step-50;"
+                    r" if they are, write checkpoint: {pattern: 'weights\-of\-step\-(\d+)'}"
+                ),
             )
         ]
 
@@ -409,6 +412,7 @@ class TestNothingPassesInSilence:
             (tmp_path / f"w{number}").write_text("x")
         checkpoint_watch.settle(1, clean=True)
         reason = "no file is recognised as a checkpoint, so none is stored: w0, w1, w2, w3, w4, ..."
+        reason += r"; if they are, write checkpoint: {pattern: 'w(\d+)'}"
         assert messages == [("checkpoints-not-recognised", reason)]
 
     def test_no_file_at_all(self, tmp_path, checkpoint_watch, messages):
