@@ -217,10 +217,16 @@ class Comparison(Opened[Priced]):
         return one_sided(Choice.NONE, "No candidate has a price: there is nothing to compare.")
 
     def outside(self, family: str) -> Quote | None:
-        """The cheapest of a family if the plan leaves out its type or purchase option; else None."""
-        mine, rank = self.pinned.cheapest_of(family), self.priced.cheapest_of(family)
-        if mine is None or rank is None:
+        """The cheapest of a family, launchable or not, if the plan leaves out its type or option; else None."""
+        totals: dict[int, Decimal] = {}
+        mine = self.pinned.cheapest_of(family)
+        for number, candidate in enumerate(self.priced.candidates, start=1):
+            tied = is_new_commitment(candidate.place, self.request)
+            if self.priced.family(candidate) == family and candidate.usd is not None:
+                totals |= {} if candidate.refusals or tied else {number: candidate.usd}
+        if mine is None or not totals:
             return None
+        rank = min(totals, key=lambda number: totals[number])
         pinned, other = self.pinned.quote(mine), self.priced.quote(rank)
         cheaper = pinned.usd is not None and other.usd is not None and other.usd.mid < pinned.usd.mid
         return other if cheaper else None

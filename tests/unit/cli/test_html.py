@@ -21,7 +21,7 @@ SWEEP = ["--sweep", "nodes=1,2,4", "--sweep", "precision=bf16,fp8"]
 PAGES = {
     "plan": ["plan", str(TRAIN)],
     "serving-plan": ["plan", str(SERVE)],
-    "quote": ["quote", str(TRAIN)],
+    "quote": ["quote", str(TRAIN), "--pick", "4"],
     "compare": ["compare", str(TRAIN)],
     "serving-compare": ["compare", str(SERVE)],
     "report": ["report", "tiny"],
@@ -138,6 +138,7 @@ def test_a_wide_screen_and_paper_show_a_table_whole(browser, pages, name, table)
         page = browser.new_page(viewport={"width": width, "height": 900})
         page.emulate_media(media=media)
         page.goto(pages[name].as_uri())
+        page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
         assert page.evaluate(hidden, table) < 1
         page.close()
 
@@ -170,6 +171,7 @@ def opened(browser, pages):
         page.on("console", lambda entry: page.wrong.append(entry.text) if entry.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: page.wrong.append(str(error)))
         page.goto(pages[name].as_uri())
+        page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
         return page
 
     yield go
@@ -251,7 +253,7 @@ def test_the_table_is_sorted_and_the_scenario_moves_the_totals(opened):
     assert float(total.get_attribute("data-v")) == pytest.approx(float(total.get_attribute("data-high")))
     dot = page.locator("#ranges circle").first
     assert across(dot) == pytest.approx(float(dot.get_attribute("data-xhigh")), abs=0.1)
-    notes = "rows => rows.every(row => row.previousElementSibling.cells[0].textContent.match(/^\\d+$/))"
+    notes = "rows => rows.every(row => row.previousElementSibling.cells[0].textContent.match(/^[0-9a-f]{6}$/))"
     assert page.locator("#candidates tr.more").evaluate_all(notes)
 
 
@@ -314,13 +316,13 @@ def test_a_sweep_draws_every_point_of_its_json(opened, monkeypatch, capsys):
 
 def test_a_comparison_says_what_is_cheaper_outside_of_the_plan_and_marks_it(tmp_path, monkeypatch, capsys):
     plan, page = str(ROOT / "examples/p5-spot.yaml"), tmp_path / "page.html"
-    assert typed("compare", plan, "--html", str(page), monkeypatch=monkeypatch) == 0
+    assert typed("-v", "compare", plan, "--html", str(page), monkeypatch=monkeypatch) == 0
     capsys.readouterr()
-    assert typed("compare", plan, monkeypatch=monkeypatch) == 0
+    assert typed("-v", "compare", plan, monkeypatch=monkeypatch) == 0
     text = " ".join(capsys.readouterr().out.split())
     (sentence,) = re.findall(r"<p class=\"\">(Outside the plan[^<]*)</p>", page.read_text(encoding="utf-8"))
     assert sentence in text
-    rows = re.findall(r'<tr><td class="n" data-t="#">.*?</tr>(?:<tr class="more">.*?</tr>)?', page.read_text())
+    rows = re.findall(r'<tr><td data-t="id">.*?</tr>(?:<tr class="more">.*?</tr>)?', page.read_text())
     inside = [row for row in rows if "outside the plan" not in row]
     assert 0 < len(inside) < len(rows)
     assert all("p5.48xlarge" in row and ">spot<" in row for row in inside)
