@@ -316,9 +316,10 @@ def test_a_sweep_draws_every_point_of_its_json(opened, monkeypatch, capsys):
 
 def test_a_comparison_says_what_is_cheaper_outside_of_the_plan_and_marks_it(tmp_path, monkeypatch, capsys):
     plan, page = str(ROOT / "examples/p5-spot.yaml"), tmp_path / "page.html"
-    assert typed("-v", "compare", plan, "--html", str(page), monkeypatch=monkeypatch) == 0
+    monkeypatch.setenv("SLIPWAY_VERBOSE", "1")
+    assert typed("compare", plan, "--html", str(page), monkeypatch=monkeypatch) == 0
     capsys.readouterr()
-    assert typed("-v", "compare", plan, monkeypatch=monkeypatch) == 0
+    assert typed("compare", plan, monkeypatch=monkeypatch) == 0
     text = " ".join(capsys.readouterr().out.split())
     (sentence,) = re.findall(r"<p class=\"\">(Outside the plan[^<]*)</p>", page.read_text(encoding="utf-8"))
     assert sentence in text
