@@ -42,7 +42,8 @@ if [ -z "$found" ]; then
     for each in $(compgen -e); do
         case "$each" in
             AWS_*) [ "${{SLIPWAY_SANDBOX:-}}" = 1 ] || unset "$each" ;; # the sandbox sets its own
-            SLIPWAY_SANDBOX | SLIPWAY_SANDBOX_PORT | SLIPWAY_SCRATCH | SLIPWAY_PYTHON | SLIPWAY_AGENT_CACHE) ;;
+            SLIPWAY_SANDBOX | SLIPWAY_SANDBOX_PORT | SLIPWAY_LOCAL_RUNNER) ;;
+            SLIPWAY_SCRATCH | SLIPWAY_PYTHON | SLIPWAY_AGENT_CACHE) ;;
             SLIPWAY_* | FI_* | NCCL_* | GLOO_* | NEURON_*) unset "$each" ;;
         esac
     done
