@@ -13,6 +13,7 @@ import yaml
 
 from launcher.agent.command_line import run_by_bash
 from launcher.catalog import safe_yaml
+from launcher.catalog.model_config import ModelConfigError, read_model_config
 from launcher.catalog.regular_file import UnusableFileError, read_named, read_regular
 from launcher.model import kinds
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
@@ -113,11 +114,11 @@ def load(path: Path) -> PlanRequest:
         reason = reason if "\0" not in str(path) else "no file has a null character in its name"
         message = f"cannot read the plan file {path}: {reason}"
         raise UnreadableInputError(message, hint="slipway init writes a commented plan file") from problem
-    return loads(text, name=str(path))
+    return loads(text, name=str(path), folder=path.parent)
 
 
-def loads(text: str, *, name: str = "plan file") -> PlanRequest:
-    """The request that YAML or JSON text states; `name` is used in messages."""
+def loads(text: str, *, name: str = "plan file", folder: Path = Path()) -> PlanRequest:
+    """The request that YAML or JSON text states; `name` is used in messages, its paths are relative to `folder`."""
     try:
         node, data = safe_yaml.parsed(text, _UniqueKeyLoader, _refuse_merge_keys)
     except safe_yaml.YamlError as problem:
@@ -129,7 +130,7 @@ def loads(text: str, *, name: str = "plan file") -> PlanRequest:
         raise UnreadableInputError(
             f"{name} must be a mapping that begins with `slipway: 1`, got {got}", hint="slipway init writes one"
         )
-    reader, at = _PlanReader(node), ""
+    reader, at = _PlanReader(node, folder), ""
     if data.get("schema") == SAVED:
         data, at = data.get("plan"), "plan"
     request = reader.section(PlanRequest, data, at)
@@ -145,7 +146,7 @@ def placed(path: Path, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     except (OSError, ValueError):
         return tuple(findings)
     saved = isinstance(data, dict) and data.get("schema") == SAVED
-    places = _PlanReader(node).places
+    places = _PlanReader(node, path.parent).places
     return tuple(
         replace(_placed(replace(finding, path=f"plan.{finding.path}"), places), path=finding.path)
         if saved
@@ -241,11 +242,12 @@ def _cut(key: object) -> Any:
 
 
 class _PlanReader(ScalarReader):
-    """Reads values by kind and collects the problems; `node` is the root of their file."""
+    """Reads values by kind and collects the problems; `node` is the root of their file, `folder` where it is."""
 
-    def __init__(self, node: yaml.Node | None) -> None:
+    def __init__(self, node: yaml.Node | None, folder: Path) -> None:
         super().__init__()
         self._node = node
+        self.folder = folder
 
     @cached_property
     def places(self) -> Mapping[str, _Place]:
@@ -312,7 +314,26 @@ class _PlanReader(ScalarReader):
             return self.text(kinds.Text(), data, path)
         if not isinstance(data, Mapping):
             return self.wrong(path, data, kind.form)
+        if "config" in data:
+            data = self.configured(data, path)
+            if data is None:
+                return FAILED
         return self.section(kind.of, data, path)
+
+    def configured(self, data: Mapping[object, object], path: str) -> Mapping[object, object] | None:
+        """A model's mapping with the dimensions of the config.json that it names; what it states itself wins."""
+        named, where = data["config"], f"{path}.config"
+        if not isinstance(named, str) or not named or "\0" in named:
+            self.wrong(where, named, "the path of a Hugging Face config.json")
+            return None
+        try:
+            config = read_model_config(self.folder / Path(named).expanduser())
+            dimensions: dict[object, object] = dict(config.as_mapping().items())
+        except ModelConfigError as problem:
+            hint = "name a config.json of a decoder, or give {params_b: N} instead"
+            self.refuse("model-config", where, f"cannot use {named}: {problem}", hint)
+            return None
+        return {**dimensions, **{key: value for key, value in data.items() if key != "config"}}
 
     def opened(self, kind: kinds.Open, data: object, path: str) -> object:
         if data in ("any", None):

@@ -34,6 +34,7 @@ from launcher.answers.json_shapes import (
     VERIFIED,
     named_shape,
 )
+from launcher.answers.models import FIELDS as MODEL_FIELDS
 from launcher.catalog.fetched_prices import Unmatched
 from launcher.catalog.listing import PriceRow
 from launcher.model.accuracy import Accuracy, RunAccuracy
@@ -44,6 +45,7 @@ from launcher.model.endpoint_call import EndpointState, LoadSetting, LoadStep, L
 from launcher.model.finding import Finding
 from launcher.model.ledger import LedgerEntry, ReservationUse
 from launcher.model.meter import Meter, Terms
+from launcher.model.model_spec import ModelSpec
 from launcher.model.money import Price, Range, UsdRange
 from launcher.model.plan_diff import PlanDiff, PlansDiff
 from launcher.model.removal import Removal
@@ -282,6 +284,7 @@ _SHAPES: Mapping[str, Any] = {
         },
         {"billed": BILLED},
     ),
+    "models/1": {"models": [picked_shape(ModelSpec, MODEL_FIELDS)]},
     "runs/1": {"runs": named_shape("name", "started", "status")},
     "sandbox/1": (
         {"running": Literal[False]},

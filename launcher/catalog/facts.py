@@ -257,6 +257,8 @@ def _model(cells: Cells, store: Store) -> ModelSpec:
         output_head=cells["output_head"] == "true",
         gated_mlp=cells["gated_mlp"] == "true",
         attention=cells["attention"],
+        attention_layers=int(cells["attention_layers"]) if cells["attention_layers"] else None,
+        window=_count(cells["window"]),
         positions=cells["positions"],
         max_positions=int(cells["max_positions"]),
         experts=_count(cells["experts"]),

@@ -25,6 +25,7 @@ SUMMARIES: Mapping[str, str] = {
     "compare": (
         "Compare all options of one job, and GPU with Trainium including the port. Makes no AWS call; spends nothing."
     ),
+    "models": "List the models that a plan can name, or show one: dimensions, context, source.",
     "portfolio": (
         "Show the best option for each of several plans and one monthly total. Makes no AWS call; spends nothing."
     ),

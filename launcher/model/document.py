@@ -20,7 +20,8 @@ _LATER = {
     "storage": ("login_pool",),
 }
 
-_LATER_OF_MODELS = ("experts", "top_k")
+_LATER_OF_MODELS = {"experts": None, "top_k": None, "attention_layers": None, "window": 0}
+_LATER_OF_JOBS = {"optimizer": None, "expert_parallel": "auto"}
 
 
 def document(request: PlanRequest) -> dict[str, Any]:
@@ -71,6 +72,11 @@ def _scalar(value: Any) -> Any:  # noqa: PLR0911 - one case a type
     return value
 
 
+def _without_defaults(data: dict[str, Any], later: Mapping[str, object]) -> dict[str, Any]:
+    """The keys but those that were added later and have their default."""
+    return {key: value for key, value in data.items() if key not in later or value != later[key]}
+
+
 def pinned(request: PlanRequest, place: Place) -> PlanRequest:
     """The request with all open choices replaced by the place, which becomes its only candidate."""
     target, purchase = _pinned_target(request.target, place), _pinned_purchase(request.purchase, place)
@@ -108,10 +114,11 @@ class PlanBase:
         for part, keys in _LATER.items():
             default = _section(type(getattr(request, part))())
             left_out += [(part, key) for key in keys if data[part][key] == default[key]]
-        for part in data["workload"].values():
+        for name, part in data["workload"].items():
             model = part.get("model")
             if isinstance(model, dict):
-                part["model"] = {key: value for key, value in model.items() if key not in _LATER_OF_MODELS or value}
+                part["model"] = _without_defaults(model, _LATER_OF_MODELS)
+            data["workload"][name] = _without_defaults(part, _LATER_OF_JOBS)
         for section, key in left_out:
             data[section] = {name: value for name, value in data[section].items() if name != key}
         self._open = {name: data[name] for name in OF_A_PLACE}

@@ -41,6 +41,9 @@ class ModelSpec:
     gated_mlp: bool = True
     attention: str = "mha"
     """"mha", "gqa", "mqa" or "mla"."""
+    attention_layers: int | None = None
+    """Layers with full attention; the others see `window` tokens, none if that is 0. None: all layers."""
+    window: int = 0
     positions: str = "rope"
     """The position encoding: "rope", "alibi", "relative", or "learned", which has parameters."""
     max_positions: int = 0

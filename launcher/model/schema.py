@@ -38,13 +38,19 @@ def _object(owner: type) -> dict[str, Any]:
     return result
 
 
+CONFIG_DOC = "path of a Hugging Face config.json, relative to the plan file; keys beside it win"
+
+
 def _schema(kind: kinds.Kind) -> dict[str, Any]:  # noqa: C901, PLR0911 - one case a kind
     match kind:
         case kinds.Section():
             schema = _object(kind.of)
             return schema if schema.get("required") else {"anyOf": [schema, {"type": "null"}]}
         case kinds.NameOr():
-            return {"anyOf": [{"type": "string", "minLength": 1}, _object(kind.of)]}
+            stated = _object(kind.of)
+            named = {"config": {"type": "string", "minLength": 1, "description": CONFIG_DOC}}
+            by_config = {**stated, "properties": {**named, **stated["properties"]}, "required": ["config"]}
+            return {"anyOf": [{"type": "string", "minLength": 1}, stated, by_config]}
         case kinds.Nullable():
             return {"anyOf": [_schema(kind.item), {"type": "null"}]}
         case kinds.Auto():

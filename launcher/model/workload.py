@@ -55,7 +55,11 @@ class ModelDimensions:
         None, Nullable(item=Integer(minimum=2)), "experts per layer (mixture of experts), with top_k"
     )
     top_k: int | None = setting(None, Nullable(item=Integer(minimum=1)), "experts per token")
-    layers: int | None = setting(None, Nullable(item=Integer(minimum=1)), "attention layers")
+    layers: int | None = setting(None, Nullable(item=Integer(minimum=1)), "layers")
+    attention_layers: int | None = setting(
+        None, Nullable(item=Integer(minimum=0)), "layers with full attention; null: all (hybrid and windowed models)"
+    )
+    window: int = setting(0, Integer(minimum=0), "tokens that the other layers see; 0: they have no attention")
     hidden: int | None = setting(None, Nullable(item=Integer(minimum=1)), "hidden size")
     heads: int | None = setting(None, Nullable(item=Integer(minimum=1)), "attention heads")
     kv_heads: int | None = setting(None, Nullable(item=Integer(minimum=1)), "key-value heads")
@@ -91,7 +95,7 @@ class TrainingWorkload:
     model: str | ModelDimensions | None = setting(
         None,
         Nullable(item=NameOr(of=ModelDimensions)),
-        "model name, or {params_b, experts, top_k, layers, hidden, ...}",
+        "model name, {config: PATH} of a Hugging Face config.json, or {params_b, experts, top_k, layers, ...}",
     )
     method: Method = setting(Method.FULL, Choice(options=Method), "training method")
     tokens_b: float | None = setting(

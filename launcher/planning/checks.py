@@ -22,7 +22,9 @@ from launcher.planning.shape import GENERATING, PAIRED
 from launcher.planning.unexpanded import unexpanded_findings
 
 OTHER_MODEL = (
-    "give {params_b: N} (of a mixture also experts and top_k), or hours with a pinned type and number of nodes"
+    "name one of `slipway models`, or give {config: PATH} of its Hugging Face config.json (an id that is in the local"
+    " cache is read there), or {params_b: N} (of a mixture also experts and top_k), or hours with a pinned type and"
+    " number of nodes"
 )
 """The other ways to price a model that the catalog does not know."""
 LUSTRE_THROUGHPUT = (125, 250, 500, 1000)
@@ -246,7 +248,12 @@ def check_dimensions(model: ModelDimensions, path: str) -> Iterator[Finding]:
         yield error("top-k-above-experts", f"{path}.top_k", message, f"at most {model.experts}")
     if model.heads and model.kv_heads and (model.kv_heads > model.heads or model.heads % model.kv_heads):
         yield error("kv-heads", f"{path}.kv_heads", f"{model.kv_heads} does not divide heads {model.heads}")
-    if model.layers and model.hidden and model.vocab and model.heads and model.kv_heads:
+    if model.attention_layers is not None and model.attention_layers > (model.layers or 0):
+        message = f"{model.attention_layers} of {model.layers or 'unknown'} layers"
+        yield error("attention-layers", f"{path}.attention_layers", message, "give layers, and at most as many")
+    # Layers without full attention have other widths, so only a plain transformer has bounds.
+    plain = model.attention_layers is None
+    if plain and model.layers and model.hidden and model.vocab and model.heads and model.kv_heads:
         low, high = dense_parameters_b(model.layers, model.hidden, model.heads, model.kv_heads, model.vocab)
         if model.active_b < model.params_b:
             # The width of experts is not among the dimensions, so a mixture has no bounds of its own.

@@ -57,9 +57,8 @@ def _flops(shape: TrainingShape) -> Assumption:
     steps = [
         f"weights: {factor:.0f} x {shape.active_params_b:g} billion active parameters = {weights / 1e9:,.4g} GFLOP",
         (
-            f"attention: 12 x {known_layers(shape):.3g} layers x {known_hidden(shape):.4g} wide"
-            f" x {shape.sequence_length} tokens"
-            f" = {attention / 1e9:,.4g} GFLOP"
+            f"attention: 12 x {shape.attended:,.4g}, the {_attending(shape)} x {known_hidden(shape):.4g} wide"
+            f" x {shape.sequence_length} tokens = {attention / 1e9:,.4g} GFLOP"
         ),
         f"together {flops.per_token(shape) / 1e9:,.4g} GFLOP per token",
     ]
@@ -73,6 +72,14 @@ def _flops(shape: TrainingShape) -> Assumption:
         source=PALM,
         steps=tuple(steps),
     )
+
+
+def _attending(shape: TrainingShape) -> str:
+    if shape.attention_layers is None or shape.layers is None or shape.attention_layers == shape.layers:
+        return f"{known_layers(shape):.3g} layers"
+    others = shape.layers - shape.attention_layers
+    seen = f"see {shape.window} tokens" if shape.window else "have no attention"
+    return f"{shape.attention_layers} layers with full attention ({others} {seen})"
 
 
 def _gaps(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:

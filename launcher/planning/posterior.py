@@ -132,7 +132,11 @@ def measured_shape(measured: Measurement, shape: TrainingShape) -> TrainingShape
     same = math.isclose(measured.params_b, shape.params_b) and math.isclose(
         measured.active_params_b, shape.active_params_b
     )
-    bare = shape if same else replace(shape, layers=None, hidden=None, heads=None, kv_heads=None, vocab=None)
+    bare = (
+        shape
+        if same
+        else replace(shape, layers=None, attention_layers=None, hidden=None, heads=None, kv_heads=None, vocab=None)
+    )
     return replace(
         bare,
         params_b=measured.params_b,

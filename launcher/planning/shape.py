@@ -37,8 +37,10 @@ class TrainingShape:
     """One way to train one model on one number of chips.
 
     `params_b` and `active_params_b` are billions of parameters: all, and those that a token uses. Layers, hidden,
-    heads, kv_heads and vocab may be None: Slipway then scales them from a 7B model. `global_batch_tokens` is None if
-    the plan leaves the batch open; the batch then grows with the chips up to `max_batch_tokens` (None: no limit).
+    heads, kv_heads and vocab may be None: Slipway then scales them from a 7B model. `attention_layers` have full
+    attention and the others a `window` of tokens, 0 for none (None: all have full attention). `global_batch_tokens` is
+    None if the plan leaves the batch open; the batch then grows with the chips up to `max_batch_tokens` (None: no
+    limit).
     `micro_batch` is in sequences of one chip. `stack_known` is False if the trainer is only assumed.
     `expert_parallel` is the number of chips that share one set of experts (None: unknown), `top_k` the experts per
     token; `efa` is True if the nodes exchange over EFA. `instance_family` is the AWS family ("p5"), None for the
@@ -50,6 +52,8 @@ class TrainingShape:
     params_b: float
     active_params_b: float
     layers: int | None = None
+    attention_layers: int | None = None
+    window: int = 0
     hidden: int | None = None
     heads: int | None = None
     kv_heads: int | None = None
@@ -116,7 +120,20 @@ class TrainingShape:
         return self.params_b * 1e9 * (ADAPTER_FRACTION if self.trains_adapters else 1.0)
 
     @property
-    def attention_width(self) -> float:
+    def attended(self) -> float:
+        """Positions times hidden width over all layers, for one token.
+
+        Attention is counted over the whole square of the sequence (`launcher.planning.flops`), so a window counts
+        twice its tokens, at most the sequence.
+        """
+        sequence = float(self.sequence_length)
+        if self.attention_layers is None or self.layers is None or self.hidden is None:
+            return self._attention_width * sequence
+        others = max(0, self.layers - self.attention_layers) * min(2.0 * self.window, sequence)
+        return self.hidden * (self.attention_layers * sequence + others)
+
+    @property
+    def _attention_width(self) -> float:
         """Layers times hidden width; scaled with the two-thirds power of the active parameters when one is unknown."""
         if self.layers is not None and self.hidden is not None:
             return float(self.layers * self.hidden)

@@ -24,6 +24,7 @@ from launcher.planning.resolve import resolve_training
 from launcher.pricing.priced import Priced
 from launcher.pricing.training import TrainingPriced, price_training
 from launcher.records.measurements import FILE, load_measurements
+from launcher.workflow.quote.cached_model import with_cached_model
 from launcher.workflow.quote.options import PriceOptions, context_for, is_rank, refuse_errors
 from launcher.workflow.quote.trainer import missing_trainer
 from launcher.workflow.quote.trainer_command import job_command
@@ -74,7 +75,8 @@ def load_request(path: Path, now: datetime, options: PriceOptions) -> tuple[Plan
     request = plan_file.load(path)
     if options.region is not None:
         request = replace(request, target=replace(request.target, region=(options.region,)))
-    return request, catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
+    catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
+    return with_cached_model(request, catalog), catalog
 
 
 def price_request(path: Path, request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> Priced:

@@ -1,0 +1,61 @@
+"""`slipway models`: the catalog's models, as a table, as one page and as JSON."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from launcher.answers.table import Column, render
+from launcher.model.model_spec import ModelSpec
+
+FIELDS = (
+    "name aliases family architecture input params_b active_params_b layers attention_layers window hidden heads"
+    " kv_heads head_dim vocab experts experts_per_token max_positions attention license source note"
+)
+"""What `--json` says about a model, by the names of its fields."""
+
+
+def document(models: Sequence[ModelSpec]) -> dict[str, Any]:
+    """slipway.models/1."""
+    listed = [{key: getattr(model, key) for key in FIELDS.split()} for model in models]
+    return {"schema": "slipway.models/1", "models": listed}
+
+
+def table(models: Sequence[ModelSpec], width: int) -> list[str]:
+    """One line a model."""
+    columns: list[Column[ModelSpec]] = [
+        Column("name", lambda model: model.name),
+        Column("parameters", lambda model: f"{model.params_b:.4g} B", "right"),
+        Column("active", lambda model: f"{model.active_params_b:.3g} B" if model.is_moe else "", "right"),
+        Column("layers", lambda model: str(model.layers), "right", yields=2),
+        Column("hidden", lambda model: str(model.hidden), "right", yields=3),
+        Column("context", lambda model: f"{model.max_positions:,}" if model.max_positions else "", "right", yields=1),
+        Column("Hugging Face", lambda model: next(iter(model.aliases), ""), shrinks=True),
+    ]
+    return render(columns, models, width)
+
+
+def page(model: ModelSpec) -> list[str]:
+    """One model in full."""
+    experts = f"{model.experts} experts, {model.experts_per_token} for each token, in {model.moe_layers} layers"
+    lines = [
+        ("parameters", f"{model.params_b:.5g} billion"),
+        ("for each token", f"{model.active_params_b:.4g} billion" if model.is_moe else ""),
+        ("experts", experts if model.is_moe else ""),
+        ("layers", str(model.layers)),
+        ("attention", _attention(model)),
+        ("hidden size", f"{model.hidden:,}"),
+        ("heads", f"{model.heads} with {model.kv_heads} of keys and values, {model.head_dim} wide"),
+        ("vocabulary", f"{model.vocab:,}"),
+        ("context", f"{model.max_positions:,} tokens" if model.max_positions else "not stated"),
+        ("names", ", ".join((model.name, *model.aliases))),
+        ("license", model.license),
+        ("source", model.source),
+        ("note", model.note),
+    ]
+    return [f"  {name:<16}{text}" for name, text in lines if text]
+
+
+def _attention(model: ModelSpec) -> str:
+    if model.attention_layers is None:
+        return model.attention
+    others = f"see {model.window:,} tokens" if model.window else "have none"
+    return f"{model.attention}, full in {model.attention_layers} of {model.layers} layers, the others {others}"

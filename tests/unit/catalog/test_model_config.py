@@ -1,0 +1,204 @@
+"""Dimensions from a Hugging Face config.json: counted, or refused by name; and found in the local cache."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.catalog.model_config import ModelConfigError, cached_config, dimensions_of, read_model_config
+from launcher.model.errors import UnreadableInputError
+from launcher.model.workload import ModelDimensions
+from launcher.workflow.quote.cached_model import with_cached_model
+
+LLAMA = {
+    "model_type": "llama",
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "max_position_embeddings": 131072,
+}
+QWEN3_NEXT = {
+    "model_type": "qwen3_next",
+    "num_hidden_layers": 48,
+    "hidden_size": 2048,
+    "intermediate_size": 5632,
+    "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512,
+    "num_experts": 512,
+    "num_experts_per_tok": 10,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 2,
+    "head_dim": 256,
+    "attn_output_gate": True,
+    "full_attention_interval": 4,
+    "linear_num_key_heads": 16,
+    "linear_num_value_heads": 32,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+    "vocab_size": 151936,
+}
+DEEPSEEK_V3 = {
+    "model_type": "deepseek_v3",
+    "num_hidden_layers": 61,
+    "hidden_size": 7168,
+    "intermediate_size": 18432,
+    "moe_intermediate_size": 2048,
+    "n_routed_experts": 256,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 8,
+    "first_k_dense_replace": 3,
+    "num_attention_heads": 128,
+    "num_key_value_heads": 128,
+    "q_lora_rank": 1536,
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "vocab_size": 129280,
+}
+NEMOTRON_3_NANO = {
+    "model_type": "nemotron_h",
+    "hybrid_override_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
+    "hidden_size": 2688,
+    "intermediate_size": 1856,
+    "moe_intermediate_size": 1856,
+    "moe_shared_expert_intermediate_size": 3712,
+    "n_routed_experts": 128,
+    "num_experts_per_tok": 6,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "mamba_num_heads": 64,
+    "mamba_head_dim": 64,
+    "n_groups": 8,
+    "ssm_state_size": 128,
+    "vocab_size": 131072,
+}
+
+
+@pytest.mark.parametrize(
+    "document, params, active, attending",
+    [
+        (LLAMA, 8.03, 8.03, 32),
+        ({**LLAMA, "tie_word_embeddings": True}, 7.505, 7.505, 32),
+        (QWEN3_NEXT, 79.67, 3.87, 12),
+        (DEEPSEEK_V3, 671.0, 37.6, 61),
+        (NEMOTRON_3_NANO, 31.6, 3.58, 6),
+        ({"architectures": ["X"], "text_config": LLAMA, "vision_config": {"hidden_size": 9}}, 8.03, 8.03, 32),
+    ],
+)
+def test_parameters_of_an_architecture_are_counted(document, params, active, attending):
+    dimensions = dimensions_of(document)
+    assert dimensions.params_b == pytest.approx(params, rel=0.005)
+    assert dimensions.active_params_b == pytest.approx(active, rel=0.01)
+    assert dimensions.attention_layers == attending
+
+
+@pytest.mark.parametrize("window, attending", [(4096, 0), (131072, 32), (None, 32)])
+def test_sliding_window_counts_unless_it_holds_the_context(window, attending):
+    dimensions = dimensions_of({**LLAMA, "sliding_window": window})
+    assert dimensions.attention_layers == attending
+    assert dimensions.window == (4096 if attending == 0 else 0)
+
+
+@pytest.mark.parametrize(
+    "document, words",
+    [
+        ({**LLAMA, "model_type": "kimi_linear"}, "model_type kimi_linear is not counted"),
+        ({**LLAMA, "model_type": "bert"}, "an encoder"),
+        ({**LLAMA, "is_encoder_decoder": True}, "an encoder beside the decoder"),
+        ({**LLAMA, "layer_types": ["mamba"] * 32}, "layers of type mamba"),
+        ({**LLAMA, "hidden_size": None}, "it has no hidden_size"),
+        ({**LLAMA, "num_hidden_layers": -1}, "it has no num_hidden_layers"),
+        ({**LLAMA, "num_experts": 8}, "how many a token uses"),
+        ([1], "it is no mapping"),
+    ],
+)
+def test_what_is_not_counted_is_refused_by_name(document, words):
+    with pytest.raises(ModelConfigError, match=words):
+        dimensions_of(document)
+
+
+def planned(folder: Path, model: str) -> Path:
+    path = folder / "plan.yaml"
+    path.write_text(f"slipway: 1\nname: job\nworkload: {{train: {{model: {model}, tokens_b: 1}}}}\n", encoding="utf-8")
+    return path
+
+
+def test_plan_with_a_config_has_its_dimensions_and_keys_beside_it_win(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(QWEN3_NEXT), encoding="utf-8")
+    model = plan_file.load(planned(tmp_path, "{config: config.json, params_b: 81}")).workload.train.model
+    assert isinstance(model, ModelDimensions)
+    assert (model.params_b, model.layers, model.attention_layers, model.experts, model.top_k) == (81, 48, 12, 512, 10)
+    by_folder = plan_file.load(planned(tmp_path, "{config: .}")).workload.train.model
+    assert by_folder.params_b == pytest.approx(79.67, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (None, "No such file"),
+        ("{", "it is not JSON"),
+        ("[]", "it is no mapping"),
+        ('{"model_type": "t5"}', "hidden_size"),
+    ],
+)
+def test_unusable_config_is_refused_at_its_key(tmp_path, content, words):
+    if content is not None:
+        (tmp_path / "config.json").write_text(content, encoding="utf-8")
+    with pytest.raises(UnreadableInputError) as refused:
+        plan_file.load(planned(tmp_path, "{config: config.json}"))
+    (finding,) = refused.value.findings
+    assert finding.path == "workload.train.model.config"
+    assert finding.message.startswith("cannot use config.json: ")
+    assert words in finding.message
+
+
+def test_config_that_never_ends_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(ModelConfigError, match="named pipe"):
+        read_model_config(tmp_path / "config.json")
+
+
+def cached(home: Path, model_id: str, document: object) -> None:
+    folder = home / ".cache/huggingface/hub" / f"models--{model_id.replace('/', '--')}"
+    snapshot = folder / "snapshots/0123abc"
+    snapshot.mkdir(parents=True)
+    (folder / "blobs").mkdir()
+    (folder / "blobs/f00").write_text(json.dumps(document), encoding="utf-8")
+    (snapshot / "config.json").symlink_to("../../blobs/f00")
+
+
+def test_unknown_id_in_the_local_cache_is_read_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("HF_HOME", raising=False)
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    cached(tmp_path, "acme/own-8b", LLAMA)
+    cached(tmp_path, "acme/own-bert", {**LLAMA, "model_type": "bert"})
+    request = with_cached_model(plan_file.load(planned(tmp_path, "acme/own-8b")), load())
+    assert request.workload.train.model.params_b == pytest.approx(8.03, rel=0.001)
+    unknown = plan_file.load(planned(tmp_path, "acme/not-there"))
+    assert with_cached_model(unknown, load()) is unknown
+    with pytest.raises(UnreadableInputError, match="an encoder"):
+        with_cached_model(plan_file.load(planned(tmp_path, "acme/own-bert")), load())
+    moved = {"HF_HOME": str(tmp_path / ".cache/huggingface")}
+    assert cached_config("acme/own-8b", moved, Path("/nowhere")) is not None
+    assert cached_config("../acme/own-8b", moved, Path("/nowhere")) is None
+
+
+@pytest.mark.parametrize(
+    "model_id, name",
+    [
+        ("Qwen/Qwen3.5-35B-A3B", "qwen3.5-35b-a3b"),
+        ("moonshotai/Kimi-K2.5", "kimi-k2.5"),
+        ("zai-org/glm-5.1", "glm-5.1"),
+    ],
+)
+def test_models_of_2026_are_found_by_their_id(model_id, name):
+    assert load().find_model(model_id).name == name
