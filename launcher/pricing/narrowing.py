@@ -97,7 +97,7 @@ def _measurement(candidate: TrainingCandidate, estimator: Estimator) -> Iterator
     known = Range(low=max(hours.low, hours.mid / width), mid=hours.mid, high=min(hours.high, hours.mid * width))
     usd = total_usd(training_candidate(candidate.place, replace(work, hours=known), candidate.context))
     if usd is not None:
-        yield Narrowing(path="", action="slipway spike", usd=usd)
+        yield Narrowing(path="", action="slipway spike FILE", usd=usd)
 
 
 def _width(usd: UsdRange) -> float:

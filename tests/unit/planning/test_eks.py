@@ -60,7 +60,13 @@ class TestInterfaces:
             assert first is None or first.kind == "interface"
 
 
-def test_a_plan_that_leaves_the_target_open_gets_no_dearer_control_plane(catalog):
+def test_a_plan_that_leaves_the_target_open_is_compared_on_each(catalog):
     request = request_of(laid_over(BASE, {"target": {"kind": "any"}}))
     groups = resolve_training(request, catalog, load_training()).groups
-    assert {group.target.value for group in groups} == {"parallelcluster"}
+    assert {group.target.value for group in groups} == {
+        "eks",
+        "hyperpod-eks",
+        "hyperpod-slurm",
+        "parallelcluster",
+        "sagemaker-training",
+    }
