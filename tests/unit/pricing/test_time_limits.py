@@ -24,7 +24,7 @@ def codes(quoted):
 def test_a_time_to_live_below_the_job_is_told_with_the_chance():
     finding = codes(price_over({**BIG, "guardrails": {"ttl_h": 48}}).quote(1))["ttl-too-short"]
     assert finding.path == "guardrails.ttl_h"
-    assert "a 99% risk of being cut off" in finding.message
+    assert "a 100% risk of being cut off" in finding.message
     assert "ttl-too-short" not in codes(price_over({**BIG, "guardrails": {"ttl_h": 2_000}}).quote(1))
     joined = price_over({**BIG, "target": {**BIG["target"], "cluster": "team"}, "guardrails": {"ttl_h": 48}}).quote(1)
     assert "ttl-too-short" not in codes(joined), "the guard of somebody else's cluster goes by its own"
