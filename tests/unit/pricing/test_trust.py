@@ -72,7 +72,15 @@ def test_spot_far_below_or_above_on_demand_is_not_believed_without_a_word(priced
 
     key = Key("spot", "p5.48xlarge", "us-east-1", "use1-az2")
     PriceCache(folder=tmp_path).keep([FetchedPrice(key=key, usd=Decimal(usd))], date(2026, 11, 20))
-    plan = {**SPOT, "target": {"instance_type": "p5.48xlarge", "region": "us-east-1", "az_id": "use1-az2"}}
+    plan = {
+        **SPOT,
+        "target": {
+            "kind": "parallelcluster",
+            "instance_type": "p5.48xlarge",
+            "region": "us-east-1",
+            "az_id": "use1-az2",
+        },
+    }
     assert [odd in message for message in found_over(plan, tmp_path)] == ([True] if odd else [])
 
 
