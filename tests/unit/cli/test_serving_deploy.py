@@ -110,7 +110,7 @@ def test_it_is_refused_before_anything_is_made(on_plan, command, text, code, mes
 @BOTH
 def test_a_refusal_by_the_verdict_gives_the_reasons_and_the_ways_out(on_plan, command):
     _, _, err = on_plan(command, CHAT)
-    for phrase in ("against it", "GPU: $", "of maintenance", "your own weights", "--despite-verdict", "compare"):
+    for phrase in ("against it", "GPU: $", "of operations", "your own weights", "--despite-verdict", "compare"):
         assert phrase in " ".join(err.split()), phrase
 
 
