@@ -9,7 +9,7 @@ import math
 import re
 from pathlib import Path
 
-from tests.infra.counted import hours_up
+from tests.infra.counted import hours_up, job_hours
 
 PRICES = Path(__file__).resolve().parents[2] / "launcher" / "catalog" / "data" / "prices" / "bill_items.csv"
 MONTH_H = 730
@@ -178,7 +178,7 @@ def replaced_gb(quote):
     if retention is None:
         return 0.0
     keep = int(re.search(r"\d+", retention["name"])[0])
-    hours, every_s = quote["hours"]["mid"], interval_s(quote)
+    hours, every_s = job_hours(quote), interval_s(quote)
     size = quantity(quote, "S3 checkpoints") / keep / (1 + hours / MONTH_H)
     return size * max(0.0, hours * 3600 / every_s - keep) if every_s else 0.0
 
@@ -189,7 +189,7 @@ def interval_s(quote):
         assumption for assumption in quote["assumptions"] if assumption["name"].endswith("kept checkpoints stay for")
     )
     keep = int(re.search(r"\d+", retention["name"])[0])
-    hours, uploads = quote["hours"]["mid"], quantity(quote, "S3 uploads")
+    hours, uploads = job_hours(quote), quantity(quote, "S3 uploads")
     size = quantity(quote, "S3 checkpoints") / keep / (1 + hours / MONTH_H)
     return hours * 3600 * max(2.0, size * 2**30 / 64e6) / 1000 / uploads if uploads else None
 

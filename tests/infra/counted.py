@@ -16,13 +16,17 @@ HEALTH_H = 1.0
 GUARD_METRICS, GUARD_CALLS_AN_HOUR, GUARD_REQUESTS = 3, 12, 2
 
 
+def job_hours(quote):
+    """Hours of the job: the lines of a spot quote are of the mean run, which is longer than the middle one."""
+    compute = [re.fullmatch(r"(\d+) x (\S+) spot", line["name"]) and line for line in quote["components"]]
+    return next((line["quantity"] / quote["nodes"] for line in compute if line), quote["hours"]["mid"])
+
+
 def hours_up(quote):
     """Hours that a cluster runs, and that each node runs: the quote's job, start-up and idle tail."""
     values = {assumption["name"]: assumption["value"] for assumption in quote["assumptions"]}
     around_h = sum(float(values.get(name, 0)) for name in AROUND_MINUTES) / 60
-    # The lines of a spot quote are of the mean run, which is longer than the middle one.
-    compute = [re.fullmatch(r"(\d+) x (\S+) spot", line["name"]) and line for line in quote["components"]]
-    hours = next((line["quantity"] / quote["nodes"] for line in compute if line), quote["hours"]["mid"])
+    hours = job_hours(quote)
     # Of prepaid nodes no quote says it: their start is in what was paid for.
     return hours + max(OVERHEAD_H, around_h), hours + max(START_UP_H, around_h)
 
