@@ -56,7 +56,9 @@ class ServedModel:
     def touched_b(self, tokens: float) -> float:
         """Parameters of routed experts that a step of so many tokens reads, if each token chooses at random.
 
-        >>> model = ServedModel("m", 48, 32, 4096, 32, 8, 65536, expert_b=45, experts=8, experts_per_token=2)
+        >>> sizes = {"params_b": 48, "layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8}
+        >>> experts = {"expert_b": 45, "experts": 8, "experts_per_token": 2}
+        >>> model = ServedModel(name="m", **sizes, kv_values_per_token=65536, **experts)
         >>> round(model.touched_b(1), 2), round(model.touched_b(64), 2)
         (11.25, 45.0)
         """

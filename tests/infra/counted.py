@@ -18,8 +18,10 @@ GUARD_METRICS, GUARD_CALLS_AN_HOUR, GUARD_REQUESTS = 3, 12, 2
 
 def job_hours(quote):
     """Hours of the job: the lines of a spot quote are of the mean run, which is longer than the middle one."""
-    compute = [re.fullmatch(r"(\d+) x (\S+) spot", line["name"]) and line for line in quote["components"]]
-    return next((line["quantity"] / quote["nodes"] for line in compute if line), quote["hours"]["mid"])
+    if quote["purchase_option"] != "spot":
+        return quote["hours"]["mid"]
+    compute = next(line for line in quote["components"] if re.fullmatch(r"\d+ x \S+ \S+", line["name"]))
+    return compute["quantity"] / quote["nodes"]
 
 
 def hours_up(quote):
