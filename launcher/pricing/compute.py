@@ -32,6 +32,7 @@ from launcher.pricing.job_hours import FOREVER_H, job_hours, start_spread
 from launcher.pricing.joint import (
     HIGH,
     LOW,
+    LOWEST_SHIFT,
     MIDDLE,
     JobHours,
     Outcomes,
@@ -155,6 +156,7 @@ def charge(
     *,
     tail: Learned | None = None,
     longer: bool = False,
+    known_job: tuple[JobHours, OnSpot | None] | None = None,
 ) -> Charge | None:
     """The compute of a candidate at its median; None when no offering is long enough for the job.
 
@@ -166,9 +168,10 @@ def charge(
         now: the current time, for a window that has begun.
         tail: how long idle nodes stay according to the user's own runs; None if no run measured it.
         longer: size an offering by the 90th percentile instead of the median.
+        known_job: what `job_hours` returns here, if the caller has it.
     """
     nodes = place.nodes
-    job, spot = job_hours(work, request, hazard if place.option is PurchaseOption.SPOT else None)
+    job, spot = known_job or job_hours(work, request, hazard if place.option is PurchaseOption.SPOT else None)
     wall = wall_hours(job)
     hours = wall.at(MIDDLE)
     if place.option not in PREPAID:
@@ -329,6 +332,16 @@ def _start(boot: Range, checks: tuple[float, float], around_h: float) -> tuple[f
 def boot_hours(work: Work) -> float:
     """Hours from launch to the first step, measured by the user's own runs or assumed, plus the plan's own steps."""
     return (BOOT_H if work.boot is None else work.boot.mid) + work.around_h
+
+
+def least_hours(place: Place, work: Work, request: PlanRequest, learned: Learned | None) -> float:
+    """Hours that a node billed by the hour is billed for at least, whatever the region: without any interruption."""
+    start, _ = start_hours(place, work)
+    busy = work.hours.mid / (1 + work.failure_overhead) + start
+    used = max(MIN_HOURS, busy + tail_hours(place, request, busy, learned=learned))
+    if place.option is PurchaseOption.SPOT:
+        used *= math.exp(LOWEST_SHIFT)
+    return max(used, committed_hours(place, request, used))
 
 
 def billed_at(place: Place, request: PlanRequest, busy_h: float, charged: Charge) -> float:

@@ -437,6 +437,9 @@ def median_shift(hours: Spread, price: RandomPrice) -> float:
 
 EDGE, STEP = 4.0, 0.03
 """The farthest ceiling that counts, and the precision of widths, in logarithms."""
+LOWEST_SHIFT = -0.15
+"""A lower difference of the medians is not looked for: only a price at its ceiling with hours from a fourth to four
+times the middle would have one."""
 
 
 @lru_cache(maxsize=4096)
@@ -455,4 +458,4 @@ def _median_shift(down: int, up: int, scale: int, floor: int, ceiling: int) -> f
             low = middle
         else:
             high = middle
-    return (low + high) / 2
+    return max(LOWEST_SHIFT, (low + high) / 2)

@@ -3,7 +3,6 @@
 Uses the same keys and rows as `offers`, which returns the price with its source for the few remaining places.
 """
 
-from datetime import date
 from functools import cached_property
 
 from launcher.catalog.load import Catalog
@@ -11,7 +10,6 @@ from launcher.catalog.selector import SPOT, Key
 from launcher.catalog.store import Row
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import Market, PurchaseOption
-from launcher.model.money import Unpriced
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.pricing.ages import days_age, rests_on
@@ -25,60 +23,69 @@ from launcher.pricing.spot_prices import SpotForecast, ec2_key, random_price, sp
 class RateBook:
     """Dollars per instance-hour, undiscounted: a discount is the same for every place."""
 
-    def __init__(self, request: PlanRequest, catalog: Catalog, today: date) -> None:
+    def __init__(self, request: PlanRequest, catalog: Catalog, rules: GateRules) -> None:
         self.request = request
         self.selector = catalog.selector
-        self.today = today
+        self.rules = rules
         self.forecasts: dict[Key, SpotForecast] = {}
+        self._rows: dict[Key, tuple[Row, float] | None] = {}
+        self._ages: dict[tuple[str, PurchaseOption], bool] = {}
 
-    def rates(self, group: CandidateGroup) -> list[tuple[int, int, float]]:
-        """Every location and term of a group, by index, that has a rate."""
+    def rates(self, group: CandidateGroup) -> list[tuple[int, int, float, bool]]:
+        """Every location and term of a group, by index, that has a rate; whether the gate refuses it for its age."""
         rates = []
         places = [group.place(0, group.node_counts[0], term) for term in range(len(group.terms))]
         keys = [price_key(place, self.request.purchase.payment) for place in places]
         for location in range(len(group.locations)):
             for term, key in enumerate(keys):
                 rate = self._override(group, location, term) if self._overrides else None
-                if rate is None and isinstance(key, Key):
-                    rate = self._published(group, location, term, key)
                 if rate is not None:
-                    rates.append((location, term, rate))
+                    rates.append((location, term, rate, False))
+                elif isinstance(key, Key) and (published := self._published(group, location, term, key)) is not None:
+                    rates.append((location, term, *published))
         return rates
-
-    def is_old(self, group: CandidateGroup, location: int, term: int, rules: GateRules) -> bool:
-        """Whether the gate refuses the rate of a location and term for its age."""
-        place = group.place(location, group.node_counts[0], term)
-        key = price_key(place, self.request.purchase.payment)
-        if rules.any_age or isinstance(key, Unpriced) or self._override(group, location, term) is not None:
-            return False
-        region, zone = group.locations[location]
-        row = self.selector.row(key.at(region, zone or "" if group.option is PurchaseOption.SPOT else ""))
-        return row is not None and days_age(row.as_of, rests_on(place), rules.today, rules.max_age_days).too_old
 
     def _override(self, group: CandidateGroup, location: int, term: int) -> float | None:
         names = override_names(group.place(location, group.node_counts[0], term))
         return next((self._overrides[name] for name in names if name in self._overrides), None)
 
-    def _published(self, group: CandidateGroup, location: int, term: int, key: Key) -> float | None:
-        """The catalog's rate at a place; spot without a market is no offer unless the user requested it."""
+    def _published(self, group: CandidateGroup, location: int, term: int, key: Key) -> tuple[float, bool] | None:
+        """The catalog's rate at a place, and whether it is too old; None if it offers none there."""
         region, zone = group.locations[location]
         spot = group.option is PurchaseOption.SPOT
         here = key.at(region, zone or "" if spot else "")
-        row = self.selector.row(here)
-        if row is None or (key.kind == SPOT and not self._is_offer(row, group.instance_type, region)):
+        if here not in self._rows:
+            self._rows[here] = self._offered(here, group.instance_type)
+        offered = self._rows[here]
+        if offered is None:
             return None
-        rate = float(row.usd)
-        if key.kind == SPOT:
-            rate = self.forecast(here, row).middle
-        if spot and is_derived(place := group.place(location, group.node_counts[0], term)):
+        row, rate = offered
+        place = group.place(location, group.node_counts[0], term) if spot else None
+        rests = group.option if place is None else rests_on(place)
+        if place is not None and is_derived(place):
             times = factor(place, self.selector)
-            return None if times is None else rate * times
-        return rate
+            return None if times is None else (rate * times, self._is_old(row, rests))
+        return rate, self._is_old(row, rests)
+
+    def _offered(self, here: Key, instance_type: str) -> tuple[Row, float] | None:
+        """The row of a key with its rate; spot without a market is no offer unless the user requested it."""
+        row = self.selector.row(here)
+        if row is None or (here.kind == SPOT and not self._is_offer(row, instance_type, here.region)):
+            return None
+        return row, self.forecast(here, row).middle if here.kind == SPOT else float(row.usd)
+
+    def _is_old(self, row: Row, rests: PurchaseOption) -> bool:
+        """Whether the gate refuses a row for its age."""
+        key = (row.as_of, rests)
+        if key not in self._ages:
+            age = days_age(row.as_of, rests, self.rules.today, self.rules.max_age_days)
+            self._ages[key] = age.too_old and not self.rules.any_age
+        return self._ages[key]
 
     def forecast(self, key: Key, row: Row) -> SpotForecast:
         """The forecast of a spot price, computed once for a zone."""
         if key not in self.forecasts:
-            self.forecasts[key] = spot_forecast(row, key, self.selector, self.today)
+            self.forecasts[key] = spot_forecast(row, key, self.selector, self.rules.today)
         return self.forecasts[key]
 
     def random_price(self, place: Place, rate: float, hours: float) -> RandomPrice:

@@ -2,18 +2,21 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple
 
 from launcher.model.candidate_group import CandidateGroup
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import PREPAID, PurchaseOption
 from launcher.model.plan import Place
 from launcher.planning.work import Estimator
 from launcher.pricing.bill import transfer_usd
 from launcher.pricing.bill_lines import JobSize
 from launcher.pricing.candidate import AnyCandidate, Order, order
-from launcher.pricing.compute import Charge, boot_hours, charge
+from launcher.pricing.compute import Charge, boot_hours, charge, least_hours
 from launcher.pricing.context import PricingContext
+from launcher.pricing.interruptible import OnSpot
+from launcher.pricing.job_hours import job_hours
+from launcher.pricing.joint import JobHours
 from launcher.pricing.other_costs import NEARLY
 from launcher.pricing.rate_book import RateBook
 
@@ -38,12 +41,37 @@ class Row(NamedTuple):
     interval_s: float | None
 
 
-class _Size(NamedTuple):
-    """One number of nodes of a type and option: whether it is late, its charge, seconds between checkpoints."""
+class _Lead(NamedTuple):
+    """Places of one group, size and term by their rates, the first without a row next; the smallest lead comes first.
+
+    `usd` is the least that the next row can have: `instance_hours` without any interruption at its rate, and `moved`,
+    the dollars to bring the data to the nearest of the places. `offers` are rates with their locations.
+    """
 
     late: bool
-    cost: Charge
-    interval_s: float | None
+    usd: float
+    group: int
+    nodes: int
+    term: int
+    next: int
+    instance_hours: float
+    moved: float
+    offers: list[tuple[float, int]]
+
+    @property
+    def after(self) -> "_Lead | None":
+        """The lead without its next place; None if that was the last."""
+        number = self.next + 1
+        if number == len(self.offers):
+            return None
+        return self._replace(next=number, usd=self.offers[number][0] * self.instance_hours + self.moved)
+
+
+class _Market(NamedTuple):
+    """The places of one type and option: those that are computed, and those that may never need to be."""
+
+    rows: list[Row]
+    leads: list[_Lead]
 
 
 def best_candidates(
@@ -59,36 +87,18 @@ def best_candidates(
     `candidate_of` prices a place in full, which is done only for places whose lower bound could still beat the best
     total.
     """
-    named, every = context.request.target.kind is not None, tuple(groups)
-    book, sizes, moved = (
-        RateBook(context.request, context.catalog, context.rules.today),
-        _Sizes(estimator, context),
-        _Transfers(context),
-    )
-    rows: dict[tuple[str, str, str, bool], list[Row]] = {}
-    for number, group in enumerate(every):
-        key = (group.target if named else "", group.instance_type, group.option)
-        priced = list(_priced(number, group, book, sizes, moved))
-        if not priced:
-            rows.setdefault((*key, False), []).append(min(_unpriced(number, group, estimator, context)))
-        ages: dict[tuple[int, int], bool] = {}
-        for row in priced:
-            where = (row.location, row.term)
-            if where not in ages:
-                ages[where] = book.is_old(group, *where, context.rules)
-            rows.setdefault((*key, ages[where]), []).append(row)
-    discounted = 1 - context.request.purchase.discount_percent / 100
-
-    def rest(row: Row, place: Place) -> float:
-        work = estimator.work(place.instance_type, row.nodes)
-        return context.bill.other_costs(place, work).min_usd(JobSize(row.hours, row.interval_s, boot_hours(work)))
-
-    def place_of(row: Row) -> Place:
-        return every[row.group].place(row.location, row.nodes, row.term)
-
+    screen = _Screen(tuple(groups), estimator, context)
+    markets: dict[tuple[str, str, str, bool], _Market] = {}
+    for number, group in enumerate(screen.groups):
+        target = group.target if context.request.target.kind is not None else ""
+        found = screen.markets(number)
+        for old, market in found.items() or ((False, _Market([screen.unpriced(number)], [])),):
+            one = markets.setdefault((target, group.instance_type, group.option, old), _Market([], []))
+            one.rows.extend(market.rows)
+            one.leads.extend(market.leads)
     best = {
-        key: _best(_by_lower_bound(sorted(of_type), place_of, rest, discounted), candidate_of)
-        for key, of_type in rows.items()
+        key: _best(_by_lower_bound(_in_order(market, screen.row), screen), candidate_of)
+        for key, market in markets.items()
     }
     return [
         candidate
@@ -131,9 +141,24 @@ def _best(places: Iterable[tuple[float, Row, Place]], candidate_of: Callable[[Pl
     return best
 
 
-def _by_lower_bound(
-    rows: Iterable[Row], place_of: Callable[[Row], Place], rest: Callable[[Row, Place], float], discounted: float
-) -> Iterator[tuple[float, Row, Place]]:
+def _in_order(market: _Market, row_of: Callable[[_Lead], Row]) -> Iterator[Row]:
+    """The rows from the best, each computed once no row before it can be missing."""
+    rows, leads = list(market.rows), list(market.leads)
+    heapify(rows)
+    heapify(leads)
+    while rows or leads:
+        if not leads or (rows and rows[0][:3] < (leads[0].late, False, leads[0].usd)):
+            yield heappop(rows)
+            continue
+        heappush(rows, row_of(leads[0]))
+        after = leads[0].after
+        if after is None:
+            heappop(leads)
+        else:
+            heapreplace(leads, after)
+
+
+def _by_lower_bound(rows: Iterable[Row], screen: "_Screen") -> Iterator[tuple[float, Row, Place]]:
     """The places that share the first row's `late` and `unpriced` flags, by the lower bound of their totals.
 
     A row waits until the next row's compute alone costs more. Without prices only the first row is returned.
@@ -144,14 +169,14 @@ def _by_lower_bound(
         late = row.late if late is None else late
         if row.late != late or (row.unpriced and number):
             break
-        place = place_of(row)
+        place = screen.groups[row.group].place(row.location, row.nodes, row.term)
         if row.unpriced:
             yield 0.0, row, place
             return
-        usd = row.usd * discounted * NEARLY
+        usd = row.usd * screen.discounted * NEARLY
         while waiting and waiting[0][0] <= usd:
             yield _pop_lowest(waiting)
-        heappush(waiting, (usd + rest(row, place), number, row, place))
+        heappush(waiting, (usd + screen.rest(row, place), number, row, place))
     while waiting:
         yield _pop_lowest(waiting)
 
@@ -171,73 +196,118 @@ def all_places(groups: Iterable[CandidateGroup]) -> Iterator[Place]:
                     yield group.place(location, nodes, term)
 
 
-class _Transfers(dict[str, float]):
-    """Dollars to bring the training data to a region, computed once per region."""
+class _Screen:
+    """The rows of every group, computed in floats, each only when it is asked for."""
 
-    def __init__(self, context: PricingContext) -> None:
-        super().__init__()
-        self.context = context
-
-    def __missing__(self, region: str) -> float:
-        self[region] = usd = transfer_usd(region, self.context.request, self.context.catalog)
-        return usd
-
-
-class _Sizes(dict[tuple[object, ...], _Size | None]):
-    """The billed size of each number of nodes, computed once for equal inputs; None if no offering is long enough.
-
-    Only spot depends on the location (the advisor's band is per region), and only a commitment depends on its years.
-    """
-
-    def __init__(self, estimator: Estimator, context: PricingContext) -> None:
-        super().__init__()
+    def __init__(self, groups: tuple[CandidateGroup, ...], estimator: Estimator, context: PricingContext) -> None:
+        self.groups = groups
+        self.discounted = 1 - context.request.purchase.discount_percent / 100
         self._estimator, self._context = estimator, context
+        self._book = RateBook(context.request, context.catalog, context.rules)
+        self._transfers: dict[str, float] = {}
+        self._jobs: dict[tuple[str, int, float | None], tuple[JobHours, OnSpot | None]] = {}
+        self._charges: dict[tuple[object, ...], Charge | None] = {}
 
-    def of(self, group: CandidateGroup, location: int, nodes: int, term: int) -> _Size | None:
-        context = self._context
-        spot = group.option is PurchaseOption.SPOT
-        rate_h = context.node_rate(group.instance_type, group.locations[location][0]) if spot else None
-        key = (group.target, group.instance_type, group.option, nodes, group.terms[term], rate_h)
-        if key not in self:
-            self[key] = self._compute(group.place(location, nodes, term))
-        return self[key]
+    def markets(self, number: int) -> dict[bool, _Market]:
+        """Every place of a group with a rate and a long enough offering, by whether the gate refuses its old price.
 
-    def _compute(self, place: Place) -> _Size | None:
-        context = self._context
-        work = self._estimator.work(place.instance_type, place.nodes)
-        hazard = context.hazard(place) if place.option is PurchaseOption.SPOT else None
-        cost = charge(place, work, context.request, hazard, context.now, tail=context.tail(place))
+        The hours of an offering do not follow those of the job, so its rows are computed at once.
+        """
+        group = self.groups[number]
+        offers: dict[tuple[int, bool], list[tuple[float, int]]] = {}
+        for location, term, rate, old in self._book.rates(group):
+            offers.setdefault((term, old), []).append((rate, location))
+        found: dict[bool, _Market] = {}
+        for (term, old), rates in offers.items():
+            moved = min([self._moved(group.locations[location][0]) for _, location in rates])
+            rates.sort()
+            for nodes in group.node_counts:
+                late, hours = self._least(group, nodes, term)
+                lead = _Lead(late, rates[0][0] * hours + moved, number, nodes, term, 0, hours, moved, rates)
+                if group.option not in PREPAID:
+                    found.setdefault(old, _Market([], [])).leads.append(lead)
+                elif self._charge(group.place(rates[0][1], nodes, term)) is not None:
+                    rows = [self._row(lead, rate, location) for rate, location in rates]
+                    found.setdefault(old, _Market([], [])).rows.extend(rows)
+        return found
+
+    def row(self, lead: _Lead) -> Row:
+        """The row of a lead's next place."""
+        return self._row(lead, *lead.offers[lead.next])
+
+    def unpriced(self, number: int) -> Row:
+        """The best place of a group without a rate; places with a known but untrusted price come first."""
+        group, deadline = self.groups[number], self._context.request.purchase.deadline_h
+        on_demand = self._context.catalog.store.on_demand if group.option is PurchaseOption.ON_DEMAND else {}
+
+        def seen(location: int) -> tuple[float, str, str]:
+            region, zone = group.locations[location]
+            known = any(row.usd for row in on_demand.get((group.instance_type, region), ()))
+            return 0.0 if known else 1.0, region, zone or ""
+
+        def size(nodes: int) -> tuple[bool, float, float, int]:
+            hours = self._estimator.work(group.instance_type, nodes).hours.mid
+            return deadline is not None and hours > deadline, hours * nodes, hours, nodes
+
+        late, instance_hours, hours, nodes = min(size(nodes) for nodes in group.node_counts)
+        (unseen, region, zone), location = min((seen(place), place) for place in range(len(group.locations)))
+        return Row(late, True, unseen, instance_hours, hours, region, zone, number, location, nodes, 0, None)  # noqa: FBT003 - a field
+
+    def rest(self, row: Row, place: Place) -> float:
+        """A lower bound of the lines other than compute."""
+        work = self._estimator.work(place.instance_type, row.nodes)
+        size = JobSize(row.hours, row.interval_s, boot_hours(work))
+        return self._context.bill.other_costs(place, work).min_usd(size)
+
+    def _least(self, group: CandidateGroup, nodes: int, term: int) -> tuple[bool, float]:
+        """Whether the job without any interruption is late, and its instance-hours: no row of this size has less."""
+        work, request, place = (
+            self._estimator.work(group.instance_type, nodes),
+            self._context.request,
+            group.place(0, nodes, term),
+        )
+        deadline_h, hours = request.purchase.deadline_h, work.hours.mid / (1 + work.failure_overhead)
+        late = deadline_h is not None and hours > deadline_h
+        return late, least_hours(place, work, request, self._context.tail(place)) * nodes
+
+    def _row(self, lead: _Lead, rate: float, location: int) -> Row:
+        place = self.groups[lead.group].place(location, lead.nodes, lead.term)
+        cost = self._charge(place)
         if cost is None:
-            return None
-        deadline_h = context.request.purchase.deadline_h
+            raise AssertionError("hours without an offering")
+        work, deadline_h = (
+            self._estimator.work(place.instance_type, place.nodes),
+            self._context.request.purchase.deadline_h,
+        )
         late = deadline_h is not None and cost.hours > deadline_h
         interval_s = work.checkpoint_interval_s if cost.spot is None else cost.spot.interval_s
-        return _Size(late, cost, interval_s)
+        if place.option is PurchaseOption.SPOT:
+            cost = cost.at_price(self._book.random_price(place, rate, cost.hours))
+        usd = rate * cost.instance_hours + self._moved(place.region)
+        where = (place.region, place.az_id or "", lead.group, location, lead.nodes, lead.term)
+        return Row(late, False, usd, cost.instance_hours, cost.line_h, *where, interval_s)  # noqa: FBT003 - a field
 
+    def _charge(self, place: Place) -> Charge | None:
+        """The charge of a place, computed once for equal inputs; None if no offering is long enough.
 
-def _priced(number: int, group: CandidateGroup, book: RateBook, sizes: _Sizes, moved: _Transfers) -> Iterator[Row]:
-    """Every place of a group that has a rate and an offering that is long enough."""
-    spot = group.option is PurchaseOption.SPOT
-    for location, term, rate in book.rates(group):
-        region, zone = group.locations[location]
-        for nodes in group.node_counts:
-            size = sizes.of(group, location, nodes, term)
-            if size is not None:
-                cost = size.cost
-                if spot:
-                    cost = cost.at_price(book.random_price(group.place(location, nodes, term), rate, cost.hours))
-                usd = rate * cost.instance_hours + moved[region]
-                where = (region, zone or "", number, location, nodes, term)
-                yield Row(size.late, False, usd, cost.instance_hours, cost.line_h, *where, size.interval_s)  # noqa: FBT003 - a field
+        Only spot depends on the region (its interruptions), only a commitment on its years, and a job's hours on
+        neither target nor term.
+        """
+        context, spot = self._context, place.option is PurchaseOption.SPOT
+        rate_h = context.node_rate(place.instance_type, place.region) if spot else None
+        kind = (place.instance_type, place.nodes, rate_h)
+        key = (*kind, place.target, place.option, place.plan_kind, place.term_years)
+        if key not in self._charges:
+            work = self._estimator.work(place.instance_type, place.nodes)
+            hazard = context.hazard(place) if spot else None
+            if kind not in self._jobs:
+                self._jobs[kind] = job_hours(work, context.request, hazard)
+            tail, job = context.tail(place), self._jobs[kind]
+            self._charges[key] = charge(place, work, context.request, hazard, context.now, tail=tail, known_job=job)
+        return self._charges[key]
 
-
-def _unpriced(number: int, group: CandidateGroup, estimator: Estimator, context: PricingContext) -> Iterator[Row]:
-    """Every place of a group without a rate; places with a known but untrusted price come first."""
-    deadline = context.request.purchase.deadline_h
-    on_demand = context.catalog.store.on_demand if group.option is PurchaseOption.ON_DEMAND else {}
-    for location, (region, zone) in enumerate(group.locations):
-        unseen = 0.0 if any(row.usd for row in on_demand.get((group.instance_type, region), ())) else 1.0
-        for nodes in group.node_counts:
-            hours = estimator.work(group.instance_type, nodes).hours.mid
-            late = deadline is not None and hours > deadline
-            yield Row(late, True, unseen, hours * nodes, hours, region, zone or "", number, location, nodes, 0, None)  # noqa: FBT003
+    def _moved(self, region: str) -> float:
+        """Dollars to bring the training data to a region."""
+        if region not in self._transfers:
+            self._transfers[region] = transfer_usd(region, self._context.request, self._context.catalog)
+        return self._transfers[region]

@@ -10,9 +10,11 @@ from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import Basis, TargetKind
 from launcher.model.money import Price, Unpriced
 from launcher.planning.pin import pinned_plan
+from launcher.pricing.gate import GateRules
 from launcher.pricing.offers import offer
 from launcher.pricing.rate_book import RateBook
 from launcher.pricing.spot_prices import forecast_at, random_price
+from launcher.workflow.quote.commands import CHANGES
 from tests.plans import laid_over, request_of
 
 TODAY = date(2026, 11, 20)
@@ -67,7 +69,8 @@ def test_the_most_is_the_rate_on_demand(catalog, plan_with):
 def rate_of(place, request, catalog):
     """The rate of one place as screening has it."""
     group = CandidateGroup(place.target, place.instance_type, place.option, ((place.region, place.az_id),), (1,))
-    return next((rate for _, _, rate in RateBook(request, catalog, TODAY).rates(group)), None)
+    book = RateBook(request, catalog, GateRules(today=TODAY, changes=CHANGES))
+    return next((rate for _, _, rate, _ in book.rates(group)), None)
 
 
 def test_screening_has_the_same_rate(catalog, plan_with):

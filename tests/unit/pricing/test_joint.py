@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from launcher.pricing.joint import (
     HIGH,
     LOW,
+    LOWEST_SHIFT,
     MIDDLE,
     JobHours,
     Losses,
@@ -95,6 +96,12 @@ def test_two_symmetric_factors_have_the_product_of_their_medians():
     assert abs(median_shift(Spread(0.4, 0.4), RandomPrice(20.0, 0.3))) < 0.005
     assert median_shift(Spread(0.1, 0.8), RandomPrice(20.0, 0.3)) > 0.02
     assert median_shift(Spread(0.4, 0.4), RandomPrice(20.0, 0.4, 2.0, 24.0)) < -0.02
+
+
+@given(down=st.floats(0.0, 2.0), more=st.floats(0.0, 2.0), scale=st.floats(0.01, 1.0), ceiling=st.floats(1.0, 2.0))
+def test_the_median_of_a_product_is_never_below_the_least_that_screening_expects(down, more, scale, ceiling):
+    price = RandomPrice(20.0, scale, 1.0, 20.0 * ceiling)
+    assert median_shift(Spread(down, down + more), price) >= LOWEST_SHIFT
 
 
 def test_a_start_up_adds_its_spread_to_a_short_job_and_not_to_a_long_one():

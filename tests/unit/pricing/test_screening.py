@@ -28,11 +28,11 @@ def test_the_rate_book_has_the_rates_of_the_offers(priced, day):
     priced_plan = priced(plan, prices_as_of=day)
     context, book = (
         priced_plan.context,
-        RateBook(priced_plan.request, priced_plan.catalog, priced_plan.context.rules.today),
+        RateBook(priced_plan.request, priced_plan.catalog, priced_plan.context.rules),
     )
     compared = 0
     for group in priced_plan.resolution.groups:
-        rates = {(location, term): rate for location, term, rate in book.rates(group)}
+        rates = {(location, term): rate for location, term, rate, _ in book.rates(group)}
         for location in range(len(group.locations)):
             for term in range(len(group.terms)):
                 place = group.place(location, group.node_counts[0], term)
@@ -86,8 +86,9 @@ LONG = {"workload": {"train": {"hours": None, "tokens_b": 90.0}}}
         {**FOUR, "network": {"name": "team", "az_ids": ["use2-az1", "use2-az2"]}, "storage": {"lustre_gib": 4800}},
         {**FOUR, "purchase": {"option": "any", "deadline_h": 30}, "checkpoint": {"interval": 300, "keep": 9}},
         {**FOUR, "guardrails": {"idle_minutes": 0}, "budget": {"max_usd": 900}},
+        {**FOUR, "guardrails": {"idle_minutes": 60, "ttl_h": 3}},
     ],
-    ids=["plain", "months", "zones", "deadline", "tail"],
+    ids=["plain", "months", "zones", "deadline", "tail", "time limit"],
 )
 def test_what_is_passed_over_is_what_a_fold_over_every_draft_leaves_out(priced, changes):
     priced_plan = priced(changes)
