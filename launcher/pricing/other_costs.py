@@ -29,6 +29,7 @@ class OtherCosts:
         """The keys of the service's fees that have no price (`Fee`)."""
         self._floor = _Floor(self._priced)
         self._totals: dict[JobSize, Decimal] = {}
+        self._up: dict[bool, Decimal] = {}
         self._summaries: dict[JobSize, OtherCostsSummary] = {}
 
     def total_usd(self, size: JobSize) -> Decimal:
@@ -39,9 +40,11 @@ class OtherCosts:
 
     def up_usd_per_hour(self, *, nodes: bool) -> Decimal:
         """The hourly cost of the priced lines while the cluster exists; `nodes` adds the lines of its nodes."""
-        rates = ((line.price, line.an_hour_up + (line.a_node_hour if nodes else 0.0)) for line in self._priced)
-        usd = (price.usd * Decimal(repr(rate)) for price, rate in rates if isinstance(price, Price))
-        return sum(usd, Decimal(0)).quantize(CENT_FRACTION)
+        if nodes not in self._up:
+            rates = ((line.price, line.an_hour_up + (line.a_node_hour if nodes else 0.0)) for line in self._priced)
+            usd = (price.usd * Decimal(repr(rate)) for price, rate in rates if isinstance(price, Price))
+            self._up[nodes] = sum(usd, Decimal(0)).quantize(CENT_FRACTION)
+        return self._up[nodes]
 
     def usd_per_job_hour(self, size: JobSize) -> Decimal:
         """The cost of one more hour of a job of a size in the priced lines, each at the price of its first unit."""
