@@ -70,6 +70,10 @@ PLAN = {
 }
 SPAN = {"low": 8.0, "mid": 10.0, "high": 12.0}
 QUOTE = {
+    "digest": "d" * 64,
+    "az_id": None,
+    "spot": None,
+    "components": [],
     "target": "parallelcluster",
     "instance_type": "p5.48xlarge",
     "accelerator": "H100",
@@ -81,7 +85,10 @@ QUOTE = {
     "serving": None,
     "hours": SPAN,
     "usd": {"low": "900", "mid": "1100", "high": "1300"},
-    "training": {"tokens_per_s": {"low": 90_000.0, "mid": 110_000.0, "high": 130_000.0}},
+    "training": {
+        "tokens_per_s": {"low": 90_000.0, "mid": 110_000.0, "high": 130_000.0},
+        "mfu": {"low": 0.35, "mid": 0.42, "high": 0.49},
+    },
 }
 REPORT = {
     "name": "tiny",

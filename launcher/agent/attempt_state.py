@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.agent import safe_json
-from launcher.agent.shape import check_shape, read
+from launcher.agent.shape import read
 
 STATE_FILE = "life.json"
 
@@ -44,12 +44,18 @@ class AttemptState:
         return json.dumps({"life": self.number, "completed": self.completed, **more}) + "\n"
 
 
+class _Head(NamedTuple):
+    """The keys that every `life.json` has."""
+
+    life: int
+    completed: bool
+
+
 def parse_attempt_state(text: str) -> AttemptState | None:
     """The newest attempt; None if the text is unreadable, which counts as no earlier attempt."""
     try:
         document = safe_json.loads(text)
-        check_shape(document, {"life": int, "completed": bool})
-        return read(AttemptState, {**document, "number": document["life"]})
+        return read(AttemptState, {**document, "number": read(_Head, document).life})
     except ValueError:
         return None
 

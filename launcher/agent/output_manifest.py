@@ -3,11 +3,12 @@
 import json
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from launcher.agent import safe_json
 from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import StoredFile
-from launcher.agent.shape import check_shape, read
+from launcher.agent.shape import read
 
 SCHEMA = "slipway.outputs/1"
 FOLDER, MANIFEST = "outputs", "manifest.json"
@@ -42,6 +43,21 @@ def manifest_key(run: str) -> str:
     return f"{FOLDER}/{run}/{MANIFEST}"
 
 
+class _File(NamedTuple):
+    path: str
+    bytes: int
+    sha256: str
+    key: str
+
+
+class _Document(NamedTuple):
+    schema: str
+    run: str
+    attempt: int
+    written_at: str
+    files: tuple[_File, ...]
+
+
 def parse_outputs(text: str) -> OutputManifest:
     """The manifest in `text`.
 
@@ -49,17 +65,21 @@ def parse_outputs(text: str) -> OutputManifest:
         ManifestError: the text is not such a manifest, or names a path outside the outputs.
     """
     try:
-        document = safe_json.loads(text)
-        check_shape(document, {"schema": str, "files": [dict]})
-        if document["schema"] != SCHEMA:
-            raise ManifestError(f"not a manifest of outputs: {text[:100]!r}")
-        outputs = read(OutputManifest, {**document, "files": [{**file, "part": 0} for file in document["files"]]})
+        document = read(_Document, safe_json.loads(text))
     except ValueError as error:
         raise ManifestError(f"not a manifest of outputs: {error}") from error
-    for file in outputs.files:
+    if document.schema != SCHEMA:
+        raise ManifestError(f"not a manifest of outputs: {text[:100]!r}")
+    for file in document.files:
         if not stored_name(file.path) or not file.key.startswith(f"{FOLDER}/"):
             raise ManifestError(f"a path outside the outputs: {file.path!r} at {file.key!r}")
-    return outputs
+    return OutputManifest(
+        run=document.run,
+        attempt=document.attempt,
+        written_at=document.written_at,
+        # Outputs are those of the whole run, not of a node.
+        files=tuple(StoredFile(**file._asdict(), part=0) for file in document.files),
+    )
 
 
 def stored_name(path: str) -> str:

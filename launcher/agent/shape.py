@@ -7,13 +7,13 @@ import difflib
 import math
 import re
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime, timezone
 from decimal import Decimal
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 LARGEST = 10**15
@@ -56,33 +56,6 @@ def read(cls: type[T], data: Any, where: str = "", *, whole: bool = False, exact
     for name in sorted(_fields(kind).keys() - data.keys()) if whole else ():
         raise ValueError(f"{_path(where, name)} is missing")
     return value
-
-
-def check_shape(value: Any, form: Any, path: str = "") -> None:
-    """Check a part of a larger document against a form.
-
-    Args:
-        value: the parsed value.
-        form: a type (`float` accepts whole numbers too), a tuple of a form and None, a list with the form of
-            every item, or a mapping of the required keys.
-        path: the path of the value.
-
-    Raises:
-        ValueError: it has another form, or a number is not finite or too large.
-    """
-    if isinstance(form, tuple):
-        if value is not None or None not in form:
-            check_shape(value, next(option for option in form if option is not None), path)
-        return
-    _refuse_other(value, dict if isinstance(form, Mapping) else list if isinstance(form, list) else form, path)
-    if isinstance(form, Mapping):
-        for key, inner in form.items():
-            if key not in value:
-                raise ValueError(f"{_path(path, key)} is missing")
-            check_shape(value[key], inner, _path(path, key))
-    elif isinstance(form, list):
-        for index, element in enumerate(value):
-            check_shape(element, form[0], f"{path}[{index}]")
 
 
 def moment(text: str) -> datetime:
@@ -137,17 +110,29 @@ def _fields(cls: Any) -> dict[str, tuple[Any, bool]]:
 @cache
 def _reader(hint: Any, *, exact: bool) -> _Read:
     origin, args = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        return _optional(args, exact=exact)
-    if origin in _MANY:
-        return _items(origin, args[0], exact=exact)
     if origin is not None:
-        return _mapping(_reader(args[1], exact=exact))
+        return _generic(origin, args, exact=exact)
     if hint is Any:
         return lambda value, _: value
     if is_dataclass(hint) or hasattr(hint, "_fields"):
         return _object(hint, exact=exact)
     return _scalar(hint)
+
+
+def _generic(origin: Any, args: tuple[Any, ...], *, exact: bool) -> _Read:
+    if origin in (Union, types.UnionType):
+        return _optional(args, exact=exact)
+    if origin is Literal:
+        return lambda value, where: _one_of(args, value, where)
+    if origin in _MANY:
+        return _items(origin, args[0], exact=exact)
+    return _mapping(_reader(args[1], exact=exact))
+
+
+def _one_of(allowed: tuple[Any, ...], value: Any, where: str) -> Any:
+    if value not in allowed:
+        raise ValueError(f"{where or 'it'} must be {' or '.join(map(repr, allowed))}, got {value!r}")
+    return value
 
 
 def _scalar(kind: Any) -> _Read:

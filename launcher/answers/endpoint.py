@@ -1,9 +1,46 @@
 """The pages of `slipway endpoint`: a response with its times, and the steps of a load test next to the quote."""
 
+from typing import Literal
+
 from launcher.answers.table import Column, render
 from launcher.model.endpoint_call import EndpointState, LoadSetting, LoadStep, LoadTest, Reply, ServedEndpoint
 from launcher.model.report import EndpointReport, Report
+from launcher.records.codec import Json, as_json
+from launcher.records.document import json_object
 from launcher.records.load_documents import load_document, past_load_test
+from launcher.records.report_document import answer_figures
+
+
+@json_object
+class AnswerDocument:
+    """One response of an endpoint; milliseconds, null if the response has no such time."""
+
+    schema: Literal["slipway.answer/1"] = "slipway.answer/1"
+    endpoint: str
+    region: str
+    status: str
+    config: str
+    instances: int
+    kind: str
+    input_tokens: int
+    output_tokens: int
+    ttft_ms: float | None
+    latency_ms: float
+    tokens_per_s: float | None
+
+
+def answer_document(endpoint: ServedEndpoint, state: EndpointState, reply: Reply) -> Json:
+    """slipway.answer/1."""
+    return as_json(
+        AnswerDocument(
+            endpoint=endpoint.name,
+            region=endpoint.region,
+            status=state.status,
+            config=state.config,
+            instances=state.instances,
+            **answer_figures(reply),
+        )
+    )
 
 
 def answer_page(endpoint: ServedEndpoint, state: EndpointState, reply: Reply) -> list[str]:

@@ -7,13 +7,10 @@ from typing import Any, Literal
 
 from launcher.agent.manifest import StoredFile
 from launcher.agent.output_manifest import OutputManifest
-from launcher.answers import capacity, meter
+from launcher.answers import capacity
+from launcher.answers.endpoint import AnswerDocument
 from launcher.answers.json_shapes import (
-    ACTUAL,
     ALL_FORMS,
-    ANSWER,
-    ATTEMPT,
-    BILLED,
     CANDIDATE,
     KEY,
     MEASURED,
@@ -22,34 +19,30 @@ from launcher.answers.json_shapes import (
     OPTION,
     PORTED,
     QUOTE,
-    QUOTED,
     RATIO,
     SERVED,
     SIDE,
-    STOPPED,
     STORE,
-    STORED,
     TEXT,
     TOTAL,
     VERIFIED,
     named_shape,
 )
 from launcher.answers.models import FIELDS as MODEL_FIELDS
+from launcher.answers.status import StatusDocument
 from launcher.catalog.fetched_prices import Unmatched
 from launcher.catalog.listing import PriceRow
 from launcher.model.accuracy import Accuracy, RunAccuracy
 from launcher.model.capacity import JudgedOffer
 from launcher.model.commitment_choice import CommitmentChoice
 from launcher.model.diagnosis import Diagnosis
-from launcher.model.endpoint_call import EndpointState, LoadSetting, LoadStep, LoadTest, ServedEndpoint
+from launcher.model.endpoint_call import LoadSetting, LoadStep, LoadTest
 from launcher.model.finding import Finding
 from launcher.model.ledger import LedgerEntry, ReservationUse
-from launcher.model.meter import Meter, Terms
 from launcher.model.model_spec import ModelSpec
 from launcher.model.money import Price, Range, UsdRange
 from launcher.model.plan_diff import PlanDiff, PlansDiff
 from launcher.model.removal import Removal
-from launcher.model.report import EndpointReport, Report
 from launcher.model.spending import StackCost
 from launcher.pricing.alternatives import Alternative
 from launcher.pricing.held_commitments import HeldCommitment
@@ -60,7 +53,7 @@ from launcher.records.json_schema import Some, document_schema, picked_shape
 from launcher.records.ledger_document import KEYS
 from launcher.records.load_documents import SETTING
 from launcher.records.refresh_report import RefreshReport
-from launcher.records.run_state import RunState
+from launcher.records.report_document import ReportDocument
 from launcher.workflow.quote.portfolio import Member, OneChip
 
 _SHAPES: Mapping[str, Any] = {
@@ -76,11 +69,7 @@ _SHAPES: Mapping[str, Any] = {
         ],
         "unread": named_shape("run", "reason"),
     },
-    "answer/1": {
-        **picked_shape(ServedEndpoint, "endpoint=name region"),
-        **picked_shape(EndpointState, "status config instances"),
-        **ANSWER,
-    },
+    "answer/1": AnswerDocument,
     "capacity/1": {
         "name": str,
         "offers": [picked_shape(JudgedOffer, capacity.OFFER)],
@@ -263,27 +252,7 @@ _SHAPES: Mapping[str, Any] = {
     ),
     "quote/1": Some(QUOTE, {"verified": VERIFIED}),
     "render/1": {**dict.fromkeys(("name", "digest", "folder"), str), "files": [str]},
-    "report/1": Some(
-        {
-            **picked_shape(Report, "name status scheduler simulated"),
-            **STORED,
-            "attempts": [ATTEMPT],
-            "quoted": QUOTED,
-            "actual": ACTUAL,
-            "left_up_usd_per_hour": Decimal | None,
-            "stacks": named_shape("name", "status"),
-            **picked_shape(Report, "verified_resources not_emulated"),
-            "endpoint": (
-                {
-                    **picked_shape(EndpointReport, "name region mode status config instances url"),
-                    "answer": ({**ANSWER, "shown": TEXT}, None),
-                },
-                None,
-            ),
-            "stopped": STOPPED,
-        },
-        {"billed": BILLED},
-    ),
+    "report/1": ReportDocument,
     "models/1": {"models": [picked_shape(ModelSpec, MODEL_FIELDS)]},
     "runs/1": {"runs": named_shape("name", "started", "status")},
     "sandbox/1": (
@@ -304,32 +273,7 @@ _SHAPES: Mapping[str, Any] = {
         ],
         "unmeasured": named_shape("instance_type", "reason"),
     },
-    "status/1": {
-        **picked_shape(RunState, "name run status"),
-        **dict.fromkeys(("scheduler", "cluster", "head_node", "state", "reason", "checkpoint_uri"), TEXT),
-        "simulated": bool,
-        "job": TEXT,
-        "work": dict[str, Any] | None,
-        "submitted_at": datetime | None,
-        "restarts": int | None,
-        "nodes": [str],
-        **picked_shape(RunState, "step steps loss saved_step"),
-        **STORED,
-        "meter": (
-            {
-                **picked_shape(Meter, meter.METER),
-                "warnings": [str],
-                "quoted": picked_shape(Terms, meter.QUOTED),
-            },
-            None,
-        ),
-        "stopped": STOPPED,
-        "stacks": [str],
-        "stack_states": dict[str, str] | None,
-        "attempts": [ATTEMPT],
-        "quoted": (QUOTED, None),
-        "actual": (ACTUAL, None),
-    },
+    "status/1": StatusDocument,
     "sweep/1": {
         "name": str,
         "as_of": datetime,
@@ -356,4 +300,4 @@ def _headed(name: str, shape: Any) -> Any:
         return Some({"schema": Literal[name], **shape.shape}, shape.optional)
     if isinstance(shape, tuple):
         return tuple(_headed(name, part) for part in shape)
-    return {"schema": Literal[name], **shape}
+    return {"schema": Literal[name], **shape} if isinstance(shape, dict) else shape

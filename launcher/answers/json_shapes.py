@@ -2,13 +2,11 @@
 
 from datetime import date
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 from launcher.answers import commit, compare, portfolio, serving_compare
 from launcher.catalog.listing import PriceRow
-from launcher.model.bill import BilledRun, ComparedLine, Unquoted
 from launcher.model.commitment_choice import CommitmentOption
-from launcher.model.endpoint_call import Reply
 from launcher.model.enums import Availability, Payment, TargetKind
 from launcher.model.finding import Finding
 from launcher.model.ledger import LedgerTotal
@@ -16,7 +14,6 @@ from launcher.model.measurement import Measurement
 from launcher.model.money import Assumption, CostComponent, Price, Range
 from launcher.model.plan import Place
 from launcher.model.quote import Commitment, Gate, Quote, SpotOutlook
-from launcher.model.report import Attempt, BudgetStop, Report
 from launcher.model.serving import BedrockTerms, ServingEstimate, ServingOutlook
 from launcher.model.training import TrainingEstimate
 from launcher.model.verification import Verification, VerifiedLine
@@ -24,7 +21,7 @@ from launcher.pricing.held_commitments import HeldCommitment
 from launcher.pricing.port import Port
 from launcher.pricing.serving.verdict import Sides
 from launcher.records.codec import Keys
-from launcher.records.documents import ESTIMATE, FORMS, USED
+from launcher.records.documents import ESTIMATE, FORMS
 from launcher.records.json_schema import Shape, Some, picked_shape
 
 ALL_FORMS: Keys = {**FORMS, HeldCommitment: portfolio.COMMITMENT_KEYS}
@@ -104,43 +101,6 @@ SERVED: Shape = {
     **picked_shape(Sides, "port_weeks port_usd operations_usd_per_month=maintenance_usd"),
     "operations_assumed": bool,
     **picked_shape(Sides, serving_compare.PAID_BACK),
-}
-STORED: Shape = {"checkpoints_stored": int | None, "layout": TEXT, "checkpoint_troubles": [str]}
-ATTEMPT = picked_shape(Attempt, "started_at ended_at exit_code ended_by resumed_from_step last_step")
-QUOTED = picked_shape(Report, "usd=quoted_usd hours=quoted_hours usd_per_hour prices_as_of rates")
-ACTUAL = picked_shape(Report, USED)
-STOPPED = (picked_shape(BudgetStop, "reason checkpoint_step next"), None)
-ANSWER: Shape = {
-    **picked_shape(Reply, "kind input_tokens output_tokens"),
-    "ttft_ms": NUMBER,
-    "latency_ms": float,
-    "tokens_per_s": NUMBER,
-}
-AMOUNT: Shape = {"quantity": NUMBER, "usd": Decimal | None}
-BILLED: Shape = {
-    "schema": Literal["slipway.billed/1"],
-    **picked_shape(BilledRun, "as_of source"),
-    "tag": {"key": str, "value": str},
-    **picked_shape(
-        BilledRun, "period upfront billed_usd=usd quoted_usd unquoted_usd credits_usd tax_usd arrived_until"
-    ),
-    **picked_shape(BilledRun, "missing final"),
-    "lines": [
-        {
-            **picked_shape(ComparedLine, "names=line.names services=line.services"),
-            "usage_type": TEXT,
-            "also_usage_types": [str],
-            **picked_shape(ComparedLine, "confirmed=line.confirmed unit=line.unit"),
-            "quoted": AMOUNT,
-            "billed": AMOUNT,
-            **picked_shape(ComparedLine, "difference_usd of_quantity_usd of_rate_usd"),
-        }
-    ],
-    "unquoted": [
-        {**picked_shape(Unquoted, " ".join(Unquoted._fields)), "service": TEXT, "usage_type": TEXT}
-        | {"quantity": float}
-    ],
-    "notes": [str],
 }
 TOTAL: Shape = {**picked_shape(LedgerTotal, " ".join(LedgerTotal.__dataclass_fields__)), "key": TEXT}
 OPTION: Shape = {

@@ -1,23 +1,56 @@
 """The meter of a running job next to its quote: as a line, and as the key `meter` of slipway.status/1."""
 
+from decimal import Decimal
+
 from launcher.answers import lines, words
-from launcher.model.meter import Meter
+from launcher.model.meter import Meter, SpotNow
+from launcher.model.money import Range, UsdRange
 from launcher.model.units import HOUR_S, spoken
-from launcher.records.codec import Json, picked
-
-METER = (
-    "step steps tokens tokens_per_s mfu hours_left=left_h hours usd forecast_usd=forecast spot interruptions "
-    "next_checkpoint_s warnings"
-)
-QUOTED = "usd usd_per_hour hours tokens_per_s interruptions budget_usd"
+from launcher.records.document import filled, json_object
 
 
-def document(meter: Meter | None) -> Json | None:
-    """The current state of a job next to its quote; None for a run without a quote."""
-    if meter is None:
-        return None
-    warnings = {"warnings": list(meter.warnings.values())}
-    return picked(meter, METER) | warnings | {"quoted": picked(meter.quoted, QUOTED)}
+@json_object
+class QuotedTerms:
+    """What the quote says of the run."""
+
+    usd: UsdRange | None
+    usd_per_hour: Decimal | None
+    hours: Range
+    tokens_per_s: Range | None
+    interruptions: float | None
+    budget_usd: Decimal | None
+
+
+@json_object
+class MeterDocument:
+    """The current state of a job next to its quote."""
+
+    step: int | None
+    steps: int | None
+    tokens: int | None
+    tokens_per_s: float | None
+    mfu: float | None
+    hours_left: Range | None
+    hours: float
+    usd: Decimal | None
+    forecast_usd: UsdRange | None
+    spot: SpotNow | None
+    interruptions: int
+    next_checkpoint_s: float | None
+    warnings: tuple[str, ...]
+    quoted: QuotedTerms
+
+    @classmethod
+    def of(cls, meter: Meter) -> "MeterDocument":
+        """The document of a meter."""
+        return filled(
+            cls,
+            meter,
+            hours_left=meter.left_h,
+            forecast_usd=meter.forecast,
+            warnings=tuple(meter.warnings.values()),
+            quoted=filled(QuotedTerms, meter.quoted),
+        )
 
 
 def line(meter: Meter, *, bar: bool) -> str:

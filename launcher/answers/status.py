@@ -2,6 +2,8 @@
 
 import sys
 from dataclasses import replace
+from datetime import datetime
+from typing import Any, Literal
 
 from launcher.answers import meter
 from launcher.answers.lines import wrapped
@@ -10,9 +12,10 @@ from launcher.answers.words import dollars
 from launcher.model.meter import Meter
 from launcher.model.report import RunStatus
 from launcher.model.target import target_of
-from launcher.records.codec import Json, picked, plain
+from launcher.records.codec import Json, as_json
 from launcher.records.command_record import KILLED, RUNNING
-from launcher.records.documents import report_document, stored_document
+from launcher.records.document import filled, json_object
+from launcher.records.report_document import Actual, Quoted, ReportDocument, ReportedAttempt, Stopped
 from launcher.records.run_state import RunState
 from launcher.records.submission import SANDBOX, Submission
 from launcher.workflow.cluster.verify import STORE_STACK
@@ -22,38 +25,76 @@ ENDED_EARLY = (RunStatus.FAILED.value, RunStatus.CANCELLED.value, RunStatus.INTE
 """States of runs without a submitted job: resources may exist nevertheless."""
 
 
+@json_object
+class StatusDocument:
+    """The state of a run; null for what is not known, or what the run does not have."""
+
+    schema: Literal["slipway.status/1"] = "slipway.status/1"
+    name: str
+    run: str
+    status: str
+    scheduler: str | None
+    simulated: bool
+    cluster: str | None
+    head_node: str | None
+    job: str | None
+    submitted_at: datetime | None
+    state: str | None
+    reason: str | None
+    restarts: int | None
+    nodes: tuple[str, ...]
+    step: int | None
+    steps: int | None
+    loss: float | None
+    saved_step: int | None
+    checkpoints_stored: int | None
+    layout: str | None
+    checkpoint_troubles: tuple[str, ...]
+    checkpoint_uri: str | None
+    meter: meter.MeterDocument | None
+    work: dict[str, Any] | None
+    stopped: Stopped | None
+    stacks: tuple[str, ...]
+    stack_states: dict[str, str] | None
+    attempts: tuple[ReportedAttempt, ...]
+    quoted: Quoted | None
+    actual: Actual | None
+
+
 def document(state: RunState) -> Json:
     """slipway.status/1."""
     submission, facts = state.submission, state.facts
-    report = None if state.report is None else report_document(replace(state.report, attempts=state.attempts))
-    scheduler = report["scheduler"] if report is not None else None
+    report = None if state.report is None else ReportDocument.of(replace(state.report, attempts=state.attempts))
+    scheduler = report.scheduler if report is not None else None
     if submission is not None:
         scheduler = submission.scheduler
-    return {
-        "schema": "slipway.status/1",
-        **picked(state, "name run status"),
-        "scheduler": scheduler,
-        "simulated": bool(report and report["simulated"]),
-        "cluster": submission.cluster if submission is not None else None,
-        "head_node": submission.head_node.text() if submission is not None else None,
-        "job": submission.job if submission is not None else None,
-        "submitted_at": plain(submission.asked_at) if submission is not None and submission.job else None,
-        "state": facts.word if facts is not None else None,
-        "reason": facts.reason or None if facts is not None else None,
-        "restarts": facts.restarts if facts is not None else None,
-        "nodes": list(facts.nodes) if facts is not None else [],
-        **picked(state, "step steps loss saved_step"),
-        **stored_document(state.report.stored if state.report is not None else None),
-        "checkpoint_uri": submission.checkpoint_uri if submission is not None else None,
-        "meter": meter.document(state.meter),
-        "work": submission.work if submission is not None else None,
-        "stopped": report["stopped"] if report is not None else None,
-        "stacks": list(state.stacks),
-        "stack_states": None if state.stack_states is None else dict(sorted(state.stack_states.items())),
-        "attempts": report["attempts"] if report is not None else [],
-        "quoted": report["quoted"] if report is not None else None,
-        "actual": report["actual"] if report is not None else None,
-    }
+    return as_json(
+        filled(
+            StatusDocument,
+            state,
+            scheduler=scheduler,
+            simulated=report is not None and report.simulated,
+            cluster=submission.cluster if submission is not None else None,
+            head_node=submission.head_node.text() if submission is not None else None,
+            job=submission.job if submission is not None else None,
+            submitted_at=submission.asked_at if submission is not None and submission.job else None,
+            state=facts.word if facts is not None else None,
+            reason=facts.reason or None if facts is not None else None,
+            restarts=facts.restarts if facts is not None else None,
+            nodes=facts.nodes if facts is not None else (),
+            checkpoints_stored=report.checkpoints_stored if report is not None else None,
+            layout=report.layout if report is not None else None,
+            checkpoint_troubles=report.checkpoint_troubles if report is not None else (),
+            checkpoint_uri=submission.checkpoint_uri if submission is not None else None,
+            meter=None if state.meter is None else meter.MeterDocument.of(state.meter),
+            work=submission.work if submission is not None else None,
+            stopped=report.stopped if report is not None else None,
+            stack_states=None if state.stack_states is None else dict(sorted(state.stack_states.items())),
+            attempts=report.attempts if report is not None else (),
+            quoted=report.quoted if report is not None else None,
+            actual=report.actual if report is not None else None,
+        )
+    )
 
 
 def page(state: RunState, width: int) -> list[str]:

@@ -50,8 +50,7 @@ def ask_once(
     json: options.Json = False,
 ) -> None:
     """Check that an endpoint runs the deployed configuration, and send it one real request."""
-    from launcher.answers.endpoint import answer_page
-    from launcher.records.endpoint_documents import answer_document
+    from launcher.answers.endpoint import answer_document, answer_page
     from launcher.workflow.cluster.endpoint import asker, probe, served
 
     session = _session(name, region, sandbox=sandbox)

@@ -93,7 +93,7 @@ def launch(
 
 def _print_report(folder: "RunFolder", report: "Report", *, json: bool, rehearsed: Path | None) -> None:
     """Print the report, its path and the next commands; after a launch in the sandbox, those for AWS."""
-    from launcher.records.documents import report_document
+    from launcher.records.report_document import report_document
 
     if json:
         output.document(report_document(report))

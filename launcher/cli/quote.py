@@ -122,6 +122,7 @@ def _with_credits(quoted: "Quote") -> "Quote":
 
 def _verified(document: Mapping[str, Any]) -> "Verification":
     """What AWS's calculator makes of the same lines."""
+    from launcher.records.stored_quote import read_quote
     from launcher.workflow.quote.verify import verify
 
-    return verify(document, dict(os.environ), time.sleep, output.say)
+    return verify(read_quote(document), dict(os.environ), time.sleep, output.say)

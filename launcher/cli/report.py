@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -40,7 +40,7 @@ def report(
 
     --billed reads the costs that carry the tag of the run's cluster, from Cost Explorer or an --export.
     """
-    from launcher.records.documents import report_document, stored_report
+    from launcher.records.report_document import report_document, stored_report
     from launcher.workflow.run.status import report_at, status_of
 
     if not billed and (export is not None or upfront is not Upfront.PAID):
@@ -62,7 +62,7 @@ def report(
 
         output.save_html(target, report_html.page(current, timeline(folder, current.attempts), bill), show=show)
     if json:
-        output.document(_document(report_document(current), bill))
+        output.document(report_document(current, bill))
     elif target is None:
         # The page: only the bill if it was requested
         if bill is None:
@@ -82,11 +82,3 @@ def _bill(name: str, folder: RunFolder, export: str | None, upfront: Upfront) ->
 
     bill_options = BillOptions(root=Path.cwd(), environment=dict(os.environ), export=export, upfront=upfront)
     return bill_of(name, folder, bill_options, options.now())
-
-
-def _document(document: dict[str, Any], bill: "BilledRun | None") -> dict[str, Any]:
-    if bill is None:
-        return document
-    from launcher.records.bill_document import billed_document
-
-    return document | {"billed": billed_document(bill)}

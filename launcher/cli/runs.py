@@ -50,7 +50,7 @@ def _refuse(unreadable: list[str]) -> None:
 
 def _status(folder: RunFolder) -> str:
     """The status of a run, from its report or from the command that created it."""
-    from launcher.records.documents import stored_report
+    from launcher.records.report_document import stored_report
     from launcher.workflow.run.status import NOT_SUBMITTED, status_of
 
     if (folder.path / "report.json").is_file():

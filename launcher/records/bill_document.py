@@ -1,44 +1,122 @@
-"""The bill of a run as JSON: the key `billed` of slipway.report/1, and the file that the ledger reads."""
+"""slipway.billed/1, the bill of a run: the key `billed` of its report, and the file that the ledger reads."""
 
+from datetime import datetime
 from decimal import Decimal
+from typing import Literal
 
-from launcher.model.bill import BilledRun, ComparedLine, Unquoted
-from launcher.records.codec import Json, picked, plain
+from launcher.model.bill import BilledRun, ComparedLine, Period, Unquoted, Upfront
+from launcher.records.document import filled, json_object
 
 BILLED = "billed.json"
 """The file in a run's folder with AWS's bill of the run, once the user has requested it."""
 
 
-def billed_document(billed: BilledRun) -> Json:
+@json_object
+class Tag:
+    """The tag of the rows."""
+
+    key: str
+    value: str
+
+
+@json_object
+class Amount:
+    """A quantity in AWS's unit, and its dollars."""
+
+    quantity: float | None
+    usd: Decimal | None
+
+
+@json_object
+class BilledLine:
+    """A line of the quote with the amount that was billed for it."""
+
+    names: tuple[str, ...]
+    services: tuple[str, ...]
+    usage_type: str | None
+    also_usage_types: tuple[str, ...]
+    confirmed: bool
+    unit: str
+    quoted: Amount
+    billed: Amount
+    difference_usd: Decimal | None
+    of_quantity_usd: Decimal | None
+    of_rate_usd: Decimal | None
+
+    @classmethod
+    def of(cls, compared: ComparedLine) -> "BilledLine":
+        """The line of a comparison."""
+        line = compared.line
+        return filled(
+            cls,
+            compared,
+            names=line.names,
+            services=line.services,
+            usage_type=line.usage_type or None,
+            also_usage_types=line.also,
+            confirmed=line.confirmed,
+            unit=line.unit,
+            quoted=Amount(quantity=_number(line.quantity), usd=line.usd),
+            billed=Amount(quantity=_number(compared.quantity), usd=compared.usd),
+        )
+
+
+@json_object
+class UnquotedLine:
+    """A billed amount that is in no line of the quote."""
+
+    service: str | None
+    usage_type: str | None
+    what: str
+    quantity: float
+    unit: str
+    usd: Decimal
+
+    @classmethod
+    def of(cls, line: Unquoted) -> "UnquotedLine":
+        """The line of a bill."""
+        return filled(
+            cls,
+            line,
+            service=line.service or None,
+            usage_type=line.usage_type or None,
+            quantity=float(line.quantity),
+        )
+
+
+@json_object
+class BilledDocument:
     """A bill compared with its quote."""
-    return {
-        "schema": "slipway.billed/1",
-        **picked(billed, "as_of source"),
-        "tag": {"key": billed.tag[0], "value": billed.tag[1]},
-        **picked(billed, "period upfront billed_usd=usd quoted_usd unquoted_usd credits_usd tax_usd arrived_until"),
-        **picked(billed, "missing final"),
-        "lines": [_line(line) for line in billed.lines],
-        "unquoted": [_unquoted(line) for line in billed.unquoted],
-        "notes": list(billed.notes),
-    }
 
+    schema: Literal["slipway.billed/1"] = "slipway.billed/1"
+    as_of: datetime
+    source: str
+    tag: Tag
+    period: Period
+    upfront: Upfront
+    billed_usd: Decimal | None
+    quoted_usd: Decimal
+    unquoted_usd: Decimal
+    credits_usd: Decimal
+    tax_usd: Decimal
+    arrived_until: datetime | None
+    missing: str | None
+    final: bool | None
+    lines: tuple[BilledLine, ...]
+    unquoted: tuple[UnquotedLine, ...]
+    notes: tuple[str, ...]
 
-def _line(compared: ComparedLine) -> Json:
-    line = compared.line
-    return {
-        **picked(line, "names services"),
-        "usage_type": line.usage_type or None,
-        "also_usage_types": list(line.also),
-        **picked(line, "confirmed unit"),
-        "quoted": {"quantity": _number(line.quantity), "usd": plain(line.usd)},
-        "billed": {"quantity": _number(compared.quantity), "usd": plain(compared.usd)},
-        **picked(compared, "difference_usd of_quantity_usd of_rate_usd"),
-    }
-
-
-def _unquoted(unquoted: Unquoted) -> Json:
-    empty = {"service": unquoted.service or None, "usage_type": unquoted.usage_type or None}
-    return {**plain(unquoted), **empty, "quantity": float(unquoted.quantity)}
+    @classmethod
+    def of(cls, billed: BilledRun) -> "BilledDocument":
+        """The document of a bill."""
+        return filled(
+            cls,
+            billed,
+            tag=Tag(key=billed.tag[0], value=billed.tag[1]),
+            billed_usd=billed.usd,
+            lines=tuple(BilledLine.of(line) for line in billed.lines),
+            unquoted=tuple(UnquotedLine.of(line) for line in billed.unquoted),
+        )
 
 
 def _number(value: Decimal | None) -> float | None:

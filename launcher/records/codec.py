@@ -1,6 +1,6 @@
 """Values of the model as the contract's JSON, by one rule for all of them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date
 from decimal import Decimal
@@ -36,6 +36,12 @@ def plain(value: Any, keys: Keys | None = None) -> Any:
     return _writer(kind)(value, keys)
 
 
+def as_json(document: Any) -> Json:
+    """A document as JSON."""
+    written: Json = plain(document)
+    return written
+
+
 def picked(value: Any, names: str) -> Json:
     """An object with some attributes of a value: "key" or "key=attribute", separated by blanks."""
     return _object(value, _chosen(names), None)
@@ -46,10 +52,12 @@ def json_of(values: Mapping[str, Any], keys: Keys | None = None) -> Json:
     return {key: plain(value, keys) for key, value in values.items()}
 
 
-def _object(value: Any, getters: Getters, keys: Keys | None) -> Json:
+def _object(value: Any, getters: Getters, keys: Keys | None, omitted: Container[str] = ()) -> Json:
     document = {}
     for key, get in getters:
         item = get(value)
+        if item is None and key in omitted:
+            continue
         # Most are plain already, and there are a hundred thousand runs in a long ledger.
         document[key] = item if type(item) in _PLAIN else plain(item, keys)
     return document
@@ -63,10 +71,13 @@ def _chosen(names: str) -> Getters:
 
 @cache
 def _writer(kind: Any) -> Callable[[Any, Keys | None], Any]:
-    names = [field.name for field in fields(kind)] if is_dataclass(kind) else getattr(kind, "_fields", None)
-    if names is not None:
-        getters = _chosen(" ".join(names))
-        return lambda value, keys: _object(value, getters, keys)
+    every = fields(kind) if is_dataclass(kind) else ()
+    names = [field.name for field in every] or getattr(kind, "_fields", None)
+    if names:
+        # A key that is a word of Python has an underscore behind it as the name of a field.
+        getters = tuple((name.rstrip("_"), attrgetter(name)) for name in names)
+        left_out = frozenset(field.name for field in every if "omitted" in field.metadata)
+        return lambda value, keys: _object(value, getters, keys, left_out)
     for base, write in _WRITERS:
         if issubclass(kind, base):
             return write

@@ -1,21 +1,14 @@
 """The contract's JSON objects, from the model's values."""
 
 from collections.abc import Mapping
-from typing import Any
 
-from launcher.agent.shape import amount, check_shape, read
-from launcher.model.errors import SlipwayError, UnreadableInputError
+from launcher.model.errors import SlipwayError
 from launcher.model.instance_type import InstanceType
-from launcher.model.job import BillableTime
 from launcher.model.money import Assumption, CostComponent, Price, Unpriced
 from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Commitment, Gate, Quote, SpotOutlook
-from launcher.model.report import Attempt, BudgetStop, Report, RunStatus, StoredCheckpoints
-from launcher.model.run_cost import NO_RATES, RunCost, RunRates, run_cost
 from launcher.model.serving import BedrockTerms, ServingOutlook
-from launcher.records import endpoint_documents
-from launcher.records.codec import Json, Keys, named, picked, plain
-from launcher.records.run_folder import RunFolder
+from launcher.records.codec import Json, Keys, picked, plain
 
 FORMS: Keys = {
     Assumption: "name value unit source",
@@ -29,8 +22,6 @@ FORMS: Keys = {
     "usd_p90",
 }
 """The keys of the objects of a quote."""
-USED = "hours=actual_hours usd_at_quoted_rate usd_used usd_unused billable"
-"""The used hours and dollars of a report."""
 ESTIMATE = (
     "tokens_per_s_range=tokens_per_s measured basis source tensor_parallel=layout.tensor_parallel "
     "copies_per_instance=layout.copies batch_size=layout.batch sequence_length=layout.sequence"
@@ -115,136 +106,3 @@ def _serving(outlook: ServingOutlook | None) -> Json | None:
 def error_document(problem: SlipwayError) -> Json:
     """slipway.error/1; `line` and `column` of a finding are its path's position in the plan file, null if unknown."""
     return {"schema": "slipway.error/1", **picked(problem, "exit_code message hint findings")}
-
-
-def report_document(report: Report) -> Json:
-    """slipway.report/1."""
-    keys = "started_at ended_at exit_code ended_by resumed_from_step last_step"
-    return {
-        "schema": "slipway.report/1",
-        **picked(report, "name status scheduler simulated"),
-        **stored_document(report.stored),
-        "attempts": [picked(attempt, keys) for attempt in report.attempts],
-        "quoted": picked(report, "usd=quoted_usd hours=quoted_hours usd_per_hour prices_as_of rates"),
-        "actual": picked(report, USED),
-        "left_up_usd_per_hour": plain(report.left_up_usd_per_hour),
-        "stacks": named(report.stacks, "name", "status"),
-        **picked(report, "verified_resources not_emulated"),
-        "endpoint": endpoint_documents.endpoint(report.endpoint),
-        "stopped": stopped_document(report.stopped),
-    }
-
-
-def stopped_document(budget_stop: BudgetStop | None) -> Json | None:
-    """The stop of a job by the budget: the reason, the stored checkpoint, and the next step."""
-    if budget_stop is None:
-        return None
-    return picked(budget_stop, "reason checkpoint_step next")
-
-
-def stored_document(stored_checkpoints: StoredCheckpoints | None) -> Json:
-    """The checkpoints that a job stored; null if it should store none."""
-    return {
-        "checkpoints_stored": stored_checkpoints.count if stored_checkpoints is not None else None,
-        "layout": stored_checkpoints.layout if stored_checkpoints is not None else None,
-        "checkpoint_troubles": list(stored_checkpoints.troubles) if stored_checkpoints is not None else [],
-    }
-
-
-def _stored(data: Mapping[str, Any]) -> StoredCheckpoints | None:
-    """The checkpoints of a report; reports of earlier versions have none."""
-    if data.get("checkpoints_stored") is None:
-        return None
-    return read(
-        StoredCheckpoints,
-        {"count": data["checkpoints_stored"], "layout": data["layout"], "troubles": data["checkpoint_troubles"]},
-    )
-
-
-_REPORT: dict[str, Any] = {
-    "name": str,
-    "status": str,
-    "scheduler": str,
-    "simulated": bool,
-    "attempts": list,
-    "quoted": {"usd": (str, None), "hours": float, "prices_as_of": (str, None), "usd_per_hour": (str, None)},
-    "stacks": [{"name": str, "status": str}],
-    "verified_resources": [str],
-    "not_emulated": [str],
-}
-
-
-def parse_rates(rates: Any) -> RunRates:
-    """The growth rates of a quote's lines, read back; quotes of endpoints and of earlier versions have none.
-
-    Raises:
-        ValueError: the rates have another form.
-    """
-    return NO_RATES if rates is None else read(RunRates, rates, "rates", whole=True)
-
-
-_PRICED: dict[str, Any] = {"usd": ({"mid": str}, None), "usd_per_hour": (str, None), "hours": {"mid": float}}
-
-
-def parse_cost(quote: Mapping[str, Any]) -> RunCost | None:
-    """The cost of a run by a quote document; None without a total."""
-    check_shape(quote, _PRICED)
-    usd = None if quote["usd"] is None else amount(quote["usd"]["mid"])
-    return run_cost(usd, quote["hours"]["mid"], amount(quote["usd_per_hour"]), parse_rates(quote.get("rates")))
-
-
-def stored_report(folder: RunFolder) -> Report:
-    """The report of a run.
-
-    Raises:
-        UnreadableInputError: the folder has no report, or the file is not a report.
-    """
-    document = folder.read_json("report.json")
-    try:
-        return parse_report(document)
-    except UnreadableInputError as problem:
-        raise UnreadableInputError(f"cannot read {folder.path / 'report.json'}: {problem.message}") from problem
-
-
-def parse_report(document: Mapping[str, Any]) -> Report:
-    """A report read back from its JSON.
-
-    Raises:
-        UnreadableInputError: the document is not a report.
-    """
-    try:
-        check_shape(document, _REPORT)
-        quoted, stopped = document["quoted"], document.get("stopped")
-        return Report(
-            name=document["name"],
-            status=RunStatus(document["status"]),
-            scheduler=document["scheduler"],
-            simulated=document["simulated"],
-            attempts=tuple(
-                read(Attempt, attempt, f"attempts[{at}]") for at, attempt in enumerate(document["attempts"])
-            ),
-            quoted_usd=amount(quoted["usd"]),
-            quoted_hours=quoted["hours"],
-            prices_as_of=quoted["prices_as_of"],
-            usd_per_hour=amount(quoted["usd_per_hour"]),
-            stacks=tuple((stack["name"], stack["status"]) for stack in document["stacks"]),
-            verified_resources=tuple(document["verified_resources"]),
-            not_emulated=tuple(document["not_emulated"]),
-            endpoint=endpoint_documents.parse_endpoint(document.get("endpoint")),
-            stopped=None if stopped is None else read(BudgetStop, stopped, "stopped"),
-            stored=_stored(document),
-            rates=parse_rates(quoted.get("rates")),
-            left_up_usd_per_hour=amount(document.get("left_up_usd_per_hour")),
-            billable_time=_billable(document.get("actual")),
-        )
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as problem:
-        raise UnreadableInputError(f"this is not a report: {type(problem).__name__} {problem}") from problem
-
-
-def _billable(actual: Mapping[str, Any] | None) -> BillableTime | None:
-    """The billed time of a service, read back; reports of earlier versions have none."""
-    billable = (actual or {}).get("billable")
-    if billable is None:
-        return None
-    check_shape(billable, {"seconds": int, "trained_seconds": int})
-    return BillableTime(trained_s=billable["trained_seconds"], billed_s=billable["seconds"])

@@ -89,16 +89,31 @@ def _generic(hint: Any, forms: Keys) -> dict[str, Any]:
 def _type(hint: type, forms: Keys) -> dict[str, Any]:
     if issubclass(hint, Enum):
         return {"enum": [member.value for member in hint]}
-    names = forms.get(hint, " ".join(get_type_hints(hint)))
     if is_dataclass(hint) and hint not in forms:
-        names = " ".join(field.name for field in fields(hint))
+        return _described(hint) | _record(hint, forms)
+    names = forms.get(hint, " ".join(get_type_hints(hint)))
     if not names:
         raise TypeError(f"no JSON Schema is known of {hint}")
     return _described(hint) | _object(picked_shape(hint, names), forms)
 
 
+def _record(hint: Any, forms: Keys) -> dict[str, Any]:
+    hints, shape, required = get_type_hints(hint), {}, []
+    for field in fields(hint):
+        key, inner = field.name.rstrip("_"), hints[field.name]
+        if "omitted" in field.metadata:
+            # Without a value the key is left out, so it is never null.
+            shape[key] = next(option for option in get_args(inner) if option is not NoneType)
+        else:
+            shape[key] = inner
+            required.append(key)
+    return _object(shape, forms) | {"required": required}
+
+
 def _described(owner: type) -> dict[str, str]:
-    """The docstring of a class as a description; empty for a class without one, for which Python generates a text."""
+    """The docstring of a model's class as a description; empty for a class whose docstring Python generates."""
+    if not getattr(owner, "__described__", True):
+        return {}
     text = " ".join((owner.__doc__ or "").split())
     return {} if not text or text.startswith(f"{owner.__name__}(") else {"description": text}
 

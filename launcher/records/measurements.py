@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
-from launcher.agent.shape import check_shape, read
+from launcher.agent.shape import read
 from launcher.catalog.regular_file import UnusableFileError, read_regular
 from launcher.model.finding import Finding, warning
 from launcher.model.measurement import Measurement
@@ -45,9 +45,9 @@ def parse_measurement(document: Any) -> Measurement:
     Raises:
         ValueError: the document is not a measurement; the text gives the reason.
     """
-    check_shape(document, dict)
-    if document.get("schema") != SCHEMA:
-        raise ValueError(f"schema {document.get('schema')!r}, expected {SCHEMA!r}")
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA:
+        raise ValueError(f"schema {schema!r}, expected {SCHEMA!r}")
     # Lines from before there were any versions have no list of them.
     given = {name: value for name, value in document.items() if value is not None or name != "software"}
     measurement = read(Measurement, given)

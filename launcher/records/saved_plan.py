@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.agent import safe_json
-from launcher.agent.shape import check_shape, read
+from launcher.agent.shape import read
 from launcher.catalog.regular_file import read_regular
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.quote import Quote
@@ -32,6 +32,17 @@ class SavedPlan:
     usd_high: Decimal
     amounts: Mapping[str, Decimal]
     stacks: Mapping[str, str]
+
+
+class _Usd(NamedTuple):
+    high: Decimal
+
+
+class _Head(NamedTuple):
+    """The keys of the file that no field of the facts has."""
+
+    usd: _Usd
+    plan: dict[str, Any]
 
 
 def write_saved(path: Path, saved: SavedPlan, quoted: Quote, plan: Mapping[str, Any], quote: Mapping[str, Any]) -> None:
@@ -70,7 +81,7 @@ def read_saved(path: Path) -> SavedPlan | None:
         return None
     again = "slipway plan FILE -o SAVED writes a new one"
     try:
-        check_shape(document, {"usd": {"high": str}, "plan": {}})
+        read(_Head, document)
         saved = read(SavedPlan, {**document, "usd_high": document["usd"]["high"]}, whole=True)
     except ValueError as cause:
         raise UnreadableInputError(f"{path} is not a complete saved plan: {cause}", hint=again) from cause

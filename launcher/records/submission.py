@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from launcher.agent.shape import check_shape, read
+from launcher.agent.shape import read
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.job import Submitted
@@ -121,7 +121,24 @@ class Submission:
 
 
 _NODE = ("via", "host", "instance", "region", "user", "role", "kind")
-_WORK = {"files": int, "git": ({"revision": (str, None), "dirty": bool}, None)}
+
+
+class _Git(NamedTuple):
+    revision: str | None
+    dirty: bool
+
+
+class _Work(NamedTuple):
+    files: int
+    git: _Git | None
+
+
+class _Head(NamedTuple):
+    """What tells how a submission is read, and the keys of its `work` that the screens show."""
+
+    head_node: HeadNode
+    work: _Work
+    target: str | None = None
 
 
 def with_job(name: str, root: Path, say: Callable[[str], None], *, going_on: bool = False) -> RunFolder:
@@ -157,12 +174,11 @@ def recorded(folder: RunFolder) -> Submission | None:
     if document.get("schema") != SCHEMA:
         raise UnreadableInputError(f"{folder.path / FILE}: schema {document.get('schema')!r}, expected {SCHEMA!r}")
     try:
-        check_shape(document, {"head_node": dict, "work": _WORK})
-        head_node = read(HeadNode, document["head_node"], "head_node")
-        if head_node.via == SANDBOX and head_node.instance is None:
+        head = read(_Head, document)
+        if head.head_node.via == SANDBOX and head.head_node.instance is None:
             return None
-        return read(Submission, {**document, "target": _target(document.get("target"), head_node)})
-    except (KeyError, TypeError, ValueError) as problem:
+        return read(Submission, {**document, "target": _target(head.target, head.head_node)})
+    except ValueError as problem:
         raise UnreadableInputError(f"{folder.path / FILE} is not a submission record: {problem}") from problem
 
 

@@ -12,7 +12,7 @@ from launcher.answers import report as report_page
 from launcher.aws.session import Session
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.report import RunStatus
-from launcher.records.documents import parse_report
+from launcher.records.report_document import read_report
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
@@ -161,7 +161,7 @@ def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_p
     assert "raise budget.stop_at_usd and launch again: it resumes from step" in ended.message
     assert any("the guard reports that the budget is used up" in line for line in messages), messages
     folder = RunFolder(path=(tmp_path / ".slipway" / "runs" / name / "latest").resolve())
-    report = parse_report(folder.read_json("report.json"))
+    report = read_report(folder.read_json("report.json"))
     (attempt,) = report.attempts
     assert report.status is RunStatus.STOPPED
     assert (attempt.ended_by, attempt.exit_code) == ("budget", 79)
@@ -176,7 +176,7 @@ def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_p
         assert all(node.partition == "system" for node in sandbox.nodes(f"slipway-{name}"))
     # A higher sum goes on counting, and on training.
     _, messages, ended = launch(tmp_path, sandbox, kind, 120)
-    again = parse_report(RunFolder(path=folder.path.parent / "latest").read_json("report.json"))
+    again = read_report(RunFolder(path=folder.path.parent / "latest").read_json("report.json"))
     assert again.attempts, (ended.message, messages)
     assert again.attempts[0].resumed_from_step == saved
     assert again.stopped.checkpoint_step > saved

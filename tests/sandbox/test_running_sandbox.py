@@ -19,7 +19,7 @@ from launcher.model.report import Report, RunStatus
 from launcher.records import run_folder
 from launcher.records.cache_folder import cache_folder
 from launcher.records.command_record import recorded_command
-from launcher.records.documents import report_document
+from launcher.records.report_document import report_document
 from launcher.sandbox import processes, running_sandbox
 from launcher.sandbox.sandbox import Sandbox
 from tests.documents import read_document

@@ -22,7 +22,7 @@ from launcher.agent.errors import StoreError, TakenOverError
 from launcher.agent.events import EventLog
 from launcher.agent.manifest import step_of_key
 from launcher.agent.node.peers import Peers
-from launcher.agent.shape import check_shape, read
+from launcher.agent.shape import read
 from launcher.agent.store.objects import Store
 
 WORKERS = 8
@@ -119,12 +119,12 @@ def parse(text: str, slot: int) -> TagPart | None:
     """Parse a sheet; None if the text is unreadable or names a key that is no part of a checkpoint."""
     try:
         document = safe_json.loads(text)
-        check_shape(document, {"schema": str})
+        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+            return None
         sheet = read(TagPart, {**document, "slot": slot}, whole=True)
     except ValueError:
         return None
-    names_parts = all(step_of_key(key) is not None for key in sheet.keys)
-    return sheet if document["schema"] == SCHEMA and names_parts else None
+    return sheet if all(step_of_key(key) is not None for key in sheet.keys) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

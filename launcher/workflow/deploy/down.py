@@ -21,7 +21,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.stages import Notify, Part, Stage, stage
 from launcher.model.target import TARGETS
 from launcher.records import run_folder
-from launcher.records.documents import report_document, stored_report
+from launcher.records.report_document import report_document, stored_report
 from launcher.sandbox.processes import MARK
 from launcher.workflow.cluster.reach import region_in_sandbox
 from launcher.workflow.cluster.targets import cluster_at

@@ -25,7 +25,7 @@ from launcher.planning.endpoint import ServingDeployment
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
-from launcher.records.endpoint_documents import answer
+from launcher.records.report_document import answer_figures
 from launcher.records.run_folder import RunFolder, undone_if_declined
 from launcher.sandbox.endpoint.model_server import LEFT_OUT
 from launcher.workflow.cluster.endpoint import asker, served, serving_stack, settled, troubles
@@ -202,7 +202,7 @@ def _report_launch(
         log.not_emulated = (*left_out(target.emulator, live.verification, target.prerequisites), *LEFT_OUT)
     if ask:
         log.reply = ask_once(live.endpoint, session, notify)
-        log.folder.append_event("answered", answer=answer(log.reply))
+        log.folder.append_event("answered", answer=answer_figures(log.reply))
 
 
 def _in_service(

@@ -1,23 +1,36 @@
 """The `accuracy` command: it compares the quotes of a folder's runs with their measurements."""
 
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from launcher.agent.shape import amount, check_shape, read
+from launcher.agent.shape import read
 from launcher.model.accuracy import RunAccuracy
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import LedgerEntry
-from launcher.model.money import Range
 from launcher.model.report import RunStatus
 from launcher.records.bill_document import BILLED
-from launcher.records.documents import parse_cost
 from launcher.records.measurements import parse_measurement
 from launcher.records.run_folder import RUNS, RunFolder
+from launcher.records.stored_quote import stored_quote
 from launcher.workflow.history.ledger import folder_ledger
 from launcher.workflow.history.measurement import IN_RUN
 
-_BILLED: dict[str, Any] = {"quantity": (float, None), "usd": (str, None)}
-_SPAN = {"low": float, "mid": float, "high": float}
+
+class _Amount(NamedTuple):
+    quantity: float | None
+    usd: Decimal | None
+
+
+class _Line(NamedTuple):
+    quoted: _Amount
+    billed: _Amount
+
+
+class _Bill(NamedTuple):
+    """The lines of a run's bill (slipway.billed/1)."""
+
+    lines: tuple[_Line, ...]
 
 
 def run_accuracies(root: Path) -> tuple[tuple[RunAccuracy, ...], tuple[tuple[str, str], ...]]:
@@ -36,10 +49,8 @@ def run_accuracies(root: Path) -> tuple[tuple[RunAccuracy, ...], tuple[tuple[str
 
 
 def _run(entry: LedgerEntry, folder: RunFolder) -> RunAccuracy:
-    quote = folder.read_json("quote.json")
-    check_shape(quote, {"hours": _SPAN, "training": ({"tokens_per_s": _SPAN}, None)})
-    training: dict[str, Any] | None = quote["training"]
-    cost = parse_cost(quote)
+    quote = stored_quote(folder)
+    cost = quote.cost
     rate, quantity = _billed(folder)
     measured = None
     if (folder.path / IN_RUN).is_file():
@@ -51,9 +62,9 @@ def _run(entry: LedgerEntry, folder: RunFolder) -> RunAccuracy:
         nodes=entry.nodes,
         simulated=entry.simulated,
         succeeded=entry.status == RunStatus.SUCCEEDED.value,
-        quoted_tokens_per_s=read(Range, training["tokens_per_s"]) if training is not None else None,
+        quoted_tokens_per_s=None if quote.training is None else quote.training.tokens_per_s,
         tokens_per_s=measured,
-        quoted_hours=read(Range, quote["hours"]),
+        quoted_hours=quote.hours,
         hours=entry.hours,
         quoted_usd=entry.quoted_usd,
         usd=entry.billed_usd if entry.billed_usd is not None else cost.paid(entry.hours) if cost else None,
@@ -66,13 +77,9 @@ def _billed(folder: RunFolder) -> tuple[float | None, float | None]:
     """Billed over quoted compute: dollars an instance-hour, and instance-hours; None without a bill."""
     if not (folder.path / BILLED).is_file():
         return None, None
-    document = folder.read_json(BILLED)
-    check_shape(document, {"lines": [{"quoted": _BILLED, "billed": _BILLED}]})
     # Compute is the first line of every quote.
-    for line in document["lines"][:1]:
-        (quoted, quoted_usd), (billed, billed_usd) = (
-            (side["quantity"], float(amount(side["usd"]) or 0)) for side in (line["quoted"], line["billed"])
-        )
-        if quoted and billed and quoted_usd:
-            return (billed_usd / billed) / (quoted_usd / quoted), billed / quoted
+    for quoted, billed in read(_Bill, folder.read_json(BILLED)).lines[:1]:
+        if quoted.quantity and billed.quantity and quoted.usd:
+            quoted_rate, billed_rate = float(quoted.usd) / quoted.quantity, float(billed.usd or 0) / billed.quantity
+            return billed_rate / quoted_rate, billed.quantity / quoted.quantity
     return None, None

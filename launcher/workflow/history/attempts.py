@@ -36,14 +36,6 @@ _OF_ENDING = {
     "stopped": EndedBy.BUDGET,
 }
 """For an ending whose reason is missing, or the word of another version."""
-_NEEDED: dict[str, set[str]] = {
-    "attempt-started": {"attempt", "time"},
-    "restored": {"step"},
-    "attempt-progress": {"step"},
-    "checkpoint-uploaded": {"attempt", "step"},
-    **{ending: {"time"} for ending in ENDINGS},
-}
-"""The values that the readers of a kind of event rely on."""
 
 
 class _Values(NamedTuple):
@@ -59,6 +51,32 @@ class _Values(NamedTuple):
     loss: float | None = None
 
 
+class _Started(NamedTuple):
+    attempt: int
+    time: datetime
+
+
+class _Step(NamedTuple):
+    step: int
+
+
+class _Uploaded(NamedTuple):
+    attempt: int
+    step: int
+
+
+class _Ended(NamedTuple):
+    time: datetime
+
+
+_NEEDED: Mapping[str, type] = {
+    "attempt-started": _Started,
+    "restored": _Step,
+    "attempt-progress": _Step,
+    "checkpoint-uploaded": _Uploaded,
+    **dict.fromkeys(ENDINGS, _Ended),
+}
+"""The values that the readers of a kind of event rely on."""
 STOPPED = "stopped"
 """The agent's name for the ending by a spending limit."""
 
@@ -126,9 +144,9 @@ def _event(line: str) -> dict[str, Any] | None:
         event = safe_json.loads(line, figures=True)
         if not isinstance(event, dict):
             return None
-        values = read(_Values, event)
-        if not _NEEDED.get(values.event, set()) <= {key for key, value in event.items() if value is not None}:
-            return None
+        kind = read(_Values, event).event
+        if kind in _NEEDED:
+            read(_NEEDED[kind], event)
     except ValueError:
         return None
     return event

@@ -34,10 +34,12 @@ from launcher.model.bill import (
 )
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.tags import CLUSTER_TAG
-from launcher.records.bill_document import BILLED, billed_document
+from launcher.records.bill_document import BILLED, BilledDocument
 from launcher.records.bill_rows import RowReader
-from launcher.records.documents import stored_report
+from launcher.records.codec import as_json
+from launcher.records.report_document import stored_report
 from launcher.records.run_folder import STAMP, RunFolder, all_runs
+from launcher.records.stored_quote import stored_quote
 from launcher.workflow.history.bill_parquet import parquet_lines
 from launcher.workflow.history.ledger_entries import bought_ids
 from launcher.workflow.quote.quoted_lines import quoted_lines
@@ -319,14 +321,11 @@ def bill_of(name: str, folder: RunFolder, options: BillOptions, now: datetime) -
     report = stored_report(folder)
     if report.simulated:
         raise ImpossibleError(f"{name} ran in the sandbox: AWS billed nothing for this run")
-    plan, quote = folder.read_json("plan.json"), folder.read_json("quote.json")
+    plan = folder.read_json("plan.json")
     cluster = _cluster(plan)
     period = _period(folder, cluster, options.root, now)
     hours = Decimal(repr(max(0.0, (min(period.end, now) - period.begin).total_seconds()))) / 3600
-    try:
-        lines = quoted_lines(quote, hours)
-    except ValueError as problem:
-        raise UnreadableInputError(f"{folder.path / 'quote.json'} is not a quote: {problem}") from problem
+    lines = quoted_lines(stored_quote(folder), hours)
     tag = (CLUSTER_TAG, cluster)
     rows = _from_export(options, tag, plan, period) if options.export else _from_cost_explorer(options, tag, period)
     reconciled = reconcile(lines, rows, options.upfront)
@@ -351,7 +350,7 @@ def bill_of(name: str, folder: RunFolder, options: BillOptions, now: datetime) -
         notes=tuple(_notes(lines, plan, options, period)),
     )
     if billed_run.usd is not None:
-        folder.write_json(BILLED, billed_document(billed_run))
+        folder.write_json(BILLED, as_json(BilledDocument.of(billed_run)))
     return billed_run
 
 

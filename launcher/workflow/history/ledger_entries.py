@@ -5,33 +5,30 @@ import platform
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.agent.metrics import figures_in
-from launcher.agent.shape import amount, check_shape, moment, read
+from launcher.agent.shape import moment, read
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import ALONE, LedgerEntry, Shared
-from launcher.model.money import UsdRange
 from launcher.model.report import Attempt, Report, RunStatus
 from launcher.model.run_cost import RunRates
 from launcher.records.bill_document import BILLED
 from launcher.records.command_record import read_command
-from launcher.records.documents import parse_cost, stored_report
+from launcher.records.report_document import stored_report
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, STAMP, RunFolder
+from launcher.records.stored_quote import stored_quote
 from launcher.workflow.history.attempts import attempts, interrupted, read_events
 
 NOT_SUBMITTED = "not-submitted"
 DIGITS = 6
 """Decimal digits of hours: six are four milliseconds."""
-_SPAN: dict[str, Any] = {"low": str, "mid": str, "high": str}
-_QUOTE: dict[str, Any] = {
-    **dict.fromkeys(("target", "instance_type", "usd_per_hour"), (str, None)),
-    **dict.fromkeys(("region", "purchase_option"), str),
-    "nodes": int,
-    "usd": (_SPAN, None),
-    "serving": (dict, None),
-}
+
+
+class _Bill(NamedTuple):
+    """The sum of a run's bill (slipway.billed/1)."""
+
+    billed_usd: Decimal | None
 
 
 def entry_of(name: str, folder: RunFolder) -> LedgerEntry:
@@ -47,8 +44,7 @@ def entry_of(name: str, folder: RunFolder) -> LedgerEntry:
 
 
 def _entry(name: str, folder: RunFolder) -> LedgerEntry:
-    quote = folder.read_json("quote.json")
-    check_shape(quote, _QUOTE)
+    quote = stored_quote(folder)
     report = stored_report(folder) if (folder.path / "report.json").is_file() else None
     created = datetime.strptime(folder.path.name, STAMP).replace(tzinfo=UTC)
     command = read_command(folder)
@@ -65,9 +61,8 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         for key in {"tokens", "epoch"} & figures.keys():
             totals[key] = max(figures[key], totals.get(key, 0))
     trained = totals | ({"tokens": int(totals["tokens"])} if "tokens" in totals else {})
-    span = quote["usd"]
-    monthly = quote["serving"] is not None
-    cost = None if monthly or report is None else parse_cost(quote)
+    monthly = quote.serving is not None
+    cost = None if monthly or report is None else quote.cost
     hours = report.actual_hours if report is not None else 0.0
     return LedgerEntry(
         name=name,
@@ -78,13 +73,13 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         status=report.status.value if report is not None else NOT_SUBMITTED,
         simulated=report.simulated if report is not None else command is not None and command.sandbox,
         monthly=monthly,
-        target=quote["target"] or "",
-        instance_type=quote["instance_type"] or "",
-        nodes=quote["nodes"],
-        region=quote["region"],
-        option=quote["purchase_option"],
-        quoted_usd=None if span is None else read(UsdRange, span),
-        usd_per_hour=amount(quote["usd_per_hour"]),
+        target=quote.target or "",
+        instance_type=quote.instance_type or "",
+        nodes=quote.nodes,
+        region=quote.region,
+        option=quote.purchase_option,
+        quoted_usd=quote.usd,
+        usd_per_hour=quote.usd_per_hour,
         hours=round(hours, DIGITS),
         usd_at_quoted_rate=report.usd_at_quoted_rate if report is not None and not monthly else None,
         billed_usd=_billed(folder),
@@ -138,13 +133,8 @@ def _tags(plan: Mapping[str, Any]) -> dict[str, str]:
     return read(dict[str, str], tags, "tags")
 
 
-def _billed(folder: RunFolder) -> Any:
-    path: Path = folder.path / BILLED
-    if not path.is_file():
-        return None
-    bill = folder.read_json(BILLED)
-    check_shape(bill, {"billed_usd": (str, None)})
-    return amount(bill["billed_usd"])
+def _billed(folder: RunFolder) -> Decimal | None:
+    return read(_Bill, folder.read_json(BILLED)).billed_usd if (folder.path / BILLED).is_file() else None
 
 
 def lost_hours(events: Iterable[Mapping[str, Any]]) -> float:

@@ -30,6 +30,7 @@ from launcher.planning.work import Estimator
 from launcher.pricing.idle_tail import learnable_hours
 from launcher.records.measurements import FILE, add_measurement, load_measurements, measurement_document
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
+from launcher.records.stored_quote import StoredQuote, stored_quote
 from launcher.workflow.history.attempts import attempts, budget_stop, interrupted, points_of, read_events
 
 _KEYS = (b'"parallel"', b'"software"')
@@ -141,7 +142,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         UnreadableInputError: a file in the folder is damaged.
         UnmeasuredError: its data is too little.
     """
-    quote = folder.read_json("quote.json")
+    quote = stored_quote(folder)
     request = plan_file.load(folder.path / "plan.json")
     train = request.workload.train
     if train is None or train.model is None:
@@ -163,10 +164,10 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         stack=stack,
         sequence_length=train.sequence_length,
         global_batch_tokens=train.global_batch_tokens or _batch(stretches),
-        instance_type=quote["instance_type"],
-        accelerator=quote["accelerator"],
-        accelerators=quote["accelerators"],
-        nodes=quote["nodes"],
+        instance_type=quote.instance_type or "",
+        accelerator=quote.accelerator or "",
+        accelerators=quote.accelerators,
+        nodes=quote.nodes,
         tokens_per_s=rates,
         step_s=steps.mid,
         step_range_s=steps,
@@ -180,13 +181,13 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         revision=_revision(folder),
         measured_at=_ended(events),
         simulated=bool(folder.read_json("report.json").get("simulated")),
-        region=quote["region"],
-        purchase_option=quote["purchase_option"],
+        region=quote.region,
+        purchase_option=quote.purchase_option,
         running_h=_running_h(ran),
         interruptions=len(interrupted(ran)),
         restart_s=statistics.fmean(waits) + (restore_s or 0.0) if waits else None,
         restarts=len(waits),
-        target=quote["target"],
+        target=quote.target,
         idle_tail_assumed_h=_assumed_tail_h(quote, request, events),
     )
     return with_setup(measurement, request, catalog, metrics, events)
@@ -202,20 +203,14 @@ def _restore_s(events: Sequence[Mapping[str, Any]]) -> float | None:
     return _mean(_seconds(events, "read-back")) if restored is None else restored
 
 
-def _assumed_tail_h(
-    quote: Mapping[str, Any], request: PlanRequest, events: Sequence[Mapping[str, Any]]
-) -> float | None:
+def _assumed_tail_h(quote: StoredQuote, request: PlanRequest, events: Sequence[Mapping[str, Any]]) -> float | None:
     """Idle hours of its nodes after the job, by the assumption of quotes; None if the run cannot measure them.
 
     The run cannot if the cluster's time to live ends its nodes, or if the guard ended them at the budget.
     """
-    if (
-        budget_stop(events) is not None
-        or request.guardrails.ttl_h is not None
-        or quote["target"] not in set(TargetKind)
-    ):
+    if budget_stop(events) is not None or request.guardrails.ttl_h is not None or quote.target not in set(TargetKind):
         return None
-    return learnable_hours(TargetKind(quote["target"]), PurchaseOption(quote["purchase_option"]), request)
+    return learnable_hours(TargetKind(quote.target), PurchaseOption(quote.purchase_option), request)
 
 
 def _model(request: PlanRequest, catalog: Catalog) -> tuple[str, float, float]:

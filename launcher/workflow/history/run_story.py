@@ -7,7 +7,7 @@ from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.model.report import EndpointReport, Report, RunStatus
 from launcher.model.run_cost import NO_RATES
-from launcher.records.documents import report_document
+from launcher.records.report_document import report_document
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.history.attempts import attempts, budget_stop, cancelled, read_events
 from launcher.workflow.history.stored import asks_for_checkpoints, stored_checkpoints

@@ -1,60 +1,49 @@
 """The lines of a quote as AWS bills them: components with one usage type form one line, as in the bill."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any
 
-from launcher.agent.shape import amount, check_shape
 from launcher.catalog.billed import BilledAs, billed_as
 from launcher.model.bill import QuotedLine
 from launcher.model.enums import PREPAID
+from launcher.records.stored_quote import QuotedComponent, StoredQuote
 
 MONTH_H = Decimal(730)
-_COMPONENT: dict[str, Any] = {
-    **dict.fromkeys(("name", "group", "unit"), str),
-    "quantity": float,
-    "usd": (str, None),
-}
-_QUOTE: dict[str, Any] = {"purchase_option": str, "components": [_COMPONENT], "serving": (dict, None)}
 
 
-def quoted_lines(quote: Mapping[str, Any], hours: Decimal | None = None) -> tuple[QuotedLine, ...]:
-    """The lines of a quote document by service and usage type, in the order of the quote.
+def quoted_lines(quote: StoredQuote, hours: Decimal | None = None) -> tuple[QuotedLine, ...]:
+    """The lines of a quote by service and usage type, in the order of the quote.
 
     `hours`: the hours of the period for a monthly quote; None for a quote of an entire job.
-
-    Raises:
-        ValueError: `quote` is not a quote.
     """
-    check_shape(quote, _QUOTE)
-    scale = Decimal(1) if quote["serving"] is None or hours is None else hours / MONTH_H
-    whole = quote["purchase_option"] in {option.value for option in PREPAID}
-    groups: dict[tuple[tuple[str, ...], str], list[tuple[Mapping[str, Any], BilledAs]]] = {}
+    scale = Decimal(1) if quote.serving is None or hours is None else hours / MONTH_H
+    whole = quote.purchase_option in {option.value for option in PREPAID}
+    groups: dict[tuple[tuple[str, ...], str], list[tuple[QuotedComponent, BilledAs]]] = {}
     instances: BilledAs | None = None
     computed: tuple[tuple[str, ...], str] | None = None
-    for component in quote["components"]:
-        known = billed_as(component["name"])
-        if component["group"] == "compute":
+    for component in quote.components:
+        known = billed_as(component.name)
+        if component.group == "compute":
             # Lines without an own name belong to the same instances: start-up, idle tail, deployments.
             known = instances = known or instances
         if known is None:
-            known = BilledAs((), f"? {component['name']}", Decimal(1), confirmed=False)
+            known = BilledAs((), f"? {component.name}", Decimal(1), confirmed=False)
         key = (known.services, known.usage_type)
-        computed = computed or (key if component["group"] == "compute" else None)
+        computed = computed or (key if component.group == "compute" else None)
         groups.setdefault(key, []).append((component, known))
     return tuple(_line(parts, scale, takes_fees=whole and key == computed) for key, parts in groups.items())
 
 
-def _line(members: Iterable[tuple[Mapping[str, Any], BilledAs]], scale: Decimal, *, takes_fees: bool) -> QuotedLine:
+def _line(members: Iterable[tuple[QuotedComponent, BilledAs]], scale: Decimal, *, takes_fees: bool) -> QuotedLine:
     listed = list(members)
     first, known = listed[0]
-    sums = [amount(component["usd"]) for component, _ in listed]
-    quantity = sum((Decimal(repr(component["quantity"])) * part.units for component, part in listed), Decimal(0))
+    sums = [component.usd for component, _ in listed]
+    quantity = sum((Decimal(repr(component.quantity)) * part.units for component, part in listed), Decimal(0))
     return QuotedLine(
-        names=tuple(str(component["name"]) for component, _ in listed),
+        names=tuple(component.name for component, _ in listed),
         services=known.services,
         usage_type=known.usage_type if known.services else "",
-        unit=unit_of(str(first["unit"]), known.units),
+        unit=unit_of(first.unit, known.units),
         quantity=quantity * scale if known.usage_type and known.services else None,
         usd=None if None in sums else sum((sum_ for sum_ in sums if sum_ is not None), Decimal(0)) * scale,
         confirmed=known.confirmed,

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from launcher.aws import credits as aws_credits
 from launcher.aws import price_calculator, price_list
@@ -18,6 +17,7 @@ from launcher.model.bill import QuotedLine
 from launcher.model.enums import COMMITTED, PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.verification import Verification, VerifiedLine
+from launcher.records.stored_quote import StoredQuote
 from launcher.workflow.quote.quoted_lines import quoted_lines
 
 NO_SPOT = "AWS's calculator uses list prices, and spot has none"
@@ -29,7 +29,7 @@ INSTANCE_USAGE = ("BoxUsage:", "Cluster:", "Host:")
 
 
 def verify(
-    quote: Mapping[str, Any], environment: Mapping[str, str], wait: Callable[[float], None], say: Callable[[str], None]
+    quote: StoredQuote, environment: Mapping[str, str], wait: Callable[[float], None], say: Callable[[str], None]
 ) -> Verification:
     """Compare a quote with AWS's calculator; usage types and operations are those of AWS's Price List.
 
@@ -38,7 +38,7 @@ def verify(
     """
     lines = quoted_lines(quote)
     sessions = Sessions(environment)
-    region, option = quote["region"], PurchaseOption(quote["purchase_option"])
+    region, option = quote.region, PurchaseOption(quote.purchase_option)
     reasons = {number: _reason(quoted_line, option) for number, quoted_line in enumerate(lines)}
     known = _Listed(sessions, region)
     usages: list[Usage] = []
@@ -57,7 +57,7 @@ def verify(
         raise ImpossibleError("AWS's calculator supports no line of this quote", hint=listed)
     account = caller(sessions.session(sessions.home, "sts")).account
     home = sessions.session(price_calculator.HOME, "bcm-pricing-calculator")
-    answers = price_calculator.estimated(home, account, f"slipway-{quote['digest'][:12]}", usages, wait)
+    answers = price_calculator.estimated(home, account, f"slipway-{quote.digest[:12]}", usages, wait)
     return Verification(
         rate_type=RATE_TYPE,
         lines=tuple(

@@ -25,6 +25,7 @@ from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
 from launcher.records.checkpoints import Checkpoint
 from launcher.records.run_folder import RunFolder
+from launcher.records.stored_quote import stored_quote
 from launcher.records.submission import recorded
 
 AGENT, DCP = "agent", "dcp"
@@ -39,7 +40,7 @@ def place_of(folder: RunFolder) -> tuple[str, str]:
     Raises:
         ImpossibleError: the run stores no checkpoints.
     """
-    region = str(folder.read_json("quote.json")["region"])
+    region = stored_quote(folder).region
     submission = recorded(folder)
     if submission is not None:
         return submission.checkpoint_uri, region

@@ -7,34 +7,25 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 from launcher.agent.forecast import LINES, Point
 from launcher.agent.metrics import figures_in
-from launcher.agent.shape import amount, check_shape, moment, read
+from launcher.agent.shape import amount, moment
 from launcher.aws import spot_history
 from launcher.aws.session import Session
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.meter import Meter, SpotNow, Terms, meter
-from launcher.model.money import Range, UsdRange
 from launcher.model.report import Attempt
+from launcher.model.run_cost import NO_RATES
 from launcher.model.target import target_of
 from launcher.records.command_record import read_command
-from launcher.records.documents import parse_rates
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
+from launcher.records.stored_quote import QUOTE_FILE, stored_quote
 from launcher.workflow.history.attempts import attempts, interrupted, points_of, read_events
 
 CACHE_S = 300.0
 """Seconds until the spot price is read again; EC2's history changes every few hours."""
-_PLACE: dict[str, Any] = {
-    "target": (str, None),
-    "instance_type": (str, None),
-    "region": (str, None),
-    "az_id": (str, None),
-    "purchase_option": (str, None),
-    "nodes": int,
-}
 _cached_prices: dict[tuple[str, ...], tuple[float, SpotNow]] = {}
 
 
@@ -46,22 +37,17 @@ def spot_now(folder: RunFolder, environment: Mapping[str, str]) -> SpotNow | Non
     Raises:
         UnreadableInputError: the run's quote is damaged.
     """
-    quote = folder.read_json("quote.json")
-    try:
-        check_shape(quote, _PLACE)
-    except ValueError as problem:
-        raise UnreadableInputError(f"{folder.path / 'quote.json'} is not a quote: {problem}") from problem
-    kind, region, name = quote["target"], quote["region"], quote["instance_type"]
-    if quote["purchase_option"] != PurchaseOption.SPOT or kind not in set(TargetKind) or not region or not name:
+    quote = stored_quote(folder)
+    kind, region, name = quote.target, quote.region, quote.instance_type
+    if quote.purchase_option != PurchaseOption.SPOT or kind not in set(TargetKind) or not region or not name:
         return None
     if target_of(TargetKind(kind)).managed:
         return None
-    key = (region, name, quote["az_id"] or "", str(quote["nodes"]), environment.get("AWS_ENDPOINT_URL", ""))
+    key = (region, name, quote.az_id or "", str(quote.nodes), environment.get("AWS_ENDPOINT_URL", ""))
     read_at, known = _cached_prices.get(key, (0.0, None))
     if known is None or time.monotonic() - read_at >= CACHE_S:
-        known = _current_spot_price(
-            name, quote["az_id"], quote["nodes"], Session(environment=environment, region=region)
-        )
+        session = Session(environment=environment, region=region)
+        known = _current_spot_price(name, quote.az_id, quote.nodes, session)
         _cached_prices[key] = (time.monotonic(), known)
     return known
 
@@ -83,15 +69,6 @@ def _current_spot_price(name: str, zone: str | None, nodes: int, session: Sessio
 
 EVERY_S = 30.0
 TAIL_BYTES = 64 * 1024
-_SPAN: dict[str, Any] = {"low": float, "mid": float, "high": float}
-_USD: dict[str, Any] = {"low": str, "mid": str, "high": str}
-_QUOTE: dict[str, Any] = {
-    "usd": (_USD, None),
-    "usd_per_hour": (str, None),
-    "hours": _SPAN,
-    "training": ({"tokens_per_s": _SPAN, "mfu": _SPAN}, None),
-    "spot": ({"interruptions_expected": float, "checkpoint_interval_s": (float, None)}, None),
-}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,7 +100,7 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
     """
     events = read_events(folder.path / JOB_FOLDER / EVENTS)
     ran = attempts(events)
-    if not ran or not (folder.path / "quote.json").is_file():
+    if not ran or not (folder.path / QUOTE_FILE).is_file():
         return None
     simulated = _simulated(folder)
     points, steps = last_points(folder.path / JOB_FOLDER / METRICS)
@@ -157,23 +134,19 @@ def terms(folder: RunFolder) -> Terms:
     Raises:
         UnreadableInputError: the run's quote is damaged.
     """
-    quote = folder.read_json("quote.json")
-    try:
-        check_shape(quote, _QUOTE)
-        spot, training, usd = quote["spot"] or {}, quote["training"] or {}, quote["usd"]
-        return Terms(
-            usd=None if usd is None else UsdRange(**{name: amount(usd[name]) or Decimal(0) for name in _USD}),
-            usd_per_hour=amount(quote["usd_per_hour"]),
-            hours=read(Range, quote["hours"]),
-            tokens_per_s=read(Range, training["tokens_per_s"]) if training else None,
-            mfu=read(Range, training["mfu"]) if training else None,
-            interruptions=spot.get("interruptions_expected"),
-            interval_s=spot.get("checkpoint_interval_s"),
-            budget_usd=_budget(folder),
-            rates=parse_rates(quote.get("rates")),
-        )
-    except (ArithmeticError, ValueError) as problem:
-        raise UnreadableInputError(f"{folder.path / 'quote.json'} is not a quote: {problem}") from problem
+    quote = stored_quote(folder)
+    spot, training = quote.spot, quote.training
+    return Terms(
+        usd=quote.usd,
+        usd_per_hour=quote.usd_per_hour,
+        hours=quote.hours,
+        tokens_per_s=None if training is None else training.tokens_per_s,
+        mfu=None if training is None else training.mfu,
+        interruptions=None if spot is None else spot.interruptions_expected,
+        interval_s=None if spot is None else spot.checkpoint_interval_s,
+        budget_usd=_budget(folder),
+        rates=quote.rates or NO_RATES,
+    )
 
 
 def quoted_figures(folder: RunFolder) -> dict[str, float]:
@@ -199,7 +172,10 @@ def _budget(folder: RunFolder) -> Decimal | None:
         return None
     budget = folder.read_json("plan.json").get("budget")
     limit = budget.get("max_usd") if isinstance(budget, dict) else None
-    return amount(str(limit)) if limit is not None else None
+    try:
+        return amount(str(limit)) if limit is not None else None
+    except ValueError as problem:
+        raise UnreadableInputError(f"{folder.path / 'plan.json'}: budget.max_usd: {problem}") from problem
 
 
 def last_points(path: Path) -> tuple[Sequence[Point], int | None]:

@@ -34,6 +34,7 @@ from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.records import run_folder
 from launcher.records.measurements import FILE, add_measurement, load_measurements, parse_measurement
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder, write_whole
+from launcher.records.stored_quote import stored_quote
 from launcher.workflow.cluster.reach import attached
 from launcher.workflow.deploy.deployment import deploys
 from launcher.workflow.deploy.down import Subject, survey, take_down
@@ -238,7 +239,7 @@ def _removed_after(
 def _remove(plan: PlanRequest, begun: datetime, catalog: Catalog, options: LaunchOptions) -> tuple[str, ...]:
     folders, environment = _folders(plan.name, options.root, begun), options.environment
     if options.sandbox and folders:
-        sandbox = options.emulator or attached(environment, folders[0].read_json("quote.json")["region"])
+        sandbox = options.emulator or attached(environment, stored_quote(folders[0]).region)
         if sandbox is None:
             return ()
         environment = sandbox.process_environment(environment)

@@ -19,7 +19,7 @@ from launcher.model.report import Attempt, Report, RunStatus
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Notify
 from launcher.records.command_record import KILLED, goes_on, read_command
-from launcher.records.documents import report_document, stored_report
+from launcher.records.report_document import report_document, stored_report
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, earlier_runs
 from launcher.records.run_state import RunState
 from launcher.records.submission import Submission, recorded, with_job

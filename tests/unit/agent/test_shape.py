@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
@@ -31,6 +31,7 @@ class Whole:
     tags: dict[str, str]
     degrees: tuple[tuple[str, int], ...] = ()
     rest: dict[str, Any] | None = None
+    mode: Literal["fast", "slow"] = "fast"
 
 
 DOCUMENT = {
@@ -76,6 +77,7 @@ def test_every_kind_of_value():
         ({"tags": {"team": 1}}, "tags.team must be str, got int"),
         ({"degrees": {"tp": "8"}}, "degrees.tp must be int, got str"),
         ({"rest": []}, "rest must be dict, got list"),
+        ({"mode": "idle"}, "mode must be 'fast' or 'slow', got 'idle'"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_path(change, reason):

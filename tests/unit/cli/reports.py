@@ -25,6 +25,17 @@ REPORT = {
 
 
 QUOTE = {
+    "digest": "d" * 64,
+    "target": "parallelcluster",
+    "instance_type": "trn1.32xlarge",
+    "accelerator": "trainium1",
+    "accelerators": 32,
+    "nodes": 2,
+    "region": "us-east-2",
+    "az_id": "use2-az1",
+    "purchase_option": "spot",
+    "serving": None,
+    "components": [],
     "usd": {"low": "180", "mid": "220", "high": "300"},
     "usd_per_hour": "40",
     "hours": {"low": 4.0, "mid": 5.0, "high": 7.0},

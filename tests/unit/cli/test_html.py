@@ -12,6 +12,7 @@ from launcher.answers.html.page import table
 from launcher.answers.table import Column
 from launcher.cli import app
 from launcher.records import run_folder
+from tests.unit.cli.reports import QUOTE
 
 # The pages are made once, which takes seconds.
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("pages")]
@@ -85,7 +86,7 @@ def recorded_dollars(root):
 
     for day, minutes, billed, simulated in ((3, 36, "11.9", False), (5, 90, "29.25", False), (9, 21, None, True)):
         folder = run_folder.create("llama", datetime(2026, 11, day, tzinfo=UTC), root)
-        quote = {"target": "parallelcluster", "instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-2"}
+        quote = QUOTE | {"target": "parallelcluster", "instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-2"}
         quote |= {"purchase_option": "spot", "usd_per_hour": "20", "serving": None}
         quote |= {"hours": {"low": 0.6, "mid": 1.0, "high": 1.9}}
         folder.write_json("quote.json", quote | {"usd": {"low": "10", "mid": "16.5", "high": "31"}})

@@ -16,7 +16,7 @@ from launcher.records import run_folder
 from launcher.records.checkpoints import Checkpoint
 from launcher.workflow.run.status import _ended_state, _with_job
 from tests.plans import ROOT
-from tests.unit.cli.reports import REPORT
+from tests.unit.cli.reports import QUOTE, REPORT
 from tests.unit.records.submissions import NODE, submission
 
 
@@ -153,7 +153,7 @@ def test_nothing_is_cancelled_without_an_answer(empty_run, slipway):
 
 
 def test_checkpoints_of_a_launch_whose_own_sandbox_has_ended_are_not_asked_of_aws(empty_run, slipway):
-    empty_run.write_json("quote.json", {"region": "us-east-2"})
+    empty_run.write_json("quote.json", QUOTE)
     empty_run.rendered.mkdir()
     for file in ("plan.json", "rendered/job.json"):
         empty_run.write_json(file, {"checkpoint": {"uri": "s3://of-the-sandbox/jobs/tiny"}})

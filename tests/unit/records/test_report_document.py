@@ -13,7 +13,7 @@ from launcher.model.errors import UnreadableInputError
 from launcher.model.job import BillableTime
 from launcher.model.report import RunStatus, StoredCheckpoints
 from launcher.model.run_cost import RunRates
-from launcher.records.documents import parse_report, report_document
+from launcher.records.report_document import read_report, report_document
 from tests.unit.records.reports import ENDPOINT, INTERRUPTED, REPLY, REPORT
 
 
@@ -23,10 +23,10 @@ def test_the_hours_used_cost_the_quoted_rate() -> None:
 
 
 def test_a_report_reads_back_as_it_was_written() -> None:
-    assert parse_report(json.loads(json.dumps(report_document(REPORT)))) == REPORT
+    assert read_report(json.loads(json.dumps(report_document(REPORT)))) == REPORT
     stored = StoredCheckpoints(count=3, layout="hf", troubles=("signal-not-handled: SIGUSR1",))
     document = report_document(replace(REPORT, stored=stored))
-    assert parse_report(json.loads(json.dumps(document))).stored == stored
+    assert read_report(json.loads(json.dumps(document))).stored == stored
 
 
 def test_seconds_that_a_service_bills_stand_beside_those_that_were_quoted() -> None:
@@ -36,7 +36,7 @@ def test_seconds_that_a_service_bills_stand_beside_those_that_were_quoted() -> N
     # Of 2.25 quoted hours at 40 % of the rate on demand; 2,450 seconds at that rate.
     seconds = {"seconds": 2450, "trained_seconds": 7000, "quoted_seconds": 3240}
     assert document["actual"]["billable"] == {**seconds, "usd": "32.9219"}
-    assert parse_report(json.loads(json.dumps(document))).billable == report.billable
+    assert read_report(json.loads(json.dumps(document))).billable == report.billable
     (line,) = [line for line in page(report, 200) if "bills" in line]
     assert line.split("bills ")[1] == (
         "2,450 seconds of each instance at the rate on demand, $32.92 (trained 7,000); quoted 3,240 seconds"
@@ -69,7 +69,7 @@ def test_a_run_that_goes_on_counts_neither_idle_tail_nor_storage() -> None:
 def test_the_report_of_an_endpoint_reads_back_as_it_was_written(reply: Reply | None) -> None:
     report = replace(REPORT, attempts=(), scheduler="none", endpoint=replace(ENDPOINT, reply=reply))
     document = json.loads(json.dumps(report_document(report)))
-    assert parse_report(document) == report
+    assert read_report(document) == report
     assert (document["attempts"], document["actual"]["hours"]) == ([], 0)
 
 
@@ -87,14 +87,14 @@ def test_the_page_of_an_endpoint_says_what_it_costs_until_it_is_removed() -> Non
 def test_a_report_of_before_there_were_endpoints_is_read() -> None:
     document = report_document(REPORT)
     assert document.pop("endpoint") is None
-    assert parse_report(document) == REPORT
+    assert read_report(document) == REPORT
 
 
 def test_a_running_attempt_has_no_end_and_counts_no_hours() -> None:
     running = replace(INTERRUPTED, ended_at=None, exit_code=None, ended_by=None)
     report = replace(REPORT, status=RunStatus.RUNNING, attempts=(running,))
     assert report.actual_hours == 0
-    assert parse_report(report_document(report)) == report
+    assert read_report(report_document(report)) == report
 
 
 def test_an_unpriced_run_has_no_dollars() -> None:
@@ -106,4 +106,4 @@ def test_an_unpriced_run_has_no_dollars() -> None:
 @pytest.mark.parametrize("broken", [{}, {"quoted": 1}, {**report_document(REPORT), "status": "fine"}])
 def test_what_is_no_report_is_refused(broken: dict[str, object]) -> None:
     with pytest.raises(UnreadableInputError):
-        parse_report(broken)
+        read_report(broken)

@@ -9,6 +9,7 @@ from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
 from launcher.records.submission import FILE, recorded, with_job
 from launcher.workflow.run.checkpoints import place_of
+from tests.unit.cli.reports import QUOTE
 from tests.unit.records.submissions import API, NODE, submission
 
 
@@ -117,7 +118,7 @@ class TestTheRunWithAJob:
 class TestThePlaceOfCheckpoints:
     @pytest.fixture
     def rendered(self, new_run):
-        new_run.write_json("quote.json", {"region": "us-east-2"})
+        new_run.write_json("quote.json", QUOTE)
         new_run.write_json("plan.json", {"checkpoint": {"uri": None}})
         new_run.rendered.mkdir()
         new_run.write_json("rendered/job.json", {"checkpoint": {"uri": "s3://slipway-x-checkpoints/jobs/x"}})

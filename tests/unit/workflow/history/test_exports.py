@@ -18,6 +18,7 @@ import pytest
 from launcher.model.bill import ChargeKind, Period, Upfront
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.records.bill_rows import RowReader
+from launcher.records.stored_quote import read_quote
 from launcher.workflow.history.bill import export_files, opened, reconcile
 from launcher.workflow.quote.quoted_lines import quoted_lines
 
@@ -47,7 +48,7 @@ def test_a_generated_report_is_reconciled_to_the_cent(quotes):
     billed = sum(Decimal(row["lineItem/UnblendedCost"]) for row in tagged_rows)
     spread = sum(Decimal(other["lineItem/UnblendedCost"]) for other in others)
     spread += sum(Decimal(row["savingsPlan/SavingsPlanEffectiveCost"]) for row in covered)
-    lines, rows = quoted_lines(quotes()), rows_of(NISE)
+    lines, rows = quoted_lines(read_quote(quotes())), rows_of(NISE)
     assert len(rows) == len(tagged_rows) == 72
     paid = reconcile(lines, rows, Upfront.PAID)
     assert (paid.usd, paid.credits_usd, paid.tax_usd) == (billed, 0, 0)
@@ -132,7 +133,7 @@ def test_real_rows_of_focus_are_reconciled_to_the_cent(quotes, tag):
     rows = rows_of(path, tag)
     assert len(rows) == len(tagged_rows) > 10
     for upfront, column in ((Upfront.PAID, "BilledCost"), (Upfront.SPREAD, "EffectiveCost")):
-        reconciled = reconcile(quoted_lines(quotes()), rows, upfront)
+        reconciled = reconcile(quoted_lines(read_quote(quotes())), rows, upfront)
         assert reconciled.usd == sum(Decimal(row[column]) for row in tagged_rows if row not in apart)
         assert reconciled.credits_usd + reconciled.tax_usd == sum(Decimal(row[column]) for row in apart)
 

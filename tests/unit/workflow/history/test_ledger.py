@@ -15,7 +15,8 @@ from launcher.model.report import RunStatus
 from launcher.records import run_folder
 from launcher.records.codec import money
 from launcher.records.command_record import recorded_command
-from launcher.records.documents import parse_report, quote_document
+from launcher.records.documents import quote_document
+from launcher.records.report_document import read_report
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.history import ledger_entries
 from launcher.workflow.history.accuracy import run_accuracies
@@ -23,9 +24,11 @@ from launcher.workflow.history.ledger import INDEX, folder_ledger
 from launcher.workflow.history.ledger_entries import lost_hours
 from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.run.meter import quoted_figures
+from tests.unit.cli.reports import QUOTE as METERED
 from tests.unit.pricing.conftest import price_over
 
 QUOTE = {
+    **METERED,
     "target": "parallelcluster",
     "instance_type": "p5.48xlarge",
     "nodes": 2,
@@ -201,7 +204,7 @@ class TestUsed:
         entries = folder_ledger(tmp_path).once
         (entry,), whole = entries.entries, total(entries.entries)
         assert round(entry.usd_used + whole.usd_unused, 2) == round(quoted.usd.mid, 2) == round(whole.quoted_usd, 2)
-        report = parse_report(folder.read_json("report.json"))
+        report = read_report(folder.read_json("report.json"))
         assert round(report.usd_used + report.usd_unused, 2) == round(quoted.usd.mid, 2)
         # What is prepaid is borne by its hours, whatever was left of it.
         prepaid = quoted.plan.place.option in PREPAID
@@ -249,7 +252,7 @@ class TestUsed:
     def test_the_report_says_what_was_used_and_what_a_cluster_costs_when_it_is_left_up(self, bought):
         folder, quoted = bought({"option": "capacity-block"})
         document = folder.read_json("report.json") | {"stacks": [{"name": "job-training", "status": "CREATE_COMPLETE"}]}
-        text = " ".join(" ".join(page(parse_report(document), 200)).split())
+        text = " ".join(" ".join(page(read_report(document), 200)).split())
         actual = document["actual"]
         used, unused = Decimal(actual["usd_used"]), Decimal(actual["usd_unused"])
         assert f"${used:,.0f}: job hours at" in text

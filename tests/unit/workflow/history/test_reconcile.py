@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from launcher.catalog.billed import billed_as
 from launcher.model.bill import BilledRow, ChargeKind, Period, QuotedLine, Upfront
+from launcher.records.stored_quote import read_quote
 from launcher.workflow.history.bill import reconcile
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
@@ -46,7 +47,7 @@ def line(usage_type, quantity, usd, *, services=("AmazonEC2",), **more):
 
 
 def test_a_bill_of_the_quoted_hours_at_the_quoted_rates_differs_by_nothing(quotes):
-    lines = quoted_lines(quotes())
+    lines = quoted_lines(read_quote(quotes()))
     exact = [quoted_line for quoted_line in lines if quoted_line.usage_type]
     rows = [
         row(f"USE2-{quoted_line.usage_type}", quoted_line.quantity, quoted_line.usd, service=quoted_line.services[0])
@@ -64,7 +65,7 @@ def test_a_bill_of_the_quoted_hours_at_the_quoted_rates_differs_by_nothing(quote
 
 
 def test_more_hours_at_a_lower_rate_are_distinguished(quotes):
-    lines = quoted_lines(quotes())
+    lines = quoted_lines(read_quote(quotes()))
     machines = lines[0]
     parts = ("2 x p5.48xlarge on-demand", "start-up of the nodes", "idle tail")
     assert machines.names == parts
@@ -108,7 +109,7 @@ def test_what_cloudwatch_bills_apart_is_of_its_line(quotes):
     """Vended logs and GetMetricData; what else CloudWatch bills is in no line."""
     billed = [("DataProcessing-Bytes", 1), ("EU-VendedLog-Bytes", 8), ("CW:GMD-Metrics", 4), ("DashboardsUsageHour", 2)]
     rows = [row(name, usd, usd, service="AmazonCloudWatch") for name, usd in (*billed, ("CW:Canary-runs", 16))]
-    reconciled = reconcile(quoted_lines(quotes()), rows, Upfront.PAID)
+    reconciled = reconcile(quoted_lines(read_quote(quotes())), rows, Upfront.PAID)
     usd = {name: compared_line.usd for compared_line in reconciled.lines for name in compared_line.line.names}
     assert (usd["CloudWatch logs"], usd["CloudWatch requests"], usd["dashboard"]) == (9, 4, 2)
     assert [charge.usage_type for charge in reconciled.unquoted] == ["CW:Canary-runs"]

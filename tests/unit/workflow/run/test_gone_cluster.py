@@ -11,7 +11,7 @@ import yaml
 from launcher.answers.status import page
 from launcher.model.errors import SlipwayError
 from launcher.records import run_folder
-from launcher.records.documents import report_document
+from launcher.records.report_document import report_document
 from launcher.submit.jobs import SchedulerEndedError
 from launcher.workflow.run.status import run_state
 from launcher.workflow.run.status_logs import follow_logs, refresh_logs

@@ -8,8 +8,7 @@ import pytest
 from moto import mock_aws
 
 from launcher.agent.forecast import Point
-from launcher.answers import meter as answer
-from launcher.answers.meter import line
+from launcher.answers.meter import MeterDocument, line
 from launcher.cli.console import StepPrinter
 from launcher.model.errors import UnreadableInputError
 from launcher.model.meter import Terms, meter
@@ -141,7 +140,7 @@ def test_what_is_not_known_is_left_out(metered_run):
     reading = meter_of(metered_run(quote=bare, budget=None), NOW)
     assert (reading.usd, reading.forecast, reading.mfu, reading.next_checkpoint_s) == (None, None, None, None)
     assert "$" not in line(reading, bar=False)
-    assert answer.document(reading)["quoted"]["usd"] is None
+    assert MeterDocument.of(reading).quoted.usd is None
     assert meter_of(metered_run(events=EVENTS[:0]), NOW) is None
 
 
