@@ -76,19 +76,29 @@ def _pairs(comparison: Comparison, width: int) -> list[str]:
     heads = (full[1] + 2 + full[2] + 1 + full[3], "Trainium")
     title = f"    {'':<{full[0]}}  {'GPU':<{heads[0]}}  {heads[1]}".rstrip()
     regions = len(title) <= width and max(len(_line(row, full, regions=True)) for row in rows) <= width
+    lines = [_line(row, full, regions=regions) for row in rows]
+    over = max(map(len, lines)) - width
+    if over > 0:
+        # The indentation and the gaps give way before a name does.
+        lines = [f"  {line.strip()}" for line in (_line(row, full, regions=False, gap=1) for row in rows)]
     if not regions:
-        title = f"    {'':<{full[0]}}  {'GPU':<{full[1] + 2 + full[2]}}  Trainium"
-    return [title, *(_line(row, full, regions=regions) for row in rows)]
+        title = (
+            f"    {'':<{full[0]}}  {'GPU':<{full[1] + 2 + full[2]}}  Trainium"
+            if over <= 0
+            else (f"  {'':<{full[0]}} {'GPU':<{full[1] + 1 + full[2]}} Trainium")
+        )
+    return [title, *lines]
 
 
-def _line(row: Sequence[str], full: Sequence[int], *, regions: bool) -> str:
+def _line(row: Sequence[str], full: Sequence[int], *, regions: bool, gap: int = 2) -> str:
     name, *sides = row
     texts = []
     for at in (0, 3):
         usd, instances, region = sides[at : at + 3]
-        text = f"{usd:>{full[at + 1]}}  {instances:<{full[at + 2]}}"
+        text = f"{usd:>{full[at + 1]}}{' ' * gap}{instances:<{full[at + 2]}}"
         texts.append(f"{text} {region:<{full[at + 3]}}" if regions else text)
-    return f"    {name:<{full[0]}}  {'  '.join(texts)}".rstrip()
+    between = " " * gap
+    return f"    {name:<{full[0]}}{between}{between.join(texts)}".rstrip()
 
 
 def _name(pair: Pair) -> str:

@@ -54,9 +54,11 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool = False, 
     """
     if priced.request.workload.serve is not None:
         # Loaded for serving alone: a plan for training pays nothing for it.
-        from launcher.answers import serving_table
+        from launcher.answers import serving_screen, serving_table
 
-        return serving_table.page(priced, width, everything=everything, called=called)
+        if everything or verbose:
+            return serving_table.page(priced, width, everything=everything, called=called)
+        return serving_screen.page(priced, width)
     if everything or verbose:
         from launcher.answers import plan_table
 

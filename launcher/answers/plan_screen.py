@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeAlias
 
 from launcher.answers import ranges, words
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.plan_table import UNPRICED, compares_families, headline
 from launcher.answers.price_ages import price_dates
+from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.model.target import target_of
@@ -22,22 +22,9 @@ MAX_LINES, MAX_ROWS = 15, 12
 MIN_ALLOWED, MIN_CHEAPER = 3, 2
 """Rows of each section that are shown even if the screen gets longer than MAX_LINES."""
 MAX_NOTES = 3
-WIDE = 100
-"""Columns from which a row has its target's name, its accelerator and its hourly rate."""
 STOP = "No spending limit is set: budget.stop_at_usd stops the job at a sum."
-Cells: TypeAlias = tuple[str, ...]
 NUMBERS: Cells = ("done in", "total", "1 in 10 above")
 """The titles of the last columns of a row."""
-TARGET = 4
-"""The index of the target among the cells of a row."""
-LAYOUTS = (
-    (True, False, 2, 4),
-    (False, False, 2, 4),
-    (False, True, 2, 4),
-    (False, True, 1, 4),
-    (False, True, 1, 2),
-)
-"""Whether a row has the target's column, is tight around the multiplication sign; its gap and its indentation."""
 
 
 def page(priced: Priced, width: int, *, called: bool = False) -> list[str]:
@@ -59,14 +46,9 @@ def _sections(priced: Priced, width: int, room: int) -> list[str]:
     many = min(len(allowed), max(MIN_ALLOWED, free - few))
     groups = [("can be launched now", sorted(allowed[:many]))] if many else []
     if few:
-        groups.append((_title(priced, sorted(others[:few]), cheaper=bool(allowed)), sorted(others[:few])))
+        groups.append((refused_title(priced, sorted(others[:few]), cheaper=bool(allowed)), sorted(others[:few])))
     rows = [[_cells(priced, rank, width) for rank in ranks] for _, ranks in groups]
-    layout = _layout([cells for of_group in rows for cells in of_group], width)
-    lines = []
-    for number, ((title, _), of_group) in enumerate(zip(groups, rows, strict=True)):
-        lines += _heading(title, layout, width, first=not number)
-        lines += [layout.line(cells) for cells in of_group]
-    return lines
+    return section_lines([(title, cells) for (title, _), cells in zip(groups, rows, strict=True)], NUMBERS, width)
 
 
 def selected(priced: Priced) -> tuple[list[int], list[int]]:
@@ -102,7 +84,7 @@ def _varied(priced: Priced, ranks: Sequence[int]) -> list[int]:
     return (first + [rank for rank in ranks if rank not in first])[:MAX_ROWS]
 
 
-def _title(priced: Priced, ranks: Sequence[int], *, cheaper: bool) -> str:
+def refused_title(priced: Priced, ranks: Sequence[int], *, cheaper: bool) -> str:
     """The heading of the refused rows: what makes them possible, or why they are refused."""
     standing, prefix = priced.standing(ranks[0]), "cheaper, " if cheaper else ""
     if standing is Standing.OLD_PRICE:
@@ -148,50 +130,6 @@ def _cells(priced: Priced, rank: int, width: int) -> Cells:
 
 def _usd(quoted: Quote) -> str:
     return "" if quoted.usd is None else f"{'~' if quoted.derived_lines else ''}${words.dollars(quoted.usd.mid)}"
-
-
-class _Layout(NamedTuple):
-    """The widths of the columns, the indentation and the gap before each number; a column of width 0 is left out."""
-
-    widths: tuple[int, ...]
-    indent: int
-    gap: int
-    tight: bool
-
-    def line(self, cells: Cells) -> str:
-        """A row: words on the left, numbers on the right."""
-        texts = [cell.replace(" × ", "×") if self.tight else cell for cell in cells]
-        last = len(cells) - len(NUMBERS)
-        left = [text.ljust(room) for text, room in zip(texts[:last], self.widths, strict=False) if room]
-        right = [text.rjust(room) for text, room in zip(texts[last:], self.widths[last:], strict=True)]
-        return f"{' ' * self.indent}{' '.join(left)} {(' ' * self.gap).join(right)}".rstrip()
-
-
-def _layout(rows: Sequence[Cells], width: int) -> _Layout:
-    """The widest layout that fits: without the target's code, then closer together."""
-    for coded, tight, gap, indent in LAYOUTS:
-        texts = [[cell.replace(" × ", "×") if tight else cell for cell in row] for row in rows]
-        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-        for offset, title in enumerate(reversed(NUMBERS), start=1):
-            widths[-offset] = max(widths[-offset], len(title))
-        if not coded:
-            widths[TARGET] = 0
-        layout = _Layout(tuple(widths), indent, gap, tight)
-        if indent == LAYOUTS[-1][-1] or max(len(layout.line(row)) for row in rows) <= width:
-            return layout
-    raise AssertionError("no layout")
-
-
-def _heading(title: str, layout: _Layout, width: int, *, first: bool) -> list[str]:
-    """A section's heading; the first one has the titles of the numbers, beside it if there is room."""
-    text = f"  {title}"
-    if not first:
-        return wrapped(text, width)
-    blank = tuple("" for _ in layout.widths[: -len(NUMBERS)])
-    titles = layout.line((*blank, *NUMBERS))
-    if len(text) > width or titles[: len(text) + 2].strip():
-        return [*wrapped(text, width), titles]
-    return [text + titles[len(text) :]]
 
 
 def _notes(priced: Priced, width: int) -> list[str]:

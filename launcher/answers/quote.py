@@ -36,7 +36,7 @@ def page(
     """The quote: the first screen, in MAX_LINES lines (`verbose`), or with every line and assumption and its source."""
     if explained:
         return _page(quoted, rank, width, priced, small=None)
-    if quoted.serving is None and not verbose:
+    if not verbose:
         return quote_screen.page(quoted, rank, width, priced)
     lines: list[str] = []
     for share in SMALL:

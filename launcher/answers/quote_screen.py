@@ -1,7 +1,7 @@
-"""The first screen of `slipway quote` for training: the total, its limits, the gate's decision, the bill."""
+"""The first screen of `slipway quote`: the total, its limits, the gate's decision, the bill."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from decimal import ROUND_CEILING, Decimal
 from itertools import groupby
 
@@ -10,7 +10,8 @@ from launcher.answers.lines import finding_line, wrapped
 from launcher.model.enums import PREPAID, CheckpointMode, Level, PurchaseOption
 from launcher.model.money import CostComponent, Price
 from launcher.model.quote import Quote
-from launcher.model.target import target_of
+from launcher.model.serving import ServingOutlook
+from launcher.model.target import Runs, target_of
 from launcher.model.units import HOUR_S, spoken
 from launcher.pricing.priced import Priced
 from launcher.pricing.standing import Standing
@@ -26,8 +27,7 @@ LABEL, VALUE = 15, 9
 def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
     """The screen, at most about 16 lines of 80 columns."""
     lines = ["", *wrapped(f"  {title(quoted, priced.short_id(rank))}", width), ""]
-    for label, value, text in facts(quoted, priced):
-        lines += _fact(label, value, text, width)
+    lines += fact_lines(quoted, priced, width)
     lines += ["", *_bill(quoted, width), *_notes(quoted, priced, width)]
     return [*lines, f"  next: {_next(quoted, rank, priced)}"]
 
@@ -35,33 +35,64 @@ def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
 def title(quoted: Quote, short_id: str) -> str:
     """The quoted candidate in one line."""
     place = quoted.plan.place
-    parts = (words.place_instances(place), words.option(place), place.az_id or place.region, short_id)
+    how = () if place.option is PurchaseOption.BEDROCK else (words.option(place),)
+    parts = (words.place_instances(place), *how, place.az_id or place.region, short_id)
     return " · ".join((quoted.plan.name, *parts))
+
+
+def fact_lines(quoted: Quote, priced: Priced, width: int, labels: Container[str] | None = None) -> list[str]:
+    """The facts, or those with some labels: the label and the value in columns, the explanation wrapped beside them."""
+    chosen = (fact for fact in facts(quoted, priced) if labels is None or fact[0] in labels)
+    return [line for fact in chosen for line in _fact(*fact, width)]
 
 
 def facts(quoted: Quote, priced: Priced) -> Iterator[tuple[str, str, str]]:
     """The label, the value and the explanation of each fact, in the order of the screen."""
-    usd, hours = quoted.usd, quoted.hours
+    usd = quoted.usd
     if usd is None:
         yield "Total", "unpriced", quoted.unpriced or ""
     else:
+        label = "Total" if quoted.serving is None else "A month"
         sign = "~" if quoted.derived_lines else ""
-        yield "Total", f"{sign}${words.dollars(usd.mid)}", "; ".join(part for part in _total(quoted) if part)
-    step = quoted.hours_to_first_step
+        yield label, f"{sign}${words.dollars(usd.mid)}", "; ".join(part for part in _total(quoted) if part)
+    yield from _work(quoted) if quoted.serving is None else _traffic(quoted, quoted.serving)
+    yield from _limits(quoted)
+    if priced.request.workload.train is not None:
+        yield "Node lost", "", _node_lost(quoted)
+    yield "Launch" if quoted.serving is None else "Deployment", *_launch(quoted, priced)
+
+
+def _work(quoted: Quote) -> Iterator[tuple[str, str, str]]:
+    hours, step = quoted.hours, quoted.hours_to_first_step
     first = "" if step is None else f"; first step after {spoken(step * HOUR_S)}"
     span = f"{words.hours(hours.low)} to {words.hours(hours.high)} h"
     yield "Finished in", f"{words.hours(hours.mid)} h", f"{span}{first}"
     if quoted.usd_per_hour is not None:
         yield "While nodes run", f"${words.dollars(quoted.usd_per_hour)}/h", _afterwards(quoted)
-    yield from _limits(quoted)
-    if priced.request.workload.train is not None:
-        yield "Node lost", "", _node_lost(quoted)
-    yield "Launch", *_launch(quoted, priced)
+
+
+def _traffic(quoted: Quote, outlook: ServingOutlook) -> Iterator[tuple[str, str, str]]:
+    if (million := outlook.usd_per_million_output_tokens) is not None:
+        yield "A million", f"${words.dollars(million)}", "output tokens, with all of the bill"
+    elif (million := outlook.usd_per_million_tokens) is not None:
+        yield "A million", f"${words.dollars(million)}", "tokens, in and out"
+    if outlook.utilisation is not None and outlook.idle_usd_per_month is not None:
+        yield "Used", f"{outlook.utilisation:.0%}", f"${words.dollars(outlook.idle_usd_per_month)} a month is idle"
+    if outlook.instances is not None:
+        count = outlook.instances
+        yield "Instances", f"{count.mean:.3g}", f"on average; {count.least:.3g} to {count.most} over the day"
+    if outlook.ttft_ms is not None and outlook.tpot_ms is not None:
+        yield "First token", f"{outlook.ttft_ms:,.0f} ms", f"then {outlook.tpot_ms:,.1f} ms a token, when they are full"
+    if quoted.usd_per_hour is not None and _is_deployed(quoted):
+        name = shlex.quote(quoted.plan.name)
+        yield "While it is up", f"${words.dollars(quoted.usd_per_hour)}/h", f"until slipway down {name}"
 
 
 def _total(quoted: Quote) -> Iterator[str]:
     if quoted.usd is not None:
-        yield ranges.ends(quoted.usd) if quoted.usd.low != quoted.usd.high else ""
+        certain = quoted.usd.low == quoted.usd.high
+        ends = ranges.ends(quoted.usd) if quoted.serving is None else f"{words.spread(quoted.usd)} by the estimate"
+        yield "" if certain else ends
         yield ranges.average(quoted.usd)
     if quoted.commitment_usd is not None:
         yield f"a commitment of ${words.dollars(quoted.commitment_usd)}"
@@ -90,7 +121,7 @@ def _limits(quoted: Quote) -> Iterator[tuple[str, str, str]]:
     budget, usd = quoted.plan.request.budget, quoted.usd
     if budget.stop_at_usd is not None:
         yield "Limit", f"${words.dollars(budget.stop_at_usd)}", "the guard saves and ends the nodes at that sum"
-    elif usd is not None:
+    elif usd is not None and quoted.serving is None:
         limit = f"{_round_up(usd.high):,f}"
         yield "Limit", "none", f"budget.stop_at_usd: {limit.replace(',', '')} would stop it at ${limit}"
     if budget.max_usd is not None:
@@ -121,6 +152,10 @@ def _node_lost(quoted: Quote) -> str:
 
 def _launch(quoted: Quote, priced: Priced) -> tuple[str, str]:
     gate, price = quoted.gate, quoted.price
+    if quoted.plan.place.option is PurchaseOption.BEDROCK:
+        return "none", "Bedrock is called, not deployed"
+    if quoted.serving is not None and not _is_deployed(quoted):
+        return "by hand", "into a cluster that exists: slipway render writes the manifests for kubectl apply"
     if not gate.allowed:
         return "refused", f"{gate.reason}{f' ({gate.hint})' if gate.hint else ''}"
     if priced.blocking:
@@ -129,7 +164,14 @@ def _launch(quoted: Quote, priced: Priced) -> tuple[str, str]:
     dated = f"price {price.basis.value} {price.as_of}" if isinstance(price, Price) else ""
     lasts = quoted.expires_at is not None and quoted.expires_at > priced.now
     until = f"good until {quoted.expires_at:%Y-%m-%d}" if lasts else ""
-    return "allowed", "; ".join(part for part in (dated, until) if part)
+    verdict = "" if quoted.serving is None else "the verdict of slipway compare is asked first"
+    return "allowed", "; ".join(part for part in (dated, until, verdict) if part)
+
+
+def _is_deployed(quoted: Quote) -> bool:
+    """Whether Slipway deploys an endpoint for the quote: Bedrock is called, and pods are applied by hand."""
+    place = quoted.plan.place
+    return place.option is not PurchaseOption.BEDROCK and Runs.SERVING in target_of(place.target).deployed
 
 
 def _fact(label: str, value: str, text: str, width: int) -> list[str]:
@@ -175,8 +217,8 @@ def _parts(quoted: Quote, group: str, lines: list[CostComponent]) -> Iterator[st
 def _hourly(quoted: Quote, line: CostComponent) -> str:
     """The first compute line as hours times the hourly rate of all nodes."""
     rate, nodes = quoted.usd_per_hour, quoted.plan.place.nodes
-    if rate is None or line.unit_price_usd is None:
-        return line.name
+    if rate is None or line.unit_price_usd is None or quoted.serving is not None:
+        return f"{line.name} {words.cents(line.usd)}".strip()
     return f"{line.quantity / nodes:,.2f} h × ${words.dollars(rate)}"
 
 
@@ -215,4 +257,8 @@ def _next(quoted: Quote, rank: int, priced: Priced) -> str:
         return refresh_command(priced)
     if not quoted.gate.allowed:
         return command(priced, "plan")
+    if priced.blocking:
+        return command_for(priced, "quote", rank, "--explain")
+    if quoted.serving is not None:
+        return command(priced, "compare")
     return command_for(priced, "launch", rank)

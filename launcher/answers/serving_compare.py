@@ -2,12 +2,13 @@
 
 from decimal import Decimal
 
-from launcher.answers import words
+from launcher.answers import serving_compare_screen, words
 from launcher.answers.compare import around
 from launcher.answers.lines import wrapped
 from launcher.answers.serving_table import headline, table
 from launcher.answers.table import Column, render
 from launcher.model.money import Price, Unpriced
+from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingEstimate
 from launcher.pricing.serving.crossover import usd_per_request
@@ -56,19 +57,21 @@ def _crossover_json(crossover: Crossover) -> Json:
     }
 
 
-def page(comparison: ServingComparison, width: int) -> list[str]:
-    """The complete page."""
+def page(comparison: ServingComparison, width: int, *, verbose: bool = False) -> list[str]:
+    """The first screen, or with every instance type and reason (`verbose`)."""
+    if not verbose:
+        return serving_compare_screen.page(comparison, width)
     body = (*table(_sides(comparison), width), *_crossovers(comparison, width))
     lines = around(comparison, headline(comparison.priced), body, width, "Nothing was called")
     return [*lines, "", f"  next: {command(comparison.priced, 'plan')}"]
 
 
-def _sides(comparison: ServingComparison) -> list[tuple[int, Quote]]:
+def _sides(comparison: ServingComparison) -> list[tuple[str, Quote]]:
     known = [
         quote for quote in (comparison.sides.hosted, comparison.sides.neuron, comparison.sides.gpu) if quote is not None
     ]
     known.sort(key=lambda quote: (quote.usd is None, quote.usd.mid if quote.usd else Decimal(0)))
-    return list(enumerate(known, start=1))
+    return [(quote.digest[:SHORT_ID], quote) for quote in known]
 
 
 def _crossovers(comparison: ServingComparison, width: int) -> list[str]:
@@ -85,16 +88,17 @@ def _crossovers(comparison: ServingComparison, width: int) -> list[str]:
     if not ordered or rate is None:
         return []
     columns: list[Column[Crossover]] = [
-        Column("machine", lambda crossover: words.place_instances(crossover.candidate.place).partition(" × ")[2]),
+        Column("instance", lambda crossover: words.place_instances(crossover.candidate.place).partition(" × ")[2]),
         Column("how", lambda crossover: words.option(crossover.candidate.place)),
         Column("where", lambda crossover: crossover.candidate.place.region, yields=1),
         Column("$/h", lambda crossover: _hourly(crossover.candidate.offer.price), "point"),
         Column("tokens/s", lambda crossover: _tokens(crossover.candidate.estimate), "right"),
-        Column("even at", lambda crossover: f"{_share(crossover):.0%}", "right"),
+        Column("break-even", lambda crossover: f"{_share(crossover):.0%}", "right"),
         Column("", lambda crossover: "never" if _share(crossover) > 1 else ""),
     ]
     title = (
-        f"  The share of its hours an instance has to be full for, to cost what Bedrock does (${rate:.6f} a request):"
+        f"  Break-even utilization: the share of its hours for which an instance must be full to cost what Bedrock does"
+        f" (${rate:.6f} a request):"
     )
     return ["", *wrapped(title, width), *render(columns, ordered, width)]
 

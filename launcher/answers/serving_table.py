@@ -24,7 +24,7 @@ MAX_NAMED = 8
 def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[str]:
     """The complete page for a terminal of `width` columns."""
     ranks, rest = ranks_shown(priced.candidates, everything=everything)
-    shown = [(rank, priced.quote(rank)) for rank in ranks]
+    shown = [(priced.short_id(rank), priced.quote(rank)) for rank in ranks]
     lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
     lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
     lines += ["", *table(shown, width), *_refused(shown, width), *_reasons(shown, width)]
@@ -32,21 +32,19 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[
     return lines + footer(priced, ranks, width, called=called)
 
 
-def _refused(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
+def _refused(rows: Sequence[tuple[str, Quote]], width: int) -> list[str]:
     """Why priced rows cannot be deployed: the notes show it if the table has room, and this list always shows it."""
     by_reason: dict[str, list[str]] = {}
-    for rank, quoted in rows:
+    for short_id, quoted in rows:
         failure = next((finding for finding in quoted.findings if finding.level is Level.ERROR), None)
         if quoted.usd is not None and failure is not None:
-            by_reason.setdefault(failure.message, []).append(str(rank))
+            by_reason.setdefault(failure.message, []).append(short_id)
     return [
-        piece
-        for reason, ranks in by_reason.items()
-        for piece in wrapped(f"  {', '.join(ranks)} refused: {reason}", width)
+        piece for reason, ids in by_reason.items() for piece in wrapped(f"  {', '.join(ids)} refused: {reason}", width)
     ]
 
 
-def _reasons(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
+def _reasons(rows: Sequence[tuple[str, Quote]], width: int) -> list[str]:
     return unpriced_reasons(((unpriced_name(quoted), note_of(quoted)) for _, quoted in rows if quoted.unpriced), width)
 
 
@@ -86,7 +84,7 @@ def answer(priced: Priced) -> list[str]:
     ranked = enumerate(priced.candidates, start=1)
     other = next((rank for rank, candidate in ranked if _is_other(candidate, hosted=hosted)), None)
     if other is not None:
-        name = "Machines:" if hosted else "Bedrock:"
+        name = "Instances:" if hosted else "Bedrock:"
         lines.append(f"{name}  {_month(priced.quote(other))} {command(priced, 'compare')} shows why.")
     return lines + refused_lines(
         priced, lambda quoted, usd: f"{words.purchase(quoted.plan.place)}: {words.cost(usd, 'a month')}"
@@ -113,24 +111,24 @@ def _month(quoted: Quote) -> str:
     return f"{text}."
 
 
-def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
+def table(rows: Sequence[tuple[str, Quote]], width: int) -> list[str]:
     """The candidates as a table; below NARROW columns plans are shown without their kind."""
-    answers = any(quoted.serving is not None and quoted.serving.usd_per_million_output_tokens for _, quoted in rows)
+    answers = any(quoted.serving is not None and quoted.serving.usd_per_million_output_tokens for *_, quoted in rows)
     short = width < NARROW
-    columns: list[Column[tuple[int, Quote]]] = [
-        Column("#", lambda row: str(row[0]) if row[1].usd is not None else "–", "right"),
+    columns: list[Column[tuple[str, Quote]]] = [
+        Column("id", lambda row: row[0]),
         Column("instances", lambda row: words.place_instances(row[1].plan.place).replace(" ", "" if short else " ")),
         Column("", lambda row: row[1].accelerator, yields=1),
         Column("where", lambda row: row[1].plan.place.region),
-        Column("how", lambda row: _how(row[1], short=short)),
+        Column("how", lambda row: how(row[1], short=short)),
         Column("$ a month", lambda row: words.middle(row[1].usd, "unpriced"), "point"),
         Column("", lambda row: words.spread(row[1].usd), yields=0),
         Column(
-            "$/M out" if answers or not any(quoted.usd for _, quoted in rows) else "$/M",
-            lambda row: words.dollars(_per_million(row[1].serving), ""),
+            "$/M out" if answers or not any(quoted.usd for *_, quoted in rows) else "$/M",
+            lambda row: words.dollars(per_million(row[1].serving), ""),
             "point",
         ),
-        Column("used", lambda row: _used(row[1].serving), "right"),
+        Column("used", lambda row: used(row[1].serving), "right"),
         Column(
             "first ms", lambda row: _milliseconds(row[1].serving.ttft_ms if row[1].serving else None), "right", yields=2
         ),
@@ -142,16 +140,19 @@ def table(rows: Sequence[tuple[int, Quote]], width: int) -> list[str]:
     return render(columns, rows, width)
 
 
-def _how(quoted: Quote, *, short: bool) -> str:
+def how(quoted: Quote, *, short: bool) -> str:
+    """The purchase option, or the mode of Bedrock."""
     bedrock = quoted.serving.bedrock if quoted.serving else None
     return words.option(quoted.plan.place, short=short) if bedrock is None else bedrock.mode.value.replace("-", " ")
 
 
-def _per_million(outlook: ServingOutlook | None) -> Decimal | None:
+def per_million(outlook: ServingOutlook | None) -> Decimal | None:
+    """Dollars per million tokens: of output, where the model answers with tokens."""
     return None if outlook is None else outlook.usd_per_million_output_tokens or outlook.usd_per_million_tokens
 
 
-def _used(outlook: ServingOutlook | None) -> str:
+def used(outlook: ServingOutlook | None) -> str:
+    """The share of the instances' hours that is used."""
     return "" if outlook is None or outlook.utilisation is None else f"{outlook.utilisation:.0%}"
 
 
@@ -159,3 +160,9 @@ def _milliseconds(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"  # noqa: PLR2004 - below, the tenth counts
+
+
+def million_title(priced: Priced) -> str:
+    """The title of the dollars per million tokens."""
+    serve = priced.request.workload.serve
+    return "$/M" if serve is not None and serve.task is ServingTask.EMBEDDING else "$/M out"

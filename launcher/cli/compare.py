@@ -58,4 +58,4 @@ def compare(
     else:
         from launcher.answers import serving_compare
 
-        output.page(serving_compare.page(comparison, output.terminal_width()))
+        output.page(serving_compare.page(comparison, output.terminal_width(), verbose=output.verbose()))

@@ -70,7 +70,7 @@ def quote(
     verified = _verified(document) if verify else None
     target = options.page_path(html, priced.request.name, "quote", show=show)
     if target is not None:
-        _save(target, quoted, priced, price_options, show=show)
+        _save(target, (priced, rank, quoted), price_options, show=show)
     if json:
         from launcher.answers import verification
 
@@ -81,11 +81,13 @@ def quote(
         raise typer.Exit(code=IMPOSSIBLE)
 
 
-def _save(target: "Path", quoted: "Quote", priced: "Priced", price_options: "PriceOptions", *, show: bool) -> None:
+def _save(target: "Path", quoting: "tuple[Priced, int, Quote]", price_options: "PriceOptions", *, show: bool) -> None:
     from launcher.answers.html import quote as quote_html
     from launcher.workflow.quote.spot_curve import spot_curve
 
-    output.save_html(target, quote_html.page(quoted, spot_curve(priced, quoted, price_options)), show=show)
+    priced, rank, quoted = quoting
+    curve = spot_curve(priced, quoted, price_options)
+    output.save_html(target, quote_html.page(priced, rank, quoted, curve), show=show)
 
 
 def _lines(

@@ -216,6 +216,6 @@ def _price_flips(port: Port) -> Iterator[str]:
     other = port.usd / port.runs + port.maintenance_usd_per_month / Decimal(repr(port.runs_per_month))
     even = port.gpu_run.mid - other
     if even > 0:
-        yield f"a run on Trainium at ${even:,.2f} against ${port.trainium_run.mid:,.2f} here: both would cost the same"
+        yield f"a run on Trainium at ${even:,.0f} against ${port.trainium_run.mid:,.0f} here: both would cost the same"
     else:
-        yield f"a GPU run above ${other:,.2f}: below it, no Trainium price pays for the port and its maintenance"
+        yield f"a GPU run above ${other:,.0f}: below it, no Trainium price pays for the port and its maintenance"

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
+from launcher.answers import words
 from launcher.answers.compare import sides
 from launcher.answers.html import plan
-from launcher.answers.html.page import SLIDER, document, paragraphs
+from launcher.answers.html.page import SLIDER, bullets, cards, document, paragraphs
 from launcher.answers.html.svg import Plot, lines_plot
+from launcher.answers.price_ages import price_dates
+from launcher.answers.ranges import ends
 from launcher.model.quote import Quote
-from launcher.pricing.port import Port
+from launcher.pricing.port import Port, weeks_text
 from launcher.workflow.quote.compare import Comparison
 
 if TYPE_CHECKING:
@@ -19,6 +22,12 @@ MAX_ROWS = 16
 OUTSIDE = "outside the plan: it pins another type or purchase option"
 MAX_RUNS = 400
 LOW, MID, HIGH = 1, 2, 3
+DECISIONS = {
+    "gpu": "train on GPUs",
+    "trainium": "train on Trainium",
+    "gpu-while-porting": "GPUs, then Trainium",
+    "measure-first": "measure first",
+}
 Line = Sequence[tuple[float, float]]
 Traffic = Sequence[tuple[str, str, Sequence[tuple[float, float, float, float]]]]
 
@@ -26,12 +35,16 @@ Traffic = Sequence[tuple[str, str, Sequence[tuple[float, float, float, float]]]]
 def page(comparison: "Comparison | ServingComparison", traffic: Traffic = ()) -> str:
     """The complete file; `traffic` holds a name, a class and requests per second with low, mid and high per month."""
     verdict, name = comparison.verdict, comparison.request.name
-    parts: list[str | Plot] = [paragraphs([verdict.text], "lead")]
+    priced = comparison.priced
+    dated = f"quoted {priced.now:%Y-%m-%d} · {price_dates(priced.candidates)}"
+    parts: list[str | Plot] = [paragraphs([dated], "soft")]
+    if isinstance(comparison, Comparison):
+        parts.append(cards(_decision(comparison)))
+    parts.append(paragraphs([verdict.text], "lead"))
     if isinstance(comparison, Comparison):
         parts.append(paragraphs(sides(comparison)))
-    for title, sentences in (("Reasons", verdict.reasons), ("What would change this recommendation", verdict.flips)):
-        if sentences:
-            parts.append(f"<h2>{title}</h2>{paragraphs(sentences)}")
+    parts.append(bullets("Reasons", verdict.reasons))
+    parts.append(bullets("What would change this recommendation", verdict.flips))
     if isinstance(comparison, Comparison) and comparison.port is not None:
         parts.append(_port(comparison.port))
     if traffic:
@@ -50,6 +63,23 @@ def page(comparison: "Comparison | ServingComparison", traffic: Traffic = ()) ->
 
     parts.append(plan.table_of(quotes, serves=serves, note_of=note))
     return document(f"{name}: comparison", parts)
+
+
+def _decision(comparison: Comparison) -> list[tuple[str, str, str]]:
+    """The cards: the choice, the total of each side, the port."""
+    items = [("Decision", DECISIONS.get(str(comparison.verdict.choice), "none"), "the reasons are below")]
+    for name, quoted in (("GPU", comparison.gpu), ("Trainium", comparison.trainium)):
+        usd = None if quoted is None else quoted.usd
+        if quoted is None or usd is None:
+            items.append((name, "–", "nothing priced"))
+        else:
+            total = f"{'~' if quoted.derived_lines else ''}${words.dollars(usd.mid)}"
+            items.append((name, total, f"{plan.name_of(quoted)}; {ends(usd)}"))
+    if (port := comparison.port) is not None:
+        paid = port.break_even_run
+        back = "never pays off" if paid is None else f"is paid back after {words.count(paid, 'run')}"
+        items.append(("Port", f"${words.dollars(port.usd)}", f"{weeks_text(port.weeks.mid)}; it {back}"))
+    return items
 
 
 def _port(port: Port) -> Plot:

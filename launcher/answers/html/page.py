@@ -25,6 +25,8 @@ p,figcaption{max-width:60rem;margin:.3rem 0;overflow-wrap:anywhere}
 .card p{margin:.15rem 0 0;font-size:.9rem;color:var(--soft)}
 .card .big{font-size:1.5rem;color:var(--ink);line-height:1.25}
 details{margin:1.2rem 0}summary{cursor:pointer;font-weight:600;padding:.3rem 0}
+ul{max-width:60rem;margin:.3rem 0;padding-left:1.2rem}
+.bar.off{stroke:var(--soft)}
 .lead{font-size:1.1rem}.soft,figcaption{color:var(--soft);font-size:.9rem}
 figure{margin:0;max-width:60rem}figure>svg{width:100%;display:block;overflow:visible}
 .keys{display:flex;flex-wrap:wrap;gap:.1rem 1.2rem;color:var(--soft);font-size:.9rem}
@@ -184,6 +186,12 @@ def cards(items: Sequence[tuple[str, str, str]]) -> str:
         for title, value, text in items
     )
     return f'<div class="cards">{boxes}</div>'
+
+
+def bullets(title: str, sentences: Sequence[str]) -> str:
+    """A heading with one bullet for each sentence; nothing without sentences."""
+    items = "".join(f"<li>{escape(sentence.strip())}</li>" for sentence in sentences)
+    return f"<h2>{escape(title)}</h2><ul>{items}</ul>" if items else ""
 
 
 def folded(title: str, body: str) -> str:

@@ -24,7 +24,7 @@ from launcher.answers.lines import finding_line
 from launcher.answers.plan_rows import incomplete_note
 from launcher.answers.plan_screen import selected
 from launcher.answers.price_ages import price_ages, price_dates
-from launcher.answers.ranges import ends
+from launcher.answers.ranges import average, causes, ends
 from launcher.answers.table import Column, Row, dollars, hours
 from launcher.model.money import UsdRange
 from launcher.model.plan import SHORT_ID
@@ -36,10 +36,8 @@ MAX_ROWS = 16
 SOONER = 0.99
 """Share of hours below which a dearer candidate counts as sooner: estimates are not accurate to one per cent."""
 TOTAL = "total $"
-MAX_LABELS = 6
-"""Candidates of the frontier that are named in the chart."""
-LABEL_STEP = 14.0
-"""Pixels between their names, one above the other."""
+LETTERS = "ABCDEF"
+"""Marks of the candidates of the frontier, which the caption names."""
 Ranked = Sequence[tuple[int, Quote]]
 
 
@@ -51,7 +49,10 @@ def page(priced: Priced, every: Priced | None) -> str:
     headline = serving_table.headline(priced) if serves else plan_table.headline(priced)
     dated = f"{headline} · quoted {priced.now:%Y-%m-%d} · {price_dates(priced.candidates)}"
     parts: list[str | Plot] = [paragraphs([dated], "soft")]
-    parts.append(paragraphs(serving_table.answer(priced), "lead") if serves else cards(decision(priced, quotes[0][1])))
+    if serves:
+        parts.append(paragraphs(serving_table.answer(priced), "lead"))
+    else:
+        parts += [cards(decision(priced, quotes[0][1])), paragraphs(why(quotes[0][1]))]
     if known:
         drawn = known[:MAX_ROWS] if serves else _drawn(priced)
         parts += [SLIDER, ranges(drawn, "a month" if serves else "a run")]
@@ -92,6 +93,14 @@ def decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]]:
     ]
 
 
+def why(quoted: Quote) -> list[str]:
+    """Why the total's range is wide, and what narrows it most."""
+    text = "; ".join(causes(quoted))
+    average_text = "" if quoted.usd is None else average(quoted.usd)
+    sentence = "; ".join(part for part in (average_text, f"the width of the range is {text}" if text else "") if part)
+    return [f"{sentence[0].upper()}{sentence[1:]}."] if sentence else []
+
+
 def _drawn(priced: Priced) -> Ranked:
     """The rows of the chart: what can be launched first, then what is cheaper but refused."""
     allowed, refused = selected(priced)
@@ -126,16 +135,16 @@ def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> 
         texts.append(text)
         data = f' data-rank="{rank}" data-low="{span.low}" data-mid="{span.mid}" data-high="{span.high}"'
         data += f' data-xlow="{low:.2f}" data-xmid="{mid:.2f}" data-xhigh="{high:.2f}"'
-        kind = "dot" if quoted.gate.allowed else "refused"
+        kind, drawn = ("dot", "bar") if quoted.gate.allowed else ("refused", "bar off")
         parts += [text_at(START, y - 12, name, "tick")]
-        parts += [line(low, y, high, y, "bar"), dot(mid, y, kind, data=data, label=text)]
+        parts += [line(low, y, high, y, drawn), dot(mid, y, kind, data=data, label=text)]
     return Plot(
         key="ranges",
         title=f"Total dollars {unit}, low to high",
         description="; ".join(texts),
         body="".join(parts),
         height=height,
-        caption="The dot is the median, the bar 80 % of the cases; a grey ring is a candidate whose launch is refused.",
+        caption="The dot is the median, the bar 80 % of the cases; grey is a candidate whose launch is refused now.",
     )
 
 
@@ -154,12 +163,13 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
     parts = [across(wide, TOP, bottom, "hours to finish"), upright(tall, "$")]
     parts.append(paths(height, [([(wide.at(x), tall.at(y)) for x, y, *_ in front], "line b")]))
     best = {rank for *_, rank, _ in front}
-    shown: set[str] = set()
-    for x, y, _, quoted in front[:MAX_LABELS]:
-        label = words.place_instances(quoted.plan.place)
-        if label not in shown:
-            parts.append(text_at(wide.at(x) + 1, tall.at(y) - 8 - LABEL_STEP * len(shown), label, "tick"))
-            shown.add(label)
+    # Below the line is no other dot; names would run into each other there, so the caption has them.
+    for letter, (x, y, *_) in zip(LETTERS, front, strict=False):
+        parts.append(text_at(wide.at(x), tall.at(y) + 18, letter, "tick"))
+    named = "; ".join(
+        f"{letter} {name_of(quoted)}: {words.hours(x)} h"
+        for letter, (x, *_, quoted) in zip(LETTERS, front, strict=False)
+    )
     # Those on the line are drawn last, over what they beat.
     for x, y, rank, quoted in sorted(points, key=lambda point: point[2] in best):
         label = f"{name_of(quoted)}: {x:,.1f} h, ${y:,.2f}"
@@ -173,7 +183,7 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
         description=f"No option is both cheaper and as fast, within 1 %, as: {texts}",
         body="".join(parts),
         height=height,
-        caption=f"Shown: {scope}. On the dashed line nothing is both cheaper and as soon, to 1 %.",
+        caption=f"Shown: {scope}. On the dashed line nothing is both cheaper and as soon, to 1 %: {named}.",
     )
 
 

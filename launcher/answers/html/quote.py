@@ -5,24 +5,32 @@ from decimal import Decimal
 from itertools import groupby
 
 from launcher.answers import words
-from launcher.answers.html.page import document, paragraphs, table
+from launcher.answers.html.page import cards, document, paragraphs, table
+from launcher.answers.html.plan import decision, why
 from launcher.answers.html.svg import BOTTOM, END, START, TOP, Plot, across, bar, lines_plot, scale_of, text_at
 from launcher.answers.lines import finding_line
-from launcher.answers.quote import GROUPS, answer_lines, gate_lines, title
+from launcher.answers.quote import GROUPS
+from launcher.answers.quote_screen import facts, title
 from launcher.answers.table import Column
-from launcher.model.money import Assumption, CostComponent
+from launcher.model.money import Assumption, CostComponent, Price
 from launcher.model.quote import Policy, Quote
+from launcher.pricing.priced import Priced
 
 ROW = 38.0
 MAX_LINES = 14
-WIDE = 10_000
+CARDS = ("Total", "Limit")
+"""Facts that the cards have already."""
+MIN_SHARE = Decimal("0.002")
+"""Share of the total below which a line is in the table alone."""
 Curve = Sequence[tuple[float, float, float, float]]
 
 
-def page(quoted: Quote, curve: Curve) -> str:
+def page(priced: Priced, rank: int, quoted: Quote, curve: Curve) -> str:
     """The complete file; `curve` holds interruptions per node-hour with the low, middle and high total at each."""
-    parts: list[str | Plot] = [paragraphs([title(quoted)], "soft"), paragraphs(answer_lines(quoted), "lead")]
-    parts += [paragraphs(gate_lines(quoted, WIDE)), _money(quoted)]
+    heading = f"{title(quoted, priced.short_id(rank))} · quoted {priced.now:%Y-%m-%d} · {_price_date(quoted)}"
+    parts: list[str | Plot] = [paragraphs([heading], "soft")]
+    parts += [cards(decision(priced, quoted)), paragraphs(why(quoted))] if quoted.serving is None else []
+    parts += [_facts(priced, quoted), _money(quoted)]
     if curve:
         parts.append(_spot(quoted, curve))
     parts += [_bill(quoted), _assumptions(quoted), _policies(quoted)]
@@ -31,9 +39,27 @@ def page(quoted: Quote, curve: Curve) -> str:
     return document(f"{quoted.plan.name}: the quote", parts)
 
 
+def _price_date(quoted: Quote) -> str:
+    price = quoted.price
+    return f"price {price.basis.value} {price.as_of}" if isinstance(price, Price) else "unpriced"
+
+
+def _facts(priced: Priced, quoted: Quote) -> str:
+    """The facts of the terminal's screen, without those of the cards."""
+    rows = [fact for fact in facts(quoted, priced) if quoted.serving is not None or fact[0] not in CARDS]
+    columns: list[Column[tuple[str, str, str]]] = [
+        Column("fact", lambda fact: fact[0]),
+        Column("value", lambda fact: fact[1]),
+        Column("meaning", lambda fact: fact[2]),
+    ]
+    return table("While it runs, after a loss, at a launch", columns, rows, key="facts")
+
+
 def _money(quoted: Quote) -> Plot:
     priced = [component for component in quoted.components if component.usd]
-    lines = sorted(priced, key=lambda component: -(component.usd or Decimal(0)))[:MAX_LINES]
+    least = MIN_SHARE * sum((component.usd or Decimal(0) for component in priced), Decimal(0))
+    ordered_lines = sorted(priced, key=lambda component: -(component.usd or Decimal(0)))
+    lines = [component for component in ordered_lines if (component.usd or Decimal(0)) >= least][:MAX_LINES]
     height = TOP + ROW * len(lines) + BOTTOM
     scale = scale_of([float(line.usd or 0) for line in lines], START, END - 10, zero=True)
     parts = [across(scale, TOP, height - BOTTOM, "dollars", "$")]

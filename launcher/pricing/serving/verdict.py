@@ -297,7 +297,7 @@ def _reasons(sides: Sides, instance: Decimal, choice: ServingChoice) -> Iterator
         end, other = ("low", "instances are") if hosted <= instance else ("high", "Bedrock is")
         yield f"at the {end} estimate, {other} cheaper"
     if not sides.maintenance_given and (sides.neuron is not None or sides.gpu is not None):
-        yield "the maintenance is assumed: workload.serve.operations_usd_per_month replaces it"
+        yield "the cost of operations is assumed: workload.serve.operations_usd_per_month replaces it"
 
 
 def _guides(sides: Sides) -> Iterator[str]:

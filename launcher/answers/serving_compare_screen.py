@@ -1,0 +1,70 @@
+"""The first screen of `slipway compare` for serving: the verdict, the best of each side, what would change it."""
+
+from decimal import Decimal
+
+from launcher.answers import words
+from launcher.answers.lines import finding_line, wrapped
+from launcher.answers.row_sections import Cells, section_lines
+from launcher.answers.serving_table import how, per_million, used
+from launcher.model.enums import Level, PurchaseOption
+from launcher.model.plan import SHORT_ID
+from launcher.model.quote import Quote
+from launcher.workflow.quote.commands import command
+from launcher.workflow.quote.compare_serving import ServingComparison
+
+MAX_FLIPS = 2
+
+
+def page(comparison: ServingComparison, width: int) -> list[str]:
+    """The screen, at most about 15 lines of 80 columns."""
+    verdict, name = comparison.verdict, comparison.request.name
+    text = verdict.text[0].lower() + verdict.text[1:]
+    lines = ["", *wrapped(f"  {name}: {text}", width), "", *_sides(comparison, width)]
+    notes = [*_costs(comparison)]
+    if verdict.flips:
+        notes.append(f"would change it: {'; '.join(flip.removesuffix('.') for flip in verdict.flips[:MAX_FLIPS])}")
+    notes += [finding_line(finding) for finding in comparison.findings if finding.level is Level.ERROR]
+    notes.append(f"{words.count(len(verdict.reasons), 'reason')} and every instance type: -v.")
+    lines += [piece for note in notes for piece in wrapped(f"  {note}", width)]
+    return [*lines, "", f"  next: {command(comparison.priced, 'plan')}"]
+
+
+def _sides(comparison: ServingComparison, width: int) -> list[str]:
+    """A row for the best of each side, the cheapest first."""
+    sides = comparison.sides
+    named = (("Bedrock", sides.hosted), ("Trainium, Inferentia", sides.neuron), ("GPU", sides.gpu))
+    priced = [(name, quote) for name, quote in named if quote is not None and quote.usd is not None]
+    rows = [_cells(name, quote) for name, quote in sorted(priced, key=_mid)]
+    titles = ("a month", "high", "$/M", "used")
+    return section_lines([("the best of each side", rows)], titles, width) if rows else []
+
+
+def _mid(side: tuple[str, Quote]) -> Decimal:
+    usd = side[1].usd
+    return Decimal(0) if usd is None else usd.mid
+
+
+def _cells(name: str, quote: Quote) -> Cells:
+    place, usd, million = quote.plan.place, quote.usd, per_million(quote.serving)
+    instances = words.place_instances(place) if place.option is not PurchaseOption.BEDROCK else name
+    return (
+        quote.digest[:SHORT_ID],
+        instances,
+        place.region,
+        how(quote, short=True),
+        "",
+        "" if usd is None else f"{'~' if quote.derived_lines else ''}${words.dollars(usd.mid)}",
+        "" if usd is None or usd.high == usd.mid else f"${words.dollars(usd.high)}",
+        "" if million is None else f"${words.dollars(million)}",
+        used(quote.serving),
+    )
+
+
+def _costs(comparison: ServingComparison) -> list[str]:
+    """The costs beside the instances': their operations, and the port to Neuron."""
+    sides = comparison.sides
+    assumed = "" if sides.maintenance_given else " (assumed: workload.serve.operations_usd_per_month)"
+    lines = []
+    if sides.neuron is not None or sides.gpu is not None:
+        lines.append(f"operations of instances: ${sides.maintenance_usd:,.0f} a month more{assumed}")
+    return lines

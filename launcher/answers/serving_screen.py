@@ -1,0 +1,84 @@
+"""The first screen of `slipway plan` for serving: what can be used now, and what is cheaper but refused."""
+
+from launcher.answers import words
+from launcher.answers.lines import finding_line, wrapped
+from launcher.answers.plan_screen import refused_title, selected
+from launcher.answers.plan_table import UNPRICED
+from launcher.answers.price_ages import price_dates
+from launcher.answers.row_sections import WIDE, Cells, section_lines
+from launcher.answers.serving_table import headline, how, million_title, per_million, used
+from launcher.model.enums import Level, PurchaseOption
+from launcher.model.quote import Quote
+from launcher.pricing.priced import Priced
+from launcher.pricing.standing import Standing
+from launcher.workflow.quote.commands import command, command_for, refresh_command
+
+MAX_ALLOWED, MAX_CHEAPER = 7, 3
+MAX_NOTES = 2
+
+
+def page(priced: Priced, width: int) -> list[str]:
+    """The screen, at most about 16 lines of 80 columns."""
+    lines = ["", *wrapped(f"  {headline(priced)}", width), "", *_sections(priced, width)]
+    return [*lines, *(piece for note in _notes(priced) for piece in wrapped(f"  {note}", width)), "", *_next(priced)]
+
+
+def _sections(priced: Priced, width: int) -> list[str]:
+    allowed, refused = ranks_by_standing(priced)
+    groups = [("can be used now", allowed)] if allowed else []
+    if refused:
+        groups.append((refused_title(priced, refused, cheaper=bool(allowed)), refused))
+    if not groups:
+        return wrapped(f"  {UNPRICED}", width)
+    titles = ("a month", "high", million_title(priced), "used")
+    return section_lines(
+        [(title, [_cells(priced, rank, width) for rank in ranks]) for title, ranks in groups], titles, width
+    )
+
+
+def ranks_by_standing(priced: Priced) -> tuple[list[int], list[int]]:
+    """The ranks that can be used now, Bedrock and instances among them, and the refused ones that are cheaper."""
+    allowed, refused = selected(priced)
+    return sorted(allowed[:MAX_ALLOWED]), sorted(refused[:MAX_CHEAPER])
+
+
+def _cells(priced: Priced, rank: int, width: int) -> Cells:
+    quoted = priced.row(rank)
+    place, usd = quoted.plan.place, quoted.usd
+    wide = (quoted.accelerator, f"${words.dollars(quoted.usd_per_hour)}/h" if quoted.usd_per_hour else "")
+    return (
+        priced.short_id(rank),
+        words.place_instances(place),
+        place.region,
+        how(quoted, short=width < WIDE),
+        "",
+        *(wide if width >= WIDE else ()),
+        "" if usd is None else f"{'~' if quoted.derived_lines else ''}${words.dollars(usd.mid)}",
+        "" if usd is None or usd.high == usd.mid else f"${words.dollars(usd.high)}",
+        _million(quoted),
+        used(quoted.serving),
+    )
+
+
+def _million(quoted: Quote) -> str:
+    usd = per_million(quoted.serving)
+    return "" if usd is None else f"${words.dollars(usd)}"
+
+
+def _notes(priced: Priced) -> list[str]:
+    """What a deployment would refuse, the cheapest of the other kind, the number of other rows."""
+    notes = [finding_line(finding) for finding in priced.findings if finding.level is not Level.INFO][:MAX_NOTES]
+    hosted = [candidate.place.option is PurchaseOption.BEDROCK for candidate in priced.candidates]
+    if any(hosted) and not all(hosted):
+        notes.append(f"Bedrock or instances, and from which traffic: {command(priced, 'compare')}")
+    unpriced = sum(candidate.usd is None for candidate in priced.candidates)
+    more = f"{len(priced.candidates):,} of {priced.considered:,} rows"
+    counted = f"{more}{f', {unpriced:,} unpriced' if unpriced else ''}: --all. " if priced.considered > 1 else ""
+    return [*notes, f"{counted}{price_dates(priced.candidates)}"]
+
+
+def _next(priced: Priced) -> list[str]:
+    _, refused = ranks_by_standing(priced)
+    stale = bool(refused) and priced.standing(refused[0]) is Standing.OLD_PRICE
+    commands = [refresh_command(priced)] if stale else []
+    return [f"  next: {line}" for line in (*commands, command_for(priced, "quote", 1))]
