@@ -51,7 +51,9 @@ class Holdings:
             if is_spot:
                 used[quotas["hyperpod/spot-instances"].name] += count
         used.update({quotas[key].name: 1 for key in NETWORK_QUOTAS if self.network})
-        used.update({quotas[key].name: plan.request.storage.lustre_gib for key in STORAGE_QUOTAS if self.cluster})
+        if self.cluster:
+            used.update({quotas[key].name: plan.request.storage.lustre_gib for key in STORAGE_QUOTAS})
+            used.update({quotas[key].name: 1 for key in target_of(plan.place.target).quotas})
         return used
 
 

@@ -144,6 +144,17 @@ def test_hyperpod_s_own_instances_and_the_network_of_the_plan_count_too(ready_ac
         assert (check.result, check.got) == (Outcome.OK, f"5, 5 of it used, {stack_usage} by this plan's own stacks")
 
 
+@pytest.mark.parametrize("plan, service", [(EKS_BLOCK, "eks"), (PCS_BLOCK, "pcs")], ids=["eks", "pcs"])
+def test_the_cluster_of_the_plan_s_own_stacks_counts_against_the_quota_of_clusters_once(
+    ready_account, examined, probe_plan, plan, service
+):
+    used(ready_account, service, 5.0, value=5.0)
+    assert named(examined(probe_plan(plan)), "quota Clusters").result is Outcome.FAILED
+    standing(ready_account, "slipway-block-training")
+    check = named(examined(probe_plan(plan)), "quota Clusters")
+    assert (check.result, check.got) == (Outcome.OK, "5, 5 of it used, 1 by this plan's own stacks")
+
+
 def test_a_vpc_that_the_plan_has_is_not_needed_twice(ready_account, examined, probe_plan):
     used(ready_account, "vpc", 5.0, value=5.0)
     assert named(examined(probe_plan()), "VPCs per Region").result is Outcome.FAILED
