@@ -180,9 +180,10 @@ def _last(priced: Priced, width: int, *, called: bool) -> list[str]:
     more = f"{len(priced.candidates):,} of {priced.considered:,} rows"
     unpriced = f", {total[True]:,} unpriced" if total[True] else ""
     others = [finding for finding in priced.findings if finding not in priced.blocking]
-    counted = f" {words.count(len(others), 'note')}: -v." if others else ""
+    counted = f"{words.count(len(others), 'note')}: -v." if others else ""
     many = f"{more}{unpriced}: --all." if priced.considered > 1 else ""
-    lines = wrapped(f"  {many}{counted} {price_dates(priced.candidates)}", width)
+    said = [text for text in (many, counted, price_dates(priced.candidates)) if text]
+    lines = wrapped(f"  {' '.join(said)}", width)
     commands = [command_for(priced, "quote", 1)]
     refused = selected(priced)[1]
     if refused and priced.standing(refused[0]) is Standing.OLD_PRICE:
