@@ -20,11 +20,12 @@ QUOTED = ("usd_per_hour", "usd_beside", "usd_low", "usd_high", "budget_usd")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A report of the trainer: the step, the tokens so far, and the seconds since its attempt started to train."""
+    """A report of the trainer: the step, tokens or samples so far, and seconds since its attempt started to train."""
 
     step: int
     tokens: float | None
     seconds: float
+    samples: float | None = None
 
     def follows(self, before: "Point") -> bool:
         """Whether it is of the same attempt as the point before: each attempt counts its seconds from zero."""
@@ -43,11 +44,16 @@ def point_of(figures: Mapping[str, int | float]) -> Point | None:
     """A line of metrics as a point; None if it has no step or no seconds.
 
     >>> point_of({"step": 3, "seconds": 4.5, "loss": 2.0})
-    Point(step=3, tokens=None, seconds=4.5)
+    Point(step=3, tokens=None, seconds=4.5, samples=None)
     """
     if not {"step", "seconds"} <= figures.keys():
         return None
-    return Point(step=int(figures["step"]), tokens=figures.get("tokens"), seconds=float(figures["seconds"]))
+    return Point(
+        step=int(figures["step"]),
+        tokens=figures.get("tokens"),
+        seconds=float(figures["seconds"]),
+        samples=figures.get("samples"),
+    )
 
 
 def remaining_hours(points: Sequence[Point], steps: int | None) -> Span | None:

@@ -9,6 +9,8 @@ from launcher.model.spike import Spiked, SpikeResult
 from launcher.records.codec import Json, named, plain
 from launcher.records.measurements import measurement_document
 
+RATE = "throughput_samples_per_s"
+
 
 def document(result: SpikeResult) -> Json:
     """slipway.spike/1; each measurement with its estimate."""
@@ -32,6 +34,12 @@ def page(result: SpikeResult, width: int) -> list[str]:
     if any(spiked.measurement.simulated for spiked in result.measured):
         text = "The nodes were emulated: these rates are of this computer, and no quote uses them."
         lines += wrapped(f"  {text}", width)
+    for measurement in (spiked.measurement for spiked in result.measured):
+        if measurement.samples_per_s is not None:
+            rate = measurement.samples_per_s.mid / measurement.nodes
+            fix = f"write workload.train.{RATE}: {rate:.4g}"
+            text = f"One node of {measurement.instance_type} trains on {rate:.4g} samples/s: {fix}"
+            lines += wrapped(f"  {text}", width)
     for name, reason in result.unmeasured:
         lines += wrapped(f"  not measured on {name}: {reason}", width)
     return lines
@@ -45,14 +53,21 @@ def _figure(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
 
 
+def _rate(spiked: Spiked) -> str:
+    unit = "samples" if spiked.measurement.tokens_per_s is None else "tokens"
+    return f"{spiked.measurement.rate.mid:,.0f} {unit}"
+
+
 RATES: Sequence[Column[Spiked]] = (
     Column("instances", lambda spiked: _instances(spiked.measurement)),
-    Column("tokens/s", lambda spiked: f"{spiked.measurement.tokens_per_s.mid:,.0f}", "right"),
+    Column("a second", _rate, "right"),
+    Column("", lambda spiked: f"{spiked.measurement.rate.low:,.0f}–{spiked.measurement.rate.high:,.0f}"),
+    Column("estimated", lambda spiked: f"{spiked.estimated.mid:,.0f}" if spiked.estimated else "–", "right"),
     Column(
-        "", lambda spiked: f"{spiked.measurement.tokens_per_s.low:,.0f}–{spiked.measurement.tokens_per_s.high:,.0f}"
+        "ratio",
+        lambda spiked: f"{spiked.measurement.rate.mid / spiked.estimated.mid:.2g}" if spiked.estimated else "–",
+        "right",
     ),
-    Column("estimated", lambda spiked: f"{spiked.estimated.mid:,.0f}", "right"),
-    Column("ratio", lambda spiked: f"{spiked.measurement.tokens_per_s.mid / spiked.estimated.mid:.2g}", "right"),
     Column("MFU", lambda spiked: f"{spiked.measurement.mfu.mid:.2g}" if spiked.measurement.mfu else "", "right"),
     Column("GiB", lambda spiked: _figure(spiked.measurement.memory_gib), "right", yields=1),
 )

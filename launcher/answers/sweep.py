@@ -12,7 +12,10 @@ from launcher.records.documents import candidate
 from launcher.workflow.quote.sweep import Point, Sweep, point_text
 
 BAR_COLUMNS = 20
-AMOUNTS = ("tokens_b", "hours", "requests_per_s", "hourly_requests_per_s", "input_tokens", "output_tokens")
+AMOUNTS = (
+    *("tokens_b", "examples", "epochs", "tokens_per_example", "tokens_per_parameter", "hours"),
+    *("requests_per_s", "hourly_requests_per_s", "input_tokens", "output_tokens"),
+)
 """Keys for the amount of work: the smallest amount always costs least, which is no answer."""
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 

@@ -21,7 +21,11 @@ _LATER = {
 }
 
 _LATER_OF_MODELS = {"experts": None, "top_k": None, "attention_layers": None, "window": 0}
-_LATER_OF_JOBS = {"optimizer": None, "expert_parallel": "auto"}
+_LATER_OF_JOBS = {
+    "expert_parallel": "auto",
+    **dict.fromkeys(("optimizer", "examples", "tokens_per_example", "epochs", "tokens_per_parameter")),
+    "throughput_samples_per_s": None,
+}
 
 
 def document(request: PlanRequest) -> dict[str, Any]:

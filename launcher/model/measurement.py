@@ -13,7 +13,8 @@ class Measurement:
 
     `model` is the plan's name of the model; `params_b` and `active_params_b` are billions of parameters.
     `accelerators` are the chips of all nodes, `tokens_per_s` their joint rate after warm-up: the middle over all
-    measured time, low and high over single intervals. Seconds: `step_s` of a step, within `step_range_s` over single
+    measured time, low and high over single intervals. A trainer that counts samples instead of tokens has
+    `samples_per_s`, and no tokens. Seconds: `step_s` of a step, within `step_range_s` over single
     intervals; `compile_s` before the first steps, beyond their own time; `checkpoint_write_s` that the job waited for a
     checkpoint, `restore_s` to read one back, `boot_s` from the submission to the first attempt; None if not reported.
     `running_h` are the hours of all attempts, `interruptions` the attempts that ended because nodes were lost,
@@ -39,7 +40,7 @@ class Measurement:
     accelerator: str
     accelerators: int
     nodes: int
-    tokens_per_s: Range
+    tokens_per_s: Range | None
     step_s: float | None
     checkpoint_write_s: float | None
     restore_s: float | None
@@ -64,3 +65,12 @@ class Measurement:
     mfu: Range | None = None
     parallelism: tuple[tuple[str, int], ...] | None = None
     software: tuple[tuple[str, str], ...] = ()
+    samples_per_s: Range | None = None
+
+    @property
+    def rate(self) -> Range:
+        """The joint rate in tokens per second, or in samples of a trainer that counts no tokens."""
+        rate = self.tokens_per_s or self.samples_per_s
+        if rate is None:
+            raise ValueError(f"{self.run} has no rate")
+        return rate

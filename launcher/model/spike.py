@@ -7,10 +7,10 @@ from launcher.model.record import record
 
 @record
 class Spiked:
-    """One measurement, and the tokens a second that the fit alone estimates on these nodes."""
+    """One measurement, and the tokens a second that the fit alone estimates on these nodes; None of samples."""
 
     measurement: Measurement
-    estimated: Range
+    estimated: Range | None
 
 
 @record

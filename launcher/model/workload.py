@@ -101,6 +101,22 @@ class TrainingWorkload:
     tokens_b: float | None = setting(
         None, Nullable(item=Number(above=0, maximum=1e6, unit="billions of tokens")), "billions of tokens to train on"
     )
+    examples: int | None = setting(
+        None,
+        Nullable(item=Integer(minimum=1, maximum=10**15)),
+        "training examples of one epoch, instead of tokens_b; with tokens_per_example or throughput_samples_per_s",
+    )
+    tokens_per_example: float | None = setting(
+        None, Nullable(item=Number(above=0, maximum=16_777_216)), "mean tokens of an example, with its answer"
+    )
+    epochs: float | None = setting(
+        None, Nullable(item=Number(above=0, maximum=1e6)), "passes over the examples; null: 1"
+    )
+    tokens_per_parameter: float | None = setting(
+        None,
+        Nullable(item=Number(above=0, maximum=1e9)),
+        "tokens per parameter of the model, all experts included, instead of tokens_b",
+    )
     hours: float | None = setting(
         None,
         Nullable(item=Number(above=0)),
@@ -141,6 +157,12 @@ class TrainingWorkload:
         Nullable(item=Number(above=0)),
         "measured tokens per second of one node; replaces the estimate; needs target.instance_type",
     )
+    throughput_samples_per_s: float | None = setting(
+        None,
+        Nullable(item=Number(above=0)),
+        "measured examples per second of one node, for models that do not read text (images, video, speech); with"
+        " examples; needs target.instance_type",
+    )
     custom_kernels: CustomKernels = setting(
         CustomKernels.NONE, Choice(options=CustomKernels), "custom CUDA or Triton kernels in the model"
     )
@@ -154,6 +176,42 @@ class TrainingWorkload:
         (), Many(item=Choice(options=Trait)), "reasons other than price for GPU or Trainium"
     )
     data: TrainingData = setting(TrainingData, Section(of=TrainingData), "training data")
+
+    @property
+    def by_tokens(self) -> bool:
+        """Whether the plan gives the amount of work in tokens."""
+        counted = self.examples is not None and self.tokens_per_example is not None
+        return self.tokens_b is not None or counted or self.tokens_per_parameter is not None
+
+    @property
+    def by_samples(self) -> bool:
+        """Whether the plan gives the amount of work in examples at a measured rate."""
+        return self.examples is not None and self.throughput_samples_per_s is not None and not self.by_tokens
+
+    @property
+    def seen_examples(self) -> float | None:
+        """Examples over all epochs; None if the plan counts no examples."""
+        return None if self.examples is None else self.examples * (1.0 if self.epochs is None else self.epochs)
+
+    def amount_b(self, params_b: float | None) -> float | None:
+        """Billions of tokens of the job; None if the plan gives no amount in tokens.
+
+        Args:
+            params_b: billions of parameters of the model, None if unknown.
+        """
+        seen = self.seen_examples
+        if self.tokens_b is not None:
+            return self.tokens_b
+        if seen is not None and self.tokens_per_example is not None:
+            return seen * self.tokens_per_example / 1e9
+        return None if self.tokens_per_parameter is None or params_b is None else self.tokens_per_parameter * params_b
+
+    def progress_hours(self, nodes: int) -> float | None:
+        """Hours of progress as given, or of the examples at the measured rate of so many nodes; None by tokens."""
+        seen, rate = self.seen_examples, self.throughput_samples_per_s
+        if self.hours is not None or seen is None or rate is None or self.by_tokens:
+            return self.hours
+        return seen / (rate * nodes) / 3600
 
 
 @record

@@ -14,6 +14,7 @@ from launcher.model.request import CheckpointPolicy, PlanRequest
 from launcher.model.target import TARGETS, training_targets
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.plan_file import yaml_tokens
+from launcher.planning.amounts import MAX_HOURS, amount_findings
 from launcher.planning.files import file_findings
 from launcher.planning.kubernetes import key_findings
 from launcher.planning.secrets import secret_findings
@@ -33,9 +34,7 @@ LUSTRE_STEP_GIB = 2400
 COUNT_TOLERANCE = 0.15
 """Allowed deviation of params_b from rough dimensions, which omit the width of the MLP and its gating."""
 SPOT_WITHOUT_CHECKPOINTS = "spot-without-checkpoints"
-MAX_HOURS = 1e6
-MAX_TOKENS_B = 1e9
-"""A million trillion tokens, ten thousand times the largest published run."""
+RATE = "throughput_samples_per_s"
 MAX_NODES = 10_000
 MAX_USD_PER_HOUR = 1_000_000
 MAX_FEE_USD = 10**12
@@ -134,7 +133,7 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
                 hint = _type_hint(name, catalog)
                 yield error("unknown-instance-type", f"target.{path}", f"the catalog has no instance type {name}", hint)
             elif (chip := catalog.instance_types[name].chip) is None:
-                if request.workload.train is not None and request.workload.train.hours is None:
+                if request.workload.train is not None and request.workload.train.by_tokens:
                     message = f"{name} has no accelerator: it only runs jobs of given hours and clusters without a job"
                     hint = "name a trn or p type, or give workload.train.hours instead of tokens"
                     yield error("no-accelerator", f"target.{path}", message, hint)
@@ -159,16 +158,19 @@ def _workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
 def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -> Iterator[Finding]:
     """Findings on a training workload and its amount of work."""
     path = "workload.train"
-    yield from _amount(train, path)
-    if train.hours is not None and not _is_pinned(request):
+    yield from amount_findings(train, _params_b(train, catalog), path)
+    if (train.hours is not None or train.by_samples) and not _is_pinned(request):
+        key, what = ("hours", "hours hold") if train.hours is not None else (RATE, "a measured rate of examples holds")
         yield error(
             "hours-not-pinned",
-            f"{path}.hours",
-            "hours hold for one instance type only, so target.instance_type and target.nodes must be pinned",
+            f"{path}.{key}",
+            f"{what} for one instance type only, so target.instance_type and target.nodes must be pinned",
             "name one type and one number of nodes, or give tokens_b",
         )
-    if train.model is None and train.tokens_b is not None:
-        yield error("no-model", f"{path}.model", "tokens_b needs a model", "name one, or give {params_b: N}")
+    if train.model is None and train.by_tokens:
+        keys = [key for key in ("tokens_b", "tokens_per_example", "tokens_per_parameter") if getattr(train, key)]
+        message, hint = f"{' and '.join(keys)} needs a model", "name one, or give {params_b: N}"
+        yield error("no-model", f"{path}.model", message, hint)
     if isinstance(train.model, str) and catalog.find_model(train.model) is None:
         near = nearest_model(train.model, catalog.models)
         hint = f"{near} Else {OTHER_MODEL}" if near else OTHER_MODEL
@@ -191,8 +193,16 @@ def _training(request: PlanRequest, train: TrainingWorkload, catalog: Catalog) -
         )
 
 
+def _params_b(train: TrainingWorkload, catalog: Catalog) -> float | None:
+    """Billions of parameters of the model, None if the catalog does not know it."""
+    if isinstance(train.model, ModelDimensions):
+        return train.model.params_b
+    spec = catalog.find_model(train.model) if train.model is not None else None
+    return None if spec is None else spec.params_b
+
+
 def _method(train: TrainingWorkload, catalog: Catalog, path: str) -> Iterator[Finding]:
-    if train.tokens_b is None:
+    if not train.by_tokens:
         return
     if train.method in GENERATING and train.throughput_tokens_per_s is None:
         message = f"{train.method.value} spends much of its time on generation, which tokens_b does not price"
@@ -203,24 +213,15 @@ def _method(train: TrainingWorkload, catalog: Catalog, path: str) -> Iterator[Fi
         yield error("not-by-tokens", f"{path}.method", message, hint)
     spec = catalog.find_model(train.model) if isinstance(train.model, str) else None
     if spec is not None and spec.input != "text":
-        message = f"{spec.name} reads {spec.input}: tokens_b does not say how long its training takes"
-        hint = f"{path}.hours with target.instance_type and target.nodes pinned"
+        message = f"{spec.name} reads {spec.input}: tokens do not say how long its training takes"
+        hint = (
+            f"{path}.hours, or examples with throughput_samples_per_s as slipway spike FILE measures it, with"
+            " target.instance_type and target.nodes pinned"
+        )
         yield error("not-by-tokens", f"{path}.tokens_b", message, hint)
     if train.method in PAIRED:
         message = f"tokens_b counts the chosen and the rejected answers of {train.method.value}, prompts in both"
         yield info("tokens-of-pairs", f"{path}.tokens_b", message)
-
-
-def _amount(train: TrainingWorkload, path: str) -> Iterator[Finding]:
-    """Findings unless exactly one of tokens and hours is given, within plausible limits."""
-    if train.tokens_b is not None and train.hours is not None:
-        yield error("tokens-and-hours", f"{path}.hours", "tokens_b and hours are both given", "keep one")
-    if train.tokens_b is None and train.hours is None:
-        yield error("no-amount", path, "neither tokens_b nor hours is given", "give tokens_b or hours")
-    if train.hours is not None and train.hours > MAX_HOURS:
-        yield error("too-long", f"{path}.hours", f"must be at most {MAX_HOURS:,.0f}, got {train.hours:g}")
-    if train.tokens_b is not None and train.tokens_b > MAX_TOKENS_B:
-        yield error("too-long", f"{path}.tokens_b", f"must be at most {MAX_TOKENS_B:,.0f}, got {train.tokens_b:g}")
 
 
 def _is_pinned(request: PlanRequest) -> bool:

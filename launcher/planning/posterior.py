@@ -99,7 +99,8 @@ def _cells(shape: TrainingShape, facts: TrainingFacts) -> Iterable[Cell]:
     """The measured jobs that apply to this one, the nearest first."""
     grouped: dict[TrainingShape, list[Measurement]] = {}
     for measurement in facts.measured:
-        if measurement.accelerator == shape.accelerator.name and not measurement.simulated:
+        counts = measurement.tokens_per_s is not None and not measurement.simulated
+        if measurement.accelerator == shape.accelerator.name and counts:
             grouped.setdefault(measured_shape(measurement, shape), []).append(measurement)
     cells = []
     for job, runs in grouped.items():
@@ -111,7 +112,7 @@ def _cells(shape: TrainingShape, facts: TrainingFacts) -> Iterable[Cell]:
 
 def _cell(job: TrainingShape, runs: Sequence[Measurement], apart: float, facts: TrainingFacts) -> Cell:
     expected = estimated_tokens_per_s(job, facts)
-    errors = [math.log(run.tokens_per_s.mid / expected) for run in runs]
+    errors = [math.log(run.rate.mid / expected) for run in runs]
     variances = [own_scale(run) ** 2 for run in runs]
     # What two runs may differ by is no contradiction; it is added once more to the job as a whole.
     between, contradiction = variance_between(errors, [variance + RUN_TO_RUN**2 for variance in variances])
@@ -183,7 +184,7 @@ def estimated_tokens_per_s(shape: TrainingShape, facts: TrainingFacts) -> float:
 
 def own_scale(measured: Measurement) -> float:
     """The spread of one measurement, in logarithms."""
-    rate = measured.tokens_per_s
+    rate = measured.rate
     return max(math.log(rate.high / rate.low) / (2.0 * WITHIN), MIN_OWN)
 
 

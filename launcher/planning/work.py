@@ -55,10 +55,32 @@ class Estimator:
             self.estimates[key] = replace(estimate, around_h=around_h) if around_h else estimate
         return self.estimates[key]
 
+    @cached_property
+    def tokens(self) -> float | None:
+        """Tokens of the job; None if the plan gives no amount in tokens."""
+        train = self.request.workload.train
+        if train is None or not train.by_tokens:
+            return None
+        needs_model = train.tokens_per_parameter is not None
+        amount = train.amount_b(self._dimensions.params_b if needs_model else None)
+        return None if amount is None else amount * TOKENS_PER_B
+
+    def _amount_line(self) -> tuple[Assumption, ...]:
+        """The tokens that follow from the plan's examples, or from its tokens per parameter."""
+        train, tokens = self.request.workload.train, self.tokens
+        if train is None or tokens is None or train.tokens_b is not None:
+            return ()
+        if train.tokens_per_parameter is not None:
+            source = f"{train.tokens_per_parameter:g} tokens per parameter x {self._dimensions.params_b:g} B parameters"
+        else:
+            source = f"{train.examples:,} examples x {train.tokens_per_example:g} tokens x {train.epochs or 1:g} epochs"
+        value = f"{tokens / TOKENS_PER_B:.6g}"
+        return (Assumption(name="tokens of the job", value=value, unit="B tokens", source=source),)
+
     def learned(self, instance_type: str, nodes: int) -> Posterior | None:
         """The rate on these nodes, corrected by the user's own measurements; None without applicable measurements."""
         train = self.request.workload.train
-        if train is None or train.tokens_b is None or train.throughput_tokens_per_s is not None:
+        if train is None or not train.by_tokens or train.throughput_tokens_per_s is not None:
             return None
         shape = self.shape(train, self.catalog.instance_types[instance_type], nodes)
         return posterior(shape, self.facts, spread(shape, self.facts)) if self.facts.measured else None
@@ -66,26 +88,32 @@ class Estimator:
     def explained(self, work: Work) -> Work:
         """The same work with the calculation of every number, for a displayed quote."""
         train = self.request.workload.train
-        if train is None or train.tokens_b is None:
+        tokens = self.tokens
+        if train is None or tokens is None:
             return work
         shape = self._fitting(train, self.catalog.instance_types[work.instance_type], work.nodes).shape
-        estimate = duration.estimate(shape, train.tokens_b * TOKENS_PER_B, self.facts)
+        estimate = duration.estimate(shape, tokens, self.facts)
         interval_lines = self._own_interval_line(work)
         return replace(
             work,
             training=estimate,
-            assumptions=(*estimate.assumptions, *interval_lines, _memory_line(memory.fits(shape))),
+            assumptions=(
+                *self._amount_line(),
+                *estimate.assumptions,
+                *interval_lines,
+                _memory_line(memory.fits(shape)),
+            ),
         )
 
     def _estimate(self, facts: InstanceType, nodes: int) -> Work:
         """The work, from tokens, from hours, or of a cluster without a job."""
-        train = self.request.workload.train
-        if train is None or train.tokens_b is None:
+        train, tokens = self.request.workload.train, self.tokens
+        if train is None or tokens is None:
             return self._given_hours(facts, nodes, train)
         # Nothing but chips and family matters to the arithmetic: types that differ in the rest share it.
         key = (facts.name.partition(".")[0], facts.accelerator, facts.accelerators, nodes)
         if key not in self._alike:
-            self._alike[key] = self._computed(facts, nodes, train, train.tokens_b * TOKENS_PER_B)
+            self._alike[key] = self._computed(facts, nodes, train, tokens)
         work = self._alike[key]
         if work.instance_type == facts.name and not self.measured:
             return work
@@ -146,24 +174,29 @@ class Estimator:
 
     def _given_hours(self, facts: InstanceType, nodes: int, train: TrainingWorkload | None) -> Work:
         """A job of given hours, or a cluster that runs for its TTL."""
-        if train is None or train.hours is None:
+        hours = None if train is None else train.progress_hours(nodes)
+        if train is None or hours is None:
             return self._cluster_alone(facts, nodes)
         shape = self.shape(train, facts, nodes) if train.model is not None else None
         write_s = goodput.checkpoint_write_s(shape, self.facts) if shape else None
         failures = goodput.failure_rates(facts.accelerators * nodes, train.stack or stack_of(train.method), self.facts)
-        lost = self._losses(train.hours, write_s, failures)
-        middle = train.hours * (1 + lost.fraction)
+        lost = self._losses(hours, write_s, failures)
+        middle = hours * (1 + lost.fraction)
         return Work(
             instance_type=facts.name,
             nodes=nodes,
-            hours=Range(low=train.hours, mid=middle, high=train.hours * (1 + lost.high_fraction)),
+            hours=Range(low=hours, mid=middle, high=hours * (1 + lost.high_fraction)),
             training=None,
             checkpoint_write_s=write_s,
             checkpoint_gb=goodput.checkpoint_bytes(shape, self.facts) / 1e9 if shape else None,
             checkpoint_interval_s=lost.interval_s,
             accelerator=facts.accelerator,
-            misfit=None if middle <= LONGEST_H else f"it would take more than {LONGEST_H:,.0f} hours",
-            assumptions=_hours_lines(train.hours, lost, failures.per_h * middle),
+            misfit=_misfit_of_states(shape if train.by_samples else None, middle),
+            assumptions=(
+                *_progress_lines(train, hours, nodes),
+                *_states_line(shape, train),
+                *_failure_lines(lost, failures.per_h * middle),
+            ),
             failures_per_h=failures.per_h,
             node_failures_per_h=failures.of_nodes_per_h,
             failure_restart_h=self._restart_h,
@@ -313,15 +346,49 @@ class Estimator:
         )
 
 
-def _hours_lines(hours: float, lost: Losses, failures: float) -> tuple[Assumption, ...]:
-    """The assumptions of a job given in hours, as lines of the quote."""
+def _progress_lines(train: TrainingWorkload, hours: float, nodes: int) -> tuple[Assumption, ...]:
+    """The hours of progress, as given or from the measured rate of examples."""
+    if not train.by_samples:
+        name, source = "hours of progress, ordinary checkpoints included", "workload.train.hours"
+        return (Assumption(name=name, value=f"{hours:g}", unit="h", source=source),)
+    rate = f"{train.throughput_samples_per_s:g} examples/s a node"
+    scaled = "" if nodes == 1 else f" x {nodes} nodes, without a loss of scaling: measure on {nodes} nodes to know it"
+    source = f"{train.seen_examples:,.0f} examples at {rate} (workload.train.throughput_samples_per_s){scaled}"
+    name = "hours of progress at the measured rate"
+    return (Assumption(name=name, value=f"{hours:.4g}", unit="h", source=source),)
+
+
+def _misfit_of_states(shape: TrainingShape | None, hours: float) -> str | None:
+    """Why a job of given hours or examples is impossible: it never ends, or its states alone exceed the memory."""
+    if hours > LONGEST_H:
+        return f"it would take more than {LONGEST_H:,.0f} hours"
+    if shape is None:
+        return None
+    needed = memory.least_state_bytes(shape) / shape.chips / memory.GIB
+    if needed <= shape.accelerator.memory_gib:
+        return None
     return (
-        Assumption(
-            name="hours of progress, ordinary checkpoints included",
-            value=f"{hours:g}",
-            unit="h",
-            source="workload.train.hours",
-        ),
+        f"weights, gradients and optimizer need {needed:.0f} GiB on each chip, {shape.accelerator.memory_gib:g} exist"
+    )
+
+
+def _states_line(shape: TrainingShape | None, train: TrainingWorkload) -> tuple[Assumption, ...]:
+    """What is known of the memory of a job that is not given in tokens."""
+    name = "memory of a chip"
+    if shape is None:
+        source = "not checked: the plan names no model"
+        return (Assumption(name=name, value="unknown", unit="GiB", source=source),) if train.by_samples else ()
+    needed = memory.state_bytes(shape) / shape.chips / memory.GIB
+    source = (
+        f"weights, gradients and optimizer, sharded over {shape.chips} chips of {shape.accelerator.memory_gib:g} GiB;"
+        " activations are not estimated for a job that is not given in tokens"
+    )
+    return (Assumption(name=name, value=f"{needed:.3g}", unit="GiB", source=source),)
+
+
+def _failure_lines(lost: Losses, failures: float) -> tuple[Assumption, ...]:
+    """What failures and checkpoints add to a job given in hours, as lines of the quote."""
+    return (
         Assumption(
             name="failures and restarts",
             value=f"{lost.fraction:.1%}",

@@ -1,6 +1,8 @@
-"""Probabilities: that a job exceeds a limit, and its number of failures."""
+"""Probabilities: that a job exceeds a limit, that one costs less than another, and of its number of failures."""
 
 import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 from launcher.model.money import Range
 from launcher.pricing.normal import Z_OF_THE_ENDS
@@ -23,6 +25,17 @@ def chance_above(span: Range, limit: float) -> float:
     if width == 0:
         return 1.0 if limit < span.mid else 0.0
     return 0.5 * math.erfc(math.log(limit / span.mid) / width * Z_OF_THE_ENDS / math.sqrt(2))
+
+
+def chance_below(one: Sequence[float], other: Sequence[float]) -> float:
+    """The chance that one quantity is below another, independent of it; each is given by equally likely values.
+
+    >>> chance_below([1.0, 2.0, 4.0], [3.0, 5.0]), chance_below([3.0, 5.0], [3.0, 5.0])
+    (0.8333333333333334, 0.5)
+    """
+    values = sorted(other)
+    above = sum(2 * len(values) - bisect_left(values, value) - bisect_right(values, value) for value in one)
+    return above / (2 * len(values) * len(one))
 
 
 def chance_of_at_most(failures: float, count: int) -> float:

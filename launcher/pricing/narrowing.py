@@ -71,7 +71,7 @@ def _answers(candidate: TrainingCandidate, estimator: Estimator) -> Iterator[Nar
     """The job with one more key of the plan file stated, as Slipway assumes it."""
     request, place = candidate.context.request, candidate.place
     train = request.workload.train
-    if train is None or train.tokens_b is None or train.throughput_tokens_per_s is not None or not place.instance_type:
+    if train is None or not train.by_tokens or train.throughput_tokens_per_s is not None or not place.instance_type:
         return
     facts = candidate.context.catalog.instance_types[place.instance_type]
     for answer in open_answers(train, estimator.shape(train, facts, place.nodes)):

@@ -1,8 +1,7 @@
 """GPU and Trainium under one purchase option: like is compared with like."""
 
-import math
-from collections.abc import Iterator
-from decimal import Decimal
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.enums import Availability, PurchaseOption
@@ -12,14 +11,20 @@ from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.target import target_of
 from launcher.pricing.ages import age, rests_on
+from launcher.pricing.chances import chance_below
 from launcher.pricing.context import PricingContext
-from launcher.pricing.normal import Z_OF_THE_ENDS, normal_below
 
 CLOSE = (0.3, 0.7)
 """The chance that one side is cheaper between which a comparison is too close to call: a policy of this project."""
 SURE = 0.95
+ON_DEMAND = "on demand"
+DEFAULT_QUOTA = "default-quota"
 GUIDES = "30 to 50 %"
 """By how much the buying guides of 2026 put Trainium below GPUs (`reasoning.SOURCE`)."""
+
+
+BothOutcomes: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
+"""Equally likely totals of a run on GPU and on Trainium, in dollars."""
 
 
 def option_name(place: Place) -> str:
@@ -32,13 +37,15 @@ def option_name(place: Place) -> str:
 class Pair:
     """The cheapest candidate of each side under one purchase option; a side is None if it has none.
 
-    `name` is the option in words. `allowed` means that the gate allows both sides.
+    `name` is the option in words. `allowed` means that the gate allows both sides. `outcomes` are equally likely totals
+    of GPU and of Trainium.
     """
 
     name: str
     gpu: Quote | None
     trainium: Quote | None
     allowed: bool
+    outcomes: BothOutcomes = ((), ())
 
     @property
     def totals(self) -> tuple[UsdRange, UsdRange] | None:
@@ -50,8 +57,8 @@ class Pair:
     @property
     def chance(self) -> float | None:
         """The chance that a run on Trainium is cheaper; None if a side is missing."""
-        totals = self.totals
-        return None if totals is None else round(chance_below(totals[1], totals[0]), 3)
+        gpu, trainium = self.outcomes
+        return None if self.totals is None else round(chance_below(trainium, gpu), 3)
 
     @property
     def place(self) -> str:
@@ -62,29 +69,6 @@ class Pair:
         if len(regions) == 1:
             return f"{name} in {regions[0]}"
         return f"{name} (GPU in {regions[0]}, Trainium in {regions[-1]})"
-
-
-def chance_below(one: UsdRange, other: UsdRange) -> float:
-    """The chance that one total is below another, independent of it: lognormals, each side with its own width.
-
-    >>> from decimal import Decimal as D
-    >>> a, b = (UsdRange(low=D(mid) / 2, mid=D(mid), high=D(mid) * 2) for mid in (100, 200))
-    >>> round(chance_below(a, b), 2), round(chance_below(b, a), 2), chance_below(a, a)
-    (0.82, 0.18, 0.5)
-    """
-    if one.mid <= 0 or other.mid <= 0:
-        return 0.5 if one.mid == other.mid else float(one.mid < other.mid)
-    distance = float((other.mid / one.mid).ln())
-    less = one.mid <= other.mid
-    width = math.hypot(_width(one, upwards=less), _width(other, upwards=not less)) / Z_OF_THE_ENDS
-    if width == 0:
-        return 0.5 if distance == 0 else float(distance > 0)
-    return normal_below(distance / width)
-
-
-def _width(usd: UsdRange, *, upwards: bool) -> float:
-    end = usd.high if upwards else usd.low
-    return abs(float((end / usd.mid).ln())) if end > 0 else math.inf
 
 
 def is_close(chance: float) -> bool:
@@ -117,32 +101,61 @@ def stale(pair: Pair, context: PricingContext) -> str:
     return f" It rests on {pair.name} prices of {max(ages)} days ago."
 
 
-def option_flips(pairs: tuple[Pair, ...], decided: Pair | None) -> Iterator[str]:
-    """What the other purchase options say."""
-    for pair in pairs:
-        totals = pair.totals
-        if totals is None or pair is decided:
-            continue
-        gpu, trainium = totals
-        chance = chance_below(trainium, gpu)
-        says = "too close to call"
-        if not is_close(chance):
-            says = f"{'Trainium' if chance > CLOSE[1] else 'GPU'} cheaper {cases(max(chance, 1 - chance))}"
-        yield f"{pair.name} on both sides: GPU ${gpu.mid:,.0f}, Trainium ${trainium.mid:,.0f} a run ({says})"
+def side_of(chance: float) -> str:
+    """Which side a chance that Trainium is cheaper speaks for; "" if it is too close to call."""
+    return "" if is_close(chance) else "Trainium" if chance > CLOSE[1] else "GPU"
+
+
+def other_options(
+    chances: Sequence[tuple[Pair, float]], decided: Pair | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What the other purchase options say: those that say the same as the one that decides, and those that differ.
+
+    Args:
+        chances: the pairs with both sides, each with the chance that Trainium is cheaper over all runs.
+        decided: the pair of the decision.
+    """
+    verdict = next((side_of(chance) for pair, chance in chances if pair is decided), None)
+    others = [(side_of(chance) == verdict, _says(pair, chance)) for pair, chance in chances if pair is not decided]
+    return tuple(text for same, text in others if same), tuple(text for same, text in others if not same)
+
+
+def _says(pair: Pair, chance: float) -> str:
+    side = side_of(chance)
+    says = f"{side} cheaper {cases(max(chance, 1 - chance))}, the port included" if side else "too close to call"
+    gpu, trainium = (f"${usd.mid:,.0f}" for usd in pair.totals or ())
+    return f"{pair.name} on both sides: GPU {gpu}, Trainium {trainium} a run ({says})"
+
+
+SIDES = ("GPU", "Trainium")
 
 
 def capacity_reasons(pairs: tuple[Pair, ...], decided: Pair | None) -> Iterator[str]:
-    """What is known of the capacity of the two sides, and which side cannot be had under an option."""
-    if decided is not None:
-        for title, quote in (("GPU", decided.gpu), ("Trainium", decided.trainium)):
-            if quote is not None and (text := _CAPACITY.get(quote.availability)):
-                yield f"capacity, {title}: {text.format(type=quote.plan.place.instance_type)}"
-    on_demand = next((pair for pair in pairs if pair.name == "on demand"), None)
-    if on_demand is None:
-        return
-    for title, quote in (("GPU", on_demand.gpu), ("Trainium", on_demand.trainium)):
+    """What is known of the capacity of the two sides, and which side cannot be had on demand."""
+    for title, quote in () if decided is None else zip(SIDES, (decided.gpu, decided.trainium), strict=True):
         if quote is None:
-            yield f"capacity: no {title} instance that fits the job has a price on demand here: blocks or spot only"
+            continue
+        if text := _CAPACITY.get(quote.availability):
+            yield f"capacity, {title}: {text.format(type=quote.plan.place.instance_type)}"
+        yield from (f"capacity, {title}: {limit.message}" for limit in quote.findings if limit.code == DEFAULT_QUOTA)
+    if missing := without_on_demand(pairs):
+        yield f"capacity: no {missing} instance that fits the job has a price on demand here: blocks or spot only"
+
+
+def without_on_demand(pairs: tuple[Pair, ...]) -> str:
+    """The side without instances on demand where the other side has some; "" if none."""
+    on_demand = next((pair for pair in pairs if pair.name == ON_DEMAND), None)
+    if on_demand is None or on_demand.totals is not None:
+        return ""
+    return "GPU" if on_demand.gpu is None else "Trainium"
+
+
+def may_never_start(pair: Pair | None, side: str) -> str:
+    """Why the instances of a side may never start under an option; "" if nothing says so."""
+    quote = None if pair is None else pair.gpu if side == "GPU" else pair.trainium
+    if quote is None or pair is None or quote.availability is not Availability.NO_MARKET:
+        return ""
+    return f"the {pair.name} price of {quote.plan.place.instance_type} shows no market, so it may never start"
 
 
 _CAPACITY = {
@@ -159,8 +172,18 @@ def guides_reason(pair: Pair) -> str:
         return ""
     share = float(totals[1].mid / totals[0].mid) - 1
     here = f"{abs(share):.0%} {'above' if share > 0 else 'below'} GPUs".replace("%", " %")
-    sides = " against ".join(_pace(quote) for quote in (pair.trainium, pair.gpu))
-    return f"guides put Trainium {GUIDES} below GPUs; here it is {here} ({pair.name}): {sides}"
+    why = _reason_of_difference(pair.trainium, pair.gpu)
+    return f"guides put Trainium {GUIDES} below GPUs; here it is {here} ({pair.name}): {why}"
+
+
+def _reason_of_difference(trainium: Quote, gpu: Quote) -> str:
+    """Price and hours of both sides: the guides compare prices of an hour, and the hours differ too."""
+    sides = " against ".join(_pace(quote) for quote in (trainium, gpu))
+    if not trainium.usd_per_hour or not gpu.usd_per_hour or not gpu.hours.mid:
+        return sides
+    rate, hours = float(trainium.usd_per_hour / gpu.usd_per_hour), trainium.hours.mid / gpu.hours.mid
+    rates = f"all nodes cost {rate:.2g} times as much an hour"
+    return f"{rates}, for {hours:.2g} times the hours ({sides})"
 
 
 def _pace(quote: Quote) -> str:
@@ -173,9 +196,3 @@ def stack_end(quote: Quote | None) -> AnnouncedEnd | None:
     """The announced end of the training stack that a candidate needs, past or within a year; None without one."""
     ends = () if quote is None else quote.ends
     return next((end for end in ends if end.key.startswith("stack/")), None)
-
-
-def over_runs(usd: UsdRange, runs: int, once: Decimal = Decimal(0), each: Decimal = Decimal(0)) -> UsdRange:
-    """The total of all runs: `once` is paid once, `each` with every run."""
-    low, mid, high = (once + runs * (end + each) for end in (usd.low, usd.mid, usd.high))
-    return UsdRange(low=low, mid=mid, high=high)

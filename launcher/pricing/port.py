@@ -7,7 +7,8 @@ from decimal import Decimal
 from launcher.model.money import UsdRange
 from launcher.model.record import record
 from launcher.model.workload import TrainingWorkload
-from launcher.pricing.pairs import chance_below, over_runs
+from launcher.pricing.chances import chance_below
+from launcher.pricing.pairs import BothOutcomes
 from launcher.pricing.reasoning import MAINTENANCE_WEEKS_PER_MONTH, PORT_WEEKS, PortWeeks
 
 WEEKS_PER_MONTH = 365.25 / 12 / 7
@@ -33,6 +34,7 @@ class Port:
 
     `saving_per_run` is GPU less Trainium, negative if Trainium costs more. `break_even_run` counts runs on Trainium
     until they have paid for the port and the maintenance; None if they never do. Dates are None past the calendar.
+    `outcomes` are those of both sides.
     """
 
     weeks: PortWeeks
@@ -46,6 +48,14 @@ class Port:
     break_even_run: int | None
     break_even_on: date | None
     paths: tuple[Path, ...]
+    outcomes: BothOutcomes = ((), ())
+
+    @property
+    def chance(self) -> float:
+        """The chance that Trainium is cheaper over all runs, with the port; all runs of a side cost the same."""
+        gpu, trainium = self.outcomes
+        each = float(self.usd) / self.runs + float(self.maintenance_usd_per_month) / self.runs_per_month
+        return chance_below([usd + each for usd in trainium], gpu)
 
     @property
     def pays(self) -> bool:
@@ -58,19 +68,18 @@ class Port:
         return min(self.paths, key=lambda path: path.usd)
 
     @property
-    def chance(self) -> float:
-        """The chance that Trainium is cheaper over all runs, with the port and its maintenance."""
-        each = self.maintenance_usd_per_month / Decimal(repr(self.runs_per_month))
-        ported = over_runs(self.trainium_run, self.runs, once=self.usd, each=each)
-        return chance_below(ported, over_runs(self.gpu_run, self.runs))
-
-    @property
     def saving_usd(self) -> Decimal:
         """The saving of the better Trainium path over GPU alone, over all runs; negative for a loss."""
         return self.paths[0].usd - min(path.usd for path in self.paths[1:])
 
 
-def port(train: TrainingWorkload, gpu_run: UsdRange, trainium_run: UsdRange, today: date) -> Port:
+def port(
+    train: TrainingWorkload,
+    gpu_run: UsdRange,
+    trainium_run: UsdRange,
+    today: date,
+    outcomes: BothOutcomes = ((), ()),
+) -> Port:
     """The arithmetic of a port.
 
     Args:
@@ -78,6 +87,7 @@ def port(train: TrainingWorkload, gpu_run: UsdRange, trainium_run: UsdRange, tod
         gpu_run: dollars of one run on the GPU candidate.
         trainium_run: dollars of one run on the Trainium candidate.
         today: the first day of the port.
+        outcomes: equally likely totals of both sides, for the chance that one is cheaper.
     """
     weeks = port_weeks(train)
     cost = Decimal(repr(weeks.mid)) * train.engineer_usd_per_week
@@ -99,6 +109,7 @@ def port(train: TrainingWorkload, gpu_run: UsdRange, trainium_run: UsdRange, tod
         break_even_run=needed,
         break_even_on=None if needed is None else _on(today, days + _days(needed, train.runs_per_month)),
         paths=_paths(train, weeks, gpu_run.mid, trainium_run.mid, today),
+        outcomes=outcomes,
     )
 
 

@@ -101,3 +101,9 @@ CAPACITY = Rule(
     reason="no GPU candidate has a known price",
     flip="GPU capacity comes up: a Capacity Block, or a zone with a spot market",
 )
+TRAINIUM_CAPACITY = Rule(
+    name="trainium-capacity",
+    hard=False,
+    reason="Trainium cannot be had",
+    flip="Trainium capacity comes up: slipway capacity FILE lists the blocks that are for sale",
+)

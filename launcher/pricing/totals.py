@@ -1,7 +1,7 @@
 """The dollars of a training candidate: percentiles of one joint distribution, its mean, and what makes it wide."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
 from launcher.model.enums import PREPAID
@@ -30,6 +30,15 @@ def total_usd(candidate: TrainingCandidate) -> UsdRange | None:
     return UsdRange(low=min(mid, _usd(low)), mid=mid, high=max(mid, _usd(high)), mean=_usd(mean))
 
 
+def outcomes(candidate: TrainingCandidate) -> tuple[float, ...]:
+    """Equally likely totals in dollars, the lowest first, from the joint distribution; empty without a price."""
+    charged, price = candidate.charge, candidate.offer.price
+    if charged is None or candidate.usd is None or not isinstance(price, Price):
+        return ()
+    chances = [(index + 0.5) / COARSE for index in range(COARSE)]
+    return tuple(_totals(candidate, charged, price_of(candidate, price), chances))
+
+
 def price_of(candidate: TrainingCandidate, price: Price) -> RandomPrice:
     """The distribution of the price of an instance-hour while the job runs."""
     if candidate.hazard is None or candidate.charge is None:
@@ -39,32 +48,37 @@ def price_of(candidate: TrainingCandidate, price: Price) -> RandomPrice:
 
 def _percentiles(candidate: TrainingCandidate, charged: Charge, price: RandomPrice) -> tuple[float, float, float]:
     """The 10th and 90th percentile of the total, and its mean, in dollars."""
+    low, high = _totals(candidate, charged, price, (LOW, HIGH))
+    wall = charged.wall
+    if candidate.place.option in PREPAID:
+        mean, more = _prepaid(candidate, charged, price.mid, wall.mean), candidate.overrun
+        return low, high, mean if more is None else mean + float(more.usd) - float(more.usd_at(wall.mean))
+    billed_h, other = _bill(candidate, charged, charged.busy.mean, wall.mean)
+    return low, high, price.mean * candidate.place.nodes * billed_h + other
+
+
+def _totals(candidate: TrainingCandidate, charged: Charge, price: RandomPrice, chances: Sequence[float]) -> list[float]:
+    """The totals not exceeded with these probabilities, in dollars."""
     wall, nodes = charged.wall, candidate.place.nodes
     if candidate.place.option in PREPAID:
-        low, high, mean = (
-            _prepaid(candidate, charged, price.mid, hours) for hours in (wall.at(LOW), wall.at(HIGH), wall.mean)
-        )
-        more = candidate.overrun
-        return low, high, mean if more is None else mean + float(more.usd) - float(more.usd_at(wall.mean))
+        return [_prepaid(candidate, charged, price.mid, wall.at(chance)) for chance in chances]
     busy = charged.busy
-    ends = [(busy.at(chance), wall.at(chance)) for chance in (LOW, HIGH)]
-    bills = [_bill(candidate, charged, *end) for end in ends]
-    mean_bill = _bill(candidate, charged, busy.mean, wall.mean)
-    mean = price.mean * nodes * mean_bill[0] + mean_bill[1]
     if not price.scale:
-        low, high = (price.mid * nodes * hours + other for hours, other in bills)
-        return low, high, mean
+        bills = [_bill(candidate, charged, busy.at(chance), wall.at(chance)) for chance in chances]
+        return [price.mid * nodes * hours + other for hours, other in bills]
     # The other lines grow with the hours almost evenly.
+    ends = [(busy.at(chance), wall.at(chance)) for chance in (LOW, HIGH)]
+    first, last = (_bill(candidate, charged, *end)[1] for end in ends)
     span = ends[1][0] - ends[0][0]
-    slope = (bills[1][1] - bills[0][1]) / span if span > 0.0 else 0.0
+    slope = (last - first) / span if span > 0.0 else 0.0
     every = [
         (
             nodes * billed_at(candidate.place, candidate.context.request, hours, charged),
-            bills[0][1] + slope * (hours - ends[0][0]),
+            first + slope * (hours - ends[0][0]),
         )
         for hours in busy.coarse(COARSE)
     ]
-    return total_at(price, every, LOW), total_at(price, every, HIGH), mean
+    return [total_at(price, every, chance) for chance in chances]
 
 
 def _bill(candidate: TrainingCandidate, charged: Charge, busy_h: float, wall_h: float) -> tuple[float, float]:

@@ -86,7 +86,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         """A warning if the hours are estimated for a mixture of experts, whose recipe changes them most."""
         train = self.request.workload.train
         measured = train is not None and train.throughput_tokens_per_s is not None
-        if train is None or train.tokens_b is None or measured or not self.resolution.estimator.is_mixture:
+        if train is None or not train.by_tokens or measured or not self.resolution.estimator.is_mixture:
             return
         message = "the hours of a mixture of experts are known within 3 x: experts, top-k and recipe move them"
         hint = "workload.train.throughput_tokens_per_s as slipway spike FILE measures it"

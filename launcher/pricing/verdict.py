@@ -47,12 +47,16 @@ class Verdict:
 class Terms:
     """What the comparison rests on, beside the port.
 
-    `where` begins a sentence with the purchase option and the region. `stale` is a sentence on prices that a launch
-    would refuse. `end` is the announced end of the software that Trainium needs; `despite_verdict` recommends a port to
-    it after its end. `reasons` and `flips` are further ones: capacity, the guides' claims, the other options.
+    `where` begins a sentence with the purchase option and the region. `missing` is the side (GPU, Trainium) that cannot
+    be had, `why_missing` the reason: it decides for the other side, unless another rule decides for GPUs. `stale` is a
+    sentence on prices that a launch would refuse. `end` is the announced end of the software that Trainium needs;
+    `despite_verdict` recommends a port to it after its end. `reasons` and `flips` are further ones: capacity, the
+    guides' claims, the other options.
     """
 
     where: str = ""
+    missing: str = ""
+    why_missing: str = ""
     stale: str = ""
     end: AnnouncedEnd | None = None
     today: date | None = None
@@ -90,22 +94,23 @@ def recommend(
     """
     terms = terms or Terms()
     rules = tuple(_rules(request, train, port, run_h))
-    soft = tuple(rule for rule in rules if not rule.hard)
-    against = tuple(rule for rule in soft if rule is not reasoning.MAINSTREAM)
-    money = _money(port)
-    hard = [rule for rule in rules if rule.hard]
+    hard, soft = [rule for rule in rules if rule.hard], [rule for rule in rules if not rule.hard]
+    against = [rule for rule in soft if rule is not reasoning.MAINSTREAM]
+    cost = _money(port)
     if hard or terms.ended is not None:
         ended = () if terms.ended is None else (f"{terms.ended.what} ended on {terms.ended.ends}",)
         why = (*(rule.reason for rule in hard), *ended)
         return Verdict(
             choice=Choice.GPU,
             text=f"Train on GPUs: {why[0]}.{_although(port, terms) if not hard else ''}{terms.stale}",
-            reasons=(*why, *(rule.reason for rule in against), money, *terms.reasons),
+            reasons=(*why, *(rule.reason for rule in against), cost, *terms.reasons),
             flips=(*(rule.flip for rule in (*hard, *against)), *(["--despite-verdict"] if ended else []), *terms.flips),
         )
     chance = port.chance
-    reasons = (money, *(rule.reason for rule in soft), *terms.reasons)
+    reasons = (cost, *(rule.reason for rule in soft), *terms.reasons)
     flips = (*_price_flips(port), *(rule.flip for rule in against), *terms.flips)
+    if terms.missing:
+        return _of_what_can_be_had(terms, reasons, flips)
     if is_close(chance):
         if measured:
             text = f"Train on GPUs: both were measured, and {_difference(port)}: {_likely(chance)}."
@@ -115,7 +120,7 @@ def recommend(
             choice=Choice.MEASURE_FIRST, text=text + terms.stale, reasons=(*reasons, *_caveat(stack)), flips=flips
         )
     if chance < CLOSE[0] or port.saving_usd <= 0:
-        reasons = (money, *(rule.reason for rule in against), *terms.reasons)
+        reasons = (cost, *(rule.reason for rule in against), *terms.reasons)
         text = f"Train on GPUs. {_at(terms)}{_why_not(port)} ({_likely(chance)}).{terms.stale}"
         return Verdict(choice=Choice.GPU, text=text, reasons=reasons, flips=flips)
     while_porting = port.best.name == Choice.GPU_WHILE_PORTING
@@ -127,6 +132,15 @@ def recommend(
     way_out = () if stack is None else (stack.way_out,)
     flips = (*_price_flips(port), *(rule.flip for rule in soft), *way_out, *terms.flips)
     return Verdict(choice=choice, text=text, reasons=(*reasons, *_caveat(stack)), flips=flips)
+
+
+def _of_what_can_be_had(terms: Terms, reasons: tuple[str, ...], flips: tuple[str, ...]) -> Verdict:
+    """The verdict for the side that can be had."""
+    on_gpu = terms.missing != "GPU"
+    choice, name = (Choice.GPU, "GPUs") if on_gpu else (Choice.TRAINIUM, "Trainium")
+    capacity = reasoning.TRAINIUM_CAPACITY if on_gpu else reasoning.CAPACITY
+    text = f"Train on {name}: {terms.why_missing}."
+    return Verdict(choice=choice, text=text, reasons=(terms.why_missing, *reasons), flips=(capacity.flip, *flips))
 
 
 def _although(port: Port, terms: Terms) -> str:

@@ -30,7 +30,7 @@ _NOT_BELOW_0 = (
     *("idle_tail_h", "idle_tail_assumed_h", "compile_s", "memory_gib"),
 )
 _ABOVE_0 = ("params_b", "active_params_b", "sequence_length", "accelerators", "nodes", "global_batch_tokens")
-_SPANS = ("tokens_per_s", "step_range_s", "mfu")
+_SPANS = ("tokens_per_s", "samples_per_s", "step_range_s", "mfu")
 
 
 def measurement_document(measured: Measurement) -> dict[str, Any]:
@@ -66,6 +66,8 @@ def _refuse_impossible(measurement: Measurement) -> None:
         span = getattr(measurement, name)
         if span is not None and not span.low > 0:
             raise ValueError(f"{name} is {plain(span)}; it must be above 0")
+    if (measurement.tokens_per_s is None) == (measurement.samples_per_s is None):
+        raise ValueError("it must have either tokens_per_s or samples_per_s")
     if measurement.active_params_b > measurement.params_b:
         raise ValueError(f"active_params_b is {measurement.active_params_b}, above params_b {measurement.params_b}")
     if any(degree < 1 for _, degree in measurement.parallelism or ()):

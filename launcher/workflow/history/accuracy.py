@@ -54,7 +54,8 @@ def _run(entry: LedgerEntry, folder: RunFolder) -> RunAccuracy:
     rate, quantity = _billed(folder)
     measured = None
     if (folder.path / IN_RUN).is_file():
-        measured = parse_measurement(folder.read_json(IN_RUN)).tokens_per_s.mid
+        rate_of_run = parse_measurement(folder.read_json(IN_RUN)).tokens_per_s
+        measured = None if rate_of_run is None else rate_of_run.mid
     return RunAccuracy(
         name=entry.name,
         run=entry.run,

@@ -23,7 +23,7 @@ from launcher.model.money import Range
 from launcher.model.report import Attempt
 from launcher.model.request import PlanRequest
 from launcher.model.units import HOUR_S
-from launcher.model.workload import ModelDimensions
+from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.planning import flops
 from launcher.planning.shape import recompute_of, stack_of
 from launcher.planning.work import Estimator
@@ -44,7 +44,8 @@ def with_setup(
     if facts is None:
         return measurement
     parallelism, software = setup_of(metrics, events, facts, measurement.nodes)
-    mfu = mfu_of(measurement.tokens_per_s, request, catalog, facts, measurement.nodes)
+    rate = measurement.tokens_per_s
+    mfu = None if rate is None else mfu_of(rate, request, catalog, facts, measurement.nodes)
     return replace(measurement, mfu=mfu, parallelism=parallelism, software=software)
 
 
@@ -128,7 +129,21 @@ def _add(path: Path, added: Measurement, say: Callable[[str], None]) -> None:
     except OSError as problem:
         say(f"{path.name} cannot be written, so the next quote cannot use this run: {problem}")
     else:
-        say(f"measured {added.tokens_per_s.mid:,.0f} tokens/s: stored in {path.name}, the next quote uses it")
+        say(f"measured {_rate_text(added)}")
+
+
+def _rate_text(added: Measurement) -> str:
+    """The rate, and what uses it."""
+    if added.tokens_per_s is not None:
+        return f"{added.tokens_per_s.mid:,.0f} tokens/s: stored in {FILE}, the next quote uses it"
+    rate = added.rate.mid / added.nodes
+    return f"{rate:,.4g} samples/s a node: stored in {FILE}; write workload.train.throughput_samples_per_s: {rate:.4g}"
+
+
+def _of_quote(quote: StoredQuote) -> Mapping[str, Any]:
+    """What a measurement takes over from the quote of its run."""
+    named = {key: getattr(quote, key) for key in ("accelerators", "nodes", "region", "purchase_option", "target")}
+    return {"instance_type": quote.instance_type or "", "accelerator": quote.accelerator or "", **named}
 
 
 class UnmeasuredError(UnreadableInputError):
@@ -148,9 +163,10 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
     if train is None or train.model is None:
         raise UnmeasuredError(f"{name}: the plan has no model", hint="workload.train.model, {params_b: ...} is enough")
     model, total, active = _model(request, catalog)
-    metrics = folder.path / JOB_FOLDER / METRICS
-    stack, stretches = train.stack or stack_of(train.method), list(points(folder))
-    rates, steps = _rates(stretches, train.global_batch_tokens)
+    metrics, stack = folder.path / JOB_FOLDER / METRICS, train.stack or stack_of(train.method)
+    stretches = list(points(folder))
+    samples = _counts_samples(stretches, train)
+    rates, steps = _rates(stretches, train.global_batch_tokens, samples=samples)
     events = read_events(folder.path / JOB_FOLDER / EVENTS) or read_events(folder.events)
     ran, restore_s = attempts(events), _restore_s(events)
     waits = list(_waits(ran))
@@ -163,12 +179,10 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         recompute=train.recompute or recompute_of(stack),
         stack=stack,
         sequence_length=train.sequence_length,
-        global_batch_tokens=train.global_batch_tokens or _batch(stretches),
-        instance_type=quote.instance_type or "",
-        accelerator=quote.accelerator or "",
-        accelerators=quote.accelerators,
-        nodes=quote.nodes,
-        tokens_per_s=rates,
+        **_of_quote(quote),
+        global_batch_tokens=None if samples else train.global_batch_tokens or _batch(stretches),
+        tokens_per_s=None if samples else rates,
+        samples_per_s=rates if samples else None,
         step_s=steps.mid,
         step_range_s=steps,
         compile_s=_compile_s(metrics, stretches, steps.mid),
@@ -181,13 +195,10 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         revision=_revision(folder),
         measured_at=_ended(events),
         simulated=bool(folder.read_json("report.json").get("simulated")),
-        region=quote.region,
-        purchase_option=quote.purchase_option,
         running_h=_running_h(ran),
         interruptions=len(interrupted(ran)),
         restart_s=statistics.fmean(waits) + (restore_s or 0.0) if waits else None,
         restarts=len(waits),
-        target=quote.target,
         idle_tail_assumed_h=_assumed_tail_h(quote, request, events),
     )
     return with_setup(measurement, request, catalog, metrics, events)
@@ -230,9 +241,20 @@ def points(folder: RunFolder) -> Iterator[list[Point]]:
     return points_of(path.read_bytes().splitlines() if path.is_file() else ())
 
 
-def _rates(attempt_stretches: Sequence[Sequence[Point]], batch: int | None) -> tuple[Range, Range]:
+def _counts_samples(attempt_stretches: Iterable[Sequence[Point]], train: TrainingWorkload) -> bool:
+    """Whether the trainer reports samples, and neither it nor the plan says how many tokens they are."""
+    every = [point for lines in attempt_stretches for point in lines]
+    tokens = train.global_batch_tokens is not None or any(point.tokens is not None for point in every)
+    return not tokens and any(point.samples is not None for point in every)
+
+
+def _rates(
+    attempt_stretches: Sequence[Sequence[Point]], batch: int | None, *, samples: bool = False
+) -> tuple[Range, Range]:
+    """Tokens or samples a second, and seconds a step."""
     stretches: list[tuple[float, float, int]] = []
-    for lines in attempt_stretches:
+    for reported in attempt_stretches:
+        lines = [replace(point, tokens=point.samples) for point in reported] if samples else reported
         warm = list(lines[max(1, round(len(lines) * WARM_UP)) :])
         every = max(1, len(warm) // MAX_STRETCHES)
         for before, after in pairwise(warm[::every]):
@@ -242,7 +264,7 @@ def _rates(attempt_stretches: Sequence[Sequence[Point]], batch: int | None) -> t
     if len(stretches) < MIN_STRETCHES:
         raise UnmeasuredError(
             f"the trainer's metrics have {len(stretches)} stretches after the warm-up, {MIN_STRETCHES} are needed",
-            hint="write step, tokens and seconds to SLIPWAY_METRICS every few steps (docs/trainers.md)",
+            hint="write step, tokens (or samples) and seconds to SLIPWAY_METRICS every few steps (docs/trainers.md)",
         )
     tokens, seconds, steps = (sum(stretch[place] for stretch in stretches) for place in range(3))
     rates = _spread(tokens / seconds, (stretch[0] / stretch[1] for stretch in stretches))

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding
 from launcher.model.plan import SHORT_ID, Place
@@ -19,11 +20,24 @@ from launcher.pricing import reasoning
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.compute import is_new_commitment
 from launcher.pricing.own_cluster import OWN_CLUSTER
-from launcher.pricing.pairs import Pair, capacity_reasons, guides_reason, option_flips, option_name, stack_end, stale
+from launcher.pricing.pairs import (
+    Pair,
+    capacity_reasons,
+    guides_reason,
+    may_never_start,
+    option_name,
+    other_options,
+    side_of,
+    stack_end,
+    stale,
+    without_on_demand,
+)
 from launcher.pricing.port import DAYS_PER_MONTH, Port, port
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.pricing.standing import Standing
+from launcher.pricing.totals import outcomes
 from launcher.pricing.training import TrainingPriced
+from launcher.pricing.training_candidate import TrainingCandidate
 from launcher.pricing.verdict import Choice, Terms, Verdict, ending, one_sided, recommend
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import load_request, price_request
@@ -125,22 +139,29 @@ class Comparison(Opened[Priced]):
     @cached_property
     def gpu(self) -> Quote | None:
         """The GPU side of the decision: the cheapest of its family where no option has both sides."""
-        return self._best(NVIDIA) if self.decided is None else self.decided.gpu
+        return self._apart.gpu if self.decided is None else self.decided.gpu
 
     @cached_property
     def trainium(self) -> Quote | None:
         """The Trainium side of the decision."""
-        return self._best(NEURON) if self.decided is None else self.decided.trainium
+        return self._apart.trainium if self.decided is None else self.decided.trainium
+
+    @cached_property
+    def _apart(self) -> Pair:
+        """The cheapest of each family, whatever its purchase option."""
+        return _pair("", self._best(NVIDIA), self._best(NEURON))
 
     @cached_property
     def port(self) -> Port | None:
         """The calculation of the port; None if no port is needed."""
-        train = self.request.workload.train
-        if train is None or train.hours is not None or self.gpu is None or self.trainium is None:
+        return self._port(self.decided or self._apart)
+
+    def _port(self, pair: Pair) -> Port | None:
+        """The calculation of the port between the sides of a pair; None if a side is missing, or for hours."""
+        train, totals = self.request.workload.train, pair.totals
+        if train is None or not train.by_tokens or totals is None:
             return None
-        if self.gpu.usd is None or self.trainium.usd is None:
-            return None
-        return port(train, self.gpu.usd, self.trainium.usd, self.priced.now.date())
+        return port(train, *totals, self.priced.now.date(), pair.outcomes)
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -156,8 +177,8 @@ class Comparison(Opened[Priced]):
         train = self.request.workload.train
         if train is None:
             return one_sided(Choice.NONE, "There is no job to compare: the plan is a cluster only.")
-        if train.hours is not None:
-            text = "Hours of progress do not apply to other instance types: give tokens_b and a model to compare them."
+        if not train.by_tokens:
+            text = "Hours and rates do not apply to other instance types: give tokens_b and a model to compare them."
             if self.gpu is not None:
                 return one_sided(Choice.GPU, text)
             return one_sided(Choice.TRAINIUM if self.trainium is not None else Choice.NONE, text)
@@ -169,6 +190,26 @@ class Comparison(Opened[Priced]):
             return recommend(self.request, train, self.port, stack, run_h, measured=measured, terms=self._terms(train))
         return self._of_one_side()
 
+    def _missing(self) -> tuple[str, str]:
+        """The side that cannot be had and decides so, with the reason; "" and "" where both or neither can be had."""
+        pair, calculated = self.decided, self.port
+        cheaper = "" if calculated is None else side_of(calculated.chance)
+        missing = without_on_demand(self.pairs)
+        never = may_never_start(pair, cheaper)
+        regions = ", ".join(self.request.target.region or ()) or "any region"
+        if missing and self.request.purchase.option == (PurchaseOption.ON_DEMAND,):
+            return missing, f"no {missing} instance that fits the job can be had on demand in {regions}"
+        if never:
+            return cheaper, f"{cheaper} is cheaper, but {never}"
+        if missing and missing == cheaper and pair is not None and not pair.allowed:
+            return missing, f"{missing}, the cheaper side, cannot be had on demand in {regions}, and no row of it now"
+        return "", ""
+
+    def _other_options(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What the other purchase options say, the port over all runs included: what agrees, and what differs."""
+        ports = ((pair, self._port(pair)) for pair in self.pairs)
+        return other_options([(pair, found.chance) for pair, found in ports if found is not None], self.decided)
+
     def _terms(self, train: TrainingWorkload) -> Terms:
         pair, today = self.decided, self.priced.now.date()
         end = stack_end(self.trainium)
@@ -177,14 +218,18 @@ class Comparison(Opened[Priced]):
         near = f" {end.sentence(today)}." if end is not None and today < end.ends <= until else ""
         guides = guides_reason(pair) if pair is not None else ""
         where = "No purchase option has both sides" if pair is None else pair.place
+        missing, why_missing = self._missing()
+        same, differing = self._other_options()
         return Terms(
             where=where,
+            missing=missing,
+            why_missing=why_missing,
             stale=("" if pair is None else stale(pair, self.priced.context)) + near,
             end=end,
             today=today,
             despite_verdict=self.despite_verdict,
-            reasons=(*capacity_reasons(self.pairs, pair), *((guides,) if guides else ())),
-            flips=tuple(option_flips(self.pairs, pair)),
+            reasons=(*capacity_reasons(self.pairs, pair), *((guides,) if guides else ()), *same),
+            flips=differing,
         )
 
     @cached_property
@@ -231,11 +276,11 @@ class Comparison(Opened[Priced]):
         cheaper = pinned.usd is not None and other.usd is not None and other.usd.mid < pinned.usd.mid
         return other if cheaper else None
 
-    def _best(self, family: str) -> Quote | None:
+    def _best(self, family: str) -> tuple[Priced, int] | None:
         for priced in (self.pinned, self.priced):
             rank = priced.cheapest_of(family)
             if rank is not None:
-                return priced.quote(rank)
+                return priced, rank
         return None
 
 
@@ -267,7 +312,14 @@ def _pair(name: str, gpu: tuple[Priced, int] | None, trainium: tuple[Priced, int
         gpu=None if gpu is None else gpu[0].quote(gpu[1]),
         trainium=None if trainium is None else trainium[0].quote(trainium[1]),
         allowed=all(priced.standing(rank) is Standing.ALLOWED for priced, rank in sides),
+        outcomes=(_outcomes(gpu), _outcomes(trainium)),
     )
+
+
+def _outcomes(side: tuple[Priced, int] | None) -> tuple[float, ...]:
+    """Equally likely totals of a side."""
+    candidate = None if side is None else side[0].candidates[side[1] - 1]
+    return outcomes(candidate) if isinstance(candidate, TrainingCandidate) else ()
 
 
 def _first(pair: Pair) -> tuple[bool, Decimal]:
@@ -285,7 +337,7 @@ def opened(request: PlanRequest) -> PlanRequest:
         request.purchase, option=None, plan_kind=None, term_years=None, reservation=None, training_plan=None
     )
     target = replace(request.target, cluster=None, fallback_types=())
-    if not (train is not None and train.hours is not None):
+    if train is None or train.by_tokens:
         target = replace(target, instance_type=None, nodes=None, az_id=None)
     workload = request.workload
     if train is not None and train.throughput_tokens_per_s is not None:

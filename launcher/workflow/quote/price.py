@@ -134,7 +134,7 @@ def _facts(
     if options.runs is None or train is None or not (options.runs / FILE).is_file():
         return facts, (), ()
     measured, remarks = load_measurements(options.runs / FILE)
-    if train.tokens_b is None or train.throughput_tokens_per_s is not None:
+    if not train.by_tokens or train.throughput_tokens_per_s is not None:
         return facts, measured, remarks
     return replace(facts, measured=measured), measured, remarks
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from launcher import plan_file
 from launcher.agent.job import READ_BACK
@@ -80,6 +81,13 @@ def _removed(
     return ()
 
 
+NO_AMOUNT: Mapping[str, Any] = dict.fromkeys(
+    (
+        *("tokens_b", "examples", "tokens_per_example", "epochs", "tokens_per_parameter"),
+        "throughput_samples_per_s",
+    )
+)
+"""The keys of a training job that a spike, which has hours of its own, leaves out."""
 PLANS = Path(".slipway") / "spikes"
 MIN_LINES = 10
 """Minimum lines of metrics: a fifth is warm-up, and the others must show their own spread."""
@@ -128,7 +136,7 @@ class SpikePlans:
         hours, nodes = minutes / MINUTES_PER_HOUR, self._nodes(instance_type)
         ending = f"-spike-{instance_type.partition('.')[0]}"
         run, uri = request.run, request.checkpoint.uri
-        small = replace(self.train, tokens_b=None, hours=hours, throughput_tokens_per_s=None, runs=1)
+        small = replace(self.train, **NO_AMOUNT, hours=hours, throughput_tokens_per_s=None, runs=1)
         return replace(
             request,
             name=f"{request.name[: LONGEST_NAME - len(ending)].rstrip('-')}{ending}",
@@ -151,7 +159,7 @@ class SpikePlans:
 
     def _nodes(self, instance_type: str) -> int:
         """The smallest number of nodes on which the job fits; the plan's number if the plan gives only hours."""
-        if self.train.tokens_b is None:
+        if not self.train.by_tokens:
             pinned = self.request.target.nodes
             return pinned.minimum if pinned is not None else 1
         estimator = Estimator(request=self.request, catalog=self.catalog, facts=load_training())
@@ -161,7 +169,9 @@ class SpikePlans:
         return count
 
     def beside(self, measurement: Measurement) -> Spiked:
-        """A measurement together with the estimate of the fit alone."""
+        """A measurement together with the estimate of the fit alone, which knows tokens only."""
+        if measurement.tokens_per_s is None:
+            return Spiked(measurement=measurement, estimated=None)
         facts = load_training()
         bare = replace(self.train, throughput_tokens_per_s=None)
         estimator = Estimator(request=self.request, catalog=self.catalog, facts=facts)

@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from statistics import quantiles
 from typing import Any
 
 import pytest
 import yaml
 
 from launcher.answers.compare import document, page
+from launcher.model.enums import Availability
 from launcher.model.errors import ImpossibleError
 from launcher.pricing.verdict import Choice
 from launcher.workflow.quote.compare import Comparison, compare
@@ -149,17 +152,60 @@ def test_like_is_compared_with_like(compare_plan):
         assert len(options) == 1
 
 
-def test_the_other_options_are_among_the_flips(compare_plan):
-    comparison = compare_plan()
-    whole = [pair for pair in comparison.pairs if pair.totals is not None and pair is not comparison.decided]
+@pytest.mark.parametrize("target", [{"region": "us-east-2"}, {"region": "us-east-1"}])
+def test_the_other_options_flip_the_verdict_or_are_reasons_for_it(compare_plan, target):
+    comparison = compare_plan(target=target)
+    decided = comparison.decided
+    whole = [pair for pair in comparison.pairs if pair.totals is not None and pair is not decided]
     assert whole
     for pair in whole:
-        assert any(flip.startswith(f"{pair.name} on both sides: ") for flip in comparison.verdict.flips)
+        chances = [comparison._port(each).chance for each in (pair, decided)]
+        agrees = len({(chance > 0.7) - (chance < 0.3) for chance in chances}) == 1
+        where = comparison.verdict.reasons if agrees else comparison.verdict.flips
+        assert any(text.startswith(f"{pair.name} on both sides: ") for text in where)
+
+
+def test_the_chance_is_that_of_the_joint_distributions(compare_plan):
+    comparison = compare_plan(target={"kind": "parallelcluster", "region": "us-east-2"}, purchase={"option": "spot"})
+    pair = comparison.decided
+    for usd, outcomes in zip(pair.totals, pair.outcomes, strict=True):
+        tenth, middle, last = (quantiles(outcomes, n=10, method="inclusive")[at] for at in (0, 4, 8))
+        assert [tenth, middle, last] == pytest.approx([float(end) for end in (usd.low, usd.mid, usd.high)], rel=0.06)
+    wins = [trainium < gpu for gpu in pair.outcomes[0] for trainium in pair.outcomes[1]]
+    assert pair.chance == pytest.approx(sum(wins) / len(wins), abs=0.01)
+    each = float(comparison.port.usd / 24 + comparison.port.maintenance_usd_per_month)
+    wins = [trainium + each < gpu for gpu in pair.outcomes[0] for trainium in pair.outcomes[1]]
+    assert comparison.port.chance == pytest.approx(sum(wins) / len(wins), abs=0.01)
+
+
+TRAINIUM_WINS = {"trn2.48xlarge/capacity-block": 1}
+
+
+def test_a_side_that_cannot_be_had_on_demand_as_the_plan_asks_decides_for_the_other(compare_plan):
+    purchase = {"option": "on-demand", "price_overrides": TRAINIUM_WINS}
+    comparison = compare_plan(target={"kind": "parallelcluster", "region": "ap-south-2"}, purchase=purchase)
+    assert comparison.verdict.choice is Choice.GPU
+    words = "no Trainium instance that fits the job can be had on demand in ap-south-2"
+    assert comparison.verdict.text == f"Train on GPUs: {words}."
+    assert comparison.verdict.reasons[0] == words
+    assert "slipway capacity FILE" in comparison.verdict.flips[0]
+
+
+def test_a_cheaper_side_without_a_market_does_not_win(compare_plan):
+    cheap = compare_plan(gpu=1000, trainium=10)
+    assert cheap.verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
+    pair = cheap.decided
+    no_market = replace(pair, trainium=replace(pair.trainium, availability=Availability.NO_MARKET))
+    del vars(cheap)["verdict"]
+    vars(cheap)["decided"] = no_market
+    assert cheap.verdict.choice is Choice.GPU
+    assert "Trainium is cheaper, but the on demand price of trn2.48xlarge shows no market" in cheap.verdict.text
 
 
 def test_the_claim_of_the_guides_stands_beside_the_figure_of_the_plan(compare_plan):
     (reason,) = [reason for reason in compare_plan().verdict.reasons if reason.startswith("guides put Trainium")]
     assert "30 to 50 % below GPUs; here it is " in reason
+    assert " times as much an hour, for " in reason
 
 
 def test_runs_that_overlap_at_the_pace_of_the_plan_are_reported(compare_plan):

@@ -28,6 +28,10 @@ def spread(mid: Decimal) -> UsdRange:
     return UsdRange(low=mid / 2, mid=mid, high=mid * 2)
 
 
+def outcomes(mid: Decimal) -> tuple[float, ...]:
+    return tuple(float(mid * Decimal(share)) for share in ("0.5", "0.8", "1", "1.25", "2"))
+
+
 @settings(max_examples=150)
 @given(
     gpu=money,
@@ -44,7 +48,8 @@ def test_no_port_gives_a_traceback_and_its_paths_agree(  # noqa: PLR0917 - as ma
     plan_request = request(
         runs=runs, runs_per_month=rate, port_weeks=weeks, engineer_usd_per_week=week_usd, custom_kernels=kernels
     )
-    port_cost = port(plan_request.workload.train, spread(gpu), spread(trainium), TODAY)
+    both = outcomes(gpu), outcomes(trainium)
+    port_cost = port(plan_request.workload.train, spread(gpu), spread(trainium), TODAY, both)
     alone, first, mixed = port_cost.paths
     assert alone.usd == runs * gpu
     assert 0 <= mixed.runs_on_gpu <= runs

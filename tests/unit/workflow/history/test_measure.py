@@ -2,6 +2,7 @@
 
 import functools
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -283,3 +284,43 @@ class TestAccuracy:
         keep_measurement("tiny", measured_run_of(lines(100_000), simulated=True), tmp_path, CATALOG, lambda _: None)
         assert json.loads(slipway("accuracy", "--json")[1])["hours"] == {"n": 0, "within_25": None, "covered": None}
         assert "1 run in the sandbox, on emulated nodes." in slipway("accuracy")[1]
+
+
+class TestSamples:
+    """A trainer of images, video or speech counts samples instead of tokens."""
+
+    PLAN_OF_IMAGES = PLAN | {"workload": {"train": {"model": {"params_b": 0.3}, "hours": 2}}}
+
+    def test_a_trainer_that_counts_samples_has_a_rate_of_samples(self, measured_run_of):
+        folder = measured_run_of(
+            [{("samples" if key == "tokens" else key): value for key, value in line.items()} for line in lines(800)],
+            plan=self.PLAN_OF_IMAGES,
+        )
+        found = measurement_of("tiny", folder, CATALOG)
+        assert found.tokens_per_s is None
+        assert found.samples_per_s.mid == pytest.approx(800, rel=0.03)
+        assert (found.global_batch_tokens, found.mfu) == (None, None)
+        assert parse_measurement(measurement_document(found)) == found
+
+    def test_the_spike_says_which_value_the_plan_takes_for_a_node(self):
+        found = measured(tokens_per_s=None, samples_per_s=Range(low=790.0, mid=800.0, high=810.0), nodes=2)
+        text = "\n".join(
+            page(SpikeResult(name="x", measured=(Spiked(measurement=found, estimated=None),), unmeasured=()), 100)
+        )
+        assert "800 samples" in text
+        assert "workload.train.throughput_samples_per_s: 400" in " ".join(text.split())
+
+    @pytest.mark.parametrize("rates", [(None, None), (Range(low=1, mid=1, high=1), Range(low=1, mid=1, high=1))])
+    def test_a_measurement_has_one_rate(self, rates):
+        document = measurement_document(measured(tokens_per_s=rates[0], samples_per_s=rates[1]))
+        with pytest.raises(ValueError, match="either tokens_per_s or samples_per_s"):
+            parse_measurement(document)
+
+    def test_samples_correct_no_estimate_of_tokens(self, tmp_path, monkeypatch):
+        from launcher.catalog.training import load_training
+        from launcher.planning.posterior import posterior
+        from tests.measured_runs import job_shape
+
+        found = measured(tokens_per_s=None, samples_per_s=Range(low=790.0, mid=800.0, high=810.0))
+        facts = replace(load_training(), measured=(found,))
+        assert posterior(job_shape("H100", chips=16), facts, 0.3) is None
