@@ -21,14 +21,14 @@ from launcher.model.finding import Finding, error
 from launcher.model.names import nearest_name
 from launcher.model.request import NodeRange, PlanRequest
 from launcher.model.target import target_of
-from launcher.model.values import FAILED, OUT_OF_RANGE, ScalarReader, describe, is_plain
+from launcher.model.values import FAILED, OUT_OF_RANGE, ScalarReader, cut, describe, is_plain
 
 SAVED = "slipway.saved-plan/1"
 """The schema of a file of `slipway plan -o` (launcher/records/saved_plan.py): its `plan` is a complete plan file."""
 MAX_BYTES = 4 << 20
 """Limit of a plan file. A commented one has 20 kB, a saved one with its quote 100."""
-SHOWN_KEYS, SHOWN_CHARACTERS = 3, 20
-"""How much of a file that is no plan a message shows: a key file that was named by mistake must not reach a CI log."""
+SHOWN_KEYS = 3
+"""Keys of a file that is no plan in a message, each cut: a key file named by mistake must not reach a CI log."""
 MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -57,7 +57,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
             if isinstance(key, list | dict):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a word", key_node.start_mark)
             if key in keys:
-                message = f"the key {describe(_cut(key))} is given twice"
+                message = f"the key {describe(cut(key))} is given twice"
                 raise yaml.constructor.ConstructorError(None, None, message, key_node.start_mark)
             keys.add(key)
         return super().construct_mapping(node, deep)
@@ -236,11 +236,6 @@ def keyed(owner: type) -> list[tuple[str, Field[Any], kinds.Kind]]:
     return [(field.name, field, field.metadata["kind"]) for field in fields(owner)]
 
 
-def _cut(key: object) -> Any:
-    """A key as far as messages show it."""
-    return key if len(str(key)) <= SHOWN_CHARACTERS else f"{str(key)[:SHOWN_CHARACTERS]}..."
-
-
 class _PlanReader(ScalarReader):
     """Reads values by kind and collects the problems; `node` is the root of their file, `folder` where it is."""
 
@@ -267,9 +262,9 @@ class _PlanReader(ScalarReader):
         known = {key: (field, kind) for key, field, kind in keyed(owner)}
         unknown = [key for key in data if not isinstance(key, str) or key not in known]
         for key in unknown[:SHOWN_KEYS]:
-            where, short = (f"{path}.{name}" if path else name for name in (str(key), _cut(str(key))))
+            where, short = (f"{path}.{name}" if path else name for name in (str(key), cut(str(key))))
             hint = _allowed_hint(str(key), list(known))
-            finding = _placed(error("unknown-key", where, f"unknown key {describe(_cut(key))}", hint), self.places)
+            finding = _placed(error("unknown-key", where, f"unknown key {describe(cut(key))}", hint), self.places)
             self.findings.append(replace(finding, path=short))
         if len(unknown) > SHOWN_KEYS:
             message = f"{len(unknown) - SHOWN_KEYS} more unknown keys"
@@ -313,7 +308,8 @@ class _PlanReader(ScalarReader):
         if isinstance(data, str) and data:
             return self.text(kinds.Text(), data, path)
         if not isinstance(data, Mapping):
-            return self.wrong(path, data, kind.form)
+            text = self.written(path)
+            return self.wrong(path, data, kind.form, f'write "{text}"' if text else "")
         if "config" in data:
             data = self.configured(data, path)
             if data is None:
@@ -350,7 +346,9 @@ class _PlanReader(ScalarReader):
             line = self.value(kind.item, data, path)
             return run_by_bash(line) if isinstance(line, str) else FAILED
         if not isinstance(data, list):
-            return self.wrong(path, data, "a list", f"write [{self.shown(data, path)}]")
+            text = self.written(path) if isinstance(kind.item, kinds.Text | kinds.NameOr) else None
+            item = f'"{text}"' if text is not None and not isinstance(data, str) else self.shown(data, path)
+            return self.wrong(path, data, "a list", f"write [{item}]")
         if kind.command_line and not data:
             return self.wrong(path, data, "a command of at least one word")
         if kind.exactly is not None and len(data) != kind.exactly:
@@ -368,7 +366,8 @@ class _PlanReader(ScalarReader):
         values: dict[str, object] = {}
         for key, item in data.items():
             if not isinstance(key, str) or not is_plain(key) or (kind.keys and not re.fullmatch(kind.keys, key)):
-                self.wrong(f"{path}.{key}", key, kind.form)
+                finding = error("wrong-type", f"{path}.{key}", f"must be {kind.form}, got {describe(cut(key))}")
+                self.findings.append(replace(_placed(finding, self.places), path=f"{path}.{cut(key)}"))
                 continue
             values[key] = self.value(kind.item, item, f"{path}.{key}")
         return FAILED if any(value is FAILED for value in values.values()) else values

@@ -133,11 +133,19 @@ def _usd(quoted: Quote) -> str:
 
 
 def _notes(priced: Priced, width: int) -> list[str]:
-    """At most MAX_NOTES notes: why the range is wide, the port, the limit; what a launch would refuse comes first."""
-    notes = [*_refusals(priced)]
+    """At most MAX_NOTES notes: why the range is wide, the port, the limit; what is refused or wasted comes first.
+
+    A command that wastes chips needs the room of the range and the limit: its total is not the one to look at yet.
+    """
+    notes = [*_refusals(priced), *(f"{finding.level}: {finding.message}" for finding in priced.wasted)]
     if len(priced.candidates) > 1:
-        notes += [*_range(priced), *_port(priced)]
-    if len(priced.candidates) > 1 and priced.cheapest_allowed is not None and priced.request.budget.stop_at_usd is None:
+        notes += [*([] if priced.wasted else _range(priced)), *_port(priced)]
+    if (
+        len(priced.candidates) > 1
+        and not priced.wasted
+        and priced.cheapest_allowed is not None
+        and priced.request.budget.stop_at_usd is None
+    ):
         notes.append(STOP)
     return [piece for note in notes[: MAX_NOTES + 1] for piece in wrapped(f"  {note}", width)]
 

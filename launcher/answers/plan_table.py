@@ -12,7 +12,6 @@ from launcher.model.money import Unpriced, UsdRange
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.model.workload import TrainingWorkload
-from launcher.planning.idle_chips import WASTE
 from launcher.planning.work import cluster_hours
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
@@ -253,9 +252,10 @@ def footer(
     lines.append(
         "  Prices were read and nothing was spent." if called else "  Nothing was called and nothing was spent."
     )
-    # Most findings on a row are its quote's; what the command wastes is the plan's, in the first row's dollars.
-    wasted = [finding for finding in priced.quote(1).findings if finding.code in WASTE] if priced.candidates else []
-    findings = [*priced.findings, *wasted]
-    lines += [piece for finding in findings for piece in wrapped(f"  {finding_line(finding)}", width)]
+    lines += [
+        piece
+        for finding in (*priced.findings, *priced.wasted)
+        for piece in wrapped(f"  {finding_line(finding)}", width)
+    ]
     lines += ["", f"  next: {next_command(priced)}"]
     return lines

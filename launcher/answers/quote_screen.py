@@ -13,6 +13,7 @@ from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
 from launcher.model.target import Runs, target_of
 from launcher.model.units import HOUR_S, spoken
+from launcher.planning.idle_chips import WASTE
 from launcher.pricing.priced import Priced
 from launcher.pricing.standing import Standing
 from launcher.workflow.quote.commands import command, command_for, refresh_command
@@ -230,7 +231,8 @@ def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
     if quoted.derived_lines:
         notes.append(f"~: {words.count(quoted.derived_lines, 'price')} derived from other regions or rates: --explain")
     others = [f for f in quoted.findings if f.level is not Level.ERROR and f not in priced.blocking]
-    grave = [f for f in others if f.code in DECISIVE and f.level is Level.WARNING][:MAX_GRAVE]
+    decisive = [f for f in others if f.code in DECISIVE and f.level is Level.WARNING]
+    grave = sorted(decisive, key=lambda finding: DECISIVE.index(finding.code))[:MAX_GRAVE]
     notes += [finding_line(finding) for finding in grave]
     if more := len(others) - len(grave):
         notes.append(f"{words.count(more, 'note')}: --explain")
@@ -238,6 +240,7 @@ def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
 
 
 DECISIVE = (
+    *WASTE,
     "announced-end",
     "zero-price",
     "no-checkpoints-to-retry-from",

@@ -5,6 +5,7 @@ RecursionError, some wrong tags a KeyError or AttributeError, and nine lines of 
 which stays unnoticed until code iterates over them.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,9 @@ MAX_CHARACTERS = 64 << 20
 MAX_VALUES = 1_000_000
 """Limit of one document; each alias counts with all values that it refers to."""
 _MAX_DIGITS = 40
+_QUOTED = re.compile(r"(?P<before>['\"])(?P<word>[^'\"]{20})[^'\"]+(?P=before)")
+"""A long word that PyYAML quotes from the text: 20 characters are shown, since the text may be a key file."""
+_SHORTENED = r"\g<before>\g<word>...\g<before>"
 _INT = "tag:yaml.org,2002:int"
 _WRONG = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """PyYAML 6.0.3's exceptions for invalid texts: `!!bool x` is a KeyError, `!!int ""` an IndexError, `!!timestamp x` an
@@ -118,8 +122,9 @@ def _problem_text(problem: BaseException) -> str:
     if isinstance(problem, RecursionError):
         return f"more than {MAX_DEPTH} lists and mappings in each other"
     if not isinstance(problem, yaml.YAMLError):
-        return f"a value that its tag does not allow: {problem}"
+        return f"a value that its tag does not allow: {_QUOTED.sub(_SHORTENED, str(problem))}"
     message = getattr(problem, "problem", None) or str(problem).splitlines()[0]
+    message = _QUOTED.sub(_SHORTENED, str(message))
     return f"{_at(getattr(problem, 'problem_mark', None))}{message}"
 
 

@@ -5,6 +5,7 @@ import math
 import re
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from launcher.model import kinds
 from launcher.model.finding import Finding, error
@@ -17,8 +18,12 @@ LARGEST = 1e18
 """Limit of any number in a plan, so that all arithmetic stays finite."""
 SMALLEST_USD, LARGEST_USD = Decimal("1e-9"), Decimal(10**12)
 _WHOLE, _NUMBER = re.compile(r"\d{1,15}"), re.compile(r"\d{1,15}(\.\d{1,15})?")
+_AMOUNT = re.compile(r"\$? ?(?P<number>\d{1,3}(?:[,_]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?) ?(?P<unit>[A-Za-z%]*)")
+"""A number with its unit, or with what separates thousands: $1,200 or 10 h."""
+_ON_OFF = {**dict.fromkeys(("true", "yes", "on", "1"), "true"), **dict.fromkeys(("false", "no", "off", "0"), "false")}
 _SHOWN = 60
 """Maximum characters of a value in a message, to fit a line."""
+_SHOWN_OF_FILE = 20
 FAILED = object()
 """The result of a reader for an invalid value; the finding gives the reason."""
 
@@ -36,6 +41,11 @@ def describe(value: object) -> str:
         return "what cannot be shown"  # a number of more than 4,300 digits, or lists in lists without end
     text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def cut(word: object) -> Any:
+    """A word of a file that may be no plan, as far as messages show it: the file may be a key file."""
+    return word if len(str(word)) <= _SHOWN_OF_FILE else f"{str(word)[:_SHOWN_OF_FILE]}..."
 
 
 def is_plain(text: str) -> bool:
@@ -79,7 +89,7 @@ class ScalarReader:
             case kinds.Choice():
                 return self.choice(kind, data, path)
             case kinds.Flag():
-                return data if isinstance(data, bool) else self.wrong(path, data, "true or false")
+                return data if isinstance(data, bool) else self.wrong(path, data, "true or false", _flag_hint(data))
             case kinds.Instant():
                 return self.instant(data, path)
             case kinds.Integer():
@@ -93,7 +103,9 @@ class ScalarReader:
         if not isinstance(data, str):
             text = self.written(path)
             single = isinstance(data, int | float | date) and (text is not None or not isinstance(data, date))
-            hint = f'write "{data if text is None else text}"' if single else ""
+            quoted = str(data if text is None else text)
+            fits = single and (kind.pattern is None or re.fullmatch(kind.pattern, quoted))
+            hint = f'write "{quoted}"' if fits else ""
             return self.wrong(path, data, kind.form, hint)
         if not is_plain(data):
             return self.wrong(path, data, "text without a null character or half of a pair of surrogates")
@@ -130,8 +142,7 @@ class ScalarReader:
         if isinstance(data, float) and data.is_integer():
             data = int(data)
         if isinstance(data, bool) or not isinstance(data, int):
-            hint = f"write {data}, without quotes" if isinstance(data, str) and _WHOLE.fullmatch(data) else ""
-            return self.wrong(path, data, "a whole number", hint)
+            return self.wrong(path, data, "a whole number", _number_hint(data, _WHOLE, path))
         if kind.minimum == kind.maximum != data:
             return self.refuse("not-allowed", path, f"must be {kind.minimum}, got {describe(data)}")
         return self.bounded(data, kind.minimum, None, kind.maximum, path)
@@ -141,8 +152,7 @@ class ScalarReader:
         if isinstance(data, str):
             data = float(data) if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", data) else data
         if isinstance(data, bool) or not isinstance(data, int | float):
-            hint = f"write {data}, without quotes" if isinstance(data, str) and _NUMBER.fullmatch(data) else ""
-            return self.wrong(path, data, "a number", hint)
+            return self.wrong(path, data, "a number", _number_hint(data, _NUMBER, path))
         return self.bounded(data, kind.minimum, kind.above, kind.maximum, path, unit=kind.unit)
 
     def bounded(
@@ -169,10 +179,29 @@ class ScalarReader:
         except (InvalidOperation, ValueError):
             amount = None
         if amount is None:
-            return self.wrong(path, data, 'dollars, such as 120 or "18.10"')
+            return self.wrong(path, data, 'dollars, such as 120 or "18.10"', _number_hint(data, _NUMBER, path))
         if amount.is_finite() and amount and not SMALLEST_USD <= abs(amount) <= LARGEST_USD:
             allowed = f"0, or between {SMALLEST_USD} and {LARGEST_USD:,} dollars"
             return self.refuse(OUT_OF_RANGE, path, f"must be {allowed}, got {describe(data)}")
         if not amount.is_finite() or amount < kind.minimum:
             return self.refuse(OUT_OF_RANGE, path, f"must be at least {kind.minimum} dollars, got {describe(data)}")
         return amount
+
+
+def _flag_hint(data: object) -> str:
+    word = _ON_OFF.get(str(data).lower()) if isinstance(data, str | int) else None
+    return "" if word is None else f"write {word}, without quotes"
+
+
+def _number_hint(data: object, form: re.Pattern[str], path: str) -> str:
+    """The number in a text: in quotes, with its thousands separated, or with the unit that its key ends with."""
+    if not isinstance(data, str):
+        return ""
+    if form.fullmatch(data):
+        return f"write {data}, without quotes"
+    match = _AMOUNT.fullmatch(data.strip())
+    if match is None:
+        return ""
+    number, unit = re.sub("[,_]", "", match["number"]), match["unit"].lower().replace("%", "percent")
+    fits = form.fullmatch(number) and path.rpartition("_")[2].startswith(unit)
+    return f"write {number}" if fits else ""

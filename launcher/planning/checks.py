@@ -75,7 +75,7 @@ def _target(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     """Findings for unknown targets and regions, and for an invalid number of nodes."""
     target = request.target
     if request.purchase.training_plan is None:
-        yield from unknown_targets(request, training_targets(), "cannot be planned here")
+        yield from unknown_targets(request, training_targets(), "runs no training job")
     if target.nodes is not None and target.nodes.maximum > MAX_NODES:
         yield error("too-many-nodes", "target.nodes", f"must be at most {MAX_NODES:,}, got {target.nodes.maximum:,}")
     yield from _regions(request, catalog)

@@ -5,6 +5,7 @@ only the shell knows says nothing, and nothing is concluded from it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 
@@ -62,6 +63,7 @@ class _Use:
     """
 
     program: Program
+    launcher: str = ""
     joined: int | None = None
     per_node: int | None = None
     total: int | None = None
@@ -92,7 +94,8 @@ def _use(program: Program, nodes: Nodes) -> _Use | None:
         module = words[words.index("-m") + 1]
         name, words = _MODULES.get(module, ""), words[words.index("-m") + 1 :]
     read = _READERS.get(name)
-    return None if read is None else read(program, words, nodes)
+    use = None if read is None else read(program, words, nodes)
+    return None if use is None else replace(use, launcher=name)
 
 
 def _torchrun(program: Program, words: list[str], nodes: Nodes) -> _Use:
@@ -112,7 +115,7 @@ def _torchrun(program: Program, words: list[str], nodes: Nodes) -> _Use:
 
 
 def _accelerate(program: Program, words: list[str], nodes: Nodes) -> _Use | None:
-    if "launch" not in words and program.name == "accelerate":
+    if words[0] == "accelerate" and "launch" not in words:
         return None
     names = ("num_machines", "num-machines", "num_processes", "num-processes", "config_file", "config-file")
     options = _options(words, names)
@@ -218,7 +221,7 @@ def _number(text: str, nodes: Nodes) -> int | None:
 
 def _compared(use: _Use, nodes: Nodes) -> Iterator[Finding]:
     """Findings on one launcher: nodes that do not join, processes that are too few or too many."""
-    options, where, program = use.options or {}, use.program.where, use.program.name
+    options, where, launcher = use.options or {}, use.program.where, use.launcher
     joined, per_node = use.joined, use.per_node
     if joined is not None and joined < nodes.count:
         idle = nodes.count - joined
@@ -227,7 +230,7 @@ def _compared(use: _Use, nodes: Nodes) -> Iterator[Finding]:
         if joined == 1:
             message = f"{option} joins no other node: the {nodes.count} nodes train {nodes.count} separate copies"
         message += _dollars(nodes, idle, nodes.count)
-        yield warning(CODE, where, message, _FIXES.get(program, _FIXES["torchrun"]))
+        yield warning(CODE, where, message, _FIXES.get(launcher, _FIXES["torchrun"]))
     elif joined is not None and joined > nodes.count:
         message = f"{options['joined']} waits for {joined} nodes, and the plan has {nodes.count}: it never begins"
         yield warning(TOO_MANY, where, message, f"target.nodes: {joined}, or leave the option out")
@@ -288,9 +291,9 @@ def _single(program: Program, command: JobCommand, nodes: Nodes) -> Iterator[Fin
         return
     total = nodes.count * nodes.workers
     used = (1 if whole else nodes.count) * (1 if chips else nodes.workers)
-    effects = [f"{nodes.workers - 1} of {nodes.workers} {nodes.noun}s of each node are idle"] if chips else []
+    effects = [f"{nodes.workers - 1} of {nodes.workers} {nodes.noun}s are idle"] if chips else []
     effects += [f"the {nodes.count} nodes train {nodes.count} separate copies"] if whole else []
-    message = f"{program.text} starts 1 process on each node: unless it starts others, {' and '.join(effects)}"
+    message = f"{program.text} is 1 process a node: unless it starts others, {' and '.join(effects)}"
     fix = f"torchrun {' '.join(program.words[1:])}"
     yield warning(CODE, program.where, message + _dollars(nodes, total - used, total), fix)
 

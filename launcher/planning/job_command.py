@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from launcher.agent.command_line import script_of_shell
 from launcher.model.record import record
@@ -13,6 +14,18 @@ _KEYWORDS = frozenset(
 )
 _BEFORE_A_PROGRAM = frozenset({"exec", "nohup", "time", "command", "sudo", "uv", "run", "poetry", "nice", "setsid"})
 """Words that precede a program and start nothing else on the chips."""
+_WRAPPERS = frozenset(
+    [
+        *("conda", "nice", "poetry", "sudo", "time", "uv"),
+        *("chrt", "gdb", "ionice", "ncu", "neuron_parallel_compile", "neuron-profile", "nsys", "numactl", "prlimit"),
+        *("py-spy", "rocprof", "stdbuf", "strace", "taskset", "timeout", "unbuffer"),
+    ]
+)
+"""Programs that run another one behind options of their own."""
+_STARTER = re.compile(
+    r"(python|pypy)[0-9.]*|torchrun|tune|accelerate|deepspeed|mpirun|mpiexec|composer|bash|sh|[\w.-]+\.(py|sh)"
+)
+"""What a wrapper runs, as far as it is recognised among the wrapper's own options."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _SUBSTITUTED = re.compile(r"\$\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\$\([^()]*\)|`[^`]*`")
 UNKNOWN = "$?"
@@ -58,11 +71,30 @@ def programs_of(command: Sequence[str], where: str = "run.command") -> tuple[Pro
 
 
 def programs_in(text: str, where: str) -> tuple[Program, ...]:
-    """The programs that a shell text starts; none if it has here-documents or is no valid text."""
+    r"""The programs that a shell text starts; none if it has here-documents or is no valid text.
+
+    >>> programs_in("export A=1\ntimeout 9h torchrun a.py", "run.command")[1]
+    Program(words=('torchrun', 'a.py'), variables={'A': '1'}, where='run.command')
+    """
     if "<<" in text:
         return ()
     text = _SUBSTITUTED.sub(UNKNOWN, text.replace("\\\n", " "))
-    return tuple(program for line in text.split("\n") for program in _in_line(line, where))
+    exported: dict[str, str] = {}
+    programs = []
+    for line in text.split("\n"):
+        for program in _in_line(line, where):
+            programs.append(replace(program, variables={**exported, **program.variables}))
+            exported |= exported_by(program)
+            if program.name == "unset":
+                exported = {name: value for name, value in exported.items() if name not in program.words}
+    return tuple(programs)
+
+
+def exported_by(program: Program) -> dict[str, str]:
+    """The variables that a program sets for those after it: `export A=1`."""
+    if program.name != "export":
+        return {}
+    return {name: value for name, equals, value in (word.partition("=") for word in program.words[1:]) if equals}
 
 
 def _in_line(line: str, where: str) -> Iterator[Program]:
@@ -100,6 +132,9 @@ def _program(words: list[str], where: str) -> Program | None:
         if _ASSIGNMENT.match(word):
             name, _, value = word.partition("=")
             variables[name] = value
+        elif word.rpartition("/")[2] in _WRAPPERS and (inner := _wrapped(words, at)) > at:
+            at = inner
+            break
         elif word in {"srun", "env"}:
             while at + 1 < len(words) and words[at + 1].startswith("-"):
                 at += 1
@@ -107,3 +142,9 @@ def _program(words: list[str], where: str) -> Program | None:
             break
         at += 1
     return Program(words=tuple(words[at:]), variables=variables, where=where) if at < len(words) else None
+
+
+def _wrapped(words: Sequence[str], at: int) -> int:
+    """The index of the program that a wrapper runs, behind the wrapper's options; of the wrapper itself if unknown."""
+    inner = (index for index in range(at + 1, len(words)) if _STARTER.fullmatch(words[index].rpartition("/")[2]))
+    return next(inner, at)

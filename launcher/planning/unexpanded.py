@@ -1,7 +1,8 @@
 """Values that only make sense once a shell has expanded them, in keys that no shell reads.
 
 The rule: bash expands `run.command`, steps and `run.setup` where they are strings; Slipway fills in `${SLIPWAY_...}` in
-lists and in `run.outputs`. All else reaches the job as it is written.
+lists and in `run.outputs`. All else reaches the job as it is written. A variable of `run.env` that is one word, such as
+`/opt/bin:$PATH`, is refused: nothing else can be meant. Longer text, such as a template or a prompt, is only named.
 """
 
 import re
@@ -14,11 +15,13 @@ from launcher.model.request import PlanRequest
 CODE = "not-expanded"
 _EXPANDED = re.compile(r"\$\{?[A-Za-z_][A-Za-z0-9_]*\}?|\$\(|`[^`]+`|(?:^|(?<=[:=,]))~(?=[/:]|$)")
 """What a shell would replace: variables, commands, and the home folder where a path may begin."""
+_SURELY = re.compile(r"\$\{?[A-Z][A-Z0-9_]*\}?|\$\(|`[^`]+`|(?:^|(?<=[:=,]))~(?=[/:]|$)")
+"""The same, without lower-case names: a generated password may hold `$x`."""
 _UPPER = re.compile(r"\$\{?[A-Z][A-Z0-9_]*\}?")
 
 
 def unexpanded_findings(request: PlanRequest) -> Iterator[Finding]:
-    """An error for each value that reaches the job unexpanded, with the line that means what was written."""
+    """A finding for each value that reaches the job unexpanded, with the line that means what was written."""
     yield from _environment(request)
     for index, output in enumerate(request.run.results):
         rest = output.path
@@ -48,8 +51,14 @@ def _environment(request: PlanRequest) -> Iterator[Finding]:
         if match is None or name in request.run.plain_env:
             continue
         message = f"{_short(value)} is taken as it is written: no shell expands {match[0]}"
-        fix = f"run.setup: ['export {name}=\"{value}\"']" if "'" not in value else f"export {name} in run.setup"
-        yield error(CODE, f"run.env.{name}", message, f"{fix}; if it is meant as it is, run.plain_env: [{name}]")
+        fix = (
+            f"run.setup: ['export {name}=\"{value}\"']"
+            if not set("'\n") & set(value)
+            else f"export {name} in run.setup"
+        )
+        hint = f"{fix}; if it is meant as it is, run.plain_env: [{name}]"
+        sure = len(value.split()) == 1 and _SURELY.search(value)
+        yield (error if sure else warning)(CODE, f"run.env.{name}", message, hint)
 
 
 def _list(path: str, words: tuple[str, ...]) -> Iterator[Finding]:

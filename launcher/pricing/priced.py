@@ -15,6 +15,7 @@ from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
+from launcher.planning.idle_chips import WASTE
 from launcher.pricing.alternatives import Alternative
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.context import PricingContext
@@ -52,6 +53,11 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     def request(self) -> PlanRequest:
         """The request."""
         return self.context.request
+
+    @property
+    def wasted(self) -> tuple[Finding, ...]:
+        """What the job's command leaves without work: the plan's, in the dollars of the first candidate."""
+        return tuple(finding for finding in self.quote(1).findings if finding.code in WASTE) if self.candidates else ()
 
     @property
     def catalog(self) -> Catalog:

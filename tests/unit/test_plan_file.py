@@ -347,7 +347,7 @@ def test_tags_are_read_as_they_are_written():
         ({"aws:x": "y"}, "tags.aws:x"),
         ({"slipway:digest": "y"}, "tags.slipway:digest"),
         ({"owner": "y" * 257}, "tags.owner"),
-        ({"k" * 129: "y"}, f"tags.{'k' * 129}"),
+        ({"k" * 129: "y"}, f"tags.{'k' * 20}..."),
         ({"owner": "a;b"}, "tags.owner"),
         ({f"k{number}": "y" for number in range(41)}, "tags"),
         (5, "tags"),
@@ -385,13 +385,40 @@ def test_fix_of_a_value_quotes_the_text_of_the_file(value: str) -> None:
         ('target: {nodes: "2"}', "write 2, without quotes"),
         ('checkpoint: {keep: "3"}', "write 3, without quotes"),
         ('storage: {lustre_gib: "1200"}', "write 1200, without quotes"),
-        ("target: {instance_type: p5.48xlarge}\nrun: {setup: NO}", "write [NO]"),
+        ("run: {setup: NO}", 'write ["NO"]'),
+        ("run: {setup: ls}", 'write ["ls"]'),
+        ("run: {outputs: [on]}", 'write "on"'),
+        ("storage: {access_log: 'yes'}", "write true, without quotes"),
+        ("storage: {access_log: 0}", "write false, without quotes"),
+        ("guardrails: {ttl_h: 10 h}", "write 10"),
+        ("guardrails: {idle_minutes: 5min}", "write 5"),
+        ("purchase: {discount_percent: 12.5%}", "write 12.5"),
+        ('budget: {max_usd: "$1,200.50"}', "write 1200.50"),
+        ("budget: {max_usd: 500 USD}", "write 500"),
     ],
 )
-def test_fix_of_a_quoted_number_is_the_number(line: str, fix: str) -> None:
+def test_fix_of_a_value_of_another_type_is_the_value(line: str, fix: str) -> None:
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
     assert caught.value.findings[0].hint == fix
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "guardrails: {ttl_h: 30m}",
+        "guardrails: {ttl_h: '1,5'}",
+        "budget: {max_usd: 5k}",
+        "budget: {max_usd: '1.200,50'}",
+        "workload: {train: {model: a, tokens_b: 500M}}",
+        "storage: {access_log: maybe}",
+        "network: {vpc_id: 3.10}",
+    ],
+)
+def test_value_of_unclear_meaning_gets_no_fix_that_would_change_it(line: str) -> None:
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
+    assert caught.value.findings[0].hint == ""
 
 
 def test_file_that_is_no_plan_shows_three_keys_of_twenty_characters() -> None:
@@ -404,6 +431,28 @@ def test_file_that_is_no_plan_shows_three_keys_of_twenty_characters() -> None:
     assert shown.count("AWS_SECRET_ACCESS_KE") == 6
     assert "6 more unknown keys" in shown
     assert [finding.line for finding in caught.value.findings[:3]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a: *KEY",
+        "a: !KEY x",
+        "a: !!bool KEY",
+        "run: {env: {'KEY x': b}}",
+        "tags: {'KEY;': b}",
+        "KEY: 1\nKEY: 2",
+        "KEY: 1",
+    ],
+)
+def test_word_of_a_file_that_is_no_plan_is_cut_to_twenty_characters(line: str) -> None:
+    key = "hunter2-is-my-password-for-all-accounts"
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(f"slipway: 1\nname: x\n{line.replace('KEY', key)}\n")
+    findings = " ".join(f"{finding.path} {finding.message} {finding.hint}" for finding in caught.value.findings)
+    shown = f"{caught.value.message} {caught.value.hint} {findings}"
+    assert key[:19] in shown
+    assert key[:21] not in shown
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from launcher.catalog.regular_file import read_named
 from launcher.model.errors import UnreadableInputError
 from launcher.model.names import nearest_name
 from launcher.model.plan_diff import DiffPolicy
+from launcher.model.values import cut, describe
 
 MAX_BYTES = 1 << 20
 KEYS = ("max_increase_usd", "max_increase_percent")
@@ -39,7 +40,7 @@ def _read(path: Path) -> dict[str, Decimal]:
     for key in data:
         if key not in KEYS:
             hint = nearest_name(str(key), KEYS) or f"known: {', '.join(KEYS)}"
-            raise UnreadableInputError(f"{path}: unknown key {key}", hint=hint)
+            raise UnreadableInputError(f"{path}: unknown key {describe(cut(key))}", hint=hint)
     return {key: _amount(path, key, value) for key, value in data.items() if value is not None}
 
 
@@ -49,5 +50,5 @@ def _amount(path: Path, key: str, value: object) -> Decimal:
     except InvalidOperation:
         number = Decimal("nan")
     if not number.is_finite() or number < 0:
-        raise UnreadableInputError(f"{path}: {key} must be a number, 0 or more, got {value!r}")
+        raise UnreadableInputError(f"{path}: {key} must be a number, 0 or more, got {describe(cut(value))}")
     return number

@@ -63,7 +63,7 @@ def refuse_errors(path: Path, findings: Sequence[Finding]) -> None:
     """
     count = sum(finding.level is Level.ERROR for finding in findings)
     if count:
-        message = f"{path} contains an impossible request: {count} problem{'s' if count > 1 else ''}"
+        message = f"{path} has {count} problem{'s' if count > 1 else ''}"
         raise ImpossibleError(message, findings=plan_file.placed(path, findings))
 
 

@@ -118,7 +118,7 @@ def price_job(
         total = f", ${best.usd:,.0f}" if best.usd is not None else ""
         findings = [replace(finding, message=f"{finding.message}{total}") for finding in without_checkpoints]
         if findings:
-            message = f"{path} contains an impossible request: 1 problem"
+            message = f"{path} has 1 problem"
             raise ImpossibleError(message, findings=plan_file.placed(path, findings))
     return priced
 

@@ -1,12 +1,13 @@
 """What the command of a job starts, with the scripts of its folder read."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from launcher.catalog.regular_file import UnusableFileError, read_regular
 from launcher.model.request import PlanRequest, RunSpec
 from launcher.planning.idle_chips import JobCommand, runs_a_script
-from launcher.planning.job_command import Program, programs_in, programs_of
+from launcher.planning.job_command import Program, exported_by, programs_in, programs_of
 from launcher.workflow.quote.trainer_scripts import SHELLS
 from launcher.workflow.quote.trainer_stack import packages_of, script_of
 
@@ -33,8 +34,12 @@ def job_command(path: Path, request: PlanRequest) -> JobCommand:
     if request.run.command == RunSpec().command and not (root / request.run.command[-1]).exists():
         return JobCommand()  # nothing is written yet
     programs: list[Program] = []
+    exported: dict[str, str] = {}
+    setup = (one for index, line in enumerate(request.run.setup) for one in programs_in(line, f"run.setup[{index}]"))
+    for program in setup:
+        exported |= exported_by(program)
     for program in programs_of(request.run.command):
-        programs += _with_script(root, program)
+        programs += _with_script(root, replace(program, variables={**exported, **program.variables}))
     trainer = next((program for program in reversed(programs) if runs_a_script(program)), None)
     if trainer is None:
         return JobCommand(programs=tuple(programs))
@@ -52,7 +57,10 @@ def _with_script(root: Path, program: Program) -> tuple[Program, ...]:
     words = program.words if program.name in SHELLS else ("bash", *program.words)
     script = script_of(("bash", *words[1:]))
     inner = programs_in(_text(root, script), script) if script is not None and script.endswith(".sh") else ()
-    return inner or (program,)
+    if inner:
+        return tuple(replace(one, variables={**program.variables, **one.variables}) for one in inner)
+    # The kernel runs a script by its first line; a trainer's names Python.
+    return (replace(program, words=("python", *program.words)) if program.name.endswith(".py") else program,)
 
 
 def _text(root: Path, name: str) -> str:

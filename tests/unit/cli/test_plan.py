@@ -278,3 +278,15 @@ def test_a_plan_that_nothing_can_do_in_time_is_shown_and_ends_with_5(price_text,
     ended = slipway("plan", "plan.yaml", "--json")
     assert ended.code == 5
     assert {candidate["gate"]["exit_code"] for candidate in json.loads(ended.out)["candidates"]} == {5}
+
+
+NARROW = HOURS + "run: {command: torchrun --standalone train.py}\n"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_first_screens_name_the_chips_that_the_command_leaves_idle(price_text, width):
+    priced_plan = price_text(NARROW)
+    screens = page(priced_plan, width, everything=False), quote_page(priced_plan.quote(1), 1, width, priced_plan)
+    for screen in screens:
+        text = " ".join(" ".join(screen).split())
+        assert "--standalone joins no other node: the 2 nodes train 2 separate copies, $" in text

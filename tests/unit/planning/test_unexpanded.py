@@ -1,5 +1,7 @@
 """Values that only a shell would expand, in keys that no shell reads."""
 
+import json
+
 import pytest
 
 from launcher import plan_file
@@ -39,6 +41,14 @@ def test_fix_of_a_variable_is_the_line_for_set_up():
     (finding,) = findings('{env: {PATH: "/opt/x/bin:$PATH"}}')
     assert """run.setup: ['export PATH="/opt/x/bin:$PATH"']""" in finding.hint
     plan_file.loads(PLAN.replace("{RUN}", """{setup: ['export PATH="/opt/x/bin:$PATH"']}"""))
+
+
+@pytest.mark.parametrize(
+    "value", ["$HOME $(id) `id`", "Hello $NAME, it is `date`", "a $B\nc\n", "pa$$word", "~/x or ~/y", "x$lower/y"]
+)
+def test_text_that_may_be_meant_as_it_is_written_is_a_warning(value):
+    (finding,) = findings(f"{{env: {{A: {json.dumps(value)}}}}}")
+    assert (finding.level, finding.path, finding.code) == (Level.WARNING, "run.env.A", "not-expanded")
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,20 @@ def test_programs_of_a_shell_script_are_the_commands(tmp_path, line):
     assert ("torchrun", "--standalone", "train.py") in [program.words for program in command.programs]
 
 
+def test_script_that_names_python_itself_is_read_as_the_trainer(tmp_path):
+    command = read(tmp_path, "./train.py --lr 1", train__py="#!/usr/bin/env python\nimport jax")
+    assert [program.words for program in command.programs] == [("python", "./train.py", "--lr", "1")]
+    assert command.all_chips
+
+
+def test_variables_of_set_up_hold_for_the_command_and_its_scripts(tmp_path):
+    run = "{setup: [export CUDA_VISIBLE_DEVICES=0], command: bash run.sh}"
+    (tmp_path / "run.sh").write_text("torchrun train.py\n")
+    request = plan_file.loads(PLAN.replace("{command: COMMAND}", run))
+    (program,) = job_command(tmp_path / "plan.yaml", request).programs
+    assert (program.name, program.variables) == ("torchrun", {"CUDA_VISIBLE_DEVICES": "0"})
+
+
 def test_script_that_is_not_there_leaves_the_command(tmp_path):
     command = read(tmp_path, "python train.py")
     assert [program.words for program in command.programs] == [("python", "train.py")]
