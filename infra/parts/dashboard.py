@@ -5,12 +5,11 @@ from typing import Any
 
 from constructs import Construct
 
-from infra.parts.guardrails import NAMESPACE
 from infra.parts.limits import Limits
 from infra.parts.widgets import WidgetDashboard, graph, spend, text
 from launcher.model.eks import WORKERS
 from launcher.model.hyperpod import JOBS_METRIC
-from launcher.model.monitoring import GUARD_METRICS, NODE_METRICS
+from launcher.model.monitoring import GUARD_METRICS, NAMESPACE, NODE_METRICS, nodes_namespace
 from launcher.model.plan import Plan
 from launcher.model.target import SLURM, target_of
 from launcher.model.training_job import LOG_GROUP
@@ -65,7 +64,7 @@ def hyperpod_widgets(plan: Plan, cluster_id: str, connect: str) -> list[dict[str
         f"Logs of scripts and nodes: the log group `/aws/sagemaker/Clusters/{name}/{cluster_id}`",
         f"The instances: `aws sagemaker list-cluster-nodes --region {region} --cluster-name {name}`",
     )
-    jobs = [NAMESPACE, JOBS_METRIC, "Cluster", plan.cluster_name]
+    jobs = [nodes_namespace(plan.cluster_name), JOBS_METRIC, "Cluster", plan.cluster_name]
     return [graph("Jobs in the queue", region, [jobs], stat="Maximum"), text(plan, lines)]
 
 
@@ -117,5 +116,5 @@ def pcs_widgets(plan: Plan, connect: str) -> list[dict[str, Any]]:
 
 def _by_node(metric: str, cluster: str) -> dict[str, str]:
     """A search expression for one metric of every node of a cluster, because node ids are not known in advance."""
-    query = f'{{{NAMESPACE},Cluster,InstanceId}} MetricName="{metric}" Cluster="{cluster}"'
+    query = f'{{{nodes_namespace(cluster)},Cluster,InstanceId}} MetricName="{metric}" Cluster="{cluster}"'
     return {"expression": f"SEARCH('{query}', 'Average', 300)", "id": "e1"}

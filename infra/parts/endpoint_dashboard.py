@@ -4,11 +4,10 @@ from typing import Any
 
 from constructs import Construct
 
-from infra.parts.guardrails import NAMESPACE
 from infra.parts.limits import Limits
 from infra.parts.widgets import WidgetDashboard, graph, spend, text
 from launcher.model.endpoint import Endpoint, EndpointMode
-from launcher.model.monitoring import GUARD_METRICS
+from launcher.model.monitoring import GUARD_METRICS, NAMESPACE
 from launcher.model.plan import Plan
 
 _SAGEMAKER = "AWS/SageMaker"

@@ -7,21 +7,26 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import NamedTuple
 
-from aws_cdk import Aws, RemovalPolicy
+from aws_cdk import Aws, RemovalPolicy, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as assets
+from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from infra.parts.budget_stop import BudgetStop
 from infra.parts.guard_folder import GuardFolder
 from launcher.catalog.assets import asset
-from launcher.model.monitoring import GUARD_MEMORY_MB
+from launcher.model.monitoring import GUARD_MEMORY_MB, NAMESPACE
 from launcher.model.sizing import LOG_RETENTION_DAYS
 
 _RUNTIME = "python3.14"
+STATES = "/slipway"
+"""The path of the guards' states in Systems Manager."""
+EMPTY_STATE = "{}"
+"""The state of a guard that has counted nothing (templates/guard/state.py)."""
 _TIMEOUT_S = 120
 """Long enough for every step of a check although some services may not respond (templates/guard/guard.py, CONFIG)."""
 
@@ -86,19 +91,25 @@ class GuardFunction(Construct):
     It belongs to the cluster's stack: it exists as long as the cluster, and is removed together with it.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, settings: GuardSettings, rights: Rights, namespace: str) -> None:
+    def __init__(self, scope: Construct, id_: str, *, settings: GuardSettings, rights: Rights) -> None:
         super().__init__(scope, id_)
         log = logs.CfnLogGroup(self, "Log", retention_in_days=LOG_RETENTION_DAYS)
         log.apply_removal_policy(RemovalPolicy.DESTROY)
+        state = ssm.CfnParameter(
+            self,
+            "State",
+            name=f"{STATES}/{Stack.of(self).stack_name}/guard",
+            type="String",
+            value=EMPTY_STATE,
+            description=f"Slipway: what the guard of {settings.cluster} has counted",
+        )
         code = assets.Asset(self, "Code", path=str(asset("templates/guard")), exclude=["__pycache__"])
         role = iam.Role(
             self,
             "Role",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             description=f"Watches cluster {settings.cluster} and stops its nodes",
-            inline_policies={
-                "Watch": iam.PolicyDocument(statements=self._statements(settings, rights, log, namespace))
-            },
+            inline_policies={"Watch": iam.PolicyDocument(statements=self._statements(settings, rights, log, state))},
         )
         self.function = lambda_.CfnFunction(
             self,
@@ -113,7 +124,7 @@ class GuardFunction(Construct):
             memory_size=GUARD_MEMORY_MB,
             logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=log.ref),
             environment=lambda_.CfnFunction.EnvironmentProperty(
-                variables={**self._variables(settings), **rights.variables}
+                variables={**self._variables(settings), **rights.variables, "STATE": state.ref}
             ),
         )
 
@@ -159,9 +170,10 @@ class GuardFunction(Construct):
 
     @staticmethod
     def _statements(
-        settings: GuardSettings, rights: Rights, log: logs.CfnLogGroup, namespace: str
+        settings: GuardSettings, rights: Rights, log: logs.CfnLogGroup, state: ssm.CfnParameter
     ) -> list[iam.PolicyStatement]:
         actions = sorted((*rights.reads, "cloudwatch:GetMetricStatistics"))
+        parameter = f"arn:{Aws.PARTITION}:ssm:{Aws.REGION}:{Aws.ACCOUNT_ID}:parameter{state.name}"
         return [
             # Neither EC2's descriptions nor CloudWatch's metrics can be allowed by resource.
             iam.PolicyStatement(sid="Look", actions=actions, resources=["*"]),
@@ -170,7 +182,12 @@ class GuardFunction(Construct):
                 sid="Report",
                 actions=["cloudwatch:PutMetricData"],
                 resources=["*"],
-                conditions={"StringEquals": {"cloudwatch:namespace": namespace}},
+                conditions={"StringEquals": {"cloudwatch:namespace": NAMESPACE}},
+            ),
+            iam.PolicyStatement(
+                sid="KeepState",
+                actions=["ssm:GetParameter", "ssm:GetParameterHistory", "ssm:PutParameter"],
+                resources=[parameter],
             ),
             iam.PolicyStatement(
                 sid="OwnAge",

@@ -23,6 +23,7 @@ from launcher.model.monitoring import (
     FAILED_CALLS,
     GUARD_EVERY_MINUTES,
     GUARD_METRICS,
+    NAMESPACE,
     SPEND_METRIC,
     Alarm,
     alarms,
@@ -33,8 +34,6 @@ from launcher.planning.registry import has_budget
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS
 
-NAMESPACE = "Slipway"
-"""Namespace of the metrics of guard and nodes (templates/guard/guard.py, templates/parallelcluster/metrics.py)."""
 _SAMPLE_S = GUARD_EVERY_MINUTES * 60
 _SILENT_S = 900
 _NOTICES = ("EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation")
@@ -167,9 +166,7 @@ class Guardrails(Construct):
             folder=self._folder,
             reserved=_reserved(plan),
         )
-        self._function = GuardFunction(
-            self, "Guard", settings=settings, rights=target_guard.rights(plan, self), namespace=NAMESPACE
-        )
+        self._function = GuardFunction(self, "Guard", settings=settings, rights=target_guard.rights(plan, self))
         self._function.call_by(
             self._rule("Schedule", "the guard looks at the cluster", schedule=f"rate({GUARD_EVERY_MINUTES} minutes)")
         )
@@ -219,7 +216,7 @@ class Guardrails(Construct):
         )
 
     def notify(self, id_: str, description: str, pattern: Mapping[str, Any]) -> None:
-        """Let the guard notify users of matching events; templates/guard/guard.py has the texts (ANNOUNCED)."""
+        """Let the guard notify users of matching events; templates/guard/announced.py has the texts."""
         self._function.call_by(self._rule(id_, description, pattern=pattern))
 
     def _spend_alarm(self, max_usd: Decimal) -> None:

@@ -10,7 +10,17 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from infra.parts.registry import pull_statements
-from launcher.model.monitoring import COMPILED_FOLDER, KEPT, STORE_TAG, SUPERSEDED
+from launcher.model.monitoring import (
+    BUDGET_FOLDER,
+    COMPILED_FOLDER,
+    GUARD_FOLDER,
+    KEPT,
+    NAMESPACE,
+    SENT_FOLDER,
+    STORE_TAG,
+    SUPERSEDED,
+    nodes_namespace,
+)
 from launcher.model.reach import Reach
 from launcher.model.secret import secret_reference
 
@@ -60,12 +70,14 @@ class NodePolicy(Construct):
         starts_machines: bool = False,
         reached: Sequence[Reach] = (),
         conditions: Mapping[str, Mapping[str, Any]] | None = None,
+        reports_as: str | None = None,
     ) -> None:
         """`kms_key_arn` None: S3's own key.
 
         `compile_cache`: jobs share a cache of compiled programs, whose lock files they delete. `starts_machines`: one
         node starts the others, whose root volumes may use the key. `in_store` None: the permissions of all jobs that
-        share one role. `reached` are the plan's S3 places other than the store, under `conditions`.
+        share one role. `reached` are the plan's S3 places other than the store, under `conditions`. `reports_as` is the
+        cluster of nodes whose other policies allow metrics in every namespace.
         """
         super().__init__(scope, id_)
         statements = list(in_store) if in_store is not None else store_statements(store, compile_cache=compile_cache)
@@ -82,6 +94,7 @@ class NodePolicy(Construct):
         statements.extend(_reach_statements(reached, conditions or {}))
         statements.extend(_secret_statements(secrets))
         statements.extend(pull_statements(image))
+        statements.extend(guard_statements(store, reports_as))
         self.resource = iam.CfnManagedPolicy(
             self,
             "Policy",
@@ -165,6 +178,31 @@ def store_statements(store: StoreAccess, *, compile_cache: bool) -> list[iam.Pol
             )
         )
     return statements
+
+
+def guard_statements(store: StoreAccess, reports_as: str | None = None) -> Iterator[iam.PolicyStatement]:
+    """Deny nodes what the guard writes: its stop objects, its marks, and metrics of guards and of other clusters.
+
+    `reports_as` is the cluster of nodes that another policy allows every namespace: ParallelCluster gives its nodes
+    CloudWatchAgentServerPolicy, which has no condition.
+    """
+    yield iam.PolicyStatement(
+        sid="LeaveGuard",
+        effect=iam.Effect.DENY,
+        actions=["s3:DeleteObject", "s3:PutObject"],
+        resources=[store.objects(BUDGET_FOLDER), store.objects(f"{GUARD_FOLDER}/*/{SENT_FOLDER}")],
+    )
+    if reports_as is not None:
+        yield iam.PolicyStatement(
+            sid="LeaveGuardsMetrics",
+            effect=iam.Effect.DENY,
+            actions=["cloudwatch:PutMetricData"],
+            resources=["*"],
+            conditions={
+                "StringLike": {"cloudwatch:namespace": [NAMESPACE, f"{NAMESPACE}/*"]},
+                "StringNotEquals": {"cloudwatch:namespace": nodes_namespace(reports_as)},
+            },
+        )
 
 
 def _reach_statements(

@@ -7,9 +7,8 @@ from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from infra.parts.guardrails import NAMESPACE
 from infra.parts.limits import Limits
-from launcher.model.monitoring import SPEND_METRIC
+from launcher.model.monitoring import NAMESPACE, SPEND_METRIC
 from launcher.model.plan import Plan
 
 _WIDTH, _HEIGHT = 12, 6

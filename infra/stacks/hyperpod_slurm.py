@@ -10,7 +10,6 @@ from infra.cluster_network import ClusterNetwork, cluster_findings
 from infra.parts import hyperpod_guard
 from infra.parts.dashboard import hyperpod_widgets
 from infra.parts.efa import NodeSecurityGroup
-from infra.parts.guardrails import NAMESPACE
 from infra.parts.hyperpod_cluster import HyperPodCluster
 from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
 from infra.parts.hyperpod_lustre import HyperPodLustre
@@ -20,6 +19,7 @@ from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.catalog import safe_yaml
 from launcher.model.instance_type import InstanceType
+from launcher.model.monitoring import nodes_namespace
 from launcher.model.plan import Plan
 from launcher.model.reach import reached
 from launcher.rendering.cluster import cluster_name
@@ -89,7 +89,7 @@ class HyperPodStack(ClusterStack):
             node_policy=policy.resource,
             subnet_id=network.subnet_id,
             security_group_ids=[group_id, *plan.request.network.security_group_ids],
-            namespace=NAMESPACE,
+            namespace=nodes_namespace(plan.cluster_name),
             session_log_arn=None if self.session_log is None else self.session_log.policy_arn,
             named_arn=plan.request.security.roles.nodes,
         )

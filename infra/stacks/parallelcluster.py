@@ -137,6 +137,7 @@ class TrainingStack(ClusterStack):
             image=plan.request.run.image,
             starts_machines=True,
             reached=reached(plan.request),
+            reports_as=plan.cluster_name,
         )
         return ClusterNames(
             subnet_id=network.subnet_id,

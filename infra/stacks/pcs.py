@@ -16,12 +16,13 @@ from infra.parts.dashboard import pcs_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.entered_policy import entered_policy
 from infra.parts.guard_function import Rights
-from infra.parts.guardrails import NAMESPACE, Guardrails
+from infra.parts.guardrails import Guardrails
 from infra.parts.hyperpod_lustre import HyperPodLustre
 from infra.parts.node_policy import OWN_PATH, NodePolicy
 from infra.parts.pcs_nodes import PcsGroup, PcsProfile, PcsScripts
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
+from launcher.model.monitoring import nodes_namespace
 from launcher.model.pcs import GROUP_TAG, IMAGE_INPUT, IMAGE_PARAMETER, LOGIN
 from launcher.model.plan import Plan
 from launcher.model.reach import reached
@@ -199,7 +200,7 @@ class PcsStack(ClusterStack):
             "Profile",
             cluster=context.name,
             policy_arns=[arn for arn in arns if arn is not None],
-            namespace=NAMESPACE,
+            namespace=nodes_namespace(plan.cluster_name),
             named_arn=plan.request.security.roles.nodes,
         )
 

@@ -78,7 +78,7 @@ class TrainingJobRole(Construct):
                 sid="Report",
                 actions=["cloudwatch:PutMetricData"],
                 resources=["*"],
-                conditions={"StringLike": {"cloudwatch:namespace": ["/aws/sagemaker/*", "Slipway"]}},
+                conditions={"StringLike": {"cloudwatch:namespace": ["/aws/sagemaker/*"]}},
             ),
         )
 

@@ -26,7 +26,8 @@ class StatementFacts:
 
     `resources` and the values of `conditions` contain {account}, {partition} and {qualifier}; a resource such as
     {buckets}, {roles} or another list of the account expands to all its entries. `bounded` statements apply only to
-    roles under the permissions boundary, if one exists.
+    roles under the permissions boundary, if one exists. One that `denies` keeps its actions from a role that other
+    policies allow them.
     """
 
     sid: str
@@ -35,6 +36,7 @@ class StatementFacts:
     resources: tuple[str, ...]
     conditions: Conditions
     bounded: bool
+    denies: bool
 
     def matches(self, action: str) -> bool:
         """Whether an action matches one of the patterns."""
@@ -128,6 +130,7 @@ def _statement(statement: Mapping[str, Any]) -> StatementFacts:
             operator: {key: tuple(values) for key, values in keys.items()} for operator, keys in conditions.items()
         },
         bounded=statement.get("bounded", False),
+        denies=statement.get("denies", False),
     )
 
 

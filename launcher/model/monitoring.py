@@ -14,6 +14,8 @@ CHART_MEMORY_MB = 1024
 """Memory of the function that installs HyperPod's chart, and counts pods for the guard."""
 COUNTER_MEMORY_MB = 256
 """Memory of the function that only counts pods, on EKS."""
+NAMESPACE = "Slipway"
+"""The CloudWatch namespace of the guards' metrics (templates/guard/looks.py). Roles of nodes may not write to it."""
 GUARD_METRICS = ("RunningNodes", "NodeHours")
 """Custom metrics that the guard reports of a cluster."""
 SPEND_METRIC = "EstimatedSpend"
@@ -56,8 +58,9 @@ COMPILED_FOLDER = ".compile-cache"
 """Next to the plans' folders: compiled programs, which all jobs of a cluster share."""
 BUDGET_FOLDER = ".budget"
 """Next to the plans' folders: the guard's notification to its job that the budget is used up."""
-GUARD_FOLDER, WORD_FOLDER = ".guard", "trouble"
-"""Next to them: each guard's own folder (templates/guard/trouble.py), and in it the messages of jobs for users."""
+GUARD_FOLDER, WORD_FOLDER, SENT_FOLDER = ".guard", "trouble", "told"
+"""Next to them: each guard's own folder (templates/guard/trouble.py), and in it the messages of jobs for users, and the
+guard's marks of sent notifications."""
 STAGED_DAYS, RESENT_DAYS = 30, 14
 """Days until such an archive expires, and until Slipway uploads an existing archive again: the difference is the
 minimum time for which a job may wait in its queue."""
@@ -71,6 +74,15 @@ class Alarm(StrEnum):
     SILENT = "Silent"
     FAILING = "Failing"
     SPEND = "Spend"
+
+
+def nodes_namespace(cluster: str) -> str:
+    """The namespace of the metrics of a cluster's nodes: IAM allows metrics by namespace only, hence one per cluster.
+
+    >>> nodes_namespace("tiny")
+    'Slipway/Nodes/tiny'
+    """
+    return f"{NAMESPACE}/Nodes/{cluster}"
 
 
 def alarms(*, budgeted: bool, rated: bool) -> tuple[Alarm, ...]:

@@ -130,6 +130,7 @@ def allowed_actions(
     by_statement = (
         (tuple(actions), tuple(account.resources(statement)))
         for statement, actions in sorted_actions(permissions, facts)
+        if not statement.denies
     )
     return tuple((actions, resources) for actions, resources in by_statement if resources)
 
@@ -161,7 +162,7 @@ def policy_statement(facts: StatementFacts, actions: list[str], account: Account
         conditions.setdefault("StringEquals", {})["iam:PermissionsBoundary"] = boundary
     return {
         "Sid": facts.sid,
-        "Effect": "Allow",
+        "Effect": "Deny" if facts.denies else "Allow",
         "Action": actions,
         "Resource": account.resources(facts),
         **({"Condition": conditions} if conditions else {}),

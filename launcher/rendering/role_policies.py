@@ -5,7 +5,15 @@ from dataclasses import replace
 
 from launcher.catalog.permissions import Permissions
 from launcher.model.kubernetes import ACCOUNT_KEY
-from launcher.model.monitoring import COMPILED_FOLDER, GUARD_FOLDER, JOBS_PREFIX, JOURNAL_FOLDER, WORD_FOLDER
+from launcher.model.monitoring import (
+    BUDGET_FOLDER,
+    COMPILED_FOLDER,
+    GUARD_FOLDER,
+    JOBS_PREFIX,
+    JOURNAL_FOLDER,
+    SENT_FOLDER,
+    WORD_FOLDER,
+)
 from launcher.model.named_role import NamedRole
 from launcher.model.names import ECR
 from launcher.model.reach import reached
@@ -54,6 +62,7 @@ def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ..
     return {
         "store": store,
         "objects": objects,
+        "guarded": _guarded(objects[0], named=uri is not None),
         **_pods(objects[0], named=uri is not None),
         "model": tuple(arn for buckets, _ in loaded for arn in buckets),
         "files": tuple(arn for _, files in loaded for arn in files),
@@ -90,6 +99,12 @@ def _pods(objects: str, *, named: bool) -> Mapping[str, tuple[str, ...]]:
         "words": (f"{folder}/{GUARD_FOLDER}/*/{WORD_FOLDER}/*",),
         "compiled": (f"{folder}/{COMPILED_FOLDER}/*",),
     }
+
+
+def _guarded(objects: str, *, named: bool) -> tuple[str, ...]:
+    """The objects that only the guard writes; the folder of a store that a stack creates is unknown."""
+    folder = objects.removesuffix("/*") if named else objects
+    return (f"{folder}/{BUDGET_FOLDER}/*", f"{folder}/{GUARD_FOLDER}/*/{SENT_FOLDER}/*")
 
 
 def _places(account: Account, uri: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

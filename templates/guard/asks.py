@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from failures import RefusedError, first_within
+from failures import RefusedError
 
 if TYPE_CHECKING:
     from guard import Guard
+
+MOST = 50
+"""Maximum number of pods that notifications name: the guard's state remembers 100 notifications."""
 
 
 def pods_of(guard: "Guard", function: str, **question: Any) -> Mapping[str, Any]:
@@ -31,11 +34,12 @@ def pods_of(guard: "Guard", function: str, **question: Any) -> Mapping[str, Any]
 
 
 def notify_of_stuck(guard: "Guard", stuck: list[str]) -> None:
-    """Notify users of pods that cannot start, once a day for each pod."""
-    cluster = guard.settings.cluster
-    new = [pod for pod in stuck if first_within(guard.cloudwatch, cluster, pod.partition(": ")[0], guard.now)]
+    """Notify users of pods that cannot start, once a day for each pod; of many pods, the first by name."""
+    new = [pod for pod in sorted(stuck)[:MOST] if guard.first(pod.partition(": ")[0])]
     if new:
         minutes = f"{guard.settings.hung / timedelta(minutes=1):g}"
+        if len(stuck) > MOST:
+            new.append(f"and {len(stuck) - MOST} more pods")
         guard.notify(
             "pods cannot start",
             f"for {minutes} minutes and longer, and count as idle:\n"

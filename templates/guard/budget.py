@@ -1,9 +1,9 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
 """The spending limit at which a guard ends a job: how spend is counted, when the guard acts, how the job is notified.
 
-The spend is a CloudWatch metric, summed since the stack's creation: the running nodes at the quoted rate, plus the
-other hourly costs. A new deployment, at another rate or with a higher limit, continues the sum. The stop object for the
-job is in the store, where the job's agent polls it. Its key contains the limit, so a higher limit finds no stop object.
+The spend is in the guard's state (state.py), summed since the stack's creation: the running nodes at the quoted rate,
+plus the other hourly costs. A new deployment, at another rate or with a higher limit, continues the sum. The job's
+agent polls the stop object in the store. Its key contains the limit, so a higher limit finds no stop object.
 """
 
 import json
@@ -13,12 +13,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from botocore.exceptions import ClientError
-from trouble import THERE
+from trouble import LONGEST, THERE
 
 DOLLARS = "DollarsPerLook"
 """The cluster's cost since the last check, at the quoted rates."""
-DOLLARS_BEFORE = "Dollars"
-"""The metric of guards before 0.2, whose values were sums: the spend of a running job continues from its average."""
 GO_ON = "To continue: raise budget.stop_at_usd in the plan file and launch it again"
 
 
@@ -98,7 +96,9 @@ def said_at(s3: Any, limit: Sum, spent: float, now: datetime) -> tuple[datetime,
             raise
     else:
         return now, True
-    return moment_of(s3.get_object(Bucket=bucket, Key=key)["Body"].read(), now - limit.settle), False
+    there = s3.get_object(Bucket=bucket, Key=key)
+    # S3's own time: an object that names a later one does not keep the nodes.
+    return min(moment_of(there["Body"].read(LONGEST), now - limit.settle), there["LastModified"]), False
 
 
 def moment_of(body: bytes, otherwise: datetime) -> datetime:

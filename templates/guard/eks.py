@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from asks import pods_of
-from failures import first_within
 from guard import AFTER_SLURM, SETTLED, Guard, Node, Settings, aws, its, respond
 from looks import HOUR
 from trouble import Beat
@@ -24,11 +23,11 @@ DEGRADED or CREATE_FAILED keeps the nodes that started and is scaled like any ot
 group that is UPDATING refuses the call; the guard sends a notification and retries at the next check."""
 
 
-def handler(event: Mapping[str, Any], _context: object) -> None:
+def handler(event: Mapping[str, Any], context: Any) -> None:
     """The Lambda handler."""
     settings = Settings.of(os.environ)
     asks, workers = os.environ["PODS_FUNCTION"], int(os.environ["WORKERS"])
-    respond(EksGuard(settings, aws, datetime.now(UTC), asks=asks, workers=workers), event)
+    respond(EksGuard(settings, aws, datetime.now(UTC), asks=asks, workers=workers), event, context)
 
 
 class EksGuard(Guard):
@@ -134,7 +133,7 @@ class EksGuard(Guard):
         ids = [node["InstanceId"] for node in self.nodes()]
         if not ids or self.now - group.get("modifiedAt", self.now) < SETTLED:
             return
-        if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
+        if self.first("nodes stay", HOUR):
             issues = "; ".join(issue["message"] for issue in group.get("health", {}).get("issues", []))
             self.notify(
                 "nodes still run after the stop",

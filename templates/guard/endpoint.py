@@ -19,10 +19,10 @@ SUSPENDED = ("DynamicScalingOutSuspended", "ScheduledScalingSuspended")
 """The activities that would bring instances back: the alarm that starts one, and the schedule, which sets ranges."""
 
 
-def handler(event: Mapping[str, Any], _context: object) -> None:
+def handler(event: Mapping[str, Any], context: Any) -> None:
     """The Lambda handler."""
     settings = Settings.of({**os.environ, "HYPERPOD": os.environ["ENDPOINT"]})
-    respond(EndpointGuard(settings, aws, datetime.now(UTC)), event)
+    respond(EndpointGuard(settings, aws, datetime.now(UTC)), event, context)
 
 
 class EndpointGuard(Guard):

@@ -4,27 +4,28 @@
 `Guard` is the guard of a ParallelCluster; hyperpod.py has HyperPod's differences.
 
 A Lambda function, called every five minutes, for every interruption notice of the account, and for the cluster's
-events that users are notified of. It needs no user and stores no state: the number of running nodes is a CloudWatch
-metric, and node-hours are its values summed since the last deployment of the stack (looks.py). budget.py has the
-spending limit at which it ends a job. It stops nodes before it reports, each step on its own; a failed step causes one
-notification a day (failures.py) and fails the call. Uses only the standard library and boto3;
-infra/parts/guardrails.py sets the environment variables that `Settings` reads.
+events that users are notified of. It needs no user. What it has counted is in its own state (state.py), which no node
+can write. budget.py has the spending limit at which it ends a job. A check counts and reports the money first, then
+stops nodes, and reads what nodes have left last; each step on its own, and a failed step causes one notification a day
+(failures.py) and fails the call. Uses only the standard library and boto3; infra/parts/guardrails.py sets the
+environment variables that `Settings` reads.
 """
 
 import json
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import boto3
+from announced import ANNOUNCED, NOTICES, event_text
 from botocore.config import Config
-from budget import DOLLARS, DOLLARS_BEFORE, GO_ON, Sum, said_at
-from failures import Failure, GuardError, failure_of, first_within
-from looks import EVERY, HOUR, NAMESPACE, counted, scheduled_at
+from budget import DOLLARS, GO_ON, Sum, said_at
+from failures import Failure, GuardError, failure_of
+from looks import EVERY, HOUR, NAMESPACE, nodes_namespace, scheduled_at
 from quiet import STATISTICS, Node, Reserved, Values, is_idle, query
+from state import State
 from trouble import FRESH, Beat, Folder
 
 T = TypeVar("T")
@@ -32,6 +33,8 @@ CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard",
 """A service that does not respond leaves time for the others: Lambda ends a call after two minutes."""
 WARNING = timedelta(minutes=30)
 """How long before the end of a cluster's time to live users are notified."""
+AGAIN = timedelta(days=1)
+"""Time between two notifications about the same failure."""
 AFTER_SLURM = timedelta(minutes=15)
 """ParallelCluster stops nodes without a job after the plan's idle time; the guard only stops the remaining ones."""
 NODES_A_CALL = 150
@@ -44,35 +47,12 @@ DEPLOYED = {"UPDATE_COMPLETE", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"}
 BEGAN, WENT_WELL = {"CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS"}, {"CREATE_COMPLETE", "UPDATE_COMPLETE"}
 """States in the events of a stack (CloudFormation API reference, StackEvent)."""
 INSTANCES_A_CALL = 500
+MARGIN_S = 40.0
+"""Seconds of Lambda's time limit that a check keeps for its notifications: it then reads nothing more of the nodes."""
 JOB_STILL = "JobStillMinutes"
 """How long a node with a job of Slurm shows no CPU and no network (templates/parallelcluster/metrics.py)."""
 SERVICES = ("HYPERPOD", "HYPERPOD_EKS", "EKS", "PARALLELCLUSTER", "PCS")
 """The variables, one of which has the cluster's name in its service."""
-NOTICES = {
-    "EC2 Spot Instance Interruption Warning": "AWS reclaims {instance} in 2 minutes",
-    "EC2 Instance Rebalance Recommendation": "{instance} has a higher risk of interruption",
-}
-FIELD = re.compile(r"\{([^}]+)\}")
-BLOCK_ENDS = (
-    "Capacity Block ends",
-    "{capacity-reservation-id} ends at {end-date}; AWS takes its nodes back from 30 minutes before",
-)
-ANNOUNCED = {
-    "CloudWatch Alarm State Change": ("head node in trouble", "the head node is in trouble: {state.reason}"),
-    # AWS's own documentation has both names for the event 40 minutes before a Capacity Block ends.
-    "Capacity Block Expiration Warning": BLOCK_ENDS,
-    "Capacity Block Reservation Expiration Warning": BLOCK_ENDS,
-    "SageMaker HyperPod Cluster Node Health Event": (
-        "faulty instance",
-        "{InstanceId} is {HealthSummary.HealthStatus}: {HealthSummary.HealthStatusReason}"  # noqa: ISC004 - one text
-        " Repair: {HealthSummary.RepairAction}",
-    ),
-    "SageMaker HyperPod Cluster State Change": ("cluster fails", "HyperPod says {ClusterStatus}"),
-    "SageMaker Training Job State Change": ("training job failed", "{TrainingJobName} failed: {FailureReason}"),
-    "SageMaker Endpoint State Change": ("endpoint in trouble", "SageMaker says {EndpointStatus}"),
-}
-"""Subject and text for each kind of event, with fields filled in from its detail; the rules in
-infra/parts/guardrails.py match only this cluster's events."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +61,8 @@ class Settings:
 
     `idle` and `hung` are the allowed times without activity of nodes and of a job on them (0: unlimited).
 
-    `name` is the cluster's name in its service; `ends` is when the service reclaims the instances; `folder` is where
-    jobs leave messages for users, None without jobs.
+    `name` is the cluster's name in its service; `parameter` has the guard's state; `ends` is when the service reclaims
+    the instances; `folder` is where jobs leave messages for users, None without jobs.
     """
 
     cluster: str
@@ -90,6 +70,7 @@ class Settings:
     stack: str
     topics: tuple[str, ...]
     region: str
+    parameter: str
     prepaid: bool
     ttl: timedelta | None
     idle: timedelta
@@ -111,6 +92,7 @@ class Settings:
             stack=variables["STACK"],
             topics=tuple(variables["TOPICS"].split()),
             region=variables["AWS_REGION"],
+            parameter=variables["STATE"],
             prepaid=variables["PREPAID"] == "true",
             ttl=timedelta(hours=float(ttl)) if ttl else None,
             idle=timedelta(minutes=float(variables["IDLE_MINUTES"])),
@@ -123,9 +105,9 @@ class Settings:
         )
 
 
-def handler(event: Mapping[str, Any], _context: object) -> None:
+def handler(event: Mapping[str, Any], context: Any) -> None:
     """The Lambda handler."""
-    respond(Guard(Settings.of(os.environ), aws, datetime.now(UTC)), event)
+    respond(Guard(Settings.of(os.environ), aws, datetime.now(UTC)), event, context)
 
 
 def aws(service: str) -> Any:
@@ -133,9 +115,11 @@ def aws(service: str) -> Any:
     return boto3.client(service, config=CONFIG)
 
 
-def respond(guard: "Guard", event: Mapping[str, Any]) -> None:
+def respond(guard: "Guard", event: Mapping[str, Any], context: Any = None) -> None:
     """Handle a call: forward an interruption notice, announce an event, or check the nodes."""
     kind = event.get("detail-type")
+    if context is not None:
+        guard.in_time = lambda: context.get_remaining_time_in_millis() / 1000 > MARGIN_S
     if kind in NOTICES:
         guard.pass_on(event)
     elif kind in ANNOUNCED:
@@ -164,14 +148,15 @@ class Guard:
         self.settings = settings
         self.now = self.look = now
         self.client = client
-        self.spent = 0.0
-        self.ran_until: datetime | None = None
+        self.in_time: Callable[[], bool] = lambda: True
+        self.state: State | None = None
+        self.stored = True
         self.failures: list[Failure] = []
         self.told: set[str] = set()
         self.ended = False
         self.samples: Values | None = None
-        self.ec2, self.cloudwatch, self.dynamodb, self.cloudformation, self.sns = (
-            client(service) for service in ("ec2", "cloudwatch", "dynamodb", "cloudformation", "sns")
+        self.ec2, self.cloudwatch, self.dynamodb, self.cloudformation, self.sns, self.ssm = (
+            client(service) for service in ("ec2", "cloudwatch", "dynamodb", "cloudformation", "sns", "ssm")
         )
 
     def watch(self) -> None:
@@ -181,22 +166,22 @@ class Guard:
             GuardError: a step failed; the other steps were done.
         """
         nodes = self.attempt("count its nodes", self.nodes)
+        self.state = self.attempt("read its state", lambda: State.read(self.ssm, self.settings.parameter))
         began = self.attempt("read when it was deployed", self.deployed_at)
         count = None if nodes is None else len(nodes)
-        values = self.attempt("calculate its cost", lambda: self.figures(nodes, began)) or {}
+        self.attempt("report its metrics", lambda: self.report(self.figures(count, began)))
         if began is not None:
             self.attempt("watch its time", lambda: self.watch_time(began, count))
         self.attempt("watch its budget", lambda: self.watch_sum(count))
-        folder = None if self.settings.folder is None else Folder(self.client("s3"), self.settings.folder)
+        folder = None
+        if self.settings.folder is not None:
+            folder = Folder(self.client("s3"), self.settings.folder, self.in_time)
         if nodes is not None and not self.ended:
             self.attempt("check for idle nodes", lambda: self.watch_idle(nodes, began, folder))
+        self.notify_of_failures()
         if folder is not None:
             self.attempt("forward reports of jobs", lambda: folder.pass_on(self.now, self.notify))
-        self.notify_of_failures()
-        if nodes is not None:
-            values["RunningNodes"] = count
-        self.attempt("report its metrics", lambda: self.report(values))
-        self.notify_of_failures()
+            self.notify_of_failures()
         if self.failures:
             raise GuardError("; ".join(failure.words for failure in self.failures))
 
@@ -218,16 +203,28 @@ class Guard:
         """Notify users of this check's failures: each call once a day, because every check tries it again."""
         fresh = [failure for failure in self.failures if failure.call not in self.told]
         self.told |= {failure.call for failure in fresh}
-        messages = [
-            failure.words
-            for failure in fresh
-            if first_within(self.cloudwatch, self.settings.cluster, failure.call, self.now)
-        ]
+        messages = [failure.words for failure in fresh if self.first(failure.call)]
         if messages:
             text = "\n".join(
                 (*messages, f"It is tried again every {EVERY // timedelta(minutes=1)} minutes.", self.by_hand)
             )
             self.attempt("send the message", lambda: self.notify("the guard could not act", text))
+
+    def first(self, name: str, again: timedelta = AGAIN) -> bool:
+        """Whether to notify now: nothing of that name was sent within `again`; once an hour if no state is stored."""
+        if self.state is None or not self.stored:
+            return timedelta(minutes=self.now.minute, seconds=self.now.second) < EVERY
+        if not self.state.first(name, self.now, again):
+            return False
+        self.attempt("store its state", self.store)
+        return True
+
+    def store(self) -> None:
+        """Store the guard's state."""
+        if self.state is not None:
+            self.stored = False
+            self.state.write(self.ssm, self.settings.parameter)
+            self.stored = True
 
     @property
     def by_hand(self) -> str:
@@ -244,7 +241,9 @@ class Guard:
 
     def watch_idle(self, nodes: list[Node], began: datetime | None, folder: Folder | None) -> None:
         """Stop idle nodes; if they are billed anyway, notify users instead."""
-        reserved, beats = self.settings.reserved, [] if folder is None else folder.beats(self.now)
+        reserved, beats = self.settings.reserved, []
+        if folder is not None:
+            beats = folder.beats(self.now, self.settings.hung.total_seconds())
         if nodes:
             beats = self.with_others(nodes, beats)
         if nodes and beats:
@@ -257,7 +256,8 @@ class Guard:
             elif folder is not None:
                 self.notify_of_idle(folder, idle, len(nodes))
         elif folder is not None and reserved is not None and not nodes and self.settings.idle and began is not None:
-            unused = reserved.unused(self.ran_until or began, self.now, self.settings.idle + AFTER_SLURM)
+            ran_until = None if self.state is None else self.state.ran_until
+            unused = reserved.unused(max(began, ran_until or began), self.now, self.settings.idle + AFTER_SLURM)
             if unused:
                 self.notify_of_idle(folder, unused, reserved.nodes)
 
@@ -284,7 +284,7 @@ class Guard:
             ClientError: CloudWatch does not respond.
         """
         answer = self.cloudwatch.get_metric_statistics(
-            Namespace=NAMESPACE,
+            Namespace=nodes_namespace(self.settings.cluster),
             MetricName=JOB_STILL,
             Dimensions=[{"Name": "Cluster", "Value": self.settings.cluster}],
             StartTime=self.now - FRESH,
@@ -341,21 +341,29 @@ class Guard:
         description: Mapping[str, Any] = stack
         return description
 
-    def figures(self, nodes: list[Node] | None, began: datetime | None) -> dict[str, float]:
-        """Node-hours so far and, if the rate is known, their cost at that rate, including this check.
+    def figures(self, count: int | None, began: datetime | None) -> dict[str, float]:
+        """Count this check, and return its metrics: nodes, node-hours, and their cost if the rate is known.
 
         If nodes cannot be counted, the spend towards the limit counts all nodes of the plan.
         """
-        limit, values = self.settings.sum, {}
+        limit, rate, state = self.settings.sum, self.settings.usd_per_node_hour, self.state
+        values = {} if count is None else {"RunningNodes": float(count)}
+        usd = 0.0
         if limit is not None:
-            values[DOLLARS] = self.dollars_a_look(limit.nodes if nodes is None else len(nodes))
-            created = self.made_at()
-            self.spent = values[DOLLARS] + self.total(DOLLARS, created) + self.total(DOLLARS_BEFORE, created)
-        if nodes is not None and began is not None:
-            values["NodeHours"] = self.node_hours(began) + len(nodes) * EVERY / HOUR
-            if self.settings.usd_per_node_hour is not None:
-                values["EstimatedSpend"] = values["NodeHours"] * self.settings.usd_per_node_hour
+            usd = values[DOLLARS] = self.dollars_a_look(limit.nodes if count is None else count)
+        if state is not None:
+            state.count(self.look, usd=usd, nodes=count, hours=EVERY / HOUR, began=began)
+            self.attempt("store its state", self.store)
+            if count is not None and began is not None:
+                values["NodeHours"] = state.node_hours
+                if rate is not None:
+                    values["EstimatedSpend"] = state.node_hours * rate
         return values
+
+    @property
+    def spent(self) -> float:
+        """The cost that counts towards the spending limit; 0 if the state could not be read, which users are told."""
+        return 0.0 if self.state is None else self.state.spent_usd
 
     def report(self, values: Mapping[str, float]) -> None:
         """Record this check's values under its scheduled time, as the guard's heartbeat."""
@@ -367,16 +375,6 @@ class Guard:
         if data:
             self.cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=data)
         print(json.dumps({"cluster": self.settings.cluster, **values}))  # noqa: T201 - the function's log
-
-    def node_hours(self, began: datetime) -> float:
-        """Node-hours of the checks since the deployment."""
-        periods = counted(self.cloudwatch, self.settings.cluster, "RunningNodes", began, self.look)
-        self.ran_until = max((period.end for period in periods if period.average > 0), default=None)
-        return sum(period.total for period in periods) * (EVERY / HOUR)
-
-    def total(self, metric: str, began: datetime) -> float:
-        """A metric of the cluster, summed over the checks since a moment."""
-        return sum(count.total for count in counted(self.cloudwatch, self.settings.cluster, metric, began, self.look))
 
     def dollars_a_look(self, count: int) -> float:
         """The cluster's cost between two checks at the quoted rates."""
@@ -514,7 +512,7 @@ class Guard:
             return
         for start in range(0, len(ids), INSTANCES_A_CALL):
             self.ec2.terminate_instances(InstanceIds=ids[start : start + INSTANCES_A_CALL])
-        if first_within(self.cloudwatch, self.settings.cluster, "nodes stay", self.now, HOUR):
+        if self.first("nodes stay", HOUR):
             self.notify(
                 "nodes still run after the stop",
                 f"{self.stopped} {status} since {since or 'an unknown time'} and still had {len(ids)} nodes:"
@@ -536,9 +534,8 @@ class Guard:
         return tags.get("parallelcluster:cluster-name") == self.settings.name
 
     def announce(self, event: Mapping[str, Any]) -> None:
-        """Notify users of an event; its missing fields are shown as unknown."""
-        subject, text = ANNOUNCED[event["detail-type"]]
-        self.notify(subject, FIELD.sub(lambda field: found_at(event["detail"], field[1]), text))
+        """Notify users of an event."""
+        self.notify(*event_text(event["detail-type"], event["detail"]))
 
     def notify(self, subject: str, text: str) -> None:
         """Send a message to every topic."""
@@ -569,11 +566,3 @@ def its(count: int | None, noun: str) -> str:
     ('its 2 nodes', 'its nodes')
     """
     return f"its {noun}" if count is None else f"its {count} {noun}"
-
-
-def found_at(detail: Mapping[str, Any], path: str) -> str:
-    """The value at a path of keys in an event's detail."""
-    value: Any = detail
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return "unknown" if value is None else str(value)

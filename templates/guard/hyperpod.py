@@ -13,7 +13,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from failures import RefusedError
 from guard import AFTER_SLURM, WARNING, Guard, Node, Settings, aws, its, respond
-from looks import EVERY, NAMESPACE
+from looks import EVERY, nodes_namespace
 from quiet import SAMPLE
 
 WORKERS = "workers"
@@ -30,9 +30,9 @@ NODES_A_CALL = 50
 """Nodes per BatchDeleteClusterNodes: the lowest of the limits in AWS's pages (50, 99, 3,000), on 2026-11-20."""
 
 
-def handler(event: Mapping[str, Any], _context: object) -> None:
+def handler(event: Mapping[str, Any], context: Any) -> None:
     """The Lambda handler."""
-    respond(HyperPodGuard(Settings.of(os.environ), aws, datetime.now(UTC)), event)
+    respond(HyperPodGuard(Settings.of(os.environ), aws, datetime.now(UTC)), event, context)
 
 
 class HyperPodGuard(Guard):
@@ -48,6 +48,11 @@ class HyperPodGuard(Guard):
         """Use `client(service)` to reach AWS."""
         super().__init__(settings, client, now)
         self.sagemaker = client("sagemaker")
+
+    @property
+    def queue_namespace(self) -> str:
+        """The namespace of the queue's metric: the controller reports it."""
+        return nodes_namespace(self.settings.cluster)
 
     def nodes(self) -> list[Node]:
         """The workers that are billed."""
@@ -86,7 +91,7 @@ class HyperPodGuard(Guard):
         if not nodes or any(self.now - node["LaunchTime"] < window for node in nodes):
             return False
         answer = self.cloudwatch.get_metric_statistics(
-            Namespace=NAMESPACE,
+            Namespace=self.queue_namespace,
             MetricName=self.queued,
             Dimensions=[{"Name": "Cluster", "Value": self.settings.cluster}],
             StartTime=self.now - max(window, SILENT),

@@ -17,13 +17,13 @@ from hyperpod import HyperPodGuard
 from looks import NAMESPACE
 
 
-def handler(event: Mapping[str, Any], _context: object) -> None:
+def handler(event: Mapping[str, Any], context: Any) -> None:
     """The Lambda handler."""
     settings = Settings.of(os.environ)
     eks_guard = HyperPodEksGuard(
         settings, aws, datetime.now(UTC), asks=os.environ["PODS_FUNCTION"], workers=int(os.environ["WORKERS"])
     )
-    respond(eks_guard, event)
+    respond(eks_guard, event, context)
 
 
 class HyperPodEksGuard(HyperPodGuard):
@@ -33,6 +33,8 @@ class HyperPodEksGuard(HyperPodGuard):
     costs_on = "Control plane, system node and network"
     queued = "WorkingPods"
     slurm = False
+    queue_namespace = NAMESPACE
+    """The guard itself reports the pods."""
 
     def __init__(
         self,

@@ -18,9 +18,9 @@ GOING = {"DELETING", "DELETED"}
 UPDATING refuses the call; the guard sends a notification and retries at the next check."""
 
 
-def handler(event: Mapping[str, Any], _context: object) -> None:
+def handler(event: Mapping[str, Any], context: Any) -> None:
     """The Lambda handler."""
-    respond(PcsGuard(Settings.of(os.environ), aws, datetime.now(UTC)), event)
+    respond(PcsGuard(Settings.of(os.environ), aws, datetime.now(UTC)), event, context)
 
 
 class PcsGuard(Guard):

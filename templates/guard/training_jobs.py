@@ -19,10 +19,10 @@ UNBILLED = {"Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingSta
 RUNNING = "InProgress"
 
 
-def handler(event: Mapping[str, Any], _context: object) -> None:
+def handler(event: Mapping[str, Any], context: Any) -> None:
     """The Lambda handler."""
     settings = Settings.of({**os.environ, "HYPERPOD": os.environ["TRAINING_JOBS"]})
-    respond(TrainingJobGuard(settings, aws, datetime.now(UTC)), event)
+    respond(TrainingJobGuard(settings, aws, datetime.now(UTC)), event, context)
 
 
 class TrainingJobGuard(Guard):

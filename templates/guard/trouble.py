@@ -5,6 +5,9 @@ Nodes may not publish to the topic. Below `trouble/` they leave one object for e
 (launcher/agent/store/guard_messages.py), which the guard sends and removes. Below `trouble/running/` each node of a job
 writes a heartbeat every five minutes (launcher/agent/store/heartbeat.py). Below `told/` the guard marks every
 notification that it must not repeat; the mark is a conditional write, so two concurrent calls send it only once.
+
+Nodes may write any number of objects: a check lists and reads a bounded number of them, and stops when Lambda's time
+runs out. What it has not read waits for the next check, and an unread heartbeat counts as a working node.
 """
 
 import json
@@ -19,12 +22,19 @@ THERE = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
 """S3's error codes for a failed condition."""
 MOST = 20
 """Maximum messages of jobs sent per check; the rest waits for the next check."""
+MOST_BEATS = 200
+"""Maximum heartbeats read per check: the first working node ends the reading, so that only hung jobs have as many."""
+PAGES = 5
+"""Maximum pages of 1,000 keys that a check lists of heartbeats; of messages it lists one page."""
 LONGEST = 4096
 """Maximum bytes read from one object: nodes may write anything."""
 MAX_CHARACTERS = 300
+KEYS_A_CALL = 1000
 RUNNING = "running/"
 FRESH = timedelta(minutes=15)
 """A node of a job writes every five minutes: after this time without a heartbeat, it runs no job."""
+OLD = timedelta(days=1)
+"""The age from which the guard removes a heartbeat."""
 SUBJECTS = {
     "checkpoint-dropped": ("checkpoint dropped", "checkpoints are not in the store"),
     "checkpoint-removed": ("files removed", "files were removed from a node with a full disk"),
@@ -52,14 +62,18 @@ class Beat(NamedTuple):
     still_s: float
 
 
+AT_WORK = Beat("", 0.0)
+"""A working node without a name."""
+
+
 class Folder:
     """The folder of one guard, `s3://bucket/prefix`."""
 
-    def __init__(self, s3: Any, uri: str) -> None:
-        """Set up the folder; no request is sent yet."""
+    def __init__(self, s3: Any, uri: str, in_time: Callable[[], bool] = lambda: True) -> None:
+        """Set up the folder; no request is sent yet. `in_time` returns False when the check must end."""
         self.s3 = s3
         self.bucket, _, self.prefix = uri.removeprefix("s3://").partition("/")
-        self.listed: list[dict[str, Any]] | None = None
+        self.in_time = in_time
 
     def pass_on(self, now: datetime, notify: Callable[[str, str], None]) -> None:
         """Send the messages of jobs to users.
@@ -105,37 +119,59 @@ class Folder:
         self.once(f"idle-{now:%Y-%m-%d}", now, lambda: notify("reserved nodes idle", text))
 
     def said(self) -> list[Said]:
-        """The messages of jobs, oldest first.
+        """The messages of jobs, oldest first; of more than 1,000, the first 1,000 by key.
 
         Raises:
             ClientError: the store does not respond.
         """
-        listed = (entry for entry in self.left() if not self.is_beat(entry["Key"]))
-        oldest = sorted(listed, key=lambda entry: entry["LastModified"])[:MOST]
-        return [Said(entry["Key"], *parsed(self.text(entry["Key"]))) for entry in oldest]
+        page = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=f"{self.prefix}/trouble/", Delimiter="/")
+        oldest = sorted(page.get("Contents", []), key=lambda entry: entry["LastModified"])[:MOST]
+        return [Said(entry["Key"], *parsed(self.text(entry["Key"]))) for entry in oldest if self.in_time()]
 
-    def beats(self, now: datetime) -> list[Beat]:
-        """The heartbeats of the nodes that run a job; an unreadable heartbeat counts as working.
+    def beats(self, now: datetime, hung_s: float = 0.0) -> list[Beat]:
+        """The heartbeats of the nodes that run a job, up to the first that is working.
+
+        An unreadable heartbeat counts as working; so do those that were not listed or read.
+
+        Args:
+            now: the moment.
+            hung_s: seconds without activity from which a job hangs; 0: never.
 
         Raises:
             ClientError: the store does not respond.
         """
-        fresh = (entry for entry in self.left() if self.is_beat(entry["Key"]) and now - entry["LastModified"] < FRESH)
-        beats = (beat_of(self.text(entry["Key"])) for entry in fresh)
-        return [beat for beat in beats if beat is not None]
+        listed, complete = self.listed_beats()
+        self.remove([entry["Key"] for entry in listed if now - entry["LastModified"] >= OLD])
+        fresh = [entry for entry in listed if now - entry["LastModified"] < FRESH]
+        beats: list[Beat] = []
+        for read, entry in enumerate(fresh):
+            if read == MOST_BEATS or not self.in_time():
+                return [*beats, AT_WORK]
+            beat = beat_of(self.text(entry["Key"]))
+            if beat is None:
+                continue
+            beats.append(beat)
+            if beat.still_s < hung_s or not hung_s:
+                return beats
+        return beats if complete else [*beats, AT_WORK]
 
-    def left(self) -> list[dict[str, Any]]:
-        """All objects of nodes, listed once per check."""
-        if self.listed is None:
-            pages = self.s3.get_paginator("list_objects_v2").paginate(
-                Bucket=self.bucket, Prefix=f"{self.prefix}/trouble/"
-            )
-            self.listed = [content for page in pages for content in page.get("Contents", [])]
-        return self.listed
+    def listed_beats(self) -> tuple[list[dict[str, Any]], bool]:
+        """The objects of heartbeats, and whether these are all."""
+        pages = self.s3.get_paginator("list_objects_v2").paginate(
+            Bucket=self.bucket, Prefix=f"{self.prefix}/trouble/{RUNNING}"
+        )
+        listed: list[dict[str, Any]] = []
+        for number, page in enumerate(pages, start=1):
+            listed += page.get("Contents", [])
+            if page["IsTruncated"] and (number == PAGES or not self.in_time()):
+                return listed, False
+        return listed, True
 
-    def is_beat(self, key: str) -> bool:
-        """Whether an object is a heartbeat."""
-        return key.startswith(f"{self.prefix}/trouble/{RUNNING}")
+    def remove(self, keys: list[str]) -> None:
+        """Remove old heartbeats, at most 1,000 per check; a bucket that deletes nothing keeps them."""
+        if keys:
+            objects = [{"Key": key} for key in keys[:KEYS_A_CALL]]
+            self.s3.delete_objects(Bucket=self.bucket, Delete={"Objects": objects, "Quiet": True})
 
     def text(self, key: str) -> str:
         """The beginning of an object, as text."""

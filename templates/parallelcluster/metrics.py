@@ -26,7 +26,8 @@ from pathlib import Path
 
 from launcher.agent.node.stillness import Stillness
 
-NAMESPACE = "Slipway"
+NAMESPACE = "Slipway/Nodes/{cluster}"
+"""The cluster's own namespace, the only one of Slipway's that its nodes may write to."""
 PERIOD_S = 60
 MIB = 1024 * 1024
 DCGM_FIELDS = "203,252,311"
@@ -221,9 +222,10 @@ def send(sample: Sample, *, cluster: str, instance: str, region: str) -> None:
 
 def put(dimensions: dict[str, str], values: tuple[tuple[str, float, str], ...], *, region: str) -> None:
     """Send values to CloudWatch, each with its name and its unit."""
+    namespace = NAMESPACE.format(cluster=dimensions["Cluster"])
     named = [{"Name": name, "Value": value} for name, value in dimensions.items()]
     data = [{"MetricName": name, "Dimensions": named, "Value": value, "Unit": unit} for name, value, unit in values]
-    command = ["aws", "cloudwatch", "put-metric-data", "--region", region, "--namespace", NAMESPACE]
+    command = ["aws", "cloudwatch", "put-metric-data", "--region", region, "--namespace", namespace]
     subprocess.run([*command, "--metric-data", json.dumps(data)], check=True, timeout=PERIOD_S)
 
 

@@ -11,6 +11,7 @@ from moto import mock_aws
 
 REGION, ACCOUNT = "us-east-2", "123456789012"
 NOW = datetime(2026, 11, 20, 12, 2, tzinfo=UTC)
+STATE = "/slipway/slipway-tiny-training/guard"
 TABLE = "parallelcluster-slipway-tiny"
 LISTED = {"ClusterName": "slipway-tiny", "InstanceGroupNameContains": "workers"}
 client = functools.cache(boto3.client)
@@ -38,6 +39,7 @@ class Account:
         self.topic = sns.create_topic(Name="slipway-tiny")["TopicArn"]
         self.queue = self.sqs.create_queue(QueueName="people")["QueueUrl"]
         sns.subscribe(TopicArn=self.topic, Protocol="sqs", Endpoint=f"arn:aws:sqs:{REGION}:{ACCOUNT}:people")
+        client("ssm").put_parameter(Name=STATE, Value="{}", Type="String")
         body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
         self.stack = client("cloudformation").create_stack(StackName=stack, TemplateBody=body)["StackId"]
 
@@ -48,6 +50,7 @@ class Account:
             "STACK": self.stack,
             "TOPICS": self.topic,
             "AWS_REGION": REGION,
+            "STATE": STATE,
             "PREPAID": "false",
         }
         return module.Settings.of({**defaults, **variables})
@@ -64,11 +67,11 @@ class Account:
         )
         return [datapoint["Maximum"] for datapoint in answer["Datapoints"]]
 
-    def earlier(self, name, *values):
-        """Write a guard's past values of a metric, one every five minutes until now."""
+    def earlier(self, name, *values, namespace="Slipway/Nodes/tiny"):
+        """Write past values of a metric, one every five minutes until now; by default as nodes do."""
         for step, value in enumerate(reversed(values)):
             self.cloudwatch.put_metric_data(
-                Namespace="Slipway",
+                Namespace=namespace,
                 MetricData=[
                     {
                         "MetricName": name,

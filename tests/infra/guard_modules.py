@@ -4,6 +4,7 @@ import importlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 
 from launcher.catalog.assets import asset
@@ -21,5 +22,5 @@ def guard_module(name: str) -> Iterator[ModuleType]:
     try:
         yield module
     finally:
-        for module_name in ("asks", "guard", "budget", "failures", "hyperpod", "looks", "quiet", "trouble", name):
+        for module_name in (*(path.stem for path in Path(folder).glob("*.py")), name):
             sys.modules.pop(module_name, None)

@@ -20,7 +20,8 @@ def listed(value):
 
 def actions(document):
     """Every action that a policy allows, patterns included."""
-    return {action for statement in document["Statement"] for action in listed(statement["Action"])}
+    allowed = (statement for statement in document["Statement"] if statement.get("Effect") != "Deny")
+    return {action for statement in allowed for action in listed(statement["Action"])}
 
 
 def unknown_actions(document):
@@ -94,27 +95,65 @@ def starred(document):
     }
 
 
-def allows(documents, action, arn, **context):
-    """Whether any policy allows an action on a resource in a request's context, as IAM evaluates it."""
-    return any(
-        any(fnmatchcase(action, pattern) for pattern in listed(statement["Action"]))
-        and any(fnmatchcase(arn, pattern) for pattern in listed(statement["Resource"]))
-        and _holds(statement.get("Condition", {}), context)
+def allows(documents, action, arn, *, boundary=None, **context):
+    """Whether policies, within a boundary, allow an action on a resource in a request's context, as IAM evaluates it.
+
+    An explicit Deny wins; a boundary must allow the request too (IAM user guide, policy evaluation logic). The keys of
+    the context are condition keys without their service, with _ for a colon.
+    """
+    allowed = _effect([*documents], action, arn, context)
+    return allowed if boundary is None else allowed and _effect([boundary], action, arn, context)
+
+
+def _effect(documents, action, arn, context):
+    fitting = [
+        statement
         for document in documents
-        for statement in document["Statement"]
-    )
+        for statement in listed(document["Statement"])
+        if _named(statement, "Action", action.lower(), str.lower)
+        and _named(statement, "Resource", arn, str)
+        and _holds(statement.get("Condition", {}), context)
+    ]
+    effects = {statement.get("Effect", "Allow") for statement in fitting}
+    return effects == {"Allow"}
+
+
+def _named(statement, key, value, spelled):
+    if f"Not{key}" in statement:
+        return not any(fnmatchcase(value, spelled(pattern)) for pattern in listed(statement[f"Not{key}"]))
+    return any(fnmatchcase(value, spelled(pattern)) for pattern in listed(statement[key]))
 
 
 def _holds(conditions, context):
-    """Whether every condition of a statement holds; a missing context key fails, except for IfExists."""
-    for operator, keys in conditions.items():
-        for key, expected in keys.items():
-            given = context.get(key.partition(":")[2].replace(":", "_"))
-            if given is None:
-                if not operator.endswith("IfExists"):
-                    return False
-            elif not any(
-                fnmatchcase(given, value) if "Like" in operator else given == value for value in listed(expected)
-            ):
-                return False
-    return True
+    """Whether every condition of a statement holds (IAM user guide, condition operators).
+
+    Without the key a negated operator, ForAllValues and IfExists hold; every other operator fails.
+    """
+    return all(
+        _operator_holds(operator, [str(value) for value in listed(expected)], _given(key, context))
+        for operator, keys in conditions.items()
+        for key, expected in keys.items()
+    )
+
+
+def _given(key, context):
+    value = context.get(key.partition(":")[2].replace(":", "_"))
+    return None if value is None else [str(one) for one in listed(value)]
+
+
+def _operator_holds(operator, expected, given):
+    name = operator.removesuffix("IfExists")
+    if name == "Null":
+        return any((given is None) == (value == "true") for value in expected)
+    quantifier, _, name = name.rpartition(":")
+    negated = "Not" in name
+    if given is None:
+        return negated or operator.endswith("IfExists") or quantifier == "ForAllValues"
+    plain = name.replace("Not", "")
+    if plain not in {"StringEquals", "StringLike", "ArnEquals", "ArnLike", "Bool", "StringEqualsIgnoreCase"}:
+        raise NotImplementedError(operator)
+    pattern = plain in {"StringLike", "ArnEquals", "ArnLike"}
+    hits = [any(fnmatchcase(one, value) if pattern else one == value for value in expected) for one in given]
+    if negated:
+        hits = [not hit for hit in hits]
+    return all(hits) if quantifier != "ForAnyValue" else any(hits)

@@ -285,7 +285,8 @@ def test_the_metrics_that_are_reported_are_the_metrics_that_are_counted():
     """The guard and the nodes run files of their own, which import nothing of the launcher."""
     files = ("templates/guard/guard.py", "templates/guard/looks.py", "templates/guard/quiet.py", METRICS_SCRIPT)
     guard, looks, quiet, nodes = (asset(name).read_text() for name in files)
-    assert set(re.findall(r'values\["(\w+)"\] =', guard)) == {*monitoring.GUARD_METRICS, monitoring.SPEND_METRIC}
+    reported = re.findall(r'values\["(\w+)"\] =|"(\w+)": float\(count\)', guard)
+    assert {first or second for first, second in reported} == {*monitoring.GUARD_METRICS, monitoring.SPEND_METRIC}
     assert re.findall(r'\("(\w+)", sample\.', nodes) == list(monitoring.NODE_METRICS)
     assert f"EVERY = timedelta(minutes={monitoring.GUARD_EVERY_MINUTES})" in looks
     assert f"PERIOD_S = {3600 // monitoring.NODE_REPORTS_PER_HOUR}" in nodes

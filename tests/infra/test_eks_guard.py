@@ -3,6 +3,7 @@
 import importlib
 import io
 import json
+import sys
 from datetime import timedelta
 
 import boto3
@@ -100,6 +101,7 @@ class TestStop:
 class TestWhatStays:
     def test_machines_that_a_group_of_none_still_has_are_reported_every_hour(self, eks_guard, monkeypatch):
         guard, stub = eks_guard
+        guard.state = sys.modules["state"].State()
         messages = []
         monkeypatch.setattr(guard, "notify", lambda subject, text: messages.append((subject, text)))
         instance = machine()

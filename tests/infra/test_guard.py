@@ -9,7 +9,7 @@ import pytest
 from botocore.stub import Stubber
 
 from launcher.aws.stacks import StackState, changed_at
-from tests.infra.guard_account import NOW, REGION, TABLE, client
+from tests.infra.guard_account import NOW, REGION, STATE, TABLE, client
 
 # It needs no synthesis.
 pytestmark = pytest.mark.xdist_group("guard")
@@ -27,9 +27,9 @@ class TestCounting:
 
     def test_node_hours_are_the_samples_so_far_at_five_minutes_each(self, aws, guard_of):
         aws.nodes(2)
-        for step in range(6):
-            guard_of(age_h=3, now=NOW - timedelta(minutes=5 * (6 - step)), USD_PER_NODE_HOUR="12.5").watch()
-        guard_of(age_h=3, USD_PER_NODE_HOUR="12.5").watch()
+        for step in range(7):
+            ago = 5 * (6 - step)
+            guard_of(age_h=3 - ago / 60, now=NOW - timedelta(minutes=ago), USD_PER_NODE_HOUR="12.5").watch()
         assert aws.metric("RunningNodes") == [2]
         assert aws.metric("NodeHours") == pytest.approx([2 * 7 * 5 / 60])
         assert aws.metric("EstimatedSpend") == pytest.approx([2 * 7 * 5 / 60 * 12.5])
@@ -247,6 +247,7 @@ class TestNotices:
     def test_lambda_calls_it_with_the_schedule_and_with_notices(self, aws, module, monkeypatch):
         settings = {"CLUSTER": "tiny", "PARALLELCLUSTER": "slipway-tiny", "STACK": aws.stack, "TOPICS": aws.topic}
         settings |= {"AWS_REGION": REGION, "PREPAID": "false", "IDLE_MINUTES": "60", "USD_PER_NODE_HOUR": "1"}
+        settings |= {"STATE": STATE}
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
         (ours,) = aws.nodes(1)

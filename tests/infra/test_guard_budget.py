@@ -34,7 +34,6 @@ def looks(aws, guard_of):
     def poll(first, count, *, fails=None, **variables):
         for step in range(first, first + count):
             guard = guard_of(now=NOW + step * LOOK, **{**SUM, **variables})
-            guard.made_at = lambda: NOW - LOOK
             with nullcontext() if fails is None else pytest.raises(Exception, match=fails):
                 guard.watch()
 
@@ -81,17 +80,9 @@ class TestWhen:
         aws.nodes(2)
         looks(0, 5)
         guard = guard_of(age_h=0.0, now=NOW + 5 * LOOK, **SUM)
-        guard.made_at = lambda: NOW - LOOK
-        assert guard.total("DollarsPerLook", guard.made_at()) == pytest.approx(5 * 10.5)
-
-    def test_what_an_older_guard_counted_is_spent_too(self, aws, guard_of):
-        """Its values were added up: each look counts once now, also where it was recorded three times."""
-        for _ in range(3):
-            aws.earlier("Dollars", 10.5, 10.5)
-        guard = guard_of(**SUM)
-        guard.made_at = lambda: NOW - 2 * LOOK
         guard.watch()
-        assert guard.spent == pytest.approx(2 * 10.5 + guard.dollars_a_look(0))
+        assert guard.spent == pytest.approx(6 * 10.5)
+        assert guard.state.node_hours == pytest.approx(2 / 12)
 
 
 class TestWhat:

@@ -1,6 +1,6 @@
 """The guard counts each check once, however often Lambda delivers its event."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -29,8 +29,8 @@ def deliver(module, guard_of):
 
     def call(due, *, late=0, times=1, **variables):
         for number in range(times):
-            guard = guard_of(age_h=3, now=due + timedelta(minutes=late, seconds=20 * number), **variables)
-            guard.made_at = lambda: NOW - timedelta(hours=3)
+            guard = guard_of(now=due + timedelta(minutes=late, seconds=20 * number), **variables)
+            guard.deployed_at = lambda: NOW - timedelta(hours=3)
             module.respond(guard, {"detail-type": "Scheduled Event", "time": due.isoformat()})
 
     return call
@@ -57,31 +57,3 @@ def test_it_is_recorded_under_the_time_at_which_it_was_due(aws, deliver):
 def test_an_event_without_its_time_is_due_now(event):
     with guard_module("looks") as looks:
         assert looks.scheduled_at(event, NOW) == NOW
-
-
-class Kept:
-    """CloudWatch after the days in which it keeps minutes: one value for each hour, with its number of samples."""
-
-    def __init__(self, *points):
-        self.points = points
-
-    def get_metric_statistics(self, **params):
-        assert params["Statistics"] == ["Average", "SampleCount"]
-        return {"Datapoints": [{"Timestamp": at, "Average": value, "SampleCount": n} for at, value, n in self.points]}
-
-
-@pytest.mark.parametrize("samples, looks", [(12.0, 12), (36.0, 12), (5.0, 5)])
-def test_an_hour_of_which_averages_are_left_counts_its_looks(samples, looks):
-    began, hour = datetime(2026, 8, 1, tzinfo=UTC), datetime(2026, 8, 3, 4, tzinfo=UTC)
-    with guard_module("looks") as module:
-        (period,) = module.counted(
-            Kept((hour, 2.0, samples)), "tiny", "RunningNodes", began, began + timedelta(days=40)
-        )
-    assert (period.looks, period.total) == (looks, 2.0 * looks)
-
-
-def test_a_day_of_an_old_cluster_holds_as_many_looks_as_fit_into_it():
-    began, day = datetime(2026, 8, 1, tzinfo=UTC), datetime(2026, 8, 3, tzinfo=UTC)
-    with guard_module("looks") as module:
-        (period,) = module.counted(Kept((day, 2.0, 900.0)), "tiny", "RunningNodes", began, began + timedelta(days=80))
-    assert period.looks == 288

@@ -17,7 +17,8 @@ CANNOT_STOP = {"dynamodb:GetItem", "dynamodb:UpdateItem", "cloudformation:Descri
 NEEDED = (
     "ec2:DescribeInstances",
     "cloudformation:DescribeStacks",
-    "cloudwatch:GetMetricStatistics",
+    "ssm:GetParameter",
+    "ssm:PutParameter",
     "cloudwatch:PutMetricData",
     "dynamodb:GetItem",
     "dynamodb:UpdateItem",
@@ -50,7 +51,7 @@ def refused_look(aws, guard_of):
         guard = guard_of(now=NOW + step * LOOK, TTL_HOURS="2", FOLDER_URI=f"s3://{BUCKET}/jobs/.guard/stack")
         clients = {service: lacking}
         guard.client = lambda name: clients.get(name) or client(name)
-        for name in ("ec2", "cloudwatch", "dynamodb", "cloudformation", "sns"):
+        for name in ("ec2", "cloudwatch", "dynamodb", "cloudformation", "sns", "ssm"):
             setattr(guard, name, guard.client(name))
         del guard.deployed_at
         age = timedelta(hours=9)

@@ -147,7 +147,7 @@ class TestWhoIsTold:
             resource["SourceArn"] for resource in assembly.resources("training", "AWS::Lambda::Permission").values()
         ]
         assert len(allowed) == len(rules(assembly))
-        guard = asset("templates/guard/guard.py").read_text()
+        guard = asset("templates/guard/announced.py").read_text()
         patterns = [rule.get("EventPattern", {}) for rule in rules(assembly).values()]
         for kind in (one for pattern in patterns for one in pattern.get("detail-type", ())):
             assert f'"{kind}": ' in guard

@@ -57,20 +57,20 @@ def test_its_name_is_its_own_variable(module, aws):
     ],
 )
 def test_it_is_idle_when_no_pod_has_needed_a_machine_for_long(module, aws, counts, before, now, idle):  # noqa: PLR0917
-    aws.earlier("WorkingPods", *before)
+    aws.earlier("WorkingPods", *before, namespace="Slipway")
     counts(now)
     assert guard(module, aws).all_idle([node(1)]) is idle
 
 
 def test_a_count_that_fails_is_a_failure_and_no_zero(module, aws, counts):
-    aws.earlier("WorkingPods", 0, 0, 0)
+    aws.earlier("WorkingPods", 0, 0, 0, namespace="Slipway")
     counts(None)
     with pytest.raises(Exception, match="timed out"):
         guard(module, aws).all_idle([node(1)])
 
 
 def test_people_hear_once_of_pods_that_cannot_start(module, aws, counts):
-    aws.earlier("WorkingPods", 0, 0, 0)
+    aws.earlier("WorkingPods", 0, 0, 0, namespace="Slipway")
     reason = "default/train-0: ImagePullBackOff: container fetch: not found"
     counts(0, reason, expected=b'{"hung_minutes": 30.0, "whole": false}')
     assert guard(module, aws, HUNG_MINUTES="30").all_idle([node(1)])
@@ -89,7 +89,7 @@ def test_a_queue_of_slurms_says_nothing_of_pods(module, aws, counts):
 
 
 def test_young_nodes_are_not_idle(module, aws, counts):
-    aws.earlier("WorkingPods", 0, 0, 0, 0)
+    aws.earlier("WorkingPods", 0, 0, 0, 0, namespace="Slipway")
     counts(0)
     assert not guard(module, aws).all_idle([node(1), node(2, age_h=0.2)])
 

@@ -321,7 +321,7 @@ def ends(document, action):
     arns = [
         arn
         for statement in document["Statement"]
-        if action in listed(statement["Action"])
+        if action in listed(statement["Action"]) and statement["Effect"] == "Allow"
         for arn in listed(statement["Resource"])
     ]
     texts = [arn if isinstance(arn, str) else arn["Fn::Join"][1][-1] for arn in arns]

@@ -103,7 +103,7 @@ class Pod:
             }
             for step, count in enumerate(reversed(counts))
         ]
-        self.session.client("cloudwatch").put_metric_data(Namespace="Slipway", MetricData=data)
+        self.session.client("cloudwatch").put_metric_data(Namespace="Slipway/Nodes/trn2-pod", MetricData=data)
 
     def messages(self):
         answer = self.session.client("sqs").receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10)

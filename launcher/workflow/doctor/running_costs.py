@@ -15,7 +15,7 @@ from launcher.catalog.load import Catalog
 from launcher.model.errors import AwsError
 from launcher.model.hyperpod import WORKERS
 from launcher.model.money import Price
-from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS
+from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS, NAMESPACE
 from launcher.model.spending import StackCost
 from launcher.model.tags import CLUSTER_TAG
 from launcher.model.target import TARGETS, Runs, Target
@@ -25,7 +25,6 @@ from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE
 from launcher.workflow.doctor.leftovers import PAID_HOURLY
 from launcher.workflow.doctor.rates import hourly_rate
 
-NAMESPACE = "Slipway"
 RUNNING, NODE_HOURS = GUARD_METRICS
 PARTS = (TRAINING_STACK, SERVING_STACK, NETWORK_STACK, STORE_STACK)
 AT_ONCE = 8

@@ -17,15 +17,13 @@ from launcher.aws.metrics import Metric, samples
 from launcher.aws.session import Session
 from launcher.model.errors import AwsError, UnreadableInputError
 from launcher.model.measurement import Measurement
-from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS
+from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS, NAMESPACE
 from launcher.model.stages import Notify
 from launcher.model.units import HOUR_S
 from launcher.records.measurements import FILE, add_measurement, measurement_document, parse_measurement
 from launcher.records.run_folder import RUNS, STAMP, RunFolder
 from launcher.workflow.history.measurement import IN_RUN
 
-NAMESPACE = "Slipway"
-"""The CloudWatch namespace of the guards' metrics (infra/parts/guardrails.py)."""
 LONGEST = timedelta(hours=23)
 """A longer tail shows nothing about the idle stop; one CloudWatch answer holds one day of one-minute values."""
 METRIC_RETENTION = timedelta(days=14)

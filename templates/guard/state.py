@@ -1,0 +1,153 @@
+# ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
+"""The guard's own state: the cluster's cost, the node-hours of its deployment, and the notifications that were sent.
+
+It is one parameter of Systems Manager (infra/parts/guard_function.py). No role of a node can write it, so that no job
+can change what the guard has counted: metrics are no such place, because IAM allows them by namespace and not by
+cluster, and ParallelCluster's nodes may write to every namespace.
+
+A check counts once, under its scheduled time: Lambda may deliver one event twice.
+
+The parameter belongs to the guard's stack. When CloudFormation changes any property of it, such as a tag, it writes the
+template's empty value again; the guard then goes on from the parameter's last version, of which Systems Manager keeps
+100.
+"""
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+from failures import RefusedError
+
+EMPTY = "{}"
+"""The value in the stack's template (infra/parts/guard_function.py)."""
+MOST_LOOKS = 24
+"""The checks that are remembered, two hours of them: an older one that arrives late is not counted."""
+MOST_SENT = 100
+"""The notifications that are remembered; the whole value has at most 4,096 characters (Systems Manager's limit)."""
+NAME_CHARACTERS = 12
+MINUTE = timedelta(minutes=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class State:
+    """The state of one guard.
+
+    `looks` are the last counted checks and `sent` the last notifications by their name's digest, both in minutes since
+    1970. `spent_usd` counts from the stack's creation, `node_hours` from `since`, its last deployment. `ran_until` is
+    the last check that found a node.
+    """
+
+    spent_usd: float = 0.0
+    node_hours: float = 0.0
+    since: datetime | None = None
+    ran_until: datetime | None = None
+    looks: list[int] = field(default_factory=list)
+    sent: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, ssm: Any, name: str) -> "State":
+        """The state as it was stored.
+
+        Raises:
+            ClientError: Systems Manager refuses.
+            RefusedError: the parameter has another content; it is not replaced, because the sum would begin at zero.
+        """
+        parameter = ssm.get_parameter(Name=name)["Parameter"]
+        text = parameter["Value"]
+        if text == EMPTY and parameter["Version"] > 1:
+            text = last_written(ssm, name)
+        try:
+            document = json.loads(text)
+            return cls(
+                spent_usd=float(document.get("spent_usd", 0.0)),
+                node_hours=float(document.get("node_hours", 0.0)),
+                since=moment_of(document.get("since")),
+                ran_until=moment_of(document.get("ran_until")),
+                looks=[int(look) for look in document.get("looks", ())],
+                sent={str(digest): int(minute) for digest, minute in document.get("sent", {}).items()},
+            )
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
+            raise RefusedError(f"the parameter {name} does not contain the guard's state: {text[:80]!r}") from problem
+
+    def write(self, ssm: Any, name: str) -> None:
+        """Store the state.
+
+        Raises:
+            ClientError: Systems Manager refuses.
+        """
+        document = {
+            "schema": "slipway.guard-state/1",
+            "spent_usd": self.spent_usd,
+            "node_hours": self.node_hours,
+            "since": None if self.since is None else self.since.isoformat(),
+            "ran_until": None if self.ran_until is None else self.ran_until.isoformat(),
+            "looks": self.looks,
+            "sent": self.sent,
+        }
+        ssm.put_parameter(Name=name, Value=json.dumps(document, separators=(",", ":")), Overwrite=True)
+
+    def count(self, look: datetime, *, usd: float, nodes: int | None, hours: float, began: datetime | None) -> None:
+        """Add one check, unless it was counted before.
+
+        Args:
+            look: the scheduled time of the check.
+            usd: the cost since the check before it.
+            nodes: the running nodes; None if they could not be counted.
+            hours: the time since the check before it.
+            began: the last deployment; None if it could not be read.
+        """
+        if began is not None and began != self.since:
+            self.since, self.node_hours = began, 0.0
+        minute = minutes(look)
+        if minute in self.looks or (len(self.looks) == MOST_LOOKS and minute < self.looks[0]):
+            return
+        self.looks = sorted([*self.looks, minute])[-MOST_LOOKS:]
+        self.spent_usd += usd
+        if nodes:
+            self.node_hours += nodes * hours
+            self.ran_until = look if self.ran_until is None else max(self.ran_until, look)
+
+    def first(self, name: str, now: datetime, again: timedelta) -> bool:
+        """Whether no notification of that name was sent within `again`; it is then marked as sent."""
+        digest, minute = sha256(name.encode()).hexdigest()[:NAME_CHARACTERS], minutes(now)
+        before = self.sent.get(digest)
+        if before is not None and minute - before < again / MINUTE:
+            return False
+        newest = sorted({**self.sent, digest: minute}.items(), key=lambda mark: mark[1])[-MOST_SENT:]
+        self.sent = dict(newest)
+        return True
+
+
+def last_written(ssm: Any, name: str) -> str:
+    """The last value of a parameter that the guard has written; the empty one if there is none.
+
+    Raises:
+        ClientError: Systems Manager refuses.
+    """
+    pages = ssm.get_paginator("get_parameter_history").paginate(Name=name)
+    versions = [version for page in pages for version in page["Parameters"] if version["Value"] != EMPTY]
+    newest = max(versions, key=lambda version: version["Version"], default={"Value": EMPTY})
+    return str(newest["Value"])
+
+
+def minutes(moment: datetime) -> int:
+    """A moment in minutes since 1970, rounded: EventBridge's scheduled times differ by seconds."""
+    return round((moment - EPOCH) / MINUTE)
+
+
+def moment_of(text: str | None) -> datetime | None:
+    """A moment in ISO format; None for None.
+
+    Raises:
+        ValueError: the text is no moment with a time zone.
+    """
+    if text is None:
+        return None
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        message = f"{text} has no time zone"
+        raise ValueError(message)
+    return moment

@@ -1,0 +1,82 @@
+"""What the roles of nodes may write of what their guard counts and marks: nothing, on any target."""
+
+import json
+
+import pytest
+
+from launcher.catalog.permissions import load_permissions
+from launcher.model.named_role import named_roles
+from launcher.model.target import TARGETS
+from launcher.rendering.policies import Account
+from launcher.rendering.role_policies import render_role
+from tests.infra.iam import ACCOUNT, allows
+from tests.infra.role_policies import REGION, STORE, UUID, aws_managed, managed_policies, roles
+from tests.infra.test_named_roles import request
+from tests.plans import request_of
+
+NODES = {"ec2.amazonaws.com", "pods.eks.amazonaws.com", "sagemaker.amazonaws.com"}
+"""The services that assume the roles of nodes and pods."""
+STATE = f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/slipway/slipway-x-training/guard"
+WRITES = ("ssm:PutParameter", "ssm:DeleteParameter", "ssm:LabelParameterVersion")
+
+
+def node_roles(kind, assembly):
+    """Name and policies of every role that a job's processes can use.
+
+    ParallelCluster creates the roles of its nodes itself, with CloudWatchAgentServerPolicy and the plan's policies.
+    """
+    if kind == "parallelcluster":
+        own = [document for name, document in managed_policies(assembly).items() if "ProviderAccess" not in name]
+        return [("nodes", [aws_managed("CloudWatchAgentServerPolicy"), *own])]
+    found = [(role.logical_id, role.documents) for role in roles(assembly) if set(role.services) & NODES]
+    assert found
+    return found
+
+
+@pytest.fixture
+def stacks(example_of_kind):
+    """The roles of nodes of every example in turn, with the cluster's name in its metrics."""
+    kind, assembly = example_of_kind
+    return kind, node_roles(kind, assembly), assembly.plan.cluster_name
+
+
+def test_no_role_of_a_node_writes_the_guards_state(stacks):
+    _, node_policies, _ = stacks
+    for name, documents in node_policies:
+        for action in WRITES:
+            assert not allows(documents, action, STATE), name
+
+
+def test_no_role_of_a_node_writes_metrics_of_a_guard_or_of_another_cluster(stacks):
+    kind, node_policies, cluster = stacks
+    for name, documents in node_policies:
+        for namespace in ("Slipway", "Slipway/Nodes/other", "Slipway/Nodes", f"Slipway/Nodes/{cluster}/x", "Slipway/x"):
+            assert not allows(documents, "cloudwatch:PutMetricData", "*", namespace=namespace), (name, namespace)
+    if kind in ("parallelcluster", "hyperpod-slurm", "pcs"):
+        documents = dict(node_policies)[next(name for name, _ in node_policies if name[:1].isalpha())]
+        assert allows(documents, "cloudwatch:PutMetricData", "*", namespace=f"Slipway/Nodes/{cluster}")
+
+
+@pytest.mark.parametrize("action", ["s3:PutObject", "s3:DeleteObject"])
+def test_no_role_of_a_node_writes_stop_objects_or_marks_of_the_guard(stacks, action):
+    _, node_policies, _ = stacks
+    for name, documents in node_policies:
+        for prefix in ("", "jobs/", "runs/"):
+            for key in (f".budget/{UUID}/100.json", f".guard/{UUID}/told/idle-2026-11-28.json"):
+                assert not allows(documents, action, f"{STORE}/{prefix}{key}"), (name, key)
+
+
+@pytest.mark.parametrize(
+    "kind", ["parallelcluster", "hyperpod-slurm", "hyperpod-eks", "eks", "pcs", "sagemaker-training"]
+)
+def test_the_policies_for_roles_that_a_plan_names_keep_them_from_it_too(kind):
+    row = TARGETS[next(target for target in TARGETS if target.value == kind)]
+    plan_request = request_of(request(kind))
+    account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
+    for role in named_roles(plan_request, row):
+        document = json.loads(render_role(load_permissions(), plan_request, role, account).text)
+        for key in ("jobs/.budget/x/100.json", "jobs/.guard/x/told/y.json"):
+            assert not allows([document], "s3:PutObject", f"arn:aws:s3:::slipway-x/{key}"), (role.path, key)
+        for namespace in ("Slipway", "Slipway/x"):
+            assert not allows([document], "cloudwatch:PutMetricData", "*", namespace=namespace), role.path
+        assert not allows([document], "ssm:PutParameter", STATE)
