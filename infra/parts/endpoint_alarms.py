@@ -41,17 +41,23 @@ def rights(plan: Plan, scope: Construct) -> Rights:
         actions=["sagemaker:DeleteInferenceComponent"],
         resources=[f"{place}:inference-component/{name}"],
     )
-    actions, stop = ("sagemaker:ListInferenceComponents",), (endpoint, copies)
     serve = plan.request.workload.serve
-    if stops_at(plan.request, plan.place.option) is None or serve is None or serve.min_instances:
-        return Rights(reads=actions, stop=stop)
+    to_zero = stops_at(plan.request, plan.place.option) is not None and serve is not None and not serve.min_instances
     region, account = Stack.of(scope).region, Aws.ACCOUNT_ID
+    # SageMaker deletes a scaled endpoint only for callers that may deregister its range (developer guide, "Delete an
+    # endpoint that has autoscaling"). An endpoint may get a range after its first deployment.
     ranges = iam.PolicyStatement(
         sid="StopScaling",
-        actions=["application-autoscaling:RegisterScalableTarget"],
+        actions=[
+            "application-autoscaling:DeregisterScalableTarget",
+            *(["application-autoscaling:RegisterScalableTarget"] if to_zero else []),
+        ],
         resources=[f"arn:{Aws.PARTITION}:application-autoscaling:{region}:{account}:scalable-target/*"],
         conditions={"StringEquals": {"application-autoscaling:service-namespace": "sagemaker"}},
     )
+    actions, stop = ("sagemaker:ListInferenceComponents",), (endpoint, copies, ranges)
+    if not to_zero:
+        return Rights(reads=actions, stop=stop)
     # Permissions that the service requires of callers that register a range (user guide, permissions to SageMaker).
     scaled = iam.PolicyStatement(
         sid="StopInstances",
@@ -62,9 +68,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
         ],
         resources=[f"{place}:endpoint/{name}", f"{place}:inference-component/{name}"],
     )
-    return Rights(
-        reads=(*actions, "application-autoscaling:DescribeScalableTargets"), stop=(endpoint, copies, ranges, scaled)
-    )
+    return Rights(reads=(*actions, "application-autoscaling:DescribeScalableTargets"), stop=(*stop, scaled))
 
 
 def announce(plan: Plan, guardrails: Guardrails) -> None:

@@ -41,6 +41,14 @@ def policies(
         list[str] | None,
         typer.Option("--data-bucket", metavar="NAME", help="Bucket with training data that a file system imports."),
     ] = None,
+    bucket: Annotated[
+        list[str] | None,
+        typer.Option("--bucket", metavar="NAME", help="Bucket that jobs use: the boundary allows it."),
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option("--secret", metavar="ARN", help="Secret or parameter that jobs read: the boundary allows it."),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Write the IAM policies of the deployer and of CloudFormation, and print the commands that install them."""
@@ -51,7 +59,13 @@ def policies(
 
     _refuse_malformed(account, region)
     request = PolicyRequest(
-        account=account, region=region, qualifier=qualifier, boundary_arn=boundary, buckets=tuple(data_bucket or ())
+        account=account,
+        region=region,
+        qualifier=qualifier,
+        boundary_arn=boundary,
+        buckets=tuple(data_bucket or ()),
+        job_buckets=tuple(bucket or ()),
+        secrets=tuple(secret or ()),
     )
     rendered = policies_of(request, plan_file.load(file) if file is not None else None)
     try:

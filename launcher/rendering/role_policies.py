@@ -76,6 +76,16 @@ def _lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ..
     }
 
 
+def limited_lists(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ...]]:
+    """The places, secrets and parameters of a plan that its roles reach, for the permissions boundary."""
+    lists = _lists(request, account)
+    names = ("ownbuckets", "ownobjects", "databuckets", "dataobjects", "model", "files")
+    places = {arn for name in names for arn in lists[name]}
+    if request.checkpoint.store_uri is not None:
+        places |= {*lists["store"], *lists["objects"]}
+    return {"places": tuple(sorted(places)), **{name: lists[name] for name in _SECRETS}}
+
+
 def _reached(request: PlanRequest, account: Account) -> Mapping[str, tuple[str, ...]]:
     """Buckets, objects and keys of the trainer's own places and of the data that nodes fetch."""
     values = {}

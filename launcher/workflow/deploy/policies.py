@@ -1,9 +1,9 @@
 """The `policies` command: the IAM policies that an account needs for one plan, or for all of Slipway's resources."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from launcher.catalog.permissions import load_permissions
+from launcher.catalog.permissions import Permissions, load_permissions
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.named_role import NamedRole, named_roles
@@ -12,6 +12,7 @@ from launcher.model.target import SAGEMAKER, target_of
 from launcher.rendering.policies import (
     BOUNDARY,
     DOCTOR,
+    MAX_CHARACTERS,
     PERSON,
     TARGET_POLICIES,
     Account,
@@ -20,18 +21,23 @@ from launcher.rendering.policies import (
     execution_policies,
     render_policy,
 )
-from launcher.rendering.role_policies import render_role, render_store
+from launcher.rendering.role_policies import limited_lists, render_role, render_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRequest:
-    """The request besides a plan: the account, the bootstrapped region, and requirements of the account."""
+    """The request besides a plan: the account, the bootstrapped region, and requirements of the account.
+
+    `buckets` are linked to file systems; jobs read and write `job_buckets`, and read `secrets` (ARNs).
+    """
 
     account: str
     region: str
     qualifier: str | None = None
     boundary_arn: str | None = None
     buckets: tuple[str, ...] = ()
+    job_buckets: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +89,7 @@ def policies_of(request_options: PolicyRequest, request: PlanRequest | None = No
             "machines": tuple(sorted({role.arn for role in named.values() if role.use.service == SAGEMAKER})),
         },
     )
+    account = replace(account, lists={**account.lists, **_limited(request_options, request, account)})
     permissions, names = load_permissions(), execution_policies(targets)
     target_policies = dict.fromkeys(name for target in targets or TARGET_POLICIES for name in target_of(target).person)
     person = [render_policy(permissions, name, account) for name in (PERSON, DOCTOR, *target_policies)]
@@ -91,12 +98,35 @@ def policies_of(request_options: PolicyRequest, request: PlanRequest | None = No
         account=account,
         execution=tuple(render_policy(permissions, name, account) for name in names),
         person=(*person, *([] if store is None else [store])),
-        boundary=render_policy(permissions, BOUNDARY, account),
+        boundary=_boundary(permissions, account),
         bootstrap=bootstrap_command(account, request_options.region, names, qualified=qualifier is not None),
         roles={}
         if request is None
         else {name: render_role(permissions, request, role, account) for name, role in named.items()},
     )
+
+
+def _limited(options: PolicyRequest, request: PlanRequest | None, account: Account) -> Mapping[str, tuple[str, ...]]:
+    """The ARNs that the boundary allows beyond Slipway's names: those of the plan and those of the command."""
+    own = {} if request is None else limited_lists(request, account)
+    buckets = [f"arn:{account.partition}:s3:::{bucket}{end}" for bucket in options.job_buckets for end in ("", "/*")]
+    return {
+        "places": tuple(sorted({*own.get("places", ()), *buckets})),
+        **{
+            name: tuple(sorted({*own.get(name, ()), *(arn for arn in options.secrets if f":{service}:" in arn)}))
+            for name, service in (("secrets", "secretsmanager"), ("parameters", "ssm"))
+        },
+    }
+
+
+def _boundary(permissions: Permissions, account: Account) -> RenderedPolicy:
+    boundary = render_policy(permissions, BOUNDARY, account)
+    if boundary.characters > MAX_CHARACTERS:
+        raise ImpossibleError(
+            f"the boundary has {boundary.characters:,} characters; IAM accepts {MAX_CHARACTERS:,}",
+            hint="name fewer buckets and secrets; secrets whose names begin with slipway need no ARN",
+        )
+    return boundary
 
 
 def _targets(request: PlanRequest) -> tuple[TargetKind, ...] | None:

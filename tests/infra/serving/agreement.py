@@ -50,6 +50,7 @@ FREE = (
     "AWS::Lambda::Permission",
     "AWS::S3::BucketPolicy",
     "AWS::SNS::TopicPolicy",
+    "AWS::SSM::Parameter",
     "AWS::SageMaker::Model",
 )
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.infra.guard_account import ACCOUNT, NOW, REGION, ManagedAccount
+from tests.infra.guard_account import ACCOUNT, NOW, REGION, STATE, ManagedAccount
 
 pytestmark = pytest.mark.xdist_group("guard")
 
@@ -180,7 +180,7 @@ def test_it_is_deleted_once(aws, endpoint_guard):
 def test_lambda_calls_it_with_the_variable_of_its_own(aws, module, monkeypatch):
     monkeypatch.setattr(module, "aws", aws.client)
     variables = {"CLUSTER": "tiny", "ENDPOINT": NAME, "STACK": aws.stack, "TOPICS": aws.topic, "PREPAID": "false"}
-    for name, value in {**variables, "AWS_REGION": REGION, "IDLE_MINUTES": "60"}.items():
+    for name, value in {**variables, "AWS_REGION": REGION, "STATE": STATE, "IDLE_MINUTES": "60"}.items():
         monkeypatch.setenv(name, value)
     aws.describes(1)
     module.handler({}, None)
