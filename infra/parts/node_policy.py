@@ -68,6 +68,7 @@ class NodePolicy(Construct):
         path: str = PATH,
         in_store: Sequence[iam.PolicyStatement] | None = None,
         starts_machines: bool = False,
+        lends_key: bool = False,
         reached: Sequence[Reach] = (),
         conditions: Mapping[str, Mapping[str, Any]] | None = None,
         reports_as: str | None = None,
@@ -75,7 +76,9 @@ class NodePolicy(Construct):
         """`kms_key_arn` None: S3's own key.
 
         `compile_cache`: jobs share a cache of compiled programs, whose lock files they delete. `starts_machines`: one
-        node starts the others, whose root volumes may use the key. `in_store` None: the permissions of all jobs that
+        node starts the others, whose root volumes may use the key. `lends_key`: a service makes the volumes.
+
+        `in_store` None: the permissions of all jobs that
         share one role. `reached` are the plan's S3 places other than the store, under `conditions`. `reports_as` is the
         cluster of nodes whose other policies allow metrics in every namespace.
         """
@@ -88,6 +91,7 @@ class NodePolicy(Construct):
                 )
             )
             statements += volume_statements(kms_key_arn) if starts_machines else ()
+            statements += [lending_statement(kms_key_arn)] if lends_key else []
         if fetched:
             scripts = [asset.bucket.arn_for_objects(asset.s3_object_key) for asset in fetched]
             statements.append(iam.PolicyStatement(sid="FetchSetUp", actions=["s3:GetObject"], resources=scripts))
@@ -131,6 +135,16 @@ def volume_statements(key_arn: str) -> list[iam.PolicyStatement]:
             conditions={"StringLike": {"kms:ViaService": through}, "Bool": {"kms:GrantIsForAWSResource": "true"}},
         ),
     ]
+
+
+def lending_statement(key_arn: str) -> iam.PolicyStatement:
+    """Permission to grant a key to SageMaker for the volumes of its instances."""
+    return iam.PolicyStatement(
+        sid="LendKey",
+        actions=["kms:CreateGrant"],
+        resources=[key_arn],
+        conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
+    )
 
 
 def finding_statement(store: StoreAccess) -> iam.PolicyStatement:

@@ -79,6 +79,7 @@ class PcsGuard:
             ),
         )
         actions = (
+            *("ec2:DescribeCapacityBlockStatus", "ec2:DescribeCapacityBlocks", "ec2:DescribeCapacityReservations"),
             *("cloudwatch:GetMetricData", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes"),
             *("ec2:DescribeInstances", "ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates"),
             *("ec2:DescribeSecurityGroups", "ec2:DescribeSubnets", "ec2:DescribeVpcs"),
@@ -100,7 +101,8 @@ class PcsLogs(Construct):
         super().__init__(scope, id_)
         for kind in LOG_TYPES:
             part = kind.removeprefix("PCS_").removesuffix("_LOGS").capitalize()
-            # Below this prefix CloudWatch lets the service write without a policy of the account.
+            # The policy with which CloudWatch may write is added when the delivery is made (CloudWatch Logs user guide,
+            # "Logs sent to CloudWatch Logs"); below /aws/vendedlogs/ one policy serves every group.
             group = logs.CfnLogGroup(
                 self,
                 f"{part}Log",

@@ -157,6 +157,8 @@ class TrainingJobsStack(ClusterStack):
             path=OWN_PATH,
             in_store=[*store_statements(store, compile_cache=compiles), tidy],
             reached=reached(plan.request),
+            # Local disks are encrypted by their hardware; other volumes get the key (VolumeKmsKeyId).
+            lends_key=not facts.nvme_gb,
         )
 
 

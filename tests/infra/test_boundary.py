@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from launcher.model.errors import ImpossibleError
 from launcher.workflow.deploy.policies import PolicyRequest, policies_of
 from tests.checks import some
 from tests.infra.deployer import FREE, policy
@@ -207,3 +208,21 @@ def test_the_provider_makes_changes_and_removes_a_cluster_under_it():
 def test_the_provider_deletes_the_data_link_of_a_named_bucket_only():
     assert allows([LIMIT], "s3:PutBucketPolicy", "arn:aws:s3:::corpus-of-the-team")
     assert not allows([LIMIT], "s3:PutBucketPolicy", "arn:aws:s3:::corpus-of-another-team")
+
+
+def test_more_names_than_iam_accepts_are_refused_with_the_fix():
+    secrets = tuple(f"arn:aws:secretsmanager:{_PLACE}:secret:{'s' * 200}{n}" for n in range(9))
+    with pytest.raises(ImpossibleError, match=r"the boundary has \d,\d+ characters; IAM accepts 6,144") as refused:
+        policies_of(PolicyRequest(account=ACCOUNT, region=REGION, secrets=secrets))
+    assert "secrets whose names begin with slipway need no ARN" in str(refused.value.hint)
+
+
+def test_named_buckets_and_secrets_are_within_it():
+    secret = f"arn:aws:secretsmanager:{_PLACE}:secret:hf-token-AbCdEf"
+    parameter = f"arn:aws:ssm:{_PLACE}:parameter/team/token"
+    options = PolicyRequest(account=ACCOUNT, region=REGION, job_buckets=("corpus",), secrets=(secret, parameter))
+    limit = json.loads(policies_of(options).boundary.text)
+    assert allows([limit], "s3:GetObject", "arn:aws:s3:::corpus/a")
+    assert allows([limit], "secretsmanager:GetSecretValue", secret)
+    assert allows([limit], "ssm:GetParameter", parameter)
+    assert not allows([limit], "s3:PutBucketPolicy", "arn:aws:s3:::corpus")
