@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from launcher.model.request import DEFAULT_QUALIFIER
 from launcher.records.codec import Json
 from launcher.rendering.policies import MAX_CHARACTERS, RenderedPolicy, create_command
 from launcher.workflow.deploy.policies import AccountPolicies
@@ -36,7 +37,7 @@ def _created(policies: AccountPolicies) -> list[RenderedPolicy]:
 def policies_next(policies: AccountPolicies) -> list[str]:
     """The steps that the user needs in addition to the commands."""
     arns = [f"    {policies.account.policy_arn(policy.name)}" for policy in policies.person]
-    person = ["", "  attach to the user who runs slipway:", *arns]
+    person = ["", "  attach to the user who runs slipway:", *arns, *_bootstrap_lines(policies.account.qualifier)]
     named = policies.account.boundary_arn
     if named is not None:
         return [*person, f"  plans name the boundary: security.permissions_boundary_arn: {named}"]
@@ -46,6 +47,19 @@ def policies_next(policies: AccountPolicies) -> list[str]:
         "  advice: without a permissions boundary a deployer can make a role that may do anything. With it not:",
         f"  run this again with --boundary {arn}",
         f"  and put security: {{permissions_boundary_arn: {arn}}} into every plan",
+    ]
+
+
+def _bootstrap_lines(qualifier: str) -> list[str]:
+    """The effects of the bootstrap command: the CDK replaces the policies of a toolkit, it adds none."""
+    if qualifier == DEFAULT_QUALIFIER:
+        return [
+            f"  warning: qualifier {qualifier} is the CDK's own: the command takes AdministratorAccess from every other app.",
+            "  Without --qualifier, Slipway gets a bootstrap of its own",
+        ]
+    return [
+        f"  plans name this bootstrap: security: {{qualifier: {qualifier}}}",
+        "  the command replaces the policies of this bootstrap: for several kinds of targets, run this without a plan",
     ]
 
 

@@ -31,7 +31,8 @@ def policies(
         ),
     ] = None,
     qualifier: Annotated[
-        str | None, typer.Option("--qualifier", help="Qualifier of the CDK bootstrap. Default: the CDK's.")
+        str | None,
+        typer.Option("--qualifier", help="Qualifier of the CDK bootstrap. Default: the plan's, else slipway."),
     ] = None,
     boundary: Annotated[
         str | None,

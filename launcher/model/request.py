@@ -82,6 +82,8 @@ CONTEXT = Text(
 RESERVATION_ID = Text(pattern=r"cr-[0-9a-f]{8,17}", form="cr- and 8 to 17 hexadecimal digits")
 
 
+OWN_QUALIFIER = "slipway"
+"""The qualifier of a CDK bootstrap for Slipway alone, which `slipway policies` prints by default."""
 DEFAULT_QUALIFIER = "hnb659fds"
 """The value of `security.qualifier` if it is null (aws-cdk-lib 2.275.0,
 core/lib/stack-synthesizers/default-synthesizer.js, DEFAULT_QUALIFIER)."""

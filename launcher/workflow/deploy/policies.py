@@ -7,7 +7,7 @@ from launcher.catalog.permissions import Permissions, load_permissions
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.named_role import NamedRole, named_roles
-from launcher.model.request import DEFAULT_QUALIFIER, PlanRequest
+from launcher.model.request import DEFAULT_QUALIFIER, OWN_QUALIFIER, PlanRequest
 from launcher.model.target import SAGEMAKER, target_of
 from launcher.rendering.policies import (
     BOUNDARY,
@@ -81,7 +81,7 @@ def policies_of(request_options: PolicyRequest, request: PlanRequest | None = No
     account = Account(
         id=request_options.account,
         partition=_partition(request_options.region),
-        qualifier=qualifier or DEFAULT_QUALIFIER,
+        qualifier=qualifier or OWN_QUALIFIER,
         boundary_arn=boundary,
         data_buckets=tuple(sorted(buckets)),
         lists={
@@ -99,7 +99,9 @@ def policies_of(request_options: PolicyRequest, request: PlanRequest | None = No
         execution=tuple(render_policy(permissions, name, account) for name in names),
         person=(*person, *([] if store is None else [store])),
         boundary=_boundary(permissions, account),
-        bootstrap=bootstrap_command(account, request_options.region, names, qualified=qualifier is not None),
+        bootstrap=bootstrap_command(
+            account, request_options.region, names, qualified=account.qualifier != DEFAULT_QUALIFIER
+        ),
         roles={}
         if request is None
         else {name: render_role(permissions, request, role, account) for name, role in named.items()},

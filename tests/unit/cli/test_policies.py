@@ -106,3 +106,26 @@ def test_a_plan_with_roles_of_its_own_brings_their_policies_and_lets_cloudformat
     base = json.loads((tmp_path / "here/SlipwayBase.json").read_text())
     (gives,) = (statement for statement in base["Statement"] if statement["Sid"] == "GiveNamedRoles")
     assert gives["Resource"] == [arn]
+
+
+OWN_BOOTSTRAP = "--qualifier slipway --toolkit-stack-name CDKToolkit-slipway"
+
+
+@pytest.mark.parametrize("plan", [None, PLAN.replace("qualifier: team, ", "")])
+def test_the_bootstrap_is_slipways_own_unless_another_is_named(slipway_here, tmp_path, plan):
+    """The CDK replaces the policies of a bootstrap: other apps keep theirs."""
+    if plan is not None:
+        (tmp_path / "plan.yaml").write_text(plan)
+    code, out, err = slipway_here(*WORDS, *(["plan.yaml"] if plan else []), "-o", "here")
+    (command,) = [line for line in out.splitlines() if line.startswith("cdk bootstrap")]
+    assert code == 0
+    assert command.endswith(OWN_BOOTSTRAP)
+    assert "plans name this bootstrap: security: {qualifier: slipway}" in err
+    assert "cdk-slipway-" in (tmp_path / "here/SlipwayPerson.json").read_text()
+
+
+def test_the_cdks_own_bootstrap_is_named_with_a_warning(slipway_here):
+    code, out, err = slipway_here(*WORDS, "-o", "here", "--qualifier", "hnb659fds")
+    assert code == 0
+    assert "--toolkit-stack-name" not in out
+    assert "takes AdministratorAccess from every other app" in err
