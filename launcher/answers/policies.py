@@ -54,7 +54,7 @@ def _bootstrap_lines(qualifier: str) -> list[str]:
     """The effects of the bootstrap command: the CDK replaces the policies of a toolkit, it adds none."""
     if qualifier == DEFAULT_QUALIFIER:
         return [
-            f"  warning: qualifier {qualifier} is the CDK's own: the command takes AdministratorAccess from other apps.",
+            f"  warning: qualifier {qualifier} is the CDK's: the command takes AdministratorAccess from other apps.",
             "  Without --qualifier, Slipway gets a bootstrap of its own",
         ]
     return [
