@@ -2,12 +2,27 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from launcher.cli import completion, options, output
 from launcher.model.errors import ImpossibleError, UnreadableInputError
+
+if TYPE_CHECKING:
+    from launcher.workflow.deploy.policies import AccountPolicies
+
+DataBuckets = Annotated[
+    list[str] | None,
+    typer.Option("--data-bucket", metavar="NAME", help="Bucket with training data that a file system imports."),
+]
+JobBuckets = Annotated[
+    list[str] | None, typer.Option("--bucket", metavar="NAME", help="Bucket that jobs use: the boundary allows it.")
+]
+Secrets = Annotated[
+    list[str] | None,
+    typer.Option("--secret", metavar="ARN", help="Secret or parameter that jobs read: the boundary allows it."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -38,24 +53,14 @@ def policies(
         str | None,
         typer.Option("--boundary", metavar="ARN", help="Permissions boundary of every role."),
     ] = None,
-    data_bucket: Annotated[
-        list[str] | None,
-        typer.Option("--data-bucket", metavar="NAME", help="Bucket with training data that a file system imports."),
-    ] = None,
-    bucket: Annotated[
-        list[str] | None,
-        typer.Option("--bucket", metavar="NAME", help="Bucket that jobs use: the boundary allows it."),
-    ] = None,
-    secret: Annotated[
-        list[str] | None,
-        typer.Option("--secret", metavar="ARN", help="Secret or parameter that jobs read: the boundary allows it."),
-    ] = None,
+    data_bucket: DataBuckets = None,
+    bucket: JobBuckets = None,
+    secret: Secrets = None,
     as_json: options.Json = False,
 ) -> None:
     """Write the IAM policies of the deployer and of CloudFormation, and print the commands that install them."""
     from launcher import plan_file
     from launcher.answers.policies import document, policies_lines, policies_next
-    from launcher.records.run_folder import write_whole
     from launcher.workflow.deploy.policies import PolicyRequest, policies_of
 
     _refuse_malformed(account, region)
@@ -69,18 +74,24 @@ def policies(
         secrets=tuple(secret or ()),
     )
     rendered = policies_of(request, plan_file.load(file) if file is not None else None)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for policy in rendered.every:
-            write_whole(folder / policy.file, policy.text, shared=True)
-    except OSError as problem:
-        hint = "-o FOLDER names a new or a writable folder"
-        raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}", hint=hint) from problem
+    _write(folder, rendered)
     if as_json:
         output.document(document(rendered, folder))
         return
     output.result(policies_lines(rendered, folder))
     output.say(*policies_next(rendered))
+
+
+def _write(folder: Path, policies: "AccountPolicies") -> None:
+    from launcher.records.run_folder import write_whole
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for policy in policies.every:
+            write_whole(folder / policy.file, policy.text, shared=True)
+    except OSError as problem:
+        hint = "-o FOLDER names a new or a writable folder"
+        raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}", hint=hint) from problem
 
 
 def _refuse_malformed(account: str, region: str) -> None:

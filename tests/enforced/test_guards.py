@@ -17,6 +17,7 @@ from launcher.aws import identity
 from tests.enforced.conftest import ID, REGION
 from tests.infra.guard_modules import guard_module
 from tests.infra.iam import fits, formats
+from tests.plans import ROOT
 
 pytestmark = pytest.mark.iam
 
@@ -88,6 +89,21 @@ def guards_stack(enforced):
     return stacks.create_stack(StackName="slipway-guarded-training", TemplateBody=body)["StackId"]
 
 
+def state_of(example):
+    """The name of the parameter of an example's guard."""
+    path = ROOT / "tests/golden/infra" / f"{example}.json"
+    stack = json.loads((path if path.exists() else path.with_suffix("") / "training.json").read_text(encoding="utf-8"))
+    (parameter,) = [item for item in stack["Resources"].values() if item["Type"] == "AWS::SSM::Parameter"]
+    return parameter["Properties"]["Name"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def states(enforced):
+    """The parameters of all guards, as their stacks create them."""
+    for example in GUARDS:
+        enforced.owner.client("ssm").put_parameter(Name=state_of(example), Value="{}", Type="String")
+
+
 @pytest.fixture(scope="module")
 def documents(golden_policies, guards_stack):
     """The policies of an example's guard."""
@@ -124,6 +140,7 @@ def enforced_guard(request, users, boto, guards_stack):
         "STACK": guards_stack,
         "TOPICS": TOPIC,
         "AWS_REGION": REGION,
+        "STATE": state_of(request.param),
         "PREPAID": "false",
         "IDLE_MINUTES": "60",
     }
@@ -137,10 +154,28 @@ def test_it_reads_its_age_and_tells_under_its_role(enforced_guard):
     enforced_guard.notify("nodes stopped", "its time is over")
 
 
+def test_a_guard_keeps_its_state_under_its_role(enforced_guard):
+    with guard_module("state") as module:
+        name = enforced_guard.settings.parameter
+        enforced_guard.state = module.State.read(enforced_guard.ssm, name)
+        before = enforced_guard.state.spent_usd
+        enforced_guard.state.spent_usd += 12.5
+        enforced_guard.store()
+        assert module.State.read(enforced_guard.ssm, name).spent_usd == before + 12.5
+
+
+@pytest.mark.parametrize("example", GUARDS)
+def test_no_guard_writes_the_state_of_another(users, boto, example):
+    client = boto(users[example], "ssm")
+    for other in set(GUARDS) - {example}:
+        with pytest.raises(ClientError, match="not authorized"):
+            client.put_parameter(Name=state_of(other), Value="{}", Overwrite=True)
+
+
 def test_that_of_eks_sees_its_nodes_under_its_role(users, boto):
     with guard_module("eks") as loaded:
         settings = {"CLUSTER": "p5-eks", "EKS": "slipway-p5-eks", "STACK": "x", "TOPICS": "", "AWS_REGION": REGION}
-        settings |= {"PREPAID": "false", "IDLE_MINUTES": "60"}
+        settings |= {"STATE": state_of(EKS), "PREPAID": "false", "IDLE_MINUTES": "60"}
         parsed = loaded.Settings.of(settings)
         assert loaded.EksGuard(parsed, lambda service: boto(users[EKS], service), datetime.now(UTC)).nodes() == []
 

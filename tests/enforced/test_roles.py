@@ -21,6 +21,7 @@ STORE = f"arn:aws:s3:::{BUCKET}"
 TABLE = "parallelcluster-slipway-p5-spot"
 TOPIC = f"arn:aws:sns:{REGION}:{ID}:slipway-p5-spot"
 LOG = f"arn:aws:logs:{REGION}:{ID}:log-group:slipway-p5-spot-guard:*"
+STATE = "/slipway/slipway-p5-spot-training/guard"
 TRUST = json.dumps(
     {
         "Version": "2012-10-17",
@@ -47,6 +48,8 @@ def stored_things(enforced):
         owner("dynamodb").put_item(TableName=TABLE, Item={"Id": {"S": key}, "Data": data})
     owner("sns").create_topic(Name="slipway-p5-spot")
     owner("sns").create_topic(Name="payroll")
+    for name in (STATE, STATE.replace("p5-spot", "other")):
+        owner("ssm").put_parameter(Name=name, Value="{}", Type="String")
 
 
 # ------------------------------------------------------------------------------------------------------------- a node
@@ -208,6 +211,7 @@ def test_the_guards_own_code_looks_stops_and_tells_under_its_role(guard_calls, g
         "STACK": guard_stack,
         "TOPICS": TOPIC,
         "AWS_REGION": REGION,
+        "STATE": STATE,
         "PREPAID": "false",
         "IDLE_MINUTES": "60",
     }
@@ -216,6 +220,10 @@ def test_the_guards_own_code_looks_stops_and_tells_under_its_role(guard_calls, g
         assert guard.nodes() == []
         assert guard.deployed_at() <= datetime.now(UTC)
         guard.stop("its time is over", 2)
+        guard.state = module.State.read(guard.ssm, STATE)
+        guard.state.spent_usd += 12.5
+        guard.store()
+    assert json.loads(guard_calls("ssm").get_parameter(Name=STATE)["Parameter"]["Value"])["spent_usd"] == 12.5
     item = guard_calls("dynamodb").get_item(TableName=TABLE, Key={"Id": {"S": "COMPUTE_FLEET"}}, ConsistentRead=True)
     assert item["Item"]["Data"]["M"]["status"]["S"] == "STOP_REQUESTED"
 
@@ -230,6 +238,8 @@ def test_the_guard_does_nothing_but_look_tell_and_stop(guard_calls):
         lambda: client("ec2").terminate_instances(InstanceIds=["i-00000000"]),
         lambda: client("cloudformation").delete_stack(StackName="slipway-p5-spot-training"),
         lambda: client("s3").list_objects_v2(Bucket=BUCKET),
+        lambda: client("ssm").put_parameter(Name=STATE.replace("p5-spot", "other"), Value="{}", Overwrite=True),
+        lambda: client("ssm").delete_parameter(Name=STATE),
         lambda: client("iam").list_users(),
     ):
         with pytest.raises(ClientError, match="not authorized"):

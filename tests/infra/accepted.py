@@ -173,6 +173,11 @@ ENDPOINTS = (
         r"-serving/Guardrails/Guard/Role/Resource",
         "metrics and lists of components cannot be allowed by resource; reporting is limited to one namespace",
     ),
+    (
+        r"AwsSolutions-IAM5\[Resource::arn:.*:application-autoscaling:[a-z0-9-]+:.*:scalable-target/\*\]",
+        r"-serving/Guardrails/Guard/Role/Resource",
+        "the service names its scalable targets itself; a condition limits them to SageMaker's",
+    ),
 )
 """For endpoints: rule, construct and reason."""
 

@@ -20,8 +20,8 @@ def job_hours(quote):
     """Hours of the job: the lines of a spot quote are of the mean run, which is longer than the middle one."""
     if quote["purchase_option"] != "spot":
         return quote["hours"]["mid"]
-    compute = next(line for line in quote["components"] if re.fullmatch(r"\d+ x \S+ \S+", line["name"]))
-    return compute["quantity"] / quote["nodes"]
+    compute = [line["quantity"] for line in quote["components"] if re.fullmatch(r"\d+ x \S+ \S+", line["name"])]
+    return compute[0] / quote["nodes"] if compute else quote["hours"]["mid"]
 
 
 def hours_up(quote):

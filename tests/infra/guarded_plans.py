@@ -7,6 +7,7 @@ import yaml
 from launcher import plan_file
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.serving import load_serving
+from launcher.model.request import OWN_QUALIFIER
 from launcher.planning.endpoint_pin import pinned_serving
 from launcher.planning.pin import pinned_plan
 from tests.infra.conftest import FILES
@@ -44,6 +45,7 @@ def guarded_plan(kind, catalog, boundary=BOUNDARY):
         plan["workload"]["serve"]["min_instances"] = 0
     if boundary is not None:
         plan["security"] = {**plan.get("security", {}), "permissions_boundary_arn": boundary}
+        plan["security"]["qualifier"] = OWN_QUALIFIER
     request = plan_file.loads(json.dumps(plan))
     if kind in ENDPOINTS:
         return pinned_serving(request, catalog, BedrockCatalog(), load_serving())

@@ -259,7 +259,8 @@ def stop(path):
     guard = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(guard)
     variables = {"CLUSTER": "tiny", "PARALLELCLUSTER": "slipway-tiny", "STACK": "s", "TOPICS": "", "PREPAID": "false"}
-    settings = guard.Settings.of({**variables, "AWS_REGION": REGION, "IDLE_MINUTES": "60"})
+    variables |= {"AWS_REGION": REGION, "STATE": "/slipway/s/guard", "IDLE_MINUTES": "60"}
+    settings = guard.Settings.of(variables)
     AWSApi.reset()
     with mock_aws():
         manager = JsonComputeFleetStatusManager("slipway-tiny")

@@ -20,15 +20,12 @@ from launcher.rendering.role_policies import needed_actions, render_role
 from launcher.targets.parallelcluster.render import cluster_yaml
 from tests.checks import some
 from tests.infra.iam import ACCOUNT, actions, allows, listed, misplaced, unknown_actions
+from tests.infra.named_roles import ROLES, request
 from tests.infra.pcluster_driver import ask
 from tests.infra.registry import schemas
 from tests.plans import ROOT, request_of
 
 PERMISSIONS = load_permissions()
-ROLES = {
-    key: f"arn:aws:iam::{ACCOUNT}:role/team/{key}"
-    for key in ("nodes", "head_node", "login_nodes", "control_plane", "pods")
-}
 CLUSTERS = ["parallelcluster", "hyperpod-slurm", "eks", "hyperpod-eks"]
 MADE_FOR = {
     "parallelcluster": (),
@@ -45,26 +42,6 @@ AWS = {
     }
     for name, role_policy in json.loads(aws_managed_policies_data).items()
 }
-
-
-def request(kind, *, named=True, **more):
-    """A plan of a kind, with all the roles that the kind takes."""
-    roles = {role.key: ROLES[role.key] for role in TARGETS[TargetKind(kind)].roles} if named else {}
-    return {
-        "slipway": 1,
-        "name": "named",
-        "target": {
-            "kind": kind,
-            "region": "us-east-2",
-            "az_id": "use2-az1",
-            "instance_type": "p5.48xlarge",
-            "nodes": 2,
-        },
-        "purchase": {"option": "on-demand"},
-        "storage": {"login_nodes": 1 if kind == "parallelcluster" else 0},
-        "security": {"roles": roles, "session_log": False},
-        **more,
-    }
 
 
 @pytest.fixture(scope="module")

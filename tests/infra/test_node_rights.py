@@ -10,8 +10,8 @@ from launcher.model.target import TARGETS
 from launcher.rendering.policies import Account
 from launcher.rendering.role_policies import render_role
 from tests.infra.iam import ACCOUNT, allows
+from tests.infra.named_roles import request
 from tests.infra.role_policies import REGION, STORE, UUID, aws_managed, managed_policies, roles
-from tests.infra.test_named_roles import request
 from tests.plans import request_of
 
 NODES = {"ec2.amazonaws.com", "pods.eks.amazonaws.com", "sagemaker.amazonaws.com"}

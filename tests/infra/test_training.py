@@ -68,7 +68,14 @@ class TestSecurityGroup:
 class TestNodePolicy:
     def test_nodes_reach_their_part_of_the_store_and_nothing_else(self, p5):
         statements_by_sid = node_statements(p5)
-        assert set(statements_by_sid) == {"FindCheckpoints", "KeepCheckpoints", "MarkSuperseded", "FetchSetUp"}
+        denied = {"LeaveGuard", "LeaveGuardsMetrics"}
+        assert denied == {sid for sid, statement in statements_by_sid.items() if statement["Effect"] == "Deny"}
+        assert set(statements_by_sid) - denied == {
+            "FindCheckpoints",
+            "KeepCheckpoints",
+            "MarkSuperseded",
+            "FetchSetUp",
+        }
         assert len(statements_by_sid["FetchSetUp"]["Resource"]) == 2
         assert statements_by_sid["FindCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["jobs/*"]}}
         assert statements_by_sid["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == "/jobs/*"
@@ -125,7 +132,7 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
 
     def test_nodes_delete_no_checkpoint(self, assembly):
         for sid, statement in some(node_statements(assembly).items()):
-            if "s3:DeleteObject" in statement["Action"]:
+            if "s3:DeleteObject" in statement["Action"] and statement["Effect"] == "Allow":
                 assert sid == "UnlockCompileCache"
                 assert statement["Resource"]["Fn::Join"][1][-1] == "/jobs/.compile-cache/*"
 

@@ -57,7 +57,11 @@ def test_only_sagemaker_of_this_account_takes_the_role_and_it_deletes_from_the_j
     assert trust["Principal"] == {"Service": "sagemaker.amazonaws.com"}
     assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
     policy = example.only("training", "AWS::IAM::ManagedPolicy")["PolicyDocument"]["Statement"]
-    deletes = [statement["Resource"] for statement in policy if "s3:DeleteObject" in json.dumps(statement["Action"])]
+    deletes = [
+        statement["Resource"]
+        for statement in policy
+        if statement["Effect"] == "Allow" and "s3:DeleteObject" in json.dumps(statement["Action"])
+    ]
     assert all(
         "/.runs/*" in json.dumps(resource) or "/.compile-cache/*" in json.dumps(resource) for resource in deletes
     )
@@ -108,6 +112,7 @@ def test_the_guard_counts_billed_instances_and_stops_the_jobs_of_its_own_plan():
             "STACK": "s",
             "TOPICS": "",
             "AWS_REGION": "us-east-2",
+            "STATE": "/slipway/s/guard",
         }
         settings = base.Settings.of({**variables, "PREPAID": "false", "IDLE_MINUTES": "0"})
         service = SageMaker()

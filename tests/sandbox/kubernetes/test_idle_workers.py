@@ -110,7 +110,7 @@ def idle_guard(idle_pods):
         cloudwatch.put_metric_data(Namespace="Slipway", MetricData=[value])
     topic = boto3.client("sns").create_topic(Name="slipway-x")["TopicArn"]
     variables = {"CLUSTER": "x", "HYPERPOD_EKS": NAME, "STACK": "s", "TOPICS": topic, "AWS_REGION": REGION}
-    variables |= {"PREPAID": "false", "IDLE_MINUTES": "5"}
+    variables |= {"STATE": "/slipway/s/guard", "PREPAID": "false", "IDLE_MINUTES": "5"}
     with guard_module("hyperpod_eks") as module, Stubber(function) as stub:
 
         def check(count):

@@ -96,7 +96,8 @@ class TestNvidia:
         answer, sent = report("nvidia", dcgmi=script_printing(DCGM))
         assert answer.returncode == 0, answer.stderr
         assert sent[:-1] == [
-            *("cloudwatch", "put-metric-data", "--region", "us-east-2", "--namespace", "Slipway", "--metric-data")
+            *("cloudwatch", "put-metric-data", "--region", "us-east-2"),
+            *("--namespace", "Slipway/Nodes/tiny", "--metric-data"),
         ]
         assert values(sent) == WANTED
         (dimensions,) = {json.dumps(load["Dimensions"]) for load in json.loads(sent[-1])}

@@ -153,7 +153,7 @@ report_jobs() {
 export PATH="$(dirname "$(dirname "${slurm_conf#"$root"}")")/bin:\$PATH"
 while true; do
     if queue="\$(squeue --noheader --format=%i)"; then
-        aws cloudwatch put-metric-data --region $region --namespace Slipway --metric-name QueuedJobs \\
+        aws cloudwatch put-metric-data --region $region --namespace Slipway/Nodes/$cluster --metric-name QueuedJobs \\
             --dimensions Cluster=$cluster --unit Count --value "\$(grep -c . <<<"\$queue" || true)"
     fi
     sleep 60
