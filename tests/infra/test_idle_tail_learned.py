@@ -112,7 +112,9 @@ class InHyperPod:
     def __init__(self, account):
         self.account, self.client = account, account.client
         queued = {"MetricName": "QueuedJobs", "Dimensions": [{"Name": "Cluster", "Value": "tiny"}], "Value": 1}
-        account.cloudwatch.put_metric_data(Namespace="Slipway", MetricData=[queued | {"Timestamp": ENDED - 2 * LOOK}])
+        account.cloudwatch.put_metric_data(
+            Namespace="Slipway/Nodes/tiny", MetricData=[queued | {"Timestamp": ENDED - 2 * LOOK}]
+        )
 
     def set(self, count):
         nodes = [node(number, group="controller" if number == 0 else "workers") for number in range(count + 1)]
