@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from launcher.model.errors import UnreadableInputError
 from launcher.model.values import YEARS, describe
 from launcher.records.cache_folder import cache_folder
-from launcher.records.documents import quote_document
+from launcher.records.quote_document import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 
@@ -100,7 +100,7 @@ def plan(file: PlanFile, options: Options = DEFAULTS) -> Document:
     Raises:
         SlipwayError: the file cannot be read, or nothing that it requests is possible.
     """
-    from launcher.answers import plan as answer
+    from launcher.answers import plan_document as answer
 
     return answer.document(price(Path(file), options.moment(), options.price_options()))
 
@@ -128,7 +128,7 @@ def compare(file: PlanFile, options: Options = DEFAULTS) -> Document:
     Raises:
         SlipwayError: the file cannot be read, or nothing that it requests is possible.
     """
-    from launcher.answers import compare as answer
+    from launcher.answers import compare_document as answer
     from launcher.workflow.quote import compare as story
 
     return answer.document(story.compare(Path(file), options.moment(), options.price_options()))

@@ -1,37 +1,105 @@
 """Quotes of your runs compared with measurements: `slipway accuracy`, slipway.accuracy/1."""
 
 from collections.abc import Sequence
+from decimal import Decimal
+from typing import Literal
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
 from launcher.model.accuracy import Accuracy, RunAccuracy, accuracy
-from launcher.records.codec import Json, named, picked, plain
+from launcher.model.money import Range, UsdRange
+from launcher.records.codec import Json, as_json
+from launcher.records.document import UnreadRun, filled, json_object
+
+
+@json_object
+class ComparedFigure:
+    """A quoted range, the measured value, their ratio, and whether the range contains it."""
+
+    quoted: Range | None
+    measured: float | None
+    ratio: float | None
+    covered: bool | None
+
+
+@json_object
+class ComparedUsd:
+    """The same for dollars."""
+
+    quoted: UsdRange | None
+    measured: Decimal | None
+    ratio: float | None
+    covered: bool | None
+
+
+@json_object
+class Ratio:
+    """Billed over quoted."""
+
+    ratio: float | None
+
+
+@json_object
+class ComparedRun:
+    """One run, compared with its quote and with its bill."""
+
+    name: str
+    run: str
+    instance_type: str
+    nodes: int
+    simulated: bool
+    tokens_per_s: ComparedFigure
+    hours: ComparedFigure
+    usd: ComparedUsd
+    usd_per_instance_hour: Ratio
+    instance_hours: Ratio
+
+    @classmethod
+    def of(cls, run: RunAccuracy) -> "ComparedRun":
+        """The object of a run."""
+        return filled(
+            cls,
+            run,
+            tokens_per_s=ComparedFigure(
+                quoted=run.quoted_tokens_per_s,
+                measured=run.tokens_per_s,
+                ratio=run.rate_ratio,
+                covered=run.rate_covered,
+            ),
+            hours=ComparedFigure(
+                quoted=run.quoted_hours, measured=run.hours, ratio=run.hours_ratio, covered=run.hours_covered
+            ),
+            usd=ComparedUsd(quoted=run.quoted_usd, measured=run.usd, ratio=run.usd_ratio, covered=run.usd_covered),
+            usd_per_instance_hour=Ratio(ratio=run.rate_billed),
+            instance_hours=Ratio(ratio=run.quantity_billed),
+        )
+
+
+@json_object
+class AccuracyDocument:
+    """Quotes compared with measurements; sandbox runs are listed but count in no share."""
+
+    schema: Literal["slipway.accuracy/1"] = "slipway.accuracy/1"
+    tokens_per_s: Accuracy
+    hours: Accuracy
+    usd: Accuracy
+    runs: tuple[ComparedRun, ...]
+    unread: tuple[UnreadRun, ...]
 
 
 def document(runs: Sequence[RunAccuracy], unread: Sequence[tuple[str, str]]) -> Json:
-    """slipway.accuracy/1; sandbox runs are listed but count in no share."""
+    """slipway.accuracy/1."""
     rate, hours, usd = _accuracies(runs)
-    return {
-        "schema": "slipway.accuracy/1",
-        "tokens_per_s": plain(rate),
-        "hours": plain(hours),
-        "usd": plain(usd),
-        "runs": [
-            picked(run, "name run instance_type nodes simulated")
-            | {
-                "tokens_per_s": picked(
-                    run, "quoted=quoted_tokens_per_s measured=tokens_per_s ratio=rate_ratio covered=rate_covered"
-                ),
-                "hours": picked(run, "quoted=quoted_hours measured=hours ratio=hours_ratio covered=hours_covered"),
-                "usd": picked(run, "quoted=quoted_usd measured=usd ratio=usd_ratio covered=usd_covered"),
-                "usd_per_instance_hour": {"ratio": run.rate_billed},
-                "instance_hours": {"ratio": run.quantity_billed},
-            }
-            for run in runs
-        ],
-        "unread": named(unread, "run", "reason"),
-    }
+    return as_json(
+        AccuracyDocument(
+            tokens_per_s=rate,
+            hours=hours,
+            usd=usd,
+            runs=tuple(ComparedRun.of(run) for run in runs),
+            unread=tuple(UnreadRun(run=run, reason=reason) for run, reason in unread),
+        )
+    )
 
 
 def _accuracies(runs: Sequence[RunAccuracy]) -> tuple[Accuracy, Accuracy, Accuracy]:

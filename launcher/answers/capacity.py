@@ -1,29 +1,84 @@
 """Available capacity, its start, the total to finish, and the purchase commands: `slipway capacity`."""
 
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
 from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, dollars, render
-from launcher.model.capacity import BOUGHT, JudgedOffer
-from launcher.records.codec import Json, named, picked
+from launcher.model.capacity import BOUGHT, JudgedOffer, OfferKind
+from launcher.model.money import UsdRange
+from launcher.records.codec import Json, as_json
+from launcher.records.document import filled, json_object
 from launcher.workflow.doctor.offers import CapacityOffers
 
 HOURS_A_DAY = 24
 SHOWN = 20
-OFFER = (
-    "kind=offer.kind id=offer.id region=offer.region az_id=offer.az_id instance_type=offer.instance_type "
-    "count=offer.count starts_at=offer.starts_at ends_at=offer.ends_at lead_time_h usd_fee=offer.fee_usd usd_total=usd "
-    "spot_placement_score=offer.score purchase_command note"
-)
+
+
+@json_object
+class OfferObject:
+    """Capacity that AWS offers: its start, its fee, the total to finish with it, and the command that buys it."""
+
+    kind: OfferKind
+    id: str | None
+    region: str
+    az_id: str | None
+    instance_type: str
+    count: int
+    starts_at: datetime | None
+    ends_at: datetime | None
+    lead_time_h: float
+    usd_fee: Decimal | None
+    usd_total: UsdRange | None
+    spot_placement_score: int | None
+    purchase_command: str | None
+    note: str
+
+    @classmethod
+    def of(cls, judged: JudgedOffer) -> "OfferObject":
+        """The object of an offer."""
+        offer = judged.offer
+        return filled(
+            cls,
+            offer,
+            lead_time_h=round(judged.lead_time_h, 2),
+            usd_fee=offer.fee_usd,
+            usd_total=judged.usd,
+            spot_placement_score=offer.score,
+            purchase_command=judged.purchase_command,
+            note=judged.note,
+        )
+
+
+@json_object
+class Unanswered:
+    """A request that AWS did not answer, with the reason."""
+
+    asked: str
+    reason: str
+
+
+@json_object
+class CapacityDocument:
+    """The capacity that AWS offers for a plan."""
+
+    schema: Literal["slipway.capacity/1"] = "slipway.capacity/1"
+    name: str
+    offers: tuple[OfferObject, ...]
+    unanswered: tuple[Unanswered, ...]
 
 
 def document(result: CapacityOffers) -> Json:
-    """slipway.capacity/1; `unanswered` are requests that AWS did not answer, with the reason."""
-    return {
-        "schema": "slipway.capacity/1",
-        "name": result.priced.request.name,
-        "offers": [picked(offer, OFFER) | {"lead_time_h": round(offer.lead_time_h, 2)} for offer in result.offers],
-        "unanswered": named(result.unanswered, "asked", "reason"),
-    }
+    """slipway.capacity/1."""
+    return as_json(
+        CapacityDocument(
+            name=result.priced.request.name,
+            offers=tuple(OfferObject.of(offer) for offer in result.offers),
+            unanswered=tuple(Unanswered(asked=asked, reason=reason) for asked, reason in result.unanswered),
+        )
+    )
 
 
 def page(result: CapacityOffers, width: int, *, everything: bool) -> list[str]:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from launcher.agent.manifest import StoredFile
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
 from launcher.records.checkpoints import Checkpoint
-from launcher.records.codec import Json, picked
+from launcher.records.codec import Json, as_json
+from launcher.records.document import filled, json_object
 
 _UNIT = 1024.0
 _MAX_EXPIRING = 3
@@ -16,26 +18,84 @@ WRITERS = {"": "", "dcp": "PyTorch (DCP)"}
 """Writers of a checkpoint; a checkpoint in the agent's own form was written by a run."""
 
 
+@json_object
+class StoredCheckpoint:
+    """One step of a store; `whole` says whether it can be restored, and `reason` why not."""
+
+    step: int
+    folder: str
+    format: str | None
+    whole: bool
+    reason: str | None
+    files: int
+    bytes: int
+    run: str | None
+    attempt: int | None
+    written_at: str | None
+    layout: str | None
+    unit: str
+    superseded: bool
+
+
+@json_object
+class CheckpointsDocument:
+    """The contents of a store."""
+
+    schema: Literal["slipway.checkpoints/1"] = "slipway.checkpoints/1"
+    name: str
+    uri: str
+    checkpoints: tuple[StoredCheckpoint, ...]
+
+
 def document(name: str, uri: str, stored: tuple[Checkpoint, ...]) -> Json:
     """slipway.checkpoints/1."""
-    keys = "step folder format=form whole=complete reason files bytes run attempt written_at layout unit superseded"
-    checkpoints = [picked(checkpoint, keys) | {"files": len(checkpoint.files)} for checkpoint in stored]
-    return {"schema": "slipway.checkpoints/1", "name": name, "uri": uri, "checkpoints": checkpoints}
+    checkpoints = tuple(
+        filled(
+            StoredCheckpoint,
+            checkpoint,
+            format=checkpoint.form,
+            whole=checkpoint.complete,
+            files=len(checkpoint.files),
+        )
+        for checkpoint in stored
+    )
+    return as_json(CheckpointsDocument(name=name, uri=uri, checkpoints=checkpoints))
+
+
+@json_object
+class VerifiedCheckpoint:
+    """One verified step; `by` names the check."""
+
+    step: int
+    whole: bool
+    by: Literal["hashes", "sizes"]
+    files: int
+    problems: tuple[str, ...]
+
+
+@json_object
+class VerifyDocument:
+    """The verified steps of a store."""
+
+    schema: Literal["slipway.checkpoints-verify/1"] = "slipway.checkpoints-verify/1"
+    name: str
+    uri: str
+    checkpoints: tuple[VerifiedCheckpoint, ...]
 
 
 def verify_document(name: str, uri: str, read: Iterable[tuple[Checkpoint, Sequence[str]]]) -> Json:
-    """slipway.checkpoints-verify/1; `by` names the check: hashes or sizes."""
-    checkpoints = [
-        {
-            "step": checkpoint.step,
-            "whole": not wrong,
-            "by": "hashes" if checkpoint.form == "agent" else "sizes",
-            "files": len(checkpoint.files),
-            "problems": list(wrong),
-        }
+    """slipway.checkpoints-verify/1."""
+    checkpoints = tuple(
+        VerifiedCheckpoint(
+            step=checkpoint.step,
+            whole=not wrong,
+            by="hashes" if checkpoint.form == "agent" else "sizes",
+            files=len(checkpoint.files),
+            problems=tuple(wrong),
+        )
         for checkpoint, wrong in read
-    ]
-    return {"schema": "slipway.checkpoints-verify/1", "name": name, "uri": uri, "checkpoints": checkpoints}
+    )
+    return as_json(VerifyDocument(name=name, uri=uri, checkpoints=checkpoints))
 
 
 def verified_lines(checkpoint: Checkpoint, wrong: Sequence[str]) -> list[str]:
@@ -45,16 +105,42 @@ def verified_lines(checkpoint: Checkpoint, wrong: Sequence[str]) -> list[str]:
     return [f"  step {checkpoint.step}: {state}", *(f"    {line}" for line in wrong)]
 
 
+@json_object
+class PruneDocument:
+    """The deleted steps of a store; `done` is false if nothing was deleted."""
+
+    schema: Literal["slipway.checkpoints-prune/1"] = "slipway.checkpoints-prune/1"
+    name: str
+    uri: str
+    done: bool
+    steps: tuple[int, ...]
+    objects: int
+    bytes: int
+
+
 def prune_document(name: str, uri: str, steps: Sequence[int], sizes: Mapping[str, int], *, done: bool) -> Json:
-    """slipway.checkpoints-prune/1; `done` is false if nothing was deleted."""
-    about = {"schema": "slipway.checkpoints-prune/1", "name": name, "uri": uri, "done": done}
-    return about | {"steps": list(steps), "objects": len(sizes), "bytes": sum(sizes.values())}
+    """slipway.checkpoints-prune/1."""
+    size = sum(sizes.values())
+    return as_json(PruneDocument(name=name, uri=uri, done=done, steps=tuple(steps), objects=len(sizes), bytes=size))
+
+
+@json_object
+class RestoreDocument:
+    """The location of a restored checkpoint."""
+
+    schema: Literal["slipway.checkpoints-restore/1"] = "slipway.checkpoints-restore/1"
+    name: str
+    uri: str
+    step: int
+    folder: str
+    files: int
+    bytes: int
 
 
 def restore_document(name: str, uri: str, step: int, folder: Path, files: Sequence[StoredFile]) -> Json:
-    """slipway.checkpoints-restore/1: the location of a restored checkpoint."""
-    about = {"schema": "slipway.checkpoints-restore/1", "name": name, "uri": uri, "step": step}
-    return about | {"folder": str(folder), "files": len(files), "bytes": sum(file.bytes for file in files)}
+    """slipway.checkpoints-restore/1."""
+    size = sum(file.bytes for file in files)
+    return as_json(RestoreDocument(name=name, uri=uri, step=step, folder=str(folder), files=len(files), bytes=size))
 
 
 def _writer(checkpoint: Checkpoint) -> str:

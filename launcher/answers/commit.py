@@ -1,37 +1,100 @@
 """The best commitment for several plans, and the command that buys it: `slipway commit`, slipway.commit/1."""
 
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Literal
+
 from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, dollars, render
 from launcher.model.commitment_choice import CommitmentChoice, CommitmentOption
-from launcher.model.enums import Payment
-from launcher.records.codec import Json, named, picked, plain
+from launcher.model.enums import Basis, Payment
+from launcher.model.finding import Finding
+from launcher.records.codec import Json, as_json
+from launcher.records.document import filled, json_object
 
 SHOWN = 10
-OPTION = (
-    "instrument covers term_years payment level usd_per_hour commitment_usd saving_usd utilisation break_even risks "
-    "command source basis as_of"
-)
 UPFRONT = {Payment.NO_UPFRONT: "none", Payment.PARTIAL_UPFRONT: "partial", Payment.ALL_UPFRONT: "all"}
 """The part of a commitment that is paid at purchase."""
 
 
+@json_object
+class Demand:
+    """What a commitment covers, in dollars an hour on demand."""
+
+    floor_usd_per_hour: Decimal
+    mean_usd_per_hour: Decimal
+
+
+@json_object
+class Marginal:
+    """The return of one more dollar an hour where so much is committed already."""
+
+    usd_per_hour: Decimal
+    value: Decimal
+
+
+@json_object
+class OptionObject:
+    """One commitment."""
+
+    instrument: str
+    covers: str
+    term_years: int
+    payment: Payment
+    level: str
+    usd_per_hour: Decimal
+    commitment_usd: Decimal
+    saving_usd: Decimal
+    utilisation: float
+    break_even: float
+    risks: tuple[str, ...]
+    command: str
+    source: str
+    basis: Basis
+    as_of: date
+    marginal: tuple[Marginal, ...]
+
+    @classmethod
+    def of(cls, option: CommitmentOption) -> "OptionObject":
+        """The object of a commitment."""
+        marginal = tuple(Marginal(usd_per_hour=level, value=value) for level, value in option.marginal)
+        return filled(cls, option, marginal=marginal)
+
+
+@json_object
+class LeftOut:
+    """A plan that does not count, and the reason."""
+
+    plan: str
+    reason: str
+
+
+@json_object
+class CommitDocument:
+    """The commitments for several plans, and the best one; null if none saves anything."""
+
+    schema: Literal["slipway.commit/1"] = "slipway.commit/1"
+    as_of: datetime
+    demand: Demand
+    options: tuple[OptionObject, ...]
+    choice: OptionObject | None
+    findings: tuple[Finding, ...]
+    left_out: tuple[LeftOut, ...]
+
+
 def document(choice: CommitmentChoice) -> Json:
     """slipway.commit/1."""
-    return {
-        "schema": "slipway.commit/1",
-        "as_of": plain(choice.as_of),
-        "demand": picked(choice, "floor_usd_per_hour mean_usd_per_hour"),
-        "options": [_option(option) for option in choice.options],
-        "choice": None if choice.choice is None else _option(choice.choice),
-        "findings": plain(choice.findings),
-        "left_out": named(choice.left_out, "plan", "reason"),
-    }
-
-
-def _option(option: CommitmentOption) -> Json:
-    marginal = [{"usd_per_hour": plain(level), "value": plain(value)} for level, value in option.marginal]
-    return picked(option, OPTION) | {"marginal": marginal}
+    return as_json(
+        filled(
+            CommitDocument,
+            choice,
+            demand=filled(Demand, choice),
+            options=tuple(OptionObject.of(option) for option in choice.options),
+            choice=None if choice.choice is None else OptionObject.of(choice.choice),
+            left_out=tuple(LeftOut(plan=plan, reason=reason) for plan, reason in choice.left_out),
+        )
+    )
 
 
 def page(choice: CommitmentChoice, width: int, *, everything: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""The options for one job, the port to Trainium and the verdict: `slipway compare`, slipway.compare/1."""
+"""The options for one job, the port to Trainium and the verdict: `slipway compare`."""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -18,8 +18,6 @@ from launcher.pricing.port import Path, Port, weeks_text
 from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.pricing.reasoning import SOURCE
 from launcher.pricing.verdict import Choice
-from launcher.records.codec import Json, picked, plain
-from launcher.records.documents import candidate
 from launcher.workflow.quote.compare import Comparison
 
 if TYPE_CHECKING:
@@ -34,64 +32,11 @@ OPTIONS = (
     PurchaseOption.RESERVED,
 )
 TITLES = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "plan"}
-PORT = (
-    "port_weeks_source=weeks.description port_usd=usd upkeep_usd_per_month=maintenance_usd_per_month "
-    "saving_per_run_usd=saving_per_run break_even_run "
-    "break_even_date=break_even_on paid_back_within_runs=pays saving_total_usd=saving_usd paths"
-)
 PATHS = {
     "gpu": "train on GPUs",
     "port-first": "port first, then Trainium",
     "gpu-while-porting": "GPUs while porting, then Trainium",
 }
-
-
-def document(comparison: "Comparison | ServingComparison") -> Json:
-    """slipway.compare/1, of training or of serving."""
-    types = comparison.priced.catalog.instance_types
-    if isinstance(comparison, Comparison):
-        edge = None if comparison.port is None else _break_even(comparison, comparison.port)
-    else:
-        from launcher.answers.serving_compare import break_even
-
-        edge = break_even(comparison)
-    return {
-        "schema": "slipway.compare/1",
-        "name": comparison.request.name,
-        "as_of": plain(comparison.priced.now),
-        "verdict": picked(comparison.verdict, "choice text reasons flips"),
-        "pairs": _pairs(comparison),
-        "options": [candidate(quote, rank, types) for rank, quote in enumerate(comparison.priced.quotes, start=1)],
-        "break_even": edge,
-        "findings": plain(comparison.findings),
-    }
-
-
-def _pairs(comparison: "Comparison | ServingComparison") -> list[Json]:
-    """Both sides under each purchase option, by their short ids, with the chance that Trainium is cheaper."""
-    if not isinstance(comparison, Comparison):
-        return []
-    return [
-        {
-            "option": pair.name,
-            "allowed": pair.allowed,
-            "gpu": None if pair.gpu is None else comparison.short_id(pair.gpu),
-            "trainium": None if pair.trainium is None else comparison.short_id(pair.trainium),
-            "chance_trainium_cheaper": pair.chance,
-        }
-        for pair in comparison.pairs
-    ]
-
-
-def _break_even(comparison: Comparison, port: Port) -> Json:
-    types = comparison.priced.catalog.instance_types
-    return {
-        "gpu": None if comparison.gpu is None else candidate(comparison.gpu, 0, types),
-        "trainium": None if comparison.trainium is None else candidate(comparison.trainium, 0, types),
-        **picked(port, "runs runs_per_month"),
-        "port_weeks": picked(port.weeks, "low mid high"),
-        **picked(port, PORT),
-    }
 
 
 def page(comparison: Comparison, width: int, *, called: bool = False, verbose: bool = False) -> list[str]:

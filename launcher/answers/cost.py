@@ -1,22 +1,47 @@
 """Slipway's resources in an account, their dollars per hour, and the command that ends them: `slipway cost`."""
 
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
 from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, dollars, render
 from launcher.model.spending import StackCost, hourly
-from launcher.records.codec import Json, named, plain
+from launcher.records.codec import Json, as_json
+from launcher.records.document import json_object
 from launcher.workflow.doctor.running_costs import Surveyed
 
 
+@json_object
+class UnansweredRegion:
+    """A region that could not be queried, with the reason."""
+
+    region: str
+    reason: str
+
+
+@json_object
+class CostDocument:
+    """The resources that exist."""
+
+    schema: Literal["slipway.cost/1"] = "slipway.cost/1"
+    as_of: datetime
+    usd_per_hour: Decimal
+    stacks: tuple[StackCost, ...]
+    unanswered: tuple[UnansweredRegion, ...]
+
+
 def document(costs: Surveyed) -> Json:
-    """slipway.cost/1; `unanswered` are regions that could not be queried, with the reason."""
-    return {
-        "schema": "slipway.cost/1",
-        "as_of": plain(costs.as_of),
-        "usd_per_hour": plain(hourly(costs.stacks)),
-        "stacks": plain(costs.stacks),
-        "unanswered": named(costs.unanswered, "region", "reason"),
-    }
+    """slipway.cost/1."""
+    return as_json(
+        CostDocument(
+            as_of=costs.as_of,
+            usd_per_hour=hourly(costs.stacks),
+            stacks=costs.stacks,
+            unanswered=tuple(UnansweredRegion(region=region, reason=reason) for region, reason in costs.unanswered),
+        )
+    )
 
 
 def page(costs: Surveyed, width: int) -> list[str]:

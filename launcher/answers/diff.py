@@ -3,13 +3,15 @@
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Literal
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, dollars, render
 from launcher.model.plan_diff import LineDiff, PlanDiff, PlansDiff
 from launcher.model.visible_text import visible
-from launcher.records.codec import Json, picked, plain
+from launcher.records.codec import Json, as_json
+from launcher.records.document import filled, json_object
 
 MARK = "<!-- slipway diff -->"
 """The first line of the comment: the next comment finds the old one by this line and replaces it."""
@@ -18,10 +20,23 @@ NO_LINK = "\u200b"
 MAX_LINES = 6
 
 
+@json_object
+class DiffDocument:
+    """The effect of a change; `refusal` is why it exceeds the policy, null if it does not."""
+
+    schema: Literal["slipway.diff/1"] = "slipway.diff/1"
+    old: str
+    new: str
+    looked_at: int
+    usd_change: Decimal
+    percent: float | None
+    refusal: str | None
+    plans: tuple[PlanDiff, ...]
+
+
 def document(difference: PlansDiff, refusal: str | None) -> Json:
-    """slipway.diff/1; `refusal` is why the change exceeds the policy, null if it does not."""
-    head = picked(difference, "old new looked_at usd_change percent")
-    return {"schema": "slipway.diff/1", **head, "refusal": refusal, "plans": plain(difference.plans)}
+    """slipway.diff/1."""
+    return as_json(filled(DiffDocument, difference, refusal=refusal))
 
 
 def page(difference: PlansDiff, refusal: str | None, width: int) -> list[str]:

@@ -1,10 +1,12 @@
 """The requirements that an account lacks: each check with its result, the answer, and the fix: `slipway doctor`."""
 
 from collections import Counter
+from typing import Literal
 
 from launcher.answers.lines import wrapped
 from launcher.model.diagnosis import Check, Diagnosis, Outcome
-from launcher.records.codec import Json, picked
+from launcher.records.codec import Json, as_json
+from launcher.records.document import filled, json_object
 
 SIGNS = {Outcome.OK: "✓", Outcome.FAILED: "✗", Outcome.UNKNOWN: "?", Outcome.ADVICE: "!"}
 OUTCOME_TEXTS = {Outcome.FAILED: "failed", Outcome.UNKNOWN: "not known", Outcome.ADVICE: "advice", Outcome.OK: "passed"}
@@ -15,9 +17,19 @@ REMARK = "   ("
 """The separator between a command and the remark on it, which ends with a bracket."""
 
 
+@json_object
+class DoctorDocument:
+    """The checks of an account, and the verdict."""
+
+    schema: Literal["slipway.doctor/1"] = "slipway.doctor/1"
+    name: str | None
+    verdict: str
+    checks: tuple[Check, ...]
+
+
 def document(diagnosis: Diagnosis) -> Json:
     """slipway.doctor/1."""
-    return {"schema": "slipway.doctor/1", **picked(diagnosis, "name verdict checks")}
+    return as_json(filled(DoctorDocument, diagnosis))
 
 
 def page(diagnosis: Diagnosis, region: str, width: int) -> list[str]:

@@ -1,26 +1,54 @@
 """The resources that are removed, those that remain, and their monthly cost: `slipway down`."""
 
 import re
+from decimal import Decimal
+from typing import Literal
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.model.removal import Removal, Retained
-from launcher.records.codec import Json, named, picked
+from launcher.records.codec import Json, as_json
+from launcher.records.document import NamedStatus, filled, json_object
 
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
 """The name of a plan: what nodes wrote is only shown, unless it is one."""
 
 
+@json_object
+class InstanceCount:
+    """Running instances of a type."""
+
+    instance_type: str
+    count: int
+
+
+@json_object
+class DownDocument:
+    """What was removed and what remains; `done` is false for a preview."""
+
+    schema: Literal["slipway.down/1"] = "slipway.down/1"
+    cluster: str
+    region: str
+    done: bool
+    stacks: tuple[NamedStatus, ...]
+    jobs: tuple[NamedStatus, ...]
+    instances: tuple[InstanceCount, ...]
+    kept: tuple[Retained, ...]
+    usd_per_month: Decimal
+    incomplete: bool
+
+
 def document(removal: Removal) -> Json:
-    """slipway.down/1; `done` is false for a preview."""
-    return {
-        "schema": "slipway.down/1",
-        **picked(removal, "cluster region done"),
-        "stacks": named(removal.stacks, "name", "status"),
-        "jobs": named(removal.jobs, "name", "status"),
-        "instances": named(removal.instances, "instance_type", "count"),
-        **picked(removal, "kept usd_per_month incomplete"),
-    }
+    """slipway.down/1."""
+    return as_json(
+        filled(
+            DownDocument,
+            removal,
+            stacks=tuple(NamedStatus(name=name, status=status) for name, status in removal.stacks),
+            jobs=tuple(NamedStatus(name=name, status=status) for name, status in removal.jobs),
+            instances=tuple(InstanceCount(instance_type=name, count=count) for name, count in removal.instances),
+        )
+    )
 
 
 def page(removal: Removal, width: int) -> list[str]:

@@ -1,40 +1,96 @@
 """Results of the runs, single or summed up: `slipway ledger`, slipway.ledger/1, its CSV."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import field
+from decimal import Decimal
+from typing import Literal
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, dollars, hours, render
 from launcher.model.ledger import Grouping, Ledger, LedgerEntry, LedgerTotal, grouped, reservations, total
-from launcher.records.codec import Json, named, picked, plain
-from launcher.records.ledger_document import KEYS
+from launcher.records.codec import Json, as_json
+from launcher.records.document import OMITTED, UnreadRun, filled, json_object
+from launcher.records.ledger_document import RunObject, of_entry
 
 SHOWN = 40
 
 
+@json_object
+class ListedRun(RunObject):
+    """One run with the figures that follow from its own."""
+
+    usd: Decimal | None
+    usd_per_million_tokens: Decimal | None
+    usd_per_epoch: Decimal | None
+    usd_lost: Decimal | None
+
+
+@json_object
+class TotalObject:
+    """The total of several runs; `key` is null for all of them."""
+
+    key: str | None
+    runs: int
+    simulated: int
+    incomplete: int
+    quoted_usd: Decimal
+    usd_at_quoted_rate: Decimal
+    usd_used: Decimal
+    usd_unused: Decimal
+    billed_usd: Decimal
+    hours: float
+    tokens: int
+    usd_per_million_tokens: Decimal | None
+    interruptions: int
+    lost_h: float
+    usd_lost: Decimal
+
+    @classmethod
+    def of(cls, ledger_total: LedgerTotal) -> "TotalObject":
+        """The object of a total."""
+        return filled(cls, ledger_total, key=ledger_total.key or None)
+
+
+@json_object
+class ReservationObject:
+    """Prepaid capacity, and the part of its fee that the runs used."""
+
+    name: str
+    fee_usd: Decimal
+    used_usd: Decimal
+    unused_usd: Decimal
+    runs: int
+
+
+@json_object
+class LedgerDocument:
+    """The results of the runs. Only a grouped ledger has `groups`."""
+
+    schema: Literal["slipway.ledger/1"] = "slipway.ledger/1"
+    source: str
+    runs: tuple[ListedRun, ...]
+    total: TotalObject
+    reservations: tuple[ReservationObject, ...]
+    unread: tuple[UnreadRun, ...]
+    groups: tuple[TotalObject, ...] | None = field(default=None, metadata=OMITTED)
+
+
 def document(ledger: Ledger, by: Grouping | None = None) -> Json:
     """slipway.ledger/1; `groups` if a grouping was requested."""
-    groups = {} if by is None else {"groups": [_total(ledger_total) for ledger_total in grouped(ledger.entries, by)]}
-    return {
-        "schema": "slipway.ledger/1",
-        "source": ledger.source,
-        "runs": [_listed(entry) for entry in ledger.entries],
-        "total": _total(total(ledger.entries)),
-        "reservations": [
-            picked(reservation, "name fee_usd used_usd unused_usd") | {"runs": len(reservation.runs)}
-            for reservation in reservations(ledger.entries)
-        ],
-        "unread": named(ledger.unread, "run", "reason"),
-        **groups,
-    }
-
-
-def _listed(entry: LedgerEntry) -> Json:
-    return picked(entry, f"{KEYS} usd usd_per_million_tokens usd_per_epoch usd_lost")
-
-
-def _total(ledger_total: LedgerTotal) -> Json:
-    return {**plain(ledger_total), "key": ledger_total.key or None}
+    return as_json(
+        LedgerDocument(
+            source=ledger.source,
+            runs=tuple(of_entry(ListedRun, entry) for entry in ledger.entries),
+            total=TotalObject.of(total(ledger.entries)),
+            reservations=tuple(
+                filled(ReservationObject, reservation, runs=len(reservation.runs))
+                for reservation in reservations(ledger.entries)
+            ),
+            unread=tuple(UnreadRun(run=run, reason=reason) for run, reason in ledger.unread),
+            groups=None if by is None else tuple(TotalObject.of(group) for group in grouped(ledger.entries, by)),
+        )
+    )
 
 
 def rows(entries: Iterable[LedgerEntry]) -> tuple[list[str], list[list[str]]]:
@@ -45,7 +101,7 @@ def rows(entries: Iterable[LedgerEntry]) -> tuple[list[str], list[list[str]]]:
     columns += ["usd_per_million_tokens", "epochs", "usd_per_epoch", "interruptions", "lost_h", "usd_lost", "tags"]
     flat_rows = []
     for entry in entries:
-        flat = _listed(entry)
+        flat = as_json(of_entry(ListedRun, entry))
         span = flat.pop("quoted_usd") or {}
         flat |= {f"quoted_usd_{name}": span.get(name) for name in ("low", "mid", "high")}
         flat["tags"] = ";".join(f"{key}={value}" for key, value in entry.tags.items())

@@ -1,22 +1,53 @@
 """`slipway models`: the catalog's models, as a table, as one page and as JSON."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
 from launcher.answers.table import Column, render
 from launcher.model.model_spec import ModelSpec
-
-FIELDS = (
-    "name aliases family architecture input params_b active_params_b layers attention_layers window hidden heads"
-    " kv_heads head_dim vocab experts experts_per_token max_positions attention license source note"
-)
-"""What `--json` says about a model, by the names of its fields."""
+from launcher.records.codec import Json, as_json
+from launcher.records.document import filled, json_object
 
 
-def document(models: Sequence[ModelSpec]) -> dict[str, Any]:
+@json_object
+class ModelObject:
+    """What is known of a model."""
+
+    name: str
+    aliases: tuple[str, ...]
+    family: str
+    architecture: str
+    input: str
+    params_b: float
+    active_params_b: float
+    layers: int
+    attention_layers: int | None
+    window: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    experts: int
+    experts_per_token: int
+    max_positions: int
+    attention: str
+    license: str
+    source: str
+    note: str
+
+
+@json_object
+class ModelsDocument:
+    """The models of the catalog."""
+
+    schema: Literal["slipway.models/1"] = "slipway.models/1"
+    models: tuple[ModelObject, ...]
+
+
+def document(models: Sequence[ModelSpec]) -> Json:
     """slipway.models/1."""
-    listed = [{key: getattr(model, key) for key in FIELDS.split()} for model in models]
-    return {"schema": "slipway.models/1", "models": listed}
+    return as_json(ModelsDocument(models=tuple(filled(ModelObject, model) for model in models)))
 
 
 def table(models: Sequence[ModelSpec], width: int) -> list[str]:

@@ -1,20 +1,44 @@
 """The page of `slipway outputs`."""
 
 from pathlib import Path
+from typing import Literal
 
 from launcher.agent.manifest import StoredFile
-from launcher.agent.output_manifest import SCHEMA, OutputManifest
+from launcher.agent.output_manifest import OutputManifest
 from launcher.answers.checkpoints import size_text
 from launcher.answers.table import Column, render
-from launcher.records.codec import Json, picked
+from launcher.records.codec import Json, as_json
+from launcher.records.document import filled, json_object
+
+
+@json_object
+class OutputFile:
+    """One stored file."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@json_object
+class OutputsDocument:
+    """The stored outputs of a run; `to` is the folder to which they were brought."""
+
+    schema: Literal["slipway.outputs/1"] = "slipway.outputs/1"
+    name: str
+    uri: str
+    run: str
+    attempt: int
+    written_at: str
+    to: str | None
+    files: tuple[OutputFile, ...]
 
 
 def document(name: str, uri: str, outputs: OutputManifest, target: Path | None) -> Json:
     """slipway.outputs/1."""
-    files = [picked(file, "path bytes sha256") for file in outputs.files]
+    files = tuple(filled(OutputFile, file) for file in outputs.files)
     place = None if target is None else str(target)
-    about = picked(outputs, "run attempt written_at")
-    return {"schema": SCHEMA, "name": name, "uri": uri, **about, "to": place, "files": files}
+    return as_json(filled(OutputsDocument, outputs, name=name, uri=uri, to=place, files=files))
 
 
 def page(outputs: OutputManifest, width: int) -> list[str]:

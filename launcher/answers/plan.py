@@ -1,50 +1,7 @@
-"""All candidates of a plan, for training and for serving: `slipway plan`, slipway.plan/1."""
-
-from collections.abc import Iterable, Iterator
+"""All candidates of a plan, for training and for serving: `slipway plan`."""
 
 from launcher.answers import plan_screen
-from launcher.model.money import Price, Unpriced
-from launcher.model.quote import Quote
-from launcher.pricing.alternatives import Alternative
 from launcher.pricing.priced import Priced
-from launcher.records.codec import Json, Keys, picked, plain
-from launcher.workflow.quote.commands import next_command
-
-
-def document(priced: Priced, rows: Iterable[Quote] | None = None) -> Json:
-    """slipway.plan/1, with all candidates or with some rows, best first; `alternatives` are not deployed."""
-    from launcher.records.documents import FORMS, candidate
-
-    types = priced.catalog.instance_types
-    shown = enumerate(priced.rows if rows is None else rows, start=1)
-    return {
-        "schema": "slipway.plan/1",
-        "name": priced.request.name,
-        "as_of": plain(priced.now),
-        "considered": priced.considered,
-        "candidates": [candidate(quoted, rank, types) for rank, quoted in shown],
-        "findings": plain(priced.findings),
-        "next": next_command(priced),
-        "alternatives": [_alternative(alternative, FORMS) for alternative in priced.alternatives],
-    }
-
-
-def candidates(priced: Priced) -> Iterator[Json]:
-    """The candidates of the same document, each created on request."""
-    from launcher.records.documents import candidate
-
-    types = priced.catalog.instance_types
-    return (candidate(quoted, rank, types) for rank, quoted in enumerate(priced.rows, start=1))
-
-
-def _alternative(alternative: Alternative, forms: Keys) -> Json:
-    price = alternative.price
-    return {
-        **picked(alternative, "service instance_type accelerator nodes region purchase_option=option hours usd"),
-        "unpriced": price.reason if isinstance(price, Unpriced) else None,
-        "price": plain(price, forms) if isinstance(price, Price) else None,
-        "deployed": False,
-    }
 
 
 def page(priced: Priced, width: int, *, everything: bool, called: bool = False, verbose: bool = False) -> list[str]:

@@ -1,9 +1,11 @@
 """Files of policies and the commands that create them: `slipway policies`, slipway.policies/1."""
 
 from pathlib import Path
+from typing import Literal
 
 from launcher.model.request import DEFAULT_QUALIFIER
-from launcher.records.codec import Json
+from launcher.records.codec import Json, as_json
+from launcher.records.document import json_object
 from launcher.rendering.policies import MAX_CHARACTERS, RenderedPolicy, create_command
 from launcher.workflow.deploy.policies import AccountPolicies
 
@@ -71,22 +73,47 @@ def _policy_owner(policies: AccountPolicies, policy: RenderedPolicy) -> str:
     return "boundary" if policy is policies.boundary else "cloudformation"
 
 
+@json_object
+class PolicyFile:
+    """A policy: its ARN, its file, who gets it, and what it allows."""
+
+    name: str
+    arn: str
+    file: str
+    characters: int
+    for_: str
+    holds: str
+
+
+@json_object
+class PoliciesDocument:
+    """The policies of an account: `boundary_arn` is the one in use; `commands` are in the order of execution."""
+
+    schema: Literal["slipway.policies/1"] = "slipway.policies/1"
+    account: str
+    boundary_arn: str | None
+    policies: tuple[PolicyFile, ...]
+    commands: tuple[str, ...]
+
+
 def document(policies: AccountPolicies, folder: Path) -> Json:
-    """slipway.policies/1: `boundary_arn` is the one in use; `commands` are in the order of execution."""
-    return {
-        "schema": "slipway.policies/1",
-        "account": policies.account.id,
-        "boundary_arn": policies.account.boundary_arn,
-        "policies": [
-            {
-                "name": policy.file.removesuffix(".json"),
-                "arn": policies.account.policy_arn(policy.name),
-                "file": str(folder / policy.file),
-                "characters": policy.characters,
-                "for": _policy_owner(policies, policy),
-                "holds": policy.description,
-            }
-            for policy in policies.every
-        ],
-        "commands": commands(policies, folder),
-    }
+    """slipway.policies/1."""
+    files = tuple(
+        PolicyFile(
+            name=policy.file.removesuffix(".json"),
+            arn=policies.account.policy_arn(policy.name),
+            file=str(folder / policy.file),
+            characters=policy.characters,
+            for_=_policy_owner(policies, policy),
+            holds=policy.description,
+        )
+        for policy in policies.every
+    )
+    return as_json(
+        PoliciesDocument(
+            account=policies.account.id,
+            boundary_arn=policies.account.boundary_arn,
+            policies=files,
+            commands=tuple(commands(policies, folder)),
+        )
+    )

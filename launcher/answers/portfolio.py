@@ -1,48 +1,91 @@
 """Several plans, each with its best option, one monthly total, and all on one chip: `slipway portfolio`."""
 
+from datetime import datetime
 from decimal import Decimal
+from typing import Literal
 
 from launcher.answers import words
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.price_ages import ages_lines
 from launcher.answers.table import Column, render
+from launcher.model.enums import PurchaseOption, SavingsPlanKind
+from launcher.model.finding import Finding
+from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
 from launcher.pricing.held_commitments import HeldCommitment
-from launcher.records.codec import Json, json_of, picked
-from launcher.records.documents import candidate
+from launcher.records.codec import Json, as_json
+from launcher.records.document import filled, json_object
+from launcher.records.quote_document import CandidateObject
 from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.portfolio import Member, OneChip, Portfolio
 
 MAX_CHIPS = 8
-COMMITMENT_KEYS = (
-    "instance_type region purchase_option=option plan_kind term_years instances usd_per_month utilisation=share plans"
-)
 KINDS = {"train": "training", "serve": "serving", "cluster": "cluster"}
+
+
+@json_object
+class PlanChoice:
+    """A plan with its best option; null if none can be launched."""
+
+    file: str
+    name: str
+    kind: str
+    usd_per_month: UsdRange | None
+    choice: CandidateObject | None
+
+    @classmethod
+    def of(cls, member: Member) -> "PlanChoice":
+        """The object of a plan."""
+        choice = None
+        if member.choice is not None:
+            choice = CandidateObject.of(member.choice, member.rank or 0, member.priced.catalog.instance_types)
+        return filled(cls, member, file=str(member.path), choice=choice)
+
+
+@json_object(of=HeldCommitment)
+class CommittedInstances:
+    """Instances under commitment."""
+
+    instance_type: str
+    region: str
+    purchase_option: PurchaseOption
+    plan_kind: SavingsPlanKind | None
+    term_years: int
+    instances: int
+    usd_per_month: Decimal
+    utilisation: float
+    plans: tuple[str, ...]
+
+
+@json_object
+class PortfolioDocument:
+    """Several plans, each with its best option."""
+
+    schema: Literal["slipway.portfolio/1"] = "slipway.portfolio/1"
+    as_of: datetime
+    plans: tuple[PlanChoice, ...]
+    usd_per_month: UsdRange
+    incomplete: bool
+    unpriced: tuple[str, ...]
+    commitments: tuple[CommittedInstances, ...]
+    one_chip: tuple[OneChip, ...]
+    findings: tuple[Finding, ...]
 
 
 def document(portfolio: Portfolio) -> Json:
     """slipway.portfolio/1."""
-    types = portfolio.members[0].priced.catalog.instance_types
-    choices = [
-        None if member.choice is None else candidate(member.choice, member.rank or 0, types)
-        for member in portfolio.members
-    ]
-    return json_of(
-        {
-            "schema": "slipway.portfolio/1",
-            "as_of": portfolio.now,
-            "plans": [
-                picked(member, "file=path name kind usd_per_month") | {"choice": choice}
-                for member, choice in zip(portfolio.members, choices, strict=True)
-            ],
-            "usd_per_month": portfolio.usd_per_month,
-            "incomplete": bool(portfolio.unpriced),
-            "unpriced": portfolio.unpriced,
-            "commitments": portfolio.commitments,
-            "one_chip": portfolio.one_chip,
-            "findings": portfolio.findings,
-        },
-        {HeldCommitment: COMMITMENT_KEYS},
+    return as_json(
+        filled(
+            PortfolioDocument,
+            portfolio,
+            as_of=portfolio.now,
+            plans=tuple(PlanChoice.of(member) for member in portfolio.members),
+            incomplete=bool(portfolio.unpriced),
+            commitments=tuple(
+                filled(CommittedInstances, commitment, purchase_option=commitment.option, utilisation=commitment.share)
+                for commitment in portfolio.commitments
+            ),
+        )
     )
 
 

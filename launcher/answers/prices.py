@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date
 from functools import partial
 from itertools import count, groupby, product
 from string import ascii_lowercase
@@ -12,10 +12,9 @@ from launcher.answers.table import Column, render
 from launcher.catalog.fetched_prices import percent
 from launcher.catalog.fetched_prices import plain as price_words
 from launcher.catalog.listing import BILL_ITEM, SPOT_RANGE, PriceChange, PriceRow
-from launcher.catalog.selector import SAGEMAKER, Key
+from launcher.catalog.selector import SAGEMAKER
 from launcher.model.enums import Basis, Market, PurchaseOption
 from launcher.pricing.ages import ALLOWED_DAYS
-from launcher.records.codec import Json, picked, plain
 from launcher.workflow.quote.prices import PriceFilter
 
 NARROW = 100
@@ -38,17 +37,6 @@ MARKETS = {Market.OPEN: "open", Market.FLOOR: "floor", Market.NONE: "none"}
 TOO_OLD = "*"
 HANGING = 4
 """Indentation in columns of continuation lines of a source or note, from its number or letter."""
-
-
-SCHEMA = "slipway.prices/1"
-_DETAILS = {
-    PurchaseOption.RESERVED.value: "offering_class",
-    PurchaseOption.SAVINGS_PLAN.value: "plan_kind",
-    SAGEMAKER: "component",
-    SPOT_RANGE: "statistic",
-    BILL_ITEM: "tier",
-}
-"""The meaning of `PriceRow.detail`, by kind."""
 
 
 def show_page(
@@ -236,14 +224,15 @@ def diff_page(
     counted = ", ".join(f"{number:,} {action}" for action, number in counts.items())
     lines = ["", f"  {before} to {after} · {counted}"]
     most = _max_rows(price_filter, everything=everything)
-    for kind, members in groupby(changes, key=lambda change: _row(change).kind):
+    for kind, members in groupby(changes, key=lambda change: changed_row(change).kind):
         section = sorted(members, key=_weight)
         shown = section[:most]
         lines += ["", f"  {_title(kind)}", *_changes(kind, shown, width), *_more(len(shown), len(section))]
     return lines
 
 
-def _row(change: PriceChange) -> PriceRow:
+def changed_row(change: PriceChange) -> PriceRow:
+    """The row of a change: the later one, if it still exists."""
     latest = change.after or change.before
     if latest is None:
         message = "a change without a before and an after"
@@ -252,18 +241,19 @@ def _row(change: PriceChange) -> PriceRow:
 
 
 def _weight(change: PriceChange) -> tuple[int, float]:
-    share = _share(change)
+    share = change_percent(change)
     return ("changed", "removed", "added").index(change.what), -abs(share) if share is not None else 0.0
 
 
-def _share(change: PriceChange) -> float | None:
+def change_percent(change: PriceChange) -> float | None:
+    """The change of the price; None without both prices."""
     if change.before and change.after and change.before.usd and change.after.usd is not None:
         return percent(change.before.usd, change.after.usd)
     return None
 
 
 def _changes(kind: str, changes: Sequence[PriceChange], width: int) -> list[str]:
-    rows = [_row(price_change) for price_change in changes]
+    rows = [changed_row(price_change) for price_change in changes]
     columns: list[Column[PriceChange]] = [
         Column(column.title, partial(_of_row, column), column.align, column.yields, column.shrinks)
         for column in _price_columns(kind, rows, short=width < NARROW)
@@ -272,17 +262,17 @@ def _changes(kind: str, changes: Sequence[PriceChange], width: int) -> list[str]
         Column("before", lambda change: _price(change.before, "new"), "point"),
         Column("after", lambda change: _price(change.after, "gone"), "point"),
         Column("change", _percent, "right"),
-        Column("read on", lambda change: _row(change).as_of.isoformat(), yields=2),
+        Column("read on", lambda change: changed_row(change).as_of.isoformat(), yields=2),
     ]
     return _under_items(render(columns, changes, width), rows, width)
 
 
 def _of_row(column: Column[PriceRow], change: PriceChange) -> str:
-    return column.cell(_row(change))
+    return column.cell(changed_row(change))
 
 
 def _percent(change: PriceChange) -> str:
-    share = _share(change)
+    share = change_percent(change)
     return "" if share is None else f"{share:+.1f} %"
 
 
@@ -290,69 +280,3 @@ def _price(row: PriceRow | None, absent: str) -> str:
     if row is None or row.usd is None:
         return absent
     return price_words(row.usd) if row.usd else "free"
-
-
-def show_document(*, now: datetime, prices_as_of: date | None, rows: Sequence[PriceRow]) -> Json:
-    """The rows of a listing; ages are counted from `now`."""
-    return {
-        "schema": SCHEMA,
-        "as_of": plain(now),
-        "prices_as_of": plain(prices_as_of),
-        "rows": [price_row(row) for row in rows],
-    }
-
-
-def diff_document(*, now: datetime, before: date, after: date, changes: Sequence[PriceChange]) -> Json:
-    """The changes between two days."""
-    return {
-        "schema": SCHEMA,
-        "as_of": plain(now),
-        "before": plain(before),
-        "after": plain(after),
-        "changes": [_change(change) for change in changes],
-    }
-
-
-def price_row(row: PriceRow) -> Json:
-    """One row. A compute price is in `usd_per_hour`, a bill item's in `usd_per_unit`; `unpriced` is why it has none."""
-    compute = row.kind != BILL_ITEM
-    return {
-        **key_document(Key(*row.key)),
-        "unit": row.unit,
-        "usd_per_hour": plain(row.usd) if compute else None,
-        "usd_per_unit": None if compute else plain(row.usd),
-        "unpriced": None if row.usd is not None else row.note or "no price is known",
-        **picked(row, "as_of age_days basis source note market current"),
-    }
-
-
-def key_document(key: Key) -> Json:
-    """The item that a price is for."""
-    details = dict.fromkeys(_DETAILS.values())
-    if key.kind in _DETAILS:
-        details[_DETAILS[key.kind]] = key.detail or None
-    is_item = key.kind == BILL_ITEM
-    return {
-        "kind": key.kind,
-        "instance_type": None if is_item else key.name,
-        "item": key.name if is_item else None,
-        "region": key.region,
-        "az_id": key.zone or None,
-        **details,
-        "term_years": key.term_years or None,
-        "payment": key.payment or None,
-    }
-
-
-def _change(change: PriceChange) -> Json:
-    return {
-        "what": change.what,
-        **key_document(Key(*_row(change).key)),
-        "before": _side(change.before),
-        "after": _side(change.after),
-        "percent": _share(change),
-    }
-
-
-def _side(row: PriceRow | None) -> Json | None:
-    return None if row is None else picked(row, "usd as_of basis source")

@@ -1,17 +1,14 @@
 """The result of a refresh: fresh prices, changes, missing prices, failures: `slipway prices refresh`."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from launcher.answers.lines import wrapped
-from launcher.answers.prices import SCHEMA, key_document
 from launcher.answers.table import Column, render
 from launcher.catalog.bill import EVERYWHERE
 from launcher.catalog.fetched_prices import Move, Unmatched
 from launcher.catalog.fetched_prices import plain as price_words
 from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
-from launcher.records.codec import Json, picked, plain
 from launcher.records.refresh_report import RefreshReport
 
 MAX_ROWS, MAX_NAMES = 30, 6
@@ -86,26 +83,3 @@ def _name(key: Key) -> str:
     term = f" {key.term_years}y {key.payment}" if key.term_years else ""
     detail = f" {key.detail}" if key.detail else ""
     return f"{key.name} {key.kind}{detail}{term} {key.zone or key.region}"
-
-
-def refresh_document(report: RefreshReport, now: datetime) -> Json:
-    """The result of a refresh: counts of requests, stored prices, and everything that needs attention."""
-    return {
-        "schema": SCHEMA,
-        "as_of": plain(now),
-        "refresh": {
-            **picked(report, "cache asked answered resumed prices"),
-            "jumped": [_move(move) for move in report.jumped],
-            "vanished": [_move(move) for move in report.vanished],
-            "refused": [{**key_document(refusal.key), "reason": refusal.reason} for refusal in report.refused],
-            "unmatched": [picked(unmatched, "item region reason") for unmatched in report.unmatched],
-            "failures": [
-                {"what": name, "message": failure.message, "hint": failure.hint} for name, failure in report.failures
-            ],
-            **picked(report, "skipped_regions public unasked snapshot"),
-        },
-    }
-
-
-def _move(move: Move) -> Json:
-    return {**key_document(move.key), **picked(move, "usd_before=before before_as_of usd_after=after percent")}

@@ -12,49 +12,10 @@ from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingEstimate
 from launcher.pricing.serving.crossover import usd_per_request
-from launcher.records.codec import Json, picked, plain
-from launcher.records.documents import candidate
 from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.compare_serving import Crossover, ServingComparison
 
 MAX_ROWS = 10
-PAID_BACK = (
-    "port_paid_back_after_months=neuron_months port_paid_back_over_gpu_after_months=neuron_months_over_gpu "
-    "port_paid_back_over_bedrock_after_months=neuron_months_over_bedrock"
-)
-
-
-def break_even(comparison: ServingComparison) -> Json:
-    """The key `break_even` of slipway.compare/1: where instances cost as much as Bedrock, and the port's effect."""
-    sides, types = comparison.sides, comparison.priced.catalog.instance_types
-    hosted, neuron, gpu = (
-        None if quote is None else candidate(quote, 0, types) for quote in (sides.hosted, sides.neuron, sides.gpu)
-    )
-    turn = sides.turn
-    return {
-        "bedrock": hosted,
-        "neuron": neuron,
-        "gpu": gpu,
-        "bedrock_usd_per_request": plain(usd_per_request(comparison.hosted)),
-        "requests_per_month": turn.requests if turn else None,
-        "requests_per_month_range": picked(turn, "low high") if turn else None,
-        "machines": [_crossover_json(crossover) for crossover in comparison.crossovers],
-        **picked(sides, "port_weeks port_usd operations_usd_per_month=maintenance_usd"),
-        "operations_assumed": not sides.maintenance_given,
-        **picked(sides, PAID_BACK),
-    }
-
-
-def _crossover_json(crossover: Crossover) -> Json:
-    place, price, estimate = crossover.candidate.place, crossover.candidate.offer.price, crossover.candidate.estimate
-    return {
-        "rank": crossover.rank,
-        **picked(place, "target instance_type region purchase_option=option plan_kind term_years"),
-        "usd_per_hour": plain(price.usd) if isinstance(price, Price) else None,
-        "tokens_per_s": estimate.tokens_per_s.mid if estimate else None,
-        "measured": estimate.measured if estimate else None,
-        "crossover_utilisation": crossover.utilisation,
-    }
 
 
 def page(comparison: ServingComparison, width: int, *, verbose: bool = False) -> list[str]:

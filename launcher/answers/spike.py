@@ -1,28 +1,58 @@
 """Measurements compared with estimates: `slipway spike`, slipway.spike/1."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
 from launcher.model.measurement import Measurement
+from launcher.model.money import Range
 from launcher.model.spike import Spiked, SpikeResult
-from launcher.records.codec import Json, named, plain
-from launcher.records.measurements import measurement_document
+from launcher.records.codec import Json, as_json
+from launcher.records.document import filled, json_object
+from launcher.records.measurements import MeasurementDocument
+
+
+@json_object
+class SpikeMeasurement(MeasurementDocument):
+    """A measurement with the estimate of its rate."""
+
+    estimated_tokens_per_s: Range | None
+
+
+@json_object
+class Unmeasured:
+    """An instance type without a measurement, with the reason."""
+
+    instance_type: str
+    reason: str
+
+
+@json_object
+class SpikeDocument:
+    """Measurements compared with estimates."""
+
+    schema: Literal["slipway.spike/1"] = "slipway.spike/1"
+    name: str
+    measurements: tuple[SpikeMeasurement, ...]
+    unmeasured: tuple[Unmeasured, ...]
+
 
 RATE = "throughput_samples_per_s"
 
 
 def document(result: SpikeResult) -> Json:
-    """slipway.spike/1; each measurement with its estimate."""
-    return {
-        "schema": "slipway.spike/1",
-        "name": result.name,
-        "measurements": [
-            measurement_document(spiked.measurement) | {"estimated_tokens_per_s": plain(spiked.estimated)}
-            for spiked in result.measured
-        ],
-        "unmeasured": named(result.unmeasured, "instance_type", "reason"),
-    }
+    """slipway.spike/1."""
+    return as_json(
+        SpikeDocument(
+            name=result.name,
+            measurements=tuple(
+                filled(SpikeMeasurement, spiked.measurement, estimated_tokens_per_s=spiked.estimated)
+                for spiked in result.measured
+            ),
+            unmeasured=tuple(Unmeasured(instance_type=name, reason=reason) for name, reason in result.unmeasured),
+        )
+    )
 
 
 def page(result: SpikeResult, width: int) -> list[str]:

@@ -1,14 +1,18 @@
 """One plan at several points, each with its best candidate: `slipway plan --sweep`, slipway.sweep/1."""
 
+from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
 from operator import itemgetter
+from typing import Any, Literal
 
 from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.answers.plan_table import headline_of
 from launcher.answers.table import Column, render
-from launcher.records.codec import Json, plain
-from launcher.records.documents import candidate
+from launcher.records.codec import Json, as_json
+from launcher.records.document import json_object
+from launcher.records.quote_document import CandidateObject
 from launcher.workflow.quote.sweep import Point, Sweep, point_text
 
 BAR_COLUMNS = 20
@@ -20,23 +24,44 @@ AMOUNTS = (
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
+@json_object
+class PointObject:
+    """One point with its best candidate; null at an impossible point, with the reason."""
+
+    values: Mapping[str, Any]
+    candidate: CandidateObject | None
+    reason: str | None
+
+
+@json_object
+class SweepDocument:
+    """One plan at several points."""
+
+    schema: Literal["slipway.sweep/1"] = "slipway.sweep/1"
+    name: str
+    as_of: datetime
+    keys: tuple[str, ...]
+    points: tuple[PointObject, ...]
+
+
 def document(sweep: Sweep) -> Json:
-    """slipway.sweep/1; the candidate of an impossible point is null, with the reason."""
+    """slipway.sweep/1."""
     types = next((point.priced.catalog.instance_types for point in sweep.points if point.priced is not None), {})
-    return {
-        "schema": "slipway.sweep/1",
-        "name": sweep.request.name,
-        "as_of": plain(sweep.now),
-        "keys": [axis.key for axis in sweep.axes],
-        "points": [
-            {
-                "values": dict(point.values),
-                "candidate": None if point.best is None else candidate(point.best, 1, types),
-                "reason": point.reason or None,
-            }
-            for point in sweep.points
-        ],
-    }
+    return as_json(
+        SweepDocument(
+            name=sweep.request.name,
+            as_of=sweep.now,
+            keys=tuple(axis.key for axis in sweep.axes),
+            points=tuple(
+                PointObject(
+                    values=dict(point.values),
+                    candidate=None if point.best is None else CandidateObject.of(point.best, 1, types),
+                    reason=point.reason or None,
+                )
+                for point in sweep.points
+            ),
+        )
+    )
 
 
 def page(sweep: Sweep, width: int) -> list[str]:

@@ -7,17 +7,8 @@ from launcher.answers.bill import signed
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
 from launcher.model.verification import MAX_APART, Verification, VerifiedLine
-from launcher.records.codec import Json, picked
 
 SMALL = Decimal("0.005")
-
-
-def document(verification: Verification) -> Json:
-    """The key `verified` of slipway.quote/1: all lines, and the totals of the compared ones."""
-    keys = "names quoted_usd aws_usd difference_usd"
-    lines = [picked(line, keys) | {"reason": line.reason or None} for line in verification.lines]
-    apart = None if verification.apart is None else float(verification.apart)
-    return picked(verification, "rate_type holds apart quoted_usd aws_usd") | {"apart": apart, "lines": lines}
 
 
 def verification_lines(verification: Verification, width: int) -> list[str]:

@@ -26,7 +26,7 @@ def compare(
 
     With --live and credentials, current offers of AWS are compared too; nothing is bought.
     """
-    from launcher.answers.compare import document, page
+    from launcher.answers.compare import page
     from launcher.workflow.quote import compare as story
 
     price_options = options.price_options(
@@ -50,6 +50,8 @@ def compare(
         curves = () if isinstance(comparison, story.Comparison) else traffic_curves(comparison, price_options)
         output.save_html(target, compare_html.page(comparison, curves), show=show)
     if json:
+        from launcher.answers.compare_document import document
+
         output.document(document(comparison))
     elif target is not None:
         return

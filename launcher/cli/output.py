@@ -198,7 +198,7 @@ def wants_json() -> bool:
 def refusal(problem: SlipwayError, *, sign: str = "error: ") -> None:
     """Print why a command stopped: as JSON on standard output if JSON was requested and nothing was printed yet."""
     if wants_json() and not WRITTEN.is_set():
-        from launcher.records.documents import error_document
+        from launcher.answers.error import error_document
 
         document(error_document(problem))
         return

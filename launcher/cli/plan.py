@@ -164,7 +164,7 @@ def _saved(path: Path, priced: "Priced", selection: str | None) -> list[str]:
 
 def _document(priced: "Priced", *, everything: bool) -> None:
     """Print the plan as JSON, row by row: all candidates together would need too much memory."""
-    from launcher.answers import plan as answer
+    from launcher.answers import plan_document as answer
 
     if everything:
         output.long_document(answer.document(priced, rows=()), "candidates", answer.candidates(priced))

@@ -57,13 +57,15 @@ def show(
     json: options.Json = False,
 ) -> None:
     """List known prices with age, basis and source. Makes no AWS call; spends nothing."""
-    from launcher.answers.prices import show_document, show_page
+    from launcher.answers.prices import show_page
     from launcher.workflow.quote import prices
 
     price_filter = prices.PriceFilter(instance_type=instance_type or name, region=region, option=option)
     now = options.now()
     rows = prices.show(prices.known_catalog(os.environ, now, prices_as_of), price_filter, now, history=history)
     if json:
+        from launcher.answers.prices_document import show_document
+
         output.document(show_document(now=now, prices_as_of=prices_as_of, rows=rows))
         return
     width = output.terminal_width()
@@ -84,12 +86,14 @@ def diff(
     json: options.Json = False,
 ) -> None:
     """List price changes between two days: added, removed, changed. Makes no AWS call; spends nothing."""
-    from launcher.answers.prices import diff_document, diff_page
+    from launcher.answers.prices import diff_page
     from launcher.workflow.quote import prices
 
     price_filter = prices.PriceFilter(instance_type=instance_type, region=region, option=option)
     changes = prices.diff(prices.known_catalog(os.environ, options.now()), price_filter, before, after)
     if json:
+        from launcher.answers.prices_document import diff_document
+
         output.document(diff_document(now=options.now(), before=before, after=after, changes=changes))
     else:
         output.page(diff_page(changes, price_filter, (before, after), output.terminal_width(), everything=everything))
@@ -122,7 +126,8 @@ def refresh(
     With credentials it calls AWS's APIs; without them it reads the files that AWS publishes. With --from it calls
     nothing: it imports the prices of a snapshot file after it has verified the file's SHA-256.
     """
-    from launcher.answers.refresh import refresh_document, refresh_page
+    from launcher.answers.prices_document import refresh_document
+    from launcher.answers.refresh import refresh_page
     from launcher.workflow.quote import refresh as story
 
     now = options.now()

@@ -50,7 +50,7 @@ def quote(
     lines differ by more than 1 %.
     """
     from launcher.pricing.gate import IMPOSSIBLE
-    from launcher.records.documents import quote_document
+    from launcher.records.quote_document import quote_document
     from launcher.workflow.quote.price import pick, price
 
     price_options = options.price_options(
@@ -66,15 +66,13 @@ def quote(
     quoted = replace(alone, findings=(*priced.findings, *alone.findings))
     if credits_too:
         quoted = _with_credits(quoted)
-    document = quote_document(quoted, rank, priced.catalog.instance_types)
-    verified = _verified(document) if verify else None
+    types = priced.catalog.instance_types
+    verified = _verified(quote_document(quoted, rank, types)) if verify else None
     target = options.page_path(html, priced.request.name, "quote", show=show)
     if target is not None:
         _save(target, (priced, rank, quoted), price_options, show=show)
     if json:
-        from launcher.answers import verification
-
-        output.document(document if verified is None else document | {"verified": verification.document(verified)})
+        output.document(quote_document(quoted, rank, types, verified))
     elif target is None:
         output.page(_lines(quoted, rank, priced, verified, explained=explained))
     if quoted.gate.exit_code == IMPOSSIBLE or not (verified is None or verified.holds):

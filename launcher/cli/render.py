@@ -51,9 +51,12 @@ def render(
         hint = "-o FOLDER names a new or a writable folder"
         raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}", hint=hint) from problem
     if json:
+        from launcher.answers.render import RenderDocument
+        from launcher.records.codec import as_json
+
         files = [str(folder / rendered_file.path) for rendered_file in bundle.files]
-        about = {"name": quoted.plan.name, "digest": quoted.digest, "folder": str(folder), "files": files}
-        output.document({"schema": "slipway.render/1", **about})
+        name, digest = quoted.plan.name, quoted.digest
+        output.document(as_json(RenderDocument(name=name, digest=digest, folder=str(folder), files=tuple(files))))
         return
     output.result([f"  {folder / rendered_file.path}" for rendered_file in bundle.files])
     count = len(bundle.files)

@@ -9,7 +9,7 @@ from launcher.answers.table import Column, render
 from launcher.cli import options, output
 from launcher.model.errors import UnreadableInputError
 from launcher.records.command_record import read_command
-from launcher.records.run_folder import RunFolder, all_runs, runs_document
+from launcher.records.run_folder import RunFolder, all_runs
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +28,9 @@ def runs(*, json: options.Json = False) -> None:
             unreadable.append(problem.message)
         listed.append((name, folder.path.name, status, folder.path))
     if json:
-        output.document(runs_document([row[:3] for row in listed]))
+        from launcher.answers.runs import document
+
+        output.document(document([row[:3] for row in listed]))
         _refuse(unreadable)
         return
     if not listed:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from launcher.sandbox.running_sandbox import RunningSandbox
     from launcher.sandbox.sandbox import Sandbox
 
-SCHEMA = "slipway.sandbox/1"
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -89,7 +87,7 @@ def status(*, json: options.Json = False) -> None:
     others = [sandbox.name for sandbox in running if recorded is None or sandbox.name != recorded.name]
     if recorded is None:
         if json:
-            output.document({"schema": SCHEMA, "running": False})
+            _none_document()
         else:
             output.result(
                 [
@@ -124,15 +122,30 @@ def _inside(recorded: "RunningSandbox") -> tuple["Sandbox", list[dict[str, str]]
     return sandbox, stacks, clusters
 
 
+def _none_document() -> None:
+    from launcher.answers.sandbox import NoSandboxDocument
+    from launcher.records.codec import as_json
+
+    output.document(as_json(NoSandboxDocument()))
+
+
 def _document(recorded: "RunningSandbox") -> None:
+    from launcher.answers.sandbox import ClusterObject, SandboxDocument, StackObject
+    from launcher.records.codec import as_json
+    from launcher.records.document import filled
+
     sandbox, stacks, clusters = _inside(recorded)
-    about = {
-        "name": recorded.name,
-        "endpoint": sandbox.endpoint,
-        "scheduler": recorded.scheduler,
-        "since": recorded.since,
-    }
-    output.document({"schema": SCHEMA, "running": True, **about, "stacks": stacks, "clusters": clusters})
+    output.document(
+        as_json(
+            filled(
+                SandboxDocument,
+                recorded,
+                endpoint=sandbox.endpoint,
+                stacks=tuple(StackObject(**stack) for stack in stacks),
+                clusters=tuple(ClusterObject(**cluster) for cluster in clusters),
+            )
+        )
+    )
 
 
 _SHOWN = (
@@ -204,6 +217,6 @@ def stop(*, yes: options.Yes = False, json: options.Json = False) -> None:
         name = running_sandbox.selected_in(Path.cwd())
         raise ImpossibleError(f"no sandbox is running for this folder ({name})", hint="slipway sandbox start")
     if json:
-        output.document({"schema": SCHEMA, "running": False})
+        _none_document()
     else:
         output.result([f"  {_called(ended.name)} has stopped; everything in it is removed"])

@@ -4,9 +4,11 @@
 default may be missing in a document of an earlier version; it is always written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import Field, field, fields
-from typing import Any, TypeVar, dataclass_transform
+from functools import cache
+from operator import attrgetter
+from typing import Any, TypeVar, dataclass_transform, overload
 
 from launcher.model.record import Class, record
 
@@ -15,11 +17,16 @@ OMITTED: Mapping[str, bool] = {"omitted": True}
 """The metadata of a field whose key is left out if its value is None."""
 
 
+@overload
+def json_object(cls: Class, /) -> Class: ...
+@overload
+def json_object(*, of: type) -> Callable[[Class], Class]: ...
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, Field))
-def json_object(cls: Class) -> Class:
+def json_object(cls: Any = None, /, *, of: type | None = None) -> Any:
     """Make a class an object of a document: a record, whose docstring is for readers of the code.
 
-    Values of the model can be parts of a document as well; their docstrings are the descriptions in its schema.
+    Values of the model can be parts of a document as well; their docstrings are the descriptions in its schema. `of`:
+    the class of the model whose values the object has under its own keys, and whose description it takes.
 
     >>> @json_object
     ... class Seen:
@@ -29,13 +36,17 @@ def json_object(cls: Class) -> Class:
     >>> plain(Seen(name="a")), plain(Seen(name="a", note="b"))
     ({'name': 'a'}, {'name': 'a', 'note': 'b'})
     """
-    made: Any = record(cls)
-    made.__described__ = False
-    result: Class = made
-    return result
+
+    def made(plain: Any) -> Any:
+        # Without slots, so that a document can be of several parts.
+        result: Any = record(slots=False)(plain)
+        result.__described__ = of
+        return result
+
+    return made(cls) if cls is not None else made
 
 
-def filled(cls: type[T], source: Any, **values: Any) -> T:
+def filled(cls: type[T], source: Any, /, **values: Any) -> T:
     """A record whose fields have these values, or those of the source's attributes of the same names.
 
     >>> @json_object
@@ -46,10 +57,27 @@ def filled(cls: type[T], source: Any, **values: Any) -> T:
     Usd(low=1, spread=9)
     """
     made: Any = cls
-    for item in fields(made):
-        if item.name not in values and hasattr(source, item.name):
-            values[item.name] = getattr(source, item.name)
-    return cls(**values)
+    kind: Any = type(source)
+    names, get = _same(made, kind, tuple(values))
+    return cls(**dict(zip(names, get(source), strict=True)), **values)
+
+
+@cache
+def _same(cls: Any, source: Any, given: tuple[str, ...]) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+    """The fields of a class that a source has as well, but for the given ones, and their reader."""
+    has = {*dir(source), *getattr(source, "__dataclass_fields__", ())}
+    names = tuple(item.name for item in fields(cls) if item.name not in given and item.name in has)
+    if len(names) > 1:
+        return names, attrgetter(*names)
+    return names, lambda value: tuple(getattr(value, name) for name in names)
+
+
+@json_object
+class UnreadRun:
+    """A run that could not be read, and the reason."""
+
+    run: str
+    reason: str
 
 
 @json_object

@@ -22,8 +22,7 @@ from launcher.agent.shape import read
 from launcher.model.ledger import ALONE, LedgerEntry, Shared
 from launcher.model.money import UsdRange
 from launcher.model.record import record
-from launcher.records.codec import money
-from launcher.records.ledger_document import shared_document
+from launcher.records.codec import as_json, money
 
 FORMAT = "slipway.ledger-index/3"
 REWRITE = 2
@@ -125,7 +124,7 @@ def line_of(entry: LedgerEntry) -> str:
         "quoted_usd": None if quoted is None else f"{money(quoted.low)} {money(quoted.mid)} {money(quoted.high)}",
         "tags": json.dumps(dict(entry.tags), separators=(",", ":")) if entry.tags else None,
         **{name: money(getattr(entry, name)) for name in _AMOUNTS},
-        "shared": None if entry.shared == ALONE else json.dumps(shared_document(entry.shared), separators=(",", ":")),
+        "shared": None if entry.shared == ALONE else json.dumps(as_json(entry.shared), separators=(",", ":")),
     }
     return "\t".join("" if value is None else " ".join(str(value).split()) for value in texts.values())
 

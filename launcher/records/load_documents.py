@@ -1,19 +1,18 @@
 """A load test as JSON: written by `endpoint load`, and read by later quotes."""
 
 from datetime import datetime
-from typing import NamedTuple
+from decimal import Decimal
+from typing import Final, Literal, NamedTuple
 
 from launcher.agent.shape import read
-from launcher.model.endpoint_call import LoadSetting, LoadStep, LoadTest
+from launcher.model.endpoint_call import LoadStep, LoadTest
 from launcher.model.enums import ServingPrecision
 from launcher.model.errors import UnreadableInputError
 from launcher.model.serving import MeasuredServing
-from launcher.records.codec import Json, picked
+from launcher.records.codec import Json, as_json
+from launcher.records.document import filled, json_object
 
-SCHEMA = "slipway.load/1"
-SETTING = (
-    "model precision instance_type tensor_parallel copies_per_instance=copies batch_size=batch sequence_length=sequence"
-)
+SCHEMA: Final = "slipway.load/1"
 _ABOVE_0 = (
     "tensor_parallel",
     "copies_per_instance",
@@ -34,32 +33,95 @@ class PastLoadTest(NamedTuple):
     unfit: str
 
 
+@json_object
+class Percentiles:
+    """Milliseconds."""
+
+    p50: float
+    p95: float
+
+
+@json_object
+class StepObject:
+    """The measurement of so many concurrent requests."""
+
+    concurrency: int
+    seconds: float
+    requests: int
+    failures: int
+    tokens_per_s: float
+    ttft_ms: Percentiles | None
+    latency_ms: Percentiles | None
+
+    @classmethod
+    def of(cls, step: LoadStep) -> "StepObject":
+        """The object of a step."""
+        return filled(
+            cls,
+            step,
+            seconds=round(step.seconds, 3),
+            tokens_per_s=round(step.tokens_per_s, 3),
+            ttft_ms=_percentiles(step.first_s),
+            latency_ms=_percentiles(step.whole_s),
+        )
+
+
+@json_object
+class LoadDocument:
+    """A load test; unknown values of the endpoint are null."""
+
+    schema: Literal["slipway.load/1"] = SCHEMA
+    name: str
+    date: str
+    model: str | None
+    precision: str | None
+    instance_type: str | None
+    tensor_parallel: int | None
+    copies_per_instance: int | None
+    batch_size: int | None
+    sequence_length: int | None
+    simulated: bool
+    instances: int
+    instances_after: int
+    input_tokens: int
+    output_tokens: int
+    steps: tuple[StepObject, ...]
+    measured_tokens_per_s: float
+    measured_input_tokens: float
+    measured_output_tokens: float
+    measured_ttft_ms: float | None
+    measured_tpot_ms: float | None
+    measured_usd_per_million_output_tokens: Decimal | None
+    quoted_tokens_per_s: float | None
+
+
 def load_document(load: LoadTest) -> Json:
-    """A load test as JSON; unknown values of the endpoint are null."""
-    dollars, best = load.usd_per_million_output_tokens, load.best
-    first, latency = _latencies(best)
+    """slipway.load/1."""
+    setting, best = load.setting, load.best
+    first, between = _latencies(best)
     mean_in, mean_out = best.mean_tokens
-    return {
-        "schema": SCHEMA,
-        "name": load.name,
-        "date": load.at.isoformat(),
-        **_setting(load.setting),
-        **picked(load, "instances instances_after input_tokens output_tokens"),
-        "steps": [_step(step) for step in load.steps],
-        "measured_tokens_per_s": round(best.tokens_per_s, 3),
-        "measured_input_tokens": round(mean_in, 1),
-        "measured_output_tokens": round(mean_out, 1),
-        "measured_ttft_ms": first,
-        "measured_tpot_ms": latency,
-        "measured_usd_per_million_output_tokens": format(dollars, "f") if dollars is not None else None,
-        "quoted_tokens_per_s": load.quoted_tokens_per_s,
-    }
-
-
-def _setting(setting: LoadSetting | None) -> Json:
-    keys = [pair.partition("=")[0] for pair in SETTING.split()]
-    values = dict.fromkeys(keys) if setting is None else picked(setting, SETTING)
-    return {**values, "simulated": setting is not None and setting.simulated}
+    return as_json(
+        filled(
+            LoadDocument,
+            load,
+            date=load.at.isoformat(),
+            model=None if setting is None else setting.model,
+            precision=None if setting is None else setting.precision,
+            instance_type=None if setting is None else setting.instance_type,
+            tensor_parallel=None if setting is None else setting.tensor_parallel,
+            copies_per_instance=None if setting is None else setting.copies,
+            batch_size=None if setting is None else setting.batch,
+            sequence_length=None if setting is None else setting.sequence,
+            simulated=setting is not None and setting.simulated,
+            steps=tuple(StepObject.of(step) for step in load.steps),
+            measured_tokens_per_s=round(best.tokens_per_s, 3),
+            measured_input_tokens=round(mean_in, 1),
+            measured_output_tokens=round(mean_out, 1),
+            measured_ttft_ms=first,
+            measured_tpot_ms=between,
+            measured_usd_per_million_output_tokens=load.usd_per_million_output_tokens,
+        )
+    )
 
 
 def _latencies(best: LoadStep) -> tuple[float | None, float | None]:
@@ -73,19 +135,8 @@ def _latencies(best: LoadStep) -> tuple[float | None, float | None]:
     return round(1000 * best.first_s[0], 1), round(1000 * between, 2)
 
 
-def _step(step: LoadStep) -> Json:
-
-    def ms(pair: tuple[float, float] | None) -> dict[str, float] | None:
-        return None if pair is None else {"p50": round(1000 * pair[0], 1), "p95": round(1000 * pair[1], 1)}
-
-    return {
-        "concurrency": step.concurrency,
-        "seconds": round(step.seconds, 3),
-        **picked(step, "requests failures"),
-        "tokens_per_s": round(step.tokens_per_s, 3),
-        "ttft_ms": ms(step.first_s),
-        "latency_ms": ms(step.whole_s),
-    }
+def _percentiles(pair: tuple[float, float] | None) -> Percentiles | None:
+    return None if pair is None else Percentiles(p50=round(1000 * pair[0], 1), p95=round(1000 * pair[1], 1))
 
 
 def past_load_test(document: Json) -> PastLoadTest | None:

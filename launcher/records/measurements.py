@@ -10,16 +10,17 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 from launcher.agent import safe_json
 from launcher.agent.shape import read
 from launcher.catalog.regular_file import UnusableFileError, read_regular
 from launcher.model.finding import Finding, warning
 from launcher.model.measurement import Measurement
-from launcher.records.codec import plain
+from launcher.records.codec import Json, as_json, plain
+from launcher.records.document import filled, json_object
 
-SCHEMA = "slipway.measurement/1"
+SCHEMA: Final = "slipway.measurement/1"
 FILE = "measurements.jsonl"
 LONGEST = 1 << 20
 """Maximum bytes of a line; a longer line is no measurement."""
@@ -33,10 +34,21 @@ _ABOVE_0 = ("params_b", "active_params_b", "sequence_length", "accelerators", "n
 _SPANS = ("tokens_per_s", "samples_per_s", "step_range_s", "mfu")
 
 
-def measurement_document(measured: Measurement) -> dict[str, Any]:
-    """A measurement as the contract's JSON."""
-    parallelism = None if measured.parallelism is None else dict(measured.parallelism)
-    return {"schema": SCHEMA, **plain(measured), "parallelism": parallelism, "software": dict(measured.software)}
+@json_object
+class MeasurementHead:
+    """The first key of a measurement."""
+
+    schema: Literal["slipway.measurement/1"] = SCHEMA
+
+
+@json_object
+class MeasurementDocument(Measurement, MeasurementHead):
+    """A measurement."""
+
+
+def measurement_document(measured: Measurement) -> Json:
+    """slipway.measurement/1."""
+    return as_json(filled(MeasurementDocument, measured))
 
 
 def parse_measurement(document: Any) -> Measurement:

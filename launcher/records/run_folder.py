@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -228,9 +228,3 @@ def all_runs(root: Path) -> list[tuple[str, RunFolder]]:
 def _runs(folder: Path) -> list[RunFolder]:
     folders = (path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
     return [RunFolder(path=path) for path in sorted(folders, reverse=True)]
-
-
-def runs_document(runs: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
-    """slipway.runs/1: the plan's name, the start and the state of every run."""
-    listed = [{"name": name, "started": at, "status": status} for name, at, status in runs]
-    return {"schema": "slipway.runs/1", "runs": listed}

@@ -17,7 +17,7 @@ from infra.build import build_app
 from launcher import plan_file
 from launcher.model.plan import Plan
 from launcher.planning.pin import pinned_plan
-from launcher.records.documents import quote_document
+from launcher.records.quote_document import quote_document
 from launcher.rendering.names import stack_name
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price

@@ -3,7 +3,7 @@
 import pytest
 
 from launcher.model import monitoring, sizing
-from launcher.records.documents import quote_document
+from launcher.records.quote_document import quote_document
 from launcher.workflow.deploy.render import render_quote, shown
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price

@@ -15,7 +15,7 @@ from launcher.model.document import document
 from launcher.model.errors import ImpossibleError, OverBudgetError, QuoteMismatchError, UnreadableInputError
 from launcher.model.quote import Quote
 from launcher.pricing.priced import Priced
-from launcher.records.documents import quote_document
+from launcher.records.quote_document import quote_document
 from launcher.records.run_folder import write_whole
 from launcher.records.saved_plan import SavedPlan, read_saved, write_saved
 from launcher.workflow.deploy.deployment import deploys

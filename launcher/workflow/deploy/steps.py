@@ -32,7 +32,7 @@ from launcher.model.spending import small
 from launcher.model.stages import Notify, Part, Stage, stage
 from launcher.model.target import target_of
 from launcher.model.units import HOUR_S, spoken
-from launcher.records.documents import quote_document
+from launcher.records.quote_document import quote_document
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.efa_rules import stack_findings
 from launcher.rendering.names import stack_name

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from launcher.records.documents import quote_document
+from launcher.records.quote_document import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.infra.serving.agreement import USAGE, differences, resources, unknown

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import recompute, recompute_prices
 from launcher.catalog.load import load
 from launcher.plan_file import load as load_plan
-from launcher.records.documents import quote_document
+from launcher.records.quote_document import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
 from tests.checks import some

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from launcher.answers.compare import document, page
+from launcher.answers.compare import page
+from launcher.answers.compare_document import document
 from launcher.model.enums import Availability
 from launcher.model.errors import ImpossibleError
 from launcher.pricing.verdict import Choice

@@ -9,7 +9,7 @@ from launcher.agent.manifest import StoredFile
 from launcher.agent.output_manifest import OutputManifest
 from launcher.answers import outputs
 from launcher.answers.json_schemas import DOCUMENTS, schema_of
-from launcher.records.json_schema import picked_shape
+from launcher.records.json_schema import document_schema
 from tests.documents import read_document
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -73,11 +73,10 @@ def test_another_document_is_reported(slipway, change):
         read_document(json.dumps(document))
 
 
-def test_a_key_that_its_type_does_not_have_is_refused():
-    from launcher.model.quote import Gate
-
-    with pytest.raises(TypeError, match="Gate says nothing of sum"):
-        picked_shape(Gate, "verdict sum")
+@pytest.mark.parametrize("kind", [complex, list[set[int]], dict[str, bytes]])
+def test_schema_of_a_type_without_json_form_is_refused(kind):
+    with pytest.raises(TypeError, match="no JSON Schema is known of"):
+        document_schema("slipway.x/1", [kind])
 
 
 def test_the_command_prints_one_and_names_all(slipway):

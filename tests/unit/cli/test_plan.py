@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from launcher.answers import explain
-from launcher.answers.plan import document, page
+from launcher.answers.plan import page
+from launcher.answers.plan_document import document
 from launcher.answers.plan_screen import selected
 from launcher.answers.quote import page as quote_page
 from launcher.pricing.priced import Priced
-from launcher.records.documents import quote_document
+from launcher.records.quote_document import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from tests.plans import NOW

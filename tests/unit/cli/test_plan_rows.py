@@ -6,7 +6,7 @@ import pytest
 
 from launcher.answers.plan_rows import TableRow, counted_notes, note_of, notes_below, table_row
 from launcher.cli import output
-from launcher.records.documents import candidate
+from launcher.records.quote_document import candidate
 from tests.unit.pricing.conftest import price_over
 
 WIDE = {

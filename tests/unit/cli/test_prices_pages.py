@@ -12,12 +12,11 @@ from launcher.answers.prices import (
     MAX_ROWS,
     MAX_ROWS_UNFILTERED,
     PLACES,
-    diff_document,
     diff_page,
-    show_document,
     show_page,
 )
-from launcher.answers.refresh import refresh_document, refresh_page
+from launcher.answers.prices_document import diff_document, refresh_document, show_document
+from launcher.answers.refresh import refresh_page
 from launcher.aws.session import CredentialsError
 from launcher.catalog.fetched_prices import Move, Refusal, plain
 from launcher.catalog.listing import KINDS

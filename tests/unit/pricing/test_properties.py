@@ -16,7 +16,7 @@ from launcher.answers.quote import page as quote_page
 from launcher.catalog.load import load
 from launcher.model.document import document, plan_at
 from launcher.model.errors import ImpossibleError, UnreadableInputError
-from launcher.records.documents import quote_document
+from launcher.records.quote_document import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
 from tests.plans import NOW, request_of

@@ -17,7 +17,7 @@ from launcher.model.plan import Place
 from launcher.pricing.hazard import hazard
 from launcher.pricing.offers import offer
 from launcher.pricing.spot_prices import SpotForecast, forecast_at, random_price, spot_price
-from launcher.records.documents import candidate
+from launcher.records.quote_document import candidate
 from tests.plans import NOW, request_of
 
 CATALOG = load()

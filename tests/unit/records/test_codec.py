@@ -1,16 +1,19 @@
-"""One rule converts values to JSON: by their fields, or by the keys that a document names."""
+"""One rule converts values to JSON: by their fields."""
 
+from dataclasses import field
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import pytest
 
 from launcher.model.enums import Basis
-from launcher.model.finding import warning
 from launcher.model.money import Assumption, Range
 from launcher.model.removal import Retained, RetainedKind
-from launcher.records.codec import named, picked, plain
+from launcher.records.codec import plain
+from launcher.records.document import OMITTED, filled, json_object
+from launcher.records.json_schema import document_schema
 
 
 def test_a_record_has_its_fields_in_their_order():
@@ -32,16 +35,68 @@ def test_values_at_any_depth_are_plain():
     assert plain(value) == {"at": "2026-11-23T08:00:00+00:00", "in": ["a/b", ["listed", spread]]}
 
 
-def test_keys_choose_rename_and_reach_into_a_record():
-    rests = Assumption(name="rate", value="3", unit="h", source="a page", steps=("never shown",))
-    assert plain([rests], {Assumption: "name from=source"}) == [{"name": "rate", "from": "a page"}]
-    assert picked(rests, "name length=source.__class__.__name__") == {"name": "rate", "length": "str"}
-    assert named([("a", 1)], "name", "count") == [{"name": "a", "count": 1}]
-    assert plain(warning("code", "", "text"))["level"] == "warning"
+@json_object
+class Head:
+    schema: Literal["slipway.x/1"] = "slipway.x/1"
+
+
+@json_object
+class Part:
+    """Not the description of a part."""
+
+    name: str
+    for_: str
+    spread: Range | None = field(default=None, metadata=OMITTED)
+
+
+@json_object
+class Whole(Part, Head):
+    parts: tuple[Part, ...]
+
+
+class Source(NamedTuple):
+    name: str
+    spread: Range | None
+    more: int = 0
+
+
+def test_document_of_two_parts_begins_with_its_schema():
+    whole = Whole(name="a", for_="b", parts=(Part(name="c", for_="d"),))
+    part = {"name": "c", "for": "d"}
+    assert list(plain(whole).items()) == [
+        ("schema", "slipway.x/1"),
+        ("name", "a"),
+        ("for", "b"),
+        ("parts", [part]),
+    ]
+
+
+def test_omitted_key_is_optional_and_never_null_in_the_schema():
+    schema = document_schema("slipway.x/1", [Part])
+    assert schema["required"] == ["name", "for"]
+    assert schema["properties"]["spread"]["type"] == "object"
+    assert "description" not in schema
+    assert plain(Part(name="a", for_="b", spread=Range(low=1.0, mid=2.0, high=3.0)))["spread"]["high"] == 3.0
+
+
+@pytest.mark.parametrize("spread", [None, Range(low=1.0, mid=2.0, high=3.0)])
+def test_filled_copies_fields_of_the_same_name(spread):
+    assert filled(Part, Source("a", spread), for_="b") == Part(name="a", for_="b", spread=spread)
+
+
+def test_filled_refuses_a_source_without_a_required_field():
+    with pytest.raises(TypeError, match="for_"):
+        filled(Part, Source("a", None))
+
+
+def test_description_of_a_part_is_that_of_the_model_it_names():
+    @json_object(of=Assumption)
+    class Shown:
+        name: str
+
+    assert document_schema("x", [Shown])["description"].startswith("One input of an estimate")
 
 
 def test_what_has_no_form_is_refused():
     with pytest.raises(TypeError, match="complex has no form in the JSON of the contract"):
         plain({"x": 1j})
-    with pytest.raises(AttributeError, match="nothing"):
-        picked(Range(low=0.0, mid=0.0, high=0.0), "nothing")

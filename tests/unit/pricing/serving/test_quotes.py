@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from launcher import plan_file
-from launcher.answers import plan as answer
+from launcher.answers import plan_document as answer
 from launcher.catalog.load import load
 from launcher.model.document import document
 from launcher.model.enums import Level
-from launcher.records.documents import quote_document
+from launcher.records.quote_document import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick
 from launcher.workflow.quote.serving import price_serving

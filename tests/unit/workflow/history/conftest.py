@@ -3,7 +3,7 @@
 import pytest
 
 from launcher.records import run_folder
-from launcher.records.documents import quote_document
+from launcher.records.quote_document import quote_document
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from tests.plans import NOW

@@ -15,7 +15,7 @@ from launcher.model.report import RunStatus
 from launcher.records import run_folder
 from launcher.records.codec import money
 from launcher.records.command_record import recorded_command
-from launcher.records.documents import quote_document
+from launcher.records.quote_document import quote_document
 from launcher.records.report_document import read_report
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.history import ledger_entries

@@ -1,0 +1,30 @@
+"""The runs of a folder as JSON: `slipway runs`, slipway.runs/1."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from launcher.records.codec import Json, as_json
+from launcher.records.document import json_object
+
+
+@json_object
+class ListedRun:
+    """A run: the name of its plan, its start and its state."""
+
+    name: str
+    started: str
+    status: str
+
+
+@json_object
+class RunsDocument:
+    """Every run."""
+
+    schema: Literal["slipway.runs/1"] = "slipway.runs/1"
+    runs: tuple[ListedRun, ...]
+
+
+def document(runs: Iterable[tuple[str, str, str]]) -> Json:
+    """slipway.runs/1."""
+    listed = tuple(ListedRun(name=name, started=at, status=status) for name, at, status in runs)
+    return as_json(RunsDocument(runs=listed))
