@@ -1,8 +1,10 @@
 """The only parser between YAML or JSON and the model: reports all problems of a file together, each with its path."""
 
 import json
+import os
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, replace
 from functools import cached_property
@@ -19,9 +21,11 @@ from launcher.model import kinds
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.finding import Finding, error
 from launcher.model.names import nearest_name
+from launcher.model.record import record
 from launcher.model.request import NodeRange, PlanRequest
 from launcher.model.target import target_of
 from launcher.model.values import FAILED, OUT_OF_RANGE, ScalarReader, cut, describe, is_plain
+from launcher.plan_layers import EXTENDS, PLAN, Layer, default_files, expanded, merged, settings_layer
 
 SAVED = "slipway.saved-plan/1"
 """The schema of a file of `slipway plan -o` (launcher/records/saved_plan.py): its `plan` is a complete plan file."""
@@ -29,6 +33,8 @@ MAX_BYTES = 4 << 20
 """Limit of a plan file. A commented one has 20 kB, a saved one with its quote 100."""
 SHOWN_KEYS = 3
 """Keys of a file that is no plan in a message, each cut: a key file named by mistake must not reach a CI log."""
+MAX_EXTENDED = 8
+"""Length of a chain of files that extend each other."""
 MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -94,18 +100,37 @@ def _yaml_scalar(text: str) -> str:
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
-def load(path: Path) -> PlanRequest:
-    """The request a plan file states.
+@record
+class ResolvedPlan:
+    """A request with the files of its layers, the lowest first, and the source of each value that a layer gives."""
+
+    request: PlanRequest
+    files: tuple[str, ...]
+    sources: Mapping[str, str]
+
+
+def load(path: Path, settings: tuple[str, ...] = ()) -> PlanRequest:
+    """The request a plan file states, with the defaults of the organisation, the user and the project.
 
     Args:
         path: a YAML or JSON file.
+        settings: values of the command line, each KEY=VALUE, over those of the file.
 
     Raises:
         UnreadableInputError: missing file, bad syntax, an unknown key or a value of the wrong type, with all findings.
         ImpossibleError: all keys and types are valid, but a number is outside the allowed range.
     """
+    return resolve(path, settings).request
+
+
+def resolve(path: Path, settings: tuple[str, ...] = ()) -> ResolvedPlan:
+    """The request of a plan file, and where its values are from; arguments and errors as those of `load`."""
+    return _resolved(_text(path), str(path), path.parent, settings, defaults_of=path)
+
+
+def _text(path: Path) -> str:
     try:
-        text = read_named(path, MAX_BYTES).decode("utf-8-sig")
+        return read_named(path, MAX_BYTES).decode("utf-8-sig")
     except UnusableFileError as problem:
         message = f"cannot read the plan file {path}: {problem}; allowed: a regular file, or a pipe as /dev/stdin"
         raise UnreadableInputError(message, hint="write the plan to a file, and name that file") from problem
@@ -114,25 +139,109 @@ def load(path: Path) -> PlanRequest:
         reason = reason if "\0" not in str(path) else "no file has a null character in its name"
         message = f"cannot read the plan file {path}: {reason}"
         raise UnreadableInputError(message, hint="slipway init writes a commented plan file") from problem
-    return loads(text, name=str(path), folder=path.parent)
 
 
 def loads(text: str, *, name: str = "plan file", folder: Path = Path()) -> PlanRequest:
     """The request that YAML or JSON text states; `name` is used in messages, its paths are relative to `folder`."""
+    return _resolved(text, name, folder, (), defaults_of=None).request
+
+
+def _resolved(
+    text: str, name: str, folder: Path, settings: tuple[str, ...], *, defaults_of: Path | None
+) -> ResolvedPlan:
+    """The request of a text over its layers; `defaults_of` is its file, whose defaults apply."""
+    node, data = _parsed(text, name)
+    reader = _PlanReader(node, folder)
+    if data.get("schema") == SAVED:
+        if settings:
+            raise UnreadableInputError(
+                f"--set {settings[0]}: {name} is a saved plan, which is carried out unchanged",
+                hint="change the plan file, and save it again with slipway plan FILE -o SAVED",
+            )
+        return ResolvedPlan(request=_request(reader, data.get("plan"), "plan", name), files=(name,), sources={})
+    environment = os.environ
+    own = _layer(expanded(data, name, environment), PLAN, name, folder)
+    # A run's plan.json has every section: nothing is left to default.
+    whole = {key for key, *_ in keyed(PlanRequest)} <= set(data)
+    files = () if defaults_of is None or whole else tuple(default_files(defaults_of, environment))
+    layers = [layer for kind, path in files for layer in _with_extended(kind, path, environment)]
+    layers += [*_extended(own, environment, (str((folder / Path(name).name).resolve()),)), own]
+    command_line = settings_layer(settings)
+    if command_line is not None:
+        _refuse_wrong(command_line, _PlanReader(None, folder), "--set")
+        layers.append(command_line)
+    result = merged(layers, folder)
+    request = _request(reader, result.data, "", name if len(layers) == 1 else f"{name} with its defaults")
+    return ResolvedPlan(request=request, files=tuple(layer.source for layer in layers), sources=result.sources)
+
+
+def _layer(data: Mapping[Any, Any], source: str, name: str, folder: Path) -> Layer:
+    extends = data.get(EXTENDS)
+    if extends is not None and (not isinstance(extends, str) or not extends or "\0" in extends):
+        raise UnreadableInputError(f"{name}: extends must be the path of a file, got {describe(extends)}")
+    return Layer(source=source, folder=folder, data=data)
+
+
+def _with_extended(kind: str, path: Path, environment: Mapping[str, str]) -> list[Layer]:
+    """The layer of a file of defaults, above those of the files that it extends."""
+    layer = _partial(path, f"{kind} {path}", environment)
+    return [*_extended(layer, environment, (str(path.resolve()),)), layer]
+
+
+def _extended(layer: Layer, environment: Mapping[str, str], chain: tuple[str, ...]) -> list[Layer]:
+    """The layers of the files that a layer extends, the lowest first."""
+    named = layer.data.get(EXTENDS)
+    if named is None:
+        return []
+    path = layer.folder / Path(named).expanduser()
+    if str(path.resolve()) in chain or len(chain) > MAX_EXTENDED:
+        raise UnreadableInputError(f"extends: {path} extends itself: {' -> '.join((*chain, str(path)))}")
+    below = _partial(path, f"extends {path}", environment)
+    return [*_extended(below, environment, (*chain, str(path.resolve()))), below]
+
+
+def _partial(path: Path, source: str, environment: Mapping[str, str]) -> Layer:
+    """The layer of a file that is a part of a plan; its keys and types are checked alone, to name its own lines."""
+    text = _text(path)
+    if path.suffix == ".toml":
+        try:
+            node, data = None, tomllib.loads(text)
+        except tomllib.TOMLDecodeError as problem:
+            raise UnreadableInputError(f"{path} is not valid TOML: {problem}", hint="correct that place") from problem
+    else:
+        node, data = _parsed(text, str(path), partial=True)
+    layer = _layer(expanded(data, str(path), environment), source, str(path), path.parent)
+    _refuse_wrong(layer, _PlanReader(node, path.parent), str(path))
+    return layer
+
+
+def _refuse_wrong(layer: Layer, reader: "_PlanReader", name: str) -> None:
+    """Refuse a layer with unknown keys or wrong values; keys that it does not give are no problem."""
+    reader.section(PlanRequest, {"slipway": 1, "name": "defaults", **merged([layer], layer.folder).data}, "")
+    findings = [_placed(finding, reader.places) for finding in reader.findings if finding.code != "missing-key"]
+    if findings:
+        raise _refusal(name, findings)
+
+
+def _parsed(text: str, name: str, *, partial: bool = False) -> tuple[yaml.Node | None, dict[Any, Any]]:
+    """The node and the mapping of a plan's text; a part of a plan may be empty."""
     try:
         node, data = safe_yaml.parsed(text, _UniqueKeyLoader, _refuse_merge_keys)
     except safe_yaml.YamlError as problem:
         language = "JSON" if name.endswith(".json") else "YAML"
         message = f"{name} is not valid {language}: {problem}"
         raise UnreadableInputError(message, hint="correct that place; slipway init writes a plan file") from problem
+    if partial and data is None:
+        return node, {}
     if not isinstance(data, dict):
         got = "nothing" if data is None else _KINDS.get(type(data), "a single value")
         raise UnreadableInputError(
             f"{name} must be a mapping that begins with `slipway: 1`, got {got}", hint="slipway init writes one"
         )
-    reader, at = _PlanReader(node, folder), ""
-    if data.get("schema") == SAVED:
-        data, at = data.get("plan"), "plan"
+    return node, data
+
+
+def _request(reader: "_PlanReader", data: object, at: str, name: str) -> PlanRequest:
     request = reader.section(PlanRequest, data, at)
     if reader.findings:
         raise _refusal(name, [_placed(finding, reader.places) for finding in reader.findings])

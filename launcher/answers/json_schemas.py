@@ -8,6 +8,7 @@ from launcher.answers.capacity import CapacityDocument
 from launcher.answers.checkpoints import CheckpointsDocument, PruneDocument, RestoreDocument, VerifyDocument
 from launcher.answers.commit import CommitDocument
 from launcher.answers.compare_document import CompareDocument
+from launcher.answers.config import ConfigDocument
 from launcher.answers.cost import CostDocument
 from launcher.answers.deploy import DeployDocument
 from launcher.answers.diff import DiffDocument
@@ -43,6 +44,7 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "checkpoints-verify": (VerifyDocument,),
     "commit": (CommitDocument,),
     "compare": (CompareDocument,),
+    "config": (ConfigDocument,),
     "cost": (CostDocument,),
     "deploy": (DeployDocument,),
     "diff": (DiffDocument,),

@@ -67,7 +67,11 @@ def _million(quoted: Quote) -> str:
 
 def _notes(priced: Priced) -> list[str]:
     """What a deployment would refuse, the cheapest of the other kind, the number of other rows."""
-    notes = [finding_line(finding) for finding in priced.findings if finding.level is not Level.INFO][:MAX_NOTES]
+    order = list(Level)
+    ranked = sorted(priced.findings, key=lambda finding: -order.index(finding.level))
+    notes = [finding_line(finding) for finding in ranked[:MAX_NOTES]]
+    if counted_notes := len(ranked) - len(notes):
+        notes.append(f"{words.count(counted_notes, 'more note')}: -v")
     hosted = [candidate.place.option is PurchaseOption.BEDROCK for candidate in priced.candidates]
     if any(hosted) and not all(hosted):
         notes.append(f"Bedrock or instances, and from which traffic: {command(priced, 'compare')}")

@@ -70,6 +70,7 @@ SUMMARIES: Mapping[str, str] = {
     "sandbox": "Start, show and stop an emulated AWS that keeps running.",
     "checkpoints": "List, verify, prune and restore the checkpoints of a job.",
     "prices": "Show the known prices, compare two days, read current prices from AWS.",
+    "config": "Show a plan with the defaults of its layers.",
     "endpoint": "Use a deployed endpoint: its URL, a token, one request, a load test.",
 }
 """By the name of the command, which is that of its module in this package; groups of commands come last."""

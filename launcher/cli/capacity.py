@@ -7,7 +7,7 @@ from launcher.cli import options, output
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("capacity")(capacity)
+    app.command("capacity")(options.with_settings(capacity))
 
 
 def capacity(

@@ -7,7 +7,7 @@ from launcher.cli import options, output
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("compare")(compare)
+    app.command("compare")(options.with_settings(compare))
 
 
 def compare(

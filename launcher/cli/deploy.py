@@ -12,7 +12,7 @@ _SANDBOX_ENDED = "The sandbox has ended and removed everything; nothing was spen
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("deploy")(deploy)
+    app.command("deploy")(options.with_settings(deploy))
 
 
 def deploy(

@@ -14,7 +14,7 @@ REFUSED = 5
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("doctor")(doctor)
+    app.command("doctor")(options.with_settings(doctor))
 
 
 def doctor(

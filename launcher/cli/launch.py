@@ -28,7 +28,7 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Start at step 0 under a ne
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("launch")(launch)
+    app.command("launch")(options.with_settings(launch))
 
 
 def launch(

@@ -1,16 +1,19 @@
 """The arguments and flags that commands share."""
 
+import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
 from launcher.cli import completion
-from launcher.model.errors import ImpossibleError
+from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records.cache_folder import cache_folder
 
 if TYPE_CHECKING:
@@ -113,6 +116,72 @@ AttachSandbox = Annotated[
 InSandbox = Annotated[bool, typer.Option("--sandbox", help="Use an emulated AWS on this computer.")]
 
 
+Command = TypeVar("Command", bound=Callable[..., None])
+SETTINGS: ContextVar[tuple[str, ...]] = ContextVar("settings", default=())
+"""The settings of this command over its plan file, each KEY=VALUE."""
+SETTING_OPTIONS: Mapping[str, Any] = {
+    "set_values": Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set any key of the plan file, as target.nodes=2; repeatable.",
+            autocompletion=completion.swept_keys,
+        ),
+    ],
+    "node_count": Annotated[int | None, typer.Option("--nodes", min=1, metavar="N", help="--set target.nodes=N")],
+    "type_name": Annotated[str | None, typer.Option("--type", metavar="TYPE", help="--set target.instance_type=TYPE")],
+    "spot": Annotated[bool, typer.Option("--spot", help="--set purchase.option=spot")],
+    "variables": Annotated[
+        list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="--set run.env.NAME=VALUE; repeatable.")
+    ],
+}
+"""The options that `with_settings` adds, by the names of their parameters."""
+
+
+def with_settings(command: Command) -> Command:
+    """The command with --set and its short forms, whose values `price_options` passes on."""
+
+    @wraps(command)
+    def run(**arguments: Any) -> None:
+        chosen = {name: arguments.pop(name, None) for name in SETTING_OPTIONS}
+        SETTINGS.set(settings(**chosen))
+        command(**arguments)
+
+    signature = inspect.signature(command)
+    extra = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=False if name == "spot" else None
+        )
+        for name, kind in SETTING_OPTIONS.items()
+    ]
+    named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()]
+    run.__signature__ = signature.replace(parameters=[*named, *extra])  # type: ignore[attr-defined]
+    run.__annotations__ = {**command.__annotations__, **SETTING_OPTIONS}
+    return cast("Command", run)
+
+
+def settings(
+    set_values: Sequence[str] | None,
+    node_count: int | None,
+    type_name: str | None,
+    spot: bool | None,
+    variables: Sequence[str] | None,
+) -> tuple[str, ...]:
+    """The settings of --set and its short forms, each KEY=VALUE.
+
+    Raises:
+        UnreadableInputError: --env has no value.
+    """
+    for variable in variables or ():
+        if "=" not in variable:
+            raise UnreadableInputError(f"--env takes NAME=VALUE, got {variable!r}", hint="--env WANDB_MODE=offline")
+    short = [f"target.nodes={node_count}"] if node_count is not None else []
+    short += [f"target.instance_type={type_name}"] if type_name is not None else []
+    short += ["purchase.option=spot"] if spot else []
+    return (*(set_values or ()), *short, *(f"run.env.{variable}" for variable in variables or ()))
+
+
 def environment(*, sandbox: bool) -> dict[str, str]:
     """The environment of a command's AWS calls: this process's, or that of the running sandbox.
 
@@ -177,7 +246,7 @@ def price_options(**chosen: Any) -> "PriceOptions":
     """Pricing options of commands in this folder, with the user's price cache; `chosen` are fields of PriceOptions."""
     from launcher.workflow.quote.options import PriceOptions
 
-    return PriceOptions(cache=price_cache(), runs=Path.cwd(), **chosen)
+    return PriceOptions(cache=price_cache(), runs=Path.cwd(), settings=SETTINGS.get(), **chosen)
 
 
 def now() -> datetime:

@@ -21,7 +21,7 @@ MAX_WHOLE = 500
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("plan")(plan)
+    app.command("plan")(options.with_settings(plan))
 
 
 def plan(

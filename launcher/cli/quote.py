@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("quote")(quote)
+    app.command("quote")(options.with_settings(quote))
 
 
 def quote(
@@ -49,6 +49,8 @@ def quote(
     --verify-with-aws creates a workload estimate of the same lines in AWS, compares it and deletes it. Exit 5 if the
     lines differ by more than 1 %.
     """
+    from launcher import plan_file
+    from launcher.answers.config import origin_lines, origins
     from launcher.pricing.gate import IMPOSSIBLE
     from launcher.records.quote_document import quote_document
     from launcher.workflow.quote.price import pick, price
@@ -63,7 +65,8 @@ def quote(
     )
     priced = price(file, options.now(), price_options)
     rank, alone = pick(priced, selection)
-    quoted = replace(alone, findings=(*priced.findings, *alone.findings))
+    given = origins(plan_file.resolve(file, options.SETTINGS.get()))
+    quoted = replace(alone, findings=(*priced.findings, *alone.findings), assumptions=(*given, *alone.assumptions))
     if credits_too:
         quoted = _with_credits(quoted)
     types = priced.catalog.instance_types
@@ -74,7 +77,8 @@ def quote(
     if json:
         output.document(quote_document(quoted, rank, types, verified))
     elif target is None:
-        output.page(_lines(quoted, rank, priced, verified, explained=explained))
+        lines = _lines(quoted, rank, priced, verified, explained=explained)
+        output.page(lines if explained else [*lines[:-1], *origin_lines(given, output.terminal_width()), *lines[-1:]])
     if quoted.gate.exit_code == IMPOSSIBLE or not (verified is None or verified.holds):
         raise typer.Exit(code=IMPOSSIBLE)
 

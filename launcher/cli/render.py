@@ -15,7 +15,7 @@ SHOWN = 3
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("render")(render)
+    app.command("render")(options.with_settings(render))
 
 
 def render(

@@ -18,7 +18,24 @@ _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a plan file."""
-    return {"$schema": _DRAFT, "$id": SCHEMA_ID, "title": "Slipway plan file", **_object(PlanRequest)}
+    plan = _object(PlanRequest)
+    plan["properties"] |= LAYERS
+    return {"$schema": _DRAFT, "$id": SCHEMA_ID, "title": "Slipway plan file", **plan}
+
+
+LAYERS = {
+    "extends": {
+        "anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}],
+        "description": "file with the keys that this file does not give, relative to this file",
+        "default": None,
+    },
+    "env": {
+        "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": ["object", "null"]}],
+        "description": "environment variables that ${NAME} in this file stands for: names, or names with defaults",
+        "default": None,
+    },
+}
+"""Keys of a file that are no part of the request: they say where the rest is from."""
 
 
 def _object(owner: type) -> dict[str, Any]:

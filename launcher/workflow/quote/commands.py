@@ -6,18 +6,19 @@ from launcher.pricing.gate import Changes
 from launcher.pricing.priced import Priced
 from launcher.pricing.training_candidate import TrainingCandidate
 
-FLAGS = ("--region", "--prices-as-of", "--max-price-age", "--max-usd", "--all")
+SET, ALL = "--set", "--all"
+FLAGS = ("--region", "--prices-as-of", "--max-price-age", "--max-usd", SET, ALL)
 """Flags that change a plan's candidates, or the gate's decision on them."""
 CHANGES = Changes(refresh="slipway prices refresh", max_age="--max-price-age", max_usd="--max-usd", rank="--pick")
 """How the command line changes what the gate refuses."""
 COMMAND_FLAGS = {
     "plan": FLAGS,
     "quote": FLAGS,
-    "compare": FLAGS[:3],
-    "render": FLAGS[:2],
+    "compare": (*FLAGS[:3], SET),
+    "render": (*FLAGS[:2], SET),
     "spike": (FLAGS[0], *FLAGS[2:4]),
-    "launch": (FLAGS[0], *FLAGS[2:4]),
-    "capacity": FLAGS[:1],
+    "launch": (FLAGS[0], *FLAGS[2:4], SET),
+    "capacity": (*FLAGS[:1], SET),
     "commit": (),
 }
 """The flags that each command accepts."""

@@ -15,7 +15,7 @@ from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import GateRules
-from launcher.workflow.quote.commands import CHANGES, FLAGS
+from launcher.workflow.quote.commands import ALL, CHANGES, FLAGS, SET
 
 
 @record
@@ -25,7 +25,7 @@ class PriceOptions:
     `any_age` accepts prices of any age: in the sandbox, and for commands that buy nothing. `despite_verdict` deploys an
     endpoint that the comparison advises against. `picked` selects a candidate: a short id, or a
     rank. `runs` is the folder of runs whose load tests a serving plan uses;
-    None uses none.
+    None uses none. `settings` are values over those of the plan file, each KEY=VALUE.
     """
 
     region: str | None = None
@@ -38,6 +38,7 @@ class PriceOptions:
     runs: Path | None = None
     despite_verdict: bool = False
     picked: str | None = None
+    settings: tuple[str, ...] = ()
 
     @property
     def picked_id(self) -> str:
@@ -78,5 +79,6 @@ def context_for(request: PlanRequest, catalog: Catalog, now: datetime, options: 
     )
     typed = (options.region, options.prices_as_of, options.max_price_age, options.max_usd)
     flags = [(flag, str(value)) for flag, value in zip(FLAGS, typed, strict=False) if value is not None]
-    every = (FLAGS[-1:],) if options.everything else ()
+    flags += [(SET, setting) for setting in options.settings]
+    every = ((ALL,),) if options.everything else ()
     return PricingContext(request=request, catalog=catalog, now=now, rules=rules, flags=(*flags, *every))

@@ -72,7 +72,7 @@ def load_request(path: Path, now: datetime, options: PriceOptions) -> tuple[Plan
     Raises:
         ImpossibleError: the request is impossible.
     """
-    request = plan_file.load(path)
+    request = plan_file.load(path, options.settings)
     if options.region is not None:
         request = replace(request, target=replace(request.target, region=(options.region,)))
     catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())

@@ -190,7 +190,7 @@ def launch_plan(
     """
     if options.interrupt_after_s is not None and not options.sandbox:
         raise UnreadableInputError("--interrupt-after works in the sandbox only", hint="add --sandbox")
-    refuse_missing_trainer(path, plan_file.load(path), options.environment)
+    refuse_missing_trainer(path, plan_file.load(path, price_options.settings), options.environment)
     saved = saved_plan_of(path, price_options, selection)
     # A saved plan is carried out as it is.
     head = partial(deployed_head_node, options) if saved is None else no_head

@@ -1,0 +1,236 @@
+"""Defaults of a plan in layers: which file wins, where a value is from, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from launcher import plan_file
+from launcher.model.document import PlanBase
+from launcher.model.errors import SlipwayError, UnreadableInputError
+from tests.documents import read_document
+
+PLAN = "slipway: 1\nname: job\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2}}\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder without files of defaults, and a project folder in it that is the current one."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("SLIPWAY_ORGANISATION_DEFAULTS", raising=False)
+    (tmp_path / "project" / "jobs").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "project" / "jobs")
+    Path("plan.yaml").write_text(PLAN, encoding="utf-8")
+    return tmp_path
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def resolved(*settings: str) -> plan_file.ResolvedPlan:
+    return plan_file.resolve(Path("plan.yaml"), settings)
+
+
+class TestOrder:
+    def test_each_layer_wins_over_those_below(self, home, monkeypatch):
+        monkeypatch.setenv(
+            "SLIPWAY_ORGANISATION_DEFAULTS",
+            str(write(home / "org.yaml", "target: {region: us-east-1, nodes: 1, os: alinux2023}\ntags: {owner: org}")),
+        )
+        write(home / ".config/slipway/defaults.yaml", "target: {region: us-east-2, nodes: 2}\ntags: {user: anna}")
+        write(home / "project/slipway.toml", "[target]\nregion = 'us-west-2'\nnodes = 3\n[tags]\nteam = 'nlp'")
+        write(home / "project/jobs/base.yaml", "target: {nodes: 4}")
+        Path("plan.yaml").write_text(f"{PLAN}extends: base.yaml\n", encoding="utf-8")
+        got = resolved("target.instance_type=p5.48xlarge")
+        target = got.request.target
+        assert (target.region, target.nodes.minimum, target.os.value) == (("us-west-2",), 4, "alinux2023")
+        assert target.instance_type == ("p5.48xlarge",)
+        assert got.request.tags == {"owner": "org", "user": "anna", "team": "nlp"}
+        assert got.sources["target.region"].startswith("project file ")
+        assert got.sources["target.os"].startswith("organisation file ")
+        assert got.sources["target.nodes"] == "extends base.yaml"
+        assert got.sources["target.instance_type"] == "--set"
+        assert got.sources["workload.train.model"] == "plan"
+
+    def test_defaults_that_the_plan_gives_too_change_nothing(self, home):
+        before = PlanBase(plan_file.load(Path("plan.yaml")))._parts
+        write(home / "project/.slipway/defaults.yaml", "workload: {train: {tokens_b: 99, model: llama-3.2-1b}}")
+        assert PlanBase(plan_file.load(Path("plan.yaml")))._parts == before
+
+    def test_the_digest_is_that_of_the_resolved_plan(self, home):
+        whole = plan_file.loads(f"{PLAN}target: {{region: us-east-1}}\n")
+        write(home / "project/slipway.toml", "[target]\nregion = 'us-east-1'")
+        assert plan_file.load(Path("plan.yaml")) == whole
+
+    def test_a_plan_of_a_run_folder_takes_no_defaults(self, home):
+        from launcher.model.document import document
+
+        written = plan_file.loads(PLAN)
+        Path("plan.json").write_text(json.dumps(document(written)), encoding="utf-8")
+        write(home / "project/slipway.toml", "[tags]\nteam = 'nlp'\n[run.env]\nA = '1'")
+        assert plan_file.load(Path("plan.json")) == written
+
+    def test_a_serving_plan_replaces_the_training_job_of_its_defaults(self, home):
+        write(home / "project/slipway.toml", "[workload.train]\nmodel = 'llama-3.1-8b'\ntokens_b = 3")
+        Path("plan.yaml").write_text(
+            "slipway: 1\nname: s\nworkload: {serve: {model: llama-3.1-8b}}\n", encoding="utf-8"
+        )
+        assert resolved().request.workload.train is None
+
+    def test_hours_of_the_command_line_replace_the_tokens_of_the_plan(self, home):
+        train = resolved("hours=3").request.workload.train
+        assert (train.hours, train.tokens_b) == (3, None)
+
+    def test_two_amounts_in_one_file_are_both_kept_for_their_check(self, home):
+        Path("plan.yaml").write_text(PLAN.replace("tokens_b: 2", "tokens_b: 2, hours: 3"), encoding="utf-8")
+        train = resolved().request.workload.train
+        assert (train.hours, train.tokens_b) == (3, 2)
+
+    def test_a_folder_in_a_base_file_is_relative_to_that_file(self, home):
+        write(home / "project/common/base.yaml", "run: {workdir: src}")
+        Path("plan.yaml").write_text(f"{PLAN}extends: ../common/base.yaml\n", encoding="utf-8")
+        assert resolved().request.run.workdir == "../common/src"
+
+    def test_an_empty_section_of_the_plan_keeps_its_defaults(self, home):
+        write(home / "project/slipway.toml", "[target]\nregion = 'us-east-1'")
+        Path("plan.yaml").write_text(f"{PLAN}target:\n", encoding="utf-8")
+        assert resolved().request.target.region == ("us-east-1",)
+
+
+class TestValues:
+    @pytest.mark.parametrize(
+        "setting,read",
+        [
+            ("run.env.VERSION=0123", lambda request: request.run.env == {"VERSION": "0123"}),
+            ("tags.a.b=yes", lambda request: request.tags == {"a.b": "yes"}),
+            (
+                "target.instance_type=[p5.48xlarge, p4d.24xlarge]",
+                lambda request: len(request.target.instance_type) == 2,
+            ),
+            ("target.nodes={min: 2, max: 4}", lambda request: request.target.nodes.maximum == 4),
+            ("target.region=any", lambda request: request.target.region is None),
+            ("budget.max_usd=120.50", lambda request: str(request.budget.max_usd) == "120.50"),
+            (
+                "run.command=python train.py --lr 1e-3",
+                lambda request: "python train.py --lr 1e-3" in request.run.command,
+            ),
+            ("purchase.reservation={id: cr-0123456789abcdef0}", lambda request: request.purchase.reservation.id),
+            ("storage.login_pool=true", lambda request: request.storage.login_pool is True),
+        ],
+    )
+    def test_a_setting_is_read_as_its_key_requires(self, home, setting, read):
+        assert read(resolved(setting).request)
+
+    @pytest.mark.parametrize(
+        "setting,words",
+        [
+            ("target.nodez=2", "did you mean target.nodes"),
+            ("target.nodes=two", 'must be any, a number, or {min, max}, got "two"'),
+            ("target.nodes=0", "target.nodes"),
+            ("nodes", "--set takes KEY=VALUE"),
+            ("model=x", "workload.train.model or workload.serve.model"),
+        ],
+    )
+    def test_a_wrong_setting_is_refused_with_its_key(self, home, setting, words):
+        with pytest.raises(SlipwayError) as caught:
+            resolved(setting)
+        text = " ".join([str(caught.value), getattr(caught.value, "hint", "") or ""])
+        text += " ".join(f"{finding.path} {finding.message}" for finding in getattr(caught.value, "findings", ()))
+        assert words in text
+
+    def test_only_listed_variables_of_the_environment_are_filled_in(self, home, monkeypatch):
+        monkeypatch.setenv("TEAM", "nlp")
+        monkeypatch.setenv("NODES", "3")
+        Path("plan.yaml").write_text(
+            f"{PLAN}env: {{TEAM: null, NODES: null, KIND: dev}}\ntags: {{team: '${{TEAM}}-${{KIND}}'}}\n"
+            "target: {nodes: '${NODES}'}\nrun: {env: {A: '${HOME}'}}\n",
+            encoding="utf-8",
+        )
+        request = resolved().request
+        assert (request.tags, request.target.nodes.minimum, request.run.env) == (
+            {"team": "nlp-dev"},
+            3,
+            {"A": "${HOME}"},
+        )
+
+    def test_a_listed_variable_that_is_not_set_is_named(self, home, monkeypatch):
+        monkeypatch.delenv("TEAM", raising=False)
+        Path("plan.yaml").write_text(f"{PLAN}env: [TEAM]\n", encoding="utf-8")
+        with pytest.raises(UnreadableInputError, match="no variable TEAM"):
+            resolved()
+
+
+class TestRefusals:
+    def test_an_unknown_key_names_the_file_and_line_of_its_layer(self, home):
+        path = write(home / "project/.slipway/defaults.yaml", "target:\n  regoin: us-east-1\n")
+        with pytest.raises(UnreadableInputError, match=str(path)) as caught:
+            resolved()
+        assert (caught.value.findings[0].path, caught.value.findings[0].line) == ("target.regoin", 2)
+
+    def test_files_that_extend_each_other_are_refused(self, home):
+        write(Path("a.yaml"), "extends: b.yaml")
+        write(Path("b.yaml"), "extends: a.yaml")
+        Path("plan.yaml").write_text(f"{PLAN}extends: a.yaml\n", encoding="utf-8")
+        with pytest.raises(UnreadableInputError, match="extends itself"):
+            resolved()
+
+    def test_two_project_files_in_a_folder_are_refused(self, home):
+        write(home / "project/slipway.toml", "")
+        write(home / "project/.slipway/defaults.yaml", "")
+        with pytest.raises(UnreadableInputError, match="two files of defaults"):
+            resolved()
+
+    def test_an_organisation_file_that_is_missing_is_refused(self, home, monkeypatch):
+        monkeypatch.setenv("SLIPWAY_ORGANISATION_DEFAULTS", str(home / "no.yaml"))
+        with pytest.raises(UnreadableInputError, match="names no file"):
+            resolved()
+
+    def test_defaults_of_another_user_are_refused(self, home, monkeypatch):
+        import os
+
+        if os.getuid() != 0:
+            pytest.skip("only root can give a file away")
+        path = write(home / "project/slipway.toml", "[run]\ncommand = ['curl', 'x']")
+        os.chown(path, 12345, -1)
+        with pytest.raises(UnreadableInputError, match="belongs to another user"):
+            resolved()
+
+
+class TestCommands:
+    def test_show_prints_each_value_with_its_origin(self, home, slipway):
+        write(home / "project/slipway.toml", "[target]\nregion = 'us-east-1'\n[run.env]\nTOKEN = 'abc'")
+        code, out, _ = slipway("config", "show", "plan.yaml", "--nodes", "2", "--json")
+        document = read_document(out)
+        origins = {row["key"]: (row["value"], row["origin"]) for row in document["settings"]}
+        assert (code, document["schema"]) == (0, "slipway.config/1")
+        assert origins["target.nodes"] == (2, "--set")
+        assert origins["target.region"][1].startswith("project file")
+        assert "abc" not in out
+        assert "target.az_id" not in origins
+
+    def test_a_quote_shows_what_is_not_from_the_plan_and_the_next_command_repeats_it(self, home, slipway):
+        write(home / "project/slipway.toml", "[target]\nregion = 'us-east-1'")
+        code, out, err = slipway("quote", "plan.yaml", "--type", "p5.48xlarge", "--env", "A=1")
+        assert code == 0
+        assert "--set: target.instance_type p5.48xlarge" in out
+        assert "project file" in out
+        assert "--set target.instance_type=p5.48xlarge --set run.env.A=1" in err
+        code, out, _ = slipway("quote", "plan.yaml", "--type", "p5.48xlarge", "--json")
+        assumptions = {row["name"]: row for row in json.loads(out)["assumptions"]}
+        assert assumptions["target.instance_type"]["source"] == "--set"
+
+    def test_the_id_of_a_setting_is_that_of_the_same_line_in_the_file(self, home, slipway):
+        _, out, _ = slipway("quote", "plan.yaml", "--type", "p5.48xlarge", "--nodes", "1", "--json")
+        Path("plan.yaml").write_text(f"{PLAN}target: {{instance_type: p5.48xlarge, nodes: 1}}\n", encoding="utf-8")
+        _, again, _ = slipway("quote", "plan.yaml", "--json")
+        assert json.loads(out)["digest"] == json.loads(again)["digest"]
+
+    def test_a_saved_plan_takes_no_settings(self, home, slipway):
+        Path("saved.json").write_text(json.dumps({"schema": plan_file.SAVED, "plan": {}}), encoding="utf-8")
+        code, _, err = slipway("quote", "saved.json", "--nodes", "2")
+        assert code == 2
+        assert "saved plan" in err
