@@ -13,6 +13,7 @@ from launcher.cli import options, output
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from launcher.model.money import Assumption
     from launcher.model.quote import Quote
     from launcher.model.verification import Verification
     from launcher.pricing.priced import Priced
@@ -49,8 +50,6 @@ def quote(
     --verify-with-aws creates a workload estimate of the same lines in AWS, compares it and deletes it. Exit 5 if the
     lines differ by more than 1 %.
     """
-    from launcher import plan_file
-    from launcher.answers.config import origin_lines, origins
     from launcher.pricing.gate import IMPOSSIBLE
     from launcher.records.quote_document import quote_document
     from launcher.workflow.quote.price import pick, price
@@ -65,7 +64,7 @@ def quote(
     )
     priced = price(file, options.now(), price_options)
     rank, alone = pick(priced, selection)
-    given = origins(plan_file.resolve(file, options.SETTINGS.get()))
+    given = _given(file)
     quoted = replace(alone, findings=(*priced.findings, *alone.findings), assumptions=(*given, *alone.assumptions))
     if credits_too:
         quoted = _with_credits(quoted)
@@ -78,9 +77,23 @@ def quote(
         output.document(quote_document(quoted, rank, types, verified))
     elif target is None:
         lines = _lines(quoted, rank, priced, verified, explained=explained)
-        output.page(lines if explained else [*lines[:-1], *origin_lines(given, output.terminal_width()), *lines[-1:]])
+        output.page(lines if explained else [*lines[:-1], *_origin_lines(given), *lines[-1:]])
     if quoted.gate.exit_code == IMPOSSIBLE or not (verified is None or verified.holds):
         raise typer.Exit(code=IMPOSSIBLE)
+
+
+def _given(file: "Path") -> "tuple[Assumption, ...]":
+    """The values that are from defaults or options, and not from the plan file."""
+    from launcher import plan_file
+    from launcher.answers.config import origins
+
+    return origins(plan_file.resolve(file, options.SETTINGS.get()))
+
+
+def _origin_lines(given: "tuple[Assumption, ...]") -> list[str]:
+    from launcher.answers.config import origin_lines
+
+    return origin_lines(given, output.terminal_width())
 
 
 def _save(target: "Path", quoting: "tuple[Priced, int, Quote]", price_options: "PriceOptions", *, show: bool) -> None:
