@@ -403,7 +403,8 @@ class Session:
         policy, store = self._spec.checkpoint, checkpoints.store
         # One more on several nodes: a part that is on its way may point to what was newest when it began.
         keep = policy.keep + (policy.mode == "agent" and self._parts_of_a_checkpoint > 1)
-        keeping = retention.Retention(store, keep=keep, inspect=dcp.inspect(store), newest=start.retained)
+        inspect = dcp.inspect(store, withdrawn=start.withdrawn)
+        keeping = retention.Retention(store, keep=keep, inspect=inspect, newest=start.retained)
         tagging = Tagging(store, self._log, checkpoints.claim, keeping, self._peers)
         tagging.start()
         if self._place.part == 0:

@@ -14,6 +14,7 @@ from launcher.records.document import filled, json_object
 _UNIT = 1024.0
 _MAX_EXPIRING = 3
 """Expiring checkpoints with one row each; further ones are counted in one line."""
+_WITHDRAWN = "no job resumes from it; launch --from-step brings it back, checkpoints prune deletes it"
 WRITERS = {"": "", "dcp": "PyTorch (DCP)"}
 """Writers of a checkpoint; a checkpoint in the agent's own form was written by a run."""
 
@@ -35,6 +36,7 @@ class StoredCheckpoint:
     layout: str | None
     unit: str
     superseded: bool
+    withdrawn: bool
 
 
 @json_object
@@ -143,6 +145,10 @@ def restore_document(name: str, uri: str, step: int, folder: Path, files: Sequen
     return as_json(RestoreDocument(name=name, uri=uri, step=step, folder=str(folder), files=len(files), bytes=size))
 
 
+def _state(checkpoint: Checkpoint) -> str:
+    return "withdrawn" if checkpoint.withdrawn else "yes" if checkpoint.complete else "no"
+
+
 def _writer(checkpoint: Checkpoint) -> str:
     """The writer of a checkpoint: for a run, its start and digest (the plan's name is the same in every row)."""
     return WRITERS.get(checkpoint.form or "", "-".join((checkpoint.run or "").rsplit("-", 2)[-2:]))
@@ -155,7 +161,7 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
         return [*lines, "  no checkpoint yet"]
     columns: list[Column[Checkpoint]] = [
         Column("step", lambda checkpoint: str(checkpoint.step), "right"),
-        Column("whole", lambda checkpoint: "yes" if checkpoint.complete else "no"),
+        Column("whole", _state),
         Column("expires", lambda checkpoint: "yes" if checkpoint.superseded else "", yields=0),
         Column("files", lambda checkpoint: str(len(checkpoint.files)) if checkpoint.files else "", "right", yields=3),
         Column("own size", lambda checkpoint: size_text(checkpoint.bytes), "right"),
@@ -176,6 +182,8 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
     for checkpoint in shown:
         if checkpoint.reason is not None:
             lines += wrapped(f"  step {checkpoint.step}: {checkpoint.reason}", width)
+    if any(checkpoint.withdrawn for checkpoint in shown):
+        lines += wrapped(f"  withdrawn: {_WITHDRAWN}", width)
     if folded:
         size = size_text(sum(checkpoint.bytes for checkpoint in expiring))
         about = f"steps {expiring[-1].step} to {expiring[0].step}, {size}"

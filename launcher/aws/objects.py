@@ -1,6 +1,7 @@
-"""Objects below one prefix in S3: list, read, write, delete."""
+"""Objects below one prefix in S3: list, read, write, tag, delete."""
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +14,7 @@ from launcher.aws.calls import pages, unless_absent
 from launcher.aws.session import Session, translated
 from launcher.model.errors import AwsError
 
+_TAGGERS = 8
 DELETED_A_CALL = 1000
 """Limit of keys per DeleteObjects call (S3 API reference, read 2026-11-20)."""
 
@@ -107,6 +109,21 @@ class Objects:
                 self._client.upload_file(str(path), self.bucket, self.prefix + key, Callback=advance)
             except (Boto3Error, OSError) as problem:
                 raise AwsError(f"send {path.name} to {self.uri}/{key}: {problem}") from problem
+
+    def tag(self, keys: Iterable[str], key: str, value: str) -> None:
+        """Give objects one tag in place of their tags, 8 requests at once.
+
+        Raises:
+            AwsError: S3 refused; some objects may have the tag.
+        """
+        tags = {"TagSet": [{"Key": key, "Value": value}]}
+
+        def tag_one(name: str) -> None:
+            with translated(f"tag {self.uri}/{name}"):
+                self._client.put_object_tagging(Bucket=self.bucket, Key=self.prefix + name, Tagging=tags)
+
+        with ThreadPoolExecutor(_TAGGERS) as pool:
+            list(pool.map(tag_one, sorted(keys)))
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects, 1,000 per call.

@@ -146,6 +146,13 @@ def restore(
             "--node", min=0, help="Restore the files of this node, if several nodes stored files of the same name."
         ),
     ] = 0,
+    for_next_launch: Annotated[
+        bool,
+        typer.Option(
+            "--for-next-launch",
+            help="Download nothing: the next job resumes from --step. Later checkpoints are not used, and not deleted.",
+        ),
+    ] = False,
     region: options.Region = None,
     sandbox: options.AttachSandbox = False,
     json: options.Json = False,
@@ -154,8 +161,18 @@ def restore(
     from launcher.answers.checkpoints import restore_document, size_text
     from launcher.workflow.run import checkpoints_transfer
     from launcher.workflow.run.checkpoints import chosen, survey
+    from launcher.workflow.run.earlier_step import begin_at, begin_text
 
+    if for_next_launch and (step is None or json):
+        raise UnreadableInputError(
+            "--for-next-launch has no --json" if json else "--for-next-launch needs --step",
+            hint="remove --json" if json else f"add --step N; slipway checkpoints list {source} shows the steps",
+        )
     store = store_of(source, region, sandbox=sandbox)
+    if for_next_launch and step is not None:
+        begun = begin_at(store, step, options.now(), output.say)
+        output.result([f"  {begin_text(*begun, what='the next job')}"])
+        return
     checkpoint = chosen(survey(store), step)
     files = checkpoints_transfer.files_for(checkpoint, node)
     size = sum(file.bytes for file in files)

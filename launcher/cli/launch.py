@@ -9,6 +9,7 @@ import typer
 
 from launcher.cli import options, output
 from launcher.cli.confirm import refuse_without_terminal
+from launcher.model.errors import UnreadableInputError
 
 if TYPE_CHECKING:
     from launcher.model.report import Report
@@ -24,6 +25,16 @@ InterruptAfter = Annotated[
     ),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start at step 0 under a new checkpoint prefix; deletes nothing.")]
+
+FromStep = Annotated[
+    int | None,
+    typer.Option(
+        "--from-step",
+        min=0,
+        metavar="STEP",
+        help="Resume from the stored checkpoint of this step. Later ones are not used, and not deleted.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -41,6 +52,7 @@ def launch(
     json: options.Json = False,
     interrupt_after: InterruptAfter = None,
     fresh: Fresh = False,
+    from_step: FromStep = None,
     region: options.Region = None,
     max_price_age: options.MaxPriceAge = None,
     despite_verdict: options.DespiteVerdict = False,
@@ -71,6 +83,8 @@ def launch(
     from launcher.workflow.run.launch import LaunchOptions
     from launcher.workflow.run.plan_launch import launch_plan
 
+    if fresh and from_step is not None:
+        raise UnreadableInputError("--fresh and --from-step exclude each other", hint="use one of them")
     if not sandbox and not dry_run:
         refuse_without_terminal("launch", yes=yes)
     person = Console(yes=yes)
@@ -83,6 +97,7 @@ def launch(
         meter=person.meter,
         interrupt_after_s=interrupt_after,
         fresh=fresh,
+        from_step=from_step,
         second=person.approve,
     )
     with person:

@@ -15,6 +15,7 @@ class Checkpoint:
     it; `unit` is the unit of `step`: step, epoch, save. `shared` means that the step
     holds complete checkpoints of several layouts, of which this one was written last, or one that only a
     later version of Slipway can read. `superseded`: it is known to expire, except files shared with newer ones.
+    `withdrawn`: a user took all its manifests out of the running; no job resumes from it, and it does not expire.
     """
 
     step: int
@@ -31,11 +32,17 @@ class Checkpoint:
     unit: str = "step"
     shared: bool = False
     superseded: bool = False
+    withdrawn: bool = False
 
     @property
     def complete(self) -> bool:
         """Whether the checkpoint can be restored, judged by names and sizes."""
         return self.reason is None
+
+    @property
+    def in_the_running(self) -> bool:
+        """Whether a job may resume from the checkpoint."""
+        return self.complete and not self.withdrawn
 
     @property
     def needs(self) -> frozenset[str]:

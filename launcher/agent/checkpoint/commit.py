@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from launcher.agent import manifest as manifests
-from launcher.agent.checkpoint.retention import LATER_VERSION, Inspect, RetainedCheckpoint, retained
+from launcher.agent.checkpoint.retention import LATER_VERSION, WITHDRAWN, Inspect, RetainedCheckpoint, retained
 from launcher.agent.checkpoint.upload import Identity
 from launcher.agent.errors import LaterManifestError, ManifestError, MixedVersionsError, StoreError
 from launcher.agent.events import utc_now
@@ -112,15 +112,31 @@ def _content(manifest: Manifest) -> set[tuple[int, str, str]]:
     return {(file.part, file.path, file.sha256) for file in manifest.files}
 
 
-def inspect(store: Store) -> Inspect:
-    """How retention inspects a step that an earlier attempt wrote."""
+def inspect(store: Store, *, withdrawn: Collection[str] = ()) -> Inspect:
+    """How retention inspects a step that an earlier attempt wrote; `withdrawn`: manifests that a user withdrew."""
 
     def stored(step: int, _: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
-        readable = [retained(manifest) for manifest in complete_checkpoints(store, step, sizes)[0]]
-        keys = manifests.commit_keys(step, sizes)
-        return [*readable, *(later for key in keys if (later := _of_a_later_version(store, key, step)) is not None)]
+        aside = [key for key in manifests.commit_keys(step, sizes) if key in withdrawn]
+        running = {key: size for key, size in sizes.items() if key not in aside}
+        readable = [retained(manifest) for manifest in complete_checkpoints(store, step, running)[0]]
+        keys = manifests.commit_keys(step, running)
+        later = (_of_a_later_version(store, key, step) for key in keys)
+        return [*readable, *filter(None, later), *(_withdrawn(store, key, step) for key in aside)]
 
     return stored
+
+
+def _withdrawn(store: Store, key: str, step: int) -> RetainedCheckpoint:
+    """A checkpoint that a user took out of the running; it is retained with all objects that it names."""
+    needs = {key}
+    try:
+        needs |= {file.key for file in manifests.parse(store.get_text(key).text).files}
+    except ManifestError:
+        pass  # no manifest names an object: what lies below its own step stays anyway
+    except StoreError as error:
+        if not error.missing:
+            raise
+    return RetainedCheckpoint(step=step, needs=frozenset(needs), layouts=frozenset({WITHDRAWN}))
 
 
 def _of_a_later_version(store: Store, key: str, step: int) -> RetainedCheckpoint | None:

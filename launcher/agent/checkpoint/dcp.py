@@ -7,7 +7,7 @@ Slipway downloads nothing. Resume path, tagging and signals work as for folders.
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from launcher.agent.checkpoint import commit
@@ -118,9 +118,9 @@ def _disown(store: Store, folders: Iterable[str]) -> None:
         store.write_text(f"{folder}/{DCP_METADATA_NAME}", "")
 
 
-def inspect(store: Store) -> Inspect:
+def inspect(store: Store, *, withdrawn: Collection[str] = ()) -> Inspect:
     """How retention inspects a step of an earlier attempt, whether a trainer or an agent wrote it."""
-    by_agents = commit.inspect(store)
+    by_agents = commit.inspect(store, withdrawn=withdrawn)
 
     def stored(step: int, folder: str, sizes: dict[str, int]) -> list[RetainedCheckpoint]:
         checkpoint, _ = complete_dcp(store, step, folder, sizes)

@@ -17,6 +17,7 @@ from launcher.agent.checkpoint.leftover_files import remove
 from launcher.agent.checkpoint.packs import unpack
 from launcher.agent.checkpoint.unsent import UnsentCheckpoint
 from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.checkpoint.withdrawal import OUT_OF_THE_RUNNING, Withdrawal
 from launcher.agent.errors import AgentError, LostCheckpointsError, StoreError, UnusableCheckpointError
 from launcher.agent.manifest import HERE, Manifest, StoredFile, commit_keys, step_of_folder
 from launcher.agent.store.downloads import Downloads
@@ -74,6 +75,7 @@ class Restore:
         layouts: The layouts that count as checkpoints.
         named: The plan names the layout: stored checkpoints of other layouts are skipped.
         fresh: Start from step 0 if checkpoints exist and none is usable; otherwise this is an error.
+        withdrawal: What a user took out of the running.
     """
 
     store: Store
@@ -87,6 +89,7 @@ class Restore:
     layouts: Layouts = field(default_factory=Layouts)
     named: bool = False
     fresh: bool = False
+    withdrawal: Withdrawal = field(default_factory=Withdrawal)
 
     def newest(self, *, at_most: int | None = None, finished_here: FinishedFolder | None = None) -> Restored | None:
         """Restore the newest complete checkpoint, verified by manifest, existence, size and SHA-256 of all objects.
@@ -99,6 +102,7 @@ class Restore:
             StoreError: the store cannot be read; nothing is left in the folder.
             LostCheckpointsError: checkpoints exist, and none is usable.
         """
+        finished_here = self._in_the_running(finished_here)
         folders = [(step, name) for name in self.store.folders() if (step := step_of_folder(name)) is not None]
         steps = {step for step, _ in folders if at_most is None or step <= at_most}
         sizes: dict[str, int] = {}
@@ -108,7 +112,10 @@ class Restore:
             # Its own objects alone: on every start every node would read what the store holds of all steps.
             for name in [name for folder_step, name in folders if folder_step == step]:
                 sizes |= self.store.sizes(f"{name}/")
+            withdrawn = self.withdrawal.manifests & sizes.keys()
+            sizes = self.withdrawal.without(sizes)
             wholes, reason = complete_checkpoints(self.store, step, sizes)
+            reason = OUT_OF_THE_RUNNING if withdrawn and not commit_keys(step, sizes) else reason
             if wholes and finished_here is not None and finished_here.step > step:
                 local = self._take_over(finished_here, wholes[0], begun, skipped=skipped)
                 if local is not None:
@@ -130,6 +137,13 @@ class Restore:
         if local is None and lost and at_most is None and not self.fresh:
             raise LostCheckpointsError(self.store.uri, lost)
         return local
+
+    def _in_the_running(self, finished_here: FinishedFolder | None) -> FinishedFolder | None:
+        """The copy on the node, unless a user has since chosen an older checkpoint of the store."""
+        if finished_here is None or not self.withdrawal.covers(finished_here):
+            return finished_here
+        self.on_skip(finished_here.step, f"the copy on this node is unusable: {OUT_OF_THE_RUNNING}")
+        return None
 
     def _of_other_layouts(self, wholes: list[Manifest], step: int, *, stops: bool) -> tuple[str, list[Manifest]]:
         """Why checkpoints of a step do not match this job's layout (empty if all do), and those that match."""

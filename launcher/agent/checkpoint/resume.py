@@ -20,6 +20,7 @@ from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import protect
 from launcher.agent.checkpoint.upload import Identity, Sender, check_unchanged
 from launcher.agent.checkpoint.watch import DONE_NAME, FinishedFolder
+from launcher.agent.checkpoint.withdrawal import Withdrawal, read_withdrawal
 from launcher.agent.errors import ManifestError, StoreError, UnusableCheckpointError
 from launcher.agent.events import EventLog
 from launcher.agent.job import CheckpointSpec
@@ -53,6 +54,7 @@ class Backlog:
     identity: Identity
     log: EventLog
     over: Callable[[], bool]
+    withdrawal: Withdrawal
 
     def settle(self) -> None:
         """Store the checkpoint if all nodes hold it; return when that is decided.
@@ -77,7 +79,7 @@ class Backlog:
     def _lead(self, finished: FinishedFolder) -> None:
         attempt_life = self.scratch.life_of(finished)
         several = self.identity.parts > 1
-        if (several and not attempt_life) or not self._is_newest(finished.step):
+        if (several and not attempt_life) or self.withdrawal.covers(finished) or not self._is_newest(finished.step):
             return
         number = next_number()
         if several:
@@ -97,7 +99,9 @@ class Backlog:
         """Whether the store has no commit of that step or of a newer one, complete or not."""
         for name in self.store.folders():
             other = step_of_folder(name)
-            if other is not None and other >= step and commit_keys(other, self.store.sizes(f"{name}/")):
+            if other is None or other < step:
+                continue
+            if commit_keys(other, self.withdrawal.without(self.store.sizes(f"{name}/"))):
                 return False
         return True
 
@@ -176,6 +180,7 @@ class Start:
         restored: The checkpoint, if it is on the node (mode "agent").
         dcp: The checkpoint, if it is only in the store (mode "dcp").
         layout: Key of the layout that an earlier attempt recorded without storing a complete checkpoint; else empty.
+        withdrawn: The manifests that a user took out of the running.
     """
 
     resume: str = ""
@@ -184,6 +189,7 @@ class Start:
     restored: Restored | None = None
     dcp: DcpCheckpoint | None = None
     layout: str = ""
+    withdrawn: frozenset[str] = frozenset()
 
     @property
     def newest(self) -> Manifest | None:
@@ -233,15 +239,18 @@ class Resumption:
         """
         if self.peers.part == 0:
             self._claim()
-        self._settle_backlog()
+        withdrawal = Withdrawal()
+        if self.policy.mode == "agent":
+            withdrawal = self._patiently(lambda: read_withdrawal(self.store), otherwise=withdrawal)
+        self._settle_backlog(withdrawal)
         starts: list[Start] = []
 
         def restore(at_most: int | None) -> int | None:
-            starts.append(self._patiently(lambda: self._restore(at_most), otherwise=Start()))
+            starts.append(self._patiently(lambda: self._restore(at_most, withdrawal), otherwise=Start()))
             return starts[-1].step
 
         agree(self.peers, restore, over=self.notices.pending)
-        start = starts[-1]
+        start = replace(starts[-1], withdrawn=withdrawal.manifests)
         if self.policy.mode == "agent" and start.newest is None and not self.layouts.key:
             run = self.identity.run
             start = replace(start, layout=self._patiently(lambda: read_layout(self.store, run=run), otherwise=""))
@@ -264,7 +273,7 @@ class Resumption:
             self.log.append("claim-trouble", error=str(error))
         self.claim.start()
 
-    def _settle_backlog(self) -> None:
+    def _settle_backlog(self, withdrawal: Withdrawal) -> None:
         """On several nodes: store what all finished and none could store. A single node resumes from its own copy."""
         if self.policy.mode != "agent" or self.peers.alone:
             return
@@ -276,9 +285,10 @@ class Resumption:
             identity=self.identity,
             log=self.log,
             over=self.notices.pending,
+            withdrawal=withdrawal,
         ).settle()
 
-    def _restore(self, at_most: int | None) -> Start:
+    def _restore(self, at_most: int | None, withdrawal: Withdrawal) -> Start:
         if self.policy.mode == "dcp":
             checkpoint, skipped = newest_dcp(
                 self.store, at_most=at_most, on_skip=self._on_skip, fresh=self.policy.restart == "fresh"
@@ -302,6 +312,7 @@ class Resumption:
             layouts=self.layouts,
             named=self.policy.layout != AUTO or self.policy.pattern is not None,
             fresh=self.policy.restart == "fresh",
+            withdrawal=withdrawal,
         ).newest(at_most=at_most, finished_here=finished)
         if restored is None:
             return Start()

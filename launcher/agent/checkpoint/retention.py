@@ -29,6 +29,8 @@ from launcher.agent.store.objects import Store
 
 LATER_VERSION = "of a later version"
 """Replaces the layout keys of checkpoints that this version cannot read."""
+WITHDRAWN = "out of the running"
+"""Replaces the layout keys of checkpoints that a user withdrew (`launcher.agent.withdrawn`)."""
 
 _MAX_SHARED = 1000
 """If newer steps share more objects than this with a step, every attempt inspects it again; the record stays small."""

@@ -17,7 +17,14 @@ from itertools import islice
 
 from launcher.agent import safe_json
 from launcher.agent.checkpoint.claim import Claim
-from launcher.agent.checkpoint.retention import LATER_VERSION, RetainedCheckpoint, Retention, read_record, write_record
+from launcher.agent.checkpoint.retention import (
+    LATER_VERSION,
+    WITHDRAWN,
+    RetainedCheckpoint,
+    Retention,
+    read_record,
+    write_record,
+)
 from launcher.agent.errors import StoreError, TakenOverError
 from launcher.agent.events import EventLog
 from launcher.agent.manifest import step_of_key
@@ -364,8 +371,8 @@ class Tagging(threading.Thread):
             layout = min(checkpoint.layouts, default="").partition("/")[0]
             by_layout.setdefault(layout, set()).add(checkpoint.step)
         for layout, steps in sorted(by_layout.items()):
-            later = layout == LATER_VERSION
-            of, why = (layout, "this version cannot read them") if later else (f"of layout {layout}", _NOT_COMPARED)
+            known = {LATER_VERSION: "this version cannot read them", WITHDRAWN: "a user withdrew them"}
+            of, why = (layout, known[layout]) if layout in known else (f"of layout {layout}", _NOT_COMPARED)
             summary = f"{len(steps)} checkpoints {of}, steps {min(steps)} to {max(steps)}"
             reason = f"the store has {summary}: they are kept because {why}"
             self._log.append("other-layout-kept", layout=layout, steps=sorted(steps), reason=reason)

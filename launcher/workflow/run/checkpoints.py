@@ -20,6 +20,7 @@ from launcher.agent.manifest import (
     step_of_folder,
     superseded_steps,
 )
+from launcher.agent.withdrawn import WITHDRAWN_KEY, withdrawn_manifests
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
@@ -73,7 +74,11 @@ def survey(store: Objects) -> tuple[Checkpoint, ...]:
         step = step_of_folder_key(key)
         if step is not None:
             by_step.setdefault(step, []).append(key)
-    judged = [_checkpoint(store, step, by_step[step], sizes, written) for step in sorted(by_step, reverse=True)]
+    withdrawn = withdrawn_in(store) if WITHDRAWN_KEY in sizes else frozenset()
+    judged = [
+        _checkpoint(store, step, by_step[step], sizes, written, withdrawn=withdrawn)
+        for step in sorted(by_step, reverse=True)
+    ]
     needed = frozenset().union(*(checkpoint.needs for checkpoint in judged if checkpoint.complete))
     superseded = (
         superseded_steps(store.read(SUPERSEDED_KEY).decode(errors="replace")) if SUPERSEDED_KEY in sizes else {}
@@ -87,6 +92,19 @@ def survey(store: Objects) -> tuple[Checkpoint, ...]:
     )
 
 
+def withdrawn_in(store: Objects) -> frozenset[str]:
+    """The manifests that `launch --from-step` took out of the running.
+
+    Raises:
+        ImpossibleError: the record is unusable.
+    """
+    try:
+        return withdrawn_manifests(store.read(WITHDRAWN_KEY).decode(errors="replace"))
+    except ManifestError as problem:
+        hint = f"the agent refuses to start with it; delete {store.uri}/{WITHDRAWN_KEY} to let the newest one count"
+        raise ImpossibleError(str(problem), hint=hint) from problem
+
+
 def step_of_folder_key(key: str) -> int | None:
     """The step of a key's folder; also for `step-007/...`, as PyTorch's trainers write it.
 
@@ -98,7 +116,13 @@ def step_of_folder_key(key: str) -> int | None:
 
 
 def _checkpoint(
-    store: Objects, step: int, keys: list[str], sizes: Mapping[str, int], written: Mapping[str, datetime]
+    store: Objects,
+    step: int,
+    keys: list[str],
+    sizes: Mapping[str, int],
+    written: Mapping[str, datetime],
+    *,
+    withdrawn: frozenset[str],
 ) -> Checkpoint:
     bare = Checkpoint(
         step=step,
@@ -110,7 +134,9 @@ def _checkpoint(
     )
     commits = commit_keys(step, keys)
     if commits:
-        return _of_agent(store, replace(bare, form=AGENT, marks=tuple(commits)), sizes, written)
+        running = [key for key in commits if key not in withdrawn]
+        bare = replace(bare, form=AGENT, marks=tuple(running or commits), withdrawn=not running)
+        return _of_agent(store, bare, sizes, written)
     metadata = next(
         (key for key in sorted(keys) if key.count("/") == 1 and key.endswith(f"/{DCP_METADATA_NAME}")), None
     )
@@ -187,7 +213,7 @@ def _of_torch(
 
 
 def chosen(checkpoints: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
-    """The checkpoint of a step; the newest complete one if `step` is None.
+    """The checkpoint of a step; the newest complete one in the running if `step` is None.
 
     Raises:
         ImpossibleError: the checkpoint is missing or not complete.
@@ -195,7 +221,7 @@ def chosen(checkpoints: tuple[Checkpoint, ...], step: int | None) -> Checkpoint:
     complete = ", ".join(str(checkpoint.step) for checkpoint in checkpoints if checkpoint.complete) or "none"
     if step is None:
         for checkpoint in checkpoints:
-            if checkpoint.complete:
+            if checkpoint.in_the_running:
                 return checkpoint
         raise ImpossibleError("the store has no complete checkpoint")
     for checkpoint in checkpoints:
@@ -213,11 +239,12 @@ def superseded(checkpoints: tuple[Checkpoint, ...], keys: Iterable[str], keep: i
 
     The rule is that of the agent's retention (launcher/agent/checkpoint/retention.py): never the newest complete
     checkpoint, an object that a retained checkpoint references, or a later step, whose upload may be running. Layouts
-    are counted separately: of each layout, `keep` (>= 1) checkpoints are retained.
+    are counted separately: of each layout, `keep` (>= 1) checkpoints are retained. What a user took out of the running
+    is not needed, except the objects that a retained checkpoint references.
     """
     by_kind: dict[tuple[str | None, ...], list[Checkpoint]] = {}
     for checkpoint in checkpoints:
-        if checkpoint.complete:
+        if checkpoint.in_the_running:
             by_kind.setdefault(_kind(checkpoint), []).append(checkpoint)
     if not by_kind:
         return ()

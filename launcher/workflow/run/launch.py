@@ -53,6 +53,7 @@ from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.history.stored import TROUBLES
 from launcher.workflow.run.cluster_handle import ClusterHandle, cluster_handle, scheduler_of
 from launcher.workflow.run.disruption import disruption_for, guard_called
+from launcher.workflow.run.earlier_step import begin_at, begin_text, refuse_from_step
 from launcher.workflow.run.follow import Follower, Listeners, Progress, StopCondition
 from launcher.workflow.run.meter import MeterReader, quoted_figures
 from launcher.workflow.run.relaunch import prefix_suffix, put_below, refuse_fresh, reminding
@@ -155,7 +156,8 @@ class LaunchOptions(DeployOptions):
     first complete checkpoint; None: never. `stop_when` decides at every poll, from the run folder, whether the job has
     served its purpose: then Slipway cancels it, and the launch ends as cancelled. `meter` receives the job's meter
     every half minute. `fresh` starts without earlier checkpoints. `second` is called before a job is submitted while
-    another job of its plan runs, and raises if the user declines.
+    another job of its plan runs, and raises if the user declines. `from_step`: the job resumes from this step, and what
+    was saved later is taken out of the running.
     """
 
     progress: Callable[[Progress], None]
@@ -166,6 +168,7 @@ class LaunchOptions(DeployOptions):
     stop_when: Callable[[RunFolder], bool] | None = None
     meter: Callable[[Meter], None] = lambda _: None
     fresh: bool = False
+    from_step: int | None = None
     second: Callable[[str], None] = lambda _: None
 
 
@@ -212,6 +215,8 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
         raise ImpossibleError(f"{plan.name} has no job to launch", hint="slipway deploy FILE creates the cluster only")
     if options.fresh:
         refuse_fresh(plan)
+    if options.from_step is not None:
+        refuse_from_step(plan)
     if not options.sandbox:
         cluster_of(plan).refuse_job(plan, options.environment)
     scheduler = scheduler_of(plan)
@@ -264,6 +269,8 @@ def show_launch(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions
     plan = quoted.plan
     if options.fresh:
         refuse_fresh(plan)
+    if options.from_step is not None:
+        refuse_from_step(plan)
     if not options.sandbox:
         cluster_of(plan).refuse_job(plan, options.environment)
     if deploys(plan):
@@ -329,6 +336,7 @@ def _go(log: LaunchLog, priced: Priced, rank: int, options: LaunchOptions, stack
         folder,
         fresh=options.fresh,
         second=options.second,
+        from_step=options.from_step,
     )
     launch = _Launch(
         priced=priced, quoted=quoted, bundle=bundle, key=key, folder=folder, options=options, target=target
@@ -373,6 +381,10 @@ def _request(launch: _Launch, handle: ClusterHandle) -> JobRequest:
     store = launch.store(handle.names.store_uri, plan.place.region)
     first = launch.store(checkpoint_uri(plan, handle.names), plan.place.region)
     below = prefix_suffix(plan, first, launch.key if launch.options.fresh else None, launch.options.notify)
+    if launch.options.from_step is not None:
+        at = launch.store(f"{checkpoint_uri(plan, handle.names)}{below}", plan.place.region)
+        begun = begin_at(at, launch.options.from_step, datetime.now(UTC), launch.options.notify)
+        launch.options.notify(begin_text(*begun, what="this job"))
     return JobRequest(
         quoted=launch.quoted,
         bundle=put_below(launch.bundle, below),

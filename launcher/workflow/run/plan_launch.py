@@ -204,8 +204,8 @@ def launch_plan(
     if serves and options.interrupt_after_s is not None:
         message = "--interrupt-after interrupts a job, and a serving plan has none"
         raise UnreadableInputError(message, hint="drop --interrupt-after")
-    if serves and options.fresh:
-        raise UnreadableInputError("--fresh restarts a job, and a serving plan has none", hint="drop --fresh")
+    if serves and (restart := "--fresh" if options.fresh else "--from-step" if options.from_step is not None else ""):
+        raise UnreadableInputError(f"{restart} restarts a job, and a serving plan has none", hint=f"drop {restart}")
     if saved is None:
         person.show(first.priced, called=not options.sandbox)
     how = log.options_for(first)

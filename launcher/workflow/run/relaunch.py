@@ -22,6 +22,7 @@ from launcher.rendering.slurm_job import JOB_FILE
 from launcher.workflow.deploy.steps import DeployContext, DeployTarget
 from launcher.workflow.run.checkpoints import survey
 from launcher.workflow.run.checkpoints_transfer import writer
+from launcher.workflow.run.earlier_step import begin_text, earlier
 from launcher.workflow.run.status import running_beside
 
 _BUCKET = "BucketName"
@@ -98,18 +99,35 @@ def _signed(first: Objects) -> str | None:
 
 
 def reminding(
-    target: DeployTarget, plan: Plan, now: datetime, folder: RunFolder, *, fresh: bool, second: Callable[[str], None]
+    target: DeployTarget,
+    plan: Plan,
+    now: datetime,
+    folder: RunFolder,
+    *,
+    fresh: bool,
+    second: Callable[[str], None],
+    from_step: int | None = None,
 ) -> DeployTarget:
     """The target, with a report before its question: the checkpoints that the job will find, and a job that still runs.
 
     `second` is called before a job is submitted while another job of the plan runs, and raises if the user declines.
+
+    Raises:
+        ImpossibleError: the job is to begin at a step, in a sandbox that begins empty.
     """
     if target.emulator is not None and target.emulator.record is None:
+        if from_step is not None:
+            raise ImpossibleError(
+                f"--from-step {from_step}: the sandbox of this launch begins without checkpoints",
+                hint="start one that stays between launches: slipway sandbox start",
+            )
         return target
     context = target.context
 
     def approve() -> None:
-        for line in earlier_run_lines(plan, context, now, fresh=fresh):
+        if from_step is not None:
+            context.notify(from_step_text(plan, context, from_step))
+        for line in earlier_run_lines(plan, context, now, fresh=fresh, from_step=from_step):
             context.notify(line)
         if (running := _running_job(plan.name, folder, context)) is not None:
             context.notify(f"warning: {running} (slipway attach {plan.name}, slipway cancel {plan.name})")
@@ -117,6 +135,22 @@ def reminding(
         context.approve()
 
     return replace(target, context=replace(context, approve=approve))
+
+
+def from_step_text(plan: Plan, context: DeployContext, step: int) -> str:
+    """What a launch with --from-step will do.
+
+    Raises:
+        ImpossibleError: the store has no complete checkpoint of that step.
+    """
+    session = Session(environment=context.environment, region=plan.place.region)
+    uri = _place(plan, session)
+    if uri is None:
+        raise ImpossibleError(
+            f"--from-step {step}: {plan.name} has stored no checkpoint yet", hint="remove --from-step"
+        )
+    store = Objects.at(session, f"{uri}{_newest(Objects.at(session, uri))}")
+    return begin_text(*earlier(store, step), what="this job")
 
 
 def _running_job(name: str, folder: RunFolder, context: DeployContext) -> str | None:
@@ -127,7 +161,9 @@ def _running_job(name: str, folder: RunFolder, context: DeployContext) -> str | 
     return f"job {state.submission.job} of this plan, run {state.run}, is {state.status}"
 
 
-def earlier_run_lines(plan: Plan, context: DeployContext, now: datetime, *, fresh: bool = False) -> Iterator[str]:
+def earlier_run_lines(
+    plan: Plan, context: DeployContext, now: datetime, *, fresh: bool = False, from_step: int | None = None
+) -> Iterator[str]:
     """Lines about existing checkpoints of a plan; none without checkpoints, or if the trainer stores its own."""
     if plan.request.checkpoint.mode not in _AGENT_MODES:
         return
@@ -144,7 +180,7 @@ def earlier_run_lines(plan: Plan, context: DeployContext, now: datetime, *, fres
         store = Objects.at(session, uri)
         run, newest = (
             writer(store, now),
-            next((checkpoint for checkpoint in survey(store) if checkpoint.complete), None),
+            next((checkpoint for checkpoint in survey(store) if checkpoint.in_the_running), None),
         )
     except SlipwayError as problem:
         yield f"warning: what {uri or 'the store'} contains from earlier launches is unknown: {problem.message}"
@@ -161,7 +197,7 @@ def earlier_run_lines(plan: Plan, context: DeployContext, now: datetime, *, fres
         yield f"in the store: {newest.unit} {newest.step}{of_run}"
         if fresh:
             yield "  it stays; this job starts at step 0, and later launches continue from this job"
-        else:
+        elif from_step is None:
             yield "  this job resumes from it; --fresh starts at step 0 and deletes nothing"
         yield f"  {uri}"
 

@@ -22,7 +22,7 @@ WRITE_MANIFESTS_ONCE = {
     "Condition": buckets.UNCONDITIONAL,
 }
 """As infra/stacks/checkpoints.py has it."""
-BOOKS = ("claim.json", "layout.json", "superseded.json")
+BOOKS = ("claim.json", "layout.json", "superseded.json", "withdrawn.json")
 """What the agent keeps beside the checkpoints."""
 
 

@@ -33,6 +33,16 @@ if not os.environ["SLIPWAY_RESUME_DIR"]:
     (folder / "tmp" / "weights").write_text("1")
     (folder / "tmp").rename(folder / "step-1")
 """
+COUNTER = """import os, time
+from pathlib import Path
+folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
+print("resumes from", Path(resume).name, flush=True)
+for step in range(1 + int(resume.rpartition("-")[2] or 0), 1 + int(os.environ["STEPS"])):
+    (folder / "tmp").mkdir()
+    (folder / "tmp" / "weights").write_text(str(step))
+    (folder / "tmp").rename(folder / f"step-{step}")
+    time.sleep(1.5)
+"""
 SECRETIVE = "import hashlib, os; print('secret', hashlib.sha256(os.environ['HF_TOKEN'].encode()).hexdigest())\n"
 
 
@@ -119,6 +129,19 @@ def test_the_same_work_is_sent_once(far):
     shipped = [line for line in far.messages if line.startswith("run.workdir: ")]
     assert [line.rpartition(", ")[2] for line in shipped] == ["sent in S3", *["already in S3"] * 3]
     assert len([key for key in far.stored() if "/.work/" in key]) == 1
+
+
+def test_from_step_begins_there_and_keeps_the_later_ones(far):
+    (far.work / "train.py").write_text(COUNTER)
+    path = far.plan(["env", "STEPS=3", sys.executable, "train.py"])
+    far.launch(path)
+    before = {key for key in far.stored() if "/step-" in key}
+    folder, _ = far.launch(far.plan(["env", "STEPS=2", sys.executable, "train.py"]), from_step=1)
+    assert far.messages.count("this job resumes from step 1; out of the running, not deleted: 3, 2") == 2
+    assert "resumes from step-1" in (folder.logs / "attempt-1.log").read_text()
+    assert before <= {*far.stored()}
+    with pytest.raises(ImpossibleError, match="no checkpoint of step 9"):
+        far.launch(path, from_step=9)
 
 
 def test_following_can_be_stopped_and_the_job_goes_on(far):

@@ -10,7 +10,8 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
-from launcher.workflow.run.relaunch import earlier_run_lines, prefix_suffix, refuse_fresh
+from launcher.workflow.run.earlier_step import refuse_from_step
+from launcher.workflow.run.relaunch import earlier_run_lines, from_step_text, prefix_suffix, refuse_fresh, reminding
 from tests.plans import NOW
 
 PLACE = "s3://team-store/runs/llm"
@@ -42,8 +43,8 @@ def _keys(account):
 
 def plan_of(catalog, owner=None, mode="agent"):
     text = PLAN % PLACE + (f"tags: {{owner: {owner}}}\n" if owner else "")
-    if mode == "own":
-        text = text.replace("checkpoint: {", "checkpoint: {mode: own, ")
+    if mode != "agent":
+        text = text.replace("checkpoint: {", f"checkpoint: {{mode: {mode}, ")
     return pinned_plan(plan_file.loads(text), catalog)
 
 
@@ -86,3 +87,22 @@ def test_a_trainer_that_keeps_its_own_checkpoints_cannot_begin_anew(catalog):
     with pytest.raises(ImpossibleError, match=r"checkpoint\.mode is own"):
         refuse_fresh(plan_of(catalog, mode="own"))
     refuse_fresh(plan_of(catalog))
+
+
+@pytest.mark.parametrize("mode", ["own", "dcp"])
+def test_from_step_of_a_trainer_that_chooses_its_checkpoint_is_refused(catalog, mode):
+    with pytest.raises(ImpossibleError, match=rf"--from-step: checkpoint\.mode is {mode}"):
+        refuse_from_step(plan_of(catalog, mode=mode))
+    refuse_from_step(plan_of(catalog))
+
+
+def test_from_step_without_that_checkpoint_is_refused_before_the_question(account_with_store, catalog):
+    context = SimpleNamespace(environment=account_with_store.environment)
+    with pytest.raises(ImpossibleError, match="no checkpoint of step 7"):
+        from_step_text(plan_of(catalog), context, 7)
+
+
+def test_from_step_in_a_sandbox_of_this_launch_is_refused(catalog):
+    target = SimpleNamespace(emulator=SimpleNamespace(record=None), context=None)
+    with pytest.raises(ImpossibleError, match="begins without checkpoints"):
+        reminding(target, plan_of(catalog), NOW, None, fresh=False, second=None, from_step=3)
