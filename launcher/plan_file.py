@@ -15,7 +15,7 @@ import yaml
 
 from launcher.agent.command_line import run_by_bash
 from launcher.catalog import safe_yaml
-from launcher.catalog.model_config import ModelConfigError, read_model_config
+from launcher.catalog.model_config import ModelConfigError, plan_keys, read_model_config
 from launcher.catalog.regular_file import UnusableFileError, read_named, read_regular
 from launcher.model import kinds
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
@@ -433,7 +433,7 @@ class _PlanReader(ScalarReader):
             return None
         try:
             config = read_model_config(self.folder / Path(named).expanduser())
-            dimensions: dict[object, object] = dict(config.as_mapping().items())
+            dimensions: dict[object, object] = dict(plan_keys(config).items())
         except ModelConfigError as problem:
             hint = "name a config.json of a decoder, or give {params_b: N} instead"
             self.refuse("model-config", where, f"cannot use {named}: {problem}", hint)

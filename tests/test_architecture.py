@@ -9,6 +9,7 @@ import sys
 import tarfile
 import tomllib
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -200,6 +201,19 @@ class TestPurity:
     def test_only_its_app_reads_the_environment_in_infra(self):
         readers = [path for path in SOURCES if package(path) == "infra" and "os" in tops(path)]
         assert [name(path) for path in readers if path.name != "app.py"] == []
+
+
+class TestCircles:
+    def test_no_modules_import_each_other_even_in_functions_or_for_types(self):
+        dotted = {name(path).removesuffix(".py").replace("/", "."): path for path in SOURCES if path.stem != "__init__"}
+        graph = {
+            module: {imported for imported in facts(path).imports if imported in dotted and imported != module}
+            for module, path in dotted.items()
+        }
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as circle:
+            pytest.fail(f"modules in a circle: {circle.args[1]}")
 
 
 def owner(imported: str) -> str:

@@ -30,6 +30,32 @@ def test_every_file_and_link_that_a_page_names_is_there(page: str):
     assert not [link for link in links if not ((ROOT / page).parent / link).exists()]
 
 
+def changes() -> dict[str, list[str]]:
+    """The files that CONTRIBUTING.md names for each kind of change."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text[text.index("## Which file to open") : text.index("## Extend Slipway")]
+    rows = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("| ")][1:]
+    return {change.strip(): re.findall(r"`(launcher/[\w./]+\.py)`", files) for change, files in rows}
+
+
+def test_files_of_five_changes_are_named():
+    assert len(changes()) == 5
+
+
+@pytest.mark.parametrize(
+    "change, example",
+    [
+        ("the spot price formula", "[Rr]ate"),
+        ("a field of the report", "left_up_usd_per_hour"),
+        ("a key of the plan that the job reads", "grace_seconds"),
+    ],
+)
+def test_example_of_a_change_is_in_the_files_named_for_it(change, example):
+    texts = {file: (ROOT / file).read_text(encoding="utf-8") for file in changes()[change]}
+    assert len(texts) >= 3
+    assert [file for file, text in texts.items() if not re.search(example, text)] == []
+
+
 def test_the_hooks_are_the_linters_of_make_lint():
     (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
     assert repository["repo"] == "local"

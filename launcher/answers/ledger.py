@@ -27,29 +27,8 @@ class ListedRun(RunObject):
 
 
 @json_object
-class TotalObject:
+class TotalObject(LedgerTotal):
     """The total of several runs; `key` is null for all of them."""
-
-    key: str | None
-    runs: int
-    simulated: int
-    incomplete: int
-    quoted_usd: Decimal
-    usd_at_quoted_rate: Decimal
-    usd_used: Decimal
-    usd_unused: Decimal
-    billed_usd: Decimal
-    hours: float
-    tokens: int
-    usd_per_million_tokens: Decimal | None
-    interruptions: int
-    lost_h: float
-    usd_lost: Decimal
-
-    @classmethod
-    def of(cls, ledger_total: LedgerTotal) -> "TotalObject":
-        """The object of a total."""
-        return filled(cls, ledger_total, key=ledger_total.key or None)
 
 
 @json_object
@@ -82,13 +61,13 @@ def document(ledger: Ledger, by: Grouping | None = None) -> Json:
         LedgerDocument(
             source=ledger.source,
             runs=tuple(of_entry(ListedRun, entry) for entry in ledger.entries),
-            total=TotalObject.of(total(ledger.entries)),
+            total=filled(TotalObject, total(ledger.entries)),
             reservations=tuple(
                 filled(ReservationObject, reservation, runs=len(reservation.runs))
                 for reservation in reservations(ledger.entries)
             ),
             unread=tuple(UnreadRun(run=run, reason=reason) for run, reason in ledger.unread),
-            groups=None if by is None else tuple(TotalObject.of(group) for group in grouped(ledger.entries, by)),
+            groups=None if by is None else tuple(filled(TotalObject, group) for group in grouped(ledger.entries, by)),
         )
     )
 
@@ -183,7 +162,7 @@ def _lost(entry: LedgerEntry) -> str:
 def group_columns(by: Grouping) -> list[Column[LedgerTotal]]:
     """The columns of groups, as text and, except the last two, as HTML."""
     return [
-        Column(by.value, lambda ledger_total: ledger_total.key),
+        Column(by.value, lambda ledger_total: ledger_total.key or ""),
         Column(
             "runs", lambda ledger_total: f"{ledger_total.runs:,}", "right", value=lambda ledger_total: ledger_total.runs
         ),

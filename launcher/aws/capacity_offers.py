@@ -1,6 +1,6 @@
 """Current capacity offers of EC2 and SageMaker; nothing is bought."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -123,26 +123,37 @@ def _blocks(
     offerings: Sequence[Mapping[str, Any]], region: str, instance_type: str, zones: Mapping[str, str]
 ) -> Iterator[CapacityOffer]:
     """Offers of this type only: an offer with segments of other types does not match the request."""
-    for offering in offerings:
+    for offering, fee in _priced(offerings):
         parts = offering.get("CapacityBlockOfferingSegments") or (offering,)
         if any(part.get("InstanceType", instance_type) != instance_type for part in parts):
             continue
-        try:
-            fee = dollars(offering.get("UpfrontFee"), offering.get("CurrencyCode"))
-        except RefusedPriceError:
-            continue
-        names = {str(part.get("AvailabilityZone", "")) for part in parts}
         yield CapacityOffer(
             kind=OfferKind.CAPACITY_BLOCK,
             id=str(offering["CapacityBlockOfferingId"]),
             region=region,
-            az_id=zones.get(names.pop()) if len(names) == 1 else None,
+            az_id=_zone(parts, zones),
             instance_type=instance_type,
             count=int(offering.get("InstanceCount", 0)),
             starts_at=offering.get("StartDate"),
             ends_at=offering.get("EndDate"),
             fee_usd=fee,
         )
+
+
+def _priced(offerings: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Decimal]]:
+    """The offerings with a fee in dollars, each with the fee."""
+    for offering in offerings:
+        try:
+            fee = dollars(offering.get("UpfrontFee"), offering.get("CurrencyCode"))
+        except RefusedPriceError:
+            continue
+        yield offering, fee
+
+
+def _zone(parts: Iterable[Mapping[str, Any]], zones: Mapping[str, str]) -> str | None:
+    """The zone id of an offering's parts; None if they are in several zones."""
+    names = {str(part.get("AvailabilityZone", "")) for part in parts}
+    return zones.get(names.pop()) if len(names) == 1 else None
 
 
 def extension_offers(session: Session, reservation: str, hours: int) -> tuple[CapacityOffer, ...]:
@@ -199,20 +210,15 @@ def _plans(
     offerings: Sequence[Mapping[str, Any]], region: str, instance_type: str, zones: Mapping[str, str]
 ) -> Iterator[CapacityOffer]:
     """The plans as offers. One of several parts runs from first begin to last end; in several zones it has no zone."""
-    for offering in offerings:
+    for offering, fee in _priced(offerings):
         parts = offering.get("ReservedCapacityOfferings", ())
-        try:
-            fee = dollars(offering.get("UpfrontFee"), offering.get("CurrencyCode"))
-        except RefusedPriceError:
-            continue
         if not parts:
             continue
-        names = {str(part.get("AvailabilityZone", "")) for part in parts}
         yield CapacityOffer(
             kind=OfferKind.TRAINING_PLAN,
             id=str(offering["TrainingPlanOfferingId"]),
             region=region,
-            az_id=zones.get(names.pop()) if len(names) == 1 else None,
+            az_id=_zone(parts, zones),
             instance_type=instance_type,
             count=max(int(part.get("InstanceCount", 0)) for part in parts),
             starts_at=min((part["StartTime"] for part in parts if "StartTime" in part), default=None),

@@ -1,6 +1,6 @@
 """Load balancers that a Kubernetes cluster's controllers created, found by their tags."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from launcher.aws.calls import items
@@ -25,12 +25,9 @@ def _of_controller(session: Session, cluster: str, subject: str) -> Iterator[Cre
     client = session.client("elbv2")
     listed = items(client.describe_load_balancers, subject, "LoadBalancers")
     names = [balancer["LoadBalancerArn"] for balancer in listed]
-    for some in _parts(names):
-        for description in client.describe_tags(ResourceArns=some)["TagDescriptions"]:
-            if _is_of(cluster, description["Tags"]):
-                arn = description["ResourceArn"]
-                command = f"aws elbv2 delete-load-balancer --load-balancer-arn {arn}"
-                yield Created(kind=RetainedKind.LOAD_BALANCER, name=arn.split(":loadbalancer/")[-1], command=command)
+    for arn in _tagged(lambda some: client.describe_tags(ResourceArns=some), names, "ResourceArn", cluster):
+        command = f"aws elbv2 delete-load-balancer --load-balancer-arn {arn}"
+        yield Created(kind=RetainedKind.LOAD_BALANCER, name=arn.split(":loadbalancer/")[-1], command=command)
 
 
 def _classic(session: Session, cluster: str, subject: str) -> Iterator[Created]:
@@ -38,12 +35,19 @@ def _classic(session: Session, cluster: str, subject: str) -> Iterator[Created]:
     client = session.client("elb")
     listed = items(client.describe_load_balancers, subject, "LoadBalancerDescriptions")
     names = [description["LoadBalancerName"] for description in listed]
+    for name in _tagged(lambda some: client.describe_tags(LoadBalancerNames=some), names, "LoadBalancerName", cluster):
+        command = f"aws elb delete-load-balancer --load-balancer-name {name}"
+        yield Created(kind=RetainedKind.LOAD_BALANCER, name=name, command=command)
+
+
+def _tagged(
+    describe_tags: Callable[[list[str]], Mapping[str, Any]], names: list[str], key: str, cluster: str
+) -> Iterator[str]:
+    """Those that carry the tags of a cluster; `key` has the name in the answer."""
     for some in _parts(names):
-        for description in client.describe_tags(LoadBalancerNames=some)["TagDescriptions"]:
+        for description in describe_tags(some)["TagDescriptions"]:
             if _is_of(cluster, description["Tags"]):
-                name = description["LoadBalancerName"]
-                command = f"aws elb delete-load-balancer --load-balancer-name {name}"
-                yield Created(kind=RetainedKind.LOAD_BALANCER, name=name, command=command)
+                yield description[key]
 
 
 def _is_of(cluster: str, tags: Iterable[Mapping[str, Any]]) -> bool:

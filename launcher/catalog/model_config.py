@@ -7,12 +7,12 @@ convolutions, routers of dense layers) are left out: the counts are within about
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
 from launcher.catalog.regular_file import UnusableFileError, read_regular
+from launcher.model.model_spec import ModelSpec
 
 MAX_BYTES = 1 << 20
 """Largest config.json that is read: published ones have at most some 100 kB."""
@@ -52,51 +52,21 @@ class ModelConfigError(ValueError):
     """Why a config.json gives no dimensions, as the end of a sentence."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigDimensions:
-    """What a config.json says, with counts in billions of parameters.
-
-    `attention_layers` have full attention; the others see `window` tokens, 0 if they have none. `attention` is "mha",
-    "gqa", "mqa" or "mla". `kv_values` are the cached values of a token over all layers.
-    """
-
-    model_type: str
-    params_b: float
-    active_params_b: float
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    vocab: int
-    intermediate: int
-    experts: int
-    top_k: int
-    moe_layers: int
-    moe_intermediate: int
-    shared_intermediate: int
-    attention: str
-    attention_layers: int
-    window: int
-    max_positions: int
-    tied: bool
-    kv_values: int
-
-    def as_mapping(self) -> dict[str, object]:
-        """The keys of a plan's model: what follows from the file and applies to the architecture."""
-        keys: dict[str, object] = {
-            "params_b": self.params_b,
-            "layers": self.layers,
-            "hidden": self.hidden,
-            "heads": self.heads,
-            "kv_heads": self.kv_heads,
-            "vocab": self.vocab,
-        }
-        if self.experts:
-            keys |= {"active_params_b": self.active_params_b, "experts": self.experts, "top_k": self.top_k}
-        if self.attention_layers != self.layers:
-            keys |= {"attention_layers": self.attention_layers, "window": self.window}
-        return keys
+def plan_keys(model: ModelSpec) -> dict[str, object]:
+    """The keys of a plan's model: what follows from the file and applies to the architecture."""
+    keys: dict[str, object] = {
+        "params_b": model.params_b,
+        "layers": model.layers,
+        "hidden": model.hidden,
+        "heads": model.heads,
+        "kv_heads": model.kv_heads,
+        "vocab": model.vocab,
+    }
+    if model.is_moe:
+        keys |= {"active_params_b": model.active_params_b, "experts": model.experts, "top_k": model.experts_per_token}
+    if model.attention_layers != model.layers:
+        keys |= {"attention_layers": model.attention_layers, "window": model.window}
+    return keys
 
 
 def cached_config(model_id: str, environment: Mapping[str, str], home: Path) -> Path | None:
@@ -124,7 +94,7 @@ def cached_config(model_id: str, environment: Mapping[str, str], home: Path) -> 
     return next((place for place in places if place.is_file()), None)
 
 
-def read_model_config(path: Path) -> ConfigDimensions:
+def read_model_config(path: Path) -> ModelSpec:
     """The dimensions of a config.json, or of the one in a folder.
 
     Raises:
@@ -142,7 +112,7 @@ def read_model_config(path: Path) -> ConfigDimensions:
     return dimensions_of(document)
 
 
-def dimensions_of(document: object) -> ConfigDimensions:
+def dimensions_of(document: object) -> ModelSpec:
     """The dimensions of a parsed config.json.
 
     Raises:
@@ -214,7 +184,7 @@ class _Counter:
         value = self._fields.get(name)
         return value[: self.layers] if isinstance(value, list) and len(value) >= self.layers else ()
 
-    def dimensions(self) -> ConfigDimensions:
+    def dimensions(self) -> ModelSpec:
         """The counted dimensions."""
         kinds = [self._kind(layer) for layer in range(self.layers)]
         attention = [self._attention(kind) for kind in kinds]
@@ -225,8 +195,8 @@ class _Counter:
         active = embeddings + sum(attention) + sum(part for _, part in mlps)
         full = kinds.count("full")
         windows = [kind for kind in kinds if kind == "window"]
-        return ConfigDimensions(
-            model_type=self.type,
+        return ModelSpec(
+            name=self.type,
             params_b=round(total / 1e9, 4),
             active_params_b=round(active / 1e9, 4),
             layers=self.layers,
@@ -237,7 +207,7 @@ class _Counter:
             vocab=self.vocab,
             intermediate=self.inter,
             experts=self.experts,
-            top_k=self.top_k if self.experts else 0,
+            experts_per_token=self.top_k if self.experts else 0,
             moe_layers=sum(self._is_moe(layer) for layer in range(self.layers)) if self.experts else 0,
             moe_intermediate=self._expert_width if self.experts else 0,
             shared_intermediate=self._shared_width if self.experts else 0,
@@ -245,8 +215,8 @@ class _Counter:
             attention_layers=full,
             window=self._window if windows else 0,
             max_positions=self._int("max_position_embeddings", "seq_length", "max_sequence_length"),
-            tied=tied,
-            kv_values=sum(self._cached(kind) for kind in kinds),
+            tied_embeddings=tied,
+            kv_values_per_token=sum(self._cached(kind) for kind in kinds),
         )
 
     def _kind(self, layer: int) -> str:

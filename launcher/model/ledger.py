@@ -123,10 +123,10 @@ class LedgerTotal:
 
     `quoted_usd` sums the middle estimates of complete runs that have one, a prepaid fee once. `usd_unused` is the part
     of prepaid fees that no run used; it is in no group. `incomplete` counts runs with unknown
-    dollars. Per million tokens and per epoch include only runs that reported them.
+    dollars. `key` is None for all runs. Per million tokens and per epoch include only runs that reported them.
     """
 
-    key: str
+    key: str | None
     runs: int
     simulated: int
     incomplete: int
@@ -247,7 +247,7 @@ def _exact(hours: float) -> Decimal:
     return Decimal(repr(max(0.0, hours)))
 
 
-def total(entries: Iterable[LedgerEntry], key: str = "") -> LedgerTotal:
+def total(entries: Iterable[LedgerEntry], key: str | None = None) -> LedgerTotal:
     """The total of several runs."""
     runs = simulated = incomplete = tokens = interruptions = 0
     quoted = at_rate = used = billed = lost = trained = Decimal(0)
@@ -285,7 +285,7 @@ def total(entries: Iterable[LedgerEntry], key: str = "") -> LedgerTotal:
         quoted_usd=quoted,
         usd_at_quoted_rate=at_rate,
         usd_used=used,
-        usd_unused=Decimal(0) if key else sum((use.unused_usd for use in bought), Decimal(0)),
+        usd_unused=Decimal(0) if key is not None else sum((use.unused_usd for use in bought), Decimal(0)),
         billed_usd=billed,
         hours=hours,
         tokens=tokens,

@@ -1,9 +1,9 @@
 """One way to buy a workload, with its middle total: enough to rank all candidates; only a few get quotes."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent
@@ -12,9 +12,6 @@ from launcher.pricing.context import PricingContext
 from launcher.pricing.derived_spot import is_derived
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer
-
-if TYPE_CHECKING:
-    from launcher.pricing.standing import Standing
 
 
 class Candidate(Protocol):
@@ -70,13 +67,6 @@ class Candidate(Protocol):
 
 
 AnyCandidate = TypeVar("AnyCandidate", bound=Candidate)
-
-
-def ranked(candidates: Iterable[AnyCandidate], standing_of: Callable[[AnyCandidate], "Standing"]) -> list[AnyCandidate]:
-    """Candidates in display order: what can be launched now, then what is refused, by its reason; each by the total."""
-    return sorted(candidates, key=lambda candidate: (standing_of(candidate), order(candidate)))
-
-
 Order: TypeAlias = tuple[bool, bool, bool, Decimal, bool, float, float, str, str, int]
 """The sort key of candidates."""
 

@@ -1,13 +1,13 @@
 """Whether the gate would allow a candidate now, and the kind of reason if not: the first key of the order of rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 
 from launcher.model.money import Price
 from launcher.model.plan import Place
 from launcher.model.quote import Gate
 from launcher.pricing.ages import age, rests_on
-from launcher.pricing.candidate import Candidate
+from launcher.pricing.candidate import AnyCandidate, Candidate, order
 from launcher.pricing.compute import is_new_commitment
 from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import OVER_BUDGET
@@ -61,3 +61,8 @@ def _has_limit(context: PricingContext) -> bool:
     budget = context.request.budget
     limits = (budget.max_usd, budget.max_usd_per_hour, budget.stop_at_usd, context.rules.max_usd)
     return any(limit is not None for limit in limits)
+
+
+def ranked(candidates: Iterable[AnyCandidate], standing_of: Callable[[AnyCandidate], Standing]) -> list[AnyCandidate]:
+    """Candidates in display order: what can be launched now, then what is refused, by its reason; each by the total."""
+    return sorted(candidates, key=lambda candidate: (standing_of(candidate), order(candidate)))

@@ -17,13 +17,13 @@ from launcher.planning.resolve import Resolution
 from launcher.planning.targets import place_findings
 from launcher.pricing.alternatives import Alternative, alternatives
 from launcher.pricing.blocks import MIN_CHANCE
-from launcher.pricing.candidate import cheapest_fixed, ranked
+from launcher.pricing.candidate import cheapest_fixed
 from launcher.pricing.context import PricingContext
 from launcher.pricing.narrowing import narrowing, range_causes
 from launcher.pricing.priced import PricedRequest
 from launcher.pricing.quoting import outline, quote
 from launcher.pricing.screening import all_places, best_candidates
-from launcher.pricing.standing import Standing, standing
+from launcher.pricing.standing import Standing, ranked, standing
 from launcher.pricing.totals import total_usd
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 

@@ -40,6 +40,17 @@ class LocalFile:
     inode: int
     changed_ns: int = 0
 
+    @classmethod
+    def of(cls, path: str, status: os.stat_result) -> "LocalFile":
+        """The file of a path in the folder, from its status."""
+        return cls(
+            path=path,
+            bytes=status.st_size,
+            modified_ns=status.st_mtime_ns,
+            inode=status.st_ino,
+            changed_ns=status.st_ctime_ns,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
@@ -123,15 +134,7 @@ class _Surveyor:
             if stat.S_ISDIR(info.st_mode):
                 self._left.append((f"{name}/", above | {(info.st_dev, info.st_ino)}))
             else:
-                self._files.append(
-                    LocalFile(
-                        path=name,
-                        bytes=info.st_size,
-                        modified_ns=info.st_mtime_ns,
-                        inode=info.st_ino,
-                        changed_ns=info.st_ctime_ns,
-                    )
-                )
+                self._files.append(LocalFile.of(name, info))
         while self._left and len(self._files) <= _MAX_FILES:
             below, above = self._left.pop()
             try:
@@ -164,15 +167,7 @@ class _Surveyor:
 
     def _take_known(self, entry: "os.DirEntry[str]", path: str, status: os.stat_result, above: frozenset[_Id]) -> None:
         if stat.S_ISREG(status.st_mode):
-            self._files.append(
-                LocalFile(
-                    path=path,
-                    bytes=status.st_size,
-                    modified_ns=status.st_mtime_ns,
-                    inode=status.st_ino,
-                    changed_ns=status.st_ctime_ns,
-                )
-            )
+            self._files.append(LocalFile.of(path, status))
         elif stat.S_ISDIR(status.st_mode):
             inode = (status.st_dev, status.st_ino)
             if inode in above:

@@ -18,10 +18,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from launcher.model import pcs
-from launcher.sandbox.aws.fleet import EmulatedEc2
+from launcher.sandbox.aws.fleet import Ec2Fleet, EmulatedEc2
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, unchanged
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
-from launcher.sandbox.aws.pcs_instances import PcsEc2, PcsFleet
+from launcher.sandbox.aws.pcs_instances import PcsEc2
 from launcher.sandbox.cluster.pcs_request import (
     Around,
     cluster_problems,
@@ -342,6 +342,31 @@ class PcsService:
             settings=_settings(request),
             own_names=tuple(f"{group.name}-{number + 1}" for number in range(most)),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PcsFleet(Ec2Fleet):
+    """The instances of a cluster's queues."""
+
+    service: PcsService
+    cluster: PcsCluster
+
+    def run_head_node(self, spec: ClusterSpec) -> str:
+        """Return no id: the account has no instance of the controller, and the login node already exists."""
+        del spec
+        return ""
+
+    def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
+        """Run a node; return the id of its instance."""
+        del spec, name
+        return self.service.run_instance(self.cluster, self.service.part(self.cluster.groups, group.name, "group"))
+
+    def terminate(self, instance_id: str, reason: str) -> None:
+        """Terminate an instance, with EC2's code for the reason."""
+        for ids in self.cluster.instance_ids.values():
+            if instance_id in ids:
+                ids.remove(instance_id)
+        self.ec2.terminate(instance_id, reason)
 
 
 def _settings(request: Mapping[str, Any]) -> dict[str, str]:

@@ -4,7 +4,7 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moto.ec2.models import ec2_backends
 from moto.iam.models import iam_backends
@@ -13,12 +13,8 @@ from moto.utilities.utils import get_partition
 
 from launcher.model.pcs import GROUP_TAG, IMAGE_PARAMETER, PCS_CLUSTER_TAG
 from launcher.sandbox.aws.buckets import backend_of
-from launcher.sandbox.aws.fleet import Ec2Fleet, EmulatedEc2
-from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, SubnetFacts, TypeFacts
-
-if TYPE_CHECKING:
-    from launcher.sandbox.aws.pcs import PcsCluster, PcsService
-
+from launcher.sandbox.aws.fleet import EmulatedEc2
+from launcher.sandbox.cluster.specification import SubnetFacts, TypeFacts
 
 IMAGE = "ami-00000000000000000"
 """Placeholder for AWS's PCS-ready image, which the emulated EC2 does not have."""
@@ -116,28 +112,3 @@ class PcsEc2:
             groups,
             request.get("purchaseOption", "ONDEMAND"),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PcsFleet(Ec2Fleet):
-    """The instances of a cluster's queues."""
-
-    service: "PcsService"
-    cluster: "PcsCluster"
-
-    def run_head_node(self, spec: ClusterSpec) -> str:
-        """Return no id: the account has no instance of the controller, and the login node already exists."""
-        del spec
-        return ""
-
-    def run_node(self, spec: ClusterSpec, group: NodeGroup, name: str) -> str:
-        """Run a node; return the id of its instance."""
-        del spec, name
-        return self.service.run_instance(self.cluster, self.service.part(self.cluster.groups, group.name, "group"))
-
-    def terminate(self, instance_id: str, reason: str) -> None:
-        """Terminate an instance, with EC2's code for the reason."""
-        for ids in self.cluster.instance_ids.values():
-            if instance_id in ids:
-                ids.remove(instance_id)
-        self.ec2.terminate(instance_id, reason)

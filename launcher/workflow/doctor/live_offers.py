@@ -10,8 +10,8 @@ from launcher.model.capacity import BOUGHT, CapacityOffer, OfferKind
 from launcher.model.enums import Basis
 from launcher.model.errors import ImpossibleError
 from launcher.model.money import Price
-from launcher.pricing.candidate import ranked
 from launcher.pricing.priced import Priced
+from launcher.pricing.standing import ranked
 from launcher.pricing.training import TrainingPriced, standing_of
 from launcher.pricing.training_candidate import TrainingCandidate
 from launcher.workflow.doctor.offers import pinned_to, search

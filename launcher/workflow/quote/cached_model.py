@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from launcher.catalog.catalog import Catalog
-from launcher.catalog.model_config import ModelConfigError, cached_config, read_model_config
+from launcher.catalog.model_config import ModelConfigError, cached_config, plan_keys, read_model_config
 from launcher.model.errors import UnreadableInputError
 from launcher.model.request import PlanRequest
 from launcher.model.workload import ModelDimensions
@@ -40,4 +40,4 @@ def _cached(name: str, catalog: Catalog, path: str) -> ModelDimensions | None:
     except ModelConfigError as problem:
         message = f"{path}: {name} is in the local cache of Hugging Face, and its config.json cannot be used: {problem}"
         raise UnreadableInputError(message, hint="give {params_b: N} instead") from problem
-    return ModelDimensions(**dimensions.as_mapping())  # type: ignore[arg-type]
+    return ModelDimensions(**plan_keys(dimensions))  # type: ignore[arg-type]

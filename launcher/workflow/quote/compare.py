@@ -1,16 +1,13 @@
 """The `compare` command: one job on every instance type, and GPU against Trainium including the port."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from launcher.model.enums import PurchaseOption
-from launcher.model.errors import ImpossibleError
-from launcher.model.finding import Finding
 from launcher.model.plan import SHORT_ID, Place
 from launcher.model.quote import Quote
 from launcher.model.record import record
@@ -39,6 +36,7 @@ from launcher.pricing.totals import outcomes
 from launcher.pricing.training import TrainingPriced
 from launcher.pricing.training_candidate import TrainingCandidate
 from launcher.pricing.verdict import Choice, Terms, Verdict, ending, one_sided, recommend
+from launcher.workflow.quote.opened import Opened, both_priced
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import load_request, price_request
 
@@ -47,40 +45,6 @@ NEAR = 0.25
 
 if TYPE_CHECKING:
     from launcher.workflow.quote.compare_serving import ServingComparison
-
-
-Candidates_co = TypeVar("Candidates_co", bound=Priced, covariant=True)
-
-
-@record(slots=False)
-class Opened(Generic[Candidates_co]):
-    """The candidates of a plan with its choices open, and those of the plan as written."""
-
-    priced: Candidates_co
-    pinned: Candidates_co
-    request: PlanRequest
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """The findings of the plan as written."""
-        return self.pinned.findings
-
-
-def both_priced(
-    request: PlanRequest, wide: PlanRequest, price: Callable[[PlanRequest], Candidates_co]
-) -> tuple[Candidates_co, Candidates_co]:
-    """The candidates of the opened plan and of the plan as written; the latter twice if the opened plan has none.
-
-    Raises:
-        ImpossibleError: no candidate remains; the error has every finding.
-    """
-    pinned = price(request)
-    if wide == request:
-        return pinned, pinned
-    try:
-        return price(wide), pinned
-    except ImpossibleError:
-        return pinned, pinned
 
 
 @record(slots=False)

@@ -18,7 +18,7 @@ from launcher.pricing.serving.crossover import turn, usd_per_request, utilisatio
 from launcher.pricing.serving.quoting import ServingPriced
 from launcher.pricing.serving.verdict import ServingChoice, Sides, cheaper_instances, recommend, sides
 from launcher.pricing.verdict import Verdict
-from launcher.workflow.quote.compare import Opened, both_priced
+from launcher.workflow.quote.opened import Opened, both_priced
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.serving import price_serving
 
