@@ -62,6 +62,7 @@ SHARED_BY_AGENT = {
         "output_manifest",
         "safe_json",
         "shape",
+        "withdrawn",
     )
 }
 """What both sides need is there once, in the agent, on the standard library alone."""
