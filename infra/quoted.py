@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
+from launcher.catalog.regular_file import read_regular
 from launcher.model.errors import (
     ImpossibleError,
     OverBudgetError,
@@ -75,7 +76,7 @@ def gate_word(path: Path, plan: Plan, now: datetime) -> GateDecision:
 
 def _quote_of(path: Path) -> dict[str, Any] | None:
     try:
-        document = safe_json.load(path)
+        document = safe_json.loads(read_regular(path, safe_json.MAX_BYTES))
     except (OSError, ValueError):
         document = None  # a plan file is YAML, and was read before
     if isinstance(document, dict) and document.get("schema") == SAVED:
@@ -84,7 +85,7 @@ def _quote_of(path: Path) -> dict[str, Any] | None:
     if path.name != RUN_PLAN or not beside.is_file():
         return None
     try:
-        known_quote = safe_json.load(beside)
+        known_quote = safe_json.loads(read_regular(beside, safe_json.MAX_BYTES))
     except (OSError, ValueError) as problem:
         raise UnreadableInputError(f"{beside} is not a quote: {problem!r}", hint=WRITTEN) from problem
     return _checked(known_quote, str(beside))

@@ -16,6 +16,7 @@ from launcher.model.model_spec import ModelSpec
 
 MAX_BYTES = 1 << 20
 """Largest config.json that is read: published ones have at most some 100 kB."""
+_REVISION_BYTES = 1 << 10
 TEXT_PARTS = ("text_config", "llm_config", "language_config")
 """Where multimodal models keep the dimensions of their language model."""
 UNCOUNTED_TYPES = {
@@ -83,8 +84,8 @@ def cached_config(model_id: str, environment: Mapping[str, str], home: Path) -> 
     hub = Path(root) if root else Path(environment.get("HF_HOME") or home / ".cache" / "huggingface") / "hub"
     folder = hub / f"models--{model_id.replace('/', '--')}"
     try:
-        revisions = [(folder / "refs" / "main").read_text(encoding="utf-8").strip()]
-    except (OSError, UnicodeDecodeError):
+        revisions = [read_regular(folder / "refs" / "main", _REVISION_BYTES).decode().strip()]
+    except (OSError, ValueError):
         revisions = []
     try:
         revisions += sorted(place.name for place in (folder / "snapshots").iterdir())

@@ -165,7 +165,7 @@ class Store:
 
     def _rows(self, table: Table) -> list[list[str]]:
         shipped = tables.read(table)
-        if self.overlay is None or not (self.overlay / table.path).is_file():
+        if self.overlay is None or not (self.overlay / table.path).exists():
             return shipped
         return [*shipped, *judged(table, shipped, tables.read_checked(table, self.overlay, self.today))]
 

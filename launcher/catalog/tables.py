@@ -12,13 +12,17 @@ from decimal import Decimal, InvalidOperation
 from io import StringIO
 from pathlib import Path
 
+from launcher.catalog.regular_file import read_regular
 from launcher.model.enums import Basis, SavingsPlanKind
 from launcher.model.errors import UnreadableInputError
 from launcher.model.record import record
+from launcher.model.values import cut
 
 SNAPSHOT = Path(__file__).parent / "data"
 """The folder of the shipped files."""
 
+MAX_BYTES = 256 << 20
+"""Limit of a file that Slipway did not ship; 90 days of spot prices of every zone have some 40 MB."""
 MIN_USD, MAX_USD = Decimal("1e-12"), Decimal("1e9")
 """The limits of any price."""
 LAST_DAY = "9999-12-31"
@@ -147,21 +151,25 @@ def read_checked(table: Table, folder: Path, today: date | None = None) -> Itera
         UnreadableInputError: a line is not a row of `table`; the error names the file and the line.
     """
     path = folder / table.path
-    if not path.is_file():
-        return
     last = (today + CLOCKS_APART).isoformat() if today is not None else LAST_DAY
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = csv.reader(file, strict=True)
-            header = tuple(next(rows, ()))
-            if header != table.columns:
-                raise _unreadable(path, 1, f"columns are {','.join(header)}, expected {','.join(table.columns)}")
-            for row in rows:
-                problem = fault(table, row) or _ahead(table, row, last)
-                if problem:
-                    raise _unreadable(path, rows.line_num, problem)
-                yield row
-    except (OSError, UnicodeDecodeError, csv.Error) as cause:
+        text = read_regular(path, MAX_BYTES).decode()
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as cause:
+        raise _unreadable(path, 0, str(cause)) from cause
+    try:
+        rows = csv.reader(StringIO(text, newline=""), strict=True)
+        header = tuple(next(rows, ()))
+        if header != table.columns:
+            shown = ",".join(str(cut(name)) for name in header[: len(table.columns)])
+            raise _unreadable(path, 1, f"columns are {shown}, expected {','.join(table.columns)}")
+        for row in rows:
+            problem = fault(table, row) or _ahead(table, row, last)
+            if problem:
+                raise _unreadable(path, rows.line_num, problem)
+            yield row
+    except csv.Error as cause:
         raise _unreadable(path, 0, str(cause)) from cause
 
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -54,7 +54,16 @@ def logs(
             f"{name} has no log" + (f" of attempt {attempt}" if attempt is not None else ""), hint=f"logs here: {have}"
         )
     for path in selected:
-        output.job_output(path.read_text(encoding="utf-8", errors="replace"))
+        output.job_output(_pieces(path))
+
+
+def _pieces(path: Path) -> Iterator[tuple[str, bool]]:
+    from launcher.workflow.run.growing_lines import GrowingLines
+
+    lines = GrowingLines(path)
+    yield from lines.pieces()
+    if rest := lines.rest():
+        yield rest, True
 
 
 def _refuse_endpoint(name: str, endpoint: Mapping[str, str] | None) -> None:

@@ -55,13 +55,19 @@ def result(lines: Iterable[str], *, keep: str = "\t") -> None:
             typer.echo(painted(output_line(line, keep=keep), sys.stdout))
 
 
-def job_output(text: str) -> None:
-    """Print the output of a job, line by line: without what steers a terminal, if it is one."""
+def job_output(pieces: Iterable[tuple[str, bool]]) -> None:
+    """Print the output of a job: without what steers a terminal, if it is one.
+
+    `pieces` are texts, and whether a line ends with each of them.
+    """
     from launcher.cli.terminal_text import shown
 
+    steered, ended = sys.stdout.isatty(), True
     with SCREEN.aside(), _read_by_somebody():
-        for line in (shown(text) if sys.stdout.isatty() else text).splitlines():
-            typer.echo(line)
+        for text, ended in pieces:
+            typer.echo(shown(text) if steered else text, nl=ended)
+        if not ended:
+            typer.echo()
 
 
 def page(lines: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from launcher.agent import safe_json
 from launcher.catalog import tables
 from launcher.catalog.fetched_prices import SOURCE_ROWS, Answer, FetchedPrice, file_rows
+from launcher.catalog.regular_file import read_regular
 from launcher.catalog.tables import Table
 from launcher.model.errors import ImpossibleError
 from launcher.model.record import record
@@ -91,12 +92,10 @@ class PriceCache:
     def _journal(self) -> tuple[datetime | None, list[str]]:
         """The start of the unfinished refresh and its queries; empty without one or if the record is unreadable."""
         path = self.folder / JOURNAL
-        if not path.is_file():
-            return None, []
         try:
-            state = safe_json.load(path)
+            state = safe_json.loads(read_regular(path, safe_json.MAX_BYTES))
             return datetime.fromisoformat(state["begun"]).astimezone(UTC), [str(name) for name in state["answered"]]
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, OSError, TypeError, ValueError):
             return None, []
 
     def _write(self, table: Table, rows: Iterable[FileRow]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
+from launcher.catalog.regular_file import read_regular
 from launcher.model.bundle import Bundle
 from launcher.model.errors import DeclinedError, ImpossibleError, InterruptedAtQuestionError, UnreadableInputError
 from launcher.model.record import record
@@ -78,7 +79,7 @@ class RunFolder:
         """
         path = self.path / name
         try:
-            document = safe_json.load(path)
+            document = safe_json.loads(read_regular(path, safe_json.MAX_BYTES))
         except FileNotFoundError as problem:
             raise UnreadableInputError(f"the run folder {self.path} holds no {name}") from problem
         except (OSError, ValueError) as problem:

@@ -25,6 +25,7 @@ from launcher.agent.store.incoming import Incoming
 from launcher.agent.store.objects import Store
 
 PARTIAL_NAME = ".slipway-restore"
+PACKS_NAME = ".slipway-packs-"
 _CANNOT_LINK = frozenset({errno.EMLINK, errno.ENOTSUP, errno.EPERM, errno.ENOSYS})
 _HASHERS = min(4, max(2, (os.cpu_count() or 1) // 2))
 
@@ -322,7 +323,8 @@ class Restore:
                 packs.setdefault(source.key, {})[file] = source
         coming: list[Incoming] = []
         deleted = ""
-        with TemporaryDirectory(prefix=f"{PARTIAL_NAME}-packs-", dir=self.checkpoints) as folder:
+        # Within the folder that the next restore removes first: a killed one leaves nothing else behind.
+        with TemporaryDirectory(prefix=PACKS_NAME, dir=partial) as folder:
             paths = {key: Path(folder, str(number)) for number, key in enumerate(packs)}
             try:
                 with self.store.downloads() as downloads:

@@ -2,14 +2,18 @@
 
 import base64
 import contextlib
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
+from launcher.catalog import safe_yaml
+from launcher.catalog.regular_file import read_regular
 from launcher.model.distribution import install_hint
 from launcher.model.errors import ImpossibleError
 from launcher.submit.jobs import SchedulerError, UnreachableError
@@ -20,6 +24,9 @@ _TOKEN_LIVES_S = 600.0
 _NOT_THERE = 404
 _MAX_BYTES = 1 << 30
 """Of an answer: a list of pods has about 10 kB per pod."""
+MAX_BYTES = 4 << 20
+"""Of a kubeconfig."""
+_LONGEST_REASON = 200
 _LATER = frozenset({408, 429, 500, 502, 503, 504})
 _HINTS = {
     401: "the cluster does not accept these credentials: an EKS access entry grants a role access",
@@ -177,13 +184,24 @@ def to_context(context: str, kubeconfig: str | None = None) -> Connection:
     _client_module()
     from kubernetes import config  # noqa: PLC0415 - only where a cluster is asked
 
+    named = kubeconfig or str(Path.home() / ".kube" / "config")
     try:
+        for path in filter(None, named.split(os.pathsep)):
+            _refuse_odd(Path(path).expanduser())
         client = config.new_client_from_config(config_file=kubeconfig, context=context)
-    except (config.ConfigException, OSError) as problem:
+    except (config.ConfigException, OSError, ValueError, TypeError, AttributeError, KeyError) as problem:
+        # The client meets a file of another form with whatever its code raises.
+        reason = " ".join(str(problem).split())[:_LONGEST_REASON]
         hint = "kubectl config get-contexts lists them; aws eks update-kubeconfig --name CLUSTER adds one"
-        raise ImpossibleError(f"target.context: {context} cannot be used: {problem}", hint=hint) from problem
+        raise ImpossibleError(f"target.context: {context} cannot be used: {reason}", hint=hint) from problem
     client.configuration.retries = False
     return Connection(f"context {context}", client)
+
+
+def _refuse_odd(path: Path) -> None:
+    """Refuse a kubeconfig that is no regular file, is too large, or is not YAML; one that is missing is passed over."""
+    with suppress(FileNotFoundError):
+        safe_yaml.loads(read_regular(path, MAX_BYTES).decode("utf-8-sig"))
 
 
 def require_client() -> None:

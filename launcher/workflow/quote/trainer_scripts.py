@@ -2,7 +2,7 @@
 
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from launcher.agent.command_line import script_of_shell
@@ -13,8 +13,12 @@ from launcher.planning.job_command import Program, programs_in, programs_of
 from launcher.submit.stub_files import empty_submodules
 
 SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh", "source", "."})
+MENDERS = frozenset({"chmod", "dos2unix", "sed", "git", "cp", "ln"})
+"""Programs that may make a script runnable on the node."""
 _HEAD = 1 << 16
 """Bytes of a script that are looked at."""
+MAX_SCRIPTS = 40
+"""Scripts that are looked at, of all that run each other."""
 _MARK = b"\xef\xbb\xbf"
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 PATH = "run.command"
@@ -31,17 +35,51 @@ def script_problems(root: Path, run: RunSpec) -> tuple[Finding, ...]:
     lists += [(f"run.before[{index}].command", step.command) for index, step in enumerate(run.before)]
     lists += [(f"run.after[{index}].command", step.command) for index, step in enumerate(run.after)]
     programs = [program for index, line in enumerate(run.setup) for program in programs_in(line, f"run.setup[{index}]")]
-    mended = any(program.name in {"chmod", "dos2unix", "sed", "git", "cp", "ln"} for program in programs)
+    mended = any(program.name in MENDERS for program in programs)
     for path, command in lists:
         mended = mended or "chmod" in (script_of_shell(command) or "")
         programs += programs_of(command, path)
     findings: dict[tuple[str, str], Finding] = {}
-    for program in programs:
-        if program.name == "cd":
-            break  # what follows is in another folder
+    for program in _reached(root, programs):
+        mended = mended or program.name in MENDERS
         for finding in _problems(root, program, mended=mended):
             findings.setdefault((finding.code, finding.message), finding)
     return tuple(findings.values())
+
+
+def _reached(root: Path, programs: Iterable[Program]) -> Iterator[Program]:
+    """The programs of a command, then those of the shell scripts that they run, as far as these are in the folder."""
+    level, read = list(programs), set[str]()
+    while level and len(read) < MAX_SCRIPTS:
+        inner: list[Program] = []
+        for program in level:
+            if program.name == "cd":
+                break  # what follows is in another folder
+            yield program
+            name = _script(program)
+            if name.endswith(".sh") and name not in read:
+                read.add(name)
+                inner += programs_in(_head(root, name)[0].decode(errors="replace").replace("\r", ""), name)
+        level = inner
+
+
+def _script(program: Program) -> str:
+    """The script that a program is or runs, relative to the job's folder; empty if there is none to look at."""
+    direct = "/" in program.words[0]
+    word = program.words[0] if direct else next((word for word in program.words[1:] if not word.startswith("-")), "")
+    if not direct and program.name not in SHELLS and not word.endswith(".py"):
+        return ""
+    name = PurePosixPath(word).as_posix() if word else ""
+    return "" if name.startswith(("/", "~")) or "$" in name or ".." in PurePosixPath(name).parts else name
+
+
+def _head(root: Path, name: str) -> tuple[bytes, int]:
+    """The beginning of a script and its mode; nothing if it is not there, which is another check."""
+    try:
+        with opened_regular(root / name, within=root) as stream:
+            return stream.read(_HEAD), (root / name).stat().st_mode
+    except (OSError, UnusableFileError, ValueError):
+        return b"", stat.S_IXUSR
 
 
 def missing_submodules(root: Path) -> tuple[Finding, ...]:
@@ -56,19 +94,12 @@ def missing_submodules(root: Path) -> tuple[Finding, ...]:
 
 def _problems(root: Path, program: Program, *, mended: bool) -> Iterator[Finding]:
     """What is wrong with the script that a program is or runs."""
+    name = _script(program)
+    if not name:
+        return
     direct = "/" in program.words[0]
-    word = program.words[0] if direct else next((word for word in program.words[1:] if not word.startswith("-")), "")
     shell = direct or program.name in SHELLS
-    if not shell and not word.endswith(".py"):
-        return
-    name = PurePosixPath(word).as_posix()
-    if not name or name.startswith(("/", "~")) or "$" in name or ".." in PurePosixPath(name).parts:
-        return
-    try:
-        with opened_regular(root / name, within=root) as stream:
-            head, mode = stream.read(_HEAD), (root / name).stat().st_mode
-    except (OSError, UnusableFileError, ValueError):
-        return  # whether it is there at all is another check
+    head, mode = _head(root, name)
     file = shlex.quote(name)
     if head.startswith(_WIDE):
         fix = f"iconv -f UTF-16 -t UTF-8 {file} -o {file}.new && mv {file}.new {file}"

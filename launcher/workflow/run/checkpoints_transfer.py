@@ -1,11 +1,13 @@
 """Downloads checkpoints: to verify every byte, or to restore them on this computer."""
 
+import fcntl
 import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
@@ -19,6 +21,7 @@ from launcher.workflow.run.checkpoints import step_of_folder_key, superseded
 
 WORKERS = 8
 CLAIM = "claim.json"
+_PARTIAL = ".slipway-restore-"
 STALE = timedelta(seconds=180)
 """A running agent renews its claim every minute; after three minutes it counts as dead (agent/checkpoint/claim.py)."""
 
@@ -101,8 +104,7 @@ def fetch(store: Objects, files: Iterable[StoredFile], place: Path, advance: Adv
 
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=".slipway-restore-", dir=place.parent))
-        try:
+        with _partial_folder(place.parent) as partial:
             with ThreadPoolExecutor(WORKERS) as pool:
                 alone, packs = _apart(files)
                 wrong = [line for line in pool.map(fetch, alone) if line is not None]
@@ -115,11 +117,36 @@ def fetch(store: Objects, files: Iterable[StoredFile], place: Path, advance: Adv
                 return wrong[0]
             partial.chmod(0o755)
             partial.rename(place)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
     except OSError as problem:
         raise ImpossibleError(f"{place} cannot be written: {problem}") from problem
     return None
+
+
+@contextmanager
+def _partial_folder(above: Path) -> Iterator[Path]:
+    """A new folder, removed at the end unless it was renamed; what killed restores left there is removed first.
+
+    A restore holds a lock on its folder, which ends with its process.
+    """
+    with ExitStack() as held:
+        with _locked(above, wait=True):
+            for left in above.glob(f"{_PARTIAL}*"):
+                with suppress(OSError), _locked(left, wait=False):
+                    shutil.rmtree(left, ignore_errors=True)
+            partial = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=above))
+            held.enter_context(_locked(partial, wait=False))
+        held.callback(shutil.rmtree, partial, ignore_errors=True)
+        yield partial
+
+
+@contextmanager
+def _locked(folder: Path, *, wait: bool) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def prunable(store: Objects, checkpoints: tuple[Checkpoint, ...], keep: int) -> dict[str, int]:

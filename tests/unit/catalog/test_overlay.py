@@ -1,5 +1,6 @@
 """A folder of newer files beside the snapshot."""
 
+import os
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -161,6 +162,34 @@ def test_a_broken_file_is_refused_by_file_and_line(tmp_path: Path, text: str, li
         assert f"line {line}: " in caught.value.message
     assert "slipway prices refresh" in caught.value.hint
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("make", ["device", "pipe", "terminal", "folder", "large"])
+def test_a_file_that_is_no_regular_one_of_bounded_size_is_refused(tmp_path: Path, monkeypatch, make: str):
+    path = tmp_path / tables.ON_DEMAND.path
+    path.parent.mkdir()
+    if make in {"device", "terminal"}:
+        path.symlink_to({"device": "/dev/zero", "terminal": "/dev/tty"}[make])
+    elif make == "pipe":
+        os.mkfifo(path)
+    elif make == "folder":
+        path.mkdir()
+    else:
+        monkeypatch.setattr(tables, "MAX_BYTES", 1000)
+        path.write_text(HEADER + "x" * 1000)
+    with pytest.raises(UnreadableInputError) as caught:
+        load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
+    assert str(path) in caught.value.message
+
+
+def test_header_of_another_file_is_cut_in_the_message(tmp_path: Path):
+    path = tmp_path / tables.ON_DEMAND.path
+    path.parent.mkdir()
+    path.write_text(f"{'hunter2-' * 9},b\n")
+    with pytest.raises(UnreadableInputError) as caught:
+        load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
+    assert "hunter2-hunter2-hunt..." in caught.value.message
+    assert "hunter2-hunter2-hunter" not in caught.value.message
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path):

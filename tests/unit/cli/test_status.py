@@ -70,6 +70,15 @@ def test_a_folder_that_was_only_deployed_has_no_job(empty_run, slipway):
     assert (code, "no job on a cluster to follow" in err) == (2, True)
 
 
+def test_logs_print_a_bar_once_a_long_line_whole_and_a_last_line_without_its_end(empty_run, slipway):
+    empty_run.logs.mkdir(exist_ok=True)
+    bars, long = "".join(f"\r{number} %" for number in range(101)), "x" * 3_000_000
+    (empty_run.logs / "attempt-1.log").write_text(f"{bars}\n{long}\nlast", newline="")
+    (empty_run.logs / "attempt-2.log").write_text("second\n")
+    code, out, _ = slipway("logs", "tiny")
+    assert (code, out) == (0, f"100 %\n{long}\nlast\nsecond\n")
+
+
 TEMPLATE = json.dumps({"Resources": {"Nothing": {"Type": "AWS::SNS::Topic"}}})
 
 

@@ -169,6 +169,25 @@ def test_script_that_runs_is_left_alone(tmp_path, command, content, mode, run):
     assert script_findings(tmp_path, command, content, mode, name, **run) == {}
 
 
+@pytest.mark.parametrize(
+    "outer, inner, mode, code",
+    [
+        (b"set -e\n./inner.sh\n", b"#!/bin/sh\n", 0o644, "script-mode"),
+        (b"#!/bin/sh\nbash inner.sh\n", b"#!/bin/sh\r\n", 0o755, "script-line-ends"),
+        (b"if true; then . ./inner.sh; fi\n", b"\xef\xbb\xbfA=1\n", 0o755, "script-encoding"),
+        (b"chmod +x inner.sh\n./inner.sh\n", b"#!/bin/sh\n", 0o644, None),
+        (b"cd src\n./inner.sh\n", b"#!/bin/sh\n", 0o644, None),
+        (b"bash run.sh\n", b"#!/bin/sh\n", 0o644, None),
+    ],
+)
+def test_script_that_another_script_runs_is_looked_at(tmp_path, outer, inner, mode, code):
+    (tmp_path / "inner.sh").write_bytes(inner)
+    (tmp_path / "inner.sh").chmod(mode)
+    findings = script_findings(tmp_path, ("bash", "run.sh"), outer)
+    assert list(findings) == ([] if code is None else [code])
+    assert code is None or "inner.sh" in findings[code]
+
+
 def test_empty_submodule_is_named_by_a_quote(tmp_path):
     (tmp_path / ".gitmodules").write_text('[submodule "v"]\n\tpath = third/v\n\turl = https://example.org/v\n')
     (tmp_path / "third" / "v").mkdir(parents=True)

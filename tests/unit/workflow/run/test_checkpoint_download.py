@@ -1,0 +1,85 @@
+"""Downloads of checkpoints: whole or not at all, and nothing is left of one that was killed."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from launcher.agent.manifest import StoredFile
+from launcher.aws.objects import Objects
+from launcher.aws.session import Session
+from launcher.workflow.run.checkpoints_transfer import fetch
+
+DATA = b"whole"
+DIGEST = hashlib.sha256(DATA).hexdigest()
+ROOT = Path(__file__).resolve().parents[4]
+BLOCKED = """
+import sys, time
+from pathlib import Path
+from launcher.workflow.run.checkpoints_transfer import _partial_folder
+with _partial_folder(Path(sys.argv[1])) as folder:
+    (folder / "a").write_text("half")
+    print(folder.name, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def store(monkeypatch):
+    """A store with one object, `k`."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws():
+        client = boto3.client("s3", region_name="us-east-1")
+        client.create_bucket(Bucket="checkpoints")
+        client.put_object(Bucket="checkpoints", Key="run/k", Body=DATA)
+        yield Objects.at(Session(environment=dict(os.environ), region="us-east-1"), "s3://checkpoints/run")
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """Begin a restore in another process; it holds its folder."""
+    children = []
+
+    def begin():
+        command = [sys.executable, "-c", BLOCKED, str(tmp_path)]
+        child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        children.append(child)
+        return child, tmp_path / child.stdout.readline().strip()
+
+    yield begin
+    for child in children:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+
+def fetched(store, place, sha256=DIGEST):
+    file = StoredFile(path="a", bytes=len(DATA), sha256=sha256, key="k", part=0)
+    return fetch(store, [file], place, lambda _: None)
+
+
+def test_restore_removes_what_a_killed_one_left(tmp_path, begun, store):
+    child, left = begun()
+    assert (left / "a").read_text() == "half"
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    assert fetched(store, tmp_path / "step-1") is None
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-1"]
+
+
+def test_restore_leaves_one_that_goes_on_alone(tmp_path, begun, store):
+    _, other = begun()
+    assert fetched(store, tmp_path / "step-1") is None
+    assert (other / "a").read_text() == "half"
+
+
+def test_damaged_file_leaves_no_folder(tmp_path, store):
+    assert "SHA-256" in str(fetched(store, tmp_path / "step-1", sha256="0" * 64))
+    assert list(tmp_path.iterdir()) == []
