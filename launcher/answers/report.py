@@ -139,9 +139,9 @@ def left_up(report: Report) -> list[str]:
         amount = f"about {amount} at the quoted load"
     elif report.rates.tail_h and report.usd_per_hour is not None:
         most = words.dollars(rate + report.usd_per_hour)
-        command = "slipway cost --sandbox" if report.simulated else "slipway cost"
         later = f"after the idle timeout has stopped them, {amount} until slipway down {report.name}"
-        return [f"While its nodes run, {costs} about ${most} an hour; {later}. {command} shows the rate now."]
+        shows = "" if report.simulated else " slipway cost shows the rate now."
+        return [f"While its nodes run, {costs} about ${most} an hour; {later}.{shows}"]
     return [f"While it stays up, {costs} {amount} until slipway down {report.name}."]
 
 

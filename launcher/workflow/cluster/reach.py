@@ -206,10 +206,9 @@ def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Map
         return environment
     sandbox = attached(environment, environment.get("AWS_REGION", "us-east-1"))
     if sandbox is None:
-        message = "the sandbox of this run has ended, with everything in it"
-        raise SchedulerEndedError(
-            message, hint="slipway report NAME and slipway logs NAME show what the run folder contains"
-        )
+        message, name = "the sandbox of this run has ended, with everything in it", folder.path.parent.name
+        hint = f"slipway report {name} and slipway logs {name} show what the run folder contains"
+        raise SchedulerEndedError(message, hint=hint)
     return sandbox.process_environment(environment)
 
 
