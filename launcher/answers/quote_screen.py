@@ -156,7 +156,7 @@ def _launch(quoted: Quote, priced: Priced) -> tuple[str, str]:
     if quoted.plan.place.option is PurchaseOption.BEDROCK:
         return "none", "Bedrock is called, not deployed"
     if quoted.serving is not None and not _is_deployed(quoted):
-        return "by hand", "into a cluster that exists: slipway render writes the manifests for kubectl apply"
+        return "by hand", "into a cluster that exists: slipway render FILE -o DIR writes the manifests for kubectl"
     if not gate.allowed:
         return "refused", f"{gate.reason}{f' ({gate.hint})' if gate.hint else ''}"
     if priced.blocking:
@@ -165,7 +165,7 @@ def _launch(quoted: Quote, priced: Priced) -> tuple[str, str]:
     dated = f"price {price.basis.value} {price.as_of}" if isinstance(price, Price) else ""
     lasts = quoted.expires_at is not None and quoted.expires_at > priced.now
     until = f"good until {quoted.expires_at:%Y-%m-%d}" if lasts else ""
-    verdict = "" if quoted.serving is None else "the verdict of slipway compare is asked first"
+    verdict = "" if quoted.serving is None else "the verdict of the comparison comes first"
     return "allowed", "; ".join(part for part in (dated, until, verdict) if part)
 
 

@@ -39,6 +39,11 @@ def loads(text: str) -> Any:
     return parsed(text)[1]
 
 
+def dumps(data: Any) -> str:
+    """The text of a value, for a file that people read: keys in their order, short lists and mappings in one line."""
+    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None))
+
+
 def documents(text: str) -> list[Any]:
     """The values of all documents of a text."""
     return [value for _, value in _read(text, yaml.SafeLoader, lambda _: None)]

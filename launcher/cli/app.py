@@ -36,6 +36,7 @@ SUMMARIES: Mapping[str, str] = {
     "render": "Write the files that a plan would deploy and submit. Executes nothing.",
     "deploy": "Price a plan and deploy its cluster without a job, or its endpoint. --sandbox uses an emulated AWS.",
     "launch": ("Price a plan, deploy its cluster, run its job to the end, and report. The gate must allow the quote."),
+    "run": "Launch a command on instances without a plan file: price it, ask, run it to its end, report.",
     "down": (
         "Remove a cluster and its network, or an endpoint. Keeps checkpoints; lists retained resources and their cost."
     ),

@@ -26,16 +26,40 @@ def init(
     serve: Annotated[
         bool, typer.Option("--serve", help="Write a plan for a serving load instead of a training job.")
     ] = False,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="SOURCE",
+            help="Read an sbatch script, SkyPilot or dstack task, ParallelCluster configuration, torchx component.",
+        ),
+    ] = None,
 ) -> None:
-    """Write a plan file that works unchanged, with every other key as a comment."""
+    """Write a plan file that works unchanged, with every other key as a comment.
+
+    With --from, the file has what another tool's file says; its first lines name what was lost and what is assumed.
+    """
     if not re.fullmatch(NAME.pattern or "", name):
         raise UnreadableInputError(f"--name must be {NAME.form}, got {name!r}", hint="slipway init --name my-job")
     if file.exists():
         raise ImpossibleError(f"{file} exists", hint="name another file")
+    text = commented_file(name, serve=serve) if source is None else _imported(source)
     try:
-        write_whole(file, commented_file(name, serve=serve), shared=True)
+        write_whole(file, text, shared=True)
     except OSError as problem:
         hint = "name a file in a writable folder with free space"
         raise ImpossibleError(f"cannot write {file}: {problem.strerror}", hint=hint) from problem
     output.say(f"wrote {file}", "", f"  next: slipway plan {shlex.quote(str(file))}")
     output.say(f"  for an editor: slipway schema > {shlex.quote(str(file.parent / SCHEMA_FILE))}")
+
+
+def _imported(source: Path) -> str:
+    """The plan of another tool's file; what was lost and assumed is printed too."""
+    from launcher.catalog.load import load
+    from launcher.workflow.quote.imports.read import import_file, plan_text
+
+    imported = import_file(source, load())
+    for title, texts in (("lost", imported.lost), ("assumed", imported.assumed)):
+        for text in texts:
+            output.say(f"{title}: {text}")
+    return plan_text(imported, source)

@@ -26,7 +26,7 @@ VALUE = "VALUE"
 A_DAY = "2026-11-20"
 ARGUMENT = re.compile(r"--?[a-z]|[A-Z]{4,}|main$|\d+$|.*[/:>=]|[\w-]+\.(yaml|json)$|--$")
 """A word that belongs to a command, where no option comes before it; the first other one goes on with the sentence."""
-SAID = {"did", "gave", "makes", "made", "wrote", "does", "deployed"}
+SAID = {"did", "gave", "makes", "made", "wrote", "does", "deployed", "need"}
 """What follows the program's name where it is no command."""
 BY_MAIL = ("templates",)
 """Whose messages reach people who may have no plan file at hand: the command without it."""
@@ -110,6 +110,7 @@ def test_the_command_that_is_named_next_keeps_what_this_one_was_given(tmp_path):
         max_price_age=400,
         max_usd=Decimal("1000.50"),
         everything=True,
+        settings=("target.os=alinux2023",),
     )
     priced_plan = price(plan, NOW, given)
     flags = [
@@ -121,6 +122,8 @@ def test_the_command_that_is_named_next_keeps_what_this_one_was_given(tmp_path):
         "400",
         "--max-usd",
         "1000.50",
+        "--set",
+        "target.os=alinux2023",
         "--all",
     ]
     assert shlex.split(next_command(priced_plan)) == [

@@ -1,0 +1,106 @@
+"""What is read from another tool's file: the keys of a plan, what the plan has no key for, and what it assumes."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+from launcher.catalog.load import Catalog
+from launcher.model.instance_type import InstanceType
+from launcher.model.record import record
+from launcher.workflow.quote.command_plan import plain_name
+
+ASSUMED_HOURS = 1.0
+ALIASES = {"A100": "A100-40GB", "A100-40GB": "A100-40GB", "A100-80GB": "A100-80GB", "A100-SXM4-80GB": "A100-80GB"}
+"""Names of accelerators in other tools that the catalog writes otherwise."""
+NEURON = {"TRAINIUM": "Trainium1", "TRAINIUM1": "Trainium1", "TRAINIUM2": "Trainium2", "INFERENTIA2": "Inferentia2"}
+
+
+@record
+class Imported:
+    """The keys of a plan, and in words what was lost and what was assumed; filled in place by a reader."""
+
+    kind: str
+    data: dict[str, Any] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+    assumed: list[str] = field(default_factory=list)
+
+    def put(self, key: str, value: Any) -> None:
+        """Set a dotted key."""
+        *parents, last = key.split(".")
+        section = self.data
+        for parent in parents:
+            section = section.setdefault(parent, {})
+        section[last] = value
+
+    def get(self, key: str) -> Any:
+        """The value of a dotted key; None where it is not set."""
+        section: Any = self.data
+        for part in key.split("."):
+            section = section.get(part) if isinstance(section, Mapping) else None
+        return section
+
+    def lose(self, what: str, why: str) -> None:
+        """Name a setting that the plan cannot have."""
+        self.lost.append(f"{what}: {why}")
+
+    def assume(self, what: str, why: str) -> None:
+        """Name a value that the file does not give."""
+        self.assumed.append(f"{what}: {why}")
+
+    def name(self, text: str) -> None:
+        """The plan's name from another tool's."""
+        self.put("name", plain_name(text))
+
+
+def by_accelerator(imported: Imported, catalog: Catalog, name: str, count: int) -> None:
+    """The instance type with a number of accelerators, the smallest of several; the others are named."""
+    known = {accelerator.upper(): accelerator for accelerator in catalog.accelerators}
+    word = name.strip().upper().removeprefix("NVIDIA-").removeprefix("NVIDIA ")
+    accelerator = ALIASES.get(word) or NEURON.get(word) or known.get(word) or known.get(word.replace("_", "-"))
+    types = [
+        row
+        for row in catalog.instance_types.values()
+        if row.accelerator is not None and row.accelerator == accelerator and row.accelerators == count and trains(row)
+    ]
+    if not types:
+        offered = ", ".join(sorted(catalog.accelerators))
+        imported.lose(f"{name}:{count}", f"AWS has no type with {count} of them; its accelerators: {offered}")
+        return
+    types.sort(key=lambda row: (row.vcpus, row.memory_gib, row.name))
+    imported.put("target.instance_type", types[0].name)
+    if len(types) > 1:
+        others = ", ".join(row.name for row in types[1:])
+        imported.assume(
+            "target.instance_type", f"{types[0].name}, the smallest with {count} × {accelerator}; also {others}"
+        )
+
+
+def trains(row: InstanceType) -> bool:
+    """Whether a job can run on a type."""
+    return row.chip is not None and row.chip.trains and bool(row.targets)
+
+
+def hours_of(text: str) -> float | None:
+    """Hours of a duration as 24h, 90m, 2d, 1:30:00 or 2-00:00:00 (Slurm); None for what is no duration.
+
+    >>> hours_of("1-12:00:00"), hours_of("90"), hours_of("02:30:00"), hours_of("2d"), hours_of("1w")
+    (36.0, 1.5, 2.5, 48.0, 168.0)
+    """
+    text = str(text).strip()
+    if found := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhdw])", text):
+        return float(found[1]) * {"s": 1 / 3600, "m": 1 / 60, "h": 1, "d": 24, "w": 168}[found[2]]
+    days, _, clock = text.rpartition("-")
+    parts = clock.split(":")
+    if not all(part.isdecimal() for part in parts) or not (days == "" or days.isdecimal()):
+        return None
+    numbers = [int(part) for part in parts]
+    if days:
+        hours, minutes, seconds = (*numbers, 0, 0)[:3]
+    elif len(numbers) == 1:
+        hours, minutes, seconds = 0, numbers[0], 0
+    elif len(numbers) == 2:  # noqa: PLR2004 - minutes:seconds
+        hours, (minutes, seconds) = 0, numbers
+    else:
+        hours, minutes, seconds = numbers[:3]
+    return int(days or 0) * 24 + hours + minutes / 60 + seconds / 3600

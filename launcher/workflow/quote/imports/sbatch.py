@@ -1,0 +1,158 @@
+"""Reads an sbatch script: its #SBATCH options, exports, set-up lines and command."""
+
+import re
+import shlex
+from collections.abc import Iterator
+
+from launcher.catalog.load import Catalog
+from launcher.workflow.quote.imports.imported import Imported, by_accelerator, hours_of
+
+SHORT = {
+    "N": "nodes",
+    "J": "job-name",
+    "t": "time",
+    "p": "partition",
+    "n": "ntasks",
+    "c": "cpus-per-task",
+    "A": "account",
+}
+SHORT |= {"o": "output", "e": "error", "C": "constraint", "w": "nodelist", "q": "qos", "a": "array", "G": "gpus"}
+IGNORED = {"output", "error", "open-mode", "exclusive", "ntasks-per-node", "cpus-per-task", "mail-user", "mail-type"}
+"""Options that Slipway's own batch script has otherwise: it logs each attempt, and gives a job whole nodes."""
+WHY = {
+    "partition": "Slipway makes a cluster with a queue of its own; target.cluster names an existing one",
+    "account": "Slipway tags the costs: tags",
+    "array": "launch the plan once for each element, with --env",
+    "dependency": "launch the plans one after the other",
+    "constraint": "target.instance_type is the constraint",
+    "mem": "a job has the whole memory of its nodes",
+    "qos": "no quality of service: one job has its own cluster",
+}
+GIVEN = re.compile(r"\b(MASTER_ADDR|MASTER_PORT|NODE_RANK|RANK|WORLD_SIZE|SLURM_\w+)\b")
+EXPORT = re.compile(r"export\s+([A-Za-z_]\w*)=(.*)")
+SETUP = re.compile(r"(module|source|\.|conda|mamba|spack|ulimit|set|cd)\s")
+LAUNCHERS = re.compile(r"(srun|mpirun|mpiexec)(\s|$)")
+
+
+def read_sbatch(text: str, catalog: Catalog) -> Imported:
+    """The plan of an sbatch script."""
+    imported = Imported(kind="an sbatch script")
+    options = dict(_options(text))
+    _resources(imported, options, catalog)
+    if "time" in options and (hours := hours_of(options["time"])):
+        imported.put("run.time_limit_h", round(hours, 4))
+    if "job-name" in options:
+        imported.name(options["job-name"])
+    _signal(imported, options.get("signal", ""))
+    if "container-image" in options:
+        imported.put("run.image", options["container-image"].replace("#", "/"))
+    if "requeue" in options:
+        imported.assume("run.retries", "auto: Slipway requeues a job after a loss on every target")
+    handled = {"nodes", "time", "job-name", "signal", "container-image", "requeue", "gres", "gpus", "gpus-per-node"}
+    for name in options:
+        if name not in handled | IGNORED:
+            imported.lose(f"#SBATCH --{name}", WHY.get(name, "no key of a plan"))
+    _body(imported, text)
+    return imported
+
+
+def _options(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.splitlines():
+        found = re.match(r"#SBATCH\s+(.*)", line)
+        if not found:
+            continue
+        words = shlex.split(found[1].split(" #")[0])
+        while words:
+            word = words.pop(0)
+            name, equals, value = word.lstrip("-").partition("=")
+            if not word.startswith("--") and len(name) > 1 and not equals:
+                name, value = name[0], name[1:]
+            elif not equals and words and not words[0].startswith("-"):
+                value = words.pop(0)
+            yield SHORT.get(name, name), value
+
+
+def _resources(imported: Imported, options: dict[str, str], catalog: Catalog) -> None:
+    nodes = options.get("nodes", "1").partition("-")[2] or options.get("nodes", "1")
+    count = int(nodes) if nodes.isdecimal() else 1
+    imported.put("target.nodes", count)
+    gpus = options.get("gpus-per-node") or options.get("gres", "").removeprefix("gpu:") or options.get("gpus", "")
+    kind, _, number = gpus.rpartition(":")
+    total = int(number) if number.isdecimal() else 0
+    each = total // count if "gpus" in options and "gpus-per-node" not in options and total else total
+    if kind and each:
+        by_accelerator(imported, catalog, kind.split(":")[-1], each)
+    elif each:
+        imported.lose(f"{each} GPUs a node", "the script names no kind of GPU: set target.instance_type")
+
+
+def _signal(imported: Imported, text: str) -> None:
+    """--signal=B:USR1@120 is the signal and the seconds of the save at a notice."""
+    found = re.fullmatch(r"(?:[BR]+:)?(?:SIG)?(USR1|TERM)(?:@(\d+))?", text)
+    if found:
+        imported.put("checkpoint.signal", f"SIG{found[1]}")
+        if found[2]:
+            imported.put("checkpoint.grace_seconds", int(found[2]))
+    elif text:
+        imported.lose(f"#SBATCH --signal={text}", "Slipway sends SIGUSR1 or SIGTERM: checkpoint.signal")
+
+
+def _body(imported: Imported, text: str) -> None:
+    env: dict[str, str] = {}
+    setup: list[str] = []
+    command: list[str] = []
+    for line in _lines(text):
+        exported = EXPORT.fullmatch(line)
+        if exported and GIVEN.fullmatch(exported[1]):
+            imported.lose(
+                exported[1], "Slipway sets SLIPWAY_MASTER_ADDR, SLIPWAY_MASTER_PORT, SLIPWAY_NODE_RANK, SLIPWAY_NODES"
+            )
+        elif exported and not re.search(r"[$`]", exported[2]):
+            env[exported[1]] = shlex.split(exported[2])[0] if exported[2].strip() else ""
+        elif not command and (SETUP.match(line) or exported):
+            setup.append(line)
+        else:
+            command.append(_without_launcher(imported, line))
+    if env:
+        imported.put("run.env", env)
+    if setup:
+        imported.put("run.setup", setup)
+    if any(line.startswith("module ") for line in setup):
+        imported.lose(
+            "module load", "Slipway's images have CUDA or Neuron, and no modules: remove the line from run.setup"
+        )
+    if command:
+        imported.put("run.command", "\n".join(command))
+    used = sorted({name for line in command for name in GIVEN.findall(line)})
+    if used:
+        imported.assume(
+            "run.command", f"it uses {', '.join(used)}; on other targets than Slurm use the SLIPWAY_ variables"
+        )
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines of the script without comments, continued ones as one."""
+    joined = re.sub(r"\\\n\s*", " ", text)
+    for line in joined.splitlines():
+        if line.strip() and not line.lstrip().startswith("#"):
+            yield line.strip()
+
+
+def _without_launcher(imported: Imported, line: str) -> str:
+    """A line without srun and its options; what it started on each node, the command starts itself."""
+    if not LAUNCHERS.match(line):
+        return line
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return line
+    rest = words[1:]
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        name, equals, value = option.lstrip("-").partition("=")
+        if not equals and rest and not rest[0].startswith("-") and (len(option) == 2 or name in SHORT.values()):  # noqa: PLR2004 - a short option
+            value = rest.pop(0)
+        if name == "container-image":
+            imported.put("run.image", value.replace("#", "/"))
+    imported.lose(words[0], "Slipway starts the command once on each node; torchrun starts a process for each GPU")
+    return shlex.join(rest) if rest else line

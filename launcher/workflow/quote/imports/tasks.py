@@ -1,0 +1,170 @@
+"""Reads tasks of SkyPilot and dstack."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.catalog.load import Catalog
+from launcher.workflow.quote.imports.imported import Imported, by_accelerator, hours_of
+
+SKY_LOST = {
+    "file_mounts": "run.data downloads folders of S3, run.workdir uploads the job's folder",
+    "volumes": "run.volumes mounts claims of a cluster (kind eks)",
+    "service": "this is a training plan: slipway init --serve writes one for an endpoint",
+    "secrets": "run.secrets takes the ARN of a secret for each variable",
+    "experimental": "no key of a plan",
+    "config": "no key of a plan",
+}
+RESOURCES_LOST = {
+    "disk_size": "Slipway sizes the disks by the type",
+    "disk_tier": "Slipway sizes the disks by the type",
+    "ports": "the command tunnel forwards a port",
+    "cpus": "target.instance_type has them",
+    "memory": "target.instance_type has it",
+    "any_of": "target.instance_type takes a list of candidates",
+    "ordered": "target.instance_type takes a list of candidates",
+    "autostop": "guardrails.idle_minutes stops idle nodes",
+    "job_recovery": "Slipway resumes a job after every loss: run.retries",
+    "labels": "tags",
+}
+
+
+def read_sky(task: Mapping[str, Any], catalog: Catalog) -> Imported:
+    """The plan of a SkyPilot task."""
+    imported = Imported(kind="a SkyPilot task")
+    if task.get("name"):
+        imported.name(str(task["name"]))
+    imported.put("target.nodes", task.get("num_nodes") or 1)
+    resources = task.get("resources") if isinstance(task.get("resources"), Mapping) else {}
+    _sky_resources(imported, resources or {}, catalog)
+    _environment(imported, {**_table(task.get("envs"))})
+    if task.get("workdir"):
+        imported.put("run.workdir", task["workdir"])
+    if task.get("setup"):
+        imported.put("run.setup", [line for line in str(task["setup"]).splitlines() if line.strip()])
+    command = str(task.get("run") or "").strip()
+    if command:
+        imported.put("run.command", command)
+        if "SKYPILOT_" in command:
+            names = "SKYPILOT_NODE_RANK is SLIPWAY_NODE_RANK, SKYPILOT_NUM_NODES is SLIPWAY_NODES"
+            imported.lose("SKYPILOT_ variables", f"{names}, the first of SKYPILOT_NODE_IPS is SLIPWAY_MASTER_ADDR")
+    for key in ("file_mounts", "volumes", "service", "secrets", "experimental", "config"):
+        if task.get(key):
+            imported.lose(key, SKY_LOST[key])
+    return imported
+
+
+def _sky_resources(imported: Imported, resources: Mapping[str, Any], catalog: Catalog) -> None:
+    infra = [part for part in str(resources.get("infra") or "").split("/") if part]
+    cloud = str(resources.get("cloud") or (infra[0] if infra else "aws")).lower()
+    if cloud != "aws":
+        imported.lose(f"cloud {cloud}", "Slipway deploys on AWS")
+    elif region := resources.get("region") or (infra[1] if len(infra) > 1 and infra[1] != "*" else None):
+        imported.put("target.region", region)
+    if resources.get("instance_type"):
+        imported.put("target.instance_type", resources["instance_type"])
+    _sky_accelerators(imported, resources, catalog)
+    imported.put("purchase.option", "spot" if resources.get("use_spot") else "on-demand")
+    image = str(resources.get("image_id") or "")
+    if image.startswith("docker:"):
+        imported.put("run.image", image.removeprefix("docker:"))
+    elif image.startswith("ami-"):
+        imported.put("target.ami", image)
+    elif image:
+        imported.lose(f"image_id {image}", "target.ami takes the id of an AMI, run.image a container image")
+    for key, why in RESOURCES_LOST.items():
+        if resources.get(key):
+            imported.lose(f"resources.{key}", why)
+
+
+def _sky_accelerators(imported: Imported, resources: Mapping[str, Any], catalog: Catalog) -> None:
+    accelerators = resources.get("accelerators")
+    chosen = next(iter(accelerators), None) if isinstance(accelerators, list | set) else accelerators
+    if isinstance(chosen, Mapping):
+        chosen = next((f"{name}:{count}" for name, count in chosen.items()), None)
+    if chosen and not resources.get("instance_type"):
+        name, _, count = str(chosen).partition(":")
+        by_accelerator(imported, catalog, name, int(float(count or 1)))
+    if isinstance(accelerators, list) and len(accelerators) > 1:
+        imported.lose("resources.accelerators", f"the first is taken; others: {', '.join(map(str, accelerators[1:]))}")
+
+
+def read_dstack(task: Mapping[str, Any], catalog: Catalog) -> Imported:
+    """The plan of a dstack task."""
+    imported = Imported(kind="a dstack task")
+    if task.get("name"):
+        imported.name(str(task["name"]))
+    imported.put("target.nodes", task.get("nodes") or 1)
+    _dstack_resources(imported, task, catalog)
+    _environment(imported, _table(task.get("env")))
+    if task.get("image"):
+        imported.put("run.image", task["image"])
+    elif task.get("python"):
+        imported.lose(f"python {task['python']}", "run.image names a container image with it, or run.setup installs it")
+    commands = [str(line) for line in task.get("commands") or ()]
+    if commands:
+        imported.put("run.command", "\n".join(commands))
+        if any("DSTACK_" in line for line in commands):
+            names = "DSTACK_NODE_RANK is SLIPWAY_NODE_RANK, DSTACK_NODES_NUM is SLIPWAY_NODES"
+            imported.lose("DSTACK_ variables", f"{names}, DSTACK_MASTER_NODE_IP is SLIPWAY_MASTER_ADDR")
+    if task.get("max_duration") and (hours := hours_of(str(task["max_duration"]))):
+        imported.put("run.time_limit_h", hours)
+    if task.get("max_price"):
+        imported.put("budget.max_usd_per_hour", round(float(task["max_price"]) * imported.get("target.nodes"), 2))
+    for key, why in {
+        "volumes": "run.volumes mounts claims of a cluster (kind eks)",
+        "ports": "the command tunnel forwards a port",
+        "files": "run.workdir uploads the job's folder",
+        "repos": "run.workdir uploads the job's folder",
+        "retry": "Slipway resumes a job after every loss: run.retries",
+        "stop_criteria": "a job ends when the command of its first node ends",
+        "fleets": "target.cluster names an existing cluster",
+        "priority": "target.priority is a priority class of Kueue",
+    }.items():
+        if task.get(key):
+            imported.lose(key, why)
+    return imported
+
+
+def _dstack_resources(imported: Imported, task: Mapping[str, Any], catalog: Catalog) -> None:
+    others = [str(cloud) for cloud in task.get("backends") or () if cloud != "aws"]
+    if others:
+        imported.lose(f"backends {', '.join(others)}", "Slipway deploys on AWS")
+    if task.get("regions"):
+        imported.put("target.region", task["regions"])
+    if task.get("instance_types"):
+        imported.put("target.instance_type", task["instance_types"])
+    resources = _table(task.get("resources"))
+    gpu = resources.get("gpu")
+    if isinstance(gpu, Mapping):
+        names = gpu.get("name")
+        name, count = names[0] if isinstance(names, list) and names else names, gpu.get("count") or 1
+    else:
+        parts = str(gpu or "").split(":")
+        name, count = parts[0], next((part for part in reversed(parts[1:]) if part.isdecimal()), 1)
+    least = str(count).partition("..")[0]
+    if name and not str(name)[0].isdigit() and least.isdecimal():
+        by_accelerator(imported, catalog, str(name), int(least))
+    elif gpu:
+        imported.lose(f"resources.gpu {gpu}", "it names no kind of accelerator: set target.instance_type")
+    policy = task.get("spot_policy")
+    imported.put("purchase.option", "spot" if policy == "spot" else "any" if policy == "auto" else "on-demand")
+    for key in ("cpu", "memory", "shm_size", "disk"):
+        if resources.get(key):
+            imported.lose(f"resources.{key}", "target.instance_type has it")
+
+
+def _environment(imported: Imported, variables: Mapping[str, Any]) -> None:
+    unset = [name for name, value in variables.items() if value is None]
+    given = {name: str(value) for name, value in variables.items() if value is not None}
+    if given:
+        imported.put("run.env", given)
+    if unset:
+        imported.lose(f"variables {', '.join(unset)}", "without a value: give --env NAME=VALUE, or run.secrets an ARN")
+
+
+def _table(value: Any) -> dict[str, Any]:
+    """A mapping, or a list of NAME=VALUE."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    pairs = (str(item).partition("=") for item in value or ())
+    return {name: text if equals else None for name, equals, text in pairs}

@@ -1,0 +1,139 @@
+"""Reads a torchx component: the AppDef that a Python file returns, without running the file."""
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from launcher.catalog.load import Catalog
+from launcher.model.errors import UnreadableInputError
+from launcher.workflow.quote.imports.imported import Imported
+
+KNOWN = {"name", "image", "entrypoint", "args", "num_replicas", "resource", "env", "max_retries", "min_replicas"}
+
+
+class _UnknownValueError(Exception):
+    """An expression whose value only a run of the file would give."""
+
+
+def read_torchx(text: str, catalog: Catalog) -> Imported:
+    """The plan of the first role of a component's AppDef."""
+    imported = Imported(kind="a torchx component")
+    function, app = _component(text)
+    names = _defaults(function)
+    words = {key.arg: key.value for key in app.keywords if key.arg}
+    imported.name(_text(words.get("name"), names) or function.name)
+    roles = words.get("roles")
+    calls = [item for item in roles.elts if isinstance(item, ast.Call)] if isinstance(roles, ast.List) else []
+    if not calls:
+        raise UnreadableInputError(
+            f"the component {function.name} has no list of roles", hint="write roles=[specs.Role(...)]"
+        )
+    _role(imported, {key.arg: key.value for key in calls[0].keywords if key.arg}, names, catalog)
+    if len(calls) > 1:
+        imported.lose(f"{len(calls) - 1} more roles", "a plan has one command")
+    for parameter, value in names.items():
+        if value is None:
+            imported.lose(f"parameter {parameter}", "it has no default: its value is not in the plan")
+    return imported
+
+
+def _component(text: str) -> tuple[ast.FunctionDef, ast.Call]:
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as problem:
+        raise UnreadableInputError(f"the component is not valid Python: {problem}") from problem
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and _called(node.func) == "AppDef":
+                return function, node
+    raise UnreadableInputError("no function of the file returns an AppDef", hint="name a file with a torchx component")
+
+
+def _called(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _defaults(function: ast.FunctionDef) -> dict[str, Any]:
+    """The parameters with their defaults; None where a parameter has none that is a constant."""
+    arguments = [*function.args.posonlyargs, *function.args.args]
+    missing = len(arguments) - len(function.args.defaults)
+    pairs = list(zip(arguments, [None] * missing + list(function.args.defaults), strict=True))
+    pairs += list(zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True))
+    return {argument.arg: default.value if isinstance(default, ast.Constant) else None for argument, default in pairs}
+
+
+def _role(imported: Imported, role: Mapping[str, ast.expr], names: Mapping[str, Any], catalog: Catalog) -> None:
+    entry = _text(role.get("entrypoint"), names)
+    arguments = role.get("args")
+    words = [entry] if entry else []
+    if isinstance(arguments, ast.List):
+        for item in arguments.elts:
+            word = _text(item, names)
+            words.append(word if word is not None else f"${{{ast.unparse(item).strip('*')}}}")
+            if word is None:
+                imported.lose(f"argument {ast.unparse(item)}", "its value is known only at a run: it stands as ${...}")
+    if words:
+        imported.put("run.command", words)
+    replicas = _value(role.get("num_replicas"), names)
+    imported.put("target.nodes", replicas if isinstance(replicas, int) else 1)
+    image = _text(role.get("image"), names)
+    if image:
+        imported.put("run.image", image)
+    env = role.get("env")
+    if isinstance(env, ast.Dict):
+        pairs = [(_text(key, names), _text(value, names)) for key, value in zip(env.keys, env.values, strict=True)]
+        imported.put("run.env", {key: value for key, value in pairs if key and value is not None})
+    retries = _value(role.get("max_retries"), names)
+    if isinstance(retries, int):
+        imported.put("run.retries", retries)
+    _resource(imported, role.get("resource"), names, catalog)
+    imported.put("purchase.option", "on-demand")
+    for key in set(role) - KNOWN:
+        imported.lose(key, "no key of a plan")
+
+
+def _resource(imported: Imported, node: ast.expr | None, names: Mapping[str, Any], catalog: Catalog) -> None:
+    """specs.resource(h="aws_p4d.24xlarge") names a type; specs.Resource(gpu=8) only its numbers."""
+    if not isinstance(node, ast.Call):
+        if node is not None:
+            imported.lose("resource", f"{ast.unparse(node)} is known only at a run: set target.instance_type")
+        return
+    words = {key.arg: _value(key.value, names) for key in node.keywords if key.arg}
+    named = words.get("h") or (_text(node.args[0], names) if node.args else None)
+    if named:
+        kind = str(named).removeprefix("aws_")
+        found = next(
+            (name for name in catalog.instance_types if name.replace("-", "_") == kind.replace("-", "_")), None
+        )
+        if found:
+            imported.put("target.instance_type", found)
+        else:
+            imported.lose(f"resource {named}", "no instance type of the catalog: set target.instance_type")
+    elif words.get("gpu"):
+        imported.lose(f"{words['gpu']} GPUs", "the component names no kind of GPU: set target.instance_type")
+
+
+def _value(node: ast.expr | None, names: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.Constant):
+        return node.value
+    return names.get(node.id) if isinstance(node, ast.Name) else None
+
+
+def _text(node: ast.expr | None, names: Mapping[str, Any]) -> str | None:
+    """The text of a constant, of a parameter with a default, or of an f-string of both; None otherwise."""
+    try:
+        return _joined(node, names)
+    except _UnknownValueError:
+        return None
+
+
+def _joined(node: ast.expr | None, names: Mapping[str, Any]) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_joined(part, names) for part in node.values)
+    inner = node.value if isinstance(node, ast.FormattedValue) else node
+    if isinstance(inner, ast.Call) and _called(inner.func) == "str" and inner.args:
+        inner = inner.args[0]
+    value = _value(inner, names)
+    if value is None:
+        raise _UnknownValueError
+    return str(value)

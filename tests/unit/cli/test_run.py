@@ -1,0 +1,74 @@
+"""`slipway run`: the plan file of a command, and what it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from launcher import plan_file
+from launcher.cli.run import WRITTEN
+from launcher.model.errors import UnreadableInputError
+from launcher.workflow.quote.command_plan import command_plan, name_of
+
+REFUSED = ("--dry-run", "--max-usd", "0.01", "--max-price-age", "9999")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("print(1)\n", encoding="utf-8")
+
+
+def test_the_plan_has_the_command_and_the_settings():
+    text = command_plan(
+        "x", ["python", "train.py", "--lr", "1"], 2, ("target.instance_type=g6e.xlarge", "run.env.A=007"), region=None
+    )
+    request = plan_file.loads(text)
+    assert (request.run.command, request.run.env) == (("python", "train.py", "--lr", "1"), {"A": "007"})
+    assert (request.workload.train.hours, request.target.instance_type) == (2, ("g6e.xlarge",))
+
+
+def test_a_model_of_the_settings_replaces_the_assumed_hours():
+    given = ("target.instance_type=p5.48xlarge", "workload.train.model=llama-3.1-8b", "tokens_b=2")
+    train = plan_file.loads(command_plan("x", ["python", "t.py"], 1, given, region="us-east-1")).workload.train
+    assert (train.model, train.tokens_b, train.hours) == ("llama-3.1-8b", 2, None)
+
+
+def test_no_type_is_refused_with_an_example():
+    with pytest.raises(UnreadableInputError, match="no instance type is given") as caught:
+        command_plan("x", ["python", "t.py"], 1, (), region=None)
+    assert "--type" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "command,name",
+    [
+        (["python", "-m", "my.train", "--x"], "my"),
+        (["bash", "run.sh"], "run"),
+        (["accelerate", "launch", "src/Fine_Tune.py"], "fine-tune"),
+        (["./trainer", "--config", "a.yaml"], "trainer"),
+    ],
+)
+def test_the_name_is_that_of_the_script(command, name):
+    assert name_of(command) == name
+
+
+def test_a_dry_run_prices_writes_the_file_and_launches_nothing(slipway):
+    code, _, err = slipway("run", "--type", "g6e.xlarge", *REFUSED, "--", "python", "train.py")
+    assert code == 3
+    assert Path("train.slipway.yaml").read_text(encoding="utf-8").startswith(WRITTEN)
+    assert "wrote train.slipway.yaml" in err
+
+
+def test_a_file_of_somebody_else_is_not_replaced(slipway):
+    Path("train.slipway.yaml").write_text("slipway: 1\n", encoding="utf-8")
+    code, _, err = slipway("run", "--type", "g6e.xlarge", "--dry-run", "--", "python", "train.py")
+    assert code == 5
+    assert "no run of a command wrote it" in err
+    assert Path("train.slipway.yaml").read_text(encoding="utf-8") == "slipway: 1\n"
+
+
+def test_an_earlier_file_of_run_is_replaced(slipway):
+    Path("train.slipway.yaml").write_text(f"{WRITTEN}\nslipway: 1\n", encoding="utf-8")
+    code, _, err = slipway("run", "--type", "g6e.xlarge", *REFUSED, "--", "python", "train.py")
+    assert code == 3
+    assert "replaced train.slipway.yaml" in err

@@ -1,0 +1,229 @@
+"""`slipway init --from`: small files of other tools, the plans that they give, and what is named as lost."""
+
+from pathlib import Path
+
+import pytest
+
+from launcher import plan_file
+from launcher.catalog.load import load
+from launcher.model.request import PlanRequest
+from launcher.workflow.quote.imports.imported import Imported
+from launcher.workflow.quote.imports.read import import_file, plan_text
+
+SBATCH = """#!/bin/bash
+#SBATCH --job-name=Train_GPT
+#SBATCH -N 2
+#SBATCH --gres=gpu:h100:8
+#SBATCH --ntasks-per-node=1
+#SBATCH --time=1-12:00:00
+#SBATCH --partition=gpu
+#SBATCH --signal=B:USR1@120
+#SBATCH --array=0-3
+
+module load cuda/12.4
+source venv/bin/activate
+export NCCL_DEBUG=INFO
+export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)
+
+srun --container-image=nvcr.io#nvidia/pytorch:24.10-py3 \\
+    torchrun --nnodes=2 --nproc-per-node=8 train.py --lr 3e-4
+"""
+SKY = """
+name: sft
+resources:
+  infra: aws/us-west-2
+  accelerators: A100-80GB:8
+  use_spot: true
+  disk_size: 500
+num_nodes: 4
+workdir: src
+envs: {MODEL: llama, HF_TOKEN: null}
+file_mounts: {/data: s3://corpus/tokens}
+setup: |
+  pip install -r requirements.txt
+run: |
+  torchrun --nnodes $SKYPILOT_NUM_NODES train.py
+"""
+DSTACK = """
+type: task
+name: train
+nodes: 2
+image: nvcr.io/nvidia/pytorch:24.10-py3
+env: [WANDB_MODE=offline, HF_TOKEN]
+commands:
+  - pip install .
+  - torchrun --nnodes=$DSTACK_NODES_NUM train.py
+resources:
+  gpu: H100:80GB:8
+  shm_size: 16GB
+spot_policy: auto
+max_duration: 12h
+max_price: 60.5
+regions: [us-east-1]
+"""
+PCLUSTER = """
+Region: us-east-2
+Image: {Os: ubuntu2204}
+HeadNode: {InstanceType: m6i.2xlarge, Networking: {SubnetId: subnet-0a}, Ssh: {KeyName: mine}}
+Scheduling:
+  Scheduler: slurm
+  SlurmQueues:
+    - Name: cpu
+      ComputeResources: [{Name: c, InstanceType: c5.4xlarge, MaxCount: 20}]
+      Networking: {SubnetIds: [subnet-0b]}
+    - Name: gpu
+      CapacityType: SPOT
+      ComputeResources:
+        - {Name: p4, Instances: [{InstanceType: p4d.24xlarge}], MinCount: 0, MaxCount: 4, Efa: {Enabled: true}}
+      Networking: {SubnetIds: [subnet-0b], PlacementGroup: {Enabled: true}}
+SharedStorage:
+  - {Name: fast, StorageType: FsxLustre, MountDir: /fsx, FsxLustreSettings: {StorageCapacity: 4800}}
+  - {Name: home, StorageType: Efs, MountDir: /home}
+Tags: [{Key: team, Value: nlp}]
+"""
+TORCHX = '''
+import torchx.specs as specs
+
+
+def trainer(script: str = "train.py", nodes: int = 4, lr: float = 0.1, *extra: str) -> specs.AppDef:
+    """Trains."""
+    return specs.AppDef(
+        name="ddp_trainer",
+        roles=[
+            specs.Role(
+                name="worker",
+                image="ghcr.io/team/train:1",
+                entrypoint="torchrun",
+                args=["--nnodes", str(nodes), script, "--lr", f"{lr}", *extra],
+                num_replicas=nodes,
+                max_retries=3,
+                env={"A": "1"},
+                resource=specs.resource(h="aws_p4d.24xlarge"),
+                mounts=[],
+            )
+        ],
+    )
+'''
+
+
+def read(tmp_path: Path, name: str, text: str) -> tuple[Imported, PlanRequest]:
+    """What a file gives, and the request of the plan that is written for it."""
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    imported = import_file(path, load())
+    return imported, plan_file.loads(plan_text(imported, path))
+
+
+def test_an_sbatch_script_becomes_a_plan_with_its_losses(tmp_path):
+    imported, request = read(tmp_path, "job.sh", SBATCH)
+    assert (request.name, request.target.nodes.minimum, request.target.instance_type) == (
+        "train-gpt",
+        2,
+        ("p5.48xlarge",),
+    )
+    assert (request.run.time_limit_h, request.checkpoint.signal.value, request.checkpoint.grace_seconds) == (
+        36,
+        "SIGUSR1",
+        120,
+    )
+    assert request.run.image == "nvcr.io/nvidia/pytorch:24.10-py3"
+    assert request.run.env == {"NCCL_DEBUG": "INFO"}
+    assert request.run.setup == ("module load cuda/12.4", "source venv/bin/activate")
+    assert "torchrun --nnodes=2 --nproc-per-node=8 train.py --lr 3e-4" in request.run.command[-1]
+    lost = "\n".join(imported.lost)
+    for word in ("--partition", "--array", "srun", "MASTER_ADDR", "module load"):
+        assert word in lost
+
+
+def test_gpus_of_a_whole_job_are_divided_by_its_nodes(tmp_path):
+    _, request = read(tmp_path, "job.sbatch", "#!/bin/sh\n#SBATCH -N2 -t 90\n#SBATCH --gpus=a100:16\npython train.py\n")
+    assert (request.target.instance_type, request.run.time_limit_h) == (("p4d.24xlarge",), 1.5)
+
+
+def test_gpus_without_a_kind_are_named_as_lost(tmp_path):
+    imported, request = read(tmp_path, "job.sh", "#!/bin/sh\n#SBATCH --gpus-per-node=4\npython train.py\n")
+    assert request.target.instance_type is None
+    assert any("4 GPUs a node" in line for line in imported.lost)
+
+
+def test_a_skypilot_task_becomes_a_plan_with_its_losses(tmp_path):
+    imported, request = read(tmp_path, "task.yaml", SKY)
+    assert (request.name, request.target.nodes.minimum, request.target.region) == ("sft", 4, ("us-west-2",))
+    assert request.target.instance_type == ("p4de.24xlarge",)
+    assert [option.value for option in request.purchase.option] == ["spot"]
+    assert (request.run.workdir, request.run.env) == ("src", {"MODEL": "llama"})
+    assert request.run.setup == ("pip install -r requirements.txt",)
+    lost = "\n".join(imported.lost)
+    for word in ("file_mounts", "disk_size", "HF_TOKEN", "SKYPILOT_NUM_NODES is SLIPWAY_NODES"):
+        assert word in lost
+
+
+@pytest.mark.parametrize("cloud", ["gcp", "lambda"])
+def test_a_task_for_another_cloud_says_so(tmp_path, cloud):
+    imported, request = read(
+        tmp_path, "t.yaml", f"resources: {{cloud: {cloud}, accelerators: L4}}\nrun: python train.py\n"
+    )
+    assert f"cloud {cloud}: Slipway deploys on AWS" in imported.lost
+    assert request.target.instance_type == ("g6.xlarge",)
+
+
+def test_a_dstack_task_becomes_a_plan_with_its_losses(tmp_path):
+    imported, request = read(tmp_path, ".dstack.yml", DSTACK)
+    assert (request.target.nodes.minimum, request.target.instance_type) == (2, ("p5.48xlarge",))
+    assert request.purchase.option is None
+    assert (request.run.time_limit_h, str(request.budget.max_usd_per_hour)) == (12, "121.0")
+    assert request.run.env == {"WANDB_MODE": "offline"}
+    assert "pip install .\ntorchrun" in request.run.command[-1]
+    assert "HF_TOKEN" in "\n".join(imported.lost)
+
+
+def test_a_dstack_service_is_refused(tmp_path):
+    (tmp_path / "s.yml").write_text("type: service\nname: x\n", encoding="utf-8")
+    with pytest.raises(Exception, match="type service is no job"):
+        import_file(tmp_path / "s.yml", load())
+
+
+def test_a_parallelcluster_configuration_becomes_a_cluster_with_its_losses(tmp_path):
+    imported, request = read(tmp_path, "cluster.yaml", PCLUSTER)
+    assert (request.target.instance_type, request.target.nodes.maximum) == (("p4d.24xlarge",), 4)
+    assert (request.target.os.value, request.storage.head_node, request.storage.lustre_gib) == (
+        "ubuntu2204",
+        "m6i.2xlarge",
+        4800,
+    )
+    assert [option.value for option in request.purchase.option] == ["spot"]
+    assert request.workload.train is None
+    assert request.tags == {"team": "nlp"}
+    lost = "\n".join(imported.lost)
+    for word in ("queues cpu", "Efs", "HeadNode.Ssh", "SubnetIds subnet-0b"):
+        assert word in lost
+
+
+def test_a_torchx_component_becomes_a_plan_and_is_not_executed(tmp_path):
+    imported, request = read(tmp_path, "component.py", TORCHX.replace('"""Trains."""', "raise SystemExit(1)"))
+    assert (request.name, request.target.nodes.minimum, request.target.instance_type) == (
+        "ddp-trainer",
+        4,
+        ("p4d.24xlarge",),
+    )
+    assert request.run.command[:6] == ("torchrun", "--nnodes", "4", "train.py", "--lr", "0.1")
+    assert (request.run.retries, request.run.image, request.run.env) == (3, "ghcr.io/team/train:1", {"A": "1"})
+    assert any("argument *extra" in line for line in imported.lost)
+
+
+def test_a_file_of_no_known_tool_names_those_that_are_read(tmp_path):
+    (tmp_path / "x.yaml").write_text("a: 1\n", encoding="utf-8")
+    with pytest.raises(Exception, match="of no tool"):
+        import_file(tmp_path / "x.yaml", load())
+
+
+def test_init_writes_the_plan_and_prints_what_was_lost(tmp_path, monkeypatch, slipway):
+    monkeypatch.chdir(tmp_path)
+    Path("job.sh").write_text(SBATCH, encoding="utf-8")
+    Path("train.py").touch()
+    code, _, err = slipway("init", "plan.yaml", "--from", "job.sh")
+    assert code == 0
+    assert "lost: #SBATCH --partition" in err
+    assert "assumed: workload.train.hours: 36" in err
+    assert slipway("plan", "plan.yaml").code == 0
+    assert Path("plan.yaml").read_text(encoding="utf-8").startswith("# From an sbatch script, job.sh.\n# Lost:\n")
