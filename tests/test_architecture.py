@@ -204,6 +204,25 @@ class TestPurity:
         assert [name(path) for path in readers if path.name != "app.py"] == []
 
 
+class TestEmulator:
+    def test_one_module_of_the_launcher_imports_it(self):
+        importers = {
+            name(path)
+            for path in SOURCES
+            if package(path) != "sandbox" and any(f"{i}.".startswith("launcher.sandbox.") for i in facts(path).imports)
+        }
+        assert importers == {"launcher/emulation.py"}
+
+    def test_launch_on_aws_loads_nothing_of_it(self):
+        code = (
+            "import sys, launcher.workflow.run.plan_launch, launcher.workflow.deploy.plan_deploy,"
+            " launcher.workflow.run.existing_down, launcher.workflow.deploy.down\n"
+            "print(sorted(name for name in sys.modules if f'{name}.'.startswith(('launcher.sandbox.', 'moto.'))))"
+        )
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
 class TestCircles:
     def test_no_modules_import_each_other_even_in_functions_or_for_types(self):
         dotted = {name(path).removesuffix(".py").replace("/", "."): path for path in SOURCES if path.stem != "__init__"}

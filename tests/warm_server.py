@@ -122,8 +122,8 @@ def serve(address):
     from moto.utilities.utils import PARTITION_NAMES
 
     from launcher.aws.session import share_descriptions
+    from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
     from launcher.sandbox import server
-    from launcher.sandbox.environment import ACCOUNT
     from launcher.sandbox.kubernetes import validation
 
     for module in IMPORTED:

@@ -36,7 +36,7 @@ def cost(
     from launcher.answers import cost as answer
     from launcher.aws.clients import Sessions
     from launcher.catalog.load import load
-    from launcher.sandbox.processes import MARK
+    from launcher.model.emulator import MARK
     from launcher.workflow.doctor.running_costs import survey
 
     now = options.now()

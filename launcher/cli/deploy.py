@@ -65,7 +65,7 @@ def deploy(
         ways = cluster_of(quoted.plan).access_commands(quoted.plan, shown)
         output.result(["", "  access", *(f"    {label}: {command}" for label, command in ways)])
     if sandbox and not dry_run:
-        from launcher.workflow.cluster.reach import attached
+        from launcher.emulation import attached
 
         stays = attached(os.environ, quoted.plan.place.region) is not None
         next_step = f"next: slipway down {quoted.plan.cluster_name} --sandbox" if stays else _SANDBOX_ENDED

@@ -117,9 +117,9 @@ def _print_report(folder: "RunFolder", report: "Report", *, json: bool, rehearse
 
         output.result(report_page(report, output.terminal_width(), everything=output.verbose()))
     output.say("", f"  {folder.path / 'report.json'}")
-    from launcher.sandbox import running_sandbox
+    from launcher import emulation
 
-    stands = rehearsed is None or running_sandbox.find(os.environ) is not None
+    stands = rehearsed is None or emulation.find(os.environ) is not None
     if report.endpoint is None:
         output.say("", f"  next: slipway logs {report.name}")
     elif stands:

@@ -190,19 +190,17 @@ def environment(*, sandbox: bool) -> dict[str, str]:
     """
     if not sandbox:
         return dict(os.environ)
-    from launcher.workflow.cluster.reach import attached
+    from launcher.emulation import attached
 
     running = attached(os.environ, region_of(os.environ))
     if running is None:
-        from launcher.sandbox import running_sandbox
+        from launcher.emulation import all_running, used_in
 
-        names = [sandbox.name for sandbox in running_sandbox.all_running(os.environ)]
+        names = [sandbox.name for sandbox in all_running(os.environ)]
         hint = "; ".join(
             ["slipway sandbox start", *(f"slipway sandbox start --name {name} uses {name}" for name in names)]
         )
-        raise ImpossibleError(
-            f"no sandbox is running for this folder ({running_sandbox.selected_in(Path.cwd())})", hint=hint
-        )
+        raise ImpossibleError(f"no sandbox is running for this folder ({used_in(Path.cwd())})", hint=hint)
     return running.process_environment(os.environ)
 
 

@@ -15,8 +15,7 @@ from launcher.cli.confirm import confirm
 from launcher.model.errors import ImpossibleError
 
 if TYPE_CHECKING:
-    from launcher.sandbox.running_sandbox import RunningSandbox
-    from launcher.sandbox.sandbox import Sandbox
+    from launcher.emulation import Emulator, Running
 
 
 def register(app: typer.Typer) -> None:
@@ -54,20 +53,17 @@ def start(
 
     All folders share one sandbox. --name gives this folder its own; .slipway/sandbox stores the name.
     """
-    from launcher.sandbox import running_sandbox
+    from launcher import emulation
 
     folder = Path.cwd()
-    if name is not None and running_sandbox.checked_name(name) != running_sandbox.selected_in(folder):
-        recorded = running_sandbox.find(os.environ, name)
-        if recorded is not None:
-            running_sandbox.select(folder, name)
-            if json:
-                _document(recorded)
-                return
-            output.result([f"  this folder uses the sandbox {name}, running since {recorded.since}"])
+    recorded = None if name is None else emulation.use(os.environ, folder, name)
+    if recorded is not None:
+        if json:
+            _document(recorded)
             return
-    started = running_sandbox.start(os.environ, scheduler=scheduler, port=port, name=name)
-    running_sandbox.select(folder, started.name)
+        output.result([f"  this folder uses the sandbox {name}, running since {recorded.since}"])
+        return
+    started = emulation.start(os.environ, folder=folder, scheduler=scheduler, port=port, name=name)
     if json:
         _document(started)
         return
@@ -81,9 +77,9 @@ def start(
 
 def status(*, json: options.Json = False) -> None:
     """Show whether the sandbox is running, with its stacks and clusters."""
-    from launcher.sandbox import running_sandbox
+    from launcher import emulation
 
-    recorded, running = running_sandbox.find(os.environ), running_sandbox.all_running(os.environ)
+    recorded, running = emulation.find(os.environ), emulation.all_running(os.environ)
     others = [sandbox.name for sandbox in running if recorded is None or sandbox.name != recorded.name]
     if recorded is None:
         if json:
@@ -91,7 +87,7 @@ def status(*, json: options.Json = False) -> None:
         else:
             output.result(
                 [
-                    f"  no sandbox is running for this folder ({running_sandbox.selected_in(Path.cwd())})",
+                    f"  no sandbox is running for this folder ({emulation.used_in(Path.cwd())})",
                     *_others(others),
                 ]
             )
@@ -101,14 +97,14 @@ def status(*, json: options.Json = False) -> None:
         _document(recorded)
         return
     sandbox, stacks, clusters = _inside(recorded)
-    exports = _exports(_in_its_region(sandbox.environment, stacks), running_sandbox.folder_of(os.environ))
+    exports = _exports(_in_its_region(sandbox.environment, stacks), emulation.record_file(os.environ))
     output.result([*_page(recorded, stacks, clusters), *_others(others), "", *exports])
 
 
-def _inside(recorded: "RunningSandbox") -> tuple["Sandbox", list[dict[str, str]], list[dict[str, Any]]]:
-    from launcher.sandbox.sandbox import Sandbox
+def _inside(recorded: "Running") -> tuple["Emulator", list[dict[str, str]], list[dict[str, Any]]]:
+    from launcher.emulation import attach
 
-    sandbox = Sandbox.attached(recorded, region=options.region_of(os.environ))
+    sandbox = attach(recorded, options.region_of(os.environ))
     stacks = [dict(stack) for stack in sandbox.stacks()]
     clusters = [
         {
@@ -129,7 +125,7 @@ def _none_document() -> None:
     output.document(as_json(NoSandboxDocument()))
 
 
-def _document(recorded: "RunningSandbox") -> None:
+def _document(recorded: "Running") -> None:
     from launcher.answers.sandbox import ClusterObject, SandboxDocument, StackObject
     from launcher.records.codec import as_json
     from launcher.records.document import filled
@@ -204,17 +200,16 @@ def _page(recorded: Any, stacks: list[dict[str, str]], clusters: list[dict[str, 
 
 def stop(*, yes: options.Yes = False, json: options.Json = False) -> None:
     """Stop the sandbox and everything in it; no process, port or file stays. Asks first while jobs run."""
-    from launcher.sandbox import running_sandbox
-    from launcher.sandbox.sandbox import Sandbox
+    from launcher import emulation
 
-    recorded = running_sandbox.find(os.environ)
-    jobs = () if recorded is None else Sandbox.attached(recorded, region=options.region_of(os.environ)).running_jobs()
+    recorded = emulation.find(os.environ)
+    jobs = () if recorded is None else emulation.attach(recorded, options.region_of(os.environ)).running_jobs()
     if recorded is not None and jobs:
         shown = ", ".join(jobs[:_SHOWN_JOBS]) + (f" and {len(jobs) - _SHOWN_JOBS} more" if jobs[_SHOWN_JOBS:] else "")
         confirm(f"end {_called(recorded.name)} with its running jobs ({shown})", yes=yes)
-    ended = running_sandbox.stop(os.environ)
+    ended = emulation.stop(os.environ)
     if ended is None:
-        name = running_sandbox.selected_in(Path.cwd())
+        name = emulation.used_in(Path.cwd())
         raise ImpossibleError(f"no sandbox is running for this folder ({name})", hint="slipway sandbox start")
     if json:
         _none_document()

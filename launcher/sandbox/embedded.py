@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
+from launcher.model.emulator import MARK
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.sandbox import environment
 from launcher.sandbox.control import ControlClient
 from launcher.sandbox.keeper import remove
 from launcher.sandbox.keys import AccessKey
-from launcher.sandbox.processes import MARK
 from launcher.sandbox.server import DETACH, PORT_TAKEN, READY
 
 _SHORT = 20

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
+from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.sandbox.keys import AccessKey
 
-ACCOUNT = "123456789012"
-"""The account that moto emulates."""
 SERVER_LOG = "server.log"
 """File in a sandbox's folder with errors of the server, and calls that the server does not emulate."""
 

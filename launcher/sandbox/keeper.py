@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from launcher.sandbox.processes import MARK, end, marked, with_descendants
+from launcher.model.emulator import MARK
+from launcher.sandbox.processes import end, marked, with_descendants
 
 
 def clean_up(mark: str, paths: list[Path]) -> None:

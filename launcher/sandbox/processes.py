@@ -9,9 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-MARK = "SLIPWAY_SANDBOX_ID"
-"""Environment variable of every process that a sandbox starts; its value is the sandbox's own mark."""
-
 NODE_MARK = "SLIPWAY_SANDBOX_NODE"
 """Environment variable of every process on a node of a sandbox; its value changes when the node is replaced."""
 

@@ -24,6 +24,7 @@ from typing import Any, Self
 
 from launcher.aws import functions, stacks
 from launcher.aws.session import Session
+from launcher.model.emulator import MARK
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.sandbox import environment
 from launcher.sandbox.aws import access_log
@@ -38,7 +39,6 @@ from launcher.sandbox.endpoint.model_server import Behaviour
 from launcher.sandbox.guard_schedule import STOP_VARIABLE, GuardSchedule
 from launcher.sandbox.keys import AccessKey
 from launcher.sandbox.needs import refuse_unless_possible
-from launcher.sandbox.processes import MARK
 from launcher.sandbox.running_sandbox import RunningSandbox
 from launcher.sandbox.server import ACCESS_LOG, TEMPORARY
 from launcher.sandbox.slurm import daemons

@@ -24,10 +24,10 @@ from types import FrameType
 from typing import Any
 
 from launcher.aws.session import share_descriptions
+from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.sandbox import environment
 from launcher.sandbox.cluster.existing import ExistingCluster
 from launcher.sandbox.cluster.training_plan import TrainingPlan
-from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.keys import AccessKey, KeyRing
 from launcher.submit.jobs import SchedulerError
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.model.emulator import MARK
 from launcher.sandbox import processes, running_sandbox
 from tests.waiting import until
 
@@ -56,7 +57,7 @@ def test_a_start_that_is_interrupted_leaves_nothing_or_a_sandbox(owned_environme
 @pytest.mark.parametrize("killed", ["server", "keeper", "both"])
 def test_stop_ends_what_is_left_of_a_killed_one(owned_environment, killed):
     started = running_sandbox.start(owned_environment, scheduler="local")
-    marked = processes.marked(processes.MARK, started.mark)
+    marked = processes.marked(MARK, started.mark)
     assert started.pid in marked
     (keeper,) = marked - {started.pid}
     for pid in {"server": [started.pid], "keeper": [keeper], "both": [keeper, started.pid]}[killed]:

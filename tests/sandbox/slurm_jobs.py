@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from launcher.model.emulator import MARK
 from launcher.model.job import Attempt, JobState
-from launcher.sandbox.processes import MARK
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.daemons import client_environment
 from launcher.submit import slurm_output

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from launcher.cdk import toolchain
-from launcher.sandbox.environment import ACCOUNT
+from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from tests.sandbox import clients
 
 REGION = "us-east-2"

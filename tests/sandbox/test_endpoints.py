@@ -10,9 +10,9 @@ from launcher.aws import stacks
 from launcher.aws.endpoint_parts import component_state, config_state, scaling_state
 from launcher.aws.endpoints import described
 from launcher.aws.session import Session
+from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.model.errors import DeploymentFailedError
 from launcher.sandbox.endpoint.model_server import Behaviour
-from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
 from launcher.targets.sagemaker_endpoint.readback import READBACK
 from launcher.workflow.deploy.endpoint import run_endpoint

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from launcher.catalog import tables
+from launcher.model.emulator import MARK
 from launcher.sandbox import processes
 from tests.plans import EXAMPLES
 from tests.warm_app import WITHOUT_VALIDATION
@@ -117,7 +118,7 @@ def wait_until_clean(mark, temporary):
     """Wait until no process carries a mark and the temporary folder is as it was."""
     deadline = time.monotonic() + PATIENCE_S
     while remaining := [
-        *processes.marked(processes.MARK, mark),
+        *processes.marked(MARK, mark),
         *temporary.glob("slw-*"),
         *Path("/tmp").glob(f"slw-{mark[:8]}"),  # noqa: S108 - the short link of a sandbox in a deep folder
     ]:

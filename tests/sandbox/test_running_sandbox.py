@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.model.emulator import MARK
 from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobState
 from launcher.model.report import Report, RunStatus
@@ -63,7 +64,7 @@ def left_of(place_of_sandbox):
     pids = [pid for pid in (place_of_sandbox.pid,) if processes.is_running(pid)]
     return [
         *pids,
-        *processes.marked(processes.MARK, place_of_sandbox.mark),
+        *processes.marked(MARK, place_of_sandbox.mark),
         *(p for p in [place_of_sandbox.folder] if Path(p).exists()),
     ]
 

@@ -14,11 +14,11 @@ from launcher.aws import log_groups
 from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.catalog.quotas import load_quotas
+from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.model.errors import DeclinedError, DeploymentFailedError, ImpossibleError
 from launcher.model.report import RunStatus
 from launcher.planning.quotas import quota_needs
 from launcher.sandbox.cluster.training_plan import TrainingPlan
-from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.deploy.deployment import deploy_quote
 from launcher.workflow.deploy.difference import update_obstacle

@@ -8,10 +8,10 @@ from typing import Any
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sagemaker.responses import SageMakerResponse
 
+from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.endpoints import component, components, hosted
 from launcher.sandbox.endpoint.model_server import Hosted
-from launcher.sandbox.environment import ACCOUNT
 
 _HOME = "us-east-1"
 """The region through which buckets are read: a bucket can be found from every region."""

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from launcher.agent import safe_json
+from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.sandbox.aws.access_log import Application, Environ, service_of
 from launcher.sandbox.aws.error_responses import refuse
 from launcher.sandbox.aws.pcs import Part, Pcs, PcsCluster, PcsError, PcsService
-from launcher.sandbox.environment import ACCOUNT
 
 _TARGET = "AWSParallelComputingService."
 _STATUS = {"ResourceNotFoundException": "404 Not Found", "ConflictException": "409 Conflict"}

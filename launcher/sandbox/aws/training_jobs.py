@@ -27,10 +27,10 @@ from moto.sagemaker.responses import SageMakerResponse
 from launcher.aws.api_shape import complaints
 from launcher.catalog.load import load
 from launcher.catalog.quotas import load_quotas
+from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.model.target import SAGEMAKER
 from launcher.model.training_job import LOG_GROUP, LONGEST_H
 from launcher.sandbox.aws.training_plans import bought_in
-from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.training.job import Capacity, TrainingJob
 
 REQUIRED = ("TrainingJobName", "RoleArn", "OutputDataConfig", "AlgorithmSpecification", "ResourceConfig")

@@ -19,9 +19,9 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from launcher.agent import safe_json
+from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.sandbox import signed
 from launcher.sandbox.aws.access_log import Application, Environ
-from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.keys import KeyRing
 
 TOKEN_HOST = "sagemaker.amazonaws.com"  # noqa: S105 - a host

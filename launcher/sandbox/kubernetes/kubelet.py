@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from launcher.model.emulator import MARK
 from launcher.sandbox import namespaces, processes
 from launcher.sandbox.kubernetes import containers
 from launcher.sandbox.kubernetes.containers import ContainerError, FindObject, Paths
@@ -50,7 +51,7 @@ class PodRun(threading.Thread):
         super().__init__(name=f"pod-{pod['metadata']['name']}", daemon=True)
         self._pod = pod
         self._folder, self._claims = folder, claims
-        self._environment = {**environment, POD_MARK: f"{mark}.{pod['metadata']['uid']}", processes.MARK: mark}
+        self._environment = {**environment, POD_MARK: f"{mark}.{pod['metadata']['uid']}", MARK: mark}
         self._word = self._environment[POD_MARK]
         self._find, self._services, self._report, self._notify = find, services, report, event
         self._fail = fail

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from launcher.model.emulator import MARK
 from launcher.model.errors import ImpossibleError
 from launcher.sandbox import namespaces, processes
 from launcher.sandbox.cluster.specification import ClusterSpec
@@ -198,7 +199,7 @@ class PrivateSlurm:
             )
 
     def _environment(self) -> dict[str, str]:
-        return client_environment(self.places.configuration) | {processes.MARK: self._mark}
+        return client_environment(self.places.configuration) | {MARK: self._mark}
 
     def _wait_until(self, names: set[str], ready_states: frozenset[str]) -> None:
         """Wait until nodes are in a state; resume drained or down nodes as soon as they have registered."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from launcher.model.emulator import MARK
 from launcher.model.errors import AwsError
 from launcher.model.job import Attempt, JobState
 from launcher.sandbox import namespaces, processes
@@ -470,7 +471,7 @@ class LocalScheduler:
         }
         variables = {
             **_node_variables(first),
-            processes.MARK: self._mark,
+            MARK: self._mark,
             _JOB_MARK: f"{self._own_mark}.{job.id}",
         }
         return {**job.environment, **slurm, **variables}

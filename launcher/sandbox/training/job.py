@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from launcher.model.emulator import MARK
 from launcher.sandbox import namespaces, processes
 
 NODE = "SLIPWAY_SANDBOX_TRAINING_NODE"
@@ -334,7 +335,7 @@ class TrainingJob(threading.Thread):
             "SLIPWAY_ROOT": str(folder / "tmp" / "slipway"),
             "TMPDIR": str(folder / "tmp"),
             "SLIPWAY_BOOT_ID": f"{self.name_of_job}-{self._life}",
-            processes.MARK: self._mark,
+            MARK: self._mark,
             NODE: self._folder_mark(folder),
         }
         hosts = {host: namespaces.address(self.arn, index) for index, host in enumerate(self._hosts, start=1)}

@@ -10,6 +10,7 @@ from launcher.aws.node_groups import NodeGroupState
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.model.eks import WORKERS
+from launcher.model.emulator import MARK
 from launcher.model.enums import Operator
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.names import nearest_name
@@ -18,7 +19,6 @@ from launcher.model.target import target_of
 from launcher.records.submission import CONTEXT, EKS, HeadNode
 from launcher.rendering.kubernetes_job import namespace_of, operator_of, service_account
 from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
-from launcher.sandbox.processes import MARK
 from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.connection import Connection
 from launcher.submit.kubernetes.existing import DescribedCluster

@@ -9,6 +9,7 @@ from launcher.aws import eks, stacks
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.ssm import InstanceCommands
+from launcher.emulation import Emulator, attached
 from launcher.model.errors import AwsError, ImpossibleError, SlipwayError
 from launcher.model.hyperpod import SHARED_HOME
 from launcher.model.monitoring import STAGED_FOLDER
@@ -18,8 +19,6 @@ from launcher.records.command_record import read_command
 from launcher.records.run_folder import RunFolder, latest, names
 from launcher.records.submission import CONTEXT, EKS, SANDBOX, HeadNode, Submission, recorded
 from launcher.rendering.names import FRESH_FOLDER, journal_uri
-from launcher.sandbox import running_sandbox
-from launcher.sandbox.sandbox import Sandbox
 from launcher.submit.jobs import SchedulerEndedError, SchedulerError
 from launcher.submit.kubernetes.connection import Connection, Endpoint, RefusedError, to_context, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
@@ -228,12 +227,6 @@ def region_in_sandbox(cluster: str, environment: Mapping[str, str]) -> str | Non
     return next((stack["region"] for stack in stacks if stack["name"].rpartition("-")[0] == f"slipway-{cluster}"), None)
 
 
-def attached(environment: Mapping[str, str], region: str) -> Sandbox | None:
-    """The persistent sandbox, ready for use; None if none runs."""
-    record = running_sandbox.find(environment)
-    return None if record is None else Sandbox.attached(record, region=region)
-
-
 def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, store: Objects | None) -> Shell:
     """The shell of a head node.
 
@@ -276,7 +269,7 @@ def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, st
     )
 
 
-def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> Sandbox:
+def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> Emulator:
     """The sandbox that a head node belongs to.
 
     Raises:

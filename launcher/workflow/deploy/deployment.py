@@ -8,6 +8,7 @@ from pathlib import Path
 from launcher.aws.session import Session
 from launcher.cdk.commands import Assembly, Cdk, deploy
 from launcher.cdk.runner import RecordingRunner, SubprocessRunner
+from launcher.emulation import attached
 from launcher.model.bundle import Bundle
 from launcher.model.enums import PREPAID
 from launcher.model.errors import ImpossibleError, InterruptedAtQuestionError, SlipwayError
@@ -23,14 +24,13 @@ from launcher.rendering.batch import PENDING
 from launcher.rendering.blanks import with_archive, with_names
 from launcher.rendering.names import deployed_names
 from launcher.workflow.cluster.beginning import Beginning
-from launcher.workflow.cluster.reach import attached
+from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.chart import chart_and_layer
 from launcher.workflow.deploy.difference import agreed, all_new, difference_lines, difference_of, shown_only
 from launcher.workflow.deploy.in_sandbox import context_in, prerequisites_for, sandbox_for
 from launcher.workflow.deploy.steps import (
     DeployContext,
     DeployOptions,
-    DeployTarget,
     bring_up,
     plan_lines,
     record,
@@ -63,7 +63,7 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
     ends = ends_with_it(options, quoted.plan.place.region)
     with undone_if_declined(folder), report_ended_sandbox(notify, ends=ends), ExitStack() as stack:
         stack.enter_context(recorded_command(folder, "deploy", sandbox=options.sandbox, done=done))
-        context = target_for(priced, quoted, options, stack).context
+        context = account_for(priced, quoted, options, stack).context
         cdk, assembly = synthesise(folder, quoted, context)
         if options.dry_run:
             description = plan_lines(quoted.plan)
@@ -168,8 +168,8 @@ def deploys(plan: Plan) -> bool:
     return plan.request.target.ssh_host is None and plan.request.target.cluster is None
 
 
-def target_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: ExitStack) -> DeployTarget:
-    """The target of a deployment; its own sandbox lasts as long as `stack`, an account is checked first.
+def account_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: ExitStack) -> Account:
+    """The account of a deployment: AWS's is checked first, its own sandbox lasts as long as `stack`.
 
     Raises:
         ImpossibleError: the account lacks something that the plan needs; the error has the command that fixes each.
@@ -184,7 +184,7 @@ def target_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Exi
         for prerequisite in prerequisites:
             options.notify(f"{prerequisite} is emulated; your own is not read")
         context = context_in(sandbox, priced, plan, options)
-        return DeployTarget(context=context, emulator=sandbox, prerequisites=prerequisites)
+        return Account.emulated(context, sandbox, prerequisites)
     if not options.dry_run and options.account is None:
         where, now = plan.place.region, datetime.now(UTC)
         subject = subject_of(
@@ -211,4 +211,4 @@ def target_for(priced: Priced, quoted: Quote, options: DeployOptions, stack: Exi
         root=options.root,
         pinned=None if options.dry_run else lambda: chart_and_layer(options.environment, options.notify),
     )
-    return DeployTarget(context=context)
+    return Account.aws(context)

@@ -13,6 +13,7 @@ from launcher.aws.endpoint_parts import config_state
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackEvent, StackState
 from launcher.catalog.load import Catalog
+from launcher.model.emulator import MARK
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.names import nearest_name
@@ -22,7 +23,6 @@ from launcher.model.stages import Notify, Part, Stage, stage
 from launcher.model.target import TARGETS
 from launcher.records import run_folder
 from launcher.records.report_document import report_document, stored_report
-from launcher.sandbox.processes import MARK
 from launcher.workflow.cluster.reach import region_in_sandbox
 from launcher.workflow.cluster.targets import cluster_at
 from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK

@@ -27,12 +27,10 @@ from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
 from launcher.records.report_document import answer_figures
 from launcher.records.run_folder import RunFolder, undone_if_declined
-from launcher.sandbox.endpoint.model_server import LEFT_OUT
 from launcher.workflow.cluster.endpoint import asker, served, serving_stack, settled, troubles
 from launcher.workflow.cluster.verify import Verification, verify
-from launcher.workflow.deploy.deployment import show_deployment, target_for
+from launcher.workflow.deploy.deployment import account_for, show_deployment
 from launcher.workflow.deploy.difference import agreed, difference_of
-from launcher.workflow.deploy.in_sandbox import left_out
 from launcher.workflow.deploy.steps import DeployOptions, carry_out, record, synthesise
 from launcher.workflow.history.run_story import LaunchLog
 
@@ -137,7 +135,7 @@ def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptio
     bundle = record(folder, quoted, rank, catalog, Path(priced.path).resolve().parent)
     options.notify(f"run folder {folder.path.relative_to(options.root)}")
     with ExitStack() as stack:
-        context = target_for(priced, quoted, options, stack).context
+        context = account_for(priced, quoted, options, stack).context
         _, assembly = synthesise(folder, quoted, context)
         description = endpoint_lines(ServingDeployment(plan=quoted.plan, catalog=catalog, images=load_images()))
         show_deployment(folder, quoted, bundle, assembly, context=context, description=description, options=options)
@@ -187,8 +185,8 @@ def _report_launch(
     quoted, notify = log.quoted, options.notify
     served = ServingDeployment(plan=quoted.plan, catalog=priced.catalog, images=load_images())
     decided = served.endpoint
-    target = target_for(priced, quoted, options, stack)
-    context = target.context
+    account = account_for(priced, quoted, options, stack)
+    context = account.context
     cdk, assembly = synthesise(log.folder, quoted, context)
     session = Session(environment=context.environment, region=quoted.plan.place.region)
     stack.enter_context(agreed(difference_of(assembly, session), quoted, context, endpoint_lines(served)))
@@ -198,8 +196,7 @@ def _report_launch(
     except DeploymentFailedError as failure:
         raise _with_troubles(failure, quoted.plan, session) from failure
     log.live = live = _in_service(log, decided, session, assembly=assembly, outputs=outputs, notify=notify)
-    if target.emulator is not None:
-        log.not_emulated = (*left_out(target.emulator, live.verification, target.prerequisites), *LEFT_OUT)
+    log.not_emulated = account.not_emulated(live.verification, endpoint=True)
     if ask:
         log.reply = ask_once(live.endpoint, session, notify)
         log.folder.append_event("answered", answer=answer_figures(log.reply))

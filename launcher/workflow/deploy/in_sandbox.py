@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.cdk.commands import toolkit_stack
 from launcher.cdk.runner import SubprocessRunner
+from launcher.emulation import Emulator, attached, chart_files, create_prerequisites, temporary
 from launcher.model.eks import CAPACITY_TYPES
+from launcher.model.emulator import EMULATED_ACCOUNT
 from launcher.model.enums import Operator
 from launcher.model.hyperpod import ml_name
 from launcher.model.plan import Plan
@@ -19,12 +22,6 @@ from launcher.planning.pin import zone
 from launcher.pricing.priced import Priced
 from launcher.rendering.kubernetes_job import namespace_of, operator_of
 from launcher.rendering.names import stack_name
-from launcher.sandbox.cluster.existing import ExistingCluster
-from launcher.sandbox.cluster.training_plan import TrainingPlan
-from launcher.sandbox.environment import ACCOUNT
-from launcher.sandbox.kubernetes.hyperpod_chart import emulated_files
-from launcher.sandbox.sandbox import Sandbox
-from launcher.workflow.cluster.reach import attached
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
 from launcher.workflow.cluster.readback.training import COMPLETE
 from launcher.workflow.cluster.verify import Verification
@@ -34,8 +31,8 @@ from launcher.workflow.deploy.steps import DeployContext, DeployOptions
 
 @contextmanager
 def sandbox_for(
-    region: str, scheduler: str, given: Sandbox | None, notify: Notify, environment: Mapping[str, str]
-) -> Iterator[Sandbox]:
+    region: str, scheduler: str, given: Emulator | None, notify: Notify, environment: Mapping[str, str]
+) -> Iterator[Emulator]:
     """The given or running sandbox, which keeps running afterwards; else a new one, which ends with the block."""
     if given is not None:
         yield given
@@ -47,11 +44,11 @@ def sandbox_for(
         return
     with ExitStack() as lasting:
         with stage(notify, "starting an emulated AWS on this computer"):
-            sandbox = lasting.enter_context(Sandbox(region=region, scheduler=scheduler))
+            sandbox = lasting.enter_context(temporary(region, scheduler))
         yield sandbox
 
 
-def prerequisites_for(sandbox: Sandbox, plan: Plan) -> tuple[str, ...]:
+def prerequisites_for(sandbox: Emulator, plan: Plan) -> tuple[str, ...]:
     """Create the existing resources that a plan names: VPC, buckets, training plan, Kubernetes cluster."""
     network, request = plan.request.network, plan.request
     zones = {subnet.id: subnet.az_id for subnet in network.subnets}
@@ -64,7 +61,8 @@ def prerequisites_for(sandbox: Sandbox, plan: Plan) -> tuple[str, ...]:
     uris += [reach.uri for reach in reached(request)]
     uris += [serve.model_uri, serve.artifacts_uri] if serve is not None else []
     buckets = [uri.removeprefix("s3://").partition("/")[0] for uri in uris if uri is not None]
-    return sandbox.create_prerequisites(
+    return create_prerequisites(
+        sandbox,
         vpc_id=network.vpc_id,
         zones=zones,
         security_groups=network.security_group_ids,
@@ -74,7 +72,7 @@ def prerequisites_for(sandbox: Sandbox, plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _existing(sandbox: Sandbox, plan: Plan) -> ExistingCluster | None:
+def _existing(sandbox: Emulator, plan: Plan) -> Mapping[str, Any] | None:
     """The Kubernetes cluster that a plan names; None without one, or for a cluster that was deployed here.
 
     A plan without its own store is refused, as on AWS: only a cluster that Slipway deployed has a store.
@@ -85,19 +83,19 @@ def _existing(sandbox: Sandbox, plan: Plan) -> ExistingCluster | None:
         return None
     if stack_name(plan, "training") in {stack["name"] for stack in sandbox.stacks()}:
         return None
-    return ExistingCluster(
-        name=plan.cluster_name,
-        managed=row.managed,
-        instance_type=place.billed_name,
-        count=place.nodes,
-        capacity_type=CAPACITY_TYPES.get(place.option, "ON_DEMAND"),
-        zone_id=place.az_id or "",
-        namespace=namespace_of(plan),
-        operators=_operators(plan),
-        queue=None if target.queue is None else target.queue.rpartition("/")[2],
-        priority=target.priority,
-        claims=tuple(volume.claim for volume in request.run.volumes),
-    )
+    return {
+        "name": plan.cluster_name,
+        "managed": row.managed,
+        "instance_type": place.billed_name,
+        "count": place.nodes,
+        "capacity_type": CAPACITY_TYPES.get(place.option, "ON_DEMAND"),
+        "zone_id": place.az_id or "",
+        "namespace": namespace_of(plan),
+        "operators": _operators(plan),
+        "queue": None if target.queue is None else target.queue.rpartition("/")[2],
+        "priority": target.priority,
+        "claims": tuple(volume.claim for volume in request.run.volumes),
+    }
 
 
 def _operators(plan: Plan) -> tuple[str, ...]:
@@ -106,24 +104,24 @@ def _operators(plan: Plan) -> tuple[str, ...]:
     return (*operators.get(operator_of(plan), ()), *(("kueue",) if plan.request.target.queue is not None else ()))
 
 
-def _bought(plan: Plan) -> list[TrainingPlan]:
+def _bought(plan: Plan) -> list[Mapping[str, Any]]:
     place, named = plan.place, plan.request.purchase.training_plan
     if named is None:
         return []
-    bought = TrainingPlan(
-        arn=named.arn,
-        instance_type=ml_name(place.instance_type),
-        count=named.count or place.nodes,
-        zone_id=place.az_id,
-        starts_at=named.starts_at,
-        ends_at=named.ends_at,
-        fee_usd=None if named.fee_usd is None else f"{named.fee_usd:f}",
-        target=target_of(place.target).planned_for,
-    )
+    bought = {
+        "arn": named.arn,
+        "instance_type": ml_name(place.instance_type),
+        "count": named.count or place.nodes,
+        "zone_id": place.az_id,
+        "starts_at": named.starts_at,
+        "ends_at": named.ends_at,
+        "fee_usd": None if named.fee_usd is None else f"{named.fee_usd:f}",
+        "target": target_of(place.target).planned_for,
+    }
     return [bought]
 
 
-def context_in(sandbox: Sandbox, priced: Priced, plan: Plan, options: DeployOptions) -> DeployContext:
+def context_in(sandbox: Emulator, priced: Priced, plan: Plan, options: DeployOptions) -> DeployContext:
     """The context of a deployment into a sandbox; other commands may deploy to a running sandbox at the same time."""
     environment = sandbox.process_environment(options.environment)
     session = Session(environment=environment, region=plan.place.region)
@@ -131,7 +129,7 @@ def context_in(sandbox: Sandbox, priced: Priced, plan: Plan, options: DeployOpti
     return DeployContext(
         runner=SubprocessRunner(),
         environment=environment,
-        account=None if toolkit is not None and toolkit.status in COMPLETE else ACCOUNT,
+        account=None if toolkit is not None and toolkit.status in COMPLETE else EMULATED_ACCOUNT,
         zone=zone(plan.place, priced.catalog),
         catalog=priced.catalog,
         cluster=lambda name: cluster_state(sandbox, name),
@@ -150,10 +148,10 @@ def _chart_in_sandbox(options: DeployOptions) -> Mapping[str, bytes]:
         options.notify("the cache contains HyperPod's chart: the sandbox renders it")
         return files
     options.notify("the cache does not contain HyperPod's chart: the sandbox uses its own small chart")
-    return emulated_files()
+    return chart_files()
 
 
-def left_out(sandbox: Sandbox, checked: Verification | None, prerequisites: Iterable[str]) -> tuple[str, ...]:
+def left_out(sandbox: Emulator, checked: Verification | None, prerequisites: Iterable[str]) -> tuple[str, ...]:
     """Resources that the sandbox did not create or that were not read back, each with the reason."""
     assumed = dict.fromkeys(prerequisites, "emulated; your own is not read")
     if checked is None:
@@ -164,6 +162,6 @@ def left_out(sandbox: Sandbox, checked: Verification | None, prerequisites: Iter
     return tuple(f"{name}: {reason}" for name, reason in sorted({**checked.unread, **known, **assumed}.items()))
 
 
-def cluster_state(sandbox: Sandbox, name: str) -> ClusterState:
+def cluster_state(sandbox: Emulator, name: str) -> ClusterState:
     """A cluster as its scheduler runs it, in queues."""
     return ClusterState(name=name, queues=tuple(QueueState(**group) for group in sandbox.groups(name)))

@@ -21,6 +21,7 @@ from launcher.catalog.load import Catalog
 from launcher.cdk.commands import Assembly, Cdk, deploy
 from launcher.cdk.control_part import control_part
 from launcher.cdk.runner import Runner
+from launcher.emulation import Emulator
 from launcher.model.bundle import Bundle
 from launcher.model.document import document
 from launcher.model.errors import AwsError, ImpossibleError
@@ -36,7 +37,6 @@ from launcher.records.quote_document import quote_document
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.efa_rules import stack_findings
 from launcher.rendering.names import stack_name
-from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.cluster.readback.reading import ClusterState
 from launcher.workflow.cluster.targets import cluster_of
 from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
@@ -251,21 +251,12 @@ class DeployOptions:
     sandbox: bool = False
     dry_run: bool = False
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    emulator: Sandbox | None = None
+    emulator: Emulator | None = None
     # No job is submitted, so that a cluster needs no Slurm.
     scheduler: str = "local"
     account: str | None = None
     cluster: Callable[[str], ClusterState] | None = None
     approve: Approve = no_confirmation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeployTarget:
-    """The target of a deployment: its context, and for a sandbox the sandbox and the resources created in advance."""
-
-    context: DeployContext
-    emulator: Sandbox | None = None
-    prerequisites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

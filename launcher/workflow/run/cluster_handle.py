@@ -1,8 +1,7 @@
 """The cluster of a job: its own, the one that its plan names, or the one of a named head node."""
 
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from launcher.aws import stacks
 from launcher.aws.session import Session
@@ -13,7 +12,7 @@ from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
-from launcher.records.submission import SANDBOX, HeadNode
+from launcher.records.submission import HeadNode
 from launcher.rendering.kubernetes_job import namespace_of
 from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
 from launcher.submit.jobs import SchedulerError
@@ -21,10 +20,11 @@ from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.kubernetes_checks import checks, refuse_unless_well
 from launcher.workflow.cluster.pod_identity import grant
 from launcher.workflow.cluster.targets import cluster_of
+from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.existing_cluster import cluster_for
-from launcher.workflow.deploy.steps import Deployed, DeployTarget
+from launcher.workflow.deploy.steps import Deployed
 
-UNREACHED = "is its API private? launch from its network, or set target.context to the context of a tunnel"
+UNREACHED = "is its API private? launch from its network, or set account.context to the context of a tunnel"
 LOCAL = "local"
 """The `target.ssh_host` that means this computer."""
 
@@ -49,23 +49,23 @@ class ClusterHandle:
     account: str | None = None
 
 
-def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: DeployTarget) -> ClusterHandle:
+def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, account: Account) -> ClusterHandle:
     """The cluster of a plan, deployed if needed. A sandbox never connects to a head node outside.
 
     Raises:
         SlipwayError: deployment failed, or the cluster does not exist or differs from the priced plan.
     """
     plan = quoted.plan
-    session = Session(environment=target.context.environment, region=plan.place.region)
-    if plan.request.target.ssh_host is not None and target.emulator is None:
+    session = Session(environment=account.context.environment, region=plan.place.region)
+    if plan.request.target.ssh_host is not None and not account.simulated:
         handle = handle_over_ssh(plan, session)
-        target.context.approve()
+        account.context.approve()
         return handle
     if plan.request.target.cluster is not None and target_of(plan.place.target).pods:
-        return _existing_handle(plan, session, target)
-    done = cluster_for(folder, quoted, bundle, target.context)
+        return _existing_handle(plan, session, account)
+    done = cluster_for(folder, quoted, bundle, account.context)
     return ClusterHandle(
-        head_node=_head_node(plan, done, session, target),
+        head_node=account.head_node(plan, done, session),
         names=deployed_names(done.training),
         cluster=done.cluster_name,
         deployed=done,
@@ -73,8 +73,8 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, target: Dep
     )
 
 
-def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> ClusterHandle:
-    context, notify = target.context, target.context.notify
+def _existing_handle(plan: Plan, session: Session, account: Account) -> ClusterHandle:
+    context, notify = account.context, account.context.notify
     existing = kubernetes_cluster.find(plan, session)
     try:
         inspection = kubernetes_cluster.inspect_cluster(plan, existing, context.environment)
@@ -86,13 +86,9 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
     notify(f"cluster {plan.cluster_name} exists: Slipway provisions nothing, and the quote does not include its cost")
     context.approve()
     if existing.pod_identity is not None and not inspection.granted:
-        pause = (lambda _: None) if target.emulator is not None else time.sleep
-        grant(existing.pod_identity, namespace_of(plan), existing.account(plan), session, notify, wait=pause)
-    way = existing.head_node
-    if target.emulator is not None:
-        way = replace(way, via=SANDBOX, instance=_mark(target))
+        grant(existing.pod_identity, namespace_of(plan), existing.account(plan), session, notify, wait=account.pause)
     return ClusterHandle(
-        head_node=way,
+        head_node=account.entry(existing.head_node),
         names=existing.names,
         cluster=None,
         unreached=UNREACHED,
@@ -105,18 +101,6 @@ def _existing_handle(plan: Plan, session: Session, target: DeployTarget) -> Clus
 def scheduler_of(plan: Plan) -> str:
     """The scheduler of a plan's target, as named in reports."""
     return target_of(plan.place.target).scheduler
-
-
-def _head_node(plan: Plan, done: Deployed, session: Session, target: DeployTarget) -> HeadNode:
-    if target.emulator is not None:
-        role, mark = done.training.get(kubernetes_cluster.ROLE), _mark(target)
-        return HeadNode(via=SANDBOX, host=done.cluster_name, instance=mark, region=plan.place.region, role=role)
-    return cluster_of(plan).head_node(plan, done.training, session)
-
-
-def _mark(target: DeployTarget) -> str | None:
-    record = target.emulator.record if target.emulator is not None else None
-    return record.mark if record is not None else None
 
 
 def handle_over_ssh(plan: Plan, session: Session) -> ClusterHandle:

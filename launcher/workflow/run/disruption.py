@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from launcher.emulation import Emulator, guard_clock
 from launcher.model.budget_stop import stops_at
 from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.plan import Plan
@@ -15,8 +16,6 @@ from launcher.model.stages import Notify
 from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import stack_name
-from launcher.sandbox.guard_schedule import PERIOD, POLL_S
-from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.run.follow import Follower
 from launcher.workflow.run.submission_watch import RemoteWatch
 
@@ -26,14 +25,16 @@ WITHOUT_CHECKPOINT_S = 30.0
 
 
 @contextmanager
-def guard_called(plan: Plan, sandbox: Sandbox | None, environment: Mapping[str, str], notify: Notify) -> Iterator[None]:
+def guard_called(
+    plan: Plan, sandbox: Emulator | None, environment: Mapping[str, str], notify: Notify
+) -> Iterator[None]:
     """Call the guard while the block follows the job, and a last time at the end of the block."""
     guard = target_of(plan.place.target).guard
     if sandbox is None or guard is None or stops_at(plan.request, plan.place.option) is None:
         yield
         return
-    minutes = PERIOD.total_seconds() / 60
-    notify(f"the sandbox calls the guard every {POLL_S:g} s; each call counts as {minutes:g} minutes")
+    clock = guard_clock()
+    notify(f"the sandbox calls the guard every {clock.poll_s:g} s; each call counts as {clock.minutes:g} minutes")
     play = sandbox.guard_schedule(stack_name(plan, "training"), guard.module, environment)
     play.start()
     try:
@@ -65,7 +66,7 @@ class Undisturbed:
 
 def disruption_for(
     plan: Plan,
-    sandbox: Sandbox | None,
+    sandbox: Emulator | None,
     cluster: str | None,
     watch: RemoteWatch,
     *,
@@ -91,7 +92,7 @@ def disruption_for(
 class _Disruption(Undisturbed):
     """The loss of the job's first node."""
 
-    sandbox: Sandbox
+    sandbox: Emulator
     cluster: str
     watch: RemoteWatch
     folder: RunFolder

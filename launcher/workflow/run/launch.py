@@ -4,10 +4,9 @@ The steps are the same in AWS and in the sandbox. The sandbox has its own shell 
 (disruption.py), and ends with the launch and the job.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -32,18 +31,17 @@ from launcher.model.units import spoken
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
-from launcher.records.run_folder import JOB_FOLDER, SANDBOX_LOG, RunFolder, undone_if_declined, write_whole
+from launcher.records.run_folder import JOB_FOLDER, RunFolder, undone_if_declined
 from launcher.records.submission import HeadNode, Submission, recorded
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.names import checkpoint_uri
-from launcher.sandbox.sandbox import Sandbox
 from launcher.submit.shell import Shell
 from launcher.workflow.cluster.beginning import Beginning
-from launcher.workflow.cluster.reach import connect, refuse_unless_answered, removal_of
+from launcher.workflow.cluster.reach import refuse_unless_answered, removal_of
 from launcher.workflow.cluster.targets import JobRequest, Reached, cluster_at, cluster_of
-from launcher.workflow.deploy.deployment import deploy_quote, deploys, ends_with_it, report_ended_sandbox, target_for
-from launcher.workflow.deploy.in_sandbox import left_out
-from launcher.workflow.deploy.steps import DeployOptions, DeployTarget, record
+from launcher.workflow.deploy.account import Account
+from launcher.workflow.deploy.deployment import account_for, deploy_quote, deploys, ends_with_it, report_ended_sandbox
+from launcher.workflow.deploy.steps import DeployOptions, record
 from launcher.workflow.doctor.left_running import report_running_costs
 from launcher.workflow.history.attempts import ENDINGS
 from launcher.workflow.history.idle_tail import learn_tails
@@ -182,16 +180,14 @@ class _Launch:
     key: str
     folder: RunFolder
     options: LaunchOptions
-    target: DeployTarget
+    account: Account
 
     def shell(self, head_node: HeadNode, key: str, store: Objects) -> Shell:
-        if self.target.emulator is not None:
-            return self.target.emulator.head_node(str(head_node.host), self.options.environment)
-        return connect(head_node, self.options.environment, key=key, store=store)
+        return self.account.shell(head_node, self.options.environment, key=key, store=store)
 
     @property
     def aws(self) -> Mapping[str, str]:
-        return self.target.context.environment
+        return self.account.environment
 
     def reached(self, submission: Submission) -> Reached:
         store = self.store(submission.store_uri, submission.head_node.region)
@@ -329,8 +325,8 @@ def _go(log: LaunchLog, priced: Priced, rank: int, options: LaunchOptions, stack
     base = Path(priced.path).resolve().parent
     bundle = record(folder, quoted, rank, priced.catalog, base, run=key, figures=figures)
     options.notify(f"run folder {folder.path.relative_to(options.root)}")
-    target = reminding(
-        target_for(priced, quoted, options, stack),
+    account = reminding(
+        account_for(priced, quoted, options, stack),
         quoted.plan,
         datetime.now(UTC),
         folder,
@@ -339,36 +335,34 @@ def _go(log: LaunchLog, priced: Priced, rank: int, options: LaunchOptions, stack
         from_step=options.from_step,
     )
     launch = _Launch(
-        priced=priced, quoted=quoted, bundle=bundle, key=key, folder=folder, options=options, target=target
+        priced=priced, quoted=quoted, bundle=bundle, key=key, folder=folder, options=options, account=account
     )
-    if target.emulator is not None:
-        stack.callback(_keep_logs, target.emulator, folder)
+    stack.callback(account.keep_logs, folder)
     with ExitStack() as unsubmitted:
-        if (target.emulator is None or target.emulator.record is not None) and deploys(quoted.plan):
-            keep, aws = partial(setattr, log, "stacks"), target.context.environment
+        if account.stays and deploys(quoted.plan):
+            keep, aws = partial(setattr, log, "stacks"), account.environment
             cost_notice = report_running_costs(
-                quoted.plan, aws, priced.catalog, options.notify, keep, sandbox=target.emulator is not None
+                quoted.plan, aws, priced.catalog, options.notify, keep, sandbox=account.simulated
             )
             unsubmitted.enter_context(cost_notice)
-        handle = cluster_handle(quoted, bundle, folder, _probing(target, quoted.plan, options))
-        _take_note(log, handle, target, quoted.plan)
+        handle = cluster_handle(quoted, bundle, folder, _probing(account, quoted.plan, options))
+        _take_note(log, handle, account, quoted.plan)
         submission = _ready(launch, log, handle)
     log.status = RunStatus.RUNNING
     _follow(launch, log, submission)
 
 
-def _probing(target: DeployTarget, plan: Plan, options: LaunchOptions) -> DeployTarget:
-    """The target, with a check that this computer reaches the Kubernetes API before a new cluster's nodes start."""
+def _probing(account: Account, plan: Plan, options: LaunchOptions) -> Account:
+    """The account, with a check that this computer reaches the Kubernetes API before a new cluster's nodes start."""
     if not (target_of(plan.place.target).pods and deploys(plan)):
-        return target
-    context = target.context
+        return account
+    context = account.context
     reach = partial(refuse_unless_answered, plan, environment=context.environment, notify=options.notify)
-    return replace(target, context=replace(context, reach=reach))
+    return replace(account, context=replace(context, reach=reach))
 
 
 def _ready(launch: _Launch, log: LaunchLog, handle: ClusterHandle) -> Submission:
-    target = launch.target
-    if target.emulator is None or target.emulator.record is not None:
+    if launch.account.stays:
         # A launcher that dies from here on leaves a run that `status` can complete.
         log.status = RunStatus.RUNNING
         log.write()
@@ -409,22 +403,14 @@ def _request(launch: _Launch, handle: ClusterHandle) -> JobRequest:
     )
 
 
-def _take_note(log: LaunchLog, handle: ClusterHandle, target: DeployTarget, plan: Plan) -> None:
+def _take_note(log: LaunchLog, handle: ClusterHandle, account: Account, plan: Plan) -> None:
     checked = handle.deployed.verification if handle.deployed is not None else None
     if checked is not None:
         log.stacks = tuple((stack.name, stack.status) for stack in checked.stacks)
         log.verified = checked.verified
-    if target.emulator is not None:
-        log.not_emulated = left_out(target.emulator, checked, target.prerequisites)
-        if handle.deployed is not None and not target_of(plan.place.target).per_job:
-            log.scheduler = target.emulator.scheduler_name(handle.deployed.cluster_name)
-
-
-def _keep_logs(sandbox: Sandbox, folder: RunFolder) -> None:
-    lines = [json.dumps(asdict(request), default=str) for request in sandbox.s3_requests()]
-    write_whole(folder.logs / "s3-requests.jsonl", "".join(f"{line}\n" for line in lines))
-    if faults := sandbox.server_log():
-        write_whole(folder.path / SANDBOX_LOG, faults)
+    log.not_emulated = account.not_emulated(checked)
+    if handle.deployed is not None and not target_of(plan.place.target).per_job:
+        log.scheduler = account.scheduler(handle.deployed.cluster_name) or log.scheduler
 
 
 def waits_s(plan: Plan) -> float:
@@ -452,7 +438,7 @@ def _follow(launch: _Launch, log: LaunchLog, submission: Submission) -> None:
         stack.callback(watch.close)
         disruption = disruption_for(
             launch.quoted.plan,
-            launch.target.emulator,
+            launch.account.losses,
             head_node.host,
             watch,
             folder=folder,
@@ -476,7 +462,7 @@ def _follow(launch: _Launch, log: LaunchLog, submission: Submission) -> None:
             stop.check(follower)
             meters.check()
 
-        with guard_called(launch.quoted.plan, launch.target.emulator, options.environment, options.notify):
+        with guard_called(launch.quoted.plan, launch.account.losses, options.environment, options.notify):
             status = follower.follow(watch, tick=tick)
         log.not_played = disruption.finish()
         log.status = RunStatus.CANCELLED if _cancelled(watch, stop, folder) else status
@@ -487,7 +473,7 @@ def _beginning(launch: _Launch, submission: Submission) -> Beginning:
     plan, notify = launch.quoted.plan, launch.options.notify
     session = Session(environment=launch.aws, region=plan.place.region)
     # The sandbox emulates the window of a training plan for training jobs alone.
-    waits = launch.target.emulator is None or target_of(plan.place.target).per_job
+    waits = not launch.account.simulated or target_of(plan.place.target).per_job
     cluster = str(submission.head_node.host)
     beginning = Beginning(plan=plan, session=session, cluster=cluster, notify=notify, waits=waits)
     if wait_s := beginning.left_s:

@@ -19,7 +19,8 @@ from launcher.records.run_folder import RunFolder
 from launcher.rendering.cluster import owner_in
 from launcher.rendering.names import FRESH_FOLDER, OUTPUTS, stack_name
 from launcher.rendering.slurm_job import JOB_FILE
-from launcher.workflow.deploy.steps import DeployContext, DeployTarget
+from launcher.workflow.deploy.account import Account
+from launcher.workflow.deploy.steps import DeployContext
 from launcher.workflow.run.checkpoints import survey
 from launcher.workflow.run.checkpoints_transfer import writer
 from launcher.workflow.run.earlier_step import begin_text, earlier
@@ -99,7 +100,7 @@ def _signed(first: Objects) -> str | None:
 
 
 def reminding(
-    target: DeployTarget,
+    account: Account,
     plan: Plan,
     now: datetime,
     folder: RunFolder,
@@ -107,22 +108,22 @@ def reminding(
     fresh: bool,
     second: Callable[[str], None],
     from_step: int | None = None,
-) -> DeployTarget:
-    """The target, with a report before its question: the checkpoints that the job will find, and a job that still runs.
+) -> Account:
+    """The account, with a report before its question: the checkpoints that the job will find, a job that still runs.
 
     `second` is called before a job is submitted while another job of the plan runs, and raises if the user declines.
 
     Raises:
         ImpossibleError: the job is to begin at a step, in a sandbox that begins empty.
     """
-    if target.emulator is not None and target.emulator.record is None:
+    if not account.stays:
         if from_step is not None:
             raise ImpossibleError(
                 f"--from-step {from_step}: the sandbox of this launch begins without checkpoints",
                 hint="start one that stays between launches: slipway sandbox start",
             )
-        return target
-    context = target.context
+        return account
+    context = account.context
 
     def approve() -> None:
         if from_step is not None:
@@ -134,7 +135,7 @@ def reminding(
             second(f"submit a second job of {plan.name} beside it")
         context.approve()
 
-    return replace(target, context=replace(context, approve=approve))
+    return replace(account, context=replace(context, approve=approve))
 
 
 def from_step_text(plan: Plan, context: DeployContext, step: int) -> str:

@@ -17,6 +17,7 @@ from launcher.agent.job import READ_BACK
 from launcher.aws.session import Session
 from launcher.catalog.load import Catalog
 from launcher.catalog.training import load_training
+from launcher.emulation import attached
 from launcher.model.document import document
 from launcher.model.enums import CheckpointMode
 from launcher.model.errors import ImpossibleError, NothingMeasuredError, SlipwayError
@@ -36,7 +37,6 @@ from launcher.records import run_folder
 from launcher.records.measurements import FILE, add_measurement, load_measurements, parse_measurement
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder, write_whole
 from launcher.records.stored_quote import stored_quote
-from launcher.workflow.cluster.reach import attached
 from launcher.workflow.deploy.deployment import deploys
 from launcher.workflow.deploy.down import Subject, survey, take_down
 from launcher.workflow.doctor.left_running import left_running

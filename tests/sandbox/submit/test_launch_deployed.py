@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from launcher.aws.session import Session
+from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.model.errors import ImpossibleError
 from launcher.model.report import RunStatus
 from launcher.records.run_folder import latest
-from launcher.sandbox.environment import ACCOUNT
 from launcher.sandbox.sandbox import Sandbox
 from launcher.sandbox.slurm.daemons import client_environment
 from launcher.workflow.deploy.in_sandbox import context_in

@@ -7,8 +7,8 @@ from moto.eks.models import eks_backends
 
 from launcher.aws.eks import access_policies, addon_version, granted_roles
 from launcher.aws.session import Session
+from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.sandbox.aws import eks_calls
-from launcher.sandbox.environment import ACCOUNT
 from launcher.workflow.cluster.pod_identity import PodIdentity, grant, revoke
 from tests.emulators.moto_server import moto_server
 

@@ -10,6 +10,7 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
+from launcher.workflow.deploy.account import Account
 from launcher.workflow.run.earlier_step import refuse_from_step
 from launcher.workflow.run.relaunch import earlier_run_lines, from_step_text, prefix_suffix, refuse_fresh, reminding
 from tests.plans import NOW
@@ -103,6 +104,6 @@ def test_from_step_without_that_checkpoint_is_refused_before_the_question(accoun
 
 
 def test_from_step_in_a_sandbox_of_this_launch_is_refused(catalog):
-    target = SimpleNamespace(emulator=SimpleNamespace(record=None), context=None)
+    account = Account.emulated(None, SimpleNamespace(record=None), ())
     with pytest.raises(ImpossibleError, match="begins without checkpoints"):
-        reminding(target, plan_of(catalog), NOW, None, fresh=False, second=None, from_step=3)
+        reminding(account, plan_of(catalog), NOW, None, fresh=False, second=None, from_step=3)
