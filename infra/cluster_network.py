@@ -3,17 +3,19 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from aws_cdk import App, Aws, Stack
+from aws_cdk import App, Aws
 
 from infra.parts.node_policy import StoreAccess
 from infra.stacks.checkpoints import CheckpointsStack
 from infra.stacks.network import NetworkStack
 from launcher.catalog.load import Catalog
+from launcher.model.enums import NatMode
 from launcher.model.finding import Finding
 from launcher.model.monitoring import JOBS_PREFIX
 from launcher.model.plan import Plan
 from launcher.model.tags import CLUSTER_TAG
 from launcher.model.target import target_of
+from launcher.planning.nat import nat_mode
 from launcher.planning.networks import network_findings, subnet_id
 from launcher.planning.pin import zone
 from launcher.rendering.targets import writer_of
@@ -30,8 +32,13 @@ class ClusterNetwork(NamedTuple):
     subnet_id: str
     store_uri: str
     store: StoreAccess
-    stack: Stack | None
+    stack: NetworkStack | None
     zone_subnets: Mapping[str, str]
+
+    @property
+    def public(self) -> bool:
+        """Whether the nodes of a new network have public addresses."""
+        return self.stack is not None and self.stack.public
 
 
 def cluster_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
@@ -45,13 +52,13 @@ def cluster_network(
 ) -> ClusterNetwork:
     """The network and the checkpoint store of a plan's cluster, created if the plan names none."""
     lasting = {key: value for key, value in tags.items() if key == CLUSTER_TAG or key in plan.request.tags}
-    vpc_id, subnet, stack = _network(app, plan, account=account, tags=lasting, zone=zone(plan.place, catalog))
+    vpc_id, subnet, stack = _network(app, plan, catalog, account=account, tags=lasting)
     store_uri, store = _store(app, plan, account=account, tags=lasting)
     return ClusterNetwork(vpc_id, subnet, store_uri, store, stack, {} if stack is None else stack.subnets_by_zone)
 
 
 def _network(
-    app: App, plan: Plan, *, account: str | None, tags: Mapping[str, str], zone: str | None
+    app: App, plan: Plan, catalog: Catalog, *, account: str | None, tags: Mapping[str, str]
 ) -> tuple[str, str, NetworkStack | None]:
     """The ids of VPC and subnet, and the stack that creates them: None if the plan names existing ones.
 
@@ -65,7 +72,14 @@ def _network(
         return "", "", None
     # What belongs to several clusters carries the name of none.
     tags = tags if request.name is None else {"slipway:network": request.name}
-    stack = NetworkStack(app, plan=plan, account=account, tags=tags, zone=zone)
+    stack = NetworkStack(
+        app,
+        plan=plan,
+        account=account,
+        tags=tags,
+        zone=zone(plan.place, catalog),
+        public=nat_mode(plan.request, plan.place, catalog.instance_types) is NatMode.NONE,
+    )
     return stack.vpc_id, stack.subnet_id, stack
 
 

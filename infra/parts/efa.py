@@ -18,14 +18,19 @@ class NodeSecurityGroup(Construct):
         rules: its rules; nodes must not start before they exist.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, vpc_id: str, way_out: bool = False) -> None:
-        """`way_out`: members may reach the internet; for nodes without another group that allows internet access."""
+    def __init__(self, scope: Construct, id_: str, *, vpc_id: str, way_out: bool = False, nat: bool = True) -> None:
+        """`way_out`: members may reach the internet; for nodes without another group that allows internet access.
+
+        `nat`: they reach it through a NAT gateway, and have no public addresses.
+        """
         super().__init__(scope, id_)
         # Inline: EC2 gives a group without a rule of its own this very rule, and refuses it a second time.
         out = ec2.CfnSecurityGroup.EgressProperty(
             ip_protocol=_ALL,
             cidr_ip="0.0.0.0/0",
-            description="To AWS's services and package repositories, through the NAT gateway",
+            description="To AWS's services and package repositories, through the NAT gateway"
+            if nat
+            else "To AWS's services and package repositories",
         )
         self.group = ec2.CfnSecurityGroup(
             self,

@@ -1,4 +1,4 @@
-"""A VPC with a private subnet in each of its zones: no inbound access, and outbound access to AWS for every node."""
+"""A VPC with a subnet of nodes in each of its zones: no inbound access, and outbound access to AWS for every node."""
 
 from collections.abc import Mapping
 from ipaddress import IPv4Network
@@ -16,16 +16,18 @@ _ANYWHERE = "0.0.0.0/0"
 
 
 class Network(Construct):
-    """A VPC, private subnets for every node, and a public one for the NAT gateway alone.
+    """A VPC, private subnets for every node, and a public one for the NAT gateway alone; or a public one for the nodes.
 
-    A cluster's private subnet is in the zone of its capacity, because EFA does not cross zones. No subnet assigns
-    public addresses, which instances with several network cards could not have anyway. S3 and DynamoDB
+    A cluster's subnet is in the zone of its capacity, because EFA does not cross zones. Private subnets assign no
+    public addresses, which instances with several network cards could not have anyway. A public subnet of nodes does:
+    no rule of a security group lets anyone in. S3 and DynamoDB
     (ParallelCluster's state) are reached through gateway endpoints, which are free and avoid the NAT gateway's price
-    per GB. All other services are reached through NAT, except those with an interface endpoint that the plan pays for.
+    per GB. All other services are reached through NAT or directly, except those with an interface endpoint that the
+    plan pays for.
 
     Attributes:
         vpc: the VPC.
-        private_subnets: the subnets of head nodes, compute nodes and file systems, by zone id; a cluster's own network
+        node_subnets: the subnets of head nodes, compute nodes and file systems, by zone id; a cluster's own network
             has one, whose zone is None for the region's first zone.
     """
 
@@ -42,6 +44,7 @@ class Network(Construct):
     ) -> None:
         """`zone` is an availability zone id such as use2-az1; None: the region's first zone.
 
+        `nat_zones` is the zone of the NAT gateway, empty for none: then the nodes' subnet is public.
         `shared_zones` are the zones of a shared network. Each service of `endpoints` (such as "ssm") gets an interface
         endpoint, billed by the hour.
         """
@@ -53,17 +56,20 @@ class Network(Construct):
         zones: Mapping[str | None, IPv4Network] = {
             shared_zone: zone_range(ranges, shared_zone) for shared_zone in shared_zones
         }
-        self.private_subnets = {
-            az_id: self._subnet(_label(az_id) if shared_zones else "Private", str(cidr), az_id)
+        kind = "Private" if nat_zones else "Nodes"
+        self.node_subnets = {
+            az_id: self._subnet(_label(az_id) if shared_zones else kind, str(cidr), az_id, public=not nat_zones)
             for az_id, cidr in (zones or {zone: ranges.private}).items()
         }
-        (nat_zone,) = nat_zones
-        public_subnet = self._subnet("Public", str(ranges.public), nat_zone)
-        private_routes = self._routes("Private", *self.private_subnets.values())
-        public_routes = self._routes("Public", public_subnet)
-        self._egress(public_subnet, public_routes, private_routes)
-        self._gateway_endpoint("S3", "s3", private_routes)
-        self._gateway_endpoint("DynamoDb", "dynamodb", private_routes)
+        node_routes = self._routes(kind, *self.node_subnets.values())
+        if nat_zones:
+            public_subnet = self._subnet("Public", str(ranges.public), *nat_zones)
+            public_routes = self._routes("Public", public_subnet)
+            self._nat(public_subnet, *self._internet(public_routes), node_routes)
+        else:
+            self._internet(node_routes)
+        self._gateway_endpoint("S3", "s3", node_routes)
+        self._gateway_endpoint("DynamoDb", "dynamodb", node_routes)
         if endpoints:
             self._interface_endpoints(endpoints, str(ranges.vpc))
         self._flow_log()
@@ -71,13 +77,14 @@ class Network(Construct):
     def _name(self, resource: ec2.CfnVPC | ec2.CfnSubnet, suffix: str = "") -> None:
         resource.tags.set_tag("Name", f"{Stack.of(self).stack_name}{suffix}")
 
-    def _subnet(self, kind: str, cidr: str, zone: str | None) -> ec2.CfnSubnet:
+    def _subnet(self, kind: str, cidr: str, zone: str | None, *, public: bool = False) -> ec2.CfnSubnet:
+        """A subnet; `public`: it gives its instances public addresses."""
         subnet = ec2.CfnSubnet(
             self,
             f"{kind}Subnet",
             vpc_id=self.vpc.ref,
             cidr_block=cidr,
-            map_public_ip_on_launch=False,
+            map_public_ip_on_launch=public,
             availability_zone_id=zone,
             availability_zone=Fn.select(0, Fn.get_azs()) if zone is None else None,
         )
@@ -131,25 +138,30 @@ class Network(Construct):
                 service_name=f"com.amazonaws.{Stack.of(self).region}.{service}",
                 vpc_endpoint_type="Interface",
                 private_dns_enabled=True,
-                subnet_ids=[next(iter(self.private_subnets.values())).ref],
+                subnet_ids=[next(iter(self.node_subnets.values())).ref],
                 security_group_ids=[group.attr_group_id],
             )
 
-    def _egress(
-        self, public_subnet: ec2.CfnSubnet, public_routes: ec2.CfnRouteTable, private_routes: ec2.CfnRouteTable
-    ) -> None:
+    def _internet(self, routes: ec2.CfnRouteTable) -> tuple[ec2.CfnVPCGatewayAttachment, ec2.CfnRoute]:
+        """The internet gateway of the VPC, and the route of a public subnet to it."""
         internet = ec2.CfnInternetGateway(self, "Internet")
         attachment = ec2.CfnVPCGatewayAttachment(
             self, "InternetAttachment", vpc_id=self.vpc.ref, internet_gateway_id=internet.ref
         )
         out = ec2.CfnRoute(
-            self,
-            "PublicOut",
-            route_table_id=public_routes.ref,
-            destination_cidr_block=_ANYWHERE,
-            gateway_id=internet.ref,
+            self, "PublicOut", route_table_id=routes.ref, destination_cidr_block=_ANYWHERE, gateway_id=internet.ref
         )
         out.add_resource_dependency(attachment)
+        return attachment, out
+
+    def _nat(
+        self,
+        public_subnet: ec2.CfnSubnet,
+        attachment: ec2.CfnVPCGatewayAttachment,
+        out: ec2.CfnRoute,
+        private_routes: ec2.CfnRouteTable,
+    ) -> None:
+        """The NAT gateway in the public subnet, and the private subnets' route through it."""
         address = ec2.CfnEIP(self, "NatAddress", domain="vpc")
         address.add_resource_dependency(attachment)
         nat = ec2.CfnNatGateway(self, "Nat", subnet_id=public_subnet.ref, allocation_id=address.attr_allocation_id)

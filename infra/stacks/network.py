@@ -13,19 +13,30 @@ from launcher.planning.addresses import ranges
 
 
 class NetworkStack(PlanStack):
-    """A VPC with a private subnet in the zone of the plan's capacity, or in every zone of a shared network.
+    """A VPC with a subnet of the nodes in the zone of the plan's capacity, or in every zone of a shared network.
 
     The template of a shared network depends on the plan's `network` alone, so every cluster's deployment finds it
     unchanged. The stack exports its ids by name, and CloudFormation refuses to remove an export that a cluster uses.
 
     Attributes:
         network: the network.
+        public: whether nodes have public addresses.
     """
 
     def __init__(
-        self, scope: Construct, *, plan: Plan, account: str | None, tags: Mapping[str, str], zone: str | None
+        self,
+        scope: Construct,
+        *,
+        plan: Plan,
+        account: str | None,
+        tags: Mapping[str, str],
+        zone: str | None,
+        public: bool,
     ) -> None:
-        """Create a plan's network; `zone` is the zone id of the capacity, None for the region's first zone."""
+        """Create a plan's network; `zone` is the zone id of the capacity, None for the region's first zone.
+
+        `public`: nodes get public addresses, and the network has no NAT gateway.
+        """
         request = plan.request.network
         super().__init__(
             scope,
@@ -35,14 +46,14 @@ class NetworkStack(PlanStack):
             tags=tags,
             description=f"Slipway: network {request.name or f'of {plan.cluster_name}'}",
         )
-        self._zone = zone
+        self._zone, self.public = zone, public
         self.shared = request.name is not None
         self.network = Network(
             self,
             "Network",
             ranges=ranges(request.cidr),
             zone=zone,
-            nat_zones=nat_zones(request, zone),
+            nat_zones=() if public else nat_zones(request, zone),
             shared_zones=request.az_ids if self.shared else (),
             endpoints=interface_endpoints(request),
         )
@@ -53,7 +64,7 @@ class NetworkStack(PlanStack):
             description="The VPC",
             export_name=self._export("VpcId") if self.shared else None,
         )
-        for az_id, subnet in self.network.private_subnets.items():
+        for az_id, subnet in self.network.node_subnets.items():
             CfnOutput(
                 self,
                 f"PrivateSubnetId{subnet.node.id.removesuffix('Subnet')}" if self.shared else "PrivateSubnetId",
@@ -75,12 +86,12 @@ class NetworkStack(PlanStack):
         """The id of the subnet in the zone of the plan's capacity, for another stack."""
         if self.shared:
             return Fn.import_value(self._export(f"PrivateSubnetId:{self._zone}"))
-        return self.network.private_subnets[self._zone].ref
+        return self.network.node_subnets[self._zone].ref
 
     @property
     def subnets_by_zone(self) -> dict[str, str]:
         """The ids of a shared network's subnets by zone, for another stack; empty for a cluster's own network."""
         if not self.shared:
             return {}
-        zones = [subnet for subnet in self.network.private_subnets if subnet is not None]
+        zones = [subnet for subnet in self.network.node_subnets if subnet is not None]
         return {zone: Fn.import_value(self._export(f"PrivateSubnetId:{zone}")) for zone in zones}

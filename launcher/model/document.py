@@ -18,6 +18,7 @@ _LATER = {
     "purchase": ("support_percent",),
     "security": ("roles",),
     "storage": ("login_pool",),
+    "network": ("nat",),
 }
 
 _LATER_OF_MODELS = {"experts": None, "top_k": None, "attention_layers": None, "window": 0}

@@ -223,6 +223,13 @@ class SaveSignal(StrEnum):
     NONE = "none"
 
 
+class NatMode(StrEnum):
+    """How the nodes of a new network reach the internet: through a NAT gateway, or from their own public addresses."""
+
+    GATEWAY = "gateway"
+    NONE = "none"
+
+
 class EfaLayout(StrEnum):
     """Which network interfaces ParallelCluster attaches."""
 

@@ -9,6 +9,7 @@ from launcher.model.enums import (
     CheckpointLayout,
     CheckpointMode,
     EfaLayout,
+    NatMode,
     OperatingSystem,
     Operator,
     Payment,
@@ -178,6 +179,12 @@ class NetworkRequest:
         (), Many(item=Section(of=SubnetFacts)), "facts about subnet_ids, written by Slipway"
     )
     cidr: str = setting("10.0.0.0/16", Text(pattern=r"[0-9.]+/[0-9]+", form="a.b.c.d/n"), "address range of a new VPC")
+    nat: NatMode | None = setting(
+        None,
+        Auto(item=Choice(options=NatMode)),
+        "way to the internet of a new network: gateway, or none: public addresses without inbound rules; "
+        "auto: the cheaper one that works",
+    )
     endpoints: tuple[str, ...] = setting(
         (), Many(item=ENDPOINT), "services with an interface endpoint, each billed per hour"
     )

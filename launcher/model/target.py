@@ -67,6 +67,7 @@ class HeadNode:
 
     `composite_alarms` join its `alarms`; all of them are in addition to those of the guardrails, as are its custom
     `metrics`. `dns_zones` are the private hosted zones with which nodes find the head node and each other.
+    `elastic_address`: a head node with a public address uses one of the account's Elastic IP addresses.
     """
 
     name: str
@@ -74,6 +75,7 @@ class HeadNode:
     composite_alarms: int = 0
     metrics: int = 0
     dns_zones: int = 0
+    elastic_address: bool = False
 
 
 @record
@@ -177,6 +179,7 @@ class Target:
     `planned_for` is the resource kind that its training plans serve, `plan_lost_minutes` the minutes before the
     plan's end when SageMaker takes back the instances.
     `instance_tags` are the tags of its instances in EC2, None if they run in SageMaker's account.
+    `public_nodes` means that its nodes can have public addresses, and need no NAT gateway then.
     `own_outputs` are outputs of its stack by which a removal recognizes it; if two kinds match, the one with more wins.
     `fees` are its service's charges for a number of nodes of a type, `fee_keys` their names in a plan file, and
     `fee_service` a pattern of the service's code in the Price List, which no public source confirms.
@@ -219,6 +222,7 @@ class Target:
     plan_lost_minutes: int = 60
     control_plane: str | None = None
     own_outputs: tuple[str, ...] = ()
+    public_nodes: bool = False
     fees: Callable[[PlanRequest, int, InstanceType], tuple[Fee, ...]] = _no_fees
     fee_keys: tuple[str, ...] = ()
     fee_service: str = ""

@@ -9,6 +9,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.plan import Place, Plan
 from launcher.model.request import NetworkRequest, PlanRequest, SubnetFacts
 from launcher.planning.addresses import address_findings, docker_findings, new_subnet, too_few_addresses
+from launcher.planning.nat import nat_findings
 from launcher.planning.pin import zone
 
 
@@ -66,6 +67,7 @@ def network_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tu
     else:
         if network.name is not None:
             findings.extend(_shared(network, place, catalog))
+        findings.extend(nat_findings(request, place, catalog.instance_types))
         findings.extend(address_findings(request, place, catalog.instance_types))
     return tuple(findings)
 
@@ -73,7 +75,8 @@ def network_findings(request: PlanRequest, place: Place, catalog: Catalog) -> tu
 def _contradictions(network: NetworkRequest) -> Iterator[Finding]:
     """Findings for keys that contradict each other."""
     if network.vpc_id is not None:
-        for key, given in (("name", network.name), ("az_ids", network.az_ids), ("endpoints", network.endpoints)):
+        keys = ("name", "az_ids", "endpoints", "nat")
+        for key, given in ((key, getattr(network, key)) for key in keys):
             if given:
                 message = f"{network.vpc_id} exists and is used unchanged, so {key} has no effect"
                 yield error("network-exists", f"network.{key}", message, f"drop {key}, or drop vpc_id")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from launcher.catalog.quotas import QuotaName, quota_of
 from launcher.model.endpoint import Endpoint
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import NatMode, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.hyperpod import ml_name
 from launcher.model.idle import warm_minutes
@@ -14,6 +14,7 @@ from launcher.model.plan import Plan
 from launcher.model.record import record
 from launcher.model.sizing import LOGIN_NODE, head_node
 from launcher.model.target import target_of
+from launcher.planning.nat import nat_mode
 
 RUN_TIME = "training-job/run-time"
 
@@ -91,7 +92,12 @@ def quota_needs(
     cluster_needs = [
         _need(quotas[quota], quotas[quota].name, 1, f"cluster {plan.cluster_name}") for quota in target.quotas
     ]
-    return (*machines(plan, instances, quotas), *cluster_needs, *_network(plan, quotas), *_storage(plan, quotas))
+    return (
+        *machines(plan, instances, quotas),
+        *cluster_needs,
+        *_network(plan, instances, quotas),
+        *_storage(plan, quotas),
+    )
 
 
 def _ec2(
@@ -179,10 +185,15 @@ def _jobs(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
         yield _of_type(quotas[f"training-job/{kind}"], ml_name(place.instance_type), place.nodes)
 
 
-def _network(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
-    if plan.request.network.vpc_id is None:
-        for key, resource in (("vpc/networks", "the cluster's VPC"), ("vpc/addresses", "the NAT gateway's address")):
-            yield _need(quotas[key], quotas[key].name, 1, resource)
+def _network(plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
+    if plan.request.network.vpc_id is not None:
+        return
+    yield _need(quotas["vpc/networks"], quotas["vpc/networks"].name, 1, "the cluster's VPC")
+    head, address = target_of(plan.place.target).head, "the NAT gateway's address"
+    if nat_mode(plan.request, plan.place, instances) is NatMode.NONE:
+        address = "the head node's address" if head is not None and head.elastic_address else ""
+    if address:
+        yield _need(quotas["vpc/addresses"], quotas["vpc/addresses"].name, 1, address)
 
 
 def _storage(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.budget_stop import stops_at
-from launcher.model.enums import PREPAID, Basis, CheckpointMode, Method, TargetKind
+from launcher.model.enums import PREPAID, Basis, CheckpointMode, Method, NatMode, TargetKind
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.monitoring import ACCESS_LOG_DAYS, SUPERSEDED_DAYS, interface_endpoints, nat_zones, node_metrics
@@ -27,6 +27,7 @@ from launcher.model.units import BILLED, HOURS_PER_MONTH, billed_gb
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions
 from launcher.planning.around import around_assumptions
+from launcher.planning.nat import nat_mode
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, Prices, total_usd
 from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, monitoring_lines
 from launcher.pricing.hyperpod import instance_price, volume_assumption
@@ -40,13 +41,14 @@ LOG_GB_PER_NODE_HOUR = 0.05
 """Cluster, job and flow logs of one node: an assumption."""
 LOGS = "logs"
 """The service whose interface endpoint carries the logs, bypassing the NAT gateway."""
+ENDPOINT_DATA = ("interface endpoint data", "network", "vpc.interface-endpoint-data", "GB")
 
 
-def network_lines(prices: Prices, request: PlanRequest, target: Target) -> Iterator[Line]:
+def network_lines(prices: Prices, request: PlanRequest, target: Target, mode: NatMode | None) -> Iterator[Line]:
     """The network lines that last as long as the cluster: those of the network, and those that the target adds."""
     if target.per_job:
         return
-    gateways = len(nat_zones(request.network, None))
+    gateways = len(nat_zones(request.network, None)) if mode is NatMode.GATEWAY else 0
     if gateways:
         yield prices.line("NAT gateway", "network", "vpc.nat-gateway", "hour").while_up(gateways)
         yield prices.line("public IPv4 address of the NAT", "network", "vpc.public-ipv4", "hour").while_up(gateways)
@@ -62,21 +64,33 @@ def network_lines(prices: Prices, request: PlanRequest, target: Target) -> Itera
         yield zone._replace(zones=target.head.dns_zones)
 
 
-def network_data(prices: Prices, place: Place, request: PlanRequest, zone: str | None) -> Iterator[Line]:
-    """Data through the NAT gateway and the endpoints of a new network; `zone` is the cluster's own."""
+def public_addresses(prices: Prices, place: Place, target: Target) -> Line:
+    """The public addresses of the nodes, and of the head node as long as the cluster is up."""
+    line = prices.line("public IPv4 addresses", "network", "vpc.public-ipv4", "hour")
+    return line._replace(an_hour_up=0 if target.head is None else 1, a_node_hour=place.nodes)
+
+
+def network_data(
+    prices: Prices, place: Place, request: PlanRequest, zone: str | None, mode: NatMode | None
+) -> Iterator[Line]:
+    """Data through the NAT gateway and the endpoints of a new network; `zone` is the cluster's own.
+
+    What nodes with public addresses download costs nothing.
+    """
     gateways = nat_zones(request.network, zone)
-    if not gateways:
+    past_nat = LOGS in interface_endpoints(request.network)
+    if mode is not NatMode.GATEWAY:
+        if past_nat:
+            yield logged(prices.line(*ENDPOINT_DATA), place)
         return
     gb_per_node = NAT_GB_PER_NODE + fetched_weights_gb(request, prices.catalog)
-    past_nat = LOGS in interface_endpoints(request.network)
     through = prices.line("NAT data", "network", "vpc.nat-gateway-data", "GB")
     through = through._replace(once=gb_per_node * place.nodes, a_loss=gb_per_node)
     if not past_nat:
         through = logged(through, place)
     yield through
     if past_nat:
-        data = prices.line("interface endpoint data", "network", "vpc.interface-endpoint-data", "GB")
-        yield logged(data, place)
+        yield logged(prices.line(*ENDPOINT_DATA), place)
     if zone not in gateways:
         # The sender and the receiver are both charged.
         between = prices.line("data to the NAT's zone and back", "network", "transfer.inter-az", "GB")
@@ -106,7 +120,9 @@ def logged(line: Line, place: Place, months: float = 1.0) -> Line:
     return line._replace(an_hour_up=gigabytes, a_node_hour=gigabytes * place.nodes)
 
 
-def network_assumptions(request: PlanRequest, catalog: Catalog, kind: TargetKind) -> Iterator[Assumption]:
+def network_assumptions(
+    request: PlanRequest, catalog: Catalog, kind: TargetKind, mode: NatMode | None
+) -> Iterator[Assumption]:
     """The assumptions behind the network lines."""
     network, assumed = request.network, "assumption, not measured"
     if network.vpc_id is None and target_of(kind).per_job:
@@ -120,6 +136,10 @@ def network_assumptions(request: PlanRequest, catalog: Catalog, kind: TargetKind
             unit="",
             source=f"{network.vpc_id} has its own route to the internet",
         )
+        return
+    if mode is NatMode.NONE:
+        chosen = "network.nat" if network.nat is not None else "network.nat auto: cheaper than a NAT gateway"
+        yield Assumption(name="way to the internet", value="public addresses, no inbound rules", unit="", source=chosen)
         return
     yield Assumption(
         name="packages and images through the NAT gateway",
@@ -181,7 +201,7 @@ class Bill:
         self.catalog = catalog
         self.today = today
         self.own_cluster = _existing_cluster(request) is None
-        self._cluster_lines: dict[tuple[str, TargetKind], _ClusterLines] = {}
+        self._cluster_lines: dict[tuple[str, TargetKind, NatMode | None], _ClusterLines] = {}
         self._rests: dict[tuple[object, ...], OtherCosts] = {}
 
     def other_costs(self, place: Place, work: Work) -> OtherCosts:
@@ -189,13 +209,16 @@ class Bill:
         facts = self.catalog.instance_types[place.instance_type]
         reports = bool(node_metrics(facts))
         key = (
-            *(place.target, place.nodes, place.region, self._beside_gateway(place)),
+            *(place.target, place.nodes, place.region, self._beside_gateway(place), self._nat_mode(place)),
             *(reports, place.option in PREPAID, self._stops(place), work.checkpoint_gb),
             target_of(place.target).fees(self.request, place.nodes, facts),
         )
         if key not in self._rests:
             self._rests[key] = OtherCosts(self.lines(place, work))
         return self._rests[key]
+
+    def _nat_mode(self, place: Place) -> NatMode | None:
+        return nat_mode(self.request, place, self.catalog.instance_types)
 
     def _stops(self, place: Place) -> bool:
         """Whether the guard ends the job at a spending limit."""
@@ -205,14 +228,16 @@ class Bill:
         """The non-compute lines."""
         prices, request = Prices(place.region, self.catalog), self.request
         facts = self.catalog.instance_types[place.instance_type]
-        target = target_of(place.target)
-        cluster = self._lines_of_cluster(prices, target) if self.own_cluster else _ClusterLines()
+        target, mode = target_of(place.target), self._nat_mode(place)
+        cluster = self._lines_of_cluster(prices, target, mode) if self.own_cluster else _ClusterLines()
         rows = [*cluster.storage]
         if not target.managed:
             rows.append(_root_volumes(prices, place, request, own_cluster=self.own_cluster))
         rows += (*_checkpoints(prices, request, work), *_outputs(prices, request), *cluster.network)
         if self.own_cluster and not target.per_job:
-            rows += network_data(prices, place, request, self._zone(place))
+            rows += network_data(prices, place, request, self._zone(place), mode)
+        if mode is NatMode.NONE:
+            rows.append(public_addresses(prices, place, target))
         rows += _transfer(prices, request)
         if self.own_cluster and target.head is not None:
             name = head_node(place.nodes, request.storage.head_node)
@@ -249,16 +274,16 @@ class Bill:
     def _zone(self, place: Place) -> str | None:
         return place.az_id or self.catalog.first_zone(place.instance_type, place.region)
 
-    def _lines_of_cluster(self, prices: Prices, target: Target) -> _ClusterLines:
-        """The lines that last as long as a cluster, computed once for each region and target."""
-        key = (prices.region, target.kind)
+    def _lines_of_cluster(self, prices: Prices, target: Target, mode: NatMode | None) -> _ClusterLines:
+        """The lines that last as long as a cluster, computed once for each region, target and way to the internet."""
+        key = (prices.region, target.kind, mode)
         if key not in self._cluster_lines:
             storage = self.request.storage
             gib = target.shared_gib(storage.lustre_gib)
             logins = storage.login_nodes
             self._cluster_lines[key] = _ClusterLines(
                 storage=(_file_system(prices, gib, storage.lustre_mb_s_per_tib),) if gib else (),
-                network=tuple(network_lines(prices, self.request, target)),
+                network=tuple(network_lines(prices, self.request, target, mode)),
                 instances=tuple(_cluster_instances(prices, logins, target)),
                 watch=tuple(monitoring_lines(prices, self.request, target)),
             )
@@ -285,15 +310,10 @@ def checkpoints_and_data_usd(region: str, request: PlanRequest, work: Work, hour
 
 
 def bill_assumptions(
-    request: PlanRequest,
-    catalog: Catalog,
-    target: TargetKind,
-    facts: InstanceType | None,
-    nodes: int,
-    *,
-    size: JobSize,
+    request: PlanRequest, catalog: Catalog, place: Place, facts: InstanceType | None, *, size: JobSize
 ) -> tuple[Assumption, ...]:
     """The assumptions behind the non-compute lines, for the quote of a job of a size."""
+    target, nodes = place.target, place.nodes
     lines = [
         _assumed("logs", f"{LOG_GB_PER_NODE_HOUR:g}", "GB a node-hour"),
         Assumption(name="a GB of the bill", value="1.073741824", unit="GB of 10^9 bytes", source=BILLED),
@@ -303,7 +323,7 @@ def bill_assumptions(
         source = f"start-up and idle tail of its nodes, at least {CLUSTER_OVERHEAD_H:g} h (assumption, not measured)"
         around = f"{size.up_h - size.hours:.3g}"
         lines.append(Assumption(name="cluster runs before and after the job", value=around, unit="h", source=source))
-        lines += network_assumptions(request, catalog, target)
+        lines += network_assumptions(request, catalog, target, nat_mode(request, place, catalog.instance_types))
         lines += monitoring_assumptions()
     else:
         resources = "head node, network, file system and what watches them"

@@ -115,7 +115,7 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
             *(candidate.hazard.assumptions if cost and candidate.hazard is not None else ()),
             *(cost.explained() if cost else ()),
             *((candidate.overrun.line,) if candidate.overrun is not None and candidate.overrun.expected_h else ()),
-            *bill_assumptions(context.request, context.catalog, place.target, facts, place.nodes, size=candidate.size),
+            *bill_assumptions(context.request, context.catalog, place, facts, size=candidate.size),
             *(outlined.commitment.assumptions if outlined.commitment else ()),
             *paid.assumptions,
             *uncounted_assumptions(place, context.request, context.catalog, outlined.usd),

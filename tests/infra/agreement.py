@@ -32,6 +32,7 @@ USAGE = {
 STANDING = {
     "NAT gateway": "NAT gateways",
     "public IPv4 address of the NAT": "NAT addresses",
+    "public IPv4 addresses": "public addresses",
     "interface endpoint": "interface endpoints",
     "interface endpoints": "interface endpoints",
     "load balancer of the login nodes": "load balancers",
@@ -87,7 +88,7 @@ def deployed(templates, configuration, quote):
     return {
         **of_machines(configuration, quote, stands_h, runs_h),
         **of_storage(templates, configuration, quote, stands_h),
-        **of_network(templates, configuration, stands_h),
+        **of_network(templates, configuration, stands_h, runs_h),
         **of_watch(templates, configuration, stands_h, runs_h),
     }
 
@@ -194,8 +195,10 @@ def interval_s(quote):
     return hours * 3600 * max(2.0, size * 2**30 / 64e6) / 1000 / uploads if uploads else None
 
 
-def of_network(templates, configuration, stands_h):
-    """NAT gateways, endpoints, DNS zones, load balancers."""
+def of_network(templates, configuration, stands_h, runs_h):
+    """NAT gateways, public addresses, endpoints, DNS zones, load balancers."""
+    queue, resource = main_queue(configuration)
+    nodes_h = resource["MaxCount"] * runs_h * queue["Networking"]["AssignPublicIp"]
     endpoints = [
         resource
         for resource in resources(templates, "AWS::EC2::VPCEndpoint")
@@ -205,6 +208,7 @@ def of_network(templates, configuration, stands_h):
     return {
         "NAT gateways": len(resources(templates, "AWS::EC2::NatGateway")) * stands_h,
         "NAT addresses": len(resources(templates, "AWS::EC2::EIP")) * stands_h,
+        "public addresses": nodes_h + stands_h * configuration["HeadNode"]["Networking"].get("ElasticIp", False),
         "interface endpoints": sum(len(endpoint["SubnetIds"]) for endpoint in endpoints) * stands_h,
         "load balancers": len(pools) * stands_h,
         "DNS zones": math.ceil(stands_h / MONTH_H) if stands_h > 12 else 0,

@@ -163,6 +163,13 @@ CHANGES = {
     ("NAT gateways", 1, "p5-spot"): add("AWS::EC2::NatGateway"),
     ("NAT gateways", 2, "p5-spot"): drop("AWS::EC2::NatGateway"),
     ("NAT addresses", 1, "p5-spot"): add("AWS::EC2::EIP"),
+    ("public addresses", 1, "g6e-lora"): built(
+        lambda configuration: configuration["HeadNode"]["Networking"].pop("ElasticIp")
+    ),
+    ("public addresses", 2, "g6e-lora"): built(
+        lambda configuration: configuration["Scheduling"]["SlurmQueues"][0]["Networking"].update(AssignPublicIp=False)
+    ),
+    ("NAT gateways", 3, "g6e-lora"): add("AWS::EC2::NatGateway"),
     ("interface endpoints", 1, "shared-network"): endpoint,
     ("interface endpoints", 2, "shared-network"): drop("AWS::EC2::VPCEndpoint"),
     ("alarms", 1, "shared-network"): add("AWS::CloudWatch::Alarm"),

@@ -56,6 +56,82 @@ class TestWays:
         assert (vpc["EnableDnsSupport"], vpc["EnableDnsHostnames"]) == (True, True)
 
 
+class TestPublic:
+    """Nodes with public addresses: no NAT gateway, one subnet, no inbound rule from outside."""
+
+    @pytest.fixture
+    def small(self, synthesised):
+        return synthesised("g6e-lora")
+
+    def test_the_nodes_subnet_gives_public_addresses_and_leaves_through_the_internet_gateway(self, small):
+        (subnet,) = subnets(small).values()
+        assert (subnet["MapPublicIpOnLaunch"], subnet["CidrBlock"]) == (True, "10.0.128.0/17")
+        route = small.only("network", "AWS::EC2::Route")
+        (gateway,) = small.resources("network", "AWS::EC2::InternetGateway")
+        assert (route["DestinationCidrBlock"], route["GatewayId"]) == ("0.0.0.0/0", {"Ref": gateway})
+        assert small.resources("network", "AWS::EC2::NatGateway") == {}
+        assert small.resources("network", "AWS::EC2::EIP") == {}
+
+    def test_s3_and_dynamodb_stay_on_free_endpoints(self, small):
+        endpoints = small.resources("network", "AWS::EC2::VPCEndpoint").values()
+        (table,) = small.resources("network", "AWS::EC2::RouteTable")
+        assert [endpoint["RouteTableIds"] for endpoint in endpoints] == [[{"Ref": table}]] * 2
+
+    def test_parallelcluster_gives_addresses_to_the_head_node_and_the_nodes_and_opens_no_port(self, small):
+        cluster = small.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
+        (queue,) = cluster["Scheduling"]["SlurmQueues"]
+        assert cluster["HeadNode"]["Networking"]["ElasticIp"] is True
+        assert queue["Networking"]["AssignPublicIp"] is True
+        assert cluster["HeadNode"]["Ssh"]["AllowedIps"] == "127.0.0.1/32"
+
+    def test_no_rule_lets_anyone_but_the_group_in(self, small):
+        (rule,) = small.resources("training", "AWS::EC2::SecurityGroupIngress").values()
+        assert rule["SourceSecurityGroupId"] == rule["GroupId"]
+
+    def test_a_gateway_that_the_plan_asks_for_is_made(self, synthesised):
+        text = GATEWAY.replace("NODES", "1")
+        assert len(synthesised(text).resources("network", "AWS::EC2::NatGateway")) == 1
+
+    def test_many_nodes_keep_the_gateway(self, synthesised):
+        text = GATEWAY.replace("NODES", "9").replace("network: {nat: gateway}", "")
+        assembly = synthesised(text)
+        assert len(assembly.resources("network", "AWS::EC2::NatGateway")) == 1
+        assert (
+            "ElasticIp" not in assembly.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]["HeadNode"]
+        )
+
+
+GATEWAY = """
+slipway: 1
+name: small
+target: {kind: parallelcluster, region: us-east-1, instance_type: g5.2xlarge, nodes: NODES}
+purchase: {option: on-demand}
+network: {nat: gateway}
+"""
+
+
+class TestPcs:
+    PLAN = """
+slipway: 1
+name: small-pcs
+target: {kind: pcs, region: us-east-1, instance_type: g6e.2xlarge, nodes: 1}
+storage: {lustre_gib: 1200}
+purchase: {option: on-demand}
+"""
+
+    def test_nodes_of_pcs_get_addresses_from_their_subnet(self, synthesised):
+        assembly = synthesised(self.PLAN)
+        (subnet,) = subnets(assembly).values()
+        assert subnet["MapPublicIpOnLaunch"] is True
+        for template in assembly.resources("training", "AWS::EC2::LaunchTemplate").values():
+            interfaces = template["LaunchTemplateData"].get("NetworkInterfaces", [])
+            assert len(interfaces) <= 1, "EC2 gives an instance with several interfaces no public address"
+        (group,) = assembly.resources("training", "AWS::EC2::SecurityGroup").values()
+        assert [rule["Description"] for rule in group["SecurityGroupEgress"]] == [
+            "To AWS's services and package repositories"
+        ]
+
+
 class TestShared:
     """Two plans that share a network; each knows the whole of it and nothing of the other."""
 

@@ -75,6 +75,11 @@ def _of_the_head(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Pr
     yield from _known_type(head["InstanceType"], aws, "HeadNode.InstanceType")
     yield from _network([head["Networking"]["SubnetId"]], head["Networking"], aws, "HeadNode.Networking")
     yield from _scripts(head, aws, "HeadNode")
+    subnet = aws.subnet(head["Networking"]["SubnetId"])
+    if subnet is not None and subnet.gives_public_addresses and not head["Networking"].get("ElasticIp"):
+        # cluster_stack.py, _add_head_eni: EC2 gives an interface that exists before its instance no public address.
+        message = "the head node gets no public address from its subnet and cannot reach AWS: set ElasticIp"
+        yield Problem(path="HeadNode.Networking.ElasticIp", message=message)
 
 
 def _of_the_settings(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:

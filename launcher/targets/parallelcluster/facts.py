@@ -29,6 +29,7 @@ FACTS = Target(
         composite_alarms=1,
         metrics=HEAD_NODE_METRICS,
         dns_zones=DNS_ZONES,
+        elastic_address=True,
     ),
     guard=Guard(
         module="guard",
@@ -43,6 +44,7 @@ FACTS = Target(
         cluster="parallelcluster:cluster-name", role="parallelcluster:node-type", node="Compute"
     ),
     login_balancer=True,
+    public_nodes=True,
     logs_sessions=True,
     joins_groups=True,
     volume_key=VolumeKey.DEFAULT,

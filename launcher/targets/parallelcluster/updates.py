@@ -35,6 +35,8 @@ _PLAN_KEYS = {
     "LoginNodes": "storage.login_nodes",
     "LoginNodes/Pools/Count": "storage.login_nodes",
     "HeadNode/Networking/SubnetId": "target.az_id",
+    "HeadNode/Networking/ElasticIp": "network.nat",
+    "Scheduling/SlurmQueues/Networking/AssignPublicIp": "network.nat",
     "DevSettings/EfaInterfaceType": "target.efa_layout",
     "Iam/PermissionsBoundary": "security.permissions_boundary_arn",
 }

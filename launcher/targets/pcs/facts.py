@@ -87,6 +87,7 @@ FACTS = Target(
     efa_layout=EfaLayout.CLASSIC,
     logs_sessions=True,
     joins_groups=True,
+    public_nodes=True,
     volume_key=VolumeKey.NAMED,
     starts_volumes="pcs.amazonaws.com/AWSServiceRoleForPCS",
     own_outputs=("PcsClusterId",),

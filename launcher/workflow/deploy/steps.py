@@ -17,13 +17,14 @@ from typing import Self
 from launcher.agent import safe_json
 from launcher.aws import eks, log_groups, stacks
 from launcher.aws.session import Session
-from launcher.catalog.load import Catalog
+from launcher.catalog.load import Catalog, load
 from launcher.cdk.commands import Assembly, Cdk, deploy
 from launcher.cdk.control_part import control_part
 from launcher.cdk.runner import Runner
 from launcher.emulation import Emulator
 from launcher.model.bundle import Bundle
 from launcher.model.document import document
+from launcher.model.enums import NatMode
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
@@ -33,6 +34,7 @@ from launcher.model.spending import small
 from launcher.model.stages import Notify, Part, Stage, stage
 from launcher.model.target import target_of
 from launcher.model.units import HOUR_S, spoken
+from launcher.planning.nat import nat_mode
 from launcher.records.quote_document import quote_document
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.efa_rules import stack_findings
@@ -330,6 +332,11 @@ def refuse_without_efa(plan: Plan, assembly: Assembly, instances: Mapping[str, I
         raise ImpossibleError(f"{plan.name}: its nodes would have no EFA", findings=lost)
 
 
+def _subnet(plan: Plan) -> str:
+    public = nat_mode(plan.request, plan.place, load().instance_types) is NatMode.NONE
+    return "a public subnet without inbound rules" if public else "a private subnet, NAT gateway"
+
+
 def plan_lines(plan: Plan) -> list[str]:
     """What a deployment creates, from the plan."""
     place, request = plan.place, plan.request
@@ -340,7 +347,7 @@ def plan_lines(plan: Plan) -> list[str]:
     if request.network.vpc_id is None and target_of(place.target).per_job:
         lines.append("network: the service's own")
     elif request.network.vpc_id is None:
-        lines.append(f"network {request.network.cidr}: a private subnet, NAT gateway, S3 endpoint")
+        lines.append(f"network {request.network.cidr}: {_subnet(plan)}, S3 endpoint")
     else:
         lines.append(f"network {request.network.vpc_id}, unchanged")
     location = request.checkpoint.store_uri or f"the cluster's bucket, which slipway down {request.name} keeps"

@@ -34,6 +34,7 @@ LATER = [
     ("purchase", "support_percent", None),
     ("run", "after", []),
     ("storage", "login_pool", False),
+    ("network", "nat", "auto"),
     ("run", "before", []),
     ("run", "data", []),
     ("run", "outputs", []),

@@ -5,12 +5,13 @@ from typing import Any
 
 from launcher.aws import log_groups, networks, roles, ssm, stacks
 from launcher.catalog.load import load
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import NatMode, PurchaseOption
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.monitoring import COMPILED_FOLDER, GUARD_FOLDER, WORD_FOLDER
 from launcher.model.reach import reached
 from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.model.target import target_of
+from launcher.planning.nat import nat_mode
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.workflow.cluster.readback import guards, store
 from launcher.workflow.cluster.readback.reading import ClusterState, Reader, Readers, Reading
@@ -30,10 +31,13 @@ def vpc(reading: Reading) -> None:
 
 
 def subnets(reading: Reading) -> None:
-    """Every subnet keeps addresses private and has its route table, and the nodes' subnet is in the plan's zone."""
+    """Subnets give public addresses as planned and have a route table; the nodes' subnet is in the plan's zone."""
     checks, session = reading.checks, reading.session
     states = networks.subnets(session, reading.ids("AWS::EC2::Subnet"))
-    checks.holds("subnets hand out no public addresses", not any(subnet.public_addresses for subnet in states))
+    if _is_public(reading):
+        checks.holds("nodes get public addresses", all(subnet.public_addresses for subnet in states))
+    else:
+        checks.holds("subnets hand out no public addresses", not any(subnet.public_addresses for subnet in states))
     node_subnet = {subnet.id: subnet for subnet in states}.get(reading.main.outputs["PrivateSubnetId"])
     checks.holds("nodes run in a subnet of this network", node_subnet)
     if node_subnet is not None and reading.zone is not None:
@@ -43,11 +47,20 @@ def subnets(reading: Reading) -> None:
     checks.equal("route tables in use", set(reading.ids("AWS::EC2::RouteTable")), set(tables.values()))
 
 
-def check_nat_gateway(reading: Reading) -> None:
-    """Check that the private subnet routes through the NAT gateway, which is up and has the stack's address."""
+def _is_public(reading: Reading) -> bool:
+    return nat_mode(reading.plan.request, reading.plan.place, load().instance_types) is NatMode.NONE
+
+
+def check_way_out(reading: Reading) -> None:
+    """Check that the nodes' subnet routes through the NAT gateway, or to the internet gateway."""
     checks, session = reading.checks, reading.session
     gateway_ids = reading.ids("AWS::EC2::NatGateway")
     routes = networks.default_routes(session, reading.main.outputs["PrivateSubnetId"])
+    if _is_public(reading):
+        checks.equal(
+            "nodes leave through the internet gateway", set(reading.ids("AWS::EC2::InternetGateway")), set(routes)
+        )
+        return
     checks.equal("private subnet leaves through NAT", set(gateway_ids), set(routes))
     gateways = networks.nat_gateways(session, gateway_ids)
     checks.holds("NAT gateway is up", gateways and all(gateway.available for gateway in gateways))
@@ -225,7 +238,7 @@ def fits(plan_type: str, nodes: int, option: PurchaseOption, running: ClusterSta
 _BELOW: Readers = (
     (vpc, ("AWS::EC2::VPC", "AWS::EC2::InternetGateway", "AWS::EC2::VPCGatewayAttachment")),
     (subnets, ("AWS::EC2::Subnet", "AWS::EC2::RouteTable", "AWS::EC2::SubnetRouteTableAssociation")),
-    (check_nat_gateway, ("AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::EC2::Route")),
+    (check_way_out, ("AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::EC2::Route")),
     (endpoints, ("AWS::EC2::VPCEndpoint",)),
     (flow_log, ("AWS::EC2::FlowLog",)),
     (store.checkpoint_buckets, ("AWS::S3::Bucket", "AWS::S3::BucketPolicy")),
