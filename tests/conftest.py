@@ -6,6 +6,7 @@ pytest-socket closes all sockets but loopback (pyproject.toml). Tests that call 
 
 import difflib
 import gc
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -123,6 +124,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "NODE_COMPILE_CACHE": str(caches / "node"),  # the CDK CLI is 16 MB of JavaScript, compiled at each start
         "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",  # 0.3 s for each account and region, and none is used
         "XDG_CACHE_HOME": str(caches / "xdg"),
+        "XDG_CONFIG_HOME": str(caches / "config"),  # no defaults of this computer's user
+        "XDG_STATE_HOME": str(caches / "state"),
         **toolchain.variables(os.environ),
     }.items():
         state.setenv(name, value)
@@ -355,6 +358,13 @@ def aws_environment_of_a_test() -> Iterator[None]:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ.update(before)
+
+
+@pytest.fixture(autouse=True)
+def recent_runs_of_a_test(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """A list of recent runs of its own: a test finds no run of another test by its name."""
+    digest = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:16]
+    monkeypatch.setenv("XDG_STATE_HOME", str(request.config.stash[CACHES] / "states" / digest))
 
 
 # ------------------------------------------------------------------------------------------------ what tests work with

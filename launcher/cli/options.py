@@ -260,7 +260,20 @@ def plan_name(text: str) -> str:
     """
     from launcher import plan_file
 
-    return plan_file.load(Path(text)).name if plan_file.is_path(text) else text
+    name = plan_file.load(Path(text)).name if plan_file.is_path(text) else text
+    _say_where(name)
+    return name
+
+
+def _say_where(name: str) -> None:
+    """Say which folder a run is of, if it is not of this one."""
+    from launcher.cli import output
+    from launcher.records.run_folder import home_of
+
+    here = Path.cwd()
+    home = home_of(name, here)
+    if home != here:
+        output.say(f"  {name} was launched in {home}")
 
 
 def page_path(html: Path | None, name: str, kind: str, *, show: bool) -> Path | None:

@@ -16,6 +16,7 @@ from launcher.catalog.regular_file import read_regular
 from launcher.model.bundle import Bundle
 from launcher.model.errors import DeclinedError, ImpossibleError, InterruptedAtQuestionError, UnreadableInputError
 from launcher.model.record import record
+from launcher.records import recent_runs
 
 RUNS = Path(".slipway") / "runs"
 JOB_FOLDER = "job"
@@ -172,6 +173,8 @@ def create(name: str, now: datetime, root: Path, *, dry_run: bool = False) -> Ru
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise ImpossibleError(f"cannot make a run folder under {parent}: {reason}") from problem
+    if not dry_run:
+        recent_runs.remember(name, path, os.environ)
     return RunFolder(path=path, before=before)
 
 
@@ -189,12 +192,20 @@ def _fresh(parent: Path, now: datetime) -> Path:
 
 
 def latest(name: str, root: Path) -> RunFolder:
-    """The newest run of a plan."""
-    path = root / RUNS / name / LATEST
+    """The newest run of a plan: under `root`, else in the folder where the user launched it last."""
+    path = home_of(name, root) / RUNS / name / LATEST
     if not path.is_dir():
         known = ", ".join(names(root)) or "none"
-        raise UnreadableInputError(f"no run of {name} under {root / RUNS}", hint=f"runs here: {known}")
+        message = f"no run of {name} under {root / RUNS}, and none of your recent runs has this name"
+        raise UnreadableInputError(message, hint=f"runs here: {known}")
     return RunFolder(path=Path(os.path.realpath(path)))
+
+
+def home_of(name: str, root: Path) -> Path:
+    """The folder with the runs of a plan: `root` if it has one, else where the user launched it last, else `root`."""
+    if (root / RUNS / name / LATEST).is_dir():
+        return root
+    return recent_runs.root_of(name, os.environ) or root
 
 
 def with_report(name: str, root: Path) -> RunFolder:
@@ -207,7 +218,11 @@ def with_report(name: str, root: Path) -> RunFolder:
 
 def reported(name: str, root: Path) -> list[RunFolder]:
     """The runs of a plan with a report of a job or an endpoint, newest first."""
-    return [run for run in (latest(name, root), *_runs(root / RUNS / name)) if (run.path / "report.json").is_file()]
+    return [
+        run
+        for run in (latest(name, root), *_runs(home_of(name, root) / RUNS / name))
+        if (run.path / "report.json").is_file()
+    ]
 
 
 def earlier_runs(name: str, folder: RunFolder) -> list[RunFolder]:

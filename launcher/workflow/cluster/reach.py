@@ -16,7 +16,7 @@ from launcher.model.monitoring import STAGED_FOLDER
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify, stage
 from launcher.records.command_record import read_command
-from launcher.records.run_folder import RunFolder, latest, names
+from launcher.records.run_folder import RunFolder, home_of, latest, names
 from launcher.records.submission import CONTEXT, EKS, SANDBOX, HeadNode, Submission, recorded
 from launcher.rendering.names import FRESH_FOLDER, journal_uri
 from launcher.submit.jobs import SchedulerEndedError, SchedulerError
@@ -217,7 +217,8 @@ def environment_of_newest(name: str, root: Path, environment: Mapping[str, str])
     Raises:
         SchedulerEndedError: the run's sandbox has ended.
     """
-    return environment_of_run(latest(name, root), environment) if name in names(root) else environment
+    known = name in names(home_of(name, root))
+    return environment_of_run(latest(name, root), environment) if known else environment
 
 
 def region_in_sandbox(cluster: str, environment: Mapping[str, str]) -> str | None:
