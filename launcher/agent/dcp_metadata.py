@@ -61,6 +61,18 @@ def dcp_shards(data: bytes) -> dict[str, int]:
     return shards
 
 
+def pickled_value(data: bytes) -> Any:
+    """The value that a pickle describes; every object in it is a placeholder.
+
+    Raises:
+        ManifestError: the data is not a pickle of plain data and objects.
+    """
+    try:
+        return _PickleReader().read(data)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ManifestError(f"not a pickle of plain data: {error!r}") from error
+
+
 class _PickledObject:
     """Replaces every object, class and function that a pickle names."""
 
@@ -187,6 +199,7 @@ _STEPS: dict[str, Callable[[_PickleReader], object]] = {
     "SETITEM": lambda reader: reader.put([reader.pop(), reader.pop()][::-1]),
     "SETITEMS": lambda reader: reader.put(reader.group()),
     "STACK_GLOBAL": lambda reader: reader.push(_pickled_object, 2),
+    "BINPERSID": lambda reader: reader.push(_pickled_object, 1),
     "REDUCE": lambda reader: reader.push(_pickled_object, 2),
     "NEWOBJ": lambda reader: reader.push(_pickled_object, 2),
     "NEWOBJ_EX": lambda reader: reader.push(_pickled_object, 3),

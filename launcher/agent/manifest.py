@@ -23,7 +23,7 @@ last, a pickle that names every shard. Slipway reads it without torch, and witho
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import PurePosixPath
 
 from launcher.agent import safe_json
@@ -33,6 +33,8 @@ from launcher.agent.shape import read
 SCHEMA = "slipway.checkpoint/1"
 SCHEMA_WITH_LAYOUT = "slipway.checkpoint/3"
 """Schema of a manifest with another layout than `step-N` and `checkpoint-N`; it may have packs too."""
+SCHEMA_WITH_SET = "slipway.checkpoint/4"
+"""Schema of a manifest of a set: the checkpoint `main` and what its trainer needs beside it; it has a layout too."""
 SCHEMA_WITH_PACKS = "slipway.checkpoint/2"
 """Schema of a manifest with packs; an agent that does not support packs uses the next older checkpoint."""
 COMMIT_NAME = "manifest.json"
@@ -51,7 +53,7 @@ _MAX_BYTES = 1 << 30
 _MAX_TO_INDENT = 1000
 """Maximum number of files in an indented manifest; users do not read larger ones."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_SCHEMAS = (SCHEMA, SCHEMA_WITH_PACKS, SCHEMA_WITH_LAYOUT)
+_SCHEMAS = (SCHEMA, SCHEMA_WITH_PACKS, SCHEMA_WITH_LAYOUT, SCHEMA_WITH_SET)
 _SCHEMA = re.compile(r"slipway\.checkpoint/(\d{1,9})")
 _NAMED_KEY = re.compile(r'"((?:step|checkpoint)-\d{1,18}/[^"\\]*)"')
 _FOLDER = re.compile(r"(?:step|checkpoint)-(\d{1,18})")
@@ -92,6 +94,7 @@ class Manifest:
         seconds: Seconds from the finished folder to this manifest.
         layout: Layout of the framework (`checkpoint.layouts`); empty in manifests of earlier versions.
         unit: Unit of `step`: step, epoch, save.
+        main: The entry from which the trainer resumes, if other checkpoints are one set with it; else empty.
         version: In a part, how often the node has finished this step in this attempt; a commit has none.
     """
 
@@ -106,6 +109,7 @@ class Manifest:
     seconds: float
     layout: str = ""
     unit: str = "step"
+    main: str = ""
     version: int = 1
 
     @property
@@ -123,8 +127,10 @@ class Manifest:
         }
         if self.version == 1:
             del document["version"]
+        if not self.main:
+            del document["main"]
         if self.layout:
-            document["schema"] = SCHEMA_WITH_LAYOUT
+            document["schema"] = SCHEMA_WITH_SET if self.main else SCHEMA_WITH_LAYOUT
         else:
             del document["layout"], document["unit"]
         if len(self.files) > _MAX_TO_INDENT:
@@ -149,6 +155,12 @@ class Manifest:
             if sizes[key] != size:
                 return f"the pack {key} has {sizes[key]} bytes instead of {size}"
         return None
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The other checkpoints of the set, by name."""
+        names = dict.fromkeys(file.path.partition("/")[0] for file in self.files) if self.main else {}
+        return tuple(name for name in names if name != self.main.partition("/")[0])
 
     def files_for(self, part: int) -> tuple[StoredFile, ...]:
         """The files that a node restores, of all parts; if several have a path, its own part's, else the lowest."""
@@ -179,8 +191,14 @@ def parse(text: str) -> Manifest:
         raise ManifestError(f"not a manifest: {error!r}") from error
     if schema not in _SCHEMAS:
         raise ManifestError(f"schema: got {schema!r}; this agent reads {', '.join(map(repr, _SCHEMAS))}")
-    if (schema == SCHEMA_WITH_LAYOUT) != bool(manifest.layout):
-        raise ManifestError(f"not a manifest: {SCHEMA_WITH_LAYOUT!r} names a layout, and no other does")
+    if (schema in (SCHEMA_WITH_LAYOUT, SCHEMA_WITH_SET)) != bool(manifest.layout):
+        raise ManifestError(
+            f"not a manifest: {SCHEMA_WITH_LAYOUT!r} and {SCHEMA_WITH_SET!r} name a layout, and no other does"
+        )
+    if (schema == SCHEMA_WITH_SET) != bool(manifest.main):
+        raise ManifestError(
+            f"not a manifest: {SCHEMA_WITH_SET!r} names the main checkpoint of a set, and no other does"
+        )
     if schema == SCHEMA and any(file.offset is not None for file in manifest.files):
         raise ManifestError(f"not a manifest: {SCHEMA!r} has no packs")
     _check(manifest)
@@ -221,12 +239,24 @@ def merge(parts: Iterable[Manifest], *, written_at: str) -> Manifest:
         folder=first.folder,
         part=None,
         parts=first.parts,
-        files=tuple(file for part in ordered for file in part.files),
+        files=tuple(file for part in ordered for file in _files_as_in(first, part)),
         written_at=written_at,
         seconds=max(part.seconds for part in ordered),
         layout=first.layout,
         unit=first.unit,
+        main=first.main,
     )
+
+
+def _files_as_in(first: Manifest, part: Manifest) -> tuple[StoredFile, ...]:
+    """The files of a part with paths as in the first node's: a node may not know of the set, or know it alone."""
+    if first.main and part.folder == first.main:
+        return tuple(replace(file, path=f"{part.folder}/{file.path}") for file in part.files)
+    if part.main and part.main == first.folder:
+        below = f"{part.main}/"
+        mine = (file for file in part.files if file.path.startswith(below))
+        return tuple(replace(file, path=file.path.removeprefix(below)) for file in mine)
+    return part.files
 
 
 def step_of_folder(name: str) -> int | None:
@@ -311,8 +341,7 @@ def _check(manifest: Manifest) -> None:
     """Check the values: a manifest comes from a bucket and is not trusted."""
     _check_values(manifest)
     if manifest.layout:
-        if manifest.folder != HERE and not is_below(manifest.folder):
-            raise ManifestError(f"folder: got {manifest.folder!r}; it must be in the checkpoint folder")
+        _check_folder(manifest)
     elif (named := step_of_folder(manifest.folder)) is None or named > manifest.step:
         # A trainer that counts anew has a lower number in the name than the place among the steps.
         raise ManifestError(
@@ -332,9 +361,16 @@ def _check(manifest: Manifest) -> None:
     _check_places(manifest)
 
 
+def _check_folder(manifest: Manifest) -> None:
+    if manifest.folder != HERE and not is_below(manifest.folder):
+        raise ManifestError(f"folder: got {manifest.folder!r}; it must be in the checkpoint folder")
+    if manifest.main and not (manifest.folder == HERE and is_below(manifest.main)):
+        raise ManifestError(f"main: got {manifest.main!r}; it must be in the checkpoint folder, as all files are")
+
+
 def _check_values(manifest: Manifest) -> None:
     integers = [manifest.attempt, manifest.step, manifest.parts, manifest.part or 0]
-    texts = [manifest.run, manifest.folder, manifest.written_at, manifest.layout, manifest.unit]
+    texts = [manifest.run, manifest.folder, manifest.written_at, manifest.layout, manifest.unit, manifest.main]
     for file in manifest.files:
         integers += [file.bytes, file.part, 0 if file.offset is None else file.offset]
         texts += [file.path, file.sha256, file.key]

@@ -37,6 +37,8 @@ class StoredCheckpoint:
     unit: str
     superseded: bool
     withdrawn: bool
+    main: str
+    others: tuple[str, ...]
 
 
 @json_object
@@ -182,6 +184,9 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
     for checkpoint in shown:
         if checkpoint.reason is not None:
             lines += wrapped(f"  step {checkpoint.step}: {checkpoint.reason}", width)
+        elif checkpoint.main:
+            others = ", ".join(checkpoint.others)
+            lines += wrapped(f"  step {checkpoint.step}: {checkpoint.main}, in one set with {others}", width)
     if any(checkpoint.withdrawn for checkpoint in shown):
         lines += wrapped(f"  withdrawn: {_WITHDRAWN}", width)
     if folded:

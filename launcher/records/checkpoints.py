@@ -15,6 +15,7 @@ class Checkpoint:
     it; `unit` is the unit of `step`: step, epoch, save. `shared` means that the step
     holds complete checkpoints of several layouts, of which this one was written last, or one that only a
     later version of Slipway can read. `superseded`: it is known to expire, except files shared with newer ones.
+    `main` and `others`: of a set, the checkpoint from which its trainer resumes, and those that it needs beside it.
     `withdrawn`: a user took all its manifests out of the running; no job resumes from it, and it does not expire.
     """
 
@@ -33,6 +34,8 @@ class Checkpoint:
     shared: bool = False
     superseded: bool = False
     withdrawn: bool = False
+    main: str = ""
+    others: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:

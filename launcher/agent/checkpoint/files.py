@@ -86,6 +86,11 @@ def survey(folder: Path, entries: Collection[str] = ()) -> Survey:
         raise UnusableCheckpointError(f"{folder.name}: {error}") from error
 
 
+def present_entries(folder: Path, entries: Iterable[str], main: str) -> tuple[str, ...]:
+    """The entries of a set that exist; all of them without `main`, and `main` in any case: it is what counts."""
+    return tuple(name for name in entries if not main or name == main or os.path.lexists(folder / name))
+
+
 def changed_since(finished: Iterable[LocalFile], now: Iterable[LocalFile]) -> str:
     """Describe the first change since the folder was finished; empty if nothing changed.
 

@@ -13,6 +13,8 @@ One line per preset:
     links         links next to the checkpoint that are created again after a restore: link=target
     resume        value of SLIPWAY_RESUME_DIR: self (the folder of SLIPWAY_RESUME_FILE, if it is a file), or the folder
                   that contains the checkpoint (parent)
+    state         how the checkpoint's own state is read (`trainer_state`): the other checkpoints that are one set with
+                  it, and the step, if the name has none
     signs         files that no other framework writes: a line without evidence does not match a folder with them
     source        place in the framework's own source that proves this line
 
@@ -28,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import get_data
 
+from launcher.agent.checkpoint.trainer_state import saved_step
 from launcher.agent.errors import JobSpecError
 from launcher.agent.job import CheckpointSpec
 from launcher.agent.manifest import HERE, Manifest
@@ -56,6 +59,7 @@ class Layout:
     renamed: str = ""
     links: str = ""
     resume: str = "self"
+    state: str = ""
     signs: str = ""
     source: str = ""
 
@@ -69,10 +73,27 @@ class Layout:
         """Whether the framework itself marks finished checkpoints."""
         return bool(self.marker or self.tracker or self.beside or self.renamed)
 
+    @property
+    def is_nameless(self) -> bool:
+        """Whether the names have no step: it is read of the checkpoint itself."""
+        return "step" not in _compiled(self.names).groupindex
+
     def step_of(self, name: str) -> int | None:
-        """The step in a checkpoint's name, relative to the checkpoint folder; None if the name does not match."""
-        match = _compiled(self.names).fullmatch(name)
+        """The step in a checkpoint's name, relative to the checkpoint folder; None without a step or a match."""
+        match = None if self.is_nameless else _compiled(self.names).fullmatch(name)
         return int(match.group("step")) if match is not None else None
+
+    def step_in(self, folder: Path, name: str) -> int | None:
+        """The step of an entry of the checkpoint folder, by its name or its content; None if it is no checkpoint."""
+        if not self.is_nameless:
+            return self.step_of(name)
+        if not _compiled(self.names).fullmatch(name) or (folder / name).is_symlink():
+            return None
+        try:
+            status = (folder / name).stat()
+        except OSError:
+            return None
+        return _saved_step(self.state, folder / name, (status.st_ino, status.st_size, status.st_mtime_ns))
 
     def is_one(self, folder: Path, name: str) -> bool:
         """Whether an entry has the kind of the layout; a link does not count because it repeats another entry."""
@@ -267,6 +288,10 @@ class Layouts:
         """The step of an entry by the first matching line."""
         return next((step for row in self.rows if (step := row.step_of(name)) is not None), None)
 
+    def step_in(self, folder: Path, name: str) -> int | None:
+        """The step of an entry of the checkpoint folder by the first matching line, also of its content."""
+        return next((step for row in self.rows if (step := row.step_in(folder, name)) is not None), None)
+
     def entries_in(self, folder: Path) -> list[CheckpointEntry]:
         """The entries of the checkpoint folder with checkpoint names, once for every matching line."""
         listed = self.listed(lambda below: names_in(folder, below))
@@ -274,13 +299,16 @@ class Layouts:
         for row in self.rows:
             steps: dict[int, list[str]] = {}
             for name in listed:
-                if (step := row.step_of(name)) is not None and row.is_one(folder, name):
+                if (step := row.step_in(folder, name)) is not None and row.is_one(folder, name):
                     steps.setdefault(step, []).append(name)
             for step, names in steps.items():
                 together = [tuple(names)] if row.kind == "group" else [(name,) for name in names]
                 entries += [entry_at(row, folder, step, group) for group in together]
         return [
-            entry for entry in entries if entry.layout.has_evidence or not self._has_signs_of_another(folder, entry)
+            entry
+            for entry in entries
+            if not (entry.layout.is_nameless and _repeats(folder, entry, entries))
+            and (entry.layout.has_evidence or not self._has_signs_of_another(folder, entry))
         ]
 
     def listed(self, names: Callable[[str], list[str]]) -> list[str]:
@@ -315,6 +343,29 @@ class Layouts:
                 others = [tracker[0] if tracker else "", *entry.layout.links_of(name)]
                 names |= dict.fromkeys([name, *entry.entries, *others])
         return [name for name in names if name and os.path.lexists(folder / name)]
+
+
+def _repeats(folder: Path, entry: CheckpointEntry, entries: Iterable[CheckpointEntry]) -> bool:
+    """Whether an entry without a step in its name is a copy of a named checkpoint, or older than one."""
+    for other in entries:
+        if other.layout.is_nameless or other.layout.key != entry.layout.key or other.step < entry.step:
+            continue
+        if other.step == entry.step or _written_ns(folder / other.names[0]) >= _written_ns(folder / entry.names[0]):
+            return True
+    return False
+
+
+def _written_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+@functools.lru_cache(maxsize=64)
+def _saved_step(state: str, path: Path, _: tuple[int, ...]) -> int | None:
+    """The step in a file, read once for each version of it."""
+    return saved_step(state, path)
 
 
 def write_back(layout: Layout, folder: Path, names: Iterable[str]) -> None:

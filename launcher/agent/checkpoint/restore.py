@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from launcher.agent.checkpoint.commit import complete_checkpoints
-from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, sha256_of
+from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, present_entries, sha256_of, survey
 from launcher.agent.checkpoint.layouts import SLIPWAY, Layout, Layouts, table, write_back
 from launcher.agent.checkpoint.leftover_files import remove
 from launcher.agent.checkpoint.packs import unpack
@@ -35,7 +35,7 @@ class Restored:
     """A checkpoint that was restored to the node.
 
     Attributes:
-        finished: Its location, and its content if the store does not have it yet.
+        finished: Its location and content.
         resume: The path from which the trainer resumes: the checkpoint, or the folder that contains it.
         step: The step in its name.
         manifest: The newest complete checkpoint in the store; of this step, unless the node held a newer one. None: the
@@ -103,6 +103,8 @@ class Restore:
             StoreError: the store cannot be read; nothing is left in the folder.
             LostCheckpointsError: checkpoints exist, and none is usable.
         """
+        for left in self.checkpoints.glob(f"{PARTIAL_NAME}*"):  # of a restore that was killed
+            shutil.rmtree(left, ignore_errors=True)
         finished_here = self._in_the_running(finished_here)
         folders = [(step, name) for name in self.store.folders() if (step := step_of_folder(name)) is not None]
         steps = {step for step, _ in folders if at_most is None or step <= at_most}
@@ -163,7 +165,7 @@ class Restore:
     ) -> Restored | None:
         folder, step = finished.path, finished.step
         try:
-            files = local_files(folder, finished.entries)
+            files = local_files(folder, present_entries(folder, finished.entries, finished.main))
         except UnusableCheckpointError as error:
             self.on_skip(step, f"the copy on this node is unusable: {error}")
             return None
@@ -177,11 +179,11 @@ class Restore:
         size = sum(file.bytes for file in files)
         above = self.previous
         try:
-            for name in finished.names:
+            for name in present_entries(above, finished.names, finished.main):
                 (self.checkpoints / name).parent.mkdir(parents=True, exist_ok=True)
                 (above / name).rename(self.checkpoints / name)
             row = self._row(finished.layout, finished.unit, finished.names)
-            write_back(row, self.checkpoints, finished.names)
+            write_back(row, self.checkpoints, finished.leading)
         except OSError as error:
             raise AgentError(f"step {step} cannot be resumed from {folder}: {error}") from error
         local = replace(finished, path=self.checkpoints if finished.entries else self.checkpoints / finished.folder)
@@ -249,9 +251,7 @@ class Restore:
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             (partial / name if manifest.folder == HERE else partial).rename(target)
-        placed = self.layouts.of(manifest).entries_in(self.checkpoints)
-        entry = next((entry for entry in placed if entry.step == manifest.step), None)
-        entries = () if manifest.folder != HERE else entry.entries if entry is not None else names
+        entries = () if manifest.folder != HERE else self._entries(manifest, names)
         finished = FinishedFolder(
             step=manifest.step,
             path=self.checkpoints if entries else self.checkpoints / manifest.folder,
@@ -260,10 +260,21 @@ class Restore:
             entries=entries,
             layout=layout,
             unit=unit,
+            main=manifest.main,
         )
-        row = self._row(layout, unit, finished.names)
-        write_back(row, self.checkpoints, finished.names)
+        row = self._row(layout, unit, finished.leading)
+        write_back(row, self.checkpoints, finished.leading)
+        # By these the watch knows when the trainer writes it again, and what was saved after it.
+        finished = replace(finished, files=survey(finished.path, finished.entries).files)
         return finished, _resume(row, finished, self.checkpoints)
+
+    def _entries(self, manifest: Manifest, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The entries of the checkpoint folder that a restored checkpoint without a folder of its own consists of."""
+        if manifest.main:
+            return (manifest.main, *manifest.others)
+        placed = self.layouts.of(manifest).entries_in(self.checkpoints)
+        entry = next((entry for entry in placed if entry.step == manifest.step), None)
+        return entry.entries if entry is not None else names
 
     def _refuse_without_room(self, step: int, needed: int) -> None:
         """Raise an error that names the unsent checkpoints on the node if they leave too little room."""

@@ -183,6 +183,7 @@ class Scratch:
             entries=finished.entries,
             layout=finished.layout,
             unit=finished.unit,
+            main=finished.main,
         )
         self._unsent.add(finished.name, entry)
         self._newest_bytes = sum(file.bytes for file in finished.files)
@@ -222,6 +223,7 @@ class Scratch:
             entries=entry.entries,
             layout=entry.layout,
             unit=entry.unit,
+            main=entry.main,
         )
 
     def life_of(self, finished: FinishedFolder) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
-from launcher.agent.checkpoint.files import LocalFile, changed_since, survey
+from launcher.agent.checkpoint.files import LocalFile, changed_since, present_entries, survey
 from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.manifest import is_below, step_of_folder
 from launcher.agent.node.reserve import Reserve
@@ -37,6 +37,7 @@ class Unsent:
         entries: The entries of its place that belong to it; empty: the folder of its name.
         layout: Layout of the framework.
         unit: Unit of the step.
+        main: The first of `entries`, if the others are checkpoints that are one set with it.
     """
 
     run: str
@@ -49,6 +50,17 @@ class Unsent:
     entries: tuple[str, ...] = ()
     layout: str = "slipway"
     unit: str = "step"
+    main: str = ""
+
+    def as_in(self, place: Path, name: str) -> "Unsent":
+        """The entry without other checkpoints of its set that no longer exist."""
+        entries = present_entries(self.root(place, name), self.entries, self.main)
+        gone = tuple(f"{entry}/" for entry in self.entries if entry not in entries)
+        if not gone:
+            return self
+        files = tuple(file for file in self.files if not f"{file.path}/".startswith(gone))
+        hashes = {path: digest for path, digest in self.hashes.items() if not f"{path}/".startswith(gone)}
+        return replace(self, entries=entries, files=files, hashes=hashes)
 
     def is_in(self, place: Path, name: str) -> bool:
         """Whether a folder holds that checkpoint under its name, unchanged."""
@@ -185,9 +197,11 @@ class UnsentRecord:
         with self._lock:
             entries = sorted(self._entries.items(), key=lambda item: item[1].step_in(item[0]), reverse=True)
         for name, entry in entries:
-            place = next((place for place in places if entry.is_in(place, name)), None)
-            if place is not None:
-                yield name, entry, place
+            for place in places:
+                present = entry.as_in(place, name)
+                if present.is_in(place, name):
+                    yield name, present, place
+                    break
 
     def _write(self) -> None:
         self._reserve.replace(self._path, json.dumps({name: asdict(entry) for name, entry in self._entries.items()}))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.agent.checkpoint.digests import Digests
-from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files
+from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, present_entries
 from launcher.agent.checkpoint.layouts import SLIPWAY
 from launcher.agent.checkpoint.packs import Contents, Pack, groups, known_packs, packed
 from launcher.agent.checkpoint.watch import FinishedFolder
@@ -86,7 +86,7 @@ class Sender:
         """
         begun = time.monotonic()
         folder, step = finished.path, finished.step
-        before = local_files(folder, finished.entries)
+        before = local_files(folder, present_entries(folder, finished.entries, finished.main))
         if before != finished.files:
             change = changed_since(finished.files, before) or "files went away"
             raise ChangedCheckpointError(f"{finished.name} changed after it was finished: {change}")
@@ -122,6 +122,7 @@ class Sender:
             # Without one its manifest is read by agents of earlier versions too.
             layout="" if finished.layout == SLIPWAY else finished.layout,
             unit=finished.unit,
+            main=finished.main,
         )
         return manifest, sum(file.bytes for file in stored if file.key.startswith((f"{base}/", f"{base}-packs/")))
 

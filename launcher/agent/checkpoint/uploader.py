@@ -289,7 +289,8 @@ class Uploader(threading.Thread):
             self._await_again(folder, str(error))
             return
         except UnusableCheckpointError as error:
-            self._give_up_on(folder.step, str(error))
+            if not self._send_rest(folder, str(error)):
+                self._give_up_on(folder.step, str(error))
             return
         self._backoff.succeeded()
         with self._changed:
@@ -322,10 +323,24 @@ class Uploader(threading.Thread):
 
     def _await_again(self, folder: FinishedFolder, reason: str) -> None:
         """Stop sending a checkpoint that is written again: the watch offers it as it is then."""
+        if self._send_rest(folder, reason):
+            return
         self._log.append("upload-restarted", step=folder.step, reason=reason)
         with self._changed:
             if self._waiting.get(folder.step) is folder:
                 del self._waiting[folder.step]
+
+    def _send_rest(self, folder: FinishedFolder, reason: str) -> bool:
+        """Continue without the other checkpoints of a set that the trainer has removed; False if none is missing."""
+        rest = folder.without_removed()
+        if rest is None:
+            return False
+        self._log.append("upload-restarted", step=folder.step, reason=reason)
+        with self._changed:
+            if self._waiting.get(folder.step) in (folder, None):
+                self._waiting[folder.step] = rest
+        self._digests.add(rest)
+        return True
 
     def _learn_complete(self) -> None:
         """On other nodes than the first: once the last part sent is committed, its files are not sent again."""

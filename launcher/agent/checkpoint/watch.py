@@ -25,10 +25,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from launcher.agent.checkpoint.files import LocalFile, Survey, changed_since, survey
+from launcher.agent.checkpoint.files import LocalFile, Survey, changed_since, present_entries, survey
 from launcher.agent.checkpoint.layouts import CheckpointEntry, Layout, Layouts, table
 from launcher.agent.checkpoint.recognition import Recognition
+from launcher.agent.checkpoint.trainer_state import companions
 from launcher.agent.errors import UnusableCheckpointError
+from launcher.agent.manifest import HERE
 from launcher.agent.node.inotify import RenameWatch
 
 QUIET_S = 10.0
@@ -55,6 +57,7 @@ class FinishedFolder:
         entries: The entries of `path` that belong to it; empty: all of them.
         layout: Layout of the framework.
         unit: Unit of the step.
+        main: The first of `entries`, if the others are checkpoints that are one set with it; else empty.
     """
 
     step: int
@@ -67,6 +70,7 @@ class FinishedFolder:
     entries: tuple[str, ...] = ()
     layout: str = "slipway"
     unit: str = "step"
+    main: str = ""
 
     @property
     def name(self) -> str:
@@ -79,17 +83,38 @@ class FinishedFolder:
         return self.entries or (self.folder or self.path.name,)
 
     @property
+    def leading(self) -> tuple[str, ...]:
+        """Its entries without other checkpoints of its set: those that trackers and links name."""
+        return (self.main,) if self.main else self.names
+
+    @property
+    def own_files(self) -> tuple[LocalFile, ...]:
+        """Its files without those of other checkpoints of its set."""
+        if not self.main:
+            return self.files
+        return tuple(file for file in self.files if file.path == self.main or file.path.startswith(f"{self.main}/"))
+
+    @property
     def saved_ns(self) -> int:
-        """When the last of its files was written."""
-        return max((file.modified_ns for file in self.files), default=0)
+        """When the last of its own files was written."""
+        return max((file.modified_ns for file in self.own_files), default=0)
 
     def survey(self) -> Survey:
-        """The current content.
+        """The current content; another checkpoint of its set that the trainer has removed is omitted.
 
         Raises:
-            UnusableCheckpointError: an entry disappeared.
+            UnusableCheckpointError: an entry of its own disappeared.
         """
-        return survey(self.path, self.entries)
+        return survey(self.path, present_entries(self.path, self.entries, self.main))
+
+    def without_removed(self) -> "FinishedFolder | None":
+        """The rest of a set from which the trainer has removed other checkpoints; None if nothing is missing."""
+        present = present_entries(self.path, self.entries, self.main)
+        if present == self.entries or not os.path.lexists(self.path / self.name):
+            return None
+        gone = [f"{name}/" for name in self.entries if name not in present]
+        kept = [file for file in self.files if not f"{file.path}/".startswith(tuple(gone))]
+        return replace(self, entries=present, files=tuple(kept))
 
 
 class Counting:
@@ -120,15 +145,15 @@ class Counting:
         place = self._offset + folder.step
         # Files that are added to an old checkpoint make it no newer; all of them written anew do.
         written_ns = folder.saved_ns
-        if folder.names in self._places:
-            written_ns = min((file.modified_ns for file in folder.files), default=0)
+        if folder.leading in self._places:
+            written_ns = min((file.modified_ns for file in folder.own_files), default=0)
         self.restarted = place < self.newest and written_ns > self._saved_ns > 0
         if self.restarted:
             self._offset = self.newest + (0 if folder.step else 1)
             place = self._offset + folder.step
-        elif place < self.newest and folder.names in self._places:
-            place = self._places[folder.names]
-        self._places[folder.names] = place
+        elif place < self.newest and folder.leading in self._places:
+            place = self._places[folder.leading]
+        self._places[folder.leading] = place
         if place >= self.newest:
             self.newest, self._saved_ns = place, max(folder.saved_ns, self._saved_ns)
         return place
@@ -203,7 +228,7 @@ class CheckpointWatch:
         self.wrote = False
         """Whether this attempt ever wrote anything, under any name."""
         if restored is not None:
-            named = self._layouts.step_of(restored.name)
+            named = self._layouts.step_in(checkpoints, restored.name)
             self._reported[restored.step if named is None else named] = None
             self._counting = Counting.after(restored, named)
 
@@ -278,6 +303,7 @@ class CheckpointWatch:
             if entry.step in self._reported or entry.layout not in self._layouts.rows:
                 continue
             needed_s = _QUIET_WITH_EVIDENCE_S if last and entry.layout.has_evidence and self._lead is None else QUIET_S
+            needed_s = _QUIET_WITH_EVIDENCE_S if entry.layout.is_nameless else needed_s
             needed_s = 0.0 if all_of_them else needed_s
             later = [one for one in entries if one.layout.key == entry.layout.key and one.step > entry.step]
             folder = self._inspected(entry, lacking[id(entry)], renamed, now, needed_s=needed_s, later=later)
@@ -314,7 +340,9 @@ class CheckpointWatch:
         except UnusableCheckpointError:
             return
         if change:
-            self._restored_folder, self._restored = None, frozenset()
+            # Other checkpoints of its set are in the store, and older than what the trainer writes.
+            others = {*restored.names} - {*restored.leading}
+            self._restored_folder, self._restored = None, frozenset(others)
             self._reported = {step: folder for step, folder in self._reported.items() if folder is not None}
 
     def _inspected(
@@ -336,10 +364,11 @@ class CheckpointWatch:
             return None
         ended = self._quiet_since(_key(entry), inside, now, lacks)
         whole_by_name = entry.layout.kind != "group" and name in renamed
-        guessed = not (whole_by_name or any(file.path == DONE_NAME for file in inside.files))
+        proven = entry.layout.is_nameless  # its state can be read, so that its file is whole
+        guessed = not (whole_by_name or proven or any(file.path == DONE_NAME for file in inside.files))
         if not (inside.files or inside.obstacle) or lacks:
             return None
-        unproven_s = _QUIET_WITH_EVIDENCE_S if self._candidates[_key(entry)].again else 0.0
+        unproven_s = _QUIET_WITH_EVIDENCE_S if proven or self._candidates[_key(entry)].again else 0.0
         if not guessed and self._renames.overflowed:
             unproven_s = QUIET_S
         if needed_s > 0 and now - ended < unproven_s:
@@ -350,10 +379,10 @@ class CheckpointWatch:
             and (self._marked or (now - ended < needed_s and not _precedes(entry, inside, later)))
         ):
             return None
-        if not guessed and not self._marked:
+        if not guessed and not proven and not self._marked:
             self._marked = True
             self._on_mark()
-        return FinishedFolder(
+        finished = FinishedFolder(
             step=entry.step,
             path=entry.root,
             files=inside.files,
@@ -363,6 +392,7 @@ class CheckpointWatch:
             layout=entry.layout.layout,
             unit=entry.layout.unit,
         )
+        return finished if inside.obstacle else as_set(finished, entry.layout.state, self._folder)
 
     def _lacking(self, entry: CheckpointEntry, renamed: frozenset[str]) -> str:
         """The reason why the framework has not marked it as finished; empty on other nodes than the first."""
@@ -426,7 +456,10 @@ class CheckpointWatch:
             if not change:
                 continue
             self._reported = {step: one for step, one in self._reported.items() if one is not folder}
-            self._candidates[folder.name, folder.folder] = _Candidate(survey=current, since=now, again=True)
+            alone = folder.name if folder.main and (folder.path / folder.name).is_dir() else folder.folder
+            self._candidates[folder.name, alone] = _Candidate(survey=current, since=now, again=True)
+            if self._layouts.step_of(folder.name) is None:
+                continue  # a fixed name: what the trainer writes there is its next checkpoint
             after = "10 s without changes" if folder.guessed else "it was finished"
             self._changes.append((folder.step, f"{change} after {after}: the agent stores it again"))
 
@@ -455,6 +488,21 @@ class CheckpointWatch:
     def _new(self, paths: list[Path]) -> list[Path]:
         """The entries of the folder that this attempt has written."""
         return sorted(path for path in paths if self._recognition.is_new(path) and _holds_something(path))
+
+
+def as_set(finished: FinishedFolder, state: str, checkpoints: Path) -> FinishedFolder:
+    """A checkpoint with the others of the folder that its own state names; itself if there are none."""
+    others = companions(state, checkpoints, finished.name)
+    if not others:
+        return finished
+    entries = (finished.name, *others)
+    try:
+        together = survey(checkpoints, entries)
+    except UnusableCheckpointError:
+        return finished  # the trainer replaces one of them now
+    if together.obstacle:
+        return finished
+    return replace(finished, path=checkpoints, files=together.files, folder=HERE, entries=entries, main=finished.name)
 
 
 def _key(entry: CheckpointEntry) -> tuple[str, str]:

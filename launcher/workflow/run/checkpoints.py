@@ -186,6 +186,8 @@ def _by_manifest(store: Objects, bare: Checkpoint, key: str, sizes: Mapping[str,
         written_at=manifest.written_at,
         layout=manifest.layout or SLIPWAY,
         unit=manifest.unit,
+        main=manifest.main,
+        others=manifest.others,
     )
 
 

@@ -188,3 +188,13 @@ def test_packs_are_cut_by_size(tmp_path):
     assert [file for pack in packs for file in pack] == [file for file in files if file.bytes < SMALL_BYTES]
     assert all(sum(file.bytes for file in pack) <= PACK_BYTES for pack in packs)
     assert groups(files[:MANY]) == []
+
+
+def test_packs_of_a_killed_restore_do_not_stay_in_the_trainers_folder(node, bucket):
+    node.job(command=("true",))
+    assert node.run() == 0
+    checkpoints = next(node.folder.glob("node/*/*/checkpoints"))
+    (checkpoints / ".slipway-restore-packs-x1").mkdir()
+    (checkpoints / ".slipway-restore-packs-x1" / "0").write_text("half")
+    assert node.run(attempt=2) == 0
+    assert list(checkpoints.iterdir()) == []

@@ -187,3 +187,22 @@ time.sleep(60)
         node.job(command=("sh", "-c", 'ls "$SLIPWAY_RESUME_DIR"'))
         assert node.run(attempt=2) == 0
         assert node.output() == ["half", "other"]
+
+
+class TestAfterARestore:
+    """What the trainer writes after a restore from the store, on an empty node."""
+
+    SAVE = "s() { mkdir tmp; echo $2 >tmp/data; rm -rf step-$1; mv tmp step-$1; sleep 3; };"
+
+    @pytest.mark.parametrize("step", ["8", "2"])
+    def test_restored_step_saved_again_or_a_lower_one_is_the_newest(self, node, bucket, step):
+        """The last step once more, or the first save of a stage that counts anew."""
+        node.job(command=("bash", "-c", f"{SHELL} {self.SAVE} s 8 one"))
+        assert node.run() == 0
+        node.lose()
+        node.job(command=("bash", "-c", f"{SHELL} {self.SAVE} s {step} two"))
+        assert node.run(attempt=2) == 0
+        node.lose()
+        node.job(command=("sh", "-c", 'cat "$SLIPWAY_RESUME_DIR"/data'))
+        assert node.run(attempt=3) == 0
+        assert node.output()[-1] == "two"

@@ -1,0 +1,74 @@
+"""What a checkpoint says about itself: its step, and the other checkpoints that its trainer needs beside it.
+
+A trainer that keeps the best model apart names it in the state that it saves, and looks for it after a resume or at its
+end. Those files are one set with the checkpoint: stored with it, and put back with it.
+
+`hf`         trainer_state.json: global_step, best_model_checkpoint (transformers 5.23.0 trainer_callback.py:35-140)
+`lightning`  the file of torch.save, or meta.pt in a folder: global_step, and of each ModelCheckpoint in `callbacks`
+             best_model_path, last_model_path and best_k_models (Lightning 2.6.6 callbacks/model_checkpoint.py:520-545)
+
+Slipway reads pickles as data, and executes nothing in them (`dcp_metadata`).
+"""
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+from launcher.agent import safe_json
+from launcher.agent.dcp_metadata import pickled_value
+from launcher.agent.errors import ManifestError
+
+HF, LIGHTNING = "hf", "lightning"
+_MOST_BYTES = 64 * 1024 * 1024
+_MOST_BEST = 10
+"""If a trainer keeps more models than this, only the best one is in the set."""
+
+
+def saved_step(state: str, path: Path) -> int | None:
+    """The step in a checkpoint whose name has none; None if the file is unfinished or unreadable."""
+    step = _read(state, path).get("global_step")
+    return step if type(step) is int and 0 <= step < 10**18 else None
+
+
+def companions(state: str, folder: Path, name: str) -> tuple[str, ...]:
+    """The other entries of the checkpoint folder that are one set with the checkpoint `name`; without links."""
+    if not state:
+        return ()
+    paths = (_of_hf if state == HF else _of_lightning)(_read(state, folder / name))
+    names = dict.fromkeys(PurePath(path).name for path in paths if isinstance(path, str) and path)
+    return tuple(
+        other for other in names if other != name and (folder / other).exists() and not (folder / other).is_symlink()
+    )
+
+
+def _of_hf(document: Mapping[str, Any]) -> Iterator[Any]:
+    yield document.get("best_model_checkpoint")
+
+
+def _of_lightning(document: Mapping[str, Any]) -> Iterator[Any]:
+    callbacks = document.get("callbacks")
+    for callback in callbacks.values() if isinstance(callbacks, dict) else ():
+        if not isinstance(callback, dict):
+            continue
+        yield callback.get("best_model_path")
+        best = callback.get("best_k_models")
+        if isinstance(best, dict) and len(best) <= _MOST_BEST:
+            yield from best
+
+
+def _read(state: str, path: Path) -> Mapping[str, Any]:
+    try:
+        value = safe_json.load(path / "trainer_state.json") if state == HF else _of_torch(path)
+    except (OSError, ValueError, ManifestError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _of_torch(path: Path) -> Any:
+    """The object that torch.save wrote; tensors are placeholders. Its archive has a directory only once it is whole."""
+    with zipfile.ZipFile(path / "meta.pt" if path.is_dir() else path) as archive:
+        inside = next((item for item in archive.infolist() if item.filename.endswith("/data.pkl")), None)
+        if inside is None or inside.file_size > _MOST_BYTES:
+            return None
+        return pickled_value(archive.read(inside))

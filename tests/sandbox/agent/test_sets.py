@@ -1,0 +1,259 @@
+"""What a trainer's own resume needs beside its newest checkpoint is stored and put back with it."""
+
+import sys
+
+import pytest
+
+from launcher.workflow.run.checkpoints import survey
+from tests.plans import ROOT
+
+FAKE_LIGHTNING = """
+import os, pickle, sys, time, zipfile
+from pathlib import Path
+folder = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"])
+
+def save(name, step, best=""):
+    state = {"global_step": step, "callbacks": {"best": {"best_model_path": str(folder / best), "best_k_models": {}}}}
+    with zipfile.ZipFile(folder / "part", "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps(state, protocol=2))
+        archive.writestr("archive/data/0", f"weights of {name} at {step}")
+    (folder / "part").replace(folder / name)
+
+def held():
+    files = {path.name: zipfile.ZipFile(path).read("archive/data/0").decode() for path in sorted(folder.glob("*.ckpt"))}
+    print(Path(os.environ.get("SLIPWAY_RESUME_FILE") or "none").name, files, flush=True)
+"""
+"""Files as Lightning writes them, without its minute of imports."""
+BEST_AND_LAST = (
+    FAKE_LIGHTNING
+    + """
+held()
+if not os.environ.get("SLIPWAY_RESUME_FILE"):
+    save("epoch=1-step=20.ckpt", 20, "epoch=1-step=20.ckpt")
+    for step in (30, 40, 50):
+        time.sleep(4)
+        save("last.ckpt", step, "epoch=1-step=20.ckpt")
+    time.sleep(60)
+"""
+)
+"""One callback has kept its best of step 20, the other writes its last.ckpt again and again."""
+
+
+def resumed(node, script, *, attempt=2):
+    """What the next attempt finds on an empty node."""
+    node.lose()
+    node.job(command=(sys.executable, "-c", script))
+    assert node.run(attempt=attempt) == 0
+    return node.output()[-1]
+
+
+class TestLightning:
+    def test_last_that_is_a_file_of_its_own_comes_back_with_the_best(self, node, bucket, objects):
+        node.job(command=(sys.executable, "-c", BEST_AND_LAST))
+        agent = node.start()
+        node.wait_until(lambda: 50 in node.steps("checkpoint-uploaded"))
+        agent.kill()
+        agent.wait()
+        assert node.steps("checkpoint-uploaded")[-1] == 50
+        (newest, *_) = survey(objects)
+        assert (newest.step, newest.main, newest.others) == (50, "last.ckpt", ("epoch=1-step=20.ckpt",))
+        assert resumed(node, BEST_AND_LAST) == (
+            "last.ckpt {'epoch=1-step=20.ckpt': 'weights of epoch=1-step=20.ckpt at 20', "
+            "'last.ckpt': 'weights of last.ckpt at 50'}"
+        )
+
+    def test_best_that_is_removed_while_it_is_sent_holds_up_nothing(self, node, bucket, front, objects):
+        """The trainer has found a better one: what it saved last is stored with what is left."""
+        script = f"""{FAKE_LIGHTNING}
+save("best.ckpt", 10, "best.ckpt"); time.sleep(4)
+save("last.ckpt", 20, "best.ckpt")
+while not Path("{node.folder}/go").exists(): time.sleep(0.1)
+(folder / "best.ckpt").unlink()
+"""
+        front.rule = lambda method, path: 503 if method == "PUT" and "/step-20/" in path else None
+        node.job(command=(sys.executable, "-c", script))
+        agent = node.start()
+        node.wait_until(lambda: 20 in node.steps("upload-retry"))
+        (node.folder / "go").touch()
+        node.wait_for("command-ended")
+        front.rule = lambda *_: None
+        assert agent.wait(timeout=90) == 0
+        assert survey(objects)[0].step == 20
+        held = f"{FAKE_LIGHTNING}\nheld()"
+        assert resumed(node, held) == "last.ckpt {'last.ckpt': 'weights of last.ckpt at 20'}"
+
+    def test_resumed_trainer_that_saves_again_is_newer_than_what_was_put_back(self, node, bucket):
+        """The best of a lower step is no new checkpoint, though the restore has just written its file."""
+        first = f"""{FAKE_LIGHTNING}
+save("best.ckpt", 10, "best.ckpt"); time.sleep(3); save("last.ckpt", 20, "best.ckpt"); time.sleep(4)
+"""
+        node.job(command=(sys.executable, "-c", first))
+        assert node.run() == 0
+        node.lose()
+        node.job(
+            command=(sys.executable, "-c", f"""{FAKE_LIGHTNING}\nsave("last.ckpt", 30, "best.ckpt"); time.sleep(4)""")
+        )
+        assert node.run(attempt=2) == 0
+        assert node.steps("checkpoint-uploaded", 2) == [30]
+        held = "last.ckpt {'best.ckpt': 'weights of best.ckpt at 10', 'last.ckpt': 'weights of last.ckpt at 30'}"
+        assert resumed(node, f"{FAKE_LIGHTNING}\nheld()", attempt=3) == held
+
+    def test_last_that_repeats_a_named_one_is_stored_once(self, node, bucket):
+        script = f"""{FAKE_LIGHTNING}
+for step in (10, 20):
+    save(f"epoch=0-step={{step}}.ckpt", step); save("last.ckpt", step); time.sleep(4)
+"""
+        node.job(command=(sys.executable, "-c", script))
+        assert node.run() == 0
+        assert node.steps("checkpoint-uploaded") == [10, 20]
+        assert bucket.manifest(20).files[0].path == "epoch=0-step=20.ckpt"
+
+
+HF = """
+import json, os, time
+from pathlib import Path
+folder = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"])
+def save(step, best):
+    path = folder / f"checkpoint-{step}"
+    path.mkdir()
+    (path / "model").write_text(str(step))
+    (path / "trainer_state.json").write_text(json.dumps({"best_model_checkpoint": best and f"out/checkpoint-{best}"}))
+    time.sleep(0.5)
+resume = os.environ["SLIPWAY_RESUME_DIR"]
+print(Path(resume).name, sorted(path.name for path in folder.glob("*")), flush=True)
+if not resume:
+    save(10, None); save(20, 10); save(30, 10)
+"""
+"""As transformers with load_best_model_at_end: the best is that of step 10."""
+
+
+class TestHuggingFace:
+    def test_best_model_comes_back_with_the_newest(self, node, bucket, objects):
+        node.job(command=(sys.executable, "-c", HF), keep=1)
+        assert node.run() == 0
+        (newest, *_) = survey(objects)
+        assert (newest.step, newest.main, newest.others) == (30, "checkpoint-30", ("checkpoint-10",))
+        assert resumed(node, HF) == "checkpoint-30 ['checkpoint-10', 'checkpoint-30']"
+
+    def test_other_node_sends_its_part_of_the_newest_into_the_set(self, node, bucket):
+        """Only the first node's folder says which one is the best."""
+        script = HF.replace('(path / "trainer', 'if os.environ["SLURM_NODEID"] == "0": (path / "trainer')
+        node.job(command=(sys.executable, "-c", script.replace('"model"', "f\"model-{os.environ['SLURM_NODEID']}\"")))
+        common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
+        agents = [node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), **common) for rank in (0, 1)]
+        assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
+        manifest = bucket.manifest(30)
+        assert {file.path for file in manifest.files} >= {
+            "checkpoint-10/model-0",
+            "checkpoint-30/model-0",
+            "checkpoint-30/model-1",
+        }
+
+    def test_copy_on_the_node_is_resumed_from_with_the_best(self, node, bucket, front):
+        front.rule = lambda method, path: 503 if method == "PUT" and "/step-30/" in path else None
+        node.job(command=(sys.executable, "-c", HF), final_upload_s=1.0)
+        assert node.run() == 74
+        front.rule = lambda *_: None
+        node.job(command=(sys.executable, "-c", HF))
+        assert node.run(attempt=2) == 0
+        assert node.output()[-1] == "checkpoint-30 ['checkpoint-10', 'checkpoint-30']"
+        assert node.events("restored", 2)[0]["source"] == "node"
+
+
+TRAINERS = ROOT / ".venv-trainers" / "bin" / "python"
+REAL_LIGHTNING = """
+import os, time, warnings
+warnings.filterwarnings("ignore")
+import torch
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+OUT = os.environ["SLIPWAY_CHECKPOINT_DIR"]
+
+class Model(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+    def training_step(self, batch, index):
+        return self.layer(batch[0]).pow(2).mean()
+    def validation_step(self, batch, index):
+        self.log("val_loss", 0.1 * abs(self.current_epoch - 1) + 0.1)
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+
+class Pace(Callback):
+    def on_train_epoch_start(self, trainer, module):
+        print(f"epoch {trainer.current_epoch} step {trainer.global_step}", flush=True)
+        time.sleep(4)
+
+data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(20, 4)), batch_size=2)
+best = ModelCheckpoint(dirpath=OUT, monitor="val_loss", mode="min", save_top_k=1)
+last = ModelCheckpoint(dirpath=OUT, save_top_k=0, save_last=True, every_n_train_steps=10)
+trainer = pl.Trainer(max_epochs=int(os.environ["EPOCHS"]), callbacks=[best, last, Pace()], logger=False,
+                     enable_progress_bar=False, enable_model_summary=False, accelerator="cpu")
+resume = os.path.join(OUT, "last.ckpt")
+trainer.fit(Model(), data, data, ckpt_path=resume if os.path.exists(resume) else None)
+print("best", os.path.basename(best.best_model_path), os.path.exists(best.best_model_path), flush=True)
+"""
+REAL_HF = """
+import os, sys, time
+import torch
+from transformers import Trainer, TrainerCallback, TrainingArguments
+OUT = os.environ["SLIPWAY_CHECKPOINT_DIR"]
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor([9.0]))
+    def forward(self, x, labels=None):
+        return {"loss": (self.weight - 1.0).pow(2).mean() + 0 * x.mean(), "logits": self.weight.expand(len(x), 1)}
+
+class Pace(TrainerCallback):
+    def on_save(self, args, state, control, **_):
+        time.sleep(3)
+
+def metrics(prediction):
+    # Best at step 10, worse ever after
+    return {"score": -abs(trainer.state.global_step - 10)}
+
+rows = [{"x": torch.ones(1), "labels": torch.ones(1)} for _ in range(8)]
+arguments = TrainingArguments(
+    OUT, max_steps=int(os.environ["STEPS"]), save_steps=10, eval_steps=10, eval_strategy="steps", report_to=[],
+    load_best_model_at_end=True, metric_for_best_model="score", greater_is_better=True, save_total_limit=3,
+    use_cpu=True, learning_rate=0.1, per_device_train_batch_size=4, disable_tqdm=True)
+trainer = Trainer(Net(), arguments, train_dataset=rows, eval_dataset=rows, compute_metrics=metrics, callbacks=[Pace()])
+trainer.train(resume_from_checkpoint=os.environ["SLIPWAY_RESUME_DIR"] or None)
+print("resumed", os.path.basename(os.environ["SLIPWAY_RESUME_DIR"]), flush=True)
+best = os.path.basename(trainer.state.best_model_checkpoint)
+print("final weight", round(trainer.model.weight.item(), 4), "best", best)
+"""
+
+
+@pytest.mark.trainers
+@pytest.mark.slow
+class TestRealTrainers:
+    def test_lightning_with_a_best_and_a_last_callback_loses_no_epoch(self, node, bucket):
+        node.job(command=(str(TRAINERS), "-c", REAL_LIGHTNING))
+        agent = node.start(EPOCHS="30")
+        node.wait_until(lambda: max(node.steps("checkpoint-uploaded"), default=0) >= 50)
+        agent.kill()
+        agent.wait()
+        stored = max(node.steps("checkpoint-uploaded"))
+        node.lose()
+        assert node.run(attempt=2, EPOCHS=str(stored // 10 + 2)) == 0
+        begun = [line for line in node.output() if line.startswith("epoch ")]
+        assert f"epoch {stored // 10} step {stored}" in begun
+        assert node.output()[-1] == "best epoch=1-step=20.ckpt True"
+
+    def test_transformers_with_load_best_model_at_end_loads_the_best(self, node, bucket):
+        node.job(command=(str(TRAINERS), "-c", REAL_HF))
+        assert node.run(STEPS="10") == 0
+        best = node.output()[-1].split()[2]
+        node.lose()
+        agent = node.start(attempt=2, STEPS="60")
+        node.wait_until(lambda: max(node.steps("checkpoint-uploaded", 2), default=0) >= 20)
+        agent.kill()
+        agent.wait()
+        node.lose()
+        assert node.run(attempt=3, STEPS="60") == 0
+        assert node.output()[-2].startswith("resumed checkpoint-")
+        assert node.output()[-1] == f"final weight {best} best checkpoint-10"
