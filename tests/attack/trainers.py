@@ -14,6 +14,8 @@ content = lambda step, size: f"{step} {size} ".encode() + hashlib.shake_256(str(
 names = {"deepspeed": "global_step{}", "hf": "checkpoint-{}", "lightning": "epoch=0-step={}.ckpt", "orbax": "{}"}
 name = names.get(layout, "step-{}").format
 step = 0
+if layout == "lightning":
+    resume = os.environ["SLIPWAY_RESUME_FILE"]
 if resume and layout == "deepspeed":
     resume = f"{resume}/{Path(resume, 'latest').read_text()}"
 if resume and layout == "orbax":
