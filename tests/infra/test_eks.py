@@ -317,8 +317,11 @@ class TestRights:
         writing = {
             statement["Sid"]: last(statement["Resource"])
             for statement in statements_by_sid.values()
-            if statement["Action"] not in ("s3:GetObject", "s3:ListBucket")
+            if statement["Effect"] == "Allow" and statement["Action"] not in ("s3:GetObject", "s3:ListBucket")
         }
+        denied = statements_by_sid["LeaveGuard"]
+        assert denied["Effect"] == "Deny"
+        assert [last(resource) for resource in denied["Resource"]] == ["/jobs/.budget/*", "/jobs/.guard/*/told/*"]
         compiled = (
             {"KeepCompiledPrograms": "/jobs/.compile-cache/*"} if "KeepCompiledPrograms" in statements_by_sid else {}
         )
