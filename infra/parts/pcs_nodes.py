@@ -19,7 +19,7 @@ from constructs import Construct
 from infra.parts.launch_capacity import launch_capacity, root_volume, tag_specifications, template_tags
 from launcher.model.pcs import LOGIN, ROLE_PATH
 from launcher.model.tags import PURPOSE_TAG
-from launcher.rendering.node import NODE_SCRIPT, metrics_script, script_text
+from launcher.rendering.node import metrics_script, node_script, script_text
 from launcher.targets.pcs.render import (
     MACHINE_FILE,
     METRICS_FILE,
@@ -43,7 +43,7 @@ class PcsScripts(Construct):
 
     def __init__(self, scope: Construct, id_: str) -> None:
         super().__init__(scope, id_)
-        self._texts = {"machine": (MACHINE_FILE, instance_script()), "node": (NODE_FILE, script_text(NODE_SCRIPT))}
+        self._texts = {"machine": (MACHINE_FILE, instance_script()), "node": (NODE_FILE, node_script())}
         self._assets = {name: self._asset(name.capitalize(), *file) for name, file in self._texts.items()}
         self.metrics = self._asset("Metrics", METRICS_FILE, metrics_script())
         self.assets = (*self._assets.values(), self.metrics)

@@ -16,12 +16,12 @@ from infra.parts import parallelcluster_guard
 from infra.parts.dashboard import parallelcluster_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.entered_policy import entered_policy
+from infra.parts.guard_folder import guard_folder
 from infra.parts.node_policy import PATH, NodePolicy
 from infra.parts.provider_access import ProviderAccess
 from infra.parts.published import published_template
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
-from launcher.catalog.assets import asset
 from launcher.catalog.load import Catalog
 from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
@@ -32,8 +32,8 @@ from launcher.model.target import target_of
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
-from launcher.rendering.node import NODE_SCRIPT, metrics_script
-from launcher.targets.parallelcluster.render import METRICS_FILE, agent_findings, cluster_configuration
+from launcher.rendering.node import metrics_script, node_script
+from launcher.targets.parallelcluster.render import METRICS_FILE, NODE_FILE, agent_findings, cluster_configuration
 
 
 class ParallelCluster(Construct):
@@ -124,8 +124,8 @@ class TrainingStack(ClusterStack):
     ) -> ClusterNames:
         """The names in the cluster's configuration, as tokens; also creates the nodes' scripts and permissions."""
         types = [instances[type_name] for type_name in (plan.place.instance_type, *plan.request.target.fallback_types)]
-        script = assets.Asset(self, "NodeScript", path=str(asset(NODE_SCRIPT)))
-        metrics = self._metrics()
+        script = self._script("NodeScript", NODE_FILE, node_script())
+        metrics = self._script("NodeMetrics", METRICS_FILE, metrics_script())
         policy = NodePolicy(
             self,
             "NodePolicy",
@@ -146,6 +146,7 @@ class TrainingStack(ClusterStack):
             store_uri=network.store_uri,
             node_setup_uri=script.s3_object_url,
             node_metrics_uri=metrics.s3_object_url,
+            word_uri=guard_folder(network.store_uri, network.store).word_uri,
             entered_policy_arn=entered_policy(self, "EnteredPolicy", path=PATH),
             session_log_policy_arn=self.session_log.policy_arn if self.session_log is not None else None,
         )
@@ -154,17 +155,18 @@ class TrainingStack(ClusterStack):
         command = f"aws ssm start-session --region {plan.place.region} --target {head_node}"
         return command if self.session_log is None else f"{command} --document-name {self.session_log.document}"
 
-    def _metrics(self) -> assets.Asset:
-        """The script that reports a node's metrics, as an S3 asset: two files joined, copied into the assembly."""
+    def _script(self, id_: str, file: str, text: str) -> assets.Asset:
+        """A script of the nodes as an S3 asset: two files joined, copied into the assembly."""
         with TemporaryDirectory() as folder:
-            path = Path(folder) / METRICS_FILE
-            path.write_text(metrics_script(), encoding="utf-8", newline="\n")
-            return assets.Asset(self, "NodeMetrics", path=str(path))
+            path = Path(folder) / file
+            path.write_text(text, encoding="utf-8", newline="\n")
+            return assets.Asset(self, id_, path=str(path))
 
     def _outputs(self, plan: Plan, names: ClusterNames, connect: str) -> None:
         for field in fields(ClusterNames):
             value = getattr(names, field.name)
-            if value is not None:
+            # The guard's part has the output of its folder.
+            if value is not None and field.name != "word_uri":
                 CfnOutput(self, OUTPUTS[field.name], value=value)
         head_node = self.cluster.resource.get_att_string("headNode.instanceId")
         CfnOutput(

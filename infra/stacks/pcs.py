@@ -15,6 +15,7 @@ from infra.parts.block_end import announce_block
 from infra.parts.dashboard import pcs_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.entered_policy import entered_policy
+from infra.parts.guard_folder import guard_folder
 from infra.parts.guard_function import Rights
 from infra.parts.guardrails import Guardrails
 from infra.parts.hyperpod_lustre import HyperPodLustre
@@ -191,6 +192,7 @@ class PcsStack(ClusterStack):
             node_policy_arn=policy.arn,
             store_uri=network.store_uri,
             node_metrics_uri=scripts.metrics.s3_object_url,
+            word_uri=guard_folder(network.store_uri, network.store).word_uri,
             entered_policy_arn=entered_policy(self, "EnteredPolicy", path=OWN_PATH),
             session_log_policy_arn=None if self.session_log is None else self.session_log.policy_arn,
             lustre_dns_name=lustre.dns_name,
@@ -285,7 +287,8 @@ class PcsStack(ClusterStack):
         named = {**OUTPUTS, **HYPERPOD_OUTPUTS}
         for field in fields(ClusterNames):
             value = getattr(names, field.name)
-            if value is not None:
+            # The guard's part has the output of its folder.
+            if value is not None and field.name != "word_uri":
                 CfnOutput(self, named[field.name], value=value)
         CfnOutput(self, "ClusterName", value=context.name, description="The cluster in PCS")
         CfnOutput(self, "PcsClusterId", value=self.cluster.attr_id)

@@ -41,6 +41,7 @@ class StatusDocument:
     submitted_at: datetime | None
     state: str | None
     reason: str | None
+    failed_boots: str | None
     restarts: int | None
     nodes: tuple[str, ...]
     step: int | None
@@ -80,6 +81,7 @@ def document(state: RunState) -> Json:
             submitted_at=submission.asked_at if submission is not None and submission.job else None,
             state=facts.word if facts is not None else None,
             reason=facts.reason or None if facts is not None else None,
+            failed_boots=state.failed_boots or None,
             restarts=facts.restarts if facts is not None else None,
             nodes=facts.nodes if facts is not None else (),
             checkpoints_stored=report.checkpoints_stored if report is not None else None,
@@ -101,6 +103,9 @@ def page(state: RunState, width: int) -> list[str]:
     """The state of a run."""
     lines = ["", *wrapped(f"  {state.name}: {state.status.replace('-', ' ')}{_job(state)}", width), ""]
     lines += [piece for text in _state_lines(state) for piece in wrapped(text, width)]
+    if state.failed_boots:
+        warning = f"  warning: the guard stopped the nodes: {state.failed_boots}"
+        lines += [piece for line in warning.splitlines() for piece in wrapped(line, width)]
     stopped = state.report.stopped if state.report is not None else None
     if stopped is not None:
         lines += wrapped(f"  {stopped.text}", width)

@@ -19,7 +19,8 @@ class RunState:
     that submitted nothing: `stack_states` has their names and status from CloudFormation; None if CloudFormation could
     not be queried, and they exist unless a user has removed them. `meter` is that of a job that has begun and is not
     over. `command` is the command that created the run, None if not recorded. `idle_chips` names the chips that the
-    newest attempt did not use.
+    newest attempt did not use. `failed_boots` is the guard's reason for stopping nodes that do not boot, for a job that
+    waits for them.
     """
 
     name: str
@@ -38,3 +39,4 @@ class RunState:
     meter: Meter | None = None
     command: CommandRecord | None = None
     idle_chips: str = ""
+    failed_boots: str = ""

@@ -7,7 +7,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.planning.networks import subnet_id
 from launcher.rendering.engine import rendered
-from launcher.rendering.node import NODE_SCRIPT, node_packages, script_text
+from launcher.rendering.node import node_packages, node_script
 
 PARALLELCLUSTER_VERSION = "3.16.1"
 """The release of the deployed provider and of the schema for the configuration."""
@@ -51,7 +51,7 @@ def image_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[str, 
         parent_image=f"arn:aws:imagebuilder:{region}:aws:image/{PARENTS[target.os]}/x.x.x",
         subnet_id=subnet_id(plan),
     )
-    script = [f"{_INDENT}{line}".rstrip() for line in script_text(NODE_SCRIPT).splitlines()[1:]]
+    script = [f"{_INDENT}{line}".rstrip() for line in node_script().splitlines()[1:]]
     component = rendered("parallelcluster/image-component.yaml.j2", component=name, packages=packages, script=script)
     return {"image.yaml": configuration, "image-component.yaml": component}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from launcher.catalog.assets import asset
 from launcher.model.enums import OperatingSystem
 from launcher.model.instance_type import InstanceType
-from launcher.model.monitoring import node_metrics
+from launcher.model.monitoring import BOOTS_FOLDER, node_metrics
 
 PYTHONS = {
     OperatingSystem.UBUNTU2404: "python3",
@@ -24,8 +24,10 @@ OLD_KERNELS = frozenset({OperatingSystem.RHEL8, OperatingSystem.RHEL9, Operating
 
 NODE_SCRIPT = "templates/parallelcluster/node.sh"
 EFA_CHECK = "templates/slurm/check_efa.sh"
+REPORT_BOOT = "templates/slurm/report_boot.sh"
 METRICS_SCRIPT = "templates/parallelcluster/metrics.py"
 """Assets: the script that sets up a node, and the one that reports its accelerators and jobs to CloudWatch."""
+_INCLUDED = f"# included: {REPORT_BOOT}\n"
 _STILLNESS = Path(__file__).resolve().parents[1] / "agent" / "node" / "stillness.py"
 _OWN_IMPORT = "from launcher.agent.node.stillness import Stillness\n"
 
@@ -82,6 +84,25 @@ def metrics_script() -> str:
         message = f"{METRICS_SCRIPT} has no line {_OWN_IMPORT!r}"
         raise ValueError(message)
     return before + _STILLNESS.read_text(encoding="utf-8") + after
+
+
+def node_script() -> str:
+    """The text of NODE_SCRIPT with the function that reports its end to the guard."""
+    before, separator, after = script_text(NODE_SCRIPT).partition(_INCLUDED)
+    if not separator:
+        message = f"{NODE_SCRIPT} has no line {_INCLUDED!r}"
+        raise ValueError(message)
+    return before + script_text(REPORT_BOOT) + after
+
+
+def boot_reports(word_uri: str | None) -> tuple[str, ...]:
+    """The argument of the nodes' scripts for reports of their boots, below the folder of messages to the guard."""
+    return () if word_uri is None else (f"--reports={word_uri}/{BOOTS_FOLDER}",)
+
+
+def report_boot() -> str:
+    """The shell function that reports the end of a node's boot."""
+    return script_text(REPORT_BOOT).rstrip("\n")
 
 
 def efa_check() -> str:

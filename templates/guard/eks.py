@@ -34,6 +34,7 @@ class EksGuard(Guard):
     """One call of the guard of an EKS cluster, at the time `now`."""
 
     slurm = False
+    boots_watched = False
     others = "in pods"
 
     def __init__(

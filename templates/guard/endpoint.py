@@ -29,6 +29,7 @@ class EndpointGuard(Guard):
     """One call of the guard of an endpoint, at the time `now`."""
 
     slurm = False
+    boots_watched = False
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
         """Use `client(service)` to reach AWS."""

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import boto3
 from announced import ANNOUNCED, NOTICES, event_text
+from boots import failed_boots, record_verdict
 from botocore.config import Config
 from budget import DOLLARS, GO_ON, Sum, said_at
 from failures import Failure, GuardError, failure_of
@@ -139,6 +140,8 @@ class Guard:
     """The name in messages for jobs without an agent of Slipway."""
     stopped = "its fleet has been"
     """What a stop has changed, for the message about nodes that run after it."""
+    boots_watched = True
+    """Whether the service replaces nodes that fail to boot without end."""
     why_nodes_stay = (
         " ParallelCluster's daemon on the head node may hang: look at /var/log/parallelcluster/clustermgtd there."
     )
@@ -176,6 +179,8 @@ class Guard:
         folder = None
         if self.settings.folder is not None:
             folder = Folder(self.client("s3"), self.settings.folder, self.in_time)
+        if folder is not None and began is not None and self.boots_watched and not self.ended:
+            self.attempt("check for failed boots", lambda: self.watch_boots(folder, began, count))
         if nodes is not None and not self.ended:
             self.attempt("check for idle nodes", lambda: self.watch_idle(nodes, began, folder))
         self.notify_of_failures()
@@ -238,6 +243,22 @@ class Guard:
         if not self.ended:
             self.ended = True
             self.attempt("stop its nodes", lambda: self.stop(reason, count))
+
+    def watch_boots(self, folder: Folder, began: datetime, count: int | None) -> None:
+        """Stop nodes that do not boot and would be replaced without end; if they are billed anyway, notify users."""
+        handled = None if self.state is None else self.state.boots_until
+        failed = failed_boots(folder, self.now, max(began, handled or began))
+        if failed is None:
+            return
+        record_verdict(folder, self.now, failed.words)
+        failures = len(self.failures)
+        if self.settings.prepaid:
+            self.notify("nodes do not boot", failed.words)
+        else:
+            self.end(failed.words, count)
+        if self.state is not None and len(self.failures) == failures:
+            self.state.boots_until = failed.boots[-1].at
+            self.store()
 
     def watch_idle(self, nodes: list[Node], began: datetime | None, folder: Folder | None) -> None:
         """Stop idle nodes; if they are billed anyway, notify users instead."""

@@ -10,16 +10,21 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from boots import IN_A_ROW, record_verdict
 from botocore.exceptions import ClientError
 from failures import RefusedError
 from guard import AFTER_SLURM, WARNING, Guard, Node, Settings, aws, its, respond
 from looks import EVERY, nodes_namespace
 from quiet import SAMPLE
+from trouble import Folder, plain
 
 WORKERS = "workers"
 """The instance group that runs jobs; controller and login nodes are never stopped."""
 BILLED = {"Running", "SystemUpdating", "DeepHealthCheckInProgress"}
 """States of an instance that is billed."""
+FAILURE = "Failure"
+NAMED = 5
+"""Failed workers that a notification names."""
 GOING = {"ShuttingDown", "NotFound"}
 """States (botocore 1.43, sagemaker, ClusterInstanceStatus) of an instance that needs no stop."""
 QUEUED = "QueuedJobs"
@@ -48,6 +53,7 @@ class HyperPodGuard(Guard):
         """Use `client(service)` to reach AWS."""
         super().__init__(settings, client, now)
         self.sagemaker = client("sagemaker")
+        self.listed: list[Node] = []
 
     @property
     def queue_namespace(self) -> str:
@@ -56,7 +62,8 @@ class HyperPodGuard(Guard):
 
     def nodes(self) -> list[Node]:
         """The workers that are billed."""
-        return [node for node in self.workers() if node["InstanceStatus"]["Status"] in BILLED]
+        self.listed = self.workers()
+        return [node for node in self.listed if node["InstanceStatus"]["Status"] in BILLED]
 
     def workers(self) -> list[Node]:
         """All workers, as SageMaker lists them; empty if the cluster does not exist yet, or no longer."""
@@ -68,6 +75,27 @@ class HyperPodGuard(Guard):
         except self.sagemaker.exceptions.ResourceNotFound:
             return []
         return [node for node in listed if node["InstanceGroupName"] == WORKERS]
+
+    def watch_boots(self, folder: Folder, began: datetime, count: int | None) -> None:  # noqa: ARG002
+        """Name workers that failed to start, with SageMaker's reason; if none runs, stop them after three."""
+        failed = {
+            node["InstanceId"]: node["InstanceStatus"].get("Message") or "SageMaker gives no reason"
+            for node in self.listed
+            if node["InstanceStatus"]["Status"] == FAILURE
+        }
+        lines = [f"{node}: {plain(reason)}" for node, reason in sorted(failed.items())]
+        if not failed:
+            return
+        words = (
+            f"{its(len(failed), 'workers')} failed to start; each try is billed:\n  "
+            + "\n  ".join(lines[:NAMED])
+            + f"\nLogs of their scripts: the log group /aws/sagemaker/Clusters/{self.settings.name}/..."
+        )
+        if len(failed) >= IN_A_ROW and not count and not self.settings.prepaid:
+            record_verdict(folder, self.now, words)
+            self.end(words, count)
+        elif self.first(f"boots {sorted(failed)}"):
+            self.notify("workers failed to start", words)
 
     def watch_time(self, began: datetime, count: int | None) -> None:
         """As in `Guard`, and notify before SageMaker reclaims a training plan's instances."""

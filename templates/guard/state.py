@@ -37,13 +37,14 @@ class State:
 
     `looks` are the last counted checks and `sent` the last notifications by their name's digest, both in minutes since
     1970. `spent_usd` counts from the stack's creation, `node_hours` from `since`, its last deployment. `ran_until` is
-    the last check that found a node.
+    the last check that found a node, `boots_until` the last failed boot for which nodes were stopped.
     """
 
     spent_usd: float = 0.0
     node_hours: float = 0.0
     since: datetime | None = None
     ran_until: datetime | None = None
+    boots_until: datetime | None = None
     looks: list[int] = field(default_factory=list)
     sent: dict[str, int] = field(default_factory=dict)
 
@@ -66,6 +67,7 @@ class State:
                 node_hours=float(document.get("node_hours", 0.0)),
                 since=moment_of(document.get("since")),
                 ran_until=moment_of(document.get("ran_until")),
+                boots_until=moment_of(document.get("boots_until")),
                 looks=[int(look) for look in document.get("looks", ())],
                 sent={str(digest): int(minute) for digest, minute in document.get("sent", {}).items()},
             )
@@ -84,6 +86,7 @@ class State:
             "node_hours": self.node_hours,
             "since": None if self.since is None else self.since.isoformat(),
             "ran_until": None if self.ran_until is None else self.ran_until.isoformat(),
+            "boots_until": None if self.boots_until is None else self.boots_until.isoformat(),
             "looks": self.looks,
             "sent": self.sent,
         }

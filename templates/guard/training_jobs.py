@@ -29,6 +29,7 @@ class TrainingJobGuard(Guard):
     """One call of the guard of a plan's training jobs."""
 
     slurm = False
+    boots_watched = False
     prepaid = "the instances of a training plan are left"
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:

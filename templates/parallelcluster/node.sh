@@ -1,11 +1,12 @@
 #!/bin/bash
 # Sets up a compute node of ParallelCluster (OnNodeConfigured) or HyperPod (called by on_create.sh). Run as root.
 #
-#   node.sh [--metrics=s3://bucket/metrics.py|FILE --cluster=NAME [--chips=nvidia|neuron] --python=python3] [PACKAGE[=VERSION] ...]
+#   node.sh [--metrics=s3://bucket/metrics.py|FILE --cluster=NAME [--chips=nvidia|neuron] --python=python3]
+#       [--reports=S3-URI] [PACKAGE[=VERSION] ...]
 #
 # Installs the packages, and first adds Neuron's package repository for aws-neuronx-... packages. With --metrics, services
 # report the jobs of this node and, with --chips, its accelerators to CloudWatch. SLIPWAY_BAKE=1 (for building an image)
-# installs drivers without loading them.
+# installs drivers without loading them. --reports saves the last lines of a failed boot, after which the node is replaced.
 # SLIPWAY_DRY_RUN=1 prints commands without running them, and writes files below SLIPWAY_ROOT.
 set -euo pipefail
 
@@ -25,6 +26,8 @@ run() {
         "$@"
     fi
 }
+
+# included: templates/slurm/report_boot.sh
 
 # Prints one value of os-release.
 release() {
@@ -164,13 +167,14 @@ UNIT
     run systemctl enable --now "$1.service"
 }
 
-metrics="" cluster="" chips="" python=python3 neuron=0 wanted=()
+metrics="" cluster="" chips="" python=python3 reports="" neuron=0 wanted=()
 for argument in "$@"; do
     case "$argument" in
         --metrics=*) metrics="${argument#*=}" ;;
         --cluster=*) cluster="${argument#*=}" ;;
         --chips=*) chips="${argument#*=}" ;;
         --python=*) python="${argument#*=}" ;;
+        --reports=*) reports="${argument#*=}" ;;
         --*)
             echo "node.sh: unknown option $argument" >&2
             exit 2
@@ -182,6 +186,11 @@ for argument in "$@"; do
         *) wanted+=("$argument") ;;
     esac
 done
+
+if [[ -n "$reports" && -z "${SLIPWAY_REPORTED:-}" ]]; then
+    report_boot "$reports" "${BASH_SOURCE[0]}" "$@"
+    exit
+fi
 
 if [[ -n "${wanted[*]}" ]]; then
     install_packages "$neuron" "${wanted[@]}"

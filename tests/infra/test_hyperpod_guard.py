@@ -1,12 +1,13 @@
 """HyperPod's guard as Lambda runs it: the Stubber emulates SageMaker, moto the rest of AWS."""
 
+import json
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.infra.guard_account import NOW, HyperPodAccount
+from tests.infra.guard_account import NOW, HyperPodAccount, client
 from tests.infra.guard_account import hyperpod_node as node
 
 pytestmark = pytest.mark.xdist_group("guard")
@@ -54,6 +55,50 @@ class TestCounting:
         aws.stub.add_client_error("list_cluster_nodes", "ResourceNotFound")
         watch()
         assert aws.messages == []
+
+
+class TestFailedBoots:
+    REASON = "Lifecycle scripts did not run successfully: exit code 1"
+
+    @pytest.fixture
+    def folder(self, aws):
+        client("s3").create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
+        return {"FOLDER_URI": "s3://store/jobs/.guard/stack"}
+
+    def failed(self, number):
+        worker = node(number, status="Failure")
+        worker["InstanceStatus"]["Message"] = self.REASON
+        return worker
+
+    def test_workers_that_fail_to_start_are_named_once_with_sagemakers_reason(self, aws, watch, folder):
+        aws.answers(node(1), self.failed(2), times=2)
+        watch(**folder)
+        ((subject, text),) = aws.messages
+        assert subject == "slipway tiny: workers failed to start"
+        assert f"i-{2:017x}: {self.REASON}" in text
+        assert "/aws/sagemaker/Clusters/slipway-tiny/" in text
+        watch(**folder)
+        assert aws.messages == []
+
+    def test_three_failed_workers_and_none_that_runs_are_deleted(self, aws, watch, folder):
+        aws.answers(*(self.failed(number) for number in (1, 2, 3)), times=2)
+        deleted(aws, 1, 2, 3)
+        watch(**folder)
+        ((subject, text),) = aws.messages
+        assert subject == "slipway tiny: workers stopped"
+        assert self.REASON in text
+        verdict = client("s3").get_object(Bucket="store", Key="jobs/.guard/stack/told/failed-boots.json")
+        assert self.REASON in json.loads(verdict["Body"].read())["text"]
+
+    def test_failed_workers_of_a_training_plan_are_named_and_stay(self, aws, watch, folder):
+        aws.answers(*(self.failed(number) for number in (1, 2, 3)))
+        watch(PREPAID="true", **folder)
+        assert [subject for subject, _ in aws.messages] == ["slipway tiny: workers failed to start"]
+
+    def test_failed_workers_beside_running_ones_stop_nothing(self, aws, watch, folder):
+        aws.answers(node(9), *(self.failed(number) for number in (1, 2, 3)))
+        watch(**folder)
+        assert [subject for subject, _ in aws.messages] == ["slipway tiny: workers failed to start"]
 
 
 class TestTime:

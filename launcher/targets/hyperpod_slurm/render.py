@@ -23,7 +23,7 @@ from launcher.rendering.cluster import (
 )
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
-from launcher.rendering.node import NODE_SCRIPT, efa_check, is_nvidia, metrics_script, reporting_arguments, script_text
+from launcher.rendering.node import efa_check, is_nvidia, metrics_script, node_script, reporting_arguments
 from launcher.rendering.targets import Writer
 from launcher.targets.hyperpod_slurm.rules import refusals
 
@@ -140,7 +140,7 @@ def lifecycle_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[s
         user=USER,
         node_setup=reporting_arguments(facts, cluster=plan.cluster_name, python="python3"),
     )
-    return {ENTRY_POINT: script, "node.sh": script_text(NODE_SCRIPT), "metrics.py": metrics_script()}
+    return {ENTRY_POINT: script, "node.sh": node_script(), "metrics.py": metrics_script()}
 
 
 def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:

@@ -26,7 +26,7 @@ from launcher.rendering.cluster import (
 from launcher.rendering.engine import rendered
 from launcher.rendering.image import image_files
 from launcher.rendering.names import ClusterNames
-from launcher.rendering.node import NODE_SCRIPT, OLD_KERNELS, is_nvidia, metrics_script, node_arguments, script_text
+from launcher.rendering.node import OLD_KERNELS, boot_reports, is_nvidia, metrics_script, node_arguments, node_script
 from launcher.rendering.targets import Writer
 
 NODE_FILE = "node.sh"
@@ -187,7 +187,7 @@ def _of_type(
         "sockets": sockets,
         "cores_per_socket": cores,
         "threads_per_core": facts.vcpus // (sockets * cores) if sockets and cores else None,
-        "node_setup": setup,
+        "node_setup": (*boot_reports(names.word_uri), *setup) if setup else (),
     }
 
 
@@ -201,7 +201,7 @@ def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: Clus
     """The cluster's configuration, and the files that set up its nodes."""
     return [
         RenderedFile(path=CLUSTER_FILE, text=cluster_yaml(plan, instances=instances, names=names)),
-        RenderedFile(path=NODE_FILE, text=script_text(NODE_SCRIPT), executable=True),
+        RenderedFile(path=NODE_FILE, text=node_script(), executable=True),
         RenderedFile(path=METRICS_FILE, text=metrics_script()),
         *(RenderedFile(path=path, text=text) for path, text in image_files(plan, instances).items()),
     ]

@@ -25,7 +25,16 @@ from launcher.rendering.cluster import (
 )
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
-from launcher.rendering.node import NODE_SCRIPT, efa_check, is_nvidia, metrics_script, node_arguments, script_text
+from launcher.rendering.node import (
+    boot_reports,
+    efa_check,
+    is_nvidia,
+    metrics_script,
+    node_arguments,
+    node_script,
+    report_boot,
+    script_text,
+)
 from launcher.rendering.targets import Writer
 from launcher.targets.pcs.rules import refusals
 
@@ -168,6 +177,7 @@ def _compute(plan: Plan, facts: InstanceType, names: ClusterNames, purchase: str
             *((f"--efa={facts.efa_interfaces}",) if facts.efa_interfaces else ()),
             *(("--nvme",) if facts.nvme_gb else ()),
             f"--type={facts.name}",
+            *boot_reports(names.word_uri),
         ),
         node_arguments=node_arguments(
             facts, target.os, baked=True, cluster=plan.cluster_name, metrics_uri=names.node_metrics_uri
@@ -182,7 +192,12 @@ def _mounts(names: ClusterNames) -> tuple[str, ...]:
 def instance_script() -> str:
     """The text of the script that every node runs before Slurm's daemon starts."""
     return rendered(
-        "pcs/machine.sh.j2", efa_check=efa_check(), binaries=pcs.BINARIES, mount_path=pcs.MOUNT_PATH, user=pcs.USER
+        "pcs/machine.sh.j2",
+        efa_check=efa_check(),
+        report_boot=report_boot(),
+        binaries=pcs.BINARIES,
+        mount_path=pcs.MOUNT_PATH,
+        user=pcs.USER,
     )
 
 
@@ -192,7 +207,7 @@ def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: Clus
     return [
         RenderedFile(path=CLUSTER_FILE, text=shown),
         RenderedFile(path=MACHINE_FILE, text=instance_script(), executable=True),
-        RenderedFile(path=NODE_FILE, text=script_text(NODE_SCRIPT), executable=True),
+        RenderedFile(path=NODE_FILE, text=node_script(), executable=True),
         RenderedFile(path=METRICS_FILE, text=metrics_script()),
         RenderedFile(path=USER_DATA_FILE, text=script_text(USER_DATA)),
     ]

@@ -9,7 +9,6 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.model.errors import SlipwayError
-from launcher.model.monitoring import GUARD_FOLDER, WORD_FOLDER
 from launcher.rendering.names import OUTPUTS
 
 FRESH = timedelta(seconds=3 * HEARTBEAT_S)
@@ -23,10 +22,10 @@ def running_jobs(session: Session, cluster: StackState | None, now: datetime) ->
 
     If the heartbeats cannot be read, one entry gives the reason.
     """
-    uri = None if cluster is None else cluster.outputs.get(OUTPUTS["store_uri"])
+    uri = None if cluster is None else cluster.outputs.get(OUTPUTS["word_uri"])
     if uri is None:
         return ()
-    store = Objects.at(session, f"{uri.rstrip('/')}/{GUARD_FOLDER}/{WORD_FOLDER}/{HEARTBEAT_FOLDER}")
+    store = Objects.at(session, f"{uri}/{HEARTBEAT_FOLDER}")
     nodes: defaultdict[tuple[str, int], int] = defaultdict(int)
     try:
         fresh = [beat for beat in store.list_objects() if now - beat.modified <= FRESH]

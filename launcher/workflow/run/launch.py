@@ -37,6 +37,7 @@ from launcher.rendering.cluster import queue_name
 from launcher.rendering.names import checkpoint_uri
 from launcher.submit.shell import Shell
 from launcher.workflow.cluster.beginning import Beginning
+from launcher.workflow.cluster.failed_boots import failed_boots
 from launcher.workflow.cluster.reach import refuse_unless_answered, removal_of
 from launcher.workflow.cluster.targets import JobRequest, Reached, cluster_at, cluster_of
 from launcher.workflow.deploy.account import Account
@@ -434,6 +435,7 @@ def _follow(launch: _Launch, log: LaunchLog, submission: Submission) -> None:
             waits_s=waits_s(plan) + wait_s,
             give_up=options.give_up,
             removed=partial(removal_of, submission, options.environment),
+            failed_boots=partial(failed_boots, submission, options.environment),
         )
         stack.callback(watch.close)
         disruption = disruption_for(

@@ -24,6 +24,7 @@ from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, 
 from launcher.records.run_state import RunState
 from launcher.records.submission import Submission, recorded, with_job
 from launcher.submit.jobs import SchedulerEndedError
+from launcher.workflow.cluster.failed_boots import failed_boots
 from launcher.workflow.cluster.reach import environment_of_run, gone_if_removed, reached
 from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.workflow.history.attempts import STOPPED, attempts, budget_stop, cancelled, closed, read_events
@@ -154,6 +155,8 @@ def _current_state(
     split_log(folder, source.log_name(recorded_submission.submitted))
     before = _ended_state(name, folder).status
     now, judged = datetime.now(UTC), _state(name, folder, recorded_submission, facts)
+    if judged.status == PENDING:
+        judged = replace(judged, failed_boots=failed_boots(recorded_submission, environment))
     if judged.status not in _OF_ENDING.values():
         simulated = judged.report is not None and judged.report.simulated
         return replace(judged, meter=meter_of(folder, now, None if simulated else environment))

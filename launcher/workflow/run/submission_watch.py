@@ -25,6 +25,8 @@ REQUEUE_S = 15.0
 as a failure only after this time."""
 PATIENCE_S = 3600.0
 """Seconds without an answer of the head node until Slipway stops following; the job continues."""
+BOOTS_AGAIN_S = 60.0
+"""The pause between questions whether a waiting job's nodes boot; the guard checks every five minutes."""
 REMOVED_AGAIN_S = 15.0
 """The pause between checks whether a cluster that does not answer was removed."""
 RELEASE_AGAIN_S = 15.0
@@ -94,6 +96,10 @@ class NoCapacityError(DeploymentFailedError):
     """No instances became available within the plan's limit, and the job was cancelled before it ran."""
 
 
+class FailedBootsError(DeploymentFailedError):
+    """The guard stopped nodes that do not boot, and the job that waited for them was cancelled."""
+
+
 class ClusterRemovedError(DeploymentFailedError):
     """The cluster was removed while its job was followed, and the job with it."""
 
@@ -124,6 +130,7 @@ class RemoteWatch:
 
     `waits_s` is how long the job may wait for nodes before its first start; then `give_up` decides whether to cancel
     it. None: it waits without a limit. `removed` describes a removal of the cluster; empty: it is not being removed.
+    `failed_boots` has the guard's reason for stopping nodes that do not boot; empty: they boot.
     """
 
     mirror: Mirror
@@ -132,6 +139,7 @@ class RemoteWatch:
     waits_s: float | None = None
     give_up: Callable[[], bool] = lambda: False
     removed: Callable[[], str] = lambda: ""
+    failed_boots: Callable[[], str] = lambda: ""
     clock: Callable[[], float] = time.monotonic
     facts: JobFacts | None = None
     over: bool = False
@@ -140,6 +148,7 @@ class RemoteWatch:
     failed_at: float | None = None
     silent_since: float | None = None
     removed_at: float | None = None
+    boots_at: float | None = None
     released_at: float | None = None
     waiting: Stage | None = None
     taken_back: str = ""
@@ -206,6 +215,7 @@ class RemoteWatch:
         self.over = facts.state.final
         if facts.state is not JobState.PENDING:
             return
+        self._refuse_if_nodes_fail(now)
         if before is None or (before.state, before.reason) != (facts.state, facts.reason):
             self._waits(f"job {self.job.job} waits{f' ({facts.reason})' if facts.reason else ''}")
         if not self._has_run():
@@ -230,6 +240,19 @@ class RemoteWatch:
         if self.released_at is None or now - self.released_at >= RELEASE_AGAIN_S:
             self.released_at = now
             self.source.release(self.job)
+
+    def _refuse_if_nodes_fail(self, now: float) -> None:
+        """Cancel a job that waits for nodes that the guard has stopped because they do not boot."""
+        if self.boots_at is not None and now - self.boots_at < BOOTS_AGAIN_S:
+            return
+        self.boots_at = now
+        reason = self.failed_boots()
+        if reason and self.source.cancel(self.job, only_pending=True):
+            raise FailedBootsError(
+                f"the guard stopped the nodes, and job {self.job.job} was cancelled: {reason}",
+                hint="mend what the node's lines name, start nodes again with the command in the stack's output"
+                " StartFleet, then slipway launch FILE",
+            )
 
     def _has_run(self) -> bool:
         """Whether the batch script has ever started; missing instances also return a job to the queue."""

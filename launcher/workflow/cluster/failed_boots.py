@@ -1,0 +1,41 @@
+"""Why a cluster's guard stopped nodes that do not boot, by the object that it leaves in the store."""
+
+from collections.abc import Mapping
+
+from launcher.agent import safe_json
+from launcher.aws import stacks
+from launcher.aws.objects import Objects
+from launcher.aws.session import Session
+from launcher.model.errors import SlipwayError
+from launcher.model.monitoring import FAILED_BOOTS, SENT_FOLDER, WORD_FOLDER
+from launcher.records.submission import EKS, SANDBOX, Submission
+from launcher.rendering.names import OUTPUTS
+from launcher.workflow.cluster.reach import environment_of
+from launcher.workflow.cluster.verify import TRAINING_STACK
+
+
+def failed_boots(submission: Submission, environment: Mapping[str, str]) -> str:
+    """What the guard wrote since the job was submitted; empty if nodes boot, or nothing is known."""
+    head_node = submission.head_node
+    if head_node.via not in (SANDBOX, EKS, "ssm", "session"):
+        return ""
+    try:
+        session = Session(environment=environment_of(submission, environment), region=str(head_node.region))
+        stack = stacks.find(session, f"slipway-{submission.cluster}-{TRAINING_STACK}")
+        uri = None if stack is None else stack.outputs.get(OUTPUTS["word_uri"])
+        if uri is None:
+            return ""
+        store = Objects.at(session, f"{uri.removesuffix(WORD_FOLDER)}{SENT_FOLDER}")
+        found = store.find(FAILED_BOOTS)
+        if found is None or found.modified < submission.asked_at:
+            return ""
+        return _text(store.read(FAILED_BOOTS))
+    except SlipwayError:
+        return ""
+
+
+def _text(body: bytes) -> str:
+    try:
+        return str(safe_json.loads(body)["text"])
+    except (ValueError, TypeError, KeyError):
+        return ""

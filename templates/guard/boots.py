@@ -1,0 +1,97 @@
+# ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
+"""Nodes that do not boot: their service replaces them without end, and every try is billed.
+
+The script that sets up a node writes one object at its end, `trouble/boots/<UTC time>-<node>-<ready|failed>.txt`, with
+its last lines (templates/slurm/report_boot.sh). Nodes may write any number of them: a check lists one page of the last
+hours, and reads one object.
+"""
+
+import json
+import re
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from trouble import KEYS_A_CALL, Folder, plain
+
+BOOTS = "boots/"
+NAME = re.compile(r"\d{8}T\d{6}Z-(?P<node>[\w.-]{1,100})-(?P<end>ready|failed)\.txt")
+TIME = "%Y%m%dT%H%M%SZ"
+IN_A_ROW = 3
+"""Failed boots after which the next one is expected to fail too."""
+SETTLED = timedelta(minutes=30)
+"""Nodes that became ready within this time show that others can: a single broken instance stops no cluster."""
+WINDOW = timedelta(hours=6)
+LINES, CHARACTERS = 5, 200
+"""The last lines of a boot that a message contains, and the characters of each."""
+VERDICT = "told/failed-boots.json"
+
+
+class Boot(NamedTuple):
+    """The last boot of a node: when it ended, and the key of its object."""
+
+    node: str
+    at: datetime
+    failed: bool
+    key: str
+
+
+class FailedBoots(NamedTuple):
+    """The newest boots of a cluster, which all failed."""
+
+    boots: tuple[Boot, ...]
+    lines: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """What happened, with the last lines of the newest."""
+        newest = self.boots[-1]
+        nodes = ", ".join(boot.node for boot in self.boots[-IN_A_ROW:])
+        return (
+            f"{len(self.boots)} nodes in a row failed to boot ({nodes}); each try is billed. The last lines of"
+            f" {newest.node}, {newest.at:%Y-%m-%d %H:%M} UTC, written by the node:\n  " + "\n  ".join(self.lines)
+        )
+
+
+def failed_boots(folder: Folder, now: datetime, since: datetime) -> FailedBoots | None:
+    """The failed boots after `since` if they are so many in a row that further nodes would fail too; else None.
+
+    Raises:
+        ClientError: the store does not respond.
+    """
+    boots = [boot for boot in newest_boots(folder, now) if boot.at > since]
+    ready = max((boot.at for boot in boots if not boot.failed), default=None)
+    row = tuple(boot for boot in boots if boot.failed and (ready is None or boot.at > ready))
+    if len(row) < IN_A_ROW or (ready is not None and now - ready < SETTLED):
+        return None
+    lines = [plain(line)[:CHARACTERS] for line in folder.text(row[-1].key).splitlines() if line.strip()]
+    return FailedBoots(row, tuple(lines[-LINES:]) or ("(the node wrote no line)",))
+
+
+def newest_boots(folder: Folder, now: datetime) -> list[Boot]:
+    """The last boot of each node within the last hours, oldest first; a node with a failed script has failed."""
+    start = f"{folder.prefix}/trouble/{BOOTS}"
+    page = folder.s3.list_objects_v2(
+        Bucket=folder.bucket, Prefix=start, StartAfter=f"{start}{now - WINDOW:{TIME}}", MaxKeys=KEYS_A_CALL
+    )
+    boots: dict[str, Boot] = {}
+    for entry in sorted(page.get("Contents", []), key=lambda entry: entry["LastModified"]):
+        named = NAME.fullmatch(entry["Key"].removeprefix(start))
+        if named is None:
+            continue
+        boot = Boot(named["node"], entry["LastModified"], named["end"] == "failed", entry["Key"])
+        before = boots.pop(boot.node, None)
+        boots[boot.node] = before if before is not None and before.failed and not boot.failed else boot
+    return list(boots.values())
+
+
+def record_verdict(folder: Folder, now: datetime, words: str) -> None:
+    """Write why the nodes are stopped where launches and `slipway status` read it, and nodes cannot write.
+
+    Raises:
+        ClientError: the store rejects it.
+    """
+    document = {"schema": "slipway.failed-boots/1", "at": now.isoformat(), "text": words}
+    key = f"{folder.prefix}/{VERDICT}"
+    folder.s3.put_object(
+        Bucket=folder.bucket, Key=key, Body=json.dumps(document).encode(), ContentType="application/json"
+    )

@@ -1,0 +1,137 @@
+"""Nodes that do not boot: the guard stops them after three in a row, with the reason; its own code with moto."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from tests.infra.guard_account import NOW, client
+
+pytestmark = pytest.mark.xdist_group("guard")
+
+BUCKET, FOLDER = "slipway-tiny-checkpoints", "jobs/.guard/stack"
+LOOK = timedelta(minutes=5)
+REASON = "slipway: p5.48xlarge has 8 NVIDIA devices, found 7\nmachine.sh: ip-10-0-1-7: an accelerator is missing\n"
+VERDICT = f"{FOLDER}/told/failed-boots.json"
+
+
+@pytest.fixture
+def boots(aws, monkeypatch):
+    """Write how boots ended, minutes before the check."""
+    store = client("s3")
+    store.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
+    dates = {}
+
+    def write(*ends, text=REASON):
+        for node, end, minutes in ends:
+            at = NOW - timedelta(minutes=minutes)
+            key = f"{FOLDER}/trouble/boots/{at:%Y%m%dT%H%M%SZ}-{node}-{end}.txt"
+            store.put_object(Bucket=BUCKET, Key=key, Body=text.encode())
+            dates[key] = at
+
+    list_objects = store.list_objects_v2
+
+    def dated(**request):
+        # moto dates objects by the computer's clock.
+        page = list_objects(**request)
+        for entry in page.get("Contents", []):
+            entry["LastModified"] = dates.get(entry["Key"], entry["LastModified"])
+        return page
+
+    monkeypatch.setattr(store, "list_objects_v2", dated)
+    return write
+
+
+@pytest.fixture
+def check(aws, guard_of):
+    """One check of the guard of a cluster that was deployed an hour ago."""
+
+    def run(now=NOW, **variables):
+        settings = {"FOLDER_URI": f"s3://{BUCKET}/{FOLDER}", "IDLE_MINUTES": "0", **variables}
+        guard = guard_of(now=now, **settings)
+        guard.deployed_at = lambda: NOW - timedelta(hours=8)
+        guard.watch()
+        return guard
+
+    return run
+
+
+def verdict():
+    listed = client("s3").list_objects_v2(Bucket=BUCKET, Prefix=VERDICT).get("Contents", [])
+    return json.loads(client("s3").get_object(Bucket=BUCKET, Key=VERDICT)["Body"].read()) if listed else None
+
+
+FAILED = [("i-1", "failed", 30), ("i-2", "failed", 20), ("i-3", "failed", 10)]
+
+
+def test_three_failed_boots_in_a_row_stop_the_nodes_with_the_last_lines(aws, boots, check):
+    boots(*FAILED)
+    check()
+    assert aws.fleet == "STOP_REQUESTED"
+    ((subject, text),) = aws.messages
+    assert subject == "slipway tiny: compute fleet stopped"
+    assert "3 nodes in a row failed to boot (i-1, i-2, i-3); each try is billed" in text
+    assert "an accelerator is missing" in text
+    assert verdict()["schema"] == "slipway.failed-boots/1"
+    assert "an accelerator is missing" in verdict()["text"]
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        FAILED[:2],
+        [*FAILED, ("i-4", "ready", 5)],
+        [("i-0", "ready", 12), ("i-1", "failed", 10), ("i-2", "failed", 9), ("i-3", "failed", 8)],
+        [("i-1", "failed", 3), ("i-1", "failed", 2), ("i-1", "failed", 1)],
+        [("i-1", "failed", 500), ("i-2", "failed", 400), ("i-3", "failed", 10)],
+    ],
+    ids=["two", "a-later-one-is-ready", "others-became-ready-just-now", "one-node-three-times", "hours-apart"],
+)
+def test_boots_that_show_no_lasting_failure_stop_nothing(aws, boots, check, ends):
+    boots(*ends)
+    check()
+    assert (aws.fleet, aws.messages, verdict()) == ("RUNNING", [], None)
+
+
+def test_node_with_one_failed_script_has_failed(aws, boots, check):
+    boots(*[(f"i-{n}", end, 40 - 10 * n - k) for n in range(3) for k, end in enumerate(("ready", "failed"))])
+    check()
+    assert aws.fleet == "STOP_REQUESTED"
+
+
+def test_fleet_that_is_started_again_is_not_stopped_for_the_old_failures(aws, boots, check):
+    boots(*FAILED)
+    check()
+    aws.set_fleet("RUNNING")
+    check(now=NOW + LOOK)
+    assert aws.fleet == "RUNNING"
+    boots(("i-4", "failed", -1), ("i-5", "failed", -2), ("i-6", "failed", -3))
+    check(now=NOW + 2 * LOOK)
+    assert aws.fleet == "STOP_REQUESTED"
+    assert "i-6" in verdict()["text"]
+
+
+def test_prepaid_nodes_are_reported_and_stay(aws, boots, check):
+    boots(*FAILED)
+    check(PREPAID="true")
+    assert aws.fleet == "RUNNING"
+    ((subject, text),) = aws.messages
+    assert subject == "slipway tiny: nodes do not boot"
+    assert "an accelerator is missing" in text
+    check(now=NOW + LOOK, PREPAID="true")
+    assert aws.messages == []
+
+
+@pytest.mark.parametrize("text", ["", "\x1b]0;title\x07\n::error::x\n", "x" * 100_000, "a\r\nb\u202ec\n"])
+def test_words_of_a_node_are_short_and_plain_lines(aws, boots, check, text):
+    boots(*FAILED, text=text)
+    check()
+    said = verdict()["text"]
+    assert len(said) < 1500
+    assert all(character.isprintable() or character == "\n" for character in said)
+
+
+def test_thousands_of_objects_cost_one_listing(aws, boots, check):
+    boots(*[(f"i-{n:04}", "failed", 60 - n / 100) for n in range(1200)])
+    check()
+    assert aws.fleet == "STOP_REQUESTED"

@@ -1,0 +1,93 @@
+"""How a node reports the end of its boot: the real scripts in bash, with a program `aws` that keeps its input."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from launcher.catalog.assets import asset
+from launcher.rendering.node import REPORT_BOOT, node_script
+from launcher.targets.pcs.render import instance_script
+
+URI = "s3://store/jobs/.guard/8131d980/trouble/boots"
+AWS = '#!/bin/bash\n[[ "${AWS_FAILS:-}" ]] && exit 1\ncp "$4" "$KEPT/${5##*/}"\necho "$5" >>"$KEPT/uris"\n'
+RUN = 'set -euo pipefail\nrun() { "$@"; }\n. "$REPORT_BOOT"\nreport_boot "$@"\n'
+
+
+@pytest.fixture
+def boot(tmp_path):
+    """Boot a node with a script; the process, and the names and texts of what it reported."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/aws").write_text(AWS)
+    (tmp_path / "bin/aws").chmod(0o755)
+    (tmp_path / "root/sys/devices/virtual/dmi/id").mkdir(parents=True)
+    (tmp_path / "root/sys/devices/virtual/dmi/id/board_asset_tag").write_text("i-0123456789abcdef0\n")
+    kept = tmp_path / "kept"
+    kept.mkdir()
+
+    def run(script, *arguments, wrapper=RUN, **variables):
+        path = tmp_path / "script.sh"
+        path.write_text(script)
+        environment = {
+            "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+            "KEPT": str(kept),
+            "REPORT_BOOT": str(asset(REPORT_BOOT)),
+            "SLIPWAY_ROOT": str(tmp_path / "root"),
+            **variables,
+        }
+        words = ["bash", "-c", wrapper, "boot", URI, str(path)] if wrapper else ["bash", str(path)]
+        done = subprocess.run([*words, *arguments], check=False, capture_output=True, text=True, env=environment)
+        return done, {file.name: file.read_text() for file in kept.glob("2*")}
+
+    return run
+
+
+def test_boot_that_fails_leaves_its_last_lines_and_its_exit_code(boot):
+    done, reported = boot('for n in $(seq 30); do echo "line $n"; done\necho "no disk" >&2\nexit 3\n')
+    ((name, text),) = reported.items()
+    assert done.returncode == 3
+    assert re.fullmatch(r"\d{8}T\d{6}Z-i-0123456789abcdef0-failed\.txt", name)
+    assert text.splitlines() == [*(f"line {n}" for n in range(12, 31)), "no disk"]
+
+
+def test_boot_that_succeeds_is_reported_as_ready(boot):
+    done, reported = boot('echo "$1 $2"\n', "a b", "c")
+    assert (done.returncode, done.stdout) == (0, "a b c\n")
+    assert [name.rpartition("-")[2] for name in reported] == ["ready.txt"]
+
+
+def test_boot_ended_by_an_unhandled_error_is_reported(boot):
+    done, reported = boot("set -euo pipefail\necho begun\nfalse\necho never\n")
+    assert done.returncode == 1
+    assert list(reported.values()) == ["begun\n"]
+
+
+def test_store_that_does_not_answer_changes_no_boot(boot):
+    for script, code in (("true\n", 0), ("exit 7\n", 7)):
+        done, reported = boot(script, AWS_FAILS="1")
+        assert (done.returncode, reported) == (code, {})
+        assert "was not reported to s3://store" in done.stderr
+
+
+def test_long_line_is_cut_to_what_the_guard_reads(boot):
+    _, reported = boot("head -c 100000 /dev/zero | tr '\\0' x\nexit 1\n")
+    assert [len(text) for text in reported.values()] == [3000]
+
+
+def test_pcs_node_without_its_accelerators_reports_why(boot):
+    arguments = ("--lustre=fs", "--mount-name=abc", "--chips=nvidia:8", "--type=p5.48xlarge", f"--reports={URI}")
+    dry = {"SLIPWAY_DRY_RUN": "1", "SLIPWAY_TRIES": "1"}
+    done, _ = boot(instance_script(), *arguments, wrapper="", **dry)
+    assert done.returncode == 1
+    # It has no Slurm, which is checked before the accelerators.
+    assert "machine.sh: " in done.stdout
+    assert re.search(
+        rf"^\+ timeout 60 aws s3 cp --only-show-errors \S+ {URI}/\S+-failed\.txt$", done.stdout, re.MULTILINE
+    )
+
+
+def test_parallelcluster_node_whose_packages_fail_reports_why(boot):
+    done, _ = boot(node_script(), f"--reports={URI}", "python3.11", wrapper="", SLIPWAY_DRY_RUN="1")
+    assert done.returncode != 0
+    assert re.search(rf"{URI}/\S+-failed\.txt$", done.stdout, re.MULTILINE)

@@ -1,0 +1,134 @@
+"""A launch whose job waits for nodes that do not boot: it ends with the guard's reason, and so does `status`."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from moto import mock_aws
+
+from launcher.aws.session import Session
+from launcher.model.enums import TargetKind
+from launcher.model.job import JobFacts, JobState, Submitted
+from launcher.records.submission import HeadNode, Submission
+from launcher.workflow.cluster.failed_boots import failed_boots
+from launcher.workflow.run.submission_watch import BOOTS_AGAIN_S, FailedBootsError, Mirror, RemoteWatch
+
+REASON = "3 nodes in a row failed to boot (i-1, i-2, i-3). The last lines of i-3:\n  an accelerator is missing"
+WAITING = JobFacts(state=JobState.PENDING, word="PENDING", reason="Resources", restarts=0, nodes=(), attempt=None)
+REGION, FOLDER = "us-east-2", "jobs/.guard/8131d980"
+VARIABLES = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret"}
+
+
+class Scheduler:
+    """A scheduler with one waiting job."""
+
+    def __init__(self, *, cancels=True):
+        self.answer, self.cancels, self.cancelled = WAITING, cancels, []
+
+    def facts(self, _job):
+        return self.answer
+
+    def cancel(self, job, *, only_pending=False):
+        self.cancelled.append((job.job, only_pending))
+        return self.cancels
+
+    def read(self, _job, offsets):
+        return dict.fromkeys(offsets)
+
+    def log_name(self, _job):
+        return "log"
+
+
+@pytest.fixture
+def followed(tmp_path):
+    """A watch of a scheduler, the guard's reasons in turn, and the clock."""
+
+    def make(scheduler, *reasons):
+        answers, now = list(reasons), [0.0]
+        watch = RemoteWatch(
+            mirror=Mirror(source=scheduler, job=Submitted(job="7", key="k", folder="f"), folder=tmp_path / "mirror"),
+            poll_s=1.0,
+            notify=lambda _: None,
+            failed_boots=lambda: answers.pop(0),
+            clock=lambda: now[0],
+        )
+        return watch, now
+
+    return make
+
+
+def test_launch_whose_nodes_do_not_boot_ends_with_6_and_the_last_lines(followed):
+    scheduler = Scheduler()
+    watch, now = followed(scheduler, "", REASON)
+    assert not watch.ended()
+    now[0] = BOOTS_AGAIN_S + 1
+    with pytest.raises(FailedBootsError, match="an accelerator is missing") as raised:
+        watch.ended()
+    assert raised.value.exit_code == 6
+    assert scheduler.cancelled == [("7", True)]
+
+
+def test_guard_is_asked_once_a_minute(followed):
+    watch, now = followed(Scheduler(), "")
+    for second in range(0, 50, 5):
+        now[0] = float(second)
+        assert not watch.ended()
+
+
+def test_job_that_runs_is_neither_cancelled_nor_ended(followed):
+    scheduler = Scheduler()
+    scheduler.answer = replace(WAITING, state=JobState.RUNNING, word="RUNNING")
+    watch, _ = followed(scheduler, REASON)
+    assert not watch.ended()
+    assert scheduler.cancelled == []
+
+
+@pytest.fixture
+def submission():
+    """A job's submission to a cluster whose guard has a folder in a store (moto)."""
+    with mock_aws():
+        session = Session(environment=VARIABLES, region=REGION)
+        session.client("s3").create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": REGION})
+        body = {
+            "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
+            "Outputs": {"WordUri": {"Value": f"s3://store/{FOLDER}/trouble"}},
+        }
+        session.client("cloudformation").create_stack(StackName="slipway-tiny-training", TemplateBody=json.dumps(body))
+        yield Submission(
+            key="k",
+            target=TargetKind.PCS,
+            head_node=HeadNode(via="ssm", instance="i-1", region=REGION),
+            cluster="tiny",
+            folder="f",
+            store_uri="s3://store/jobs",
+            checkpoint_uri="s3://store/jobs/tiny",
+            work={},
+            asked_at=datetime.now(UTC) - timedelta(minutes=5),
+            job="7",
+        )
+
+
+def write(body):
+    client = Session(environment=VARIABLES, region=REGION).client("s3")
+    client.put_object(Bucket="store", Key=f"{FOLDER}/told/failed-boots.json", Body=body)
+
+
+def test_reason_is_what_the_guard_wrote_since_the_submission(submission):
+    assert failed_boots(submission, VARIABLES) == ""
+    write(json.dumps({"schema": "slipway.failed-boots/1", "at": "2026-11-28T09:00:00Z", "text": REASON}))
+    assert failed_boots(submission, VARIABLES) == REASON
+    assert failed_boots(replace(submission, asked_at=datetime.now(UTC) + timedelta(minutes=5)), VARIABLES) == ""
+
+
+@pytest.mark.parametrize("body", ["", "{", "[]", '{"text"', '"x"'])
+def test_unreadable_verdict_is_no_reason(submission, body):
+    write(body)
+    assert failed_boots(submission, VARIABLES) == ""
+
+
+@pytest.mark.parametrize("via", ["ssh", "local", "context"])
+def test_cluster_that_is_not_slipways_has_no_guard_to_ask(submission, via):
+    write(json.dumps({"text": REASON}))
+    other = replace(submission, head_node=HeadNode(via=via, host="h"))
+    assert failed_boots(other, VARIABLES) == ""
