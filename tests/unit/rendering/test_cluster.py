@@ -142,7 +142,10 @@ class TestTypes:
     @pytest.mark.parametrize("name, chips", [("p5.48xlarge", "nvidia"), ("trn2.48xlarge", "neuron")])
     def test_accelerators_are_reported_under_the_clusters_name(self, configuration_of, name, chips):
         options = arguments(queue(configuration_of(target={"instance_type": name})))
-        assert options[:3] == ["--metrics=s3://slipway-small-assets/metrics.py", "--cluster=small", f"--chips={chips}"]
+        assert options[:4] == [
+            "--reports=s3://slipway-small-checkpoints/jobs/.guard/trouble/boots",
+            *("--metrics=s3://slipway-small-assets/metrics.py", "--cluster=small", f"--chips={chips}"),
+        ]
 
 
 class TestHeadNode:
