@@ -122,6 +122,23 @@ class TestCluster:
                 assert value.strip().startswith(str(slurm_folder))
 
 
+class TestDevices:
+    def test_step_of_an_exclusive_job_gets_devices_only_on_request(self, submit_to_slurm, slurm_jobs, slurm_output):
+        step = "srun --nodes=2 --ntasks-per-node=1"
+        show = "sleep 1; scontrol show step $SLURM_JOB_ID | grep TresPerNode; wait"
+        lines = [
+            f"{step} sleep 3 &",
+            f"{show}; echo between",
+            f"{step} --gres=gpu:8 sleep 3 &",
+            show,
+            f"{step} --gres=gpu:9 true || echo refused",
+        ]
+        job = submit_to_slurm("\n".join(lines), "--nodes=2")
+        end(slurm_jobs, job)
+        words = [line.strip() for line in slurm_output().splitlines() if not line.startswith("srun: ")]
+        assert words == ["between", "TresPerNode=gres:gpu:8", "refused"]
+
+
 class TestJobs:
     def test_every_task_has_what_is_its_nodes_own(self, slurm_jobs, submit_to_slurm, slurm_output):
         job = submit_to_slurm(

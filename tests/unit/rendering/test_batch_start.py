@@ -124,6 +124,34 @@ class TestMeeting:
         assert (environment["SLIPWAY_MASTER_ADDR"], environment["SLIPWAY_MASTER_PORT"]) == ("10.1.2.3", "22340")
         assert "show node --oneliner a1\n" in (start.job / "scontrol").read_text()
 
+    @pytest.mark.parametrize(
+        "gres, asked",
+        [
+            ("gpu:8", "gpu:8"),
+            ("gpu:h100:8(S:0-1)", "gpu:h100:8"),
+            ("gpu:a:2(S:0,1),gpu:b:2,mps:400,lustre:no_consume:4G", "gpu:a:2,gpu:b:2"),
+            ("(null)", None),
+            ("mps:400", None),
+        ],
+    )
+    def test_steps_ask_for_the_devices_that_slurm_counts(self, start, gres, asked):
+        counted = SCONTROL.replace("Arch=x86_64", f"Arch=x86_64 Gres={gres}")
+        srun = SRUN.replace("shift 3", "shift 3; case $1 in --gres=*) shift ;; esac")
+        answer = start(nodes=2, sandbox=True, programs_too={"scontrol": counted, "srun": srun})
+        assert answer.returncode == 0, answer.stderr
+        *_, agent = (start.job / "srun").read_text().splitlines()
+        assert "agent-python" in agent
+        assert (f" --gres={asked} " in agent) == (asked is not None)
+        assert ("--gres" in agent) == (asked is not None)
+
+    def test_devices_that_slurm_does_not_give_a_step_are_left_out(self, start):
+        counted = SCONTROL.replace("Arch=x86_64", "Arch=x86_64 Gres=gpu:8")
+        srun = 'case "$*" in *--gres*) echo "srun: error: Invalid generic resource" >&2; exit 1 ;; esac; ' + SRUN
+        answer = start(nodes=2, sandbox=True, programs_too={"scontrol": counted, "srun": srun})
+        assert answer.returncode == 0, answer.stderr
+        assert "--gres" not in (start.job / "srun").read_text()
+        assert "Invalid generic resource" not in answer.stderr
+
     def test_without_an_address_of_slurms_the_name_is_looked_up(self, start):
         nameless = SCONTROL.replace("NodeAddr=10.1.2.3", "NodeAddr=localhost")
         assert (
