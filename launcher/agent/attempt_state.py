@@ -55,7 +55,8 @@ def parse_attempt_state(text: str) -> AttemptState | None:
     """The newest attempt; None if the text is unreadable, which counts as no earlier attempt."""
     try:
         document = safe_json.loads(text)
-        return read(AttemptState, {**document, "number": read(_Head, document).life})
+        number = read(_Head, document).life
+        return read(AttemptState, {**document, "number": number})
     except ValueError:
         return None
 

@@ -359,7 +359,7 @@ class CheckpointPolicy:
     )
     pattern: str | None = setting(
         None,
-        Nullable(item=Text(form="a regular expression with one group: the step")),
+        Nullable(item=Text(form="a regular expression with one group, the step, or none for fixed names")),
         "regular expression for checkpoint names that no layout matches; its group is the step",
     )
     tracker: Tracker | None = setting(

@@ -493,8 +493,9 @@ def _layout(policy: CheckpointPolicy) -> Iterator[Finding]:
                 hint,
             )
         else:
-            if groups != 1:
-                text = f"{policy.pattern!r} has {groups} groups; it must have one, the step"
+            if groups > 1 or (not groups and policy.tracker is not None):
+                fixed = "" if policy.tracker is not None else ", or none for fixed names"
+                text = f"{policy.pattern!r} has {groups} groups; it must have one, the step{fixed}"
                 yield error("checkpoint-pattern", "checkpoint.pattern", text, hint)
         if policy.layout is not CheckpointLayout.AUTO:
             text = f"checkpoint.layout {policy.layout} and checkpoint.pattern are both given"

@@ -37,6 +37,8 @@ from launcher.agent.manifest import HERE, Manifest
 
 AUTO = "auto"
 SLIPWAY = "slipway"
+UNCOUNTED = -1
+"""The step of fixed names until the watch counts their version."""
 PATTERN = "pattern"
 """The name of a layout that the plan itself describes."""
 _NUMBERS = {"<step>": r"(?P<step>\d{1,18})", "<rank>": r"(?P<rank>\d{1,9})"}
@@ -78,16 +80,25 @@ class Layout:
         """Whether the names have no step: it is read of the checkpoint itself."""
         return "step" not in _compiled(self.names).groupindex
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether neither names nor content have a step: every version of the fixed names is the next one."""
+        return self.is_nameless and not self.state
+
     def step_of(self, name: str) -> int | None:
         """The step in a checkpoint's name, relative to the checkpoint folder; None without a step or a match."""
         match = None if self.is_nameless else _compiled(self.names).fullmatch(name)
         return int(match.group("step")) if match is not None else None
 
+    def matches(self, name: str) -> bool:
+        """Whether an entry of the checkpoint folder has such a name."""
+        return _compiled(self.names).fullmatch(name) is not None
+
     def step_in(self, folder: Path, name: str) -> int | None:
         """The step of an entry of the checkpoint folder, by its name or its content; None if it is no checkpoint."""
         if not self.is_nameless:
             return self.step_of(name)
-        if not _compiled(self.names).fullmatch(name) or (folder / name).is_symlink():
+        if self.is_counted or not _compiled(self.names).fullmatch(name) or (folder / name).is_symlink():
             return None
         try:
             status = (folder / name).stat()
@@ -222,10 +233,13 @@ def names() -> tuple[str, ...]:
 
 
 def described(pattern: str, tracker: Mapping[str, str] | None) -> Layout:
-    """The layout that a plan describes: a regular expression with one group, the step, and a tracker."""
+    """The layout that a plan describes: a regular expression with one group, the step, and a tracker.
+
+    Without a group it describes fixed names: what is written there is the next checkpoint, and its number is counted.
+    """
     names = re.sub(r"(?<!\\)\((?!\?)", "(?P<step>", pattern, count=1)
-    if _compiled(names).groups != 1:
-        raise re.error("it must have exactly one group, which matches the step")
+    if _compiled(names).groups > 1:
+        raise re.error("it must have exactly one group, which matches the step, or none for fixed names")
     tracker_fields = tracker or {}
     resume = "parent" if tracker_fields else "self"
     file, text = tracker_fields.get("file", ""), tracker_fields.get("text", "")
@@ -299,10 +313,11 @@ class Layouts:
         for row in self.rows:
             steps: dict[int, list[str]] = {}
             for name in listed:
-                if (step := row.step_in(folder, name)) is not None and row.is_one(folder, name):
+                step = UNCOUNTED if row.is_counted and row.matches(name) else row.step_in(folder, name)
+                if step is not None and row.is_one(folder, name):
                     steps.setdefault(step, []).append(name)
             for step, names in steps.items():
-                together = [tuple(names)] if row.kind == "group" else [(name,) for name in names]
+                together = [tuple(names)] if row.kind == "group" or row.is_counted else [(name,) for name in names]
                 entries += [entry_at(row, folder, step, group) for group in together]
         return [
             entry

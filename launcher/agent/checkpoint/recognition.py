@@ -69,7 +69,11 @@ def pattern_fix(names: Sequence[str]) -> str:
     """
     numbered = [name for name in names if _NUMBER.search(name)]
     if not numbered:
-        return "; name them with their step, or rename finished folders to step-N"
+        fixed = "|".join(re.escape(name) for name in names)
+        return (
+            f"; if they are, and each save writes the same names again, write checkpoint: {{pattern: '{fixed}'}}; "
+            "else name them with their step"
+        )
     stem = numbered[-1].rpartition(".")[0]
     *_, last = _NUMBER.finditer(stem if _NUMBER.search(stem) else numbered[-1])
     pattern = re.escape(numbered[-1][: last.start()]) + r"(\d+)" + re.escape(numbered[-1][last.end() :])

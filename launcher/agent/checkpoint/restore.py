@@ -370,7 +370,8 @@ class Restore:
 
 
 def _resume(row: Layout, finished: FinishedFolder, checkpoints: Path) -> Path:
-    return checkpoints if row.resume == "parent" else checkpoints / finished.name
+    several = row.is_counted and len(finished.names) > 1
+    return checkpoints if row.resume == "parent" or several else checkpoints / finished.name
 
 
 def _useful(manifest: Manifest) -> set[str]:

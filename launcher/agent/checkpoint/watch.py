@@ -291,7 +291,11 @@ class CheckpointWatch:
         self._follow_the_lead()
         self._correct()
         self._see_the_restored()
-        entries = [entry for entry in self._layouts.entries_in(self._folder) if not self._restored & {*entry.names}]
+        entries = [
+            self._counted(entry)
+            for entry in self._layouts.entries_in(self._folder)
+            if not self._restored & {*entry.names}
+        ]
         present = {_key(entry) for entry in entries}
         self._candidates = {key: candidate for key, candidate in self._candidates.items() if key in present}
         if self._lead is not None and not self._layouts.key and not last:
@@ -303,7 +307,7 @@ class CheckpointWatch:
             if entry.step in self._reported or entry.layout not in self._layouts.rows:
                 continue
             needed_s = _QUIET_WITH_EVIDENCE_S if last and entry.layout.has_evidence and self._lead is None else QUIET_S
-            needed_s = _QUIET_WITH_EVIDENCE_S if entry.layout.is_nameless else needed_s
+            needed_s = _QUIET_WITH_EVIDENCE_S if entry.layout.is_nameless and entry.layout.state else needed_s
             needed_s = 0.0 if all_of_them else needed_s
             later = [one for one in entries if one.layout.key == entry.layout.key and one.step > entry.step]
             folder = self._inspected(entry, lacking[id(entry)], renamed, now, needed_s=needed_s, later=later)
@@ -317,6 +321,13 @@ class CheckpointWatch:
         self._recognised = self._recognised or bool(finished)
         self._poll_others(now, paths)
         return self._in_order(finished)
+
+    def _counted(self, entry: CheckpointEntry) -> CheckpointEntry:
+        """An entry of fixed names with the number of its version: the known one, or the next."""
+        if not entry.layout.is_counted:
+            return entry
+        known = (step for step, one in self._reported.items() if one is not None and one.names == entry.names)
+        return replace(entry, step=next(known, self._counting.newest + 1))
 
     def _in_order(self, finished: list[FinishedFolder]) -> list[FinishedFolder]:
         """The finished checkpoints in the order in which they were saved, each with its place."""
@@ -356,15 +367,14 @@ class CheckpointWatch:
         later: list[CheckpointEntry],
     ) -> FinishedFolder | None:
         """The checkpoint, if it is finished; with `needed_s` 0 no quiet period is needed."""
-        name = entry.names[0]
         try:
             inside = survey(entry.root, entry.entries)
         except UnusableCheckpointError:  # a file was removed during the inspection
             self._candidates.pop(_key(entry), None)
             return None
         ended = self._quiet_since(_key(entry), inside, now, lacks)
-        whole_by_name = entry.layout.kind != "group" and name in renamed
-        proven = entry.layout.is_nameless  # its state can be read, so that its file is whole
+        whole_by_name = entry.layout.kind != "group" and renamed.issuperset(entry.names)
+        proven = bool(entry.layout.is_nameless and entry.layout.state)  # it can be read, so that its file is whole
         guessed = not (whole_by_name or proven or any(file.path == DONE_NAME for file in inside.files))
         if not (inside.files or inside.obstacle) or lacks:
             return None

@@ -206,3 +206,44 @@ class TestAfterARestore:
         node.job(command=("sh", "-c", 'cat "$SLIPWAY_RESUME_DIR"/data'))
         assert node.run(attempt=3) == 0
         assert node.output()[-1] == "two"
+
+
+class TestFixedNames:
+    """A trainer that writes the same files at every save."""
+
+    RENAMED = "s() { echo $1 >part; mv part ckpt.pt; sleep 3; };"
+    IN_PLACE = "s() { echo $1 >ckpt.pt; sleep 12; };"
+    SEVERAL = "s() { echo $1 >part; mv part last.pt; echo b$1 >part; mv part best.pt; sleep 4; };"
+
+    @pytest.mark.parametrize(
+        "save, pattern, found",
+        [
+            (RENAMED, r"ckpt\.pt", "ckpt.pt=3"),
+            pytest.param(IN_PLACE, r"ckpt\.pt", "ckpt.pt=3", marks=pytest.mark.slow),
+            (SEVERAL, r"last\.pt|best\.pt", "best.pt=b3 last.pt=3"),
+        ],
+        ids=["renamed", "in-place", "several"],
+    )
+    def test_every_version_is_the_next_checkpoint(self, node, bucket, save, pattern, found):
+        node.job(command=("bash", "-c", f"{SHELL} {save} s 1; s 2; s 3; sleep 60"), pattern=pattern)
+        agent = node.start()
+        node.wait_until(lambda: node.steps("checkpoint-uploaded")[-1:] >= [2])
+        agent.kill()
+        agent.wait()
+        node.lose()
+        steps = node.steps("checkpoint-uploaded")
+        assert steps == sorted({*steps})
+        show = 'cd "$SLIPWAY_CHECKPOINT_DIR"; echo $(for f in *.pt; do echo "$f=$(cat $f)"; done)'
+        node.job(
+            command=("bash", "-c", f"{SHELL} {show}; echo 4 >part; mv part {found.partition('=')[0]}; sleep 4"),
+            pattern=pattern,
+        )
+        assert node.run(attempt=2) == 0
+        assert node.output()[-1] == found
+        assert node.restored(2) == steps[-1] == 2
+        assert node.steps("checkpoint-uploaded", 2) == [3]
+
+    def test_log_names_the_pattern_to_use(self, node, bucket):
+        node.job(command=("bash", "-c", f"{SHELL} echo 1 >ckpt.pt; sleep 4"), interval_s=1.0)
+        node.run()
+        assert r"pattern: 'ckpt\.pt'" in node.events("checkpoints-not-recognised")[0]["reason"]

@@ -343,8 +343,8 @@ class TestAPattern:
         (checkpoint,) = taken(tmp_path, layouts=Layouts([row]))
         assert (checkpoint.layout, checkpoint.step) == ("pattern", 12)
 
-    @pytest.mark.parametrize("pattern", ["step", "(", r"(\d+)-(\d+)"])
-    def test_one_without_one_group_is_refused(self, pattern):
+    @pytest.mark.parametrize("pattern", ["(", r"(\d+)-(\d+)", r"(\w+)-(\d+)"])
+    def test_pattern_with_two_groups_or_none_that_compiles_is_refused(self, pattern):
         with pytest.raises(JobSpecError, match=r"checkpoint\.pattern"):
             layouts_of(CheckpointSpec(uri="s3://bucket/x", pattern=pattern))
 

@@ -26,10 +26,11 @@ def paths_and_messages(**checkpoint):
     [
         {"layout": "megatron"},
         {"pattern": r"llama_v3-(\d+)steps"},
+        {"pattern": r"ckpt\.pt|best\.pt"},
         {"pattern": r"run-(\d+)", "tracker": {"file": "newest.txt", "text": "run-{step}"}},
         {"mode": "own", "uri": "s3://team/runs", "kms_key_arn": "arn:aws:kms:us-east-2:123456789012:key/1"},
     ],
-    ids=["layout", "pattern", "tracker", "own"],
+    ids=["layout", "pattern", "fixed", "tracker", "own"],
 )
 def test_what_is_allowed(checkpoint):
     assert paths_and_messages(**checkpoint) == []
@@ -38,7 +39,16 @@ def test_what_is_allowed(checkpoint):
 @pytest.mark.parametrize(
     "checkpoint,path,message",
     [
-        ({"pattern": "run-"}, "checkpoint.pattern", "'run-' has 0 groups; it must have one, the step"),
+        (
+            {"pattern": r"(run)-(\d+)"},
+            "checkpoint.pattern",
+            r"'(run)-(\\d+)' has 2 groups; it must have one, the step, or none for fixed names",
+        ),
+        (
+            {"pattern": "run-", "tracker": {"file": "latest", "text": "{step}"}},
+            "checkpoint.pattern",
+            "'run-' has 0 groups; it must have one, the step",
+        ),
         (
             {"pattern": "run-("},
             "checkpoint.pattern",
