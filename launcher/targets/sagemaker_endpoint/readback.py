@@ -196,7 +196,7 @@ READBACK = Readback(
         (training.log_retention, ("AWS::Logs::LogGroup",)),
         (training.role_boundaries, ("AWS::IAM::Role",)),
         (guards.topic, ("AWS::SNS::Topic", "AWS::SNS::TopicPolicy", "AWS::SNS::Subscription")),
-        (guards.guard, ("AWS::Lambda::Function", "AWS::Lambda::Permission", "AWS::Lambda::EventInvokeConfig")),
+        (guards.guard, guards.FUNCTION_TYPES),
         (guards.event_rules, ("AWS::Events::Rule",)),
         (guards.budget, ("AWS::Budgets::Budget",)),
     ),

@@ -15,6 +15,8 @@ from launcher.workflow.cluster.readback.reading import Reading
 PUBLISHERS = frozenset(("budgets.amazonaws.com", "cloudwatch.amazonaws.com"))
 GUARD, FUNCTION = "GuardFunction", "AWS::Lambda::Function"
 """The guard among a stack's resources (infra/parts/guard_function.py)."""
+FUNCTION_TYPES = (FUNCTION, "AWS::Lambda::Permission", "AWS::Lambda::EventInvokeConfig", "AWS::SSM::Parameter")
+"""What the check of the guard reads back."""
 RATE_PLACES = Decimal("0.000001")
 """Rounding of the guard's rate (infra/build.py)."""
 
@@ -53,7 +55,7 @@ def topic(reading: Reading) -> None:
 
 
 def guard(reading: Reading) -> None:
-    """The guard's function: its environment variables, and that the rules that name it may call it."""
+    """The guard's function: its environment, its parameter, and that the rules that name it may call it."""
     checks, plan = reading.checks, reading.plan
     # A cluster's stack may contain other functions.
     (name,) = (
@@ -77,6 +79,7 @@ def guard(reading: Reading) -> None:
     if reading.deployed_now:
         expected["USD_PER_NODE_HOUR"] = None if per_node is None else format(per_node, "f")
     checks.equal("guard", expected, {key: state.environment.get(key) for key in expected})
+    checks.equal("guard keeps its sum in", reading.ids("AWS::SSM::Parameter"), (state.environment.get("STATE"),))
     checks.equal("guard's failed calls are retried", 0, functions.retries(reading.session, name))
     checks.equal("guard tells", notified_topics(reading), frozenset(state.environment.get("TOPICS", "").split()))
     callers = {

@@ -252,7 +252,7 @@ _BESIDE: Readers = (
     (role_boundaries, ("AWS::IAM::Role",)),
     (policies, ("AWS::IAM::ManagedPolicy",)),
     (guards.topic, ("AWS::SNS::Topic", "AWS::SNS::TopicPolicy", "AWS::SNS::Subscription")),
-    (guards.guard, ("AWS::Lambda::Function", "AWS::Lambda::Permission", "AWS::Lambda::EventInvokeConfig")),
+    (guards.guard, guards.FUNCTION_TYPES),
     (guards.event_rules, ("AWS::Events::Rule",)),
     (guards.metric_alarms, ("AWS::CloudWatch::Alarm",)),
     (guards.overview, ("AWS::CloudWatch::Dashboard",)),
