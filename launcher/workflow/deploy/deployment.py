@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from launcher.aws.session import Session
-from launcher.cdk.commands import Assembly, Cdk, deploy
 from launcher.cdk.runner import RecordingRunner, SubprocessRunner
 from launcher.emulation import attached
-from launcher.model.bundle import Bundle
 from launcher.model.enums import PREPAID
 from launcher.model.errors import ImpossibleError, InterruptedAtQuestionError, SlipwayError
 from launcher.model.plan import Plan
@@ -19,22 +18,21 @@ from launcher.planning.pin import zone
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
 from launcher.records.command_record import recorded_command
-from launcher.records.run_folder import RunFolder, undone_if_declined
+from launcher.records.run_folder import undone_if_declined
 from launcher.rendering.batch import PENDING
 from launcher.rendering.blanks import with_archive, with_names
 from launcher.rendering.names import deployed_names
 from launcher.workflow.cluster.beginning import Beginning
 from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.chart import chart_and_layer
-from launcher.workflow.deploy.difference import agreed, all_new, difference_lines, difference_of, shown_only
+from launcher.workflow.deploy.difference import all_new, difference_lines, shown_only
 from launcher.workflow.deploy.in_sandbox import context_in, prerequisites_for, sandbox_for
+from launcher.workflow.deploy.stack_deployment import Deployment
 from launcher.workflow.deploy.steps import (
     DeployContext,
     DeployOptions,
-    bring_up,
     plan_lines,
     record,
-    synthesise,
 )
 from launcher.workflow.doctor.diagnosis import JOB_EXAMINATIONS, PLAN_EXAMINATIONS, refuse_unless_ready, subject_of
 from launcher.workflow.doctor.left_running import report_running_costs
@@ -64,23 +62,21 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
     with undone_if_declined(folder), report_ended_sandbox(notify, ends=ends), ExitStack() as stack:
         stack.enter_context(recorded_command(folder, "deploy", sandbox=options.sandbox, done=done))
         context = account_for(priced, quoted, options, stack).context
-        cdk, assembly = synthesise(folder, quoted, context)
+        deployment = Deployment.synthesised(folder, quoted, bundle, context)
         if options.dry_run:
             description = plan_lines(quoted.plan)
-            show_deployment(folder, quoted, bundle, assembly, context=context, description=description, options=options)
+            show_deployment(deployment, description, options)
             return {}
-        session = Session(environment=context.environment, region=quoted.plan.place.region)
-        difference = difference_of(assembly, session, quoted.plan.place.target)
-        around = stack.enter_context(agreed(difference, quoted, context, plan_lines(quoted.plan)))
+        around = stack.enter_context(deployment.agreed(deployment.difference(), plan_lines(quoted.plan)))
         if not ends:
             cost_notice = report_running_costs(
                 quoted.plan, context.environment, priced.catalog, notify, sandbox=options.sandbox
             )
             stack.enter_context(cost_notice)
-        now = datetime.now(UTC)
-        deployed_stacks = bring_up(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now, around=around)
+        deployed_stacks = deployment.bring_up(around)
         if quoted.plan.place.option in PREPAID:
             cluster, waits = deployed_stacks.cluster_name, not options.sandbox
+            session = deployment.session
             Beginning(plan=quoted.plan, session=session, cluster=cluster, notify=notify, waits=waits).check()
         # The same files, with the names of the existing cluster.
         folder.write_bundle(with_archive(with_names(bundle, deployed_names(deployed_stacks.training)), PENDING))
@@ -116,31 +112,21 @@ def _called_when_done(options: DeployOptions, region: str) -> str:
     return "deployed in the sandbox" + (", which has ended" if ends_with_it(options, region) else "")
 
 
-def show_deployment(
-    folder: RunFolder,
-    quoted: Quote,
-    bundle: Bundle,
-    assembly: Assembly,
-    *,
-    context: DeployContext,
-    description: Iterable[str],
-    options: DeployOptions,
-) -> None:
+def show_deployment(deployment: Deployment, description: Iterable[str], options: DeployOptions) -> None:
     """The second part of a dry run, after synthesis: report the changes in the account, and the deploy command.
 
     Raises:
         ImpossibleError: Slipway would refuse the deployment.
     """
-    region = quoted.plan.place.region
+    context, assembly, plan = deployment.context, deployment.assembly, deployment.plan
+    region = plan.place.region
     looked_at = account_shown(options, region)
     if looked_at is None:
         for line in difference_lines(all_new(assembly, "a new sandbox is empty"), context, region, description):
             options.notify(line)
     else:
-        shown_only(assembly, Session(environment=looked_at, region=region), context, description, quoted.plan)
-    cdk = Cdk(runner=RecordingRunner(), environment=context.environment)
-    outputs = folder.path / "outputs.json"
-    deploy(quoted, bundle, assembly, cdk, outputs=outputs, now=datetime.now(UTC), on_line=options.notify)
+        shown_only(assembly, Session(environment=looked_at, region=region), context, description, plan)
+    replace(deployment, context=replace(context, runner=RecordingRunner())).show()
 
 
 def deployed_head_node(options: DeployOptions, plan: Plan) -> str | None:

@@ -11,7 +11,6 @@ from launcher.aws import stacks
 from launcher.aws.endpoints import find
 from launcher.aws.session import Session
 from launcher.catalog.serving_images import load_images
-from launcher.cdk.commands import Assembly
 from launcher.model.bundle import Bundle
 from launcher.model.endpoint import RETENTION_DAYS, Endpoint, EndpointMode, keeps_requests
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
@@ -28,10 +27,11 @@ from launcher.records.command_record import recorded_command
 from launcher.records.report_document import answer_figures
 from launcher.records.run_folder import RunFolder, undone_if_declined
 from launcher.workflow.cluster.endpoint import asker, served, serving_stack, settled, troubles
-from launcher.workflow.cluster.verify import Verification, verify
+from launcher.workflow.cluster.verify import Verification
 from launcher.workflow.deploy.deployment import account_for, show_deployment
-from launcher.workflow.deploy.difference import agreed, difference_of
-from launcher.workflow.deploy.steps import DeployOptions, carry_out, record, synthesise
+from launcher.workflow.deploy.difference import difference_of
+from launcher.workflow.deploy.stack_deployment import Deployment, Outputs
+from launcher.workflow.deploy.steps import DeployOptions, record
 from launcher.workflow.history.run_story import LaunchLog
 
 ROLLOUTS: Mapping[Rollout, str] = {
@@ -136,9 +136,9 @@ def show_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptio
     options.notify(f"run folder {folder.path.relative_to(options.root)}")
     with ExitStack() as stack:
         context = account_for(priced, quoted, options, stack).context
-        _, assembly = synthesise(folder, quoted, context)
+        deployment = Deployment.synthesised(folder, quoted, bundle, context)
         description = endpoint_lines(ServingDeployment(plan=quoted.plan, catalog=catalog, images=load_images()))
-        show_deployment(folder, quoted, bundle, assembly, context=context, description=description, options=options)
+        show_deployment(deployment, description, options)
 
 
 def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOptions, *, ask: bool) -> EndpointRun:
@@ -187,45 +187,29 @@ def _report_launch(
     decided = served.endpoint
     account = account_for(priced, quoted, options, stack)
     context = account.context
-    cdk, assembly = synthesise(log.folder, quoted, context)
-    session = Session(environment=context.environment, region=quoted.plan.place.region)
-    stack.enter_context(agreed(difference_of(assembly, session), quoted, context, endpoint_lines(served)))
+    deployment = Deployment.synthesised(log.folder, quoted, bundle, context)
+    session = deployment.session
+    stack.enter_context(deployment.agreed(difference_of(deployment.assembly, session), endpoint_lines(served)))
     log.begun = (decided, session)
     try:
-        outputs = carry_out(log.folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=datetime.now(UTC))
+        outputs = deployment.deploy()
     except DeploymentFailedError as failure:
         raise _with_troubles(failure, quoted.plan, session) from failure
-    log.live = live = _in_service(log, decided, session, assembly=assembly, outputs=outputs, notify=notify)
+    log.live = live = _in_service(log, decided, deployment, outputs)
     log.not_emulated = account.not_emulated(live.verification, endpoint=True)
     if ask:
         log.reply = ask_once(live.endpoint, session, notify)
         log.folder.append_event("answered", answer=answer_figures(log.reply))
 
 
-def _in_service(
-    log: "_EndpointLog",
-    decided: Endpoint,
-    session: Session,
-    *,
-    assembly: Assembly,
-    outputs: Mapping[str, Mapping[str, str]],
-    notify: Notify,
-) -> LiveEndpoint:
-    folder, quoted, plan = log.folder, log.quoted, log.quoted.plan
+def _in_service(log: "_EndpointLog", decided: Endpoint, deployment: Deployment, outputs: Outputs) -> LiveEndpoint:
+    folder, plan, session, notify = log.folder, deployment.plan, deployment.session, deployment.context.notify
     endpoint = served(plan.name, session)
     folder.append_event("deployed", endpoint=endpoint.name, config=endpoint.config)
     state = settled(endpoint, session, notify)
     folder.append_event("in-service", endpoint=endpoint.name, config=state.config, instances=state.instances)
     notify(f"endpoint {endpoint.name}: {state.status}, {_instances(state)}, with the requested configuration")
-    checked = verify(
-        plan,
-        session,
-        assembly.stacks,
-        cluster=None,
-        zone=None,
-        usd_per_hour=quoted.usd_per_hour,
-        endpoint=decided,
-    )
+    checked = deployment.verified(endpoint=decided)
     notify(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stack")
     return LiveEndpoint(outputs=outputs, endpoint=endpoint, state=state, verification=checked)
 

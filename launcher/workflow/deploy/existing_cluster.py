@@ -4,12 +4,9 @@ A change of the job changes the plan's digest, which is in an output and in tags
 definition is the same, nothing is deployed.
 """
 
-from datetime import UTC, datetime
-
 from launcher.aws import networks, stacks
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
-from launcher.cdk.commands import Assembly
 from launcher.model.bundle import Bundle
 from launcher.model.errors import ImpossibleError
 from launcher.model.names import nearest_name
@@ -19,14 +16,12 @@ from launcher.records.run_folder import RunFolder
 from launcher.workflow.cluster.readback.reading import ClusterState
 from launcher.workflow.cluster.readback.training import COMPLETE, fits
 from launcher.workflow.cluster.targets import cluster_of
-from launcher.workflow.cluster.verify import TRAINING_STACK, Verification, verify, verify_joined
-from launcher.workflow.deploy.difference import agreed, difference_of
+from launcher.workflow.cluster.verify import TRAINING_STACK, Verification, verify_joined
+from launcher.workflow.deploy.stack_deployment import Deployment
 from launcher.workflow.deploy.steps import (
     DeployContext,
     Deployed,
-    bring_up,
     plan_lines,
-    synthesise,
 )
 
 
@@ -41,15 +36,14 @@ def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, context: Deplo
     session = Session(environment=context.environment, region=plan.place.region)
     if plan.request.target.cluster is not None:
         return _joined(folder, quoted, context, session)
-    cdk, assembly = synthesise(folder, quoted, context)
-    difference = difference_of(assembly, session, plan.place.target)
+    deployment = Deployment.synthesised(folder, quoted, bundle, context)
+    difference = deployment.difference()
     if difference.none:
         notify(f"cluster {plan.cluster_name} exists as planned: nothing is deployed")
         context.approve()
-        return _reused(folder, quoted, context, session, assembly)
-    with agreed(difference, quoted, context, plan_lines(plan)) as around:
-        now = datetime.now(UTC)
-        return bring_up(folder, quoted, bundle, context, cdk=cdk, assembly=assembly, now=now, around=around)
+        return _read_back(folder, context, deployment.verified(deployed_now=False))
+    with deployment.agreed(difference, plan_lines(plan)) as around:
+        return deployment.bring_up(around)
 
 
 def _joined(folder: RunFolder, quoted: Quote, context: DeployContext, session: Session) -> Deployed:
@@ -63,19 +57,6 @@ def _joined(folder: RunFolder, quoted: Quote, context: DeployContext, session: S
     context.notify(f"cluster {plan.cluster_name} exists: nothing is deployed")
     context.approve()
     checked = verify_joined(plan, session, stack)
-    return _read_back(folder, context, checked)
-
-
-def _reused(folder: RunFolder, quoted: Quote, context: DeployContext, session: Session, assembly: Assembly) -> Deployed:
-    checked = verify(
-        quoted.plan,
-        session,
-        assembly.stacks,
-        cluster=context.cluster,
-        zone=context.zone,
-        usd_per_hour=quoted.usd_per_hour,
-        deployed_now=False,
-    )
     return _read_back(folder, context, checked)
 
 

@@ -9,7 +9,7 @@ from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
-from launcher.workflow.deploy.steps import remove_leftover_log
+from launcher.workflow.deploy.leftover_log import remove_leftover_log
 from launcher.workflow.doctor import leftovers
 from tests.emulators.aws_account import Refused
 

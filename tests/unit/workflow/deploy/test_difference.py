@@ -21,6 +21,7 @@ from launcher.records.deploy_lock import deploying
 from launcher.records.run_folder import undone_if_declined
 from launcher.workflow.deploy.deployment import show_deployment
 from launcher.workflow.deploy.difference import agreed, compared, difference_lines, difference_of, shown_only
+from launcher.workflow.deploy.stack_deployment import Deployment
 from launcher.workflow.deploy.steps import DeployContext, DeployOptions
 from launcher.workflow.doctor.rates import hourly_rate
 from launcher.workflow.quote.options import PriceOptions
@@ -254,15 +255,14 @@ def test_a_dry_run_looks_into_a_sandbox_that_is_there_and_says_of_a_new_one_that
         options = DeployOptions(
             root=tmp_path, sandbox=True, dry_run=True, notify=messages.append, emulator=sandbox, environment=empty
         )
-        show_deployment(
-            folder,
-            first_quote,
-            bundle,
-            new_assembly,
+        deployment = Deployment(
+            folder=folder,
+            quoted=first_quote,
+            bundle=bundle,
             context=context(account, messages),
-            description=["it"],
-            options=options,
+            assembly=new_assembly,
         )
+        show_deployment(deployment, ["it"], options)
         assert any(line in message for message in messages), messages
 
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from launcher.model.stages import Stage
-from launcher.workflow.deploy.steps import StackEvents
+from launcher.workflow.deploy.stack_events import StackEvents
 from launcher.workflow.doctor.rates import hourly_rate, running_rates
 
 RATES = {"slipway-x-training": {"ClusterDefault1A2B": Decimal("0.18")}}
