@@ -9,6 +9,7 @@ from launcher.answers import ranges, words
 from launcher.answers.lines import finding_line, wrapped
 from launcher.model.enums import PREPAID, CheckpointMode, Level, PurchaseOption
 from launcher.model.money import CostComponent, Price
+from launcher.model.overhead import SHARE_CODE, SHOWN_SHARE
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
 from launcher.model.target import Runs, target_of
@@ -225,18 +226,28 @@ def _hourly(quoted: Quote, line: CostComponent) -> str:
 
 def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
     """Why the range is wide, then the warnings that concern the decision; the others are counted."""
-    notes = []
+    notes = list(_overhead(quoted))
     if why := "; ".join(ranges.causes(quoted)):
         notes.append(f"range {why}")
     if quoted.derived_lines:
         notes.append(f"~: {words.count(quoted.derived_lines, 'price')} derived from other regions or rates: --explain")
-    others = [f for f in quoted.findings if f.level is not Level.ERROR and f not in priced.blocking]
+    others = [
+        f for f in quoted.findings if f.level is not Level.ERROR and f not in priced.blocking and f.code != SHARE_CODE
+    ]
     decisive = [f for f in others if f.code in DECISIVE and f.level is Level.WARNING]
     grave = sorted(decisive, key=lambda finding: DECISIVE.index(finding.code))[:MAX_GRAVE]
     notes += [finding_line(finding) for finding in grave]
     if more := len(others) - len(grave):
         notes.append(f"{words.count(more, 'note')}: --explain")
     return [piece for note in notes for piece in wrapped(f"  {note}", width)]
+
+
+def _overhead(quoted: Quote) -> Iterator[str]:
+    """The part of the total that is not the work, and the way with a lower one."""
+    overhead = quoted.overhead
+    if overhead is not None and overhead.share >= SHOWN_SHARE:
+        hints = (finding.hint for finding in quoted.findings if finding.code == SHARE_CODE and finding.hint)
+        yield "; ".join((overhead.text, *hints))
 
 
 DECISIVE = (

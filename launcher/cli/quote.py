@@ -52,6 +52,7 @@ def quote(
     """
     from launcher.pricing.gate import IMPOSSIBLE
     from launcher.records.quote_document import quote_document
+    from launcher.workflow.quote.overhead import overhead_findings
     from launcher.workflow.quote.price import pick, price
 
     price_options = options.price_options(
@@ -65,7 +66,10 @@ def quote(
     priced = price(file, options.now(), price_options)
     rank, alone = pick(priced, selection)
     given = _given(file)
-    quoted = replace(alone, findings=(*priced.findings, *alone.findings), assumptions=(*given, *alone.assumptions))
+    overhead = overhead_findings(file, priced, alone, options.now(), price_options)
+    quoted = replace(
+        alone, findings=(*priced.findings, *alone.findings, *overhead), assumptions=(*given, *alone.assumptions)
+    )
     if credits_too:
         quoted = _with_credits(quoted)
     types = priced.catalog.instance_types

@@ -8,6 +8,7 @@ from launcher.model.budget_stop import stops_at
 from launcher.model.enums import Availability
 from launcher.model.finding import Finding
 from launcher.model.money import Assumption, CostComponent, Price, Range, Unpriced, UsdRange
+from launcher.model.overhead import Overhead, overhead_of
 from launcher.model.plan import Plan
 from launcher.model.range_causes import RangeCauses
 from launcher.model.record import record
@@ -137,6 +138,18 @@ class Quote:
     def incomplete(self) -> bool:
         """Whether a non-compute line has no price, so that the true total is higher."""
         return any(component.unpriced is not None and component.group != "compute" for component in self.components)
+
+    @property
+    def overhead(self) -> Overhead | None:
+        """The part of the total that is not the job's work; None for serving, and without a total."""
+        if self.usd is None or self.work is None or self.plan.request.workload.train is None:
+            return None
+        return overhead_of(self.components)
+
+    @property
+    def overhead_usd(self) -> Decimal | None:
+        """Dollars of the overhead."""
+        return None if self.overhead is None else self.overhead.usd
 
     @property
     def usd_per_hour_beside(self) -> Decimal:

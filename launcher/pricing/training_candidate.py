@@ -9,6 +9,7 @@ from functools import cached_property
 from launcher.model.enums import PREPAID, Basis, PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price, Unpriced
+from launcher.model.overhead import IDLE_TAIL, START_UP
 from launcher.model.plan import Place, Plan
 from launcher.model.record import record
 from launcher.model.work import Work
@@ -250,11 +251,11 @@ def _quantities(candidate: TrainingCandidate, cost: Charge, price: Price) -> lis
     if failed_h:
         quantities.append(("failures and restarts", failed_h * nodes))
     steps_h = candidate.work.around_h
-    quantities.append(("start-up of the nodes", (cost.start_h - steps_h) * nodes))
+    quantities.append((START_UP, (cost.start_h - steps_h) * nodes))
     if steps_h:
         quantities.append(("data, steps and outputs", steps_h * nodes))
     if cost.tail_h:
-        quantities.append(("idle tail", cost.tail_h * nodes))
+        quantities.append((IDLE_TAIL, cost.tail_h * nodes))
     if cost.unused_h:
         quantities.append((UNUSED, cost.unused_h * nodes))
     return [(part, price, quantity) for part, quantity in quantities]

@@ -311,6 +311,7 @@ class QuoteDocument(CandidateObject, QuoteHead):
     cash_usd: Decimal | None
     cash_after_credits_usd: Decimal | None
     left_up_usd_per_hour: Decimal | None
+    overhead_usd: Decimal | None
     rates: RunRates | None
     expires_at: datetime | None
     overrun_probability: float | None

@@ -1,0 +1,76 @@
+"""The finding on a quote of which more than a third is not the work: the target and network with the least of it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding, info
+from launcher.model.overhead import HIGH_SHARE, SHARE_CODE
+from launcher.model.quote import Quote
+from launcher.model.request import NodeRange, PlanRequest
+from launcher.pricing.priced import Priced
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price_request
+
+
+def overhead_findings(
+    path: Path, priced: Priced, quoted: Quote, now: datetime, options: PriceOptions
+) -> Iterator[Finding]:
+    """An info where the overhead of a training quote is above a third; its hint is the way with the lowest share.
+
+    Args:
+        path: the plan file.
+        priced: the candidates of the plan.
+        quoted: the candidate that is quoted.
+        now: the time of the prices.
+        options: the options of the pricing.
+    """
+    overhead = quoted.overhead
+    if overhead is None or overhead.share <= HIGH_SHARE:
+        return
+    hint = ""
+    best = _lowest(path, priced, quoted, now, options)
+    if best is not None and best.overhead is not None and best.usd is not None:
+        share = f"{best.overhead.share:.0%}".replace("%", " %")
+        hint = f"{_changes(quoted, best)} has {share} (${best.usd.mid:,.2f} in all)"
+    yield info(SHARE_CODE, "target.kind", overhead.text, hint)
+
+
+def _changes(quoted: Quote, best: Quote) -> str:
+    """The keys of the plan file that lead to the better quote."""
+    if best.plan.place.target is not quoted.plan.place.target:
+        return f"target.kind: {best.plan.place.target}"
+    return "network.nat: auto"
+
+
+def _lowest(path: Path, priced: Priced, quoted: Quote, now: datetime, options: PriceOptions) -> Quote | None:
+    """The launchable quote of the same instances with the lowest share of overhead; None if it is not lower."""
+    alike = replace(options, picked=None, everything=True)
+    try:
+        others = price_request(path, _open(priced.request, quoted), priced.catalog, now, alike)
+    except ImpossibleError:
+        # No other target takes the plan's further keys.
+        return None
+    known = [
+        (candidate.overhead.share, rank, candidate)
+        for rank, candidate in enumerate(others.quotes, start=1)
+        if candidate.gate.allowed and candidate.overhead is not None and candidate.plan.place.nodes
+    ]
+    share, _, best = min(known, default=(1.0, 0, quoted))
+    return best if quoted.overhead is not None and share < quoted.overhead.share else None
+
+
+def _open(request: PlanRequest, quoted: Quote) -> PlanRequest:
+    """The request with the quote's instances pinned, and target and way to the internet open."""
+    place = quoted.plan.place
+    target = replace(
+        request.target,
+        kind=None,
+        region=(place.region,),
+        instance_type=(place.instance_type,),
+        nodes=NodeRange(minimum=place.nodes, maximum=place.nodes),
+    )
+    purchase = replace(request.purchase, option=(place.option,))
+    return replace(request, target=target, purchase=purchase, network=replace(request.network, nat=None))

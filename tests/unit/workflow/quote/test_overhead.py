@@ -1,0 +1,75 @@
+"""The part of a quote that is not the work: its lines, its share, and the target on which the share is lower."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+import yaml
+
+from launcher.model.overhead import HIGH_SHARE, overhead_of
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.overhead import overhead_findings
+from launcher.workflow.quote.price import price
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+@pytest.fixture
+def quoted(tmp_path):
+    """The file, the candidates and the quote of an hour on a small instance, with other keys of the plan."""
+
+    def make(hours=1, **keys):
+        target = {"kind": "parallelcluster", "region": "us-east-1", "instance_type": "g5.2xlarge", "nodes": 1}
+        train = {"model": "llama-3.1-8b", "method": "lora", "hours": hours}
+        plan = {"slipway": 1, "name": "small", "workload": {"train": train}, "purchase": {"option": "on-demand"}}
+        plan |= {"target": target | keys.pop("target", {}), "run": {"command": ["python", "-c", "pass"]}, **keys}
+        path = tmp_path / "plan.yaml"
+        path.write_text(yaml.safe_dump(plan))
+        priced = price(path, NOW, PriceOptions())
+        return path, priced, priced.quote(1)
+
+    return make
+
+
+def finding(path, priced, quote):
+    (only,) = overhead_findings(path, priced, quote, NOW, PriceOptions())
+    return only
+
+
+def test_overhead_is_the_total_without_the_jobs_hours_and_its_storage(quoted):
+    quote = quoted()[2]
+    hours, *_ = quote.components
+    stored = sum(line.usd for line in quote.components if line.group == "storage")
+    assert hours.group == "compute"
+    assert quote.overhead.usd == sum(line.usd for line in quote.components) - hours.usd - stored
+    assert quote.overhead.total_usd == quote.usd.mid
+
+
+@pytest.mark.parametrize("network", [{}, {"nat": "gateway"}])
+def test_high_share_names_the_target_with_a_lower_share(quoted, network):
+    said = finding(*quoted(network=network))
+    assert (said.code, said.path, said.level) == ("overhead-share", "target.kind", "info")
+    assert said.hint.startswith("target.kind: sagemaker-training has ")
+    assert ("NAT data" in said.message) == bool(network)
+
+
+def test_share_of_the_gateway_is_higher_than_that_of_public_addresses(quoted):
+    assert quoted(network={"nat": "gateway"})[2].overhead.share > quoted()[2].overhead.share > 0.0
+
+
+def test_gateway_on_eks_names_a_way_that_can_be_launched(quoted):
+    path, priced, quote = quoted(target={"kind": "eks"})
+    said = finding(path, priced, quote)
+    assert said.hint.startswith("target.kind: ")
+    assert "eks" not in said.hint
+
+
+def test_long_job_has_a_low_share_and_no_finding(quoted):
+    path, priced, quote = quoted(hours=40)
+    assert quote.overhead.share < HIGH_SHARE
+    assert list(overhead_findings(path, priced, quote, NOW, PriceOptions())) == []
+
+
+def test_quote_without_lines_has_no_overhead():
+    empty = overhead_of(())
+    assert (empty.usd, empty.share) == (Decimal(0), 0.0)
