@@ -17,10 +17,20 @@ import pytest
 from tests.attack.trainers import TRAINER, Bucket
 from tests.sandbox.agent.front import Front
 
-STORMS = {"slipway": (10, 200), "deepspeed": (5, 60), "hf": (5, 60), "lightning": (4, 60), "orbax": (4, 60)}
+STORMS = {
+    "slipway": (10, 200),
+    "deepspeed": (5, 60),
+    "hf": (5, 60),
+    "lightning": (4, 60),
+    "orbax": (4, 60),
+    "again": (4, 60),
+    "best": (4, 60),
+    "fixed": (4, 60),
+}
 """Kills by layout, in `make test` and at full size: a folder that is renamed; written in place with a tracker; in place
 with a marker; a file renamed from elsewhere (Lightning 2.6.6 fabric/utilities/cloud_io.py `_atomic_save`), and its
-copy; a folder that is a bare number after its rename, found by the trainer itself."""
+copy; a folder that is a bare number after its rename, found by the trainer itself; a folder that is written once more
+with the same size and times; a set with the best model, older ones removed; one file that is replaced at every save."""
 SHARE_IN_FLIGHT, AT_FULL_SIZE = 0.5, 0.75
 BIG, SMALL = 18 << 20, 200_000
 """One upload in several parts, one in a single request."""
@@ -85,7 +95,8 @@ def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layou
     with SlowFront(node.environment["AWS_ENDPOINT_URL"], random.Random(seed + 1)) as front:
         node.environment["AWS_ENDPOINT_URL"] = front.endpoint
         for attempt in range(1, kills + 1):
-            node.job(100_000, 0.05, BIG if rng.random() < 0.15 else SMALL, layout, keep=2)
+            pattern = r"ckpt\.pt" if layout == "fixed" else None
+            node.job(100_000, 0.05, BIG if rng.random() < 0.15 else SMALL, layout, keep=2, pattern=pattern)
             there = lying(node)
             agent = node.start(attempt)
             node.wait_for("command-started", attempt)
@@ -118,7 +129,7 @@ def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layou
             print(f"\n{kills} kills, {layout}, seed {seed}: {text}")  # noqa: T201
         newest = max(stored)
         node.lose()
-        node.job(newest + 1, 0, SMALL, layout)
+        node.job(newest + 1, 0, SMALL, layout, pattern=pattern)
         assert node.run(attempt=kills + 1) == 0
         assert node.restored(kills + 1) == newest
         assert "torn" not in "".join(node.output())

@@ -5,27 +5,35 @@ from hashlib import sha256
 from launcher.agent.manifest import parse
 
 TRAINER = """
-import hashlib, os, re, sys, time
+import hashlib, json, os, re, shutil, sys, time
 from pathlib import Path
 steps, pause, size = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
 layout = sys.argv[4] if len(sys.argv) > 4 else "slipway"
 folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
 content = lambda step, size: f"{step} {size} ".encode() + hashlib.shake_256(str(step).encode()).digest(size)
-names = {"deepspeed": "global_step{}", "hf": "checkpoint-{}", "lightning": "epoch=0-step={}.ckpt", "orbax": "{}"}
+names = {"deepspeed": "global_step{}", "hf": "checkpoint-{}", "lightning": "epoch=0-step={}.ckpt", "orbax": "{}",
+         "best": "checkpoint-{}", "fixed": "ckpt.pt"}
 name = names.get(layout, "step-{}").format
 step = 0
-if layout == "lightning":
+if layout in ("lightning", "fixed"):
     resume = os.environ["SLIPWAY_RESUME_FILE"]
 if resume and layout == "deepspeed":
     resume = f"{resume}/{Path(resume, 'latest').read_text()}"
 if resume and layout == "orbax":
     resume = f"{resume}/{max(int(each) for each in os.listdir(resume) if each.isdigit())}"
+def whole(path):
+    data = path.read_bytes()
+    found, length = (int(word) for word in data.split(b" ", 2)[:2])
+    assert data in (content(found, length), content(found, length).swapcase()), "torn"
+    return found
 if resume:
-    step = int(re.search(r"(\\d+)(.ckpt)?$", resume)[1])
-    kept = Path(resume) if layout == "lightning" else Path(resume, "data")
-    data = kept.read_bytes()
-    assert data == content(step, int(data.split(b" ", 2)[1])), "torn"
-    assert layout == "lightning" or Path(resume, "base").read_bytes() == content(0, 5000), "torn"
+    kept = Path(resume) if layout in ("lightning", "fixed") else Path(resume, "data")
+    step = whole(kept)
+    assert layout == "fixed" or step == int(re.search(r"(\\d+)(.ckpt)?$", resume)[1]), "another step"
+    assert layout in ("lightning", "fixed") or Path(resume, "base").read_bytes() == content(0, 5000), "torn"
+    state = json.loads(Path(resume, "trainer_state.json").read_text()) if layout == "best" else {}
+    if named := state.get("best_model_checkpoint"):
+        assert whole(folder / Path(named).name / "data") == int(named.rpartition("-")[2]), "torn"
 while step < steps:
     time.sleep(pause)
     step += 1
@@ -35,7 +43,13 @@ while step < steps:
             Path("partial").write_bytes(content(step, size))
             Path("partial").rename(each)
         continue
-    partial = {"slipway": folder / f"tmp-{step}", "orbax": folder / f"{step}.orbax-checkpoint-tmp"}.get(layout, final)
+    if layout == "fixed":
+        Path("partial").write_bytes(content(step, size))
+        Path("partial").rename(final)
+        time.sleep(4)
+        continue
+    partials = {"orbax": f"{step}.orbax-checkpoint-tmp", "slipway": f"tmp-{step}", "again": f"tmp-{step}"}
+    partial = folder / partials.get(layout, final.name)
     partial.mkdir(exist_ok=True)
     (partial / "data").write_bytes(content(step, size))
     (partial / "base").write_bytes(content(0, 5000))
@@ -43,8 +57,20 @@ while step < steps:
         partial.rename(final)
     elif layout == "hf":
         (final / "trainer_state.json").write_text("{}")
-    else:
+    elif layout == "best":
+        best = step - step % 3
+        named = f"elsewhere/checkpoint-{best}" if best and (folder / f"checkpoint-{best}").exists() else None
+        (final / "trainer_state.json").write_text(json.dumps({"best_model_checkpoint": named}))
+        for each in folder.glob("checkpoint-*"):
+            if int(each.name[11:]) < step - 2 and int(each.name[11:]) != best:
+                shutil.rmtree(each)
+    elif layout != "again":
         (folder / "latest").write_text(final.name)
+    if layout == "again" and step % 2:
+        # Written once more: other content, the same size and the same times
+        status = (final / "data").stat()
+        (final / "data").write_bytes(content(step, size).swapcase())
+        os.utime(final / "data", ns=(status.st_atime_ns, status.st_mtime_ns))
 """
 
 

@@ -327,7 +327,7 @@ class CheckpointWatch:
         if not entry.layout.is_counted:
             return entry
         known = (step for step, one in self._reported.items() if one is not None and one.names == entry.names)
-        return replace(entry, step=next(known, self._counting.newest + 1))
+        return replace(entry, step=next(known, max(self._counting.newest, 0) + 1))
 
     def _in_order(self, finished: list[FinishedFolder]) -> list[FinishedFolder]:
         """The finished checkpoints in the order in which they were saved, each with its place."""

@@ -227,7 +227,7 @@ class TestFixedNames:
     def test_every_version_is_the_next_checkpoint(self, node, bucket, save, pattern, found):
         node.job(command=("bash", "-c", f"{SHELL} {save} s 1; s 2; s 3; sleep 60"), pattern=pattern)
         agent = node.start()
-        node.wait_until(lambda: node.steps("checkpoint-uploaded")[-1:] >= [2])
+        node.wait_until(lambda: node.steps("checkpoint-uploaded")[-1:] >= [3])
         agent.kill()
         agent.wait()
         node.lose()
@@ -240,8 +240,8 @@ class TestFixedNames:
         )
         assert node.run(attempt=2) == 0
         assert node.output()[-1] == found
-        assert node.restored(2) == steps[-1] == 2
-        assert node.steps("checkpoint-uploaded", 2) == [3]
+        assert node.restored(2) == steps[-1] == 3
+        assert node.steps("checkpoint-uploaded", 2) == [4]
 
     def test_log_names_the_pattern_to_use(self, node, bucket):
         node.job(command=("bash", "-c", f"{SHELL} echo 1 >ckpt.pt; sleep 4"), interval_s=1.0)
