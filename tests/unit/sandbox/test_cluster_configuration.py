@@ -205,3 +205,16 @@ class TestRefusals:
         queues.append(copy.deepcopy(queues[0]))
 
         assert any("p5-48xlarge is used twice" in problem for problem in refusals(document))
+
+
+class TestHeadNodeInPublicSubnet:
+    def test_head_node_without_elastic_address_is_refused(self):
+        public = configuration()
+        public["HeadNode"]["Networking"]["SubnetId"] = "subnet-00public"
+        with pytest.raises(ConfigurationRefusedError, match="HeadNode.Networking.ElasticIp: the head node gets no"):
+            read("c", public, Aws())
+
+    def test_head_node_with_elastic_address_is_accepted(self):
+        public = configuration()
+        public["HeadNode"]["Networking"] |= {"SubnetId": "subnet-00public", "ElasticIp": True}
+        assert read("c", public, Aws()).head_subnet_id == "subnet-00public"
