@@ -20,10 +20,10 @@ def example(name, root, changes=()):
 
 
 def down(path, sandbox, root):
-    """The JSON output of `slipway down FILE` in a folder without runs, with the sandbox in the environment."""
+    """The JSON output of `slipway down FILE` on a computer without runs, with the sandbox in the environment."""
     command = [sys.executable, "-m", "launcher", "down", str(path), "--yes", "--json"]
-    environment = sandbox.process_environment(os.environ)
     elsewhere = root / "elsewhere"
+    environment = {**sandbox.process_environment(os.environ), "XDG_STATE_HOME": str(elsewhere / "state")}
     elsewhere.mkdir(exist_ok=True)
     done = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
