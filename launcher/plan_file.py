@@ -24,7 +24,7 @@ from launcher.model.names import nearest_name
 from launcher.model.record import record
 from launcher.model.request import NodeRange, PlanRequest
 from launcher.model.target import target_of
-from launcher.model.values import FAILED, OUT_OF_RANGE, ScalarReader, cut, describe, is_plain
+from launcher.model.values import FAILED, OUT_OF_RANGE, WHOLE, ScalarReader, cut, describe, is_plain, number_hint
 from launcher.plan_layers import EXTENDS, PLAN, Layer, default_files, expanded, merged, settings_layer
 
 SAVED = "slipway.saved-plan/1"
@@ -497,7 +497,6 @@ class _PlanReader(ScalarReader):
                 return self.refuse(OUT_OF_RANGE, path, f"min {low} is above max {high}")
             return NodeRange(minimum=low, maximum=high)
         if isinstance(data, str | list) or data is None:
-            hint = f"write {data}, without quotes" if isinstance(data, str) and data.isdecimal() else ""
-            return self.wrong(path, data, "any, a number, or {min, max}", hint)
+            return self.wrong(path, data, "any, a number, or {min, max}", number_hint(data, WHOLE, path))
         value = self.value(most, data, path)
         return NodeRange(minimum=value, maximum=value) if isinstance(value, int) else FAILED

@@ -17,9 +17,11 @@ YEARS = range(2000, 2200)
 LARGEST = 1e18
 """Limit of any number in a plan, so that all arithmetic stays finite."""
 SMALLEST_USD, LARGEST_USD = Decimal("1e-9"), Decimal(10**12)
-_WHOLE, _NUMBER = re.compile(r"\d{1,15}"), re.compile(r"\d{1,15}(\.\d{1,15})?")
+WHOLE, _NUMBER = re.compile(r"\d{1,15}"), re.compile(r"\d{1,15}(\.\d{1,15})?")
 _AMOUNT = re.compile(r"\$? ?(?P<number>\d{1,3}(?:[,_]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?) ?(?P<unit>[A-Za-z%]*)")
 """A number with its unit, or with what separates thousands: $1,200 or 10 h."""
+_LEADING_ZEROS = re.compile(r"0+(?=[0-9])")
+"""YAML reads 010 as 8, and 09 as text."""
 _ON_OFF = {**dict.fromkeys(("true", "yes", "on", "1"), "true"), **dict.fromkeys(("false", "no", "off", "0"), "false")}
 _SHOWN = 60
 """Maximum characters of a value in a message, to fit a line."""
@@ -142,7 +144,7 @@ class ScalarReader:
         if isinstance(data, float) and data.is_integer():
             data = int(data)
         if isinstance(data, bool) or not isinstance(data, int):
-            return self.wrong(path, data, "a whole number", _number_hint(data, _WHOLE, path))
+            return self.wrong(path, data, "a whole number", number_hint(data, WHOLE, path))
         if kind.minimum == kind.maximum != data:
             return self.refuse("not-allowed", path, f"must be {kind.minimum}, got {describe(data)}")
         return self.bounded(data, kind.minimum, None, kind.maximum, path)
@@ -152,7 +154,7 @@ class ScalarReader:
         if isinstance(data, str):
             data = float(data) if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", data) else data
         if isinstance(data, bool) or not isinstance(data, int | float):
-            return self.wrong(path, data, "a number", _number_hint(data, _NUMBER, path))
+            return self.wrong(path, data, "a number", number_hint(data, _NUMBER, path))
         return self.bounded(data, kind.minimum, kind.above, kind.maximum, path, unit=kind.unit)
 
     def bounded(
@@ -179,7 +181,7 @@ class ScalarReader:
         except (InvalidOperation, ValueError):
             amount = None
         if amount is None:
-            return self.wrong(path, data, 'dollars, such as 120 or "18.10"', _number_hint(data, _NUMBER, path))
+            return self.wrong(path, data, 'dollars, such as 120 or "18.10"', number_hint(data, _NUMBER, path))
         if amount.is_finite() and amount and not SMALLEST_USD <= abs(amount) <= LARGEST_USD:
             allowed = f"0, or between {SMALLEST_USD} and {LARGEST_USD:,} dollars"
             return self.refuse(OUT_OF_RANGE, path, f"must be {allowed}, got {describe(data)}")
@@ -193,15 +195,16 @@ def _flag_hint(data: object) -> str:
     return "" if word is None else f"write {word}, without quotes"
 
 
-def _number_hint(data: object, form: re.Pattern[str], path: str) -> str:
+def number_hint(data: object, form: re.Pattern[str], path: str) -> str:
     """The number in a text: in quotes, with its thousands separated, or with the unit that its key ends with."""
     if not isinstance(data, str):
         return ""
-    if form.fullmatch(data):
+    if form.fullmatch(data) and _LEADING_ZEROS.match(data) is None:
         return f"write {data}, without quotes"
     match = _AMOUNT.fullmatch(data.strip())
     if match is None:
         return ""
-    number, unit = re.sub("[,_]", "", match["number"]), match["unit"].lower().replace("%", "percent")
+    number = _LEADING_ZEROS.sub("", re.sub("[,_]", "", match["number"]))
+    unit = match["unit"].lower().replace("%", "percent")
     fits = form.fullmatch(number) and path.rpartition("_")[2].startswith(unit)
     return f"write {number}" if fits else ""
