@@ -20,7 +20,7 @@ SMALLEST_USD, LARGEST_USD = Decimal("1e-9"), Decimal(10**12)
 WHOLE, _NUMBER = re.compile(r"\d{1,15}"), re.compile(r"\d{1,15}(\.\d{1,15})?")
 _AMOUNT = re.compile(r"\$? ?(?P<number>\d{1,3}(?:[,_]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?) ?(?P<unit>[A-Za-z%]*)")
 """A number with its unit, or with what separates thousands: $1,200 or 10 h."""
-_LEADING_ZEROS = re.compile(r"0+(?=[0-9])")
+_LEADING_ZEROS = re.compile(r"^0+(?=[0-9])")
 """YAML reads 010 as 8, and 09 as text."""
 _ON_OFF = {**dict.fromkeys(("true", "yes", "on", "1"), "true"), **dict.fromkeys(("false", "no", "off", "0"), "false")}
 _SHOWN = 60
