@@ -52,7 +52,6 @@ def quote(
     """
     from launcher.pricing.gate import IMPOSSIBLE
     from launcher.records.quote_document import quote_document
-    from launcher.workflow.quote.overhead import overhead_findings
     from launcher.workflow.quote.price import pick, price
 
     price_options = options.price_options(
@@ -66,10 +65,7 @@ def quote(
     priced = price(file, options.now(), price_options)
     rank, alone = pick(priced, selection)
     given = _given(file)
-    overhead = overhead_findings(file, priced, alone, options.now(), price_options)
-    quoted = replace(
-        alone, findings=(*priced.findings, *alone.findings, *overhead), assumptions=(*given, *alone.assumptions)
-    )
+    quoted = replace(_with_findings(file, priced, alone, price_options), assumptions=(*given, *alone.assumptions))
     if credits_too:
         quoted = _with_credits(quoted)
     types = priced.catalog.instance_types
@@ -84,6 +80,14 @@ def quote(
         output.page(lines if explained else [*lines[:-1], *_origin_lines(given), *lines[-1:]])
     if quoted.gate.exit_code == IMPOSSIBLE or not (verified is None or verified.holds):
         raise typer.Exit(code=IMPOSSIBLE)
+
+
+def _with_findings(file: "Path", priced: "Priced", alone: "Quote", price_options: "PriceOptions") -> "Quote":
+    """The quote with the findings on the whole plan, and on the part of its total that is not the work."""
+    from launcher.workflow.quote.overhead import overhead_findings
+
+    overhead = overhead_findings(file, priced, alone, options.now(), price_options)
+    return replace(alone, findings=(*priced.findings, *alone.findings, *overhead))
 
 
 def _given(file: "Path") -> "tuple[Assumption, ...]":
