@@ -32,7 +32,8 @@ if resume:
     assert layout == "fixed" or step == int(re.search(r"(\\d+)(.ckpt)?$", resume)[1]), "another step"
     assert layout in ("lightning", "fixed") or Path(resume, "base").read_bytes() == content(0, 5000), "torn"
     state = json.loads(Path(resume, "trainer_state.json").read_text()) if layout == "best" else {}
-    if named := state.get("best_model_checkpoint"):
+    named = state.get("best_model_checkpoint")
+    if named and (folder / Path(named).name).exists():  # it may have been removed while this one was sent
         assert whole(folder / Path(named).name / "data") == int(named.rpartition("-")[2]), "torn"
 while step < steps:
     time.sleep(pause)
