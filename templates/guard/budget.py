@@ -65,6 +65,14 @@ class Sum:
         an_hour = max(count, self.nodes) * usd_per_node_hour + self.beside
         return spent + hours * an_hour >= float(self.usd)
 
+    def first_words(self, created: datetime, cluster: str) -> str:
+        """The message about a cluster that is older than the count of its cost."""
+        return (
+            f"budget.stop_at_usd (${self.usd}) counts from now, without what the cluster has cost since"
+            f" {created:%Y-%m-%d %H:%M} UTC: guards of an earlier version kept their count where nodes could change it,"
+            f" and it is not continued. Lower budget.stop_at_usd by it (slipway cost {cluster}) and deploy again."
+        )
+
     def words(self, spent: float) -> str:
         """The spend and the limit, as text."""
         return f"${spent:,.2f} of the ${self.usd} of budget.stop_at_usd are spent at the quoted rates"

@@ -373,6 +373,8 @@ class Guard:
         if limit is not None:
             usd = values[DOLLARS] = self.dollars_a_look(limit.nodes if count is None else count)
         if state is not None:
+            if limit is not None and began is not None and not state.looks:
+                self.attempt("date its first count", lambda: self.notify_of_first_count(limit, began))
             state.count(self.look, usd=usd, nodes=count, hours=EVERY / HOUR, began=began)
             self.attempt("store its state", self.store)
             if count is not None and began is not None:
@@ -380,6 +382,11 @@ class Guard:
                 if rate is not None:
                     values["EstimatedSpend"] = state.node_hours * rate
         return values
+
+    def notify_of_first_count(self, limit: Sum, began: datetime) -> None:
+        """Notify users if the cluster is older than the count of its cost, which nothing continues."""
+        if began - self.made_at() >= HOUR:
+            self.notify("the spending limit counts from now", limit.first_words(self.made_at(), self.settings.cluster))
 
     @property
     def spent(self) -> float:

@@ -190,9 +190,26 @@ class TestState:
         module.respond(late, {"time": (NOW + 3 * LOOK).isoformat()})
         assert late.spent == before
 
+    @pytest.mark.usefixtures("store")
+    @pytest.mark.parametrize("age_h, updated, messages", [(48, True, 1), (48, False, 0), (0.5, True, 0)])
+    def test_a_cluster_older_than_its_count_is_named_once(self, aws, guard_of, age_h, updated, messages):
+        aws.nodes(1)
+        created = NOW - timedelta(hours=age_h)
+        for step in range(2):
+            guard = guard_of(now=NOW + step * LOOK, **LIMIT)
+            guard.deployed_at = lambda: NOW - timedelta(minutes=5) if updated else created
+            guard.made_at = lambda: created
+            guard.watch()
+        found = [
+            text for subject, text in aws.messages if subject == "slipway tiny: the spending limit counts from now"
+        ]
+        assert len(found) == messages
+        assert all("slipway cost tiny" in text and f"{created:%Y-%m-%d %H:%M} UTC" in text for text in found)
+
     def test_the_fullest_state_fits_into_a_parameter(self):
         with guard_module("state") as module:
-            state = module.State(spent_usd=1 / 3 * 1e6, node_hours=1 / 3 * 1e5, since=NOW, ran_until=NOW)
+            moments = dict.fromkeys(("since", "ran_until", "boots_until"), NOW)
+            state = module.State(spent_usd=1 / 3 * 1e6, node_hours=1 / 3 * 1e5, **moments)
             for number in range(300):
                 state.count(NOW + number * LOOK, usd=1 / 3, nodes=3, hours=1 / 12, began=NOW)
                 assert state.first(f"call {number}", NOW + number * LOOK, timedelta(days=1))
