@@ -9,10 +9,37 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from launcher.interface import Options, compare, diff, plan, quote, rows, sweep
+    from launcher.interface import (
+        Options,
+        cancel,
+        compare,
+        diff,
+        down,
+        launch,
+        plan,
+        quote,
+        rows,
+        status,
+        sweep,
+        wait,
+    )
     from launcher.model.errors import SlipwayError
 
-__all__ = ["Options", "SlipwayError", "compare", "diff", "plan", "quote", "rows", "sweep"]
+__all__ = [
+    "Options",
+    "SlipwayError",
+    "cancel",
+    "compare",
+    "diff",
+    "down",
+    "launch",
+    "plan",
+    "quote",
+    "rows",
+    "status",
+    "sweep",
+    "wait",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,8 @@ of the JSON (docs/python.md). Every refusal is a `SlipwayError` with the exit co
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -15,8 +16,10 @@ from typing import Any, TypeAlias
 
 from launcher.model.errors import UnreadableInputError
 from launcher.model.values import YEARS, describe
+from launcher.pricing.priced import Priced
 from launcher.records.cache_folder import cache_folder
 from launcher.records.quote_document import quote_document
+from launcher.workflow.quote.fresh import Picked
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 
@@ -33,6 +36,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "max_usd": Decimal,
     "cache": Path,
     "now": datetime,
+    "settings": tuple,
 }
 
 
@@ -41,7 +45,7 @@ class Options:
     """The additions of the command line to a plan file, under the names of its options.
 
     `now` is the time of pricing, UTC; None: the current time. `cache` is the folder of refreshed prices; None: the
-    user's own folder.
+    user's own folder. `settings` are values over those of the plan file, each KEY=VALUE.
     """
 
     region: str | None = None
@@ -51,6 +55,7 @@ class Options:
     max_usd: Decimal | None = None
     cache: Path | None = None
     now: datetime | None = None
+    settings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the types of the values."""
@@ -86,10 +91,18 @@ class Options:
             prices_as_of=self.prices_as_of,
             max_price_age=self.max_price_age,
             max_usd=self.max_usd,
+            settings=self.settings,
         )
 
 
 DEFAULTS = Options()
+Notify: TypeAlias = Callable[[str], None]
+
+
+def _silent(_: str) -> None:
+    """Print nothing."""
+
+
 AMOUNT = re.compile(r"-?[0-9]+([.][0-9]+)?")
 """Money as in the JSON."""
 
@@ -172,6 +185,151 @@ def sweep(file: PlanFile, values: Mapping[str, Sequence[Any]], options: Options 
 
     axes = [story.Axis(key=key, values=tuple(listed)) for key, listed in values.items()]
     return answer.document(story.sweep_axes(Path(file), axes, options.moment(), options.price_options()))
+
+
+def launch(
+    file: PlanFile,
+    *,
+    max_usd: Decimal,
+    choice: str | int | None = None,
+    sandbox: bool = False,
+    notify: Notify = _silent,
+    options: Options = DEFAULTS,
+) -> Document:
+    """Launch a plan, follow its job to the end, and return its report: `slipway.report/1`. This spends money.
+
+    `max_usd` stands for the question that the command asks: the launch is refused where 1 run in 10 costs more. The
+    run folder is made in the current folder.
+
+    Args:
+        file: the plan file, or a saved plan.
+        max_usd: dollars that the launch may cost, compared with the high estimate.
+        choice: a short id, or a rank; None: the cheapest candidate that can be launched.
+        sandbox: launch in an emulated AWS on this computer.
+        notify: receives each line of progress.
+        options: the options of the command line.
+
+    Raises:
+        SlipwayError: the launch was refused, or the deployment or the job failed.
+    """
+    from launcher.records.report_document import report_document
+    from launcher.workflow.run.launch import LaunchOptions
+    from launcher.workflow.run.plan_launch import launch_plan
+
+    price_options = replace(replace(options, max_usd=max_usd).price_options(), any_age=sandbox)
+    how = LaunchOptions(root=Path.cwd(), sandbox=sandbox, notify=notify, progress=lambda _: None)
+    caller = _Caller(notify=notify)
+    selection = None if choice is None else str(choice)
+    done = launch_plan(Path(file), options.moment, price_options, selection=selection, options=how, person=caller)
+    if done is None:
+        raise UnreadableInputError(f"{file} launches nothing")
+    return report_document(done[1])
+
+
+def status(name: str, *, notify: Notify = _silent) -> Document:
+    """The state of a plan's newest run: `slipway.status/1`.
+
+    Raises:
+        SlipwayError: no run of the plan is known, or AWS does not answer.
+    """
+    from launcher.answers import status as answer
+    from launcher.workflow.run.status import run_state, with_running_job
+
+    folder = with_running_job(name, Path.cwd(), os.environ, notify)
+    return answer.document(run_state(name, folder, os.environ, notify))
+
+
+def wait(name: str, *, timeout_s: float | None = None, poll_s: float = 30, notify: Notify = _silent) -> Document:
+    """The state of a plan's newest run once its job has ended: `slipway.status/1`.
+
+    Args:
+        name: the plan's name.
+        timeout_s: seconds after which the state is returned although the job goes on; None: no limit.
+        poll_s: seconds between two looks.
+        notify: receives remarks.
+
+    Raises:
+        SlipwayError: no run of the plan is known, or AWS does not answer.
+    """
+    from launcher.workflow.run.status import GOING_ON
+
+    end = None if timeout_s is None else time.monotonic() + timeout_s
+    while (state := status(name, notify=notify))["status"] in GOING_ON:
+        left = poll_s if end is None else end - time.monotonic()
+        if left <= 0:
+            break
+        time.sleep(min(poll_s, left))
+    return state
+
+
+def cancel(name: str, *, notify: Notify = _silent) -> Document:
+    """Cancel the job of a plan's newest run, and return its state: `slipway.status/1`. The cluster stays.
+
+    Raises:
+        SlipwayError: the run has no job, or the job has not ended in time.
+    """
+    from launcher.answers import status as answer
+    from launcher.workflow.run.cancel import cancel_run
+    from launcher.workflow.run.status import with_running_job
+
+    folder = with_running_job(name, Path.cwd(), os.environ, notify)
+    return answer.document(cancel_run(name, folder, os.environ, notify))
+
+
+def down(name: str, *, region: str | None = None, notify: Notify = _silent, options: Options = DEFAULTS) -> Document:
+    """Remove a cluster and its network, or an endpoint; checkpoints stay: `slipway.down/1`.
+
+    Args:
+        name: the name of the cluster or endpoint.
+        region: its region, if no run names it.
+        notify: receives each line of progress.
+        options: the options of the command line.
+
+    Raises:
+        SlipwayError: there is nothing to remove, or the removal failed.
+    """
+    from launcher.answers import down as answer
+    from launcher.aws.session import Session
+    from launcher.catalog.load import load
+    from launcher.workflow.cluster.reach import environment_of_newest
+    from launcher.workflow.deploy.down import record_removal, subject, survey, take_down
+    from launcher.workflow.history.idle_tail import learn_tails
+
+    root, catalog = Path.cwd(), load(overlay=options.price_options().cache, today=options.moment().date())
+    environment = dict(os.environ if region is not None else environment_of_newest(name, root, os.environ))
+    found = subject(name, region, root, environment)
+    session = Session(environment=environment, region=found.region)
+    surveyed = survey(found, session, catalog, erase=False)
+    learn_tails(found.cluster, root, environment, options.moment(), notify)
+    removal = take_down(surveyed, session, catalog, notify) if surveyed.going else surveyed.removal
+    record_removal(removal, root, environment, notify)
+    return answer.document(removal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Caller:
+    """The program that launches: it sees the lines of progress, and its limit is the answer to every question."""
+
+    notify: Notify
+
+    def say(self, text: str) -> None:
+        """A remark."""
+        self.notify(text)
+
+    def show(self, priced: Priced, *, called: bool) -> None:
+        """The candidates; a program prices them itself."""
+
+    def quote(self, picked: Picked) -> None:
+        """The quote, in one line."""
+        usd, plan_name = picked.quoted.usd, picked.quoted.plan.name
+        if usd is not None:
+            self.notify(f"{plan_name}: ${usd.mid:,.2f}, 1 run in 10 above ${usd.high:,.2f}")
+
+    def refuse_unless_answerable(self, action: str) -> None:
+        """A program needs no terminal."""
+
+    def approve(self, action: str) -> None:
+        """The limit was compared with the quote already."""
 
 
 def rows(document: Document) -> list[dict[str, Any]]:

@@ -68,6 +68,9 @@ SUMMARIES: Mapping[str, str] = {
     "cdk": (
         "Run the CDK CLI with Slipway's app: slipway cdk -- diff -c plan=plan.yaml. Only -c gate=1 checks the gate."
     ),
+    "skill": (
+        "Print instructions for a coding agent (SKILL.md): the commands that spend nothing, and what a person decides."
+    ),
     "sandbox": "Start, show and stop an emulated AWS that keeps running.",
     "checkpoints": "List, verify, prune and restore the checkpoints of a job.",
     "prices": "Show the known prices, compare two days, read current prices from AWS.",

@@ -94,3 +94,36 @@ def test_options_as_they_are_meant():
     assert launcher.Options(now=now, max_usd=Decimal(5), everything=True, prices_as_of=date(2026, 1, 1)).moment() == (
         now.replace(microsecond=0)
     )
+
+
+def test_a_launch_from_a_program_is_refused_above_its_limit(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    (tmp_path / "plan.yaml").write_text(
+        "slipway: 1\nname: limited\nworkload: {train: {hours: 1}}\n"
+        "target: {instance_type: g6e.xlarge, nodes: 1, region: us-east-1}\npurchase: {option: on-demand}\n",
+        encoding="utf-8",
+    )
+    lines: list[str] = []
+    with pytest.raises(launcher.SlipwayError) as caught:
+        launcher.launch("plan.yaml", max_usd=Decimal("0.05"), sandbox=True, notify=lines.append)
+    assert caught.value.exit_code == 3
+    assert not (tmp_path / ".slipway").exists()
+
+
+@pytest.mark.parametrize("limit", [1, 2.5, "3"])
+def test_a_limit_that_is_no_decimal_is_refused(limit):
+    with pytest.raises(launcher.SlipwayError, match="max_usd must be Decimal"):
+        launcher.launch(PLAN, max_usd=limit)
+
+
+def test_settings_of_a_program_are_those_of_the_command_line():
+    found = launcher.plan(PLAN, launcher.Options(settings=("target.instance_type=p5.48xlarge", "target.nodes=2")))
+    assert {(row["instance_type"], row["nodes"]) for row in found["candidates"]} == {("p5.48xlarge", 2)}
+
+
+def test_a_name_without_a_run_is_refused_by_each_function(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for function in (launcher.status, launcher.wait, launcher.cancel):
+        with pytest.raises(launcher.SlipwayError, match="no run of nosuch"):
+            function("nosuch")

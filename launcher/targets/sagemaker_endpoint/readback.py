@@ -144,7 +144,7 @@ def metric_alarms(reading: Reading) -> None:
         checks.holds("an alarm scales it up from zero", policies and all(policy <= known for policy in policies))
     notified = {alarm.actions for alarm in endpoint_states} - policies
     checks.equal("endpoint's alarms notify", {guards.notified_topics(reading)}, notified)
-    limit = reading.plan.request.budget.max_usd
+    limit = reading.limit_usd
     expected = {"RunningNodes", FAILED_CALLS} | (
         {"EstimatedSpend"} if limit is not None and reading.usd_per_hour else set()
     )

@@ -40,6 +40,7 @@ def verify(
     usd_per_hour: Decimal | None,
     deployed_now: bool = True,
     endpoint: Endpoint | None = None,
+    max_usd: Decimal | None = None,
 ) -> Verification:
     """Compare deployed stacks with the plan, every resource of them.
 
@@ -52,6 +53,7 @@ def verify(
         usd_per_hour: the quoted rate of all nodes that the stacks were deployed with.
         deployed_now: whether this plan was deployed just now; a cluster that existed before may carry another's digest.
         endpoint: the resolved endpoint of a serving plan; None for a cluster.
+        max_usd: a limit below the plan's budget.max_usd that the stacks were deployed with; None without one.
 
     Raises:
         DeploymentFailedError: a resource is not as planned; the error lists every difference.
@@ -69,6 +71,7 @@ def verify(
         resources=resources,
         cluster=cluster,
         endpoint=endpoint,
+        lower_usd=max_usd,
     )
     for state in states:
         reading.checks.holds(f"stack {state.name}", state.status in COMPLETE)

@@ -175,6 +175,7 @@ class Deployment:
             usd_per_hour=self.quoted.usd_per_hour,
             endpoint=endpoint,
             deployed_now=deployed_now,
+            max_usd=self.context.max_usd,
         )
 
 

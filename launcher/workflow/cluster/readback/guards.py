@@ -126,7 +126,7 @@ def metric_alarms(reading: Reading) -> None:
     """Check the alarms on missing metrics and failed calls, and with a budget and a rate on the estimated spend."""
     checks, plan = reading.checks, reading.plan
     by_metric = {alarm.metric: alarm for alarm in alarms.alarms(reading.session, reading.ids("AWS::CloudWatch::Alarm"))}
-    limit = plan.request.budget.max_usd
+    limit = reading.limit_usd
     expected = {"RunningNodes", FAILED_CALLS} | (
         {"EstimatedSpend"} if limit is not None and reading.usd_per_hour else set()
     )
@@ -157,7 +157,7 @@ def budget(reading: Reading) -> None:
     """Check the limit and the tag of the cluster's budget."""
     (name,) = reading.ids("AWS::Budgets::Budget")
     state = budgets.describe(reading.session, reading.account, name)
-    limit = reading.plan.request.budget.max_usd
+    limit = reading.limit_usd
     reading.checks.equal("monthly budget, $", None if limit is None else limit.normalize(), state.limit_usd.normalize())
     tag = f"user:slipway:cluster${reading.plan.cluster_name}"
     reading.checks.equal("budget counts", frozenset((tag,)), state.tags)

@@ -75,6 +75,7 @@ class Reading:
     `deployed_now`: the plan was deployed just now; a cluster that existed before may carry another plan's digest
     and rate. `main` is the stack of the cluster or of the endpoint. `cluster` reads the queues from a cluster's
     scheduler, None if no scheduler can be read. `endpoint` is the decided serving endpoint; None for a cluster.
+    `lower_usd` is a limit below the plan's budget.max_usd that the stacks were deployed with.
     """
 
     plan: Plan
@@ -86,11 +87,18 @@ class Reading:
     resources: tuple[StackResource, ...]
     cluster: Callable[[str], ClusterState] | None
     endpoint: Endpoint | None = None
+    lower_usd: Decimal | None = None
     checks: Checks = field(default_factory=Checks)
 
     def ids(self, type_: str) -> tuple[str, ...]:
         """The physical ids of all resources of a type."""
         return tuple(resource.physical_id for resource in self.resources if resource.type == type_)
+
+    @property
+    def limit_usd(self) -> Decimal | None:
+        """The spending limit of the stacks: the lower one of the plan's and of the command's."""
+        limits = (self.lower_usd, self.plan.request.budget.max_usd)
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def account(self) -> str:

@@ -1,6 +1,8 @@
 """Reading back a deployment: verified, unreadable and unverified resources."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import boto3
@@ -91,3 +93,12 @@ def test_every_difference_is_gathered(sns):
         "topic accepts TLS only: planned yes, found no",
     ]
     assert reader.checks.agreed == ["subscribers: none"]
+
+
+@pytest.mark.parametrize("lower,of_plan,limit", [(50, None, 50), (None, 80, 80), (50, 80, 50), (None, None, None)])
+def test_the_limit_of_the_stacks_is_the_lower_one(sns, lower, of_plan, limit):
+    known = reading(sns[0])
+    request = known.plan.request
+    planned = replace(request, budget=replace(request.budget, max_usd=of_plan and Decimal(of_plan)))
+    deployed = replace(known, plan=replace(known.plan, request=planned), lower_usd=lower and Decimal(lower))
+    assert deployed.limit_usd == limit
