@@ -68,7 +68,7 @@ def test_plan_quote_and_render_work_in_an_empty_folder(installed: Path, tmp_path
     assert json.loads(quoted.stdout)["schema"] == "slipway.quote/1"
     rendered = slipway(installed, tmp_path, "render", "plan.yaml", "-o", "files")
     assert rendered.returncode == 0, rendered.stderr
-    assert (tmp_path / "files" / "cluster.yaml").is_file()
+    assert (tmp_path / "files" / "job.json").is_file()
 
 
 def test_a_folder_named_infra_does_no_harm(installed: Path, tmp_path: Path) -> None:

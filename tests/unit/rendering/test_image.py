@@ -25,7 +25,12 @@ class TestComponent:
         first, second, *rest = script(bundle_of(plan_of(target=TRN2))).splitlines()
         assert first == "export SLIPWAY_BAKE=1"
         assert second.startswith("set -- aws-neuronx-dkms=2.31.7.0 ")
-        assert rest == asset("templates/parallelcluster/node.sh").read_text().splitlines()[1:]
+        lines = asset("templates/parallelcluster/node.sh").read_text().splitlines()[1:]
+        include = lines.index("# included: templates/slurm/report_boot.sh")
+        included = [line for line in rest if line not in lines]
+        assert rest[:include] == lines[:include]
+        assert rest[len(rest) - len(lines) + include + 1 :] == lines[include + 1 :]
+        assert "report_boot() {" in included
 
     def test_it_installs_in_a_dry_run(self, bundle_of, plan_of, tmp_path):
         (tmp_path / "etc").mkdir()
