@@ -51,10 +51,11 @@ class World:
         return set()
 
     def down(self, monkeypatch, capsys):
-        """The JSON output of `slipway down FILE` in a folder without runs, with the sandbox in the environment."""
+        """The JSON output of `slipway down FILE` on a computer without runs, with the sandbox in the environment."""
         elsewhere = self.root / "elsewhere"
         elsewhere.mkdir(exist_ok=True)
         monkeypatch.chdir(elsewhere)
+        monkeypatch.setenv("XDG_STATE_HOME", str(elsewhere / "state"))
         for name, value in self.sandbox.environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr("sys.argv", ["slipway", "down", str(self.path), "--yes", "--json"])

@@ -1,7 +1,7 @@
 """What is read from another tool's file: the keys of a plan, what the plan has no key for, and what it assumes."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -11,9 +11,6 @@ from launcher.model.record import record
 from launcher.workflow.quote.command_plan import plain_name
 
 ASSUMED_HOURS = 1.0
-ALIASES = {"A100": "A100-40GB", "A100-40GB": "A100-40GB", "A100-80GB": "A100-80GB", "A100-SXM4-80GB": "A100-80GB"}
-"""Names of accelerators in other tools that the catalog writes otherwise."""
-NEURON = {"TRAINIUM": "Trainium1", "TRAINIUM1": "Trainium1", "TRAINIUM2": "Trainium2", "INFERENTIA2": "Inferentia2"}
 
 
 @record
@@ -55,9 +52,7 @@ class Imported:
 
 def by_accelerator(imported: Imported, catalog: Catalog, name: str, count: int) -> None:
     """The instance type with a number of accelerators, the smallest of several; the others are named."""
-    known = {accelerator.upper(): accelerator for accelerator in catalog.accelerators}
-    word = name.strip().upper().removeprefix("NVIDIA-").removeprefix("NVIDIA ")
-    accelerator = ALIASES.get(word) or NEURON.get(word) or known.get(word) or known.get(word.replace("_", "-"))
+    accelerator = accelerator_named(name, catalog.accelerators)
     types = [
         row
         for row in catalog.instance_types.values()
@@ -74,6 +69,20 @@ def by_accelerator(imported: Imported, catalog: Catalog, name: str, count: int) 
         imported.assume(
             "target.instance_type", f"{types[0].name}, the smallest with {count} × {accelerator}; also {others}"
         )
+
+
+def accelerator_named(name: str, known: Iterable[str]) -> str | None:
+    """The catalog's accelerator of another tool's name: without the form of its socket, the first generation or memory.
+
+    >>> chips = ["Q7", "Q75", "Z9-20GB", "Z9-40GB", "Chip1", "Chip2"]
+    >>> [accelerator_named(name, chips) for name in ("q7", "Z9", "NVIDIA-Z9-SXM4-40GB", "chip", "Chip2", "Y1")]
+    ['Q7', 'Z9-20GB', 'Z9-40GB', 'Chip1', 'Chip2', None]
+    """
+    names = {accelerator.upper(): accelerator for accelerator in sorted(known)}
+    word = re.sub(r"-(?:SXM|PCIE)\d*", "", re.sub(r"^NVIDIA[- ]", "", name.strip().upper()).replace("_", "-"))
+    further = r"-.*" if not word or word[-1].isdigit() else r"\d"
+    first = (accelerator for full, accelerator in names.items() if re.fullmatch(re.escape(word) + further, full))
+    return names.get(word) or next(first, None)
 
 
 def trains(row: InstanceType) -> bool:
