@@ -76,13 +76,15 @@ FILLS = (
 if "fill" in sys.argv:
     half = folder / f"tmp-{step + 1}"
     half.mkdir(exist_ok=True)
-    try:
-        with open(half / "data", "wb", buffering=0) as file:
-            while True:
+    until = time.monotonic() + (60 if "hold" in sys.argv else 0)
+    with open(half / "data", "wb", buffering=0) as file:
+        while True:
+            try:
                 file.write(bytes(4096))
-    except OSError:
-        time.sleep(60 if "hold" in sys.argv else 0)
-        raise
+            except OSError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.05)
 """
 )
 DISK = 24 << 20

@@ -24,7 +24,8 @@ from tests.plans import ROOT
 
 PAGE = (ROOT / "docs" / "trainers.md").read_text()
 LINES = dict(re.findall(r"^\*\*(\w+)\*\*.*\n\n((?:    .*\n)+)", PAGE, re.MULTILINE))
-SECTIONS = re.findall(r"^### (.+)\n\n((?:    .+\n)+)\n(.+(?:\n.+)*)", PAGE, re.MULTILINE)
+FRAMEWORKS = PAGE[PAGE.index("## Your framework") : PAGE.index("## Signals at a notice")]
+SECTIONS = re.findall(r"^### (.+)\n\n((?:    .+\n)+)\n(.+(?:\n.+)*)", FRAMEWORKS, re.MULTILINE)
 JOBS = (ROOT / "tests" / "data" / "public_jobs.yaml").read_text().split("\n---\n")
 PRINTS = f"#!{sys.executable}\nimport os, sys\nprint(os.path.basename(sys.argv[0]), *sys.argv[1:], flush=True)\n"
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR")
