@@ -18,7 +18,7 @@ STYLE = """
 body{margin:0 auto;max-width:75rem;padding:1rem;font:16px/1.5 system-ui,sans-serif;color:var(--ink);
 background:var(--paper)}
 h1{font-size:1.4rem;margin:.2rem 0 .6rem}h2{font-size:1.05rem;margin:1.6rem 0 .4rem}
-p,figcaption{max-width:60rem;margin:.3rem 0;overflow-wrap:anywhere}
+p,li,figcaption{max-width:60rem;margin:.3rem 0;overflow-wrap:anywhere}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(12rem,1fr));gap:.8rem;margin:.8rem 0 1.2rem}
 .card{border:1px solid var(--line);border-radius:.6rem;padding:.7rem .9rem}
 .card h2{margin:0;font-size:.8rem;color:var(--soft);font-weight:600;text-transform:uppercase;letter-spacing:.04em}
