@@ -8,6 +8,10 @@ from launcher.planning.files import is_shared
 
 STORE_GB_PER_S = 1.0
 """Speed from a node to S3 in its region, as for checkpoints (pricing/interruptible.py): an assumption, not measured."""
+S3_READS_PER_S = 5_500
+"""GET requests per second of one partitioned prefix (S3 user guide, optimizing performance), where a job's data lie."""
+PART_BYTES = 16 * 1024 * 1024
+"""Of the agent's downloads (agent/store/transfers.py; planning does not import it); large files have larger parts."""
 _NOT_MEASURED = "assumption, not measured"
 
 
@@ -15,6 +19,11 @@ def store_gb_per_s(facts: InstanceType | None) -> float:
     """The speed of one node to S3: `STORE_GB_PER_S`, or less where the network of its type is slower for hours."""
     baseline = facts.network_baseline_gbps / 8 if facts is not None else 0.0
     return min(STORE_GB_PER_S, baseline) if baseline else STORE_GB_PER_S
+
+
+def read_gb_per_s(facts: InstanceType | None, nodes: int) -> float:
+    """The speed at which each of so many nodes reads data of one prefix at the same time, in parts of `PART_BYTES`."""
+    return min(store_gb_per_s(facts), S3_READS_PER_S * PART_BYTES / 1e9 / nodes)
 
 
 def hours_around(request: PlanRequest, facts: InstanceType | None, nodes: int) -> float:
@@ -39,7 +48,9 @@ def around_assumptions(
 def _of_data(request: PlanRequest, facts: InstanceType | None, nodes: int) -> tuple[Assumption, ...]:
     sources = request.run.data
     unknown = sum(data_source.gib is None for data_source in sources)
-    source = f"{_speed(facts)} a node; {unknown} of {len(sources)} without gib, counted as none"
+    speed = read_gb_per_s(facts, nodes)
+    words = _speed(facts) if speed == store_gb_per_s(facts) else f"{speed:.3g} GB/s (S3's {S3_READS_PER_S:,} reads/s)"
+    source = f"{words} a node; {unknown} of {len(sources)} without gib, counted as none"
     if any(not is_shared(request, data_source.path) for data_source in sources):
         source += "; a new node fetches them again, not counted"
     hours = f"{_data_h(request, facts, nodes):.3g}"
@@ -76,7 +87,7 @@ def _data_h(request: PlanRequest, facts: InstanceType | None, nodes: int) -> flo
     """Hours to fetch the data: each node fetches all data, or its share, at the same rate."""
     shares = (nodes if source.shard or is_shared(request, source.path) else 1 for source in request.run.data)
     gib = sum((data_source.gib or 0.0) / share for data_source, share in zip(request.run.data, shares, strict=True))
-    return gib * GB_PER_GIB / store_gb_per_s(facts) / 3600
+    return gib * GB_PER_GIB / read_gb_per_s(facts, nodes) / 3600
 
 
 def _steps_h(request: PlanRequest) -> float:

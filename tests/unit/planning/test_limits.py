@@ -1,12 +1,16 @@
 """Requests that no chip or offering can meet: all problems at once, each at its path."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from launcher.agent.store.transfers import PART_BYTES
 from launcher.catalog.load import load
 from launcher.catalog.training import load_training
-from launcher.planning.around import store_gb_per_s
+from launcher.model.request import DataSource, RunSpec
+from launcher.planning import around
+from launcher.planning.around import read_gb_per_s, store_gb_per_s
 from launcher.planning.resolve import resolve_training
 from tests.plans import request_of
 
@@ -131,3 +135,20 @@ def test_a_type_that_cannot_be_had_says_why(limits_of):
 def test_data_comes_at_the_baseline_bandwidth_of_small_types(name, gb_per_s):
     assert store_gb_per_s(load().instance_types[name]) == pytest.approx(gb_per_s)
     assert store_gb_per_s(None) == 1.0
+
+
+@pytest.mark.parametrize("nodes, gb_per_s", [(1, 1.0), (64, 1.0), (128, 0.7209), (512, 0.1802)])
+def test_many_nodes_share_the_reads_of_one_prefix(nodes, gb_per_s):
+    assert read_gb_per_s(load().instance_types["p5.48xlarge"], nodes) == pytest.approx(gb_per_s, rel=1e-3)
+    assert nodes * read_gb_per_s(None, nodes) * 1e9 / around.PART_BYTES <= 5_500 or nodes < 93
+    assert around.PART_BYTES == PART_BYTES
+
+
+def test_a_quote_on_many_nodes_says_that_s3_limits_the_download():
+    files = RunSpec(data=(DataSource(uri="s3://b/p", path="/data", gib=1000.0),))
+    request = replace(request_of({"slipway": 1, "name": "p"}), run=files)
+    facts = load().instance_types["p5.48xlarge"]
+    few, many = (around.around_assumptions(request, facts, nodes, 1)[0] for nodes in (8, 256))
+    assert "assumption, not measured" in few.source
+    assert "S3's 5,500 reads/s" in many.source
+    assert float(many.value) == pytest.approx(float(few.value) * 2.774, rel=0.01)
