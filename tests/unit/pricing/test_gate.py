@@ -1,15 +1,23 @@
 """The gate: what it refuses, in which order, and the maximum age of prices."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
+from launcher import plan_file
+from launcher.catalog.load import load
 from launcher.model.enums import Basis, PurchaseOption
+from launcher.model.errors import ImpossibleError
 from launcher.model.money import Price
 from launcher.pricing.ages import ALLOWED_DAYS, age, expiry
-from tests.plans import NOW
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import pick, price_request
+from tests.plans import EXAMPLES, NOW, PLANS
 
+TRAINING = [path for path in PLANS if plan_file.load(path).workload.train is not None]
 OWN = {"price_overrides": {"p5.48xlarge/on-demand": "50"}}
 
 
@@ -122,3 +130,25 @@ def test_the_age_counts_from_today_whatever_day_prices_are_taken_of(priced):
     quote = priced({"purchase": {"option": "on-demand"}}, prices_as_of=date(2024, 1, 1)).quote(1)
     assert quote.price.usd == Decimal("98.32")
     assert quote.gate.exit_code == 4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", TRAINING, ids=lambda path: str(path.relative_to(EXAMPLES)))
+def test_the_hint_of_a_refusal_names_the_total_of_the_quote_that_it_picks(path: Path):
+    request = plan_file.load(path)
+    purchase = replace(request.purchase, option=None, plan_kind=None, term_years=None, reservation=None)
+    everything = replace(request, purchase=replace(purchase, training_plan=None))
+    try:
+        priced = price_request(path, everything, load(), NOW, PriceOptions())
+    except ImpossibleError:
+        priced = price_request(path, request, load(), NOW, PriceOptions())
+    refused = [rank for rank in range(1, len(priced.candidates) + 1) if not priced.row(rank).gate.allowed]
+    for rank in refused[:3]:
+        if priced.cheapest_allowed is None:
+            assert "can be launched now" not in priced.quote(rank).gate.hint
+            continue
+        picked, quote = pick(priced, priced.short_id(priced.cheapest_allowed))
+        assert (picked, quote.gate.allowed) == (priced.cheapest_allowed, True)
+        usd = quote.usd.mid
+        shown = f"{usd:,.0f}" if usd >= 100 else f"{usd:,.2f}"
+        assert f"{priced.short_id(picked)} at ${shown} can be launched now" in priced.quote(rank).gate.hint

@@ -72,6 +72,57 @@ def test_the_automatic_interval_is_not_beaten_by_one_of_ones_own(interval, rate)
     assert automatic <= 1.01 * explicit
 
 
+@fast
+@given(
+    usd=st.floats(0.5, 200),
+    more=st.floats(1.001, 5),
+    option=st.sampled_from(["on-demand", "spot", "capacity-block"]),
+)
+def test_a_higher_price_never_costs_less_at_any_percentile(usd, more, option):
+    quotes = []
+    for price in (usd, usd * more):
+        own = {f"p5.48xlarge/{option}": f"{price:.6f}"}
+        purchase = {**SPOT["purchase"], "option": option, "price_overrides": own}
+        quotes.append(priced({**SPOT, "purchase": purchase}).quote(1).usd)
+    low, high = quotes
+    for name in ("low", "mid", "high", "mean"):
+        assert getattr(high, name) >= getattr(low, name) * Decimal("0.9999"), name
+
+
+OPEN = [
+    {"workload": {"train": {"model": "llama-3.1-8b", "tokens_b": 2}}, "target": {"region": "us-east-2"}},
+    {
+        "workload": {"train": {"model": "qwen3-30b-a3b", "tokens_b": 1, "method": "lora"}},
+        "target": {"region": ["us-east-1", "eu-north-1"], "kind": ["eks", "parallelcluster"]},
+    },
+    {
+        "workload": {"train": {"model": {"params_b": 1.2}, "examples": 200_000, "tokens_per_example": 700}},
+        "target": {"region": "ap-northeast-2"},
+        "budget": {"max_usd": 60},
+    },
+]
+
+
+@pytest.mark.parametrize("changes", OPEN)
+def test_rows_are_ordered_by_what_the_gate_says_then_by_the_total_and_ranked_without_gaps(changes):
+    rows = priced({"slipway": 1, "name": "p", **changes})
+    ranks = range(1, len(rows.candidates) + 1)
+    assert len(ranks) > 5
+    keys = [(rows.standing(rank), rows.candidates[rank - 1].usd) for rank in ranks]
+    known = [(standing, usd) for standing, usd in keys if usd is not None]
+    assert known == sorted(known)
+    assert all(usd is None for _, usd in keys[len(known) :])
+    for rank in ranks:
+        row = rows.row(rank)
+        assert rows.short_id(rank) == row.digest[: len(rows.short_id(rank))]
+        assert row.hours.low <= row.hours.mid <= row.hours.high
+        if row.usd is not None:
+            assert row.usd.low <= row.usd.mid <= row.usd.high
+            assert row.usd.low <= row.usd.mean
+            assert row.usd.mid == rows.candidates[rank - 1].usd
+    assert len({rows.short_id(rank) for rank in ranks}) == len({rows.digest(rank) for rank in ranks})
+
+
 numbers = st.sampled_from([1e-9, 0.5, 3, 1e4, 1e12, 1e300]) | st.floats(1e-6, 1e6)
 wholes = st.sampled_from([1, 2, 3, 64, 1000, 10_000, 10_001]) | st.integers(1, 200)
 
