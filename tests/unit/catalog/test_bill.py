@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 
 from launcher.catalog.load import Catalog, load
+from launcher.catalog.tables import read_cells
 from launcher.model.enums import Basis
 from launcher.model.money import Price, Tier, Unpriced
 
@@ -67,13 +68,27 @@ def test_free_is_said(catalog: Catalog):
 
 @pytest.mark.parametrize(
     "item, region",
-    [("vpc.nat-gateway", "sa-east-1"), ("ebs.gp3-storage", "ap-northeast-2"), ("s3.put-requests", "il-central-1")],
+    [
+        ("vpc.nat-gateway-data", "sa-east-1"),
+        ("vpc.interface-endpoint", "ap-northeast-2"),
+        ("s3.put-requests", "il-central-1"),
+    ],
 )
 def test_a_missing_price_is_derived_and_never_below_that_of_us_east_1(catalog: Catalog, item: str, region: str):
     bill_price, anchor = catalog.bill_item(item, region), catalog.bill_item(item, "us-east-1")
     assert bill_price.basis is Basis.DERIVED
     assert bill_price.usd >= anchor.usd > 0
     assert "us-east-1" in bill_price.note or "the highest price known" in bill_price.note
+
+
+@pytest.mark.parametrize(
+    "item", ["ebs.gp3-storage", "ebs.gp3-iops", "ebs.snapshot", "vpc.nat-gateway", "vpc.public-ipv4"]
+)
+def test_the_regions_that_offer_accelerators_have_listed_prices(catalog: Catalog, item: str):
+    chips = {name for name, facts in catalog.instance_types.items() if facts.accelerator}
+    regions = {row["region"] for row in read_cells("offerings.csv") if row["instance_type"] in chips}
+    assert len(regions) > 20
+    assert {catalog.bill_item(item, region).basis for region in regions} == {Basis.LISTED}
 
 
 def test_an_item_that_no_region_has_stays_without_a_price(catalog: Catalog):
