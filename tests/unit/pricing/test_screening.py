@@ -143,7 +143,7 @@ def test_rows_of_regions_without_listed_lines_rank_by_the_total_with_derived_one
     ]
     assert totals == sorted(totals)
     far = next(candidate for candidate in priced_plan.candidates if candidate.place.region == "sa-east-1")
-    store = next(component for component in far.components if component.name == "S3 checkpoints")
+    store = next(component for component in far.components if component.name == "S3 uploads")
     assert (store.basis, store.unpriced) == (Basis.DERIVED, None)
     assert store.usd > 0
 
