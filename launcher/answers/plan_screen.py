@@ -44,7 +44,8 @@ def _sections(priced: Priced, width: int, room: int) -> list[str]:
     free = min(MAX_ROWS, room - bool(allowed) - bool(others))
     few = min(len(others), max(MIN_CHEAPER, free - max(len(allowed), MIN_ALLOWED)))
     many = min(len(allowed), max(MIN_ALLOWED, free - few))
-    groups = [("can be launched now", sorted(allowed[:many]))] if many else []
+    title = "can be launched, once the warning below is mended" if priced.blocking else "can be launched now"
+    groups = [(title, sorted(allowed[:many]))] if many else []
     if few:
         groups.append((refused_title(priced, sorted(others[:few]), cheaper=bool(allowed)), sorted(others[:few])))
     rows = [[_cells(priced, rank, width) for rank in ranks] for _, ranks in groups]

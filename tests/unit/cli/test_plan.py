@@ -136,6 +136,16 @@ def test_the_first_row_is_the_cheapest_that_the_gate_allows(price_text, text):
     assert len([code for code, before in zip(codes[1:], codes, strict=False) if code != before]) < 5
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_heading_of_a_job_that_a_launch_refuses_does_not_call_it_launchable(price_text, width):
+    assert "  can be launched now " in "\n".join(page(price_text(HOURS), width, everything=False))
+    Path("train.py").unlink()
+    shown = "\n".join(page(price_text(HOURS), width, everything=False))
+    assert "can be launched now" not in shown
+    assert "can be launched, once the warning below is mended" in shown
+    assert "warning: run.command: train.py is not in" in shown
+
+
 def test_refused_rows_on_the_first_screen_are_cheaper_than_what_can_be_launched(price_text):
     priced_plan = price_text(OPEN)
     allowed, refused = selected(priced_plan)
