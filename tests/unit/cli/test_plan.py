@@ -138,9 +138,9 @@ def test_the_first_row_is_the_cheapest_that_the_gate_allows(price_text, text):
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_heading_of_a_job_that_a_launch_refuses_does_not_call_it_launchable(price_text, width):
-    assert "  can be launched now " in "\n".join(page(price_text(HOURS), width, everything=False))
+    assert "  can be launched now " in "\n".join(page(price_text(SOME), width, everything=False))
     Path("train.py").unlink()
-    shown = "\n".join(page(price_text(HOURS), width, everything=False))
+    shown = "\n".join(page(price_text(SOME), width, everything=False))
     assert "can be launched now" not in shown
     assert "can be launched, once the warning below is mended" in shown
     assert "warning: run.command: train.py is not in" in shown
