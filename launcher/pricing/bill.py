@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.budget_stop import stops_at
-from launcher.model.enums import PREPAID, Basis, CheckpointMode, Method, NatMode, TargetKind
+from launcher.model.enums import Basis, CheckpointMode, Method, NatMode, TargetKind
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.monitoring import ACCESS_LOG_DAYS, SUPERSEDED_DAYS, interface_endpoints, nat_zones, node_metrics
@@ -28,9 +28,9 @@ from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions
 from launcher.planning.around import around_assumptions
 from launcher.planning.nat import nat_mode
-from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, Prices, total_usd
+from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, LowestPrices, Prices, total_usd
 from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, monitoring_lines
-from launcher.pricing.hyperpod import instance_price, volume_assumption
+from launcher.pricing.hyperpod import volume_assumption
 from launcher.pricing.other_costs import OtherCosts
 
 NAT_GB_PER_NODE = 20.0
@@ -203,19 +203,37 @@ class Bill:
         self.own_cluster = _existing_cluster(request) is None
         self._cluster_lines: dict[tuple[str, TargetKind, NatMode | None], _ClusterLines] = {}
         self._rests: dict[tuple[object, ...], OtherCosts] = {}
+        self._kinds: dict[tuple[object, ...], tuple[object, ...]] = {}
 
     def other_costs(self, place: Place, work: Work) -> OtherCosts:
         """The non-compute lines, computed once for all instance types that share them at a place."""
-        facts = self.catalog.instance_types[place.instance_type]
-        reports = bool(node_metrics(facts))
-        key = (
-            *(place.target, place.nodes, place.region, self._beside_gateway(place), self._nat_mode(place)),
-            *(reports, place.option in PREPAID, self._stops(place), work.checkpoint_gb),
-            target_of(place.target).fees(self.request, place.nodes, facts),
-        )
+        key = (place.region, self._beside_gateway(place), work.checkpoint_gb, self._kind(place))
         if key not in self._rests:
-            self._rests[key] = OtherCosts(self.lines(place, work))
+            self._rests[key] = OtherCosts(self.lines(place, work, Prices(place.region, self.catalog)))
         return self._rests[key]
+
+    def least_costs(self, place: Place, work: Work, lowest: LowestPrices) -> OtherCosts | None:
+        """The non-compute lines at the lowest prices of some regions, whatever the region of the place.
+
+        None if the lines depend on more of a region than its prices.
+        """
+        if self.request.purchase.price_overrides or self.request.network.az_ids:
+            return None
+        key = (lowest, True, work.checkpoint_gb, self._kind(place))
+        if key not in self._rests:
+            self._rests[key] = OtherCosts(self.lines(place, work, lowest))
+        return self._rests[key]
+
+    def _kind(self, place: Place) -> tuple[object, ...]:
+        """What the lines depend on but for the region and the size of checkpoints."""
+        known = (place.target, place.nodes, place.instance_type, place.option)
+        if known not in self._kinds:
+            facts = self.catalog.instance_types[place.instance_type]
+            self._kinds[known] = (
+                *(place.target, place.nodes, self._nat_mode(place), bool(node_metrics(facts)), self._stops(place)),
+                target_of(place.target).fees(self.request, place.nodes, facts),
+            )
+        return self._kinds[known]
 
     def _nat_mode(self, place: Place) -> NatMode | None:
         return nat_mode(self.request, place, self.catalog.instance_types)
@@ -224,9 +242,9 @@ class Bill:
         """Whether the guard ends the job at a spending limit."""
         return stops_at(self.request, place.option) is not None
 
-    def lines(self, place: Place, work: Work) -> tuple[Line, ...]:
+    def lines(self, place: Place, work: Work, prices: Prices) -> tuple[Line, ...]:
         """The non-compute lines."""
-        prices, request = Prices(place.region, self.catalog), self.request
+        request = self.request
         facts = self.catalog.instance_types[place.instance_type]
         target, mode = target_of(place.target), self._nat_mode(place)
         cluster = self._lines_of_cluster(prices, target, mode) if self.own_cluster else _ClusterLines()
@@ -276,7 +294,7 @@ class Bill:
 
     def _lines_of_cluster(self, prices: Prices, target: Target, mode: NatMode | None) -> _ClusterLines:
         """The lines that last as long as a cluster, computed once for each region, target and way to the internet."""
-        key = (prices.region, target.kind, mode)
+        key = (prices.region, target.kind, mode)  # "" for the lowest prices, of which a bill sees one set
         if key not in self._cluster_lines:
             storage = self.request.storage
             gib = target.shared_gib(storage.lustre_gib)
@@ -355,9 +373,7 @@ def _assumed(name: str, value: str, unit: str) -> Assumption:
 
 def _instance_line(prices: Prices, name: str, instance_type: str, count: int, target: Target) -> Line:
     """On-demand instances that run as long as the cluster."""
-    price = prices.catalog.instance_price(instance_type, prices.region)
-    if target.managed:
-        price = instance_price(prices.catalog, instance_type, prices.region)
+    price = prices.instance(instance_type, managed=target.managed)
     return Line(f"{name} {target.billed_name(instance_type)}", "other", "instance-hour", price).while_up(count)
 
 
@@ -413,8 +429,7 @@ def _outputs(prices: Prices, request: PlanRequest) -> Iterator[Line]:
 def _transfer(prices: Prices, request: PlanRequest) -> Iterator[Line]:
     """Training data that come from another region, at the price of that pair of regions."""
     data = request.workload.train.data if request.workload.train else None
-    if data and data.gib and data.region and data.region != prices.region:
-        price = prices.catalog.transfer(data.region, prices.region)
+    if data and data.gib and data.region and (price := prices.transfer(data.region)) is not None:
         yield Line(f"training data from {data.region}", "network", "GB", price, once=data.gib)
 
 

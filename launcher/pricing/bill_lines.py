@@ -10,6 +10,8 @@ from launcher.catalog.load import Catalog
 from launcher.model.enums import Basis
 from launcher.model.money import CostComponent, Price, Unpriced, UsdRange, sum_usd
 from launcher.model.units import HOURS_PER_MONTH
+from launcher.planning.registry import has_budget
+from launcher.pricing.hyperpod import instance_price
 
 CLUSTER_OVERHEAD_H = 0.5
 """Minimum hours that the head node and the network run before and after the job: an assumption, not measured."""
@@ -105,20 +107,88 @@ class Line(NamedTuple):
         return component(self.name, self.group, self.unit, quantity, self.price)
 
 
-class Prices(NamedTuple):
+class Prices:
     """The non-compute prices in one region."""
 
-    region: str
-    catalog: Catalog
+    def __init__(self, region: str, catalog: Catalog) -> None:
+        """The prices that a catalog has for a region."""
+        self.region, self.catalog = region, catalog
+
+    def item(self, item: str) -> Price | Unpriced:
+        """The price of a unit of an item; `item` is a key of prices/bill_items.csv."""
+        return self.catalog.bill_item(item, self.region)
+
+    def instance(self, instance_type: str, *, managed: bool) -> Price | Unpriced:
+        """The price of an instance-hour of a head, controller or login node; `managed` by SageMaker."""
+        if managed:
+            return instance_price(self.catalog, instance_type, self.region)
+        return self.catalog.instance_price(instance_type, self.region)
+
+    def transfer(self, origin: str) -> Price | Unpriced | None:
+        """The price of a GB from another region; None for the region itself."""
+        return None if origin == self.region else self.catalog.transfer(origin, self.region)
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether a stack of the region can have an AWS Budget."""
+        return has_budget(self.region)
 
     def line(self, name: str, group: str, item: str, unit: str) -> Line:
         """A line with its price and no quantity yet; `item` is a key of prices/bill_items.csv."""
-        return Line(name, group, unit, self.catalog.bill_item(item, self.region))
+        return Line(name, group, unit, self.item(item))
 
     def past_allowance(self, item: str) -> Price | Unpriced:
         """The price of an item above the account's free tier, because other clusters and services use that tier up."""
-        price = self.catalog.bill_item(item, self.region)
+        price = self.item(item)
         return price if isinstance(price, Unpriced) else replace(price, tiers=())
+
+
+class LowestPrices(Prices):
+    """The lowest price of each item in some regions, of any tier: for a lower bound of the lines in all of them.
+
+    An item that a region has no price for has none, and so have the items that not every region bills.
+    """
+
+    def __init__(self, regions: Iterable[str], catalog: Catalog) -> None:
+        """The lowest prices that a catalog has in some regions."""
+        super().__init__("", catalog)
+        self._regions = tuple(Prices(region, catalog) for region in regions)
+        self._known: dict[tuple[str, bool | None], Price | Unpriced] = {}
+
+    def item(self, item: str) -> Price | Unpriced:
+        """The lowest price of a unit of an item."""
+        key = (item, None)
+        if key not in self._known:
+            self._known[key] = _lowest(region.item(item) for region in self._regions)
+        return self._known[key]
+
+    def instance(self, instance_type: str, *, managed: bool) -> Price | Unpriced:
+        """The lowest price of an instance-hour."""
+        key = (instance_type, managed)
+        if key not in self._known:
+            self._known[key] = _lowest(region.instance(instance_type, managed=managed) for region in self._regions)
+        return self._known[key]
+
+    def transfer(self, origin: str) -> Price | Unpriced | None:  # noqa: ARG002 - it costs nothing in its own region
+        """None: a region may be the data's own."""
+        return None
+
+    @property
+    def has_budget(self) -> bool:
+        """False: a region may have none."""
+        return False
+
+
+def _lowest(prices: Iterable[Price | Unpriced]) -> Price | Unpriced:
+    """The lowest price of any tier, or the first missing one."""
+    lowest: Price | None = None
+    for price in prices:
+        if isinstance(price, Unpriced):
+            return price
+        usd = min([tier.usd for tier in price.tiers], default=price.usd)
+        if lowest is None or usd < lowest.usd:
+            lowest = replace(price, usd=usd, tiers=())
+    return Unpriced(reason="no region") if lowest is None else lowest
 
 
 def combined(parts: Iterable[tuple[float, Price | Unpriced]]) -> Price | Unpriced:

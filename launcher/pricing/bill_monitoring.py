@@ -20,7 +20,6 @@ from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import SLURM, HeadNode, Target, target_of
 from launcher.model.units import HOURS_PER_MONTH
-from launcher.planning.registry import has_budget
 from launcher.pricing.bill_lines import Line, Prices, combined
 
 GUARD_SECONDS = 3.0
@@ -78,7 +77,7 @@ def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int
     dashboard = Line("dashboard", "other", "dashboard-month", prices.past_allowance("cloudwatch.dashboard"))
     yield Watch(dashboard, DASHBOARDS)
     yield Watch(Line("guard and its messages", "other", "function-month", _guard_price(prices, asks_mb)), 1)
-    if budgeted and has_budget(prices.region):
+    if budgeted and prices.has_budget:
         yield Watch(prices.line("AWS Budget", "other", "budgets.budget", "budget-month"), 1)
 
 
@@ -124,10 +123,10 @@ def _guard_price(prices: Prices, asks_mb: int) -> Price | Unpriced:
     """A month of the guard: its calls, those of the function it calls, their memory time, and its notifications."""
     calls = GUARD_CALLS_PER_HOUR * HOURS_PER_MONTH
     parts = (
-        (calls * (1 + bool(asks_mb)) / 1e6, prices.catalog.bill_item("lambda.requests", prices.region)),
+        (calls * (1 + bool(asks_mb)) / 1e6, prices.item("lambda.requests")),
         (
             calls * GUARD_SECONDS * (GUARD_MEMORY_MB + asks_mb) / 1024,
-            prices.catalog.bill_item("lambda.duration-x86", prices.region),
+            prices.item("lambda.duration-x86"),
         ),
         (MESSAGES_PER_HOUR * HOURS_PER_MONTH / 1e6, prices.past_allowance("sns.requests")),
     )

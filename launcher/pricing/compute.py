@@ -105,13 +105,16 @@ class Charge(NamedTuple):
         """The distribution of the hours from the nodes' boot to the job's end."""
         return busy_hours(self.job, self.start_h, self.start)
 
+    def shift(self, price: RandomPrice) -> float:
+        """The logarithm by which a random price moves the median of the dollars."""
+        return median_shift(busy_spread(self.job, self.start_h, self.start), price)
+
     def at_price(self, price: RandomPrice) -> "Charge":
         """The charge whose lines add up to the median of the dollars at a random price.
 
         The median of a product differs from the product of the medians if one of them is skewed.
         """
-        busy = busy_spread(self.job, self.start_h, self.start)
-        shift = median_shift(busy, price)
+        shift = self.shift(price)
         if abs(shift) < LEAST_SHIFT:
             return self
         more = (self.line_h + self.start_h) * math.expm1(shift)

@@ -3,6 +3,8 @@
 Uses the same keys and rows as `offers`, which returns the price with its source for the few remaining places.
 """
 
+import math
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from launcher.catalog.load import Catalog
@@ -10,6 +12,7 @@ from launcher.catalog.selector import SPOT, Key
 from launcher.catalog.store import Row
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import Market, PurchaseOption
+from launcher.model.money import Unpriced
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.pricing.ages import days_age, rests_on
@@ -29,21 +32,28 @@ class RateBook:
         self.rules = rules
         self.forecasts: dict[Key, SpotForecast] = {}
         self._rows: dict[Key, tuple[Row, float] | None] = {}
+        self._rates: dict[tuple[object, ...], list[tuple[int, int, float, bool]]] = {}
         self._ages: dict[tuple[str, PurchaseOption], bool] = {}
 
     def rates(self, group: CandidateGroup) -> list[tuple[int, int, float, bool]]:
         """Every location and term of a group, by index, that has a rate; whether the gate refuses it for its age."""
-        rates = []
         places = [group.place(0, group.node_counts[0], term) for term in range(len(group.terms))]
-        keys = [price_key(place, self.request.purchase.payment) for place in places]
+        keys = tuple([price_key(place, self.request.purchase.payment) for place in places])
+        # The rates that EC2 bills are the same on every target.
+        own = group.target if self._overrides or is_derived(places[0]) else rests_on(places[0])
+        known = (own, group.instance_type, group.option, keys, group.locations)
+        if known not in self._rates:
+            self._rates[known] = list(self._of_keys(group, keys))
+        return self._rates[known]
+
+    def _of_keys(self, group: CandidateGroup, keys: Sequence[Key | Unpriced]) -> Iterator[tuple[int, int, float, bool]]:
         for location in range(len(group.locations)):
             for term, key in enumerate(keys):
                 rate = self._override(group, location, term) if self._overrides else None
                 if rate is not None:
-                    rates.append((location, term, rate, False))
+                    yield location, term, rate, False
                 elif isinstance(key, Key) and (published := self._published(group, location, term, key)) is not None:
-                    rates.append((location, term, *published))
-        return rates
+                    yield location, term, *published
 
     def _override(self, group: CandidateGroup, location: int, term: int) -> float | None:
         names = override_names(group.place(location, group.node_counts[0], term))
@@ -92,6 +102,19 @@ class RateBook:
         """The distribution of a spot price while a job runs for some hours, undiscounted."""
         sure = any(name in self._overrides for name in override_names(place)) if self._overrides else False
         return random_price(place, rate, self.forecasts.get(ec2_key(place)), hours, sure=sure)
+
+    def nearest_ceiling(self, group: CandidateGroup, offers: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
+        """Of the rates of each age the one with the price nearest to its ceiling, which moves the median least."""
+        nearest: dict[tuple[int, float] | None, tuple[float, tuple[float, int]]] = {}
+        for offer in offers:
+            region, zone = group.locations[offer[1]]
+            forecast = self.forecasts.get(Key(SPOT, group.instance_type, region, zone or ""))
+            age = None if forecast is None else (forecast.days, forecast.alike)
+            middle = 0.0 if forecast is None else forecast.middle
+            room = math.inf if forecast is None or forecast.most is None or not middle else forecast.most / middle
+            if age not in nearest or room < nearest[age][0]:
+                nearest[age] = (room, offer)
+        return [offer for _, offer in nearest.values()]
 
     def _is_offer(self, row: Row, instance_type: str, region: str) -> bool:
         market = self.selector.market(row, instance_type, region)

@@ -1,30 +1,32 @@
 """Reduces thousands of places to the best of every type and option, computed in floats."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from heapq import heapify, heappop, heappush, heapreplace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import PREPAID, PurchaseOption
 from launcher.model.plan import Place
+from launcher.model.work import Work
 from launcher.planning.work import Estimator
 from launcher.pricing.bill import transfer_usd
-from launcher.pricing.bill_lines import JobSize
+from launcher.pricing.bill_lines import JobSize, LowestPrices
 from launcher.pricing.candidate import AnyCandidate, Order, order
 from launcher.pricing.compute import Charge, boot_hours, charge, least_hours
 from launcher.pricing.context import PricingContext
 from launcher.pricing.interruptible import OnSpot
 from launcher.pricing.job_hours import job_hours
-from launcher.pricing.joint import JobHours
-from launcher.pricing.other_costs import NEARLY
+from launcher.pricing.joint import LOWEST_SHIFT, JobHours
+from launcher.pricing.other_costs import NEARLY, ROUNDED_USD
 from launcher.pricing.rate_book import RateBook
 
 
 class Row(NamedTuple):
     """One place in numbers, in the order in which rows are compared: the smallest is the best.
 
-    A late row misses the deadline. Without a rate `usd` is 0 and the fewest instance-hours win, at any rate.
+    A late row misses the deadline. `usd` is a lower bound of the total, hardly below it. Without a rate `usd` is 0 and
+    the fewest instance-hours win, at any rate.
     """
 
     late: bool
@@ -38,14 +40,14 @@ class Row(NamedTuple):
     location: int
     nodes: int
     term: int
-    interval_s: float | None
 
 
 class _Lead(NamedTuple):
     """Places of one group, size and term by their rates, the first without a row next; the smallest lead comes first.
 
-    `usd` is the least that the next row can have: `instance_hours` without any interruption at its rate, and `moved`,
-    the dollars to bring the data to the nearest of the places. `offers` are rates with their locations.
+    `usd` is the least that the next row can have: `instance_hours` at its rate, and `others`, the least of the lines
+    other than compute, `moved` of it for the transfer of the data. `offers` are rates with their locations. `charge` is
+    that of all the places before their random prices; None while only the hours without any interruption are known.
     """
 
     late: bool
@@ -55,8 +57,10 @@ class _Lead(NamedTuple):
     term: int
     next: int
     instance_hours: float
+    others: float
     moved: float
     offers: list[tuple[float, int]]
+    charge: Charge | None = None
 
     @property
     def after(self) -> "_Lead | None":
@@ -64,11 +68,11 @@ class _Lead(NamedTuple):
         number = self.next + 1
         if number == len(self.offers):
             return None
-        return self._replace(next=number, usd=self.offers[number][0] * self.instance_hours + self.moved)
+        return self._replace(next=number, usd=self.offers[number][0] * self.instance_hours + self.others)
 
 
 class _Market(NamedTuple):
-    """The places of one type and option: those that are computed, and those that may never need to be."""
+    """The places of one type and option: the row of a group without a rate, and the places that have one."""
 
     rows: list[Row]
     leads: list[_Lead]
@@ -96,10 +100,7 @@ def best_candidates(
             one = markets.setdefault((target, group.instance_type, group.option, old), _Market([], []))
             one.rows.extend(market.rows)
             one.leads.extend(market.leads)
-    best = {
-        key: _best(_by_lower_bound(_in_order(market, screen.row), screen), candidate_of)
-        for key, market in markets.items()
-    }
+    best = {key: _best(_in_order(market, screen), screen, candidate_of) for key, market in markets.items()}
     return [
         candidate
         for (target, name, option, old), candidate in best.items()
@@ -117,31 +118,35 @@ def _is_shown(candidate: AnyCandidate, other: AnyCandidate | None, *, old: bool)
     return not old or other.usd is None or bool(other.refusals) or (candidate.usd or 0) < other.usd
 
 
-def _best(places: Iterable[tuple[float, Row, Place]], candidate_of: Callable[[Place], AnyCandidate]) -> AnyCandidate:
-    """The best of the places by their total, as if each place had been priced in full.
+def _best(rows: Iterable[Row], screen: "_Screen", candidate_of: Callable[[Place], AnyCandidate]) -> AnyCandidate:
+    """The best of the rows by their total, as if each place had been priced in full.
 
-    Places come in the order of their lower bound (compute plus minimum other costs) until the bound exceeds the best
-    total. A candidate that is refused for a reason other than its hours sets no limit: a more expensive place may be
-    possible.
+    Rows come in the order of their lower bound until the bound exceeds the best total. A candidate that is refused for
+    a reason other than its hours sets no limit: a more expensive place may be possible. Only rows with the first one's
+    `late` flag count, and without prices only the first.
     """
     best: AnyCandidate | None = None
     first: Order | None = None
-    limit = math.inf
-    for least, row, place in places:
-        if least > limit:
+    late, limit = False, math.inf
+    for row in rows:
+        if best is None:
+            late = row.late
+        elif row.usd > limit or row.unpriced or row.late != late:
             break
-        candidate = candidate_of(place)
+        candidate = candidate_of(screen.groups[row.group].place(row.location, row.nodes, row.term))
         this = order(candidate)
         if first is None or this < first:
             best, first = candidate, this
             if candidate.usd is not None and not candidate.unknown_fees and (row.late or not candidate.refusals):
                 limit = float(candidate.usd)
+        if row.unpriced:
+            break
     if best is None:
         raise AssertionError("a type without a row")
     return best
 
 
-def _in_order(market: _Market, row_of: Callable[[_Lead], Row]) -> Iterator[Row]:
+def _in_order(market: _Market, screen: "_Screen") -> Iterator[Row]:
     """The rows from the best, each computed once no row before it can be missing."""
     rows, leads = list(market.rows), list(market.leads)
     heapify(rows)
@@ -150,41 +155,15 @@ def _in_order(market: _Market, row_of: Callable[[_Lead], Row]) -> Iterator[Row]:
         if not leads or (rows and rows[0][:3] < (leads[0].late, False, leads[0].usd)):
             yield heappop(rows)
             continue
-        heappush(rows, row_of(leads[0]))
-        after = leads[0].after
-        if after is None:
-            heappop(leads)
-        else:
-            heapreplace(leads, after)
-
-
-def _by_lower_bound(rows: Iterable[Row], screen: "_Screen") -> Iterator[tuple[float, Row, Place]]:
-    """The places that share the first row's `late` and `unpriced` flags, by the lower bound of their totals.
-
-    A row waits until the next row's compute alone costs more. Without prices only the first row is returned.
-    """
-    waiting: list[tuple[float, int, Row, Place]] = []
-    late = None
-    for number, row in enumerate(rows):
-        late = row.late if late is None else late
-        if row.late != late or (row.unpriced and number):
-            break
-        place = screen.groups[row.group].place(row.location, row.nodes, row.term)
-        if row.unpriced:
-            yield 0.0, row, place
-            return
-        usd = row.usd * screen.discounted * NEARLY
-        while waiting and waiting[0][0] <= usd:
-            yield _pop_lowest(waiting)
-        heappush(waiting, (usd + screen.rest(row, place), number, row, place))
-    while waiting:
-        yield _pop_lowest(waiting)
-
-
-def _pop_lowest(waiting: list[tuple[float, int, Row, Place]]) -> tuple[float, Row, Place]:
-    """Remove and return the waiting place with the lowest bound."""
-    least, _, row, place = heappop(waiting)
-    return least, row, place
+        lead = heappop(leads)
+        if lead.charge is None:
+            for known in screen.charged(lead):
+                heappush(leads, known)
+            continue
+        heappush(rows, screen.row(lead, lead.charge))
+        after = lead.after
+        if after is not None:
+            heappush(leads, after)
 
 
 def all_places(groups: Iterable[CandidateGroup]) -> Iterator[Place]:
@@ -196,44 +175,119 @@ def all_places(groups: Iterable[CandidateGroup]) -> Iterator[Place]:
                     yield group.place(location, nodes, term)
 
 
+def _shifted(hours: float, start_h: float, shift: float) -> float:
+    """The hours of a job in the lines of its bill after the shift of the median by a random price."""
+    return max(0.0, hours + (hours + start_h) * math.expm1(shift))
+
+
 class _Screen:
     """The rows of every group, computed in floats, each only when it is asked for."""
 
     def __init__(self, groups: tuple[CandidateGroup, ...], estimator: Estimator, context: PricingContext) -> None:
         self.groups = groups
-        self.discounted = 1 - context.request.purchase.discount_percent / 100
+        self._discounted = (1 - context.request.purchase.discount_percent / 100) * NEARLY
         self._estimator, self._context = estimator, context
         self._book = RateBook(context.request, context.catalog, context.rules)
         self._transfers: dict[str, float] = {}
+        regions = dict.fromkeys(region for group in groups for region, _ in group.locations)
+        self._lowest = LowestPrices(regions, context.catalog)
+        self._spots: dict[object, list[tuple[list[tuple[float, int]], list[tuple[float, int]]]]] = {}
         self._jobs: dict[tuple[str, int, float | None], tuple[JobHours, OnSpot | None]] = {}
         self._charges: dict[tuple[object, ...], Charge | None] = {}
 
     def markets(self, number: int) -> dict[bool, _Market]:
-        """Every place of a group with a rate and a long enough offering, by whether the gate refuses its old price.
-
-        The hours of an offering do not follow those of the job, so its rows are computed at once.
-        """
+        """Every place of a group with a rate and a long enough offering, by whether the gate refuses its old price."""
         group = self.groups[number]
         offers: dict[tuple[int, bool], list[tuple[float, int]]] = {}
         for location, term, rate, old in self._book.rates(group):
             offers.setdefault((term, old), []).append((rate, location))
-        found: dict[bool, _Market] = {}
-        for (term, old), rates in offers.items():
-            moved = min([self._moved(group.locations[location][0]) for _, location in rates])
+        for rates in offers.values():
             rates.sort()
-            for nodes in group.node_counts:
-                late, hours = self._least(group, nodes, term)
-                lead = _Lead(late, rates[0][0] * hours + moved, number, nodes, term, 0, hours, moved, rates)
-                if group.option not in PREPAID:
-                    found.setdefault(old, _Market([], [])).leads.append(lead)
-                elif self._charge(group.place(rates[0][1], nodes, term)) is not None:
-                    rows = [self._row(lead, rate, location) for rate, location in rates]
-                    found.setdefault(old, _Market([], [])).rows.extend(rows)
+        found: dict[bool, _Market] = {}
+        for nodes in group.node_counts if offers else ():
+            for old, lead in self._leads(number, nodes, offers):
+                found.setdefault(old, _Market([], [])).leads.append(lead)
         return found
 
-    def row(self, lead: _Lead) -> Row:
-        """The row of a lead's next place."""
-        return self._row(lead, *lead.offers[lead.next])
+    def _leads(
+        self, number: int, nodes: int, offers: Mapping[tuple[int, bool], list[tuple[float, int]]]
+    ) -> Iterator[tuple[bool, _Lead]]:
+        """The places of a group in one size by term and age of the price; none where no offering is long enough.
+
+        The hours of an offering do not follow those of the job, so its charge is computed at once. No row of another
+        has fewer hours than the job without any interruption.
+        """
+        group, context = self.groups[number], self._context
+        work = self._estimator.work(group.instance_type, nodes)
+        hours = work.hours.mid / (1 + work.failure_overhead)
+        late, prepaid = self._is_late(hours), group.option in PREPAID
+        shortest_h = _shifted(hours, 0.0, LOWEST_SHIFT) if group.option is PurchaseOption.SPOT else hours
+        least = self._least_usd(group.place(0, nodes, 0), JobSize(shortest_h, None))
+        for (term, old), rates in offers.items():
+            place = group.place(rates[0][1], nodes, term)
+            moved = min([self._moved(group.locations[location][0]) for _, location in rates]) * NEARLY
+            lead = _Lead(late, 0.0, number, nodes, term, 0, 0.0, least + moved, moved, rates)
+            if not prepaid:
+                instance_h = least_hours(place, work, context.request, context.tail(place)) * nodes
+                yield old, self._at_least(lead, instance_h)
+            elif (known := self._charge(place)) is not None:
+                yield old, self._charged(lead, known, rates)
+
+    def charged(self, lead: _Lead) -> Iterator[_Lead]:
+        """The places of a lead with their charges: one lead for each rate of interruptions of its regions."""
+        group = self.groups[lead.group]
+        for offers, edges in self._alike(lead) if group.option is PurchaseOption.SPOT else ((lead.offers, ()),):
+            cost = self._charge(group.place(offers[0][1], lead.nodes, lead.term))
+            if cost is None:
+                raise AssertionError("hours without an offering")
+            places = [(group.place(location, lead.nodes, lead.term), rate) for rate, location in edges]
+            shifts = [cost.shift(self._book.random_price(place, rate, cost.hours)) for place, rate in places]
+            yield self._charged(lead, cost, offers, min(0.0, *shifts) if shifts else 0.0)
+
+    def _charged(self, lead: _Lead, cost: Charge, offers: list[tuple[float, int]], shift: float = 0.0) -> _Lead:
+        """Some of the places of a lead with the charge of all of them, which random prices lower by `shift` at most."""
+        place = self.groups[lead.group].place(offers[0][1], lead.nodes, lead.term)
+        work = self._estimator.work(place.instance_type, place.nodes)
+        instance_h, hours = cost.instance_hours, cost.line_h
+        if shift:
+            hours = _shifted(cost.line_h, cost.start_h, shift)
+            instance_h += (hours - cost.line_h) * cost.instances
+        others = lead.moved + self._least_usd(place, self._size(work, hours, cost))
+        lead = lead._replace(late=self._is_late(cost.hours), others=others, offers=offers, charge=cost)
+        return self._at_least(lead, instance_h)
+
+    def _at_least(self, lead: _Lead, instance_h: float) -> _Lead:
+        """A lead whose next row has at least so many instance-hours."""
+        hours = instance_h * self._discounted
+        return lead._replace(usd=lead.offers[0][0] * hours + lead.others, instance_hours=hours)
+
+    def _least_usd(self, place: Place, size: JobSize) -> float:
+        """The least of the lines other than compute and the transfer of data, in any region."""
+        work = self._estimator.work(place.instance_type, place.nodes)
+        costs = self._context.bill.least_costs(place, work, self._lowest)
+        return -ROUNDED_USD if costs is None else costs.min_usd(size)
+
+    @staticmethod
+    def _size(work: Work, hours: float, cost: Charge) -> JobSize:
+        """The job as the lines other than compute count it, at the least: without the idle tail and lost nodes."""
+        interval_s = work.checkpoint_interval_s if cost.spot is None else cost.spot.interval_s
+        return JobSize(hours, interval_s, boot_hours(work))
+
+    def _alike(self, lead: _Lead) -> list[tuple[list[tuple[float, int]], list[tuple[float, int]]]]:
+        """Places on spot by their rate of interruptions, each time with those whose price is nearest to its ceiling."""
+        group = self.groups[lead.group]
+        key = (lead.group, lead.term, lead.offers[0])
+        if key not in self._spots:
+            alike: dict[float, list[tuple[float, int]]] = {}
+            for rate, location in lead.offers:
+                hazard = self._context.node_rate(group.instance_type, group.locations[location][0])
+                alike.setdefault(hazard, []).append((rate, location))
+            self._spots[key] = [(offers, self._book.nearest_ceiling(group, offers)) for offers in alike.values()]
+        return self._spots[key]
+
+    def _is_late(self, hours: float) -> bool:
+        deadline_h = self._context.request.purchase.deadline_h
+        return deadline_h is not None and hours > deadline_h
 
     def unpriced(self, number: int) -> Row:
         """The best place of a group without a rate; places with a known but untrusted price come first."""
@@ -251,41 +305,20 @@ class _Screen:
 
         late, instance_hours, hours, nodes = min(size(nodes) for nodes in group.node_counts)
         (unseen, region, zone), location = min((seen(place), place) for place in range(len(group.locations)))
-        return Row(late, True, unseen, instance_hours, hours, region, zone, number, location, nodes, 0, None)  # noqa: FBT003 - a field
+        return Row(late, True, unseen, instance_hours, hours, region, zone, number, location, nodes, 0)  # noqa: FBT003 - a field
 
-    def rest(self, row: Row, place: Place) -> float:
-        """A lower bound of the lines other than compute."""
-        work = self._estimator.work(place.instance_type, row.nodes)
-        size = JobSize(row.hours, row.interval_s, boot_hours(work))
-        return self._context.bill.other_costs(place, work).min_usd(size)
-
-    def _least(self, group: CandidateGroup, nodes: int, term: int) -> tuple[bool, float]:
-        """Whether the job without any interruption is late, and its instance-hours: no row of this size has less."""
-        work, request, place = (
-            self._estimator.work(group.instance_type, nodes),
-            self._context.request,
-            group.place(0, nodes, term),
-        )
-        deadline_h, hours = request.purchase.deadline_h, work.hours.mid / (1 + work.failure_overhead)
-        late = deadline_h is not None and hours > deadline_h
-        return late, least_hours(place, work, request, self._context.tail(place)) * nodes
-
-    def _row(self, lead: _Lead, rate: float, location: int) -> Row:
+    def row(self, lead: _Lead, cost: Charge) -> Row:
+        """The row of a lead's next place, with the lead's charge."""
+        rate, location = lead.offers[lead.next]
         place = self.groups[lead.group].place(location, lead.nodes, lead.term)
-        cost = self._charge(place)
-        if cost is None:
-            raise AssertionError("hours without an offering")
-        work, deadline_h = (
-            self._estimator.work(place.instance_type, place.nodes),
-            self._context.request.purchase.deadline_h,
-        )
-        late = deadline_h is not None and cost.hours > deadline_h
-        interval_s = work.checkpoint_interval_s if cost.spot is None else cost.spot.interval_s
-        if place.option is PurchaseOption.SPOT:
+        work = self._estimator.work(place.instance_type, place.nodes)
+        if cost.spot is not None:
             cost = cost.at_price(self._book.random_price(place, rate, cost.hours))
-        usd = rate * cost.instance_hours + self._moved(place.region)
+        size = self._size(work, cost.line_h, cost)
+        usd = rate * cost.instance_hours * self._discounted
+        usd += self._context.bill.other_costs(place, work).min_usd(size)
         where = (place.region, place.az_id or "", lead.group, location, lead.nodes, lead.term)
-        return Row(late, False, usd, cost.instance_hours, cost.line_h, *where, interval_s)  # noqa: FBT003 - a field
+        return Row(lead.late, False, usd, cost.instance_hours, cost.line_h, *where)  # noqa: FBT003 - a field
 
     def _charge(self, place: Place) -> Charge | None:
         """The charge of a place, computed once for equal inputs; None if no offering is long enough.

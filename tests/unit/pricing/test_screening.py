@@ -18,6 +18,10 @@ OPEN = {"workload": {"train": {"hours": None, "tokens_b": 2.0}}, "purchase": {"o
 OWN = {"p5.48xlarge/on-demand": "12.5", "p4d.24xlarge/spot/us-east-1": "1.25", "p5.48xlarge/reserved/us-east-2": "3"}
 
 
+FIVE = ["g7e.48xlarge", "trn1.32xlarge", "g6e.16xlarge", "g5.24xlarge", "g7e.24xlarge"]
+LLAMA_70B = {"model": "llama-3.1-70b", "hours": None, "tokens_b": 2.0}
+
+
 def wide(**target: object) -> dict[str, object]:
     return {**OPEN, "target": {"nodes": "any", "region": "any", "instance_type": "any", **target}}
 
@@ -51,6 +55,17 @@ def test_the_rate_book_has_the_rates_of_the_offers(priced, day):
         {
             **wide(instance_type=["p5.48xlarge"]),
             "workload": {"train": {"hours": None, "tokens_b": 2.0, "data": {"gib": 40_000, "region": "us-east-2"}}},
+        },
+        {
+            **wide(instance_type=FIVE),
+            "workload": {"train": {**LLAMA_70B, "data": {"gib": 20_000, "region": "us-west-2"}}},
+        },
+        {
+            **wide(instance_type=["g6e.16xlarge", "g7e.24xlarge", "trn2.48xlarge"]),
+            "workload": {
+                "train": {"hours": None, "tokens_b": 20.0, "data": {"gib": 2_000, "region": "us-east-1"}},
+            },
+            "purchase": {"option": "any", "discount_percent": 15},
         },
     ],
 )
