@@ -338,13 +338,13 @@ def boot_hours(work: Work) -> float:
 
 
 def least_hours(place: Place, work: Work, request: PlanRequest, learned: Learned | None) -> float:
-    """Hours that a node billed by the hour is billed for at least, whatever the region: without any interruption."""
+    """Hours that a node billed by the hour is used at least, whatever the region: without any interruption."""
     start, _ = start_hours(place, work)
     busy = work.hours.mid / (1 + work.failure_overhead) + start
     used = max(MIN_HOURS, busy + tail_hours(place, request, busy, learned=learned))
     if place.option is PurchaseOption.SPOT:
         used *= math.exp(LOWEST_SHIFT)
-    return max(used, committed_hours(place, request, used))
+    return used
 
 
 def billed_at(place: Place, request: PlanRequest, busy_h: float, charged: Charge) -> float:

@@ -32,21 +32,27 @@ class RateBook:
         self.rules = rules
         self.forecasts: dict[Key, SpotForecast] = {}
         self._rows: dict[Key, tuple[Row, float] | None] = {}
-        self._rates: dict[tuple[object, ...], list[tuple[int, int, float, bool]]] = {}
+        self._offers: dict[tuple[object, ...], dict[tuple[int, bool], list[tuple[float, int]]]] = {}
         self._ages: dict[tuple[str, PurchaseOption], bool] = {}
 
-    def rates(self, group: CandidateGroup) -> list[tuple[int, int, float, bool]]:
-        """Every location and term of a group, by index, that has a rate; whether the gate refuses it for its age."""
-        places = [group.place(0, group.node_counts[0], term) for term in range(len(group.terms))]
-        keys = tuple([price_key(place, self.request.purchase.payment) for place in places])
+    def offers(self, group: CandidateGroup) -> dict[tuple[int, bool], list[tuple[float, int]]]:
+        """The rates of a group with their locations, the lowest first, by term and by whether they are too old."""
+        place = group.place(0, group.node_counts[0], 0)
         # The rates that EC2 bills are the same on every target.
-        own = group.target if self._overrides or is_derived(places[0]) else rests_on(places[0])
-        known = (own, group.instance_type, group.option, keys, group.locations)
-        if known not in self._rates:
-            self._rates[known] = list(self._of_keys(group, keys))
-        return self._rates[known]
+        own = group.target if self._overrides or is_derived(place) else rests_on(place)
+        known = (own, group.instance_type, group.option, self._keys(group), group.locations)
+        if known not in self._offers:
+            offers: dict[tuple[int, bool], list[tuple[float, int]]] = {}
+            for location, term, rate, old in self.rates(group):
+                offers.setdefault((term, old), []).append((rate, location))
+            for rates in offers.values():
+                rates.sort()
+            self._offers[known] = offers
+        return self._offers[known]
 
-    def _of_keys(self, group: CandidateGroup, keys: Sequence[Key | Unpriced]) -> Iterator[tuple[int, int, float, bool]]:
+    def rates(self, group: CandidateGroup) -> Iterator[tuple[int, int, float, bool]]:
+        """Every location and term of a group, by index, that has a rate; whether the gate refuses it for its age."""
+        keys = self._keys(group)
         for location in range(len(group.locations)):
             for term, key in enumerate(keys):
                 rate = self._override(group, location, term) if self._overrides else None
@@ -54,6 +60,11 @@ class RateBook:
                     yield location, term, rate, False
                 elif isinstance(key, Key) and (published := self._published(group, location, term, key)) is not None:
                     yield location, term, *published
+
+    def _keys(self, group: CandidateGroup) -> tuple[Key | Unpriced, ...]:
+        """The keys of a group's prices by term, in the region of its first place."""
+        places = (group.place(0, group.node_counts[0], term) for term in range(len(group.terms)))
+        return tuple(price_key(place, self.request.purchase.payment) for place in places)
 
     def _override(self, group: CandidateGroup, location: int, term: int) -> float | None:
         names = override_names(group.place(location, group.node_counts[0], term))

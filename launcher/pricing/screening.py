@@ -1,19 +1,19 @@
 """Reduces thousands of places to the best of every type and option, computed in floats."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from launcher.model.candidate_group import CandidateGroup
-from launcher.model.enums import PREPAID, PurchaseOption
+from launcher.model.enums import COMMITTED, PREPAID, PurchaseOption
 from launcher.model.plan import Place
 from launcher.model.work import Work
 from launcher.planning.work import Estimator
 from launcher.pricing.bill import transfer_usd
 from launcher.pricing.bill_lines import JobSize, LowestPrices
 from launcher.pricing.candidate import AnyCandidate, Order, order
-from launcher.pricing.compute import Charge, boot_hours, charge, least_hours
+from launcher.pricing.compute import Charge, boot_hours, charge, committed_hours, least_hours
 from launcher.pricing.context import PricingContext
 from launcher.pricing.interruptible import OnSpot
 from launcher.pricing.job_hours import job_hours
@@ -42,12 +42,17 @@ class Row(NamedTuple):
     term: int
 
 
+Rates: TypeAlias = list[tuple[float, int]]
+"""Rates with the locations that have them, the lowest first."""
+
+
 class _Lead(NamedTuple):
     """Places of one group, size and term by their rates, the first without a row next; the smallest lead comes first.
 
     `usd` is the least that the next row can have: `instance_hours` at its rate, and `others`, the least of the lines
-    other than compute, `moved` of it for the transfer of the data. `offers` are rates with their locations. `charge` is
-    that of all the places before their random prices; None while only the hours without any interruption are known.
+    other than compute, `moved` of it for the transfer of the data. `edges` are the places of one rate of interruptions
+    whose price is nearest to its ceiling; None before places on spot are told apart by their rates. `charge` is that of
+    all the places before their random prices; None while only the hours without any interruption are known.
     """
 
     late: bool
@@ -59,7 +64,8 @@ class _Lead(NamedTuple):
     instance_hours: float
     others: float
     moved: float
-    offers: list[tuple[float, int]]
+    offers: Rates
+    edges: Rates | None = None
     charge: Charge | None = None
 
     @property
@@ -191,18 +197,14 @@ class _Screen:
         self._transfers: dict[str, float] = {}
         regions = dict.fromkeys(region for group in groups for region, _ in group.locations)
         self._lowest = LowestPrices(regions, context.catalog)
-        self._spots: dict[object, list[tuple[list[tuple[float, int]], list[tuple[float, int]]]]] = {}
+        self._spots: dict[object, list[tuple[Rates, Rates]]] = {}
         self._jobs: dict[tuple[str, int, float | None], tuple[JobHours, OnSpot | None]] = {}
         self._charges: dict[tuple[object, ...], Charge | None] = {}
 
     def markets(self, number: int) -> dict[bool, _Market]:
         """Every place of a group with a rate and a long enough offering, by whether the gate refuses its old price."""
         group = self.groups[number]
-        offers: dict[tuple[int, bool], list[tuple[float, int]]] = {}
-        for location, term, rate, old in self._book.rates(group):
-            offers.setdefault((term, old), []).append((rate, location))
-        for rates in offers.values():
-            rates.sort()
+        offers = [(*key, rates, self._nearest(group, rates)) for key, rates in self._book.offers(group).items()]
         found: dict[bool, _Market] = {}
         for nodes in group.node_counts if offers else ():
             for old, lead in self._leads(number, nodes, offers):
@@ -210,7 +212,7 @@ class _Screen:
         return found
 
     def _leads(
-        self, number: int, nodes: int, offers: Mapping[tuple[int, bool], list[tuple[float, int]]]
+        self, number: int, nodes: int, offers: Iterable[tuple[int, bool, Rates, float]]
     ) -> Iterator[tuple[bool, _Lead]]:
         """The places of a group in one size by term and age of the price; none where no offering is long enough.
 
@@ -218,43 +220,52 @@ class _Screen:
         has fewer hours than the job without any interruption.
         """
         group, context = self.groups[number], self._context
-        work = self._estimator.work(group.instance_type, nodes)
+        work, place = self._estimator.work(group.instance_type, nodes), group.place(0, nodes, 0)
         hours = work.hours.mid / (1 + work.failure_overhead)
         late, prepaid = self._is_late(hours), group.option in PREPAID
         shortest_h = _shifted(hours, 0.0, LOWEST_SHIFT) if group.option is PurchaseOption.SPOT else hours
-        least = self._least_usd(group.place(0, nodes, 0), JobSize(shortest_h, None))
-        for (term, old), rates in offers.items():
-            place = group.place(rates[0][1], nodes, term)
-            moved = min([self._moved(group.locations[location][0]) for _, location in rates]) * NEARLY
+        least = self._least_usd(place, JobSize(shortest_h, None))
+        used_h = 0.0 if prepaid else least_hours(place, work, context.request, context.tail(place))
+        for term, old, rates, moved in offers:
             lead = _Lead(late, 0.0, number, nodes, term, 0, 0.0, least + moved, moved, rates)
             if not prepaid:
-                instance_h = least_hours(place, work, context.request, context.tail(place)) * nodes
-                yield old, self._at_least(lead, instance_h)
-            elif (known := self._charge(place)) is not None:
-                yield old, self._charged(lead, known, rates)
+                billed_h = used_h
+                if group.option in COMMITTED:
+                    billed_h = max(used_h, committed_hours(group.place(0, nodes, term), context.request, used_h))
+                yield old, self._at_least(lead, billed_h * nodes)
+            elif (known := self._charge(group.place(rates[0][1], nodes, term))) is not None:
+                yield old, self._charged(lead, known)
 
     def charged(self, lead: _Lead) -> Iterator[_Lead]:
-        """The places of a lead with their charges: one lead for each rate of interruptions of its regions."""
+        """The places of a lead with their charge; on spot first by the rates of interruptions of their regions."""
         group = self.groups[lead.group]
-        for offers, edges in self._alike(lead) if group.option is PurchaseOption.SPOT else ((lead.offers, ()),):
-            cost = self._charge(group.place(offers[0][1], lead.nodes, lead.term))
+        if group.option is not PurchaseOption.SPOT:
+            cost = self._charge(group.place(lead.offers[0][1], lead.nodes, lead.term))
             if cost is None:
                 raise AssertionError("hours without an offering")
-            places = [(group.place(location, lead.nodes, lead.term), rate) for rate, location in edges]
+            yield self._charged(lead, cost)
+        elif lead.edges is None:
+            for offers, edges in self._alike(lead):
+                usd = offers[0][0] * lead.instance_hours + lead.others
+                yield lead._replace(offers=offers, edges=edges, usd=usd)
+        else:
+            cost = self._charge(group.place(lead.offers[0][1], lead.nodes, lead.term))
+            if cost is None:
+                raise AssertionError("hours without an offering")
+            places = [(group.place(location, lead.nodes, lead.term), rate) for rate, location in lead.edges]
             shifts = [cost.shift(self._book.random_price(place, rate, cost.hours)) for place, rate in places]
-            yield self._charged(lead, cost, offers, min(0.0, *shifts) if shifts else 0.0)
+            yield self._charged(lead, cost, min(0.0, *shifts))
 
-    def _charged(self, lead: _Lead, cost: Charge, offers: list[tuple[float, int]], shift: float = 0.0) -> _Lead:
-        """Some of the places of a lead with the charge of all of them, which random prices lower by `shift` at most."""
-        place = self.groups[lead.group].place(offers[0][1], lead.nodes, lead.term)
+    def _charged(self, lead: _Lead, cost: Charge, shift: float = 0.0) -> _Lead:
+        """A lead with the charge of all its places, which random prices lower by `shift` at most."""
+        place = self.groups[lead.group].place(lead.offers[0][1], lead.nodes, lead.term)
         work = self._estimator.work(place.instance_type, place.nodes)
         instance_h, hours = cost.instance_hours, cost.line_h
         if shift:
             hours = _shifted(cost.line_h, cost.start_h, shift)
             instance_h += (hours - cost.line_h) * cost.instances
         others = lead.moved + self._least_usd(place, self._size(work, hours, cost))
-        lead = lead._replace(late=self._is_late(cost.hours), others=others, offers=offers, charge=cost)
-        return self._at_least(lead, instance_h)
+        return self._at_least(lead._replace(late=self._is_late(cost.hours), others=others, charge=cost), instance_h)
 
     def _at_least(self, lead: _Lead, instance_h: float) -> _Lead:
         """A lead whose next row has at least so many instance-hours."""
@@ -273,12 +284,12 @@ class _Screen:
         interval_s = work.checkpoint_interval_s if cost.spot is None else cost.spot.interval_s
         return JobSize(hours, interval_s, boot_hours(work))
 
-    def _alike(self, lead: _Lead) -> list[tuple[list[tuple[float, int]], list[tuple[float, int]]]]:
+    def _alike(self, lead: _Lead) -> list[tuple[Rates, Rates]]:
         """Places on spot by their rate of interruptions, each time with those whose price is nearest to its ceiling."""
         group = self.groups[lead.group]
         key = (lead.group, lead.term, lead.offers[0])
         if key not in self._spots:
-            alike: dict[float, list[tuple[float, int]]] = {}
+            alike: dict[float, Rates] = {}
             for rate, location in lead.offers:
                 hazard = self._context.node_rate(group.instance_type, group.locations[location][0])
                 alike.setdefault(hazard, []).append((rate, location))
@@ -338,6 +349,13 @@ class _Screen:
             tail, job = context.tail(place), self._jobs[kind]
             self._charges[key] = charge(place, work, context.request, hazard, context.now, tail=tail, known_job=job)
         return self._charges[key]
+
+    def _nearest(self, group: CandidateGroup, rates: Rates) -> float:
+        """The least dollars to bring the training data to one of the places."""
+        train = self._context.request.workload.train
+        if train is None or not train.data.gib:
+            return 0.0
+        return min([self._moved(group.locations[location][0]) for _, location in rates]) * NEARLY
 
     def _moved(self, region: str) -> float:
         """Dollars to bring the training data to a region."""
