@@ -14,11 +14,11 @@ from launcher.model.finding import Finding
 from launcher.model.monitoring import JOBS_PREFIX
 from launcher.model.plan import Plan
 from launcher.model.tags import CLUSTER_TAG
-from launcher.model.target import target_of
 from launcher.planning.nat import nat_mode
 from launcher.planning.networks import network_findings, subnet_id
 from launcher.planning.pin import zone
-from launcher.rendering.targets import writer_of
+from launcher.targets.files import files_of
+from launcher.targets.registry import target_of
 
 
 class ClusterNetwork(NamedTuple):
@@ -43,7 +43,7 @@ class ClusterNetwork(NamedTuple):
 
 def cluster_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
     """Every reason why a plan's cluster cannot be rendered or does not fit its network; empty if both work."""
-    problems = writer_of(plan.place.target).findings(plan, catalog.instance_types)
+    problems = files_of(plan.place.target).findings(plan, catalog.instance_types)
     return problems or tuple(network_findings(plan.request, plan.place, catalog))
 
 

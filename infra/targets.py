@@ -1,8 +1,7 @@
-"""The builder of a target's stacks: the module of infra/stacks with the target's name, imported on demand."""
+"""The builder of a target's stacks, by its kind; its module is loaded when it is first asked for."""
 
 from collections.abc import Mapping
-from importlib import import_module
-from typing import Protocol, cast
+from typing import Protocol
 
 from aws_cdk import App
 
@@ -12,8 +11,7 @@ from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
-from launcher.model.target import TARGETS, target_of
-from launcher.targets.load import folder
+from launcher.targets.registry import TARGETS, target_of
 
 
 class Builder(Protocol):
@@ -37,7 +35,7 @@ class Builder(Protocol):
         ...
 
 
-def builder_of(kind: TargetKind) -> Builder:
+def builder_of(kind: TargetKind) -> Builder:  # noqa: PLR0911 - one for each kind
     """The builder of a target's stacks.
 
     Raises:
@@ -47,4 +45,32 @@ def builder_of(kind: TargetKind) -> Builder:
         built = ", ".join(kind for kind, facts in TARGETS.items() if facts.deployed)
         message = f"{kind} cannot be built from these stacks, which build {built}"
         raise ImpossibleError(f"nothing builds {kind}", findings=[error("target-not-built", "target.kind", message)])
-    return cast("Builder", import_module(f"infra.stacks.{folder(kind)}"))
+    match kind:
+        case TargetKind.PARALLELCLUSTER:
+            from infra.stacks import parallelcluster
+
+            return parallelcluster
+        case TargetKind.HYPERPOD_SLURM:
+            from infra.stacks import hyperpod_slurm
+
+            return hyperpod_slurm
+        case TargetKind.SAGEMAKER_ENDPOINT:
+            from infra.stacks import sagemaker_endpoint
+
+            return sagemaker_endpoint
+        case TargetKind.EKS:
+            from infra.stacks import eks
+
+            return eks
+        case TargetKind.HYPERPOD_EKS:
+            from infra.stacks import hyperpod_eks
+
+            return hyperpod_eks
+        case TargetKind.SAGEMAKER_TRAINING:
+            from infra.stacks import sagemaker_training
+
+            return sagemaker_training
+        case TargetKind.PCS:
+            from infra.stacks import pcs
+
+            return pcs

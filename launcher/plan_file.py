@@ -23,9 +23,9 @@ from launcher.model.finding import Finding, error
 from launcher.model.names import nearest_name
 from launcher.model.record import record
 from launcher.model.request import NodeRange, PlanRequest
-from launcher.model.target import target_of
 from launcher.model.values import FAILED, OUT_OF_RANGE, WHOLE, ScalarReader, cut, describe, is_plain, number_hint
 from launcher.plan_layers import EXTENDS, PLAN, Layer, default_files, expanded, merged, settings_layer
+from launcher.targets.registry import target_of
 
 SAVED = "slipway.saved-plan/1"
 """The schema of a file of `slipway plan -o` (launcher/records/saved_plan.py): its `plan` is a complete plan file."""

@@ -1,6 +1,6 @@
 """The test files that can reach what changed since `main`: `python -m tests.changed [BASE]` prints them, one a line.
 
-A file reaches another by its imports, by the name of a module in a string (targets and commands are loaded by name),
+A file reaches another by its imports, by the name of a module in a string (commands are loaded by name),
 and by the name of a data file or template in a string. A test of a command line reaches the commands that it names.
 Tests that need servers, the CDK or other components take long: of them only the `MOST_SLOW` nearest within `NEAR` steps
 of a change are printed, and the number of the others is reported on standard error.
@@ -22,10 +22,6 @@ NEAR, MOST_SLOW = 2, 12
 ALWAYS = ("tests/test_architecture.py", "tests/test_contributing.py")
 EVERYTHING = ("pyproject.toml", "requirements.lock", "package-lock.json", "tests/conftest.py")
 """Files whose change can change any test."""
-TARGETS = "launcher/targets/load.py"
-"""Loads the parts of targets by the names that its callers pass."""
-LOADS_PARTS = "from launcher.targets.load import"
-TARGET_PARTS = ("deploy", "facts", "readback", "render", "rules", "updates")
 READ_BY_NAME = re.compile(r"[\w./-]*\w\.(?:csv|j2|json|lock|md|sh|toml|txt|yaml|yml)")
 WORD = re.compile(r"\w+")
 MODULE_NAME = re.compile(r"(?:launcher|infra|tests|benchmarks)(?:\.\w+)+")
@@ -167,7 +163,6 @@ class Graph:
                     yield from self._module(f"{node.module}.{alias.name}")
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield from self._named(node.value)
-                yield from self._target_part(node.value, name)
                 if name.startswith("tests/"):
                     yield from self._folder(node.value.strip("/"))
             elif isinstance(node, ast.JoinedStr):
@@ -195,18 +190,13 @@ class Graph:
                 yield name
 
     def _loaded_by_name(self, node: ast.JoinedStr, reader: str) -> Iterator[str]:
-        """The modules below a prefix such as `launcher.targets.`; commands are found by the tests that name them."""
+        """The modules below a prefix such as `infra.stacks.`; commands are found by the tests that name them."""
         first = node.values[0] if node.values else None
-        if isinstance(first, ast.Constant) and reader not in ("launcher/cli/app.py", TARGETS):
+        if isinstance(first, ast.Constant) and reader != "launcher/cli/app.py":
             prefix = str(first.value)
             if prefix.endswith(".") and MODULE_NAME.fullmatch(prefix[:-1] + ".x"):
                 folder = prefix.replace(".", "/")
                 yield from (name for name in self.files if name.startswith(folder) and name.endswith(".py"))
-
-    def _target_part(self, named: str, reader: str) -> Iterator[str]:
-        """The modules of all targets with this name, for a file that loads parts of targets by name."""
-        if named in TARGET_PARTS and LOADS_PARTS in (self._root / reader).read_text(encoding="utf-8"):
-            yield from (name for name in self._by_name[f"{named}.py"] if name.startswith("launcher/targets/"))
 
     def _commands(self, tree: ast.AST) -> Iterator[str]:
         """The modules of the commands that a test names, alone or as the first word of a command line."""

@@ -31,13 +31,11 @@ VAGUE_NAMES = {"common", "helper", "helpers", "manager", "managers", "misc", "ut
 PURE = {"model", "planning", "pricing"}
 CLOCKLESS = PURE | {"catalog", "rendering"}
 FLOORS = {
-    "facts": "model",
-    "rules": "planning",
-    "render": "rendering",
-    "updates": "planning",
-    **dict.fromkeys(("deploy", "readback"), "workflow"),
+    **dict.fromkeys(("target", "updates", "bases", "registry"), "planning"),
+    "files": "rendering",
+    **dict.fromkeys(("cluster", "stacks", "readback", "clusters"), "workflow"),
 }
-"""The parts of a target, by their modules."""
+"""The parts of targets and their registries, by module."""
 PROCESS_PACKAGES = {"agent", "cdk", "sandbox", "submit"}
 OUTSIDE = {
     *("asyncio", "fileinput", "ftplib", "getpass", "glob", "http", "importlib", "io", "locale", "multiprocessing"),

@@ -11,9 +11,10 @@ from launcher.model.eks import WORKERS
 from launcher.model.hyperpod import JOBS_METRIC
 from launcher.model.monitoring import GUARD_METRICS, NAMESPACE, NODE_METRICS, nodes_namespace
 from launcher.model.plan import Plan
-from launcher.model.target import SLURM, target_of
+from launcher.model.target import SLURM
 from launcher.model.training_job import LOG_GROUP
 from launcher.rendering.cluster import cluster_name
+from launcher.targets.registry import target_of
 
 _ACCELERATORS = (
     "Utilisation of accelerators, %, by node",

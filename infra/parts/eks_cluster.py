@@ -12,7 +12,7 @@ from constructs import Construct
 from launcher.model import sizing
 from launcher.model.eks import NEEDS_NODES
 from launcher.rendering.cluster import Tag
-from launcher.targets.eks.render import EksContext
+from launcher.targets.eks.files import EksContext
 
 _ADMIN = "AmazonEKSClusterAdminPolicy"
 

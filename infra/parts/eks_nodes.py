@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.parts.launch_capacity import launch_capacity, root_volume, tag_specifications, template_tags
-from launcher.targets.eks.render import NodeGroupContext
+from launcher.targets.eks.files import NodeGroupContext
 
 _POLICIES = (
     "AmazonEKSWorkerNodePolicy",

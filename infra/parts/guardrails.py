@@ -29,10 +29,11 @@ from launcher.model.monitoring import (
     alarms,
 )
 from launcher.model.plan import Plan
-from launcher.model.target import Guard, target_of
+from launcher.model.target import Guard
 from launcher.planning.registry import has_budget
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS
+from launcher.targets.registry import target_of
 
 _SAMPLE_S = GUARD_EVERY_MINUTES * 60
 _SILENT_S = 900

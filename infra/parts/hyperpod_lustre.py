@@ -5,7 +5,7 @@ from aws_cdk import aws_fsx as fsx
 from constructs import Construct
 
 from launcher.model.plan import Plan
-from launcher.model.target import target_of
+from launcher.targets.registry import target_of
 
 
 class HyperPodLustre(Construct):

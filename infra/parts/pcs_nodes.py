@@ -20,7 +20,7 @@ from infra.parts.launch_capacity import launch_capacity, root_volume, tag_specif
 from launcher.model.pcs import LOGIN, ROLE_PATH
 from launcher.model.tags import PURPOSE_TAG
 from launcher.rendering.node import metrics_script, node_script, script_text
-from launcher.targets.pcs.render import (
+from launcher.targets.pcs.files import (
     MACHINE_FILE,
     METRICS_FILE,
     NODE_FILE,

@@ -29,7 +29,7 @@ from launcher.planning.pin import zone
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS
 from launcher.rendering.neuron import keeps_compiled_programs
-from launcher.targets.eks.render import EksContext, eks_context
+from launcher.targets.eks.files import EksContext, eks_context
 
 
 class EksStack(ClusterStack):

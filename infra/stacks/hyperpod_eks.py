@@ -38,7 +38,7 @@ from launcher.model.hyperpod import ADDED_A_CALL
 from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
-from launcher.targets.hyperpod_eks.render import (
+from launcher.targets.hyperpod_eks.files import (
     FOR_THE_OPERATOR,
     chart_values,
     control_context,
@@ -47,7 +47,7 @@ from launcher.targets.hyperpod_eks.render import (
     node_script,
     nodes_text,
 )
-from launcher.targets.hyperpod_slurm.render import ENTRY_POINT
+from launcher.targets.hyperpod_slurm.files import ENTRY_POINT
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from launcher.model.reach import reached
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
-from launcher.targets.hyperpod_slurm.render import cluster_text, lifecycle_files
+from launcher.targets.hyperpod_slurm.files import cluster_text, lifecycle_files
 
 
 class HyperPodStack(ClusterStack):

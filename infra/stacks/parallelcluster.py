@@ -28,12 +28,12 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.named_role import named_roles
 from launcher.model.plan import Plan
 from launcher.model.reach import reached
-from launcher.model.target import target_of
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import metrics_script, node_script
-from launcher.targets.parallelcluster.render import METRICS_FILE, NODE_FILE, agent_findings, cluster_configuration
+from launcher.targets.parallelcluster.files import METRICS_FILE, NODE_FILE, agent_findings, cluster_configuration
+from launcher.targets.registry import target_of
 
 
 class ParallelCluster(Construct):

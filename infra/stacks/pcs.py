@@ -31,7 +31,7 @@ from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.model.tags import DIGEST_TAG, PLAN_TAG, PURPOSE_TAG
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
-from launcher.targets.pcs.render import PcsContext, cluster_context
+from launcher.targets.pcs.files import PcsContext, cluster_context
 
 
 @dataclass(frozen=True, slots=True)

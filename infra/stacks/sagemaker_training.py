@@ -23,7 +23,7 @@ from launcher.model.training_job import JOBS_OUTPUT, LOG_GROUP
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS
 from launcher.rendering.neuron import keeps_compiled_programs
-from launcher.targets.sagemaker_training.render import image_of
+from launcher.targets.sagemaker_training.files import image_of
 
 
 class TrainingJobRole(Construct):

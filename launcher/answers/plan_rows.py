@@ -11,8 +11,8 @@ from launcher.answers.table import Align, Column, render
 from launcher.model.enums import PREPAID, Level
 from launcher.model.money import Price
 from launcher.model.quote import Quote
-from launcher.model.target import target_of
 from launcher.pricing.gate import IMPOSSIBLE
+from launcher.targets.registry import target_of
 
 NARROW = 100
 MANY_HOURS = 100

@@ -10,12 +10,12 @@ from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.model.money import Price
 from launcher.model.quote import Quote
-from launcher.model.target import target_of
 from launcher.pricing.ages import Age, age, rests_on
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.port import port, weeks_text
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.pricing.standing import Standing
+from launcher.targets.registry import target_of
 from launcher.workflow.quote.commands import command, command_for, refresh_command
 
 MAX_LINES, MAX_ROWS = 15, 12

@@ -12,11 +12,12 @@ from launcher.model.money import CostComponent, Price
 from launcher.model.overhead import SHARE_CODE, SHOWN_SHARE
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
-from launcher.model.target import Runs, target_of
+from launcher.model.target import Runs
 from launcher.model.units import HOUR_S, spoken
 from launcher.planning.idle_chips import WASTE
 from launcher.pricing.priced import Priced
 from launcher.pricing.standing import Standing
+from launcher.targets.registry import target_of
 from launcher.workflow.quote.commands import command, command_for, refresh_command
 
 GROUPS = ("compute", "storage", "network", "other")

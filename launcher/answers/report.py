@@ -9,7 +9,7 @@ from launcher.answers.table import Column, render
 from launcher.aws.stacks import REMOVED
 from launcher.model.report import Attempt, Billable, Report, StoredCheckpoints
 from launcher.model.units import HOUR_S, spoken
-from launcher.workflow.cluster.verify import STORE_STACK
+from launcher.rendering.names import STORE_STACK
 
 TO_COME = "idle tail and storage are still to come"
 

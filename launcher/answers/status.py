@@ -11,14 +11,14 @@ from launcher.answers.report import attempt_rows, left_up_lines, stored_lines
 from launcher.answers.words import dollars
 from launcher.model.meter import Meter
 from launcher.model.report import RunStatus
-from launcher.model.target import target_of
 from launcher.records.codec import Json, as_json
 from launcher.records.command_record import KILLED, RUNNING
 from launcher.records.document import filled, json_object
 from launcher.records.report_document import Actual, Quoted, ReportDocument, ReportedAttempt, Stopped
 from launcher.records.run_state import RunState
 from launcher.records.submission import SANDBOX, Submission
-from launcher.workflow.cluster.verify import STORE_STACK
+from launcher.rendering.names import STORE_STACK
+from launcher.targets.registry import target_of
 from launcher.workflow.run.status import NOT_SUBMITTED
 
 ENDED_EARLY = (RunStatus.FAILED.value, RunStatus.CANCELLED.value, RunStatus.INTERRUPTED.value)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from launcher.model.enums import PurchaseOption
 from launcher.model.money import UsdRange
 from launcher.model.plan import Place
-from launcher.model.target import target_of
+from launcher.targets.registry import billed_name, target_of
 
 WHOLE_DOLLARS = 100
 CENT = Decimal("0.01")
@@ -104,7 +104,7 @@ def place_instances(place: Place) -> str:
     """The instances of a place, by the name under which they are billed, or Bedrock, which has none."""
     if place.option is PurchaseOption.BEDROCK:
         return "Bedrock"
-    return f"{place.nodes} × {place.billed_name}"
+    return f"{place.nodes} × {billed_name(place)}"
 
 
 SHORT = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "plan", PurchaseOption.RESERVED: "RI"}

@@ -17,12 +17,12 @@ from launcher.model.tags import DIGEST_TAG, PLAN_TAG
 from launcher.model.update import KeyChange, Needs, Properties
 
 Template: TypeAlias = Mapping[str, Any]
-Comparisons: TypeAlias = Mapping[str, Callable[[Properties, Properties], Iterator[KeyChange]]]
-"""Functions that find the changed keys of a resource, by its type (launcher/targets/<kind>/updates.py)."""
+KeyChanges: TypeAlias = Callable[[str, Properties, Properties], Iterator[KeyChange]]
+"""A function that finds the changed keys of a resource of a type (`Target.key_changes`)."""
 
 METADATA = "AWS::CDK::Metadata"
 JOB_TAGS = frozenset((PLAN_TAG, DIGEST_TAG))
-"""Tags that name the plan a cluster was deployed with (launcher/targets/parallelcluster/render.py)."""
+"""Tags that name the plan a cluster was deployed with (launcher/targets/parallelcluster/files.py)."""
 JOB_KEYS = frozenset(("PlanDigest", "USD_PER_NODE_HOUR"))
 """The output of the plan's digest, and the guard's rate, which changes with every quote of a spot price."""
 RETAINING_POLICIES = frozenset(("Retain", "RetainExceptOnCreate", "Snapshot"))
@@ -94,11 +94,11 @@ def without_job(part: Any) -> Any:
 
 
 def stack_change(
-    name: str, old: Template | None, new: Template, replacing: Replacing, comparisons: Comparisons | None = None
+    name: str, old: Template | None, new: Template, replacing: Replacing, key_changes: KeyChanges | None = None
 ) -> StackChange:
     """The changes of one stack, except values that only identify the job with which it was deployed.
 
-    `old` is None for a new stack; `comparisons` find the changed keys of a cluster's resource.
+    `old` is None for a new stack; `key_changes` finds the changed keys of a cluster's resource.
     """
     was, becomes = without_job(old or {}), without_job(new)
     before, after = _resources(was), _resources(becomes)
@@ -124,7 +124,7 @@ def stack_change(
             change=fates[key],
             because=reasons.get(key, ()),
             keys=(
-                *_keys(before[key], after[key], fates[key], reasons.get(key, ()), moved, comparisons or {}),
+                *_keys(before[key], after[key], fates[key], reasons.get(key, ()), moved, key_changes),
                 *refused.get(key, ()),
             )
             if key in before and key in after
@@ -237,7 +237,7 @@ def _keys(  # noqa: PLR0917 - the parts of one comparison
     fate: Change,
     because: Sequence[str],
     moved: frozenset[str],
-    comparisons: Comparisons,
+    key_changes: KeyChanges | None,
 ) -> Iterator[KeyChange]:
     was, becomes = old.get("Properties", {}), new.get("Properties", {})
     if fate is Change.REPLACED:
@@ -252,8 +252,8 @@ def _keys(  # noqa: PLR0917 - the parts of one comparison
                 needs=Needs.NEW_CLUSTER,
                 why=f"{causes} replaces the resource, and there cannot be two {two}",
             )
-    elif old["Type"] == new["Type"] in comparisons:
-        yield from comparisons[new["Type"]](was, _renewed(becomes, moved))
+    elif old["Type"] == new["Type"] and key_changes is not None:
+        yield from key_changes(new["Type"], was, _renewed(becomes, moved))
 
 
 def _cause(path: str, was: Mapping[str, Any], becomes: Mapping[str, Any]) -> str:

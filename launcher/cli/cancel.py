@@ -26,7 +26,7 @@ def cancel(
     A job that has ended is not changed.
     """
     from launcher.answers import status as answer
-    from launcher.model.target import target_of
+    from launcher.targets.registry import target_of
     from launcher.workflow.run.cancel import cancel_run
     from launcher.workflow.run.status import with_running_job
 

@@ -60,7 +60,7 @@ def deploy(
     }
     output.result([f"  {name}: {value}" for name, value in sorted(shown.items())])
     if "Connect" in shown:
-        from launcher.workflow.cluster.targets import cluster_of
+        from launcher.targets.clusters import cluster_of
 
         ways = cluster_of(quoted.plan).access_commands(quoted.plan, shown)
         output.result(["", "  access", *(f"    {label}: {command}" for label, command in ways)])

@@ -7,7 +7,6 @@ from decimal import Decimal
 from launcher.model.enums import Basis, Payment, TargetKind
 from launcher.model.finding import Finding
 from launcher.model.record import record
-from launcher.model.target import target_of
 from launcher.model.units import MONTHS_A_YEAR
 
 LISTED = (Basis.LISTED, Basis.USER)
@@ -40,11 +39,6 @@ class Load:
         """The share of a term's hours in which the load runs, from today; a load that ends leaves the rest unused."""
         whole = years * MONTHS_A_YEAR
         return self.share if self.months is None else self.share * min(1.0, self.months / whole)
-
-    @property
-    def managed(self) -> bool:
-        """Whether SageMaker bills the load."""
-        return target_of(self.target).managed
 
 
 @record

@@ -9,6 +9,8 @@ SHARED_HOME = f"{MOUNT_PATH}/{USER}"
 """The folder of this user's jobs, which on_create.sh creates: home folders of HyperPod's nodes are not shared."""
 CONTROLLER, LOGIN, WORKERS = "controller", "login", "workers"
 """The instance groups of a cluster."""
+GOVERNANCE_TYPES = ("AWS::SageMaker::ClusterSchedulerConfig", "AWS::SageMaker::ComputeQuota")
+"""The resource types of task governance."""
 JOBS_METRIC = "QueuedJobs"
 """Custom metric of the controller: jobs in Slurm's queue (templates/hyperpod/on_create.sh.j2)."""
 TRAINING_PLAN_COUNTS = (1, 2, 4, 8, 16, 32, 64)

@@ -6,7 +6,6 @@ from functools import cached_property
 from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
-from launcher.model.target import target_of
 
 SHORT_ID = 6
 """Number of the digest's letters in a candidate's short id; more only where two would be equal."""
@@ -29,11 +28,6 @@ class Place:
     option: PurchaseOption
     plan_kind: SavingsPlanKind | None = None
     term_years: int | None = None
-
-    @property
-    def billed_name(self) -> str:
-        """The instance name on the bill: with the prefix `ml.` if SageMaker bills the instances."""
-        return target_of(self.target).billed_name(self.instance_type)
 
     @property
     def on_demand(self) -> "Place":

@@ -283,6 +283,11 @@ class TrainingPlanReference:
     count: int | None = setting(None, Nullable(item=Integer(minimum=1)), "number of instances")
     fee_usd: Decimal | None = setting(None, Nullable(item=Usd()), "upfront fee in dollars")
 
+    @property
+    def region(self) -> str:
+        """Its region, from the ARN."""
+        return self.arn.split(":")[3]
+
 
 @record
 class Credit:

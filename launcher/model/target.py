@@ -1,43 +1,28 @@
-"""Targets: the facts of each kind of deployment, and the location of its parts.
+"""A target: one kind of deployment, as a class whose attributes are its facts and whose methods are its rules.
 
-The facts of a kind are in `launcher/targets/<kind>/facts.py`, next to the code that plans, renders, deploys and reads
-back this kind. All other code uses the facts and never checks the kind.
+The class of a kind is in `launcher/targets/<kind>/target.py`; `launcher/targets/registry.py` finds it. All other code
+uses the attributes and methods, and never checks the kind.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from functools import cache
 
 from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
+from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
-from launcher.targets.load import part
+from launcher.model.update import KeyChange, Properties
 
 CLUSTER, HOSTING, TRAINING = "cluster", "hosting", "training"
 """SageMaker's billing components: of HyperPod, of an endpoint, of training jobs (catalog, prices/sagemaker.csv)."""
 SLURM, KUBERNETES, TRAINING_JOBS = "slurm", "kubernetes", "sagemaker"
 EC2, SAGEMAKER = "ec2.amazonaws.com", "sagemaker.amazonaws.com"
 """The services that assume the roles of nodes."""
-EC2_PLANS = (SavingsPlanKind.COMPUTE, SavingsPlanKind.EC2_INSTANCE)
-SAGEMAKER_PLANS = (SavingsPlanKind.SAGEMAKER,)
-"""The Savings Plans that cover instances billed by EC2, and those billed by SageMaker."""
-EC2_OPTIONS = (
-    PurchaseOption.ON_DEMAND,
-    PurchaseOption.SPOT,
-    PurchaseOption.CAPACITY_BLOCK,
-    PurchaseOption.SAVINGS_PLAN,
-    PurchaseOption.RESERVED,
-)
-SAGEMAKER_OPTIONS = (
-    PurchaseOption.ON_DEMAND,
-    PurchaseOption.SPOT,
-    PurchaseOption.TRAINING_PLAN,
-    PurchaseOption.SAVINGS_PLAN,
-)
-"""Purchase options of either: EC2's commitments and blocks do not cover SageMaker's instances."""
 
-
+Locations = tuple[tuple[str, str | None], ...]
+"""Regions, each with a zone id or with any zone (None)."""
 BLOCK_LOST_MINUTES = 30
 """Minutes before a Capacity Block's end when EC2 ends its instances (EC2 user guide, Capacity Blocks for ML)."""
 
@@ -137,10 +122,6 @@ class Fee:
     a_node_hour: float = 0.0
 
 
-def _no_fees(_request: PlanRequest, _nodes: int, _facts: InstanceType) -> tuple[Fee, ...]:
-    return ()
-
-
 @record
 class RoleUse:
     """A role that a plan can name instead of a stack's own.
@@ -157,81 +138,116 @@ class RoleUse:
     pulls: bool = False
 
 
-@record
 class Target:
-    """One kind of deployment.
+    """One kind of deployment: what planning and pricing know of it, with the defaults of most kinds.
 
-    `title` is its name in messages, `short` its name in narrow tables. `trains` and `serves` are the supported purchase
-    options for either, empty if not supported; `deployed` are the workloads with stacks in this version,
-    `savings_plans` the kinds of Savings Plan that cover its instances. `sagemaker` is SageMaker's billing component,
-    None if EC2 bills the instances.
-    `min_shared_gib` is the size of the file system that it requires, `login_balancer` whether login nodes
-    are behind a load balancer, `efa_layout` the layout for counting addresses, regardless of the plan.
-    `logs_sessions` means that a document of the stack's own can log sessions on its instances, and
-    `joins_groups` that its instances accept existing security groups in addition to their own. `volume_key` defines
-    who selects the key of their root volumes; `starts_volumes` is the service-linked role that starts them with the
-    key, which the key's own policy must allow. `resumes_jobs` means that it restarts a job itself after a node loss,
-    `scheduler` is its scheduler, as named in reports, `spot_like_ec2` that its spot instances have no published
-    rate and are priced by EC2's, `managed_spot` that AWS publishes a discount for it and no rate; `control_plane` is
-    the bill's item of a control plane that the service charges for. `per_job` means that its instances exist for one
-    job, in the service's own network unless the plan names a VPC: none idles after the job; no NAT gateway is created.
-    `shared_log` is the account's log group to which its jobs write, and which no stack owns.
-    `planned_for` is the resource kind that its training plans serve, `plan_lost_minutes` the minutes before the
-    plan's end when SageMaker takes back the instances.
-    `instance_tags` are the tags of its instances in EC2, None if they run in SageMaker's account.
-    `public_nodes` means that its nodes can have public addresses, and need no NAT gateway then.
-    `own_outputs` are outputs of its stack by which a removal recognizes it; if two kinds match, the one with more wins.
-    `fees` are its service's charges for a number of nodes of a type, `fee_keys` their names in a plan file, and
-    `fee_service` a pattern of the service's code in the Price List, which no public source confirms.
-    `software` are the keys of its clusters' components, used to find their announced ends; "{os}" and
-    "{image}" are the plan's. `policies` name the additional permissions of CloudFormation for its stacks
-    (catalog, permissions/).
-    `quotas` are the keys of quotas of which each of its clusters uses one (catalog, quotas.csv).
-    `registry_types` are the resource types that its stacks always contain and that some region lacks (registry.csv).
-    `person` names additional policies of the user who runs Slipway for it (the same, person.toml).
-    `roles` are those that a plan can name instead. `example` is a plan file below examples/ that pins it.
+    What it writes is a `TargetFiles` (launcher/rendering/target_files.py); its stacks in the account are a
+    `DeployedCluster` (launcher/workflow/cluster/deployed.py).
     """
 
     kind: TargetKind
+    # Its name in messages, and in narrow tables.
     title: str
+    short: str = ""
+    # The plan file below examples/ that pins it.
     example: str
-    savings_plans: tuple[SavingsPlanKind, ...]
+
+    # The purchase options for jobs and for endpoints; empty if it does not run them.
     trains: tuple[PurchaseOption, ...] = ()
     serves: tuple[PurchaseOption, ...] = ()
+    # The workloads that have stacks in this version.
     deployed: tuple[Runs, ...] = ()
+    # The kinds of Savings Plan that cover its instances.
+    savings_plans: tuple[SavingsPlanKind, ...]
+    # SageMaker's billing component; None if EC2 bills the instances.
     sagemaker: str | None = None
+    # Its spot instances have no published rate and are priced by EC2's.
+    spot_like_ec2: bool = False
+    # AWS publishes a discount for its spot instances, and no rate.
+    managed_spot: bool = False
+    # The bill's item of a control plane that the service charges for.
+    control_plane: str | None = None
+    # The names of its service's charges (`fees`) in a plan file.
+    fee_keys: tuple[str, ...] = ()
+    # A pattern of the service's code in the Price List, which no public source confirms.
+    fee_service: str = ""
+    # The resource kind that its training plans serve, and the minutes before a plan's end when SageMaker takes back
+    # the instances: HyperPod's (developer guide, training plans).
+    planned_for: str = "hyperpod-cluster"
+    plan_lost_minutes: int = 60
+
+    # What accepts jobs; the scheduler as named in reports.
+    scheduler: str = SLURM
+    # The instance without accelerators that accepts jobs.
     head: HeadNode | None = None
-    guard: Guard | None = None
-    instance_tags: InstanceTags | None = None
-    min_shared_gib: int = 0
+    # It restarts a job itself after the loss of a node.
+    resumes_jobs: bool = False
+    # Its instances exist for one job, in the service's own network unless the plan names a VPC: none idles after the
+    # job, and there is no NAT gateway.
+    per_job: bool = False
+    # Its login nodes are behind a load balancer.
     login_balancer: bool = False
+    # The size of the file system that it requires.
+    min_shared_gib: int = 0
+    # The layout for counting addresses, whatever the plan says.
     efa_layout: EfaLayout | None = None
-    logs_sessions: bool = False
+    # Its nodes can have public addresses, and need no NAT gateway then.
+    public_nodes: bool = False
+    # Its instances accept existing security groups in addition to their own.
     joins_groups: bool = False
+
+    # The guard in the account that watches it.
+    guard: Guard | None = None
+    # The tags of its instances in EC2; None if they run in SageMaker's account.
+    instance_tags: InstanceTags | None = None
+    # A document of its stack can log sessions on its instances.
+    logs_sessions: bool = False
+    # Who selects the key of its root volumes, and the service-linked role that starts them with the key, which the
+    # key's own policy must allow.
     volume_key: VolumeKey = VolumeKey.SERVICE
     starts_volumes: str = ""
+    # The roles that a plan can name instead of its stack's own.
     roles: tuple[RoleUse, ...] = ()
-    resumes_jobs: bool = False
-    scheduler: str = SLURM
-    spot_like_ec2: bool = False
-    managed_spot: bool = False
-    per_job: bool = False
+    # The account's log group to which its jobs write, and which no stack owns.
     shared_log: str = ""
-    planned_for: str = "hyperpod-cluster"
-    # HyperPod's (developer guide, training plans).
-    plan_lost_minutes: int = 60
-    control_plane: str | None = None
+    # Outputs of its stack by which a removal recognizes it; if two kinds match, the one with more wins.
     own_outputs: tuple[str, ...] = ()
-    public_nodes: bool = False
-    fees: Callable[[PlanRequest, int, InstanceType], tuple[Fee, ...]] = _no_fees
-    fee_keys: tuple[str, ...] = ()
-    fee_service: str = ""
+    # Additional permissions of CloudFormation for its stacks, and of the person who runs Slipway (catalog,
+    # permissions/).
     policies: tuple[str, ...] = ()
     person: tuple[str, ...] = ()
+    # Keys of quotas of which each of its clusters uses one (catalog, quotas.csv).
     quotas: tuple[str, ...] = ()
+    # Resource types that its stacks always contain and that some region lacks (registry.csv).
     registry_types: tuple[str, ...] = ()
+    # Keys of its clusters' components, used to find their announced ends; "{os}" and "{image}" are the plan's.
     software: tuple[str, ...] = ()
-    short: str = ""
+
+    def fees(self, request: PlanRequest, nodes: int, facts: InstanceType) -> tuple[Fee, ...]:
+        """Its service's charges for a number of nodes of a type; none by default."""
+        return ()
+
+    def locations(self, request: PlanRequest, option: PurchaseOption, known: Locations) -> Locations:
+        """The regions and zones to try, among those that sell the type."""
+        return known
+
+    def refusals(
+        self, request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]
+    ) -> tuple[Finding, ...]:
+        """Every reason of its own why a place cannot be built; empty if it can."""
+        return ()
+
+    def remarks(self, request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+        """Unconfirmed facts of a place on it, and costs that the user did not request."""
+        return ()
+
+    def key_changes(self, resource_type: str, old: Properties, new: Properties) -> Iterator[KeyChange]:
+        """The changed keys of a resource of its stacks that CloudFormation's schema does not judge; none by default."""
+        yield from ()
+
+    def head_type(self, resource_type: str, properties: Properties) -> str | None:
+        """The instance type of the head node, if a resource of its stacks has one."""
+        return None
 
     @property
     def pods(self) -> bool:
@@ -263,6 +279,7 @@ class Target:
     def lost_minutes(self, option: PurchaseOption) -> int:
         """Minutes before the end of purchased capacity when its instances are taken back; 0 if they stay until the end.
 
+        >>> from launcher.targets.registry import target_of
         >>> target_of(TargetKind.SAGEMAKER_TRAINING).lost_minutes(PurchaseOption.TRAINING_PLAN)
         30
         """
@@ -272,6 +289,7 @@ class Target:
     def billed_name(self, instance_type: str) -> str:
         """The name of a type on the bill.
 
+        >>> from launcher.targets.registry import target_of
         >>> target_of(TargetKind.HYPERPOD_SLURM).billed_name("p5.48xlarge")
         'ml.p5.48xlarge'
         """
@@ -280,56 +298,8 @@ class Target:
     def shared_gib(self, lustre_gib: int) -> int:
         """GiB of the file system that all nodes mount: the plan's, or the minimum of the target; 0: none.
 
+        >>> from launcher.targets.registry import target_of
         >>> target_of(TargetKind.HYPERPOD_SLURM).shared_gib(0), target_of(TargetKind.PARALLELCLUSTER).shared_gib(0)
         (1200, 0)
         """
         return lustre_gib or self.min_shared_gib
-
-
-@cache
-def target_of(kind: TargetKind) -> Target:
-    """The facts of a kind."""
-    return part(kind, "facts", Target)
-
-
-class _Targets(Mapping[TargetKind, Target]):
-    """Every target by its kind, in the order of the kinds; a target's facts are loaded on first use."""
-
-    def __getitem__(self, kind: TargetKind) -> Target:
-        return target_of(kind)
-
-    def __iter__(self) -> Iterator[TargetKind]:
-        return iter(TargetKind)
-
-    def __len__(self) -> int:
-        return len(TargetKind)
-
-
-TARGETS: Mapping[TargetKind, Target] = _Targets()
-
-
-def training_targets() -> tuple[TargetKind, ...]:
-    """The targets to which jobs can be deployed, in the order in which an open plan tries them.
-
-    >>> [each.value for each in training_targets()]
-    ['parallelcluster', 'hyperpod-slurm', 'eks', 'hyperpod-eks', 'sagemaker-training', 'pcs']
-    """
-    return tuple(kind for kind, target in TARGETS.items() if target.trains and Runs.TRAINING in target.deployed)
-
-
-def serving_targets() -> tuple[TargetKind, ...]:
-    """The targets for serving plans; the first is the default if the plan leaves the choice open.
-
-    >>> [each.value for each in serving_targets()]
-    ['sagemaker-endpoint', 'eks']
-    """
-    return tuple(kind for kind, target in TARGETS.items() if target.serves)
-
-
-def taking(option: PurchaseOption, kinds: tuple[TargetKind, ...]) -> TargetKind:
-    """The first of some training targets that supports a purchase option; the first of all if none does.
-
-    >>> taking(PurchaseOption.TRAINING_PLAN, training_targets()).value
-    'hyperpod-slurm'
-    """
-    return next((kind for kind in kinds if option in TARGETS[kind].trains), kinds[0])

@@ -1,6 +1,6 @@
 """The requirement of a change of an existing cluster: nothing, a stopped fleet, or a new cluster."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -29,15 +29,3 @@ class KeyChange:
     needs: Needs
     plan_key: str = ""
     why: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Updates:
-    """The allowed changes of a target's cluster resource.
-
-    `compare` compares a resource's deployed properties with the wanted ones, by the resource's type; `head_type`
-    reads the instance type of the head node, controller or system group from the properties.
-    """
-
-    compare: Mapping[str, Callable[[Properties, Properties], Iterator[KeyChange]]]
-    head_type: Mapping[str, Callable[[Properties], str | None]]

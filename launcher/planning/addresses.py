@@ -11,7 +11,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import NetworkRequest, PlanRequest
-from launcher.model.target import target_of
+from launcher.targets.registry import target_of
 
 AWS_RESERVED = 5
 """Addresses that AWS reserves in every subnet (VPC user guide, subnet sizing)."""

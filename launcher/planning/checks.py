@@ -11,7 +11,6 @@ from launcher.model.enums import CheckpointLayout, CheckpointMode, PurchaseOptio
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.names import nearest_model, nearest_name
 from launcher.model.request import CheckpointPolicy, PlanRequest
-from launcher.model.target import TARGETS, training_targets
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.plan_file import yaml_tokens
 from launcher.planning.amounts import MAX_HOURS, amount_findings
@@ -21,6 +20,7 @@ from launcher.planning.secrets import secret_findings
 from launcher.planning.security import group_findings
 from launcher.planning.shape import GENERATING, PAIRED
 from launcher.planning.unexpanded import unexpanded_findings
+from launcher.targets.registry import TARGETS, training_targets
 
 OTHER_MODEL = (
     "name one of `slipway models`, or give {config: PATH} of its Hugging Face config.json (an id that is in the local"

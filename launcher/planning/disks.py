@@ -9,8 +9,8 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.sizing import COMPUTE_ROOT_GIB, SYSTEM_GIB
-from launcher.model.target import target_of
 from launcher.model.units import GB_PER_GIB
+from launcher.targets.registry import target_of
 
 SCRATCH, SHARED = "/scratch", "/fsx"
 """Mount points of a node's NVMe disks and of the shared file system on clusters with Slurm."""

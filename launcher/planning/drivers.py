@@ -8,7 +8,7 @@ from launcher.model.enums import Level
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.target import TARGETS, target_of
+from launcher.targets.registry import TARGETS, target_of
 
 PATH = "target.instance_type"
 

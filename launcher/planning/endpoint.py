@@ -19,11 +19,11 @@ from launcher.model.record import record
 from launcher.model.schedule import scheduled
 from launcher.model.serving import ServedModel
 from launcher.model.serving_image import ServingImage, ServingImages
-from launcher.model.target import target_of
 from launcher.model.workload import ServingWorkload
 from launcher.planning.serving.layout import weights_gb
 from launcher.planning.serving.measured import parts
 from launcher.planning.serving.resolve import model_of
+from launcher.targets.registry import target_of
 
 MAX_VOLUME_GIB = 512
 """SageMaker's limit on an instance's volume (API reference, ProductionVariant)."""

@@ -8,7 +8,7 @@ from launcher.model.finding import Finding, error, info, warning
 from launcher.model.hyperpod import MOUNT_PATH
 from launcher.model.reach import reached
 from launcher.model.request import PlanRequest
-from launcher.model.target import target_of
+from launcher.targets.registry import target_of
 
 
 def is_shared(request: PlanRequest, path: str) -> bool:

@@ -5,7 +5,7 @@ from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 
 from launcher.model.finding import Finding, error, warning
 from launcher.model.request import PlanRequest
-from launcher.model.target import TARGETS, target_of
+from launcher.targets.registry import TARGETS, target_of
 
 _DOCUMENTATION = tuple(map(IPv4Network, ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")))
 _WIDEST = 16

@@ -7,7 +7,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.target import TARGETS, target_of
+from launcher.targets.registry import TARGETS, target_of
 
 MOST_PUBLIC_NODES = 8
 """Nodes up to which public addresses cost less than a NAT gateway in every run: with the head node's, they are nine

@@ -9,9 +9,9 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
-from launcher.model.target import taking, training_targets
 from launcher.planning.checks import check
 from launcher.planning.pins import Pins, pins_of
+from launcher.targets.registry import taking, training_targets
 
 
 def pinned_plan(request: PlanRequest, catalog: Catalog) -> Plan:

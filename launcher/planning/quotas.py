@@ -13,8 +13,8 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.record import record
 from launcher.model.sizing import LOGIN_NODE, head_node
-from launcher.model.target import target_of
 from launcher.planning.nat import nat_mode
+from launcher.targets.registry import target_of
 
 RUN_TIME = "training-job/run-time"
 

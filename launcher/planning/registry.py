@@ -7,11 +7,10 @@ from launcher.catalog.registry import missing_types, regions_with
 from launcher.model.finding import Finding, error, warning
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.target import target_of
+from launcher.targets.registry import target_of
 
 BUDGET = "AWS::Budgets::Budget"
 COMPONENT = "AWS::SageMaker::InferenceComponent"
-GOVERNANCE = ("AWS::SageMaker::ClusterSchedulerConfig", "AWS::SageMaker::ComputeQuota")
 SUGGESTED = 6
 """Maximum number of regions in a hint."""
 

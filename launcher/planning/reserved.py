@@ -5,10 +5,7 @@ from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import COMMITTED, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.request import PlanRequest, Reservation, TrainingPlanReference
-from launcher.model.target import taking, target_of, training_targets
-
-REGION_FIELD = 3
-"""Index of the region in an ARN split at its colons."""
+from launcher.targets.registry import taking, target_of, training_targets
 
 
 def reserved_group(request: PlanRequest, catalog: Catalog) -> tuple[CandidateGroup | None, list[Finding]]:
@@ -85,5 +82,5 @@ def _region(
     if request.target.az_id is not None and (known := catalog.region_of_az(request.target.az_id)) is not None:
         return known
     if isinstance(reserved, TrainingPlanReference):
-        return reserved.arn.split(":")[REGION_FIELD]
+        return reserved.region
     return next(iter(catalog.regions_of(instance_type)), next(iter(catalog.regions)))

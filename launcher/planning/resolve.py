@@ -13,7 +13,6 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.measurement import Measurement
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
-from launcher.model.target import target_of, training_targets
 from launcher.model.training import TrainingFacts
 from launcher.planning import targets
 from launcher.planning.checks import SPOT_WITHOUT_CHECKPOINTS, check
@@ -21,6 +20,7 @@ from launcher.planning.limits import computes, limits
 from launcher.planning.networks import layout_findings
 from launcher.planning.reserved import reserved_group
 from launcher.planning.work import Estimator
+from launcher.targets.registry import target_of, training_targets
 
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 """Node counts tried if the request leaves them open: the powers of two in which Capacity Blocks are sold."""
@@ -89,7 +89,7 @@ def _groups(request: PlanRequest, catalog: Catalog) -> Iterator[CandidateGroup]:
                     every = targets.locations_of(request, catalog, facts.name, option, regions)
                     places[facts.name, option] = tuple(every)
                 known = places[facts.name, option]
-                locations = targets.rules_of(target).locations(request, catalog, facts, option, known)
+                locations = target_of(target).locations(request, option, known)
                 counts = _node_counts(request, facts, option)
                 kinds = (named,) if named is not None else target_of(target).savings_plans
                 terms = tuple(targets.terms_of(request, option, kinds))

@@ -8,7 +8,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.named_role import ROLES, named_roles
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.target import TARGETS, target_of
+from launcher.targets.registry import TARGETS, target_of
 
 MAX_GROUPS = 3
 """With the cluster's own group and ParallelCluster's they are five, EC2's default for an interface (VPC user guide,

@@ -1,7 +1,6 @@
-"""The planning rules of a target for a request and a place, found by the target's kind."""
+"""What planning asks of targets: which of them sell a type, and why a place cannot be built on one."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Collection, Iterable, Iterator
 from itertools import product
 
 from launcher.catalog.load import Catalog
@@ -10,51 +9,13 @@ from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.finding import Finding, error, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
-from launcher.model.record import record
 from launcher.model.request import PlanRequest
-from launcher.model.target import CLUSTER, TARGETS, target_of, training_targets
+from launcher.model.target import CLUSTER
 from launcher.planning.drivers import driver_refusals
 from launcher.planning.networks import network_findings
 from launcher.planning.registry import registry_findings
-from launcher.planning.reserved import REGION_FIELD
 from launcher.planning.security import security_findings
-from launcher.targets.load import part
-
-Locations = tuple[tuple[str, str | None], ...]
-
-
-def _every(
-    _request: PlanRequest, _catalog: Catalog, _facts: InstanceType, _option: PurchaseOption, known: Locations
-) -> Locations:
-    return known
-
-
-def by_region(request: PlanRequest, known: Locations) -> Locations:
-    """Each region once, with the pinned zone: SageMaker has one price for a region."""
-    return tuple(dict.fromkeys((region, request.target.az_id) for region, _zone in known))
-
-
-def _nothing(_request: PlanRequest, _place: Place, _instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    return ()
-
-
-@record
-class Rules:
-    """The checks that a target adds to the common ones.
-
-    `locations` narrows the regions and zones to try. `refusals` are reasons why a place cannot be built on the target.
-    `remarks` are unconfirmed facts, or costs that the user did not request.
-    """
-
-    locations: Callable[[PlanRequest, Catalog, InstanceType, PurchaseOption, Locations], Locations] = _every
-    refusals: Callable[[PlanRequest, Place, Mapping[str, InstanceType]], tuple[Finding, ...]] = _nothing
-    remarks: Callable[[PlanRequest, Place, Mapping[str, InstanceType]], tuple[Finding, ...]] = _nothing
-
-
-@cache
-def rules_of(kind: TargetKind) -> Rules:
-    """The rules of a training target."""
-    return part(kind, "rules", Rules)
+from launcher.targets.registry import TARGETS, target_of, training_targets
 
 
 def is_sold(facts: InstanceType, option: PurchaseOption, kind: TargetKind) -> bool:
@@ -95,8 +56,13 @@ def _requested_places(request: PlanRequest, kind: TargetKind, catalog: Catalog) 
     for name in target.instance_type or _sold_in_all_ways(catalog):
         for option in options:
             if name in catalog.instance_types:
-                plan_arn = purchase.training_plan.arn if purchase.training_plan is not None else None
-                region = target.region[0] if target.region else plan_arn.split(":")[REGION_FIELD] if plan_arn else ""
+                region = (
+                    target.region[0]
+                    if target.region
+                    else purchase.training_plan.region
+                    if purchase.training_plan
+                    else ""
+                )
                 yield Place(
                     target=kind,
                     instance_type=name,
@@ -126,7 +92,7 @@ def group_remarks(request: PlanRequest, groups: Iterable[CandidateGroup], catalo
     remarks = (
         remark
         for group in groups
-        for remark in rules_of(group.target).remarks(
+        for remark in target_of(group.target).remarks(
             request, group.place(0, group.node_counts[0], 0), catalog.instance_types
         )
     )
@@ -149,7 +115,7 @@ def _refusals(request: PlanRequest, place: Place, catalog: Catalog) -> tuple[Fin
         *security_findings(request, place),
         *registry_findings(request, place, catalog),
         *driver_refusals(request, place, catalog),
-        *rules_of(place.target).refusals(request, place, catalog.instance_types),
+        *target_of(place.target).refusals(request, place, catalog.instance_types),
     )
 
 

@@ -7,7 +7,7 @@ from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.money import Price, Unpriced
 from launcher.model.plan import Place
-from launcher.model.target import target_of
+from launcher.targets.registry import target_of
 
 ALLOWED_DAYS = {
     PurchaseOption.ON_DEMAND: 180,

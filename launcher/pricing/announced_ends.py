@@ -7,9 +7,9 @@ from launcher.catalog.pinned_images import pinned_image
 from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.finding import Finding, info, warning
 from launcher.model.plan import Place
-from launcher.model.target import target_of
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.context import PricingContext
+from launcher.targets.registry import target_of
 
 
 def job_software(place: Place, context: PricingContext) -> Iterator[str]:

@@ -22,7 +22,7 @@ from launcher.model.sizing import (
     LOGIN_ROOT_GIB,
     head_node,
 )
-from launcher.model.target import Fee, Target, target_of
+from launcher.model.target import Fee, Target
 from launcher.model.units import BILLED, HOURS_PER_MONTH, billed_gb
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions
@@ -32,6 +32,7 @@ from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, Lowes
 from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, monitoring_lines
 from launcher.pricing.hyperpod import volume_assumption
 from launcher.pricing.other_costs import OtherCosts
+from launcher.targets.registry import target_of
 
 NAT_GB_PER_NODE = 20.0
 """Packages and a container image fetched through the NAT by each node: an assumption."""

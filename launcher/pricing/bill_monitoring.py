@@ -18,9 +18,10 @@ from launcher.model.monitoring import (
 )
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.target import SLURM, HeadNode, Target, target_of
+from launcher.model.target import SLURM, HeadNode, Target
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.bill_lines import Line, Prices, combined
+from launcher.targets.registry import target_of
 
 GUARD_SECONDS = 3.0
 """One call of the guard: an assumption."""

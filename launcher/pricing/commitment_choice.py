@@ -21,6 +21,7 @@ from launcher.model.units import HOURS_A_YEAR
 from launcher.pricing.bill_lines import sum_price
 from launcher.pricing.commitments import MOVES
 from launcher.pricing.offers import price_key
+from launcher.targets.registry import target_of
 
 OF_THE_FLOOR = Decimal("0.75")
 """The middle of the guides' 70 to 80 % of the floor of usage (buying guides of 2026, as gathered on 2026-11-20)."""
@@ -143,7 +144,8 @@ def _instruments(loads: Sequence[Load]) -> Iterator[_Instrument]:
     Compute Savings Plans cover EC2 in any region, EC2 Instance Savings Plans one family in one region, reservations one
     type in one region, and SageMaker Savings Plans the instances that SageMaker bills.
     """
-    ec2_loads, managed = [load for load in loads if not load.managed], [load for load in loads if load.managed]
+    ec2_loads = [load for load in loads if not target_of(load.target).managed]
+    managed = [load for load in loads if target_of(load.target).managed]
     savings_plan = PurchaseOption.SAVINGS_PLAN
     if ec2_loads:
         yield _Instrument(savings_plan, SavingsPlanKind.COMPUTE, "EC2 of any type in any region", tuple(ec2_loads))

@@ -13,7 +13,6 @@ from launcher.model.money import Assumption, Price, Range, UsdRange
 from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
-from launcher.model.target import target_of
 from launcher.model.units import HOURS_A_YEAR, HOURS_PER_MONTH, MONTHS_A_YEAR
 from launcher.model.work import Work
 from launcher.planning.learned import BOOT_H, BOOT_RANGE_H
@@ -44,6 +43,7 @@ from launcher.pricing.joint import (
     wall_hours,
 )
 from launcher.pricing.spot_prices import SpotPrice
+from launcher.targets.registry import target_of
 
 MIN_HOURS = 1 / 60
 """EC2 bills by the second with a minimum of 60 seconds (EC2 pricing page)."""

@@ -13,8 +13,8 @@ from launcher.catalog.selector import SAGEMAKER, Key, RowSelector
 from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.money import Price, Unpriced
 from launcher.model.plan import Place
-from launcher.model.target import target_of
 from launcher.pricing.bill_lines import CENT_FRACTION
+from launcher.targets.registry import billed_name, target_of
 
 MANAGED_SPOT = (Decimal("0.10"), Decimal("0.35"), Decimal(1))
 """Of the rate on demand: the least, "up to 90 %" off (SageMaker developer guide, Managed Spot Training); the middle, of
@@ -29,7 +29,7 @@ def is_derived(place: Place) -> bool:
 
 def own_key(place: Place) -> Key:
     """The catalog key of the service's on-demand rate."""
-    return Key(SAGEMAKER, place.billed_name, place.region, detail=target_of(place.target).sagemaker or "")
+    return Key(SAGEMAKER, billed_name(place), place.region, detail=target_of(place.target).sagemaker or "")
 
 
 def _ec2_key(place: Place) -> Key:
@@ -62,7 +62,7 @@ def derived_price(price: Price | Unpriced, place: Place, catalog: Catalog) -> Pr
         return managed_price(price)
     service_rate, plain = (catalog.price(key) for key in (own_key(place), _ec2_key(place)))
     if isinstance(service_rate, Unpriced) or isinstance(plain, Unpriced) or not plain.usd:
-        return Unpriced(reason=f"AWS publishes no rate of spot in HyperPod, and {place.billed_name} has none to go by")
+        return Unpriced(reason=f"AWS publishes no rate of spot in HyperPod, and {billed_name(place)} has none to go by")
     ratio = service_rate.usd / plain.usd
     source = f"{price.source}; {service_rate.source}; {plain.source}"
     note = (

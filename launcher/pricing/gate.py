@@ -12,6 +12,7 @@ from launcher.model.quote import Gate
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.pricing.ages import Age, age, rests_on
+from launcher.targets.registry import billed_name
 
 IMPOSSIBLE, UNPRICED, OVER_BUDGET = 5, 4, 3
 ALLOW = Gate(allowed=True, exit_code=0, reason="")
@@ -68,7 +69,7 @@ def decide(
         return _not_owned(commitment, plan, rules)
     if isinstance(price, Unpriced) or usd is None or usd_per_hour is None:
         reason = price.reason if isinstance(price, Unpriced) else "the compute has no total"
-        key = f"{plan.place.billed_name}/{option.value}"
+        key = f"{billed_name(plan.place)}/{option.value}"
         hint = f'purchase.price_overrides {{"{key}": "..."}} sets your own price'
         if option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is not None:
             hint = "purchase.training_plan.fee_usd says what it cost"

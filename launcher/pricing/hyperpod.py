@@ -9,8 +9,8 @@ from launcher.model.finding import Finding, info
 from launcher.model.hyperpod import ml_name
 from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.plan import Place
-from launcher.model.target import target_of
 from launcher.model.work import Work
+from launcher.targets.registry import target_of
 
 CPU_RATIO = Decimal("1.2")
 """The price of a SageMaker CPU instance over its EC2 price: ml.c5.xlarge $0.204 and ml.c5.2xlarge $0.408 (Studio rates

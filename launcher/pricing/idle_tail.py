@@ -13,7 +13,7 @@ from launcher.model.money import Assumption
 from launcher.model.monitoring import GUARD_AFTER_SLURM_MINUTES, GUARD_EVERY_MINUTES
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.target import target_of
+from launcher.targets.registry import target_of
 
 NEVER_H = 24.0
 """Assumed hours that nodes stay if nothing stops them: the user checks once a day. Not measured."""

@@ -11,11 +11,11 @@ from launcher.model.enums import PREPAID, Availability, Basis, Market, Payment, 
 from launcher.model.money import Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.target import target_of
 from launcher.pricing.ages import rests_on
 from launcher.pricing.blocks import bought
 from launcher.pricing.derived_spot import derived_price, is_derived, own_key
 from launcher.pricing.spot_prices import forecast_at, forecast_price
+from launcher.targets.registry import billed_name, target_of
 
 _NOT_MANAGED = {
     PurchaseOption.SAVINGS_PLAN: "EC2 and Compute Savings Plans do not cover ml. instances",
@@ -60,7 +60,7 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
 
 def override_names(place: Place) -> tuple[str, str]:
     """The names of a place in `purchase.price_overrides`; the one with the region takes precedence."""
-    key = f"{place.billed_name}/{place.option.value}"
+    key = f"{billed_name(place)}/{place.option.value}"
     return f"{key}/{place.region}", key
 
 
@@ -76,7 +76,7 @@ def _override(place: Place, request: PlanRequest, today: date) -> Price | None:
 def price_key(place: Place, payment: Payment) -> Key | Unpriced:
     """The catalog key of a place's price, or the reason why AWS does not sell it this way."""
     option, region, target = place.option, place.region, target_of(place.target)
-    name = place.billed_name
+    name = billed_name(place)
     match option:
         case PurchaseOption.SAVINGS_PLAN:
             return _plan_key(place, payment)
@@ -101,7 +101,7 @@ def _plan_key(place: Place, payment: Payment) -> Key | Unpriced:
             _NOT_MANAGED[place.option] if target.managed else "a SageMaker Savings Plan does not cover EC2 instances"
         )
         return Unpriced(reason=reason)
-    name = place.billed_name
+    name = billed_name(place)
     return Key(place.option.value, name, place.region, "", kind.value, place.term_years or 1, payment.value)
 
 

@@ -10,12 +10,12 @@ from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
-from launcher.model.target import target_of
 from launcher.model.work import Work
 from launcher.pricing.blocks import HOURS_A_DAY, LONGEST_DAYS
 from launcher.pricing.compute import Charge, start_hours
 from launcher.pricing.idle_tail import tail_hours
 from launcher.pricing.joint import HIGH, Outcomes
+from launcher.targets.registry import target_of
 
 POINTS = 200
 """Points of the job's hours for the expected overrun."""

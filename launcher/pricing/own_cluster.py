@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from launcher.model.enums import PurchaseOption
 from launcher.model.finding import Finding, info
-from launcher.model.target import target_of, training_targets
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
+from launcher.targets.registry import target_of, training_targets
 
 OWN_CLUSTER = "own-cluster"
 """The code of the finding."""

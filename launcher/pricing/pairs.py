@@ -9,10 +9,10 @@ from launcher.model.money import Price, UsdRange
 from launcher.model.plan import Place
 from launcher.model.quote import Quote
 from launcher.model.record import record
-from launcher.model.target import target_of
 from launcher.pricing.ages import age, rests_on
 from launcher.pricing.chances import chance_below
 from launcher.pricing.context import PricingContext
+from launcher.targets.registry import target_of
 
 CLOSE = (0.3, 0.7)
 """The chance that one side is cheaper between which a comparison is too close to call: a policy of this project."""

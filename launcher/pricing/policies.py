@@ -6,8 +6,8 @@ from launcher.model.enums import CheckpointMode, TargetKind
 from launcher.model.idle import idle_minutes, warm_minutes
 from launcher.model.quote import Policy
 from launcher.model.request import Budget, CheckpointPolicy, PlanRequest
-from launcher.model.target import target_of
 from launcher.model.units import spoken
+from launcher.targets.registry import target_of
 
 OF_THE_CLUSTER = "the cluster's own, not this plan's"
 """The setting of guard policies if the plan's jobs go to an existing cluster: the plan creates no guard."""

@@ -15,7 +15,6 @@ from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Quote, SpotOutlook
 from launcher.model.run_cost import RunRates
 from launcher.model.sizing import COMPUTE_ROOT_GIB, SYSTEM_GIB
-from launcher.model.target import target_of
 from launcher.model.units import GB_PER_GIB
 from launcher.model.work import Work
 from launcher.planning.disks import disk_findings
@@ -46,6 +45,7 @@ from launcher.pricing.totals import price_of, total_usd
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 from launcher.pricing.trust import market_findings, trust_findings
 from launcher.pricing.uncounted import uncounted_assumptions, unpriced_lines
+from launcher.targets.registry import target_of
 
 FIRST_RATE = 0.5
 TINY_USD = 1e-6

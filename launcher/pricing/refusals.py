@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from launcher.model.enums import PREPAID, CheckpointMode, PurchaseOption
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Place
-from launcher.model.target import training_targets
 from launcher.model.work import Work
 from launcher.pricing.blocks import BLOCK_LOST_H, PLAN_LOST_H, bought, purchased_capacity
 from launcher.pricing.compute import Charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.job_hours import FOREVER_H
+from launcher.targets.registry import training_targets
 
 
 def refusals(place: Place, work: Work, cost: Charge | None, context: PricingContext) -> tuple[Finding, ...]:

@@ -20,10 +20,10 @@ from launcher.catalog.store import Row
 from launcher.model.enums import Basis, Market, PurchaseOption
 from launcher.model.money import Assumption, Price, UsdRange
 from launcher.model.plan import Place
-from launcher.model.target import target_of
 from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.derived_spot import MANAGED_SPOT
 from launcher.pricing.joint import HIGH, LOW, RandomPrice
+from launcher.targets.registry import target_of
 
 HOURS_A_DAY = 24.0
 AVERAGED = 3.0

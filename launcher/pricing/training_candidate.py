@@ -25,6 +25,7 @@ from launcher.pricing.other_costs import OtherCosts
 from launcher.pricing.overrun import Overrun, overrun
 from launcher.pricing.refusals import refusals
 from launcher.pricing.spot_prices import SpotForecast, forecast_at, random_price
+from launcher.targets.registry import billed_name
 
 RATE = Decimal("1e-10")
 """The precision to which a fee per instance-hour is rounded."""
@@ -225,7 +226,7 @@ def _compute_lines(candidate: TrainingCandidate) -> tuple[CostComponent, ...]:
     place, price, cost = candidate.place, candidate.offer.price, candidate.charge
     if cost is None or isinstance(price, Unpriced):
         count = place.nodes if cost is None else cost.instances
-        name = f"{count} x {place.billed_name} {place.option.value}"
+        name = f"{count} x {billed_name(place)} {place.option.value}"
         missing = price if isinstance(price, Unpriced) else Unpriced(reason="no offering fits")
         return (component(name, "compute", "instance-hour", candidate.hours * place.nodes, missing),)
     return tuple(
@@ -236,7 +237,7 @@ def _compute_lines(candidate: TrainingCandidate) -> tuple[CostComponent, ...]:
 
 def _quantities(candidate: TrainingCandidate, cost: Charge, price: Price) -> list[tuple[str, Price, float]]:
     place, nodes = candidate.place, candidate.place.nodes
-    name = f"{cost.instances} x {place.billed_name} {place.option.value}"
+    name = f"{cost.instances} x {billed_name(place)} {place.option.value}"
     if place.option in PREPAID:
         paid = [(name, price, float(cost.billed_hours * cost.instances))]
         more = candidate.overrun

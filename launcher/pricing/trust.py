@@ -12,6 +12,7 @@ from launcher.model.money import Price, Unpriced
 from launcher.pricing.ages import ALLOWED_BAND_DAYS, ALLOWED_BILL_DAYS, rests_on
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.gate import age_findings
+from launcher.targets.registry import billed_name
 
 MIN_SHARE = Decimal("0.1")
 """Share of on demand below which a spot price is doubtful: prices that low are rare; a choice of this project."""
@@ -54,7 +55,7 @@ def contradiction(candidate: Candidate) -> str:
     row, used = selector.contradiction(key), selector.row(key)
     if row is None or used is None or price.as_of.isoformat() != used.as_of:
         return ""
-    subject = f"{place.billed_name} {place.option.value.replace('-', ' ')} in {place.region}"
+    subject = f"{billed_name(place)} {place.option.value.replace('-', ' ')} in {place.region}"
     return f"{subject}: {used.usd} of {used.as_of} is in use, {row.usd} was seen {row.as_of}, unverified"
 
 
@@ -70,7 +71,7 @@ def _implausible_spot(candidate: Candidate) -> Iterator[Finding]:
     price, place, catalog = candidate.offer.price, candidate.place, candidate.context.catalog
     if place.option is not PurchaseOption.SPOT or not isinstance(price, Price) or price.basis is Basis.USER:
         return
-    whole = catalog.on_demand(place.billed_name, place.region)
+    whole = catalog.on_demand(billed_name(place), place.region)
     if not isinstance(whole, Price) or whole.usd * MIN_SHARE <= price.usd <= whole.usd:
         return
     relation = "over" if price.usd > whole.usd else "under a tenth of"

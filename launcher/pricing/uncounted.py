@@ -9,7 +9,7 @@ from launcher.model.finding import Finding, warning
 from launcher.model.money import Assumption, CostComponent, Price, UsdRange
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.target import target_of
+from launcher.targets.registry import target_of
 
 MIN_BILLED_S = 60
 """Minimum seconds that EC2 bills a Linux instance; by the second after that (EC2 price page, from memory)."""

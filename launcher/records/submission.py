@@ -11,9 +11,9 @@ from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.job import Submitted
 from launcher.model.record import record
-from launcher.model.target import target_of, training_targets
 from launcher.records.command_record import goes_on
 from launcher.records.run_folder import RunFolder, latest, reported, with_report
+from launcher.targets.registry import target_of, training_targets
 
 FILE = "submission.json"
 SCHEMA = "slipway.submission/1"

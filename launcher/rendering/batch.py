@@ -14,7 +14,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.request import DataSource, Reservation, RunSpec, Step, TrainingPlanReference
 from launcher.model.secret import secret_reference
-from launcher.model.target import BLOCK_LOST_MINUTES, target_of
+from launcher.model.target import BLOCK_LOST_MINUTES
 from launcher.planning.files import is_shared
 from launcher.planning.secrets import reference_findings
 from launcher.rendering.cluster import queue_name
@@ -22,6 +22,7 @@ from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames, checkpoint_uri, compile_cache_uri
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import OLD_KERNELS, PYTHONS, efa_check, is_nvidia, script_text
+from launcher.targets.registry import target_of
 
 AGENT_FILE = "slipway-agent.pyz"
 """The agent's single file, next to job.json in the job folder."""

@@ -8,7 +8,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.rendering.batch import JobSettings
 from launcher.rendering.names import ClusterNames
-from launcher.rendering.targets import writer_of
+from launcher.targets.files import files_of
 
 
 def render(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings) -> Bundle:
@@ -19,12 +19,12 @@ def render(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterN
     Raises:
         ImpossibleError: Slipway cannot write the plan as files, with all reasons.
     """
-    writer = writer_of(plan.place.target)
-    problems = (*writer.findings(plan, instances), *writer.job_findings(plan))
+    written = files_of(plan.place.target)
+    problems = (*written.findings(plan, instances), *written.job_findings(plan))
     if problems:
         raise ImpossibleError(f"{plan.name} cannot be rendered", findings=problems)
     files: list[RenderedFile] = []
     if plan.request.target.cluster is None:
-        files.extend(writer.cluster_files(plan, instances, names))
-    files.extend(writer.job_files(plan, instances, names, job))
+        files.extend(written.cluster_files(plan, instances, names))
+    files.extend(written.job_files(plan, instances, names, job))
     return Bundle(digest=plan.digest, files=tuple(files))

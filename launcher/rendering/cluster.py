@@ -8,7 +8,7 @@ from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.tags import CLUSTER_TAG, DIGEST_TAG, PLAN_TAG
-from launcher.model.target import target_of
+from launcher.targets.registry import target_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.kubernetes import EVERYBODYS, SERVICE_ACCOUNT, team_queue
 from launcher.model.plan import Plan
 from launcher.model.request import KUBERNETES_NAME
-from launcher.model.target import target_of
 from launcher.planning.secrets import reference_findings
 from launcher.rendering import kubernetes_pod as pod
 from launcher.rendering.batch import JobSettings, NodeView, job_spec
@@ -26,6 +25,7 @@ from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames, checkpoint_uri, journal_uri
 from launcher.rendering.node import script_text
 from launcher.rendering.slurm_job import JOB_FILE
+from launcher.targets.registry import target_of
 
 NAMESPACE_FILE = "kubernetes/namespace.yaml"
 MANIFEST_FILE = "kubernetes/job.yaml"

@@ -8,12 +8,12 @@ from launcher.catalog.training_images import training_image
 from launcher.model.enums import Operator
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.model.target import target_of
 from launcher.rendering.batch import JobSettings
 from launcher.rendering.cluster import Tag
 from launcher.rendering.names import ClusterNames, checkpoint_uri, compile_cache_uri, journal_uri
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import is_nvidia
+from launcher.targets.registry import billed_name, target_of
 
 ROOT = "/slipway"
 """The pod's own folder, deleted with it: the job folder, checkpoints before upload, restored files."""
@@ -89,7 +89,7 @@ def grace_s(plan: Plan, job: JobSettings) -> int:
 
 def selector(plan: Plan, facts: InstanceType) -> tuple[Tag, ...]:
     """The labels of the nodes on which a job runs; HyperPod nodes have the type name that SageMaker bills."""
-    tags = [Tag(key="node.kubernetes.io/instance-type", value=plan.place.billed_name)]
+    tags = [Tag(key="node.kubernetes.io/instance-type", value=billed_name(plan.place))]
     if plan.place.az_id is not None:
         tags.append(Tag(key="topology.k8s.aws/zone-id", value=plan.place.az_id))
     if target_of(plan.place.target).managed and facts.accelerator is not None:

@@ -67,15 +67,19 @@ HYPERPOD_OUTPUTS: Mapping[str, str] = {
 """The training stack's output for each name that only HyperPod uses."""
 
 
+STORE_STACK, NETWORK_STACK, TRAINING_STACK, SERVING_STACK = "checkpoints", "network", "training", "serving"
+"""The last word of the names of a plan's stacks."""
+
+
 def stack_name(plan: Plan, part: str) -> str:
     """The name of a stack of a plan: `slipway-<cluster>-<part>`; for a shared network `slipway-<name>-shared-network`.
 
     Args:
         plan: the plan.
-        part: "network", "checkpoints" or "training".
+        part: one of the words above.
     """
     shared = plan.request.network.name
-    if part == "network" and shared is not None:
+    if part == NETWORK_STACK and shared is not None:
         return f"slipway-{shared}-shared-network"
     return f"slipway-{plan.cluster_name}-{part}"
 

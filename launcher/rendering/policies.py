@@ -9,7 +9,7 @@ from typing import Any
 
 from launcher.catalog.permissions import Permissions, PolicyFacts, StatementFacts
 from launcher.model.enums import TargetKind
-from launcher.model.target import TARGETS
+from launcher.targets.registry import TARGETS
 
 MAX_CHARACTERS = 6144
 """Limit of a managed policy, white space not counted (IAM user guide, IAM and STS quotas)."""

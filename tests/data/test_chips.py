@@ -20,7 +20,7 @@ SOFTWARE = {cells["accelerator"]: cells for cells in read_cells("chip_software.c
 STACKS = {cells["name"]: cells for cells in read_cells("training_stacks.csv")}
 EXAMPLES = {
     "launcher/model/schema.py": "an example of a value",
-    "launcher/targets/hyperpod_slurm/rules.py": "a type that stands for any",
+    "launcher/targets/bases.py": "a type that stands for any",
     "launcher/planning/pin.py": "an example of a pin",
     "launcher/planning/endpoint_pin.py": "an example of a pin",
 }

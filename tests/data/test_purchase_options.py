@@ -7,9 +7,9 @@ from launcher.catalog.listing import KINDS
 from launcher.catalog.selector import zoned_rows
 from launcher.model.eks import CAPACITY_TYPES
 from launcher.model.enums import PurchaseOption, TargetKind
-from launcher.model.target import TARGETS
 from launcher.pricing.ages import ALLOWED_DAYS
-from launcher.targets.parallelcluster.render import _CAPACITY_TYPES
+from launcher.targets.parallelcluster.files import _CAPACITY_TYPES
+from launcher.targets.registry import TARGETS
 
 BY_TERM = {PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED}
 OWN_FILE = {PurchaseOption.BEDROCK}

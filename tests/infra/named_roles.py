@@ -1,7 +1,7 @@
 """Plans of each kind that name existing roles."""
 
 from launcher.model.enums import TargetKind
-from launcher.model.target import TARGETS
+from launcher.targets.registry import TARGETS
 from tests.infra.iam import ACCOUNT
 
 ROLES = {

@@ -5,12 +5,13 @@ from dataclasses import replace
 from launcher.catalog.registry import REGISTRY
 from launcher.catalog.tables import read_cells
 from launcher.model.enums import Level
-from launcher.planning.registry import BUDGET, COMPONENT, GOVERNANCE, budget_findings, registry_findings
+from launcher.model.hyperpod import GOVERNANCE_TYPES
+from launcher.planning.registry import BUDGET, COMPONENT, budget_findings, registry_findings
 from tests.checks import some
 from tests.infra.deployer import types
 from tests.infra.registry import types_in
 
-OPTIONAL = {BUDGET, COMPONENT, *GOVERNANCE}
+OPTIONAL = {BUDGET, COMPONENT, *GOVERNANCE_TYPES}
 """Types that only some plans of a target need: each has its own rule."""
 METADATA, CUSTOM = "AWS::CDK::Metadata", "Custom::"
 
@@ -24,7 +25,7 @@ def check_every_region(assembly, catalog):
     for region in some(catalog.commercial(catalog.regions_of(plan.place.instance_type))):
         place = replace(plan.place, region=region, az_id=None)
         without = {BUDGET} if any(budget_findings(plan.request, region)) else set()
-        missing = needed - without - types_in(region) - {COMPONENT, *GOVERNANCE}
+        missing = needed - without - types_in(region) - {COMPONENT, *GOVERNANCE_TYPES}
         findings = registry_findings(plan.request, place, catalog)
         errors = [finding for finding in findings if finding.level is Level.ERROR]
         assert bool(missing) == bool(errors), (region, missing, errors)

@@ -11,7 +11,6 @@ import pytest
 from launcher.catalog.permissions import HANDLERS
 from launcher.catalog.tables import SNAPSHOT, read_cells
 from launcher.model.enums import TargetKind
-from launcher.model.target import TARGETS
 from launcher.rendering.policies import (
     BOUNDARY,
     DOCTOR,
@@ -23,6 +22,7 @@ from launcher.rendering.policies import (
     execution_policies,
     render_policy,
 )
+from launcher.targets.registry import TARGETS
 from tests.checks import some
 from tests.infra import registry
 from tests.infra.conftest import EKS_FILES, FILES

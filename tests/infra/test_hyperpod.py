@@ -10,7 +10,7 @@ from infra.build import build_app
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.names import HYPERPOD_OUTPUTS, symbolic_names
-from launcher.targets.hyperpod_slurm.render import cluster_text, lifecycle_files
+from launcher.targets.hyperpod_slurm.files import cluster_text, lifecycle_files
 from tests.checks import some
 from tests.infra.conftest import HYPERPOD_FILES
 from tests.infra.reading import garbage, with_words

@@ -12,12 +12,12 @@ from launcher.catalog.permissions import load_permissions
 from launcher.model.enums import TargetKind
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.named_role import named_roles
-from launcher.model.target import TARGETS
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.names import symbolic_names
 from launcher.rendering.policies import BOUNDARY, PERSON, TARGET_POLICIES, Account, execution_policies, render_policy
 from launcher.rendering.role_policies import needed_actions, render_role
-from launcher.targets.parallelcluster.render import cluster_yaml
+from launcher.targets.parallelcluster.files import cluster_yaml
+from launcher.targets.registry import TARGETS
 from tests.checks import some
 from tests.infra.iam import ACCOUNT, actions, allows, listed, misplaced, unknown_actions
 from tests.infra.named_roles import ROLES, request

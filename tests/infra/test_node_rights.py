@@ -6,9 +6,9 @@ import pytest
 
 from launcher.catalog.permissions import load_permissions
 from launcher.model.named_role import named_roles
-from launcher.model.target import TARGETS
 from launcher.rendering.policies import Account
 from launcher.rendering.role_policies import render_role
+from launcher.targets.registry import TARGETS
 from tests.infra.iam import ACCOUNT, allows
 from tests.infra.named_roles import request
 from tests.infra.role_policies import REGION, STORE, UUID, aws_managed, managed_policies, roles

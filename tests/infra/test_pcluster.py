@@ -10,7 +10,7 @@ import yaml
 
 from launcher.rendering.image import image_files
 from launcher.rendering.names import symbolic_names
-from launcher.targets.parallelcluster.render import cluster_yaml
+from launcher.targets.parallelcluster.files import cluster_yaml
 from tests.checks import some
 from tests.infra.pcluster_driver import PYTHON, ask
 from tests.plans import ROOT

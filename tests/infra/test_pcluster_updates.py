@@ -10,7 +10,7 @@ import pytest
 
 from launcher.catalog.updates import CLUSTER_UPDATES
 from launcher.rendering.names import symbolic_names
-from launcher.targets.parallelcluster.render import cluster_configuration
+from launcher.targets.parallelcluster.files import cluster_configuration
 from launcher.targets.parallelcluster.updates import Patch
 from tests.checks import some
 from tests.infra.pcluster_driver import ask

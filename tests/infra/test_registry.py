@@ -6,9 +6,10 @@ from benchmarks import registry as writer
 from launcher.catalog.registry import EVERY_TYPE, REGISTRY, missing_types, regions_with
 from launcher.catalog.tables import SNAPSHOT, read_cells
 from launcher.model.enums import TargetKind
-from launcher.model.target import TARGETS, target_of
-from launcher.planning.registry import BUDGET, GOVERNANCE, budget_findings
+from launcher.model.hyperpod import GOVERNANCE_TYPES
+from launcher.planning.registry import BUDGET, budget_findings
 from launcher.rendering.policies import TARGET_POLICIES
+from launcher.targets.registry import TARGETS, target_of
 from tests.infra.deployer import PERMISSIONS
 from tests.infra.region_check import OPTIONAL, check_every_region
 from tests.infra.registry import types_in
@@ -54,10 +55,12 @@ def test_budget_in_a_region_without_the_type_is_left_out(synthesised, catalog):
 
 
 def test_task_governance_is_known_where_both_of_its_types_are(catalog):
-    having = set(regions_with(GOVERNANCE, catalog.regions))
-    assert having == {name for name in catalog.regions if name != "me-south-1" and set(GOVERNANCE) <= types_in(name)}
+    having = set(regions_with(GOVERNANCE_TYPES, catalog.regions))
+    assert having == {
+        name for name in catalog.regions if name != "me-south-1" and set(GOVERNANCE_TYPES) <= types_in(name)
+    }
     assert "us-east-2" not in having
-    assert missing_types(GOVERNANCE, "us-east-2")
+    assert missing_types(GOVERNANCE_TYPES, "us-east-2")
 
 
 def test_region_with_unknown_registry_is_never_suggested():

@@ -4,7 +4,7 @@ import pytest
 
 from launcher.model.enums import TargetKind
 from launcher.model.tags import CLUSTER_TAG
-from launcher.model.target import TARGETS
+from launcher.targets.registry import TARGETS
 from tests.checks import some
 from tests.infra.reading import OWN, given, lacking
 

@@ -2,14 +2,14 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
 from infra.targets import builder_of
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
-from launcher.model.target import TARGETS
+from launcher.targets.eks.target import Eks
+from launcher.targets.registry import TARGETS
 
 LOADED = """
 import sys
@@ -25,8 +25,12 @@ def test_what_is_deployed_has_a_builder(kind):
     assert {"findings", "build"} <= set(vars(builder_of(kind)))
 
 
+class UndeployedEks(Eks):
+    deployed = ()
+
+
 def test_what_is_not_deployed_is_refused_with_what_is(monkeypatch):
-    targets = {**TARGETS, TargetKind.EKS: replace(TARGETS[TargetKind.EKS], deployed=())}
+    targets = {**TARGETS, TargetKind.EKS: UndeployedEks()}
     monkeypatch.setattr("infra.targets.TARGETS", targets)
     monkeypatch.setattr("infra.targets.target_of", targets.__getitem__)
     with pytest.raises(ImpossibleError) as refusal:

@@ -7,7 +7,7 @@ import yaml
 from infra.parts.node_policy import _secret_statements
 from launcher.agent.store import objects
 from launcher.rendering.names import OUTPUTS, symbolic_names
-from launcher.targets.parallelcluster.render import cluster_yaml
+from launcher.targets.parallelcluster.files import cluster_yaml
 from tests.checks import some
 from tests.infra.reading import garbage, with_words
 

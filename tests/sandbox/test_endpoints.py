@@ -14,7 +14,7 @@ from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.model.errors import DeploymentFailedError
 from launcher.sandbox.endpoint.model_server import Behaviour
 from launcher.sandbox.sandbox import Sandbox
-from launcher.targets.sagemaker_endpoint.readback import READBACK
+from launcher.targets.sagemaker_endpoint.stacks import EndpointStacks
 from launcher.workflow.deploy.endpoint import run_endpoint
 from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
@@ -81,7 +81,7 @@ def assert_all_is_read_back(world, run):
     assert any(re.search(r"read back and as planned: \d+ facts", line) for line in world.messages), world.messages
     templates = [json.loads(path.read_text()) for path in run.folder.assembly.glob("*.template.json")]
     types = {resource["Type"] for template in templates for resource in template["Resources"].values()}
-    assert types <= {type_ for _, types in READBACK.readers for type_ in types}
+    assert types <= {type_ for _, types in EndpointStacks.readers for type_ in types}
     assert not types & {resource.type for resource in world.sandbox.resources() if resource.model == "nothing"}
     not_emulated = report_of(run)["not_emulated"]
     assert not [entry for entry in not_emulated if "Slipway has no check for it" in entry]

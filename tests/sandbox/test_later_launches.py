@@ -6,8 +6,8 @@ import pytest
 
 from launcher.model.errors import ImpossibleError
 from launcher.model.report import RunStatus
-from launcher.model.target import training_targets
 from launcher.records.submission import with_job
+from launcher.targets.registry import training_targets
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote

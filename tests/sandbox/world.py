@@ -11,7 +11,8 @@ from launcher.aws.session import Session
 from launcher.cli.app import main
 from launcher.model.errors import DeploymentFailedError
 from launcher.records.run_folder import latest
-from launcher.workflow.cluster.verify import readback_of, verify
+from launcher.targets.clusters import stacks_of
+from launcher.workflow.cluster.verify import verify
 from launcher.workflow.deploy.deployment import deploy_quote
 from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
@@ -72,7 +73,7 @@ def assert_read_back(world):
     assembly = latest(world.quoted.plan.name, world.root).assembly
     templates = [json.loads(path.read_text()) for path in assembly.glob("*.template.json")]
     types = {resource["Type"] for template in templates for resource in template["Resources"].values()}
-    assert types <= {type_ for _, types in readback_of(world.quoted.plan.place.target).readers for type_ in types}
+    assert types <= {type_ for _, types in stacks_of(world.quoted.plan.place.target).readers for type_ in types}
     stack_names = world.stacks()
     assert not types & {
         resource.type

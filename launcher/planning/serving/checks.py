@@ -12,10 +12,10 @@ from launcher.model.finding import Finding, error, info, warning
 from launcher.model.names import nearest_model, nearest_name
 from launcher.model.request import PlanRequest
 from launcher.model.schedule import SCHEDULE_FORM, hours_of_day, moment_of, scheduled, timezones
-from launcher.model.target import serving_targets, target_of
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.checks import check_dimensions, check_every_workload, unknown_targets
 from launcher.planning.serving.reach import unserved_precision
+from launcher.targets.registry import serving_targets, target_of
 
 PATH = "workload.serve"
 MAX_REQUESTS_PER_S = 1e6

@@ -15,13 +15,13 @@ from launcher.model.model_spec import ModelSpec
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.serving import ServedModel, ServingChoices, ServingEstimate, ServingFacts
-from launcher.model.target import serving_targets, target_of
 from launcher.model.units import GB_PER_GIB
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.serving import checks
 from launcher.planning.serving.layout import EXPERT_BYTES, Choice, layouts, weights_gb
 from launcher.planning.serving.reach import beyond, unserved_precision
 from launcher.planning.targets import is_sold, locations_of, terms_of
+from launcher.targets.registry import serving_targets, target_of
 
 REFERENCE_PARAMS_B, REFERENCE_LAYERS, REFERENCE_HIDDEN = 6.74, 32.0, 4096.0
 """Llama 2 7B; depth and width of the published families grow with the cube root of the parameters."""

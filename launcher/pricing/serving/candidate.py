@@ -24,6 +24,7 @@ from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer, offer
 from launcher.pricing.serving.other_costs import other_costs, request_storage
+from launcher.targets.registry import billed_name
 
 
 def refusals(serve: ServingWorkload, load: Fleet | None) -> Iterator[Finding]:
@@ -153,7 +154,7 @@ class ServingCandidate:
         return tuple(self._instance_lines(load))
 
     def _instance_lines(self, load: Fleet) -> Iterator[CostComponent]:
-        name = f"{self.place.billed_name} {self.place.option.value}"
+        name = f"{billed_name(self.place)} {self.place.option.value}"
         paid = paid_hours(self.place.option, load)
         price = self.offer.price
         if isinstance(price, Unpriced):

@@ -11,7 +11,6 @@ from launcher.model.fleet import Fleet, Hosting, fleet, hosting_of
 from launcher.model.money import Price
 from launcher.model.serving import ServingChoices, ServingEstimate, ServingFacts
 from launcher.model.serving_image import ServingImages
-from launcher.model.target import target_of
 from launcher.pricing.context import PricingContext
 from launcher.pricing.offers import Offer, offer
 from launcher.pricing.serving.candidate import ServingCandidate, paid_hours
@@ -19,6 +18,7 @@ from launcher.pricing.serving.hosted import Hosted, hosted
 from launcher.pricing.serving.other_costs import watched
 from launcher.pricing.serving.quoting import standing_of
 from launcher.pricing.standing import ranked
+from launcher.targets.registry import target_of
 
 CENT = Decimal("0.01")
 """Months that differ by less cost the same: the instance-hours are split into busy and idle ones, and rounded."""

@@ -11,7 +11,6 @@ from launcher.model.fleet import served_per_s
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.serving import BedrockPrice, BedrockTerms, ServingChoices
-from launcher.model.target import serving_targets
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.model.workload import HOURS_A_DAY, ServingWorkload
 from launcher.pricing.bill_lines import component
@@ -19,6 +18,7 @@ from launcher.pricing.context import PricingContext
 from launcher.pricing.offers import Offer
 from launcher.pricing.serving.token_rates import MILLION, TokenRates, token_lines, token_rates
 from launcher.pricing.serving.traffic import requests_per_month
+from launcher.targets.registry import serving_targets
 
 # Custom weights on Bedrock: custom model import, billed per custom model unit and minute.
 #

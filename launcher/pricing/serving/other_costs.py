@@ -21,13 +21,13 @@ from launcher.model.money import Assumption, CostComponent
 from launcher.model.monitoring import guard_metrics
 from launcher.model.plan import Place
 from launcher.model.sizing import LOG_RETENTION_DAYS
-from launcher.model.target import target_of
 from launcher.model.units import HOURS_PER_MONTH, billed_gb
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.bill_lines import Prices, component
 from launcher.pricing.bill_monitoring import GUARD_CALLS_PER_HOUR, GUARD_REQUESTS, monitoring_assumptions, watch
 from launcher.pricing.context import PricingContext
 from launcher.pricing.serving.traffic import requests_per_month
+from launcher.targets.registry import target_of
 
 BYTES_PER_TOKEN = 6.0
 """Bytes of text and its JSON: four letters a token in English, and half as much again; an assumption."""

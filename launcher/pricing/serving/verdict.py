@@ -14,6 +14,7 @@ from launcher.pricing.reasoning import MAINTENANCE_WEEKS_PER_MONTH, PORT_WEEKS
 from launcher.pricing.serving.crossover import Turn
 from launcher.pricing.serving.traffic import requests_per_month, requests_text
 from launcher.pricing.verdict import Verdict, ending
+from launcher.targets.registry import billed_name
 
 ENGINEER_USD_PER_WEEK = Decimal(5000)
 """The cost of an engineer-week: the default of a training plan's engineer_usd_per_week."""
@@ -198,7 +199,7 @@ def _measure(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
 
 def _bedrock(sides: Sides, instance: Decimal, choice: ServingChoice) -> Verdict:
     quoted = sides.neuron if choice is ServingChoice.NEURON else sides.gpu
-    kind = quoted.plan.place.billed_name if quoted is not None else NAMES[choice]
+    kind = billed_name(quoted.plan.place) if quoted is not None else NAMES[choice]
     against = f"${sides.hosted_usd:,.0f} against {_month(sides, instance, choice)} a month on {kind}"
     if sides.turn is None:
         text = f"Do not deploy: Bedrock is cheaper ({against})."
@@ -307,7 +308,7 @@ def _guides(sides: Sides) -> Iterator[str]:
         return
     share = float(neuron.usd.mid / gpu.usd.mid) - 1
     here = f"{abs(share):.0%} {'above' if share > 0 else 'below'}".replace("%", " %")
-    names = [quote.plan.place.billed_name for quote in (neuron, gpu)]
+    names = [billed_name(quote.plan.place) for quote in (neuron, gpu)]
     counts = " against ".join(
         f"{quote.plan.place.nodes} × {name} at ${float(quote.price.usd):,.2f}/h"
         if isinstance(quote.price, Price)

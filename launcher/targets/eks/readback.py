@@ -10,9 +10,8 @@ from launcher.catalog.load import load
 from launcher.model import eks
 from launcher.model.hyperpod import WORKERS
 from launcher.model.kubernetes import team_queue
-from launcher.targets.hyperpod_eks.render import namespaces_of
-from launcher.workflow.cluster.readback.reading import Instances, Readback, Readers, Reading
-from launcher.workflow.cluster.readback.training import around
+from launcher.targets.hyperpod_eks.files import namespaces_of
+from launcher.workflow.cluster.readback.reading import Instances, Readers, Reading
 
 ACTIVE = "ACTIVE"
 
@@ -76,7 +75,8 @@ def pod_roles(reading: Reading) -> None:
         reading.checks.equal(f"role granted to pods in {namespace}", 1, len(roles))
 
 
-def _group_instances(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[Instances]:
+def group_instances(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[Instances]:
+    """The instances of a node group, from its launch template."""
     template = resources[properties["LaunchTemplate"]["Id"]["Ref"]]["Properties"]["LaunchTemplateData"]
     count = int(properties["ScalingConfig"]["MaxSize"])
     yield Instances(type=template["InstanceType"], count=count, nodes=properties["NodegroupName"] == WORKERS)
@@ -87,8 +87,4 @@ CONTROL_PLANE: Readers = (
     (addons, ("AWS::EKS::Addon",)),
     (entries, ("AWS::EKS::AccessEntry",)),
     (pod_roles, ("AWS::EKS::PodIdentityAssociation",)),
-)
-READBACK = Readback(
-    readers=around(*CONTROL_PLANE, (groups, ("AWS::EKS::Nodegroup",)), (templates, ("AWS::EC2::LaunchTemplate",))),
-    instances={"AWS::EKS::Nodegroup": _group_instances},
 )

@@ -10,10 +10,9 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import CONTROLLER, LOGIN, WORKERS, ml_name
 from launcher.model.kubernetes import team_queue
 from launcher.model.sizing import LOGIN_NODE, head_node
-from launcher.model.target import target_of
 from launcher.rendering.cluster import queue_name
-from launcher.workflow.cluster.readback.reading import Instances, Readback, Reading
-from launcher.workflow.cluster.readback.training import around
+from launcher.targets.registry import target_of
+from launcher.workflow.cluster.readback.reading import Instances, Reading
 
 IN_SERVICE = "InService"
 AVAILABLE = "AVAILABLE"
@@ -129,13 +128,3 @@ def group_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]
     for group in properties["InstanceGroups"]:
         name, count = group["InstanceType"].removeprefix("ml."), int(group["InstanceCount"])
         yield Instances(type=name, count=count, managed=True, nodes=group["InstanceGroupName"] == WORKERS)
-
-
-READBACK = Readback(
-    readers=around(
-        (cluster, ("AWS::SageMaker::Cluster",)),
-        (file_systems, ("AWS::FSx::FileSystem",)),
-        (data_links, ("AWS::FSx::DataRepositoryAssociation",)),
-    ),
-    instances={"AWS::SageMaker::Cluster": group_instances},
-)

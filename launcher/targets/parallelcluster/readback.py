@@ -5,8 +5,8 @@ from typing import Any
 
 from launcher.aws import instances, stacks
 from launcher.model.sizing import head_node
-from launcher.workflow.cluster.readback.reading import Instances, Readback, Reading
-from launcher.workflow.cluster.readback.training import BOUGHT_AS, COMPLETE, ON_DEMAND, around
+from launcher.workflow.cluster.readback.reading import Instances, Reading
+from launcher.workflow.cluster.readback.training import BOUGHT_AS, COMPLETE, ON_DEMAND
 
 
 def cluster(reading: Reading) -> None:
@@ -32,7 +32,7 @@ def cluster(reading: Reading) -> None:
         checks.equal("cluster buys", BOUGHT_AS.get(place.option, ON_DEMAND), queue.capacity_type)
 
 
-def _cluster_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Instances]:
+def cluster_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Instances]:
     """The first queue is the priced one; later queues replace it and do not run in addition to it."""
     configuration = properties["ClusterConfiguration"]
     yield Instances(type=configuration["HeadNode"]["InstanceType"], count=1)
@@ -43,8 +43,3 @@ def _cluster_instances(properties: Mapping[str, Any], _resources: Mapping[str, A
         yield Instances(
             type=kind, count=int(resource["MaxCount"]), nodes=True, with_jobs=not int(resource.get("MinCount", 0))
         )
-
-
-READBACK = Readback(
-    readers=around((cluster, ("Custom::PclusterCluster",))), instances={"Custom::PclusterCluster": _cluster_instances}
-)

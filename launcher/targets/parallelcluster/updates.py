@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from launcher.catalog.updates import KeyPolicy, load_cluster_updates
-from launcher.model.update import KeyChange, Needs, Properties, Updates
+from launcher.model.update import KeyChange, Needs, Properties
 
-CLUSTER_TYPE = "Custom::PclusterCluster"
 _QUEUES, _POOLS = "SlurmQueues", "Pools"
 _DEFAULT_STRATEGY = "COMPUTE_FLEET_STOP"
 _LOGINS_FIRST = "pcluster removes the pool once no login node runs: login_nodes: 0 and login_pool: true end them"
@@ -220,11 +219,3 @@ def _plan_key(difference: Difference) -> str:
     keys = [word.partition("[")[0] for word in (*difference.path, difference.key)]
     names = ("/".join(keys[:count]) for count in range(len(keys), 0, -1))
     return next((_PLAN_KEYS[name] for name in names if name in _PLAN_KEYS), "")
-
-
-def head_type(properties: Properties) -> str | None:
-    """The head node's instance type."""
-    return str(properties["ClusterConfiguration"]["HeadNode"]["InstanceType"])
-
-
-UPDATES = Updates(compare={CLUSTER_TYPE: changes}, head_type={CLUSTER_TYPE: head_type})

@@ -9,10 +9,7 @@ from launcher.catalog.load import load
 from launcher.model.pcs import LOGIN, PURCHASES, ROLE_PATH, SETTINGS, SLURM_VERSION, interfaces, size_of
 from launcher.model.sizing import head_node
 from launcher.rendering.cluster import queue_name
-from launcher.targets.hyperpod_slurm.readback import data_links, file_systems
-from launcher.targets.pcs.updates import CLUSTER_TYPE, GROUP_TYPE, QUEUE_TYPE
-from launcher.workflow.cluster.readback.reading import Instances, Readback, Reading
-from launcher.workflow.cluster.readback.training import around
+from launcher.workflow.cluster.readback.reading import Instances, Reading
 
 
 def cluster(reading: Reading) -> None:
@@ -91,16 +88,3 @@ def group_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]
         nodes=name != LOGIN,
         with_jobs=name != LOGIN and not int(counts["MinInstanceCount"]),
     )
-
-
-READBACK = Readback(
-    readers=around(
-        (cluster, (CLUSTER_TYPE,)),
-        (groups, (GROUP_TYPE,)),
-        (templates, ("AWS::EC2::LaunchTemplate",)),
-        (queues, (QUEUE_TYPE,)),
-        (file_systems, ("AWS::FSx::FileSystem",)),
-        (data_links, ("AWS::FSx::DataRepositoryAssociation",)),
-    ),
-    instances={GROUP_TYPE: group_instances},
-)

@@ -11,7 +11,7 @@ from launcher.model.errors import AwsError
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify
 from launcher.pricing.blocks import begins
-from launcher.workflow.cluster.targets import cluster_of
+from launcher.workflow.cluster.deployed import DeployedCluster
 
 
 def _now() -> datetime:
@@ -26,6 +26,7 @@ class Beginning:
     """
 
     plan: Plan
+    deployed: DeployedCluster
     session: Session
     cluster: str
     notify: Notify
@@ -50,7 +51,7 @@ class Beginning:
             return
         self.done = True
         try:
-            started = cluster_of(self.plan).start_nodes(self.plan, self.session, self.cluster)
+            started = self.deployed.start_nodes(self.plan, self.session, self.cluster)
         except AwsError as problem:
             if not forbidden(problem):
                 raise

@@ -9,9 +9,8 @@ from launcher.aws.session import Session
 from launcher.model.errors import SlipwayError
 from launcher.model.monitoring import FAILED_BOOTS, SENT_FOLDER, WORD_FOLDER
 from launcher.records.submission import EKS, SANDBOX, Submission
-from launcher.rendering.names import OUTPUTS
+from launcher.rendering.names import OUTPUTS, TRAINING_STACK
 from launcher.workflow.cluster.reach import environment_of
-from launcher.workflow.cluster.verify import TRAINING_STACK
 
 
 def failed_boots(submission: Submission, environment: Mapping[str, str]) -> str:

@@ -12,11 +12,11 @@ from launcher.model.kubernetes import EFA, HUGE_PAGES, JOB_KINDS
 from launcher.model.names import nearest_name
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify
-from launcher.model.target import target_of
 from launcher.rendering import kubernetes_pod as pod
 from launcher.rendering.kubernetes_job import namespace_of
 from launcher.rendering.names import checkpoint_uri
 from launcher.submit.kubernetes.existing import Node, short
+from launcher.targets.registry import billed_name, target_of
 from launcher.workflow.cluster.kubernetes_cluster import Inspection
 from launcher.workflow.cluster.pod_identity import by_hand
 
@@ -79,7 +79,7 @@ def _rights(plan: Plan, inspection: Inspection) -> Iterator[Check]:
 def _nodes(plan: Plan, facts: InstanceType, inspection: Inspection) -> Iterator[Check]:
     place, cluster = plan.place, inspection.cluster
     zone = f" in {place.az_id}" if place.az_id is not None else ""
-    requirement = f"{place.nodes} x {place.billed_name}{zone}, {place.option.value.replace('-', ' ')}"
+    requirement = f"{place.nodes} x {billed_name(place)}{zone}, {place.option.value.replace('-', ' ')}"
     if cluster.nodes is None:
         yield unknown("cluster nodes", requirement, _NOT_READ)
         return

@@ -15,13 +15,13 @@ from launcher.model.enums import Operator
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.names import nearest_name
 from launcher.model.plan import Plan
-from launcher.model.target import target_of
 from launcher.records.submission import CONTEXT, EKS, HeadNode
 from launcher.rendering.kubernetes_job import namespace_of, operator_of, service_account
 from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
 from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.connection import Connection
 from launcher.submit.kubernetes.existing import DescribedCluster
+from launcher.targets.registry import billed_name, target_of
 from launcher.workflow.cluster.pod_identity import PodIdentity
 from launcher.workflow.cluster.reach import connection_to
 from launcher.workflow.cluster.readback.training import COMPLETE
@@ -178,7 +178,7 @@ def inspect(plan: Plan, existing: ExistingCluster, connection: Connection, sessi
     namespace, account = namespace_of(plan), existing.account(plan)
     cluster = read.describe(
         connection,
-        instance_type=plan.place.billed_name,
+        instance_type=billed_name(plan.place),
         namespace=namespace,
         priority=plan.request.target.priority,
         account=account,

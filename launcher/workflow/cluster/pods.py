@@ -1,7 +1,7 @@
 """Submits a rendered job to Kubernetes once: its folder in S3, the devices of its nodes, its objects."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,6 @@ from launcher.model.enums import Operator
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.kubernetes import JOB_KINDS
 from launcher.model.monitoring import STAGED_FOLDER
-from launcher.model.target import target_of
 from launcher.records.submission import SANDBOX, HeadNode, Submission
 from launcher.rendering.batch import PENDING, JobArchive
 from launcher.rendering.blanks import blank_names, with_archive, with_names
@@ -26,47 +25,86 @@ from launcher.rendering.kubernetes_job import (
     namespace_of,
     operator_of,
 )
-from launcher.rendering.names import checkpoint_uri
+from launcher.rendering.names import FRESH_FOLDER, checkpoint_uri
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.kubernetes.jobs import KubernetesJobs, served
+from launcher.submit.shell import Shell
+from launcher.targets.registry import target_of
 from launcher.workflow.cluster.beginning import Beginning
+from launcher.workflow.cluster.deployed import DeployedCluster, JobRequest, Reached
 from launcher.workflow.cluster.reach import jobs_at
 from launcher.workflow.cluster.shipping import job_archive, job_settings, ship_work, submission_of
-from launcher.workflow.cluster.targets import JobRequest
+
+POLL_S, POLL_HERE_S = 5.0, 0.5
+"""Seconds between two polls of an API: pods flush output every few seconds; on this computer polls cost nothing."""
 
 
-def submit_pods(request: JobRequest) -> Submission:
-    """Ship a job and create its objects in the cluster; report it only when they exist.
+class PodCluster(DeployedCluster):
+    """A cluster whose Kubernetes API accepts jobs."""
 
-    Raises:
-        DeploymentFailedError: the cluster refused it, or the result is unknown.
-        ImpossibleError: its API cannot be reached, or the operator is missing.
-    """
-    plan, bundle = request.quoted.plan, with_names(_for_cluster(request), request.names)
-    request.folder.write_bundle(with_archive(bundle, PENDING))
-    place = f"{namespace_of(plan)}/{job_name(plan, request.key)}"
-    head_node = replace(request.head_node, kind=JOB_KINDS[_operator(request)].kind)
-    connection, jobs = jobs_at(
-        head_node, request.environment, place=place, checkpoints=checkpoint_uri(plan, request.names), key=request.key
-    )
-    try:
-        # Cheap questions first: a cluster that cannot be reached needs nothing shipped.
-        _refuse_unless_able(request, jobs)
-        _start_nodes(request)
-        documents = list(_plugins(request, bundle))
-        submission, shipped = _shipped(request, bundle, head_node, place)
-        for path in (NAMESPACE_FILE, MANIFEST_FILE):
-            documents += safe_yaml.documents(shipped.file(path).text)
-        submission.write(request.folder)
-        done = submission.with_job(jobs.submit(documents, request.key))
-    except SchedulerError as problem:
-        raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
-    finally:
-        connection.close()
-    done.write(request.folder)
-    request.folder.append_event("submitted", job=done.job, key=done.key)
-    request.notify(f"submitted: {head_node.kind} {place} on {head_node.text()}")
-    return done
+    def submit(self, request: JobRequest) -> Submission:
+        """Ship a job and create its objects in the cluster; report it only when they exist.
+
+        Raises:
+            DeploymentFailedError: the cluster refused it, or the result is unknown.
+            ImpossibleError: its API cannot be reached, or the operator is missing.
+        """
+        plan, bundle = request.quoted.plan, with_names(_for_cluster(request), request.names)
+        request.folder.write_bundle(with_archive(bundle, PENDING))
+        place = f"{namespace_of(plan)}/{job_name(plan, request.key)}"
+        head_node = replace(request.head_node, kind=JOB_KINDS[_operator(request)].kind)
+        connection, jobs = jobs_at(
+            head_node,
+            request.environment,
+            place=place,
+            checkpoints=checkpoint_uri(plan, request.names),
+            key=request.key,
+        )
+        try:
+            # Cheap questions first: a cluster that cannot be reached needs nothing shipped.
+            _refuse_unless_able(request, jobs)
+            self._start_stopped_nodes(request)
+            documents = list(_plugins(request, bundle))
+            submission, shipped = _shipped(request, bundle, head_node, place)
+            for path in (NAMESPACE_FILE, MANIFEST_FILE):
+                documents += safe_yaml.documents(shipped.file(path).text)
+            submission.write(request.folder)
+            done = submission.with_job(jobs.submit(documents, request.key))
+        except SchedulerError as problem:
+            raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
+        finally:
+            connection.close()
+        done.write(request.folder)
+        request.folder.append_event("submitted", job=done.job, key=done.key)
+        request.notify(f"submitted: {head_node.kind} {place} on {head_node.text()}")
+        return done
+
+    def reach(self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:
+        """The connection to a job on Kubernetes; `environment` is that of the job's AWS account or sandbox."""
+        head_node = submission.head_node
+        # A launch with --fresh keeps its journal where pods may delete it: next to the plan's first checkpoints.
+        first = submission.checkpoint_uri.partition(f"/{FRESH_FOLDER}/")[0]
+        connection, jobs = jobs_at(
+            head_node, environment, place=submission.folder, checkpoints=first, key=submission.key
+        )
+        poll_s = POLL_HERE_S if head_node.via == SANDBOX else POLL_S
+        return Reached(source=jobs, poll_s=poll_s, close=connection.close)
+
+    def _start_stopped_nodes(self, request: JobRequest) -> None:
+        """Start missing nodes: a guard stopped them, or their block has just begun."""
+        if not request.by_slipway:
+            return
+        cluster = str(request.head_node.host)
+        session = Session(environment=request.environment, region=str(request.head_node.region))
+        waits = request.head_node.via != SANDBOX
+        Beginning(
+            plan=request.quoted.plan,
+            deployed=self,
+            session=session,
+            cluster=cluster,
+            notify=request.notify,
+            waits=waits,
+        ).check()
 
 
 def _operator(request: JobRequest) -> Operator:
@@ -100,16 +138,6 @@ def _refuse_unless_able(request: JobRequest, jobs: KubernetesJobs) -> None:
             f"run.operator: {request.head_node.text()} has no {_operator(request).value}",
             hint="install the operator there, or run.operator: job, which every cluster has",
         )
-
-
-def _start_nodes(request: JobRequest) -> None:
-    """Start missing nodes: a guard stopped them, or their block has just begun."""
-    if not request.by_slipway:
-        return
-    cluster = str(request.head_node.host)
-    session = Session(environment=request.environment, region=str(request.head_node.region))
-    waits = request.head_node.via != SANDBOX
-    Beginning(plan=request.quoted.plan, session=session, cluster=cluster, notify=request.notify, waits=waits).check()
 
 
 def _plugins(request: JobRequest, bundle: Bundle) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,7 @@ from launcher.model.stages import Notify, stage
 from launcher.records.command_record import read_command
 from launcher.records.run_folder import RunFolder, home_of, latest, names
 from launcher.records.submission import CONTEXT, EKS, SANDBOX, HeadNode, Submission, recorded
-from launcher.rendering.names import FRESH_FOLDER, journal_uri
+from launcher.rendering.names import TRAINING_STACK, journal_uri
 from launcher.submit.jobs import SchedulerEndedError, SchedulerError
 from launcher.submit.kubernetes.connection import Connection, Endpoint, RefusedError, to_context, to_endpoint
 from launcher.submit.kubernetes.jobs import KubernetesJobs
@@ -26,11 +26,7 @@ from launcher.submit.session import Person, SessionShell
 from launcher.submit.shell import LocalShell, Shell
 from launcher.submit.ssh import SshShell
 from launcher.submit.ssm import SsmShell
-from launcher.workflow.cluster.targets import Reached, cluster_at, cluster_of
-from launcher.workflow.cluster.verify import TRAINING_STACK
-
-POLL_S, POLL_HERE_S = 5.0, 0.5
-"""Seconds between two polls of an API: pods flush output every few seconds; on this computer polls cost nothing."""
+from launcher.workflow.cluster.deployed import DeployedCluster
 
 ASKED_TIMES, ASK_AGAIN_S = 19, 10.0
 """Number of attempts for a new API, and the seconds between them: three minutes in total."""
@@ -65,6 +61,8 @@ def refuse_unless_answered(
     outputs: Mapping[str, str],
     environment: Mapping[str, str],
     notify: Notify,
+    *,
+    deployed: DeployedCluster,
     wait: Callable[[float], None] = time.sleep,
 ) -> None:
     """Wait until the API of a plan's own cluster answers this computer, before its nodes cost money.
@@ -86,7 +84,7 @@ def refuse_unless_answered(
                 if remaining:
                     wait(ASK_AGAIN_S)
                     continue
-                hint = problem.hint if isinstance(problem, RefusedError) else cluster_of(plan).unreached(plan, outputs)
+                hint = problem.hint if isinstance(problem, RefusedError) else deployed.unreached(plan, outputs)
                 message = f"{problem.message}; no node was started, and nothing was submitted"
                 after = f"fix it and launch again, or slipway down {plan.cluster_name}"
                 raise ImpossibleError(message, hint=f"{hint}; {after}") from problem
@@ -109,22 +107,6 @@ def jobs_at(
     return connection, KubernetesJobs(
         connection=connection, namespace=namespace, kind=str(head_node.kind), pod_files=journal
     )
-
-
-def reached(submission: Submission, environment: Mapping[str, str]) -> Reached:
-    """The connection to the scheduler or API that runs a submission's job.
-
-    Raises:
-        SchedulerEndedError: the sandbox of the submission has ended.
-        SchedulerError: the scheduler is unreachable from this computer.
-    """
-    variables, head_node = environment_of(submission, environment), submission.head_node
-
-    def shell() -> Shell:
-        store = Objects.at(Session(environment=variables, region=str(head_node.region)), submission.store_uri)
-        return connect(head_node, environment, key=submission.key, store=store)
-
-    return cluster_at(submission.target).reach(submission, variables, shell)
 
 
 @contextmanager
@@ -168,16 +150,6 @@ def removal_of(submission: Submission, environment: Mapping[str, str]) -> str:
         since = f" since {stack.deleted_at:%Y-%m-%d %H:%M} UTC" if stack.deleted_at is not None else ""
         return f"{cluster} is being removed{since} ({stack.status}; CloudTrail's event DeleteStack names who did it)"
     return "" if exists else f"{cluster} is gone"
-
-
-def reach_pods(submission: Submission, environment: Mapping[str, str], _shell: Callable[[], Shell]) -> Reached:
-    """The connection to a job on Kubernetes; `environment` is that of the job's AWS account or sandbox."""
-    head_node = submission.head_node
-    # A launch with --fresh keeps its journal where pods may delete it: next to the plan's first checkpoints.
-    first = submission.checkpoint_uri.partition(f"/{FRESH_FOLDER}/")[0]
-    connection, jobs = jobs_at(head_node, environment, place=submission.folder, checkpoints=first, key=submission.key)
-    poll_s = POLL_HERE_S if head_node.via == SANDBOX else POLL_S
-    return Reached(source=jobs, poll_s=poll_s, close=connection.close)
 
 
 def environment_of(submission: Submission, environment: Mapping[str, str]) -> Mapping[str, str]:

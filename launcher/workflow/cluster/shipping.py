@@ -29,7 +29,7 @@ from launcher.rendering.batch import AGENT_FILE, FETCH_FILE, FETCH_SCRIPT, WORK_
 from launcher.rendering.blanks import blank_archive
 from launcher.rendering.names import checkpoint_uri
 from launcher.submit.work_archive import GitState, WorkArchive, pack
-from launcher.workflow.cluster.targets import JobRequest
+from launcher.workflow.cluster.deployed import JobRequest
 
 WORK_FILE = "work.json"
 """Next to the batch script: place, size and hash of the archive (templates/slurm/fetch_work.py reads it)."""

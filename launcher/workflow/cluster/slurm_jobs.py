@@ -18,8 +18,8 @@ from launcher.rendering.slurm_job import BATCH_FILE
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.shell import Shell
 from launcher.submit.slurm import Slurm
+from launcher.workflow.cluster.deployed import DeployedCluster, JobRequest, Reached
 from launcher.workflow.cluster.shipping import Shipment, job_archive, ship_work, submission_of
-from launcher.workflow.cluster.targets import JobRequest, Reached, cluster_of
 
 FOLDER = "slipway"
 """Below the user's home directory: one folder for each submission."""
@@ -36,44 +36,45 @@ def node_commands(plan: Plan) -> list[tuple[str, str]]:
     return commands
 
 
-def reach_batch(_submission: Submission, _environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:
-    """The connection to Slurm through a head node."""
-    way = shell()
-    return Reached(source=Slurm(shell=way), poll_s=way.poll_s, close=way.close)
+class SlurmCluster(DeployedCluster):
+    """A cluster whose head node accepts Slurm jobs through a shell."""
+
+    def submit(self, request: JobRequest) -> Submission:
+        """Ship and submit; report it only when Slurm has given the job an id.
+
+        Raises:
+            DeploymentFailedError: Slurm did not accept the job, or the result is unknown.
+            SchedulerError: the head node does not answer, or has no such nodes.
+        """
+        plan, folder = request.quoted.plan, request.folder
+        bundle = with_names(request.bundle, request.names)
+        folder.write_bundle(bundle)
+        session = Session(environment=request.environment, region=plan.place.region)
+        if request.outputs is not None:
+            self.start(request.outputs, session, request.notify)
+        with closing(request.shell()) as shell:
+            slurm = Slurm(shell=shell)
+            # Cheap questions first: a cluster without such nodes needs nothing shipped.
+            partition = slurm.partition(queue_name(plan.place.instance_type), plan.place.instance_type)
+            shipment = ship_work(request.workdir, request.store, request.here, datetime.now(UTC), request.notify)
+            request.notify(shipment.text())
+            if request.cluster is not None:
+                self.start_fleet(session, request.cluster, request.notify)
+            submission = submission_of(request, request.head_node, shipment)
+            try:
+                done = submit_batch(slurm, bundle, shipment, submission, folder=folder, partition=partition)
+            except SchedulerError as problem:
+                raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
+        request.notify(f"submitted: job {done.job} on {request.head_node.text()}, partition {partition}")
+        return done
+
+    def reach(self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:
+        """The connection to Slurm through a head node."""
+        way = shell()
+        return Reached(source=Slurm(shell=way), poll_s=way.poll_s, close=way.close)
 
 
-def submit_batch(request: JobRequest) -> Submission:
-    """Ship and submit; report it only when Slurm has given the job an id.
-
-    Raises:
-        DeploymentFailedError: Slurm did not accept the job, or the result is unknown.
-        SchedulerError: the head node does not answer, or has no such nodes.
-    """
-    plan, folder = request.quoted.plan, request.folder
-    bundle = with_names(request.bundle, request.names)
-    folder.write_bundle(bundle)
-    session = Session(environment=request.environment, region=plan.place.region)
-    target = cluster_of(plan)
-    if request.outputs is not None:
-        target.start(request.outputs, session, request.notify)
-    with closing(request.shell()) as shell:
-        slurm = Slurm(shell=shell)
-        # Cheap questions first: a cluster without such nodes needs nothing shipped.
-        partition = slurm.partition(queue_name(plan.place.instance_type), plan.place.instance_type)
-        shipment = ship_work(request.workdir, request.store, request.here, datetime.now(UTC), request.notify)
-        request.notify(shipment.text())
-        if request.cluster is not None:
-            target.start_fleet(session, request.cluster, request.notify)
-        submission = submission_of(request, request.head_node, shipment)
-        try:
-            done = submit(slurm, bundle, shipment, submission, folder=folder, partition=partition)
-        except SchedulerError as problem:
-            raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
-    request.notify(f"submitted: job {done.job} on {request.head_node.text()}, partition {partition}")
-    return done
-
-
-def submit(
+def submit_batch(
     slurm: Slurm, bundle: Bundle, shipment: Shipment, submission: Submission, *, folder: RunFolder, partition: str
 ) -> Submission:
     """Copy the job folder to the head node and submit its batch script; return the submission with its job.

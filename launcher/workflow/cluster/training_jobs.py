@@ -19,7 +19,7 @@ from launcher.submit.jobs import Chunk, Nodes, UnreachableError
 from launcher.submit.kubernetes import journal
 from launcher.submit.kubernetes.journal import Pieces
 from launcher.submit.shell import Shell
-from launcher.workflow.cluster.targets import Reached
+from launcher.workflow.cluster.deployed import Reached
 
 LOG = "log.txt"
 POLL_S, POLL_HERE_S = 15.0, 0.5

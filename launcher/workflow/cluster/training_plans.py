@@ -11,7 +11,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import ml_name
 from launcher.model.plan import Plan
-from launcher.model.target import target_of
+from launcher.targets.registry import target_of
 
 SAME_MOMENT = timedelta(minutes=1)
 USABLE = ("Scheduled", "Active")

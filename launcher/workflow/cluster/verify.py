@@ -9,16 +9,13 @@ from launcher.aws.calls import forbidden
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.model.endpoint import Endpoint
-from launcher.model.enums import TargetKind
 from launcher.model.errors import AwsError, DeploymentFailedError
 from launcher.model.plan import Plan
-from launcher.targets.load import part
+from launcher.rendering.names import SERVING_STACK, TRAINING_STACK
+from launcher.targets.clusters import stacks_of
 from launcher.workflow.cluster.readback import training
-from launcher.workflow.cluster.readback.reading import ClusterState, Readback, Reading
+from launcher.workflow.cluster.readback.reading import ClusterState, Reading
 from launcher.workflow.cluster.readback.training import COMPLETE
-
-STORE_STACK, NETWORK_STACK, TRAINING_STACK = "checkpoints", "network", "training"
-SERVING_STACK = "serving"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +111,7 @@ def _read(reading: Reading) -> dict[str, str]:
     """Run every reader whose types exist; return the types that no reader could read, with the reason."""
     created_types = {resource.type for resource in reading.resources} - {"AWS::CDK::Metadata"}
     unread = dict.fromkeys(created_types, "created, but Slipway has no check for it")
-    for read, types in readback_of(reading.plan.place.target).readers:
+    for read, types in stacks_of(reading.plan.place.target).readers:
         if created_types.isdisjoint(types):
             continue
         try:
@@ -127,8 +124,3 @@ def _read(reading: Reading) -> dict[str, str]:
             for type_ in types:
                 unread.pop(type_, None)
     return dict(sorted(unread.items()))
-
-
-def readback_of(kind: TargetKind) -> Readback:
-    """The readers of the resources of a target's stacks."""
-    return part(kind, "readback", Readback)

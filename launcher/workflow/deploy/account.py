@@ -12,9 +12,9 @@ from launcher.model.plan import Plan
 from launcher.records.run_folder import SANDBOX_LOG, RunFolder, write_whole
 from launcher.records.submission import SANDBOX, HeadNode
 from launcher.submit.shell import Shell
+from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.reach import connect
-from launcher.workflow.cluster.targets import cluster_of
 from launcher.workflow.cluster.verify import Verification
 from launcher.workflow.deploy.in_sandbox import left_out
 from launcher.workflow.deploy.steps import DeployContext, Deployed

@@ -22,6 +22,7 @@ from launcher.records.run_folder import undone_if_declined
 from launcher.rendering.batch import PENDING
 from launcher.rendering.blanks import with_archive, with_names
 from launcher.rendering.names import deployed_names
+from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.beginning import Beginning
 from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.chart import chart_and_layer
@@ -75,9 +76,14 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
             stack.enter_context(cost_notice)
         deployed_stacks = deployment.bring_up(around)
         if quoted.plan.place.option in PREPAID:
-            cluster, waits = deployed_stacks.cluster_name, not options.sandbox
-            session = deployment.session
-            Beginning(plan=quoted.plan, session=session, cluster=cluster, notify=notify, waits=waits).check()
+            Beginning(
+                plan=quoted.plan,
+                deployed=cluster_of(quoted.plan),
+                session=deployment.session,
+                cluster=deployed_stacks.cluster_name,
+                notify=notify,
+                waits=not options.sandbox,
+            ).check()
         # The same files, with the names of the existing cluster.
         folder.write_bundle(with_archive(with_names(bundle, deployed_names(deployed_stacks.training)), PENDING))
         return deployed_stacks.outputs

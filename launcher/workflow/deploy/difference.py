@@ -25,20 +25,21 @@ from launcher.cdk.difference import (
 )
 from launcher.cdk.runner import SubprocessRunner
 from launcher.model.document import document
+from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError, SlipwayError
 from launcher.model.finding import Finding, error
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.stages import Notify
 from launcher.model.tags import PLAN_TAG
-from launcher.model.update import KeyChange, Needs, Updates
+from launcher.model.update import KeyChange, Needs
 from launcher.records.deploy_lock import deploying
 from launcher.rendering.cluster import owner_in
-from launcher.rendering.names import stack_name
-from launcher.targets.load import part
+from launcher.rendering.names import NETWORK_STACK, TRAINING_STACK, stack_name
+from launcher.targets.clusters import cluster_of
+from launcher.targets.registry import target_of
+from launcher.workflow.cluster.deployed import DeployedCluster
 from launcher.workflow.cluster.readback.training import COMPLETE
-from launcher.workflow.cluster.targets import Cluster, cluster_of
-from launcher.workflow.cluster.verify import NETWORK_STACK, TRAINING_STACK
 from launcher.workflow.deploy.steps import DeployContext
 from launcher.workflow.doctor.rates import hourly_rate
 
@@ -139,7 +140,7 @@ class Fleet:
 
     session: Session
     name: str
-    cluster: Cluster
+    cluster: DeployedCluster
 
 
 def fleet_to_stop(difference: Difference, plan: Plan, session: Session, notify: Notify) -> Fleet | None:
@@ -201,7 +202,7 @@ STATEFUL = frozenset(
 """Types whose replacement ends instances or deletes data."""
 
 
-def difference_of(assembly: Assembly, session: Session, kind: str | None = None) -> Difference:
+def difference_of(assembly: Assembly, session: Session, kind: TargetKind | None = None) -> Difference:
     """Read the stacks of an assembly, and return their changes.
 
     `kind` is the target's kind, None for an endpoint.
@@ -228,13 +229,13 @@ def compared(
     before: Mapping[str, Mapping[str, Any]],
     unasked: str | None = None,
     *,
-    kind: str | None = None,
+    kind: TargetKind | None = None,
 ) -> Difference:
     """An assembly compared with the templates of the existing stacks."""
     after = {name: safe_json.load(path) for name, path in assembly.templates.items()}
-    replacing, comparisons = load_replacing(), {} if kind is None else part(kind, "updates", Updates).compare
+    replacing, key_changes = load_replacing(), None if kind is None else target_of(kind).key_changes
     changes = tuple(
-        stack_change(name, before.get(name), template, replacing, comparisons) for name, template in after.items()
+        stack_change(name, before.get(name), template, replacing, key_changes) for name, template in after.items()
     )
     return Difference(states=states, before=before, after=after, stacks=changes, unasked=unasked)
 

@@ -20,12 +20,12 @@ from launcher.model.names import nearest_name
 from launcher.model.removal import Removal, Retained
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Notify, Part, Stage, stage
-from launcher.model.target import TARGETS
 from launcher.records import run_folder
 from launcher.records.report_document import report_document, stored_report
+from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
+from launcher.targets.clusters import cluster_at
+from launcher.targets.registry import TARGETS
 from launcher.workflow.cluster.reach import region_in_sandbox
-from launcher.workflow.cluster.targets import cluster_at
-from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.workflow.deploy.running_jobs import running_jobs
 from launcher.workflow.doctor import leftovers
 

@@ -16,12 +16,12 @@ from launcher.model.hyperpod import ml_name
 from launcher.model.plan import Plan
 from launcher.model.reach import reached
 from launcher.model.stages import Notify, stage
-from launcher.model.target import target_of
 from launcher.planning.networks import subnet_id
 from launcher.planning.pin import zone
 from launcher.pricing.priced import Priced
 from launcher.rendering.kubernetes_job import namespace_of, operator_of
 from launcher.rendering.names import stack_name
+from launcher.targets.registry import billed_name, target_of
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
 from launcher.workflow.cluster.readback.training import COMPLETE
 from launcher.workflow.cluster.verify import Verification
@@ -86,7 +86,7 @@ def _existing(sandbox: Emulator, plan: Plan) -> Mapping[str, Any] | None:
     return {
         "name": plan.cluster_name,
         "managed": row.managed,
-        "instance_type": place.billed_name,
+        "instance_type": billed_name(place),
         "count": place.nodes,
         "capacity_type": CAPACITY_TYPES.get(place.option, "ON_DEMAND"),
         "zone_id": place.az_id or "",

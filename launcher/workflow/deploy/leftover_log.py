@@ -9,8 +9,8 @@ from launcher.aws.session import Session
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify
-from launcher.model.target import target_of
 from launcher.rendering.names import stack_name
+from launcher.targets.registry import target_of
 
 GIB = 2**30
 

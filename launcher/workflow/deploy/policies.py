@@ -8,7 +8,7 @@ from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.named_role import NamedRole, named_roles
 from launcher.model.request import DEFAULT_QUALIFIER, OWN_QUALIFIER, PlanRequest
-from launcher.model.target import SAGEMAKER, target_of
+from launcher.model.target import SAGEMAKER
 from launcher.rendering.policies import (
     BOUNDARY,
     DOCTOR,
@@ -22,6 +22,7 @@ from launcher.rendering.policies import (
     render_policy,
 )
 from launcher.rendering.role_policies import limited_lists, render_role, render_store
+from launcher.targets.registry import target_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,10 +19,10 @@ from launcher.model.quote import Quote
 from launcher.model.stages import stage
 from launcher.model.units import spoken
 from launcher.records.run_folder import RunFolder
-from launcher.rendering.names import stack_name
-from launcher.workflow.cluster.targets import cluster_of
+from launcher.rendering.names import TRAINING_STACK, stack_name
+from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
-from launcher.workflow.cluster.verify import TRAINING_STACK, Verification, verify
+from launcher.workflow.cluster.verify import Verification, verify
 from launcher.workflow.deploy.account_preparation import prepare_account
 from launcher.workflow.deploy.difference import Difference, agreed, difference_of
 from launcher.workflow.deploy.leftover_log import remove_leftover_log

@@ -20,13 +20,13 @@ from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.sizing import head_node
 from launcher.model.stages import Notify
-from launcher.model.target import target_of
 from launcher.planning.nat import nat_mode
 from launcher.records.quote_document import quote_document
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.efa_rules import stack_findings
+from launcher.targets.clusters import cluster_of
+from launcher.targets.registry import target_of
 from launcher.workflow.cluster.readback.reading import ClusterState
-from launcher.workflow.cluster.targets import cluster_of
 from launcher.workflow.cluster.verify import Verification
 from launcher.workflow.deploy.render import UNSUBMITTED, render_any, shown
 

@@ -17,9 +17,9 @@ from launcher.model.errors import SlipwayError
 from launcher.model.request import DEFAULT_QUALIFIER
 from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.model.tags import CLUSTER_TAG, PLAN_TAG
-from launcher.model.target import target_of
 from launcher.rendering.policies import TARGET_POLICIES, Account, bootstrap_command, execution_policies
 from launcher.submit.session import PLUGIN, missing_program
+from launcher.targets.registry import target_of
 from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.history.bill_parquet import INSTALL, readable
 

@@ -18,13 +18,13 @@ from launcher.model.named_role import NamedRole, named_roles
 from launcher.model.plan import Plan
 from launcher.model.reach import reached
 from launcher.model.tags import CLUSTER_TAG
-from launcher.model.target import target_of
+from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.rendering.role_policies import needed_actions
 from launcher.submit.jobs import SchedulerError
 from launcher.submit.kubernetes.connection import RefusedError
+from launcher.targets.registry import target_of
 from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.kubernetes_checks import checks
-from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.doctor.rights import account_of, judged, one_of
 

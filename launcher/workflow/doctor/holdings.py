@@ -11,8 +11,8 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import ml_name
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.model.target import target_of
 from launcher.rendering.names import stack_name
+from launcher.targets.registry import target_of
 from launcher.workflow.doctor.examination import Subject
 
 NETWORK_QUOTAS, STORAGE_QUOTAS = ("vpc/networks", "vpc/addresses"), ("fsx/lustre",)

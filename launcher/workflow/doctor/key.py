@@ -8,7 +8,8 @@ from typing import Any
 from launcher.aws.keys import ENABLED, default_volume_key, key, key_policy
 from launcher.model.diagnosis import Check, advice, failed, ok
 from launcher.model.plan import Plan
-from launcher.model.target import VolumeKey, target_of
+from launcher.model.target import VolumeKey
+from launcher.targets.registry import target_of
 from launcher.workflow.doctor.examination import Examination, Subject
 
 PAGE = "docs/security.md, A key of your own"

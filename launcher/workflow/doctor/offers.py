@@ -28,7 +28,6 @@ from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import UsdRange
 from launcher.model.request import NodeRange, PlanRequest, Reservation, TrainingPlanReference
-from launcher.model.target import taking, training_targets
 from launcher.pricing.blocks import (
     BLOCK_LOST_H,
     DAILY_UP_TO,
@@ -39,6 +38,7 @@ from launcher.pricing.blocks import (
     block_days,
 )
 from launcher.pricing.training import TrainingPriced
+from launcher.targets.registry import taking, training_targets
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import load_request, price_job
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from launcher.catalog.load import Catalog
 from launcher.model.money import Price, Unpriced
-from launcher.model.target import TARGETS
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.bill import FSX
 from launcher.pricing.hyperpod import instance_price
+from launcher.targets.clusters import stacks_of
+from launcher.targets.registry import TARGETS
 from launcher.workflow.cluster.readback.reading import Instances, ReadInstances
-from launcher.workflow.cluster.verify import readback_of
 from launcher.workflow.doctor.leftovers import PAID_HOURLY
 
 Resources = Mapping[str, Any]
@@ -134,4 +134,4 @@ def _usd(price: Price | Unpriced) -> Decimal | None:
 
 @cache
 def _instance_readers() -> Mapping[str, ReadInstances]:
-    return {type_: holds for kind in TARGETS for type_, holds in readback_of(kind).instances.items()}
+    return {type_: holds for kind in TARGETS for type_, holds in stacks_of(kind).instances.items()}

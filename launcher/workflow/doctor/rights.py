@@ -14,11 +14,10 @@ from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.named_role import named_roles
 from launcher.model.plan import Plan
 from launcher.model.request import DEFAULT_QUALIFIER
-from launcher.model.target import target_of
 from launcher.rendering import role_policies
-from launcher.rendering.names import stack_name
+from launcher.rendering.names import SERVING_STACK, TRAINING_STACK, stack_name
 from launcher.rendering.policies import PERSON, TARGET_POLICIES, Account, allowed_actions
-from launcher.workflow.cluster.verify import SERVING_STACK, TRAINING_STACK
+from launcher.targets.registry import target_of
 from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.doctor.key import Needed, lacking
 from launcher.workflow.doctor.running_costs import guard_function

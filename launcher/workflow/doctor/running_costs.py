@@ -18,10 +18,11 @@ from launcher.model.money import Price
 from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS, NAMESPACE
 from launcher.model.spending import StackCost
 from launcher.model.tags import CLUSTER_TAG
-from launcher.model.target import TARGETS, Runs, Target
+from launcher.model.target import Runs, Target
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.rendering.cluster import owner_in
-from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
+from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
+from launcher.targets.registry import TARGETS
 from launcher.workflow.doctor.leftovers import PAID_HOURLY
 from launcher.workflow.doctor.rates import hourly_rate
 

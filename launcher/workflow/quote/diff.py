@@ -21,6 +21,7 @@ from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.submit.revision import Revision, find_revision
+from launcher.targets.registry import billed_name
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
 
@@ -228,7 +229,7 @@ def _rate(quoted: Quote) -> str:
 def place_text(place: Place) -> str:
     """Nodes, purchase option and region, in words."""
     how = place.option.value.replace("-", " ") + (f" {place.term_years}y" if place.term_years else "")
-    instances = f"{place.nodes} × {place.billed_name}" if place.instance_type else "Bedrock"
+    instances = f"{place.nodes} × {billed_name(place)}" if place.instance_type else "Bedrock"
     return f"{instances}, {how} in {place.region}"
 
 

@@ -5,10 +5,9 @@ from launcher.aws.calls import forbidden
 from launcher.aws.session import Session
 from launcher.model.errors import AwsError
 from launcher.model.plan import Plan
-from launcher.model.target import Runs, target_of
-from launcher.model.update import Updates
+from launcher.model.target import Runs
 from launcher.rendering.names import stack_name
-from launcher.targets.load import part
+from launcher.targets.registry import target_of
 
 
 def existing_head_type(plan: Plan, session: Session) -> str | None:
@@ -20,17 +19,17 @@ def existing_head_type(plan: Plan, session: Session) -> str | None:
     target = plan.request.target
     if plan.request.storage.head_node is not None or target.cluster is not None or target.ssh_host is not None:
         return None
-    if Runs.TRAINING not in target_of(plan.place.target).deployed:
+    kind = target_of(plan.place.target)
+    if Runs.TRAINING not in kind.deployed:
         return None
-    readers = part(plan.place.target, "updates", Updates).head_type
     try:
         name = stack_name(plan, Runs.TRAINING)
-        if not readers or stacks.find(session, name) is None:
+        if stacks.find(session, name) is None:
             return None
         resources = stacks.template(session, name).get("Resources", {}).values()
     except AwsError as problem:
         if forbidden(problem):
             return None
         raise
-    heads = (readers[resource["Type"]](resource["Properties"]) for resource in resources if resource["Type"] in readers)
+    heads = (kind.head_type(resource["Type"], resource.get("Properties", {})) for resource in resources)
     return next((head for head in heads if head is not None), None)

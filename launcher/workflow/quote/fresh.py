@@ -14,6 +14,7 @@ from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.model.sizing import head_node
 from launcher.pricing.priced import Priced
+from launcher.targets.registry import billed_name
 from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price, price_request
@@ -150,7 +151,7 @@ def fresh_quote(
     else:
         # Instances that SageMaker bills by the hour have their own name there.
         by_hour = place.option is PurchaseOption.ON_DEMAND
-        name = place.billed_name if by_hour else place.instance_type
+        name = billed_name(place) if by_hour else place.instance_type
         if report.price_ended(name, place.option.value, place.region, place.az_id):
             message = f"AWS no longer publishes a {place.option.value} price of {name} in {place.region}"
             raise UnpricedError(message, hint=f"{command(priced, 'plan')} shows the other candidates")

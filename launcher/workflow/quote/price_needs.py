@@ -15,7 +15,7 @@ from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.sizing import HEAD_NODES, LOGIN_NODE, head_node
-from launcher.model.target import TARGETS, target_of
+from launcher.targets.registry import TARGETS, target_of
 
 ON_DEMAND, SPOT = PurchaseOption.ON_DEMAND.value, PurchaseOption.SPOT.value
 CAPACITY_BLOCK, TRAINING_PLAN = PurchaseOption.CAPACITY_BLOCK.value, PurchaseOption.TRAINING_PLAN.value

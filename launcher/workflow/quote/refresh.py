@@ -32,11 +32,11 @@ from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputErro
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Notify, Stage, stage
-from launcher.model.target import target_of
 from launcher.records.cache_folder import cache_folder
 from launcher.records.price_cache import PriceCache
 from launcher.records.price_snapshot import unpack
 from launcher.records.refresh_report import RefreshReport
+from launcher.targets.registry import target_of
 from launcher.workflow.quote.price_needs import (
     BILL_ITEM,
     EVERY_TYPE,

@@ -8,11 +8,12 @@ from launcher.catalog.serving_images import load_images
 from launcher.model.enums import Level, PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.quote import Quote
-from launcher.model.target import Runs, target_of
+from launcher.model.target import Runs
 from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.endpoint_checks import deployment_findings
 from launcher.pricing.priced import Priced
 from launcher.pricing.serving.verdict import ServingChoice
+from launcher.targets.registry import target_of
 from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.compare_serving import compare_serving
 from launcher.workflow.quote.options import PriceOptions

@@ -10,7 +10,7 @@ from launcher.model.errors import DeploymentFailedError, ImpossibleError, Slipwa
 from launcher.records.run_folder import RunFolder
 from launcher.records.run_state import RunState
 from launcher.records.submission import recorded
-from launcher.workflow.cluster.reach import reached
+from launcher.workflow.cluster.job_connection import reached
 from launcher.workflow.run.status import run_state
 from launcher.workflow.run.submission import find_submission
 

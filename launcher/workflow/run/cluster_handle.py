@@ -10,16 +10,16 @@ from launcher.model.enums import Operator
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
-from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import HeadNode
 from launcher.rendering.kubernetes_job import namespace_of
 from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
 from launcher.submit.jobs import SchedulerError
+from launcher.targets.clusters import cluster_of
+from launcher.targets.registry import target_of
 from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.kubernetes_checks import checks, refuse_unless_well
 from launcher.workflow.cluster.pod_identity import grant
-from launcher.workflow.cluster.targets import cluster_of
 from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.existing_cluster import cluster_for
 from launcher.workflow.deploy.steps import Deployed

@@ -13,9 +13,9 @@ from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.plan import Plan
 from launcher.model.report import EndedBy
 from launcher.model.stages import Notify
-from launcher.model.target import target_of
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import stack_name
+from launcher.targets.registry import target_of
 from launcher.workflow.run.follow import Follower
 from launcher.workflow.run.submission_watch import RemoteWatch
 

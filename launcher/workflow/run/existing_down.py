@@ -16,13 +16,13 @@ from launcher.model.plan import Plan
 from launcher.model.removal import Removal, Retained, RetainedKind
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Notify
-from launcher.model.target import target_of
 from launcher.planning.pin import pinned_plan
 from launcher.records import run_folder
 from launcher.rendering.kubernetes_job import namespace_of
 from launcher.rendering.names import checkpoint_uri
 from launcher.submit.kubernetes.connection import Connection
 from launcher.submit.kubernetes.jobs import KubernetesJobs, served
+from launcher.targets.registry import target_of
 from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.kubernetes_cluster import ExistingCluster
 from launcher.workflow.cluster.pod_identity import revoke

@@ -26,7 +26,7 @@ from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.report import Report, RunStatus
 from launcher.model.stages import Notify
-from launcher.model.target import SLURM, target_of
+from launcher.model.target import SLURM
 from launcher.model.units import spoken
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
@@ -36,10 +36,12 @@ from launcher.records.submission import HeadNode, Submission, recorded
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.names import checkpoint_uri
 from launcher.submit.shell import Shell
+from launcher.targets.clusters import cluster_at, cluster_of
+from launcher.targets.registry import target_of
 from launcher.workflow.cluster.beginning import Beginning
+from launcher.workflow.cluster.deployed import JobRequest, Reached
 from launcher.workflow.cluster.failed_boots import failed_boots
 from launcher.workflow.cluster.reach import refuse_unless_answered, removal_of
-from launcher.workflow.cluster.targets import JobRequest, Reached, cluster_at, cluster_of
 from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.deployment import account_for, deploy_quote, deploys, ends_with_it, report_ended_sandbox
 from launcher.workflow.deploy.steps import DeployOptions, record
@@ -358,7 +360,13 @@ def _probing(account: Account, plan: Plan, options: LaunchOptions) -> Account:
     if not (target_of(plan.place.target).pods and deploys(plan)):
         return account
     context = account.context
-    reach = partial(refuse_unless_answered, plan, environment=context.environment, notify=options.notify)
+    reach = partial(
+        refuse_unless_answered,
+        plan,
+        environment=context.environment,
+        notify=options.notify,
+        deployed=cluster_of(plan),
+    )
     return replace(account, context=replace(context, reach=reach))
 
 
@@ -477,7 +485,9 @@ def _beginning(launch: _Launch, submission: Submission) -> Beginning:
     # The sandbox emulates the window of a training plan for training jobs alone.
     waits = not launch.account.simulated or target_of(plan.place.target).per_job
     cluster = str(submission.head_node.host)
-    beginning = Beginning(plan=plan, session=session, cluster=cluster, notify=notify, waits=waits)
+    beginning = Beginning(
+        plan=plan, deployed=cluster_of(plan), session=session, cluster=cluster, notify=notify, waits=waits
+    )
     if wait_s := beginning.left_s:
         notify(f"the nodes come in {spoken(wait_s)}, when the reservation starts: following until then")
     beginning.done = not wait_s

@@ -18,10 +18,10 @@ from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.meter import Meter, SpotNow, Terms, meter
 from launcher.model.report import Attempt
 from launcher.model.run_cost import NO_RATES
-from launcher.model.target import target_of
 from launcher.records.command_record import read_command
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
 from launcher.records.stored_quote import QUOTE_FILE, stored_quote
+from launcher.targets.registry import target_of
 from launcher.workflow.history.attempts import attempts, interrupted, points_of, read_events
 
 CACHE_S = 300.0

@@ -7,7 +7,8 @@ from launcher.model.errors import ImpossibleError
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import recorded
 from launcher.submit.jobs import Nodes
-from launcher.workflow.cluster.reach import gone_if_removed, reached
+from launcher.workflow.cluster.job_connection import reached
+from launcher.workflow.cluster.reach import gone_if_removed
 from launcher.workflow.run.submission import find_submission
 
 

@@ -23,10 +23,11 @@ from launcher.records.report_document import report_document, stored_report
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder, earlier_runs
 from launcher.records.run_state import RunState
 from launcher.records.submission import Submission, recorded, with_job
+from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.submit.jobs import SchedulerEndedError
 from launcher.workflow.cluster.failed_boots import failed_boots
-from launcher.workflow.cluster.reach import environment_of_run, gone_if_removed, reached
-from launcher.workflow.cluster.verify import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
+from launcher.workflow.cluster.job_connection import reached
+from launcher.workflow.cluster.reach import environment_of_run, gone_if_removed
 from launcher.workflow.history.attempts import STOPPED, attempts, budget_stop, cancelled, closed, read_events
 from launcher.workflow.history.idle_tail import learn_tails
 from launcher.workflow.history.ledger_shared import share

@@ -12,7 +12,8 @@ from launcher.records.command_record import goes_on
 from launcher.records.run_folder import JOB_FOLDER, RunFolder
 from launcher.records.submission import Submission, recorded
 from launcher.submit.jobs import UnreachableError
-from launcher.workflow.cluster.reach import environment_of, gone_if_removed, reached, removal_of
+from launcher.workflow.cluster.job_connection import reached
+from launcher.workflow.cluster.reach import environment_of, gone_if_removed, removal_of
 from launcher.workflow.run.meter import MeterReader
 from launcher.workflow.run.status import run_state, split_log
 from launcher.workflow.run.submission import find_submission

@@ -9,9 +9,9 @@ from launcher.catalog.permissions import load_permissions
 from launcher.model.enums import TargetKind
 from launcher.model.named_role import named_roles
 from launcher.model.request import RoleRequest
-from launcher.model.target import TARGETS
 from launcher.rendering.policies import PERSON, Account, execution_policies, render_policy
 from launcher.rendering.role_policies import needed_actions
+from launcher.targets.registry import TARGETS
 from tests.checks import some
 from tests.infra.iam import ACCOUNT, actions, allows
 from tests.infra.iam_names import made

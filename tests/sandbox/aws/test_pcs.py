@@ -10,8 +10,7 @@ from launcher.aws import pcs as calls
 from launcher.aws import ssm
 from launcher.aws.session import Session
 from launcher.model.pcs import IMAGE_PARAMETER
-from launcher.targets.pcs.deploy import DEPLOY
-from launcher.targets.pcs.deploy import start as start_nodes
+from launcher.targets.pcs.cluster import PcsCluster
 from tests.sandbox.aws.answers import REGION
 
 MULTIPART = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="x"\n\n--x--\n'
@@ -250,12 +249,12 @@ class TestJobs:
             paused.append(seconds)
             time.sleep(0.5)
 
-        start_nodes(outputs, session, messages.append, sleep=pause)
+        PcsCluster().start(outputs, session, messages.append, sleep=pause)
         assert len(nodes()) == 2
         assert messages == ["node group nodes of small was stopped: its nodes can start again"]
         assert pcs.get_compute_node_group(**group)["computeNodeGroup"]["status"] == "ACTIVE"
         assert len(paused) > 1  # for the stop's own update, and for the start's
-        start_nodes(outputs, session, messages.append, sleep=pause)
+        PcsCluster().start(outputs, session, messages.append, sleep=pause)
         assert len(messages) == 1
 
     def test_a_group_grows_beyond_its_first_size(self, pcs, nodes, client):
@@ -269,7 +268,7 @@ class TestJobs:
     def test_parts_are_removed_in_order(self, pcs, nodes, session):
         messages, paused = [], []
         id_ = calls.describe_cluster(session, "small").id
-        DEPLOY.empty(session, {"PcsClusterId": id_}, messages.append, paused.append)
+        PcsCluster().empty(session, {"PcsClusterId": id_}, messages.append, paused.append)
         assert calls.queues(session, "small") == calls.groups(session, "small") == ()
         assert messages == [
             "removing 1 queue of the PCS cluster before the stack",
@@ -279,14 +278,14 @@ class TestJobs:
 
     def test_queues_are_described_with_their_machines(self, nodes, session, world_sandbox):
         stack = type("Stack", (), {"outputs": {"ClusterName": "small"}})()
-        (queue,) = DEPLOY.queues(session, stack).queues
+        (queue,) = PcsCluster().queues(session, stack).queues
         assert (queue.name, queue.instance_type, queue.capacity_type, queue.maximum) == (
             "jobs",
             "g5.xlarge",
             "ONDEMAND",
             2,
         )
-        assert DEPLOY.instance_counts(session, {"PcsClusterId": calls.describe_cluster(session, "small").id}) == {
+        assert PcsCluster().instance_counts(session, {"PcsClusterId": calls.describe_cluster(session, "small").id}) == {
             "g5.xlarge": 2
         }
 

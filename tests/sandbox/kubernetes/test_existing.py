@@ -11,6 +11,7 @@ from launcher.records.submission import HeadNode
 from launcher.rendering.names import symbolic_names
 from launcher.submit.kubernetes import existing as read
 from launcher.submit.kubernetes.jobs import KubernetesJobs
+from launcher.targets.registry import billed_name
 from launcher.workflow.cluster.kubernetes_checks import checks
 from launcher.workflow.cluster.kubernetes_cluster import ExistingCluster, Inspection, chosen
 from launcher.workflow.cluster.pod_identity import PodIdentity
@@ -53,7 +54,7 @@ def examined_cluster(connection, catalog):
         plan = pinned_plan(request_of(sections_of_plan), catalog)
         description = read.describe(
             connection,
-            instance_type=plan.place.billed_name,
+            instance_type=billed_name(plan.place),
             namespace="slipway",
             priority=plan.request.target.priority,
             account="slipway-jobs",

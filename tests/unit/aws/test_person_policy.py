@@ -9,8 +9,8 @@ import botocore.session
 from botocore import xform_name
 
 from launcher.catalog.permissions import load_permissions
-from launcher.model.target import TARGETS
 from launcher.rendering.policies import DOCTOR, PERSON, Account, render_policy
+from launcher.targets.registry import TARGETS
 from launcher.workflow.cluster.readback.training import GRANTING
 from tests.infra.iam import ACCOUNT, actions
 

@@ -8,8 +8,9 @@ import pytest
 
 from launcher.catalog.updates import load_replacing
 from launcher.cdk.difference import Change, broken_exports, imports, stack_change
-from launcher.model.service_updates import EKS_TYPE, eks_version
+from launcher.model.service_updates import EKS_TYPE
 from launcher.model.update import Needs
+from launcher.targets.eks.target import Eks
 
 GOLDEN = Path(__file__).parents[2] / "golden/infra"
 REPLACING = load_replacing()
@@ -130,5 +131,5 @@ def test_eks_goes_up_one_version_at_a_time(wanted, needs):
     old, new = (
         {"Resources": {"C": {"Type": EKS_TYPE, "Properties": {"Version": version}}}} for version in ("1.35", wanted)
     )
-    (resource,) = stack_change("s", old, new, REPLACING, {EKS_TYPE: eks_version}).resources
+    (resource,) = stack_change("s", old, new, REPLACING, Eks().key_changes).resources
     assert [key.needs for key in resource.keys] == [needs]

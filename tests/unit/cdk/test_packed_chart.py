@@ -18,7 +18,7 @@ from launcher.cdk.chart import packed_chart, unpacked_layer
 from launcher.planning.pin import pinned_plan
 from launcher.sandbox.kubernetes.hyperpod_chart import HelmFailedError, own_objects, rendered_by_helm, runs_here
 from launcher.sandbox.kubernetes.validation import refusals
-from launcher.targets.hyperpod_eks.render import chart_values
+from launcher.targets.hyperpod_eks.files import chart_values
 from tests.plans import EXAMPLES
 from tests.unit.conftest import archive_of, files_of
 

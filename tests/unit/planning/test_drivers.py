@@ -6,9 +6,9 @@ import pytest
 
 from launcher.catalog.drivers import load_drivers
 from launcher.model.enums import Level, TargetKind
-from launcher.model.target import TARGETS, training_targets
 from launcher.planning.drivers import driver_findings
 from launcher.planning.pin import pinned_plan
+from launcher.targets.registry import TARGETS, training_targets
 from tests import plans
 from tests.checks import some
 

@@ -9,7 +9,7 @@ from launcher.model import eks
 from launcher.model.sizing import HEAD_NODES
 from launcher.planning.pin import pinned_plan
 from launcher.pricing.idle_tail import NEVER_H, tail_hours, tail_line
-from launcher.targets.hyperpod_eks.rules import refusals, remarks
+from launcher.targets.hyperpod_eks.target import HyperPodEks
 from tests.plans import laid_over, request_of
 
 CATALOG = load()
@@ -31,7 +31,7 @@ def codes(findings):
 
 
 def refused(request, place):
-    return codes(refusals(request, place, CATALOG.instance_types))
+    return codes(HyperPodEks().refusals(request, place, CATALOG.instance_types))
 
 
 def test_a_cluster_that_is_made_and_a_job_for_one_that_stands_are_both_taken():
@@ -60,7 +60,7 @@ def test_the_smallest_system_machine_holds_the_pods_of_the_stack(governed):
 
 def test_deep_health_checks_are_remarked_on():
     request, place = request_and_place()
-    assert codes(remarks(request, place, CATALOG.instance_types)) == ["hyperpod-health-checks"]
+    assert codes(HyperPodEks().remarks(request, place, CATALOG.instance_types)) == ["hyperpod-health-checks"]
 
 
 def test_the_quote_counts_what_the_guard_takes_to_see_that_nodes_are_idle():
@@ -82,7 +82,7 @@ QUEUE = "hyperpod-ns-research-localqueue"
 def test_a_teams_queue_is_made_and_what_nobody_has_confirmed_of_it_is_said():
     request, place = request_and_place(target={"region": "us-east-1", "queue": QUEUE, "priority": "training-priority"})
     assert refused(request, place) == []
-    assert "task-governance-unconfirmed" in codes(remarks(request, place, CATALOG.instance_types))
+    assert "task-governance-unconfirmed" in codes(HyperPodEks().remarks(request, place, CATALOG.instance_types))
 
 
 @pytest.mark.parametrize(

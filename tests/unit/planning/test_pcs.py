@@ -10,7 +10,7 @@ from launcher.model.enums import Level, TargetKind
 from launcher.planning.addresses import addresses
 from launcher.planning.pin import pinned_plan
 from launcher.planning.resolve import resolve_training
-from launcher.planning.targets import place_findings, rules_of
+from launcher.planning.targets import place_findings
 from launcher.rendering.cluster import queue_name
 from tests import plans
 
@@ -134,7 +134,6 @@ def test_every_card_is_counted_with_an_address(catalog):
 
 
 def test_every_type_makes_a_queue_name_that_pcs_takes(catalog):
-    assert rules_of(PCS).refusals
     least, most = pcs.NAME_LENGTH
     for name, facts in catalog.instance_types.items():
         if PCS in facts.targets:

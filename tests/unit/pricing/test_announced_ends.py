@@ -11,11 +11,11 @@ from launcher.catalog.serving_images import load_images
 from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.eks import VERSION
 from launcher.model.enums import Basis, OperatingSystem
-from launcher.model.target import serving_targets, target_of, training_targets
 from launcher.pricing.ages import expiry
 from launcher.pricing.announced_ends import end_flips, until
 from launcher.rendering.image import PARALLELCLUSTER_VERSION
-from launcher.targets.parallelcluster.facts import FACTS as PARALLELCLUSTER
+from launcher.targets.parallelcluster.target import ParallelCluster
+from launcher.targets.registry import serving_targets, target_of, training_targets
 from launcher.workflow.quote.compare import compare
 from launcher.workflow.quote.options import PriceOptions
 from tests.unit.pricing.conftest import price_over
@@ -58,7 +58,7 @@ def test_every_row_is_of_something_that_a_plan_can_rest_on():
         usable |= {f"image/{image.repository.rpartition('/')[2]}:{image.tag}", f"ami/{image.ami}"}
     assert set(catalog.announced_ends) <= usable
     assert {f"kubernetes/{VERSION}", "parallelcluster/3.16", "slurm/25.11", "stack/xla"} <= set(catalog.announced_ends)
-    assert f"parallelcluster/{PARALLELCLUSTER_VERSION.rpartition('.')[0]}" in PARALLELCLUSTER.software
+    assert f"parallelcluster/{PARALLELCLUSTER_VERSION.rpartition('.')[0]}" in ParallelCluster.software
 
 
 @pytest.mark.parametrize("now, reported", [("2026-03-20", False), ("2026-11-23", True), ("2027-04-01", True)])

@@ -9,6 +9,7 @@ from launcher.model.enums import Basis, Level, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.money import Price
 from launcher.pricing.hyperpod import CPU_RATIO, instance_price
+from launcher.targets.registry import billed_name
 
 POD = {"kind": "hyperpod-slurm"}
 BOTH = {"kind": ["parallelcluster", "hyperpod-slurm"]}
@@ -39,13 +40,13 @@ class TestCandidates:
         anywhere = {"target": {"kind": "any"}}
         own = {**anywhere, "purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "30"}}}
         (candidate,) = priced(own).candidates
-        assert (candidate.place.billed_name, candidate.offer.price.usd) == ("ml.p5.48xlarge", 30)
+        assert (billed_name(candidate.place), candidate.offer.price.usd) == ("ml.p5.48xlarge", 30)
         dear = {**anywhere, "purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "400"}}}
         assert targets(priced(dear)) <= {TargetKind.PARALLELCLUSTER, TargetKind.EKS}
 
     def test_a_training_plan_asks_for_it(self, priced):
         (only,) = priced({"target": {"kind": "any"}, "purchase": {"option": "training-plan"}}).candidates
-        assert only.place.billed_name.startswith("ml.")
+        assert billed_name(only.place).startswith("ml.")
 
     def test_all_shows_it_where_the_plan_names_it(self, priced):
         job = {"train": {"hours": None, "tokens_b": 1}}

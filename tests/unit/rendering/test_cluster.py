@@ -8,7 +8,7 @@ from launcher.model.update import Needs
 from launcher.planning.pin import zone
 from launcher.rendering.cluster import cluster_name, queue_name
 from launcher.rendering.names import deployed_names, symbolic_names
-from launcher.targets.parallelcluster.render import cluster_configuration, cluster_yaml
+from launcher.targets.parallelcluster.files import cluster_configuration, cluster_yaml
 from launcher.targets.parallelcluster.updates import changes
 
 BLOCK = {"option": "capacity-block", "reservation": {"id": "cr-0123456789abcdef0"}}

@@ -10,7 +10,6 @@ import yaml
 from launcher import plan_file
 from launcher.catalog.assets import asset
 from launcher.model.errors import ImpossibleError
-from launcher.model.target import target_of
 from launcher.planning.pin import pinned_plan
 from launcher.rendering import engine
 from launcher.rendering.bundle import render
@@ -23,7 +22,8 @@ from launcher.rendering.efa_rules import (
     stack_findings,
 )
 from launcher.rendering.names import symbolic_names
-from launcher.targets.hyperpod_eks.render import VALUES_FILE, chart_values
+from launcher.targets.hyperpod_eks.files import VALUES_FILE, chart_values
+from launcher.targets.registry import target_of
 from tests.plans import EXAMPLES, ROOT
 from tests.unit.rendering.conftest import JOB
 

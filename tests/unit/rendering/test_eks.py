@@ -8,6 +8,7 @@ from launcher import plan_file
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.node import is_nvidia
+from launcher.targets.registry import billed_name
 from tests.checks import some
 from tests.unit.rendering.conftest import ROOT
 
@@ -51,7 +52,7 @@ def test_jobs_for_clusters_that_exist(catalog, bundle_of, path, version):
         limits = pod["spec"]["containers"][0]["resources"]["limits"]
         facts = catalog.instance_types[plan.place.instance_type]
         assert limits["vpc.amazonaws.com/efa"] == str(facts.efa_interfaces)
-        assert pod["spec"]["nodeSelector"]["node.kubernetes.io/instance-type"] == plan.place.billed_name
+        assert pod["spec"]["nodeSelector"]["node.kubernetes.io/instance-type"] == billed_name(plan.place)
     assert job["metadata"]["namespace"] != "default"
 
 

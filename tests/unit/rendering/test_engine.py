@@ -82,7 +82,7 @@ class TestTemplates:
     @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
     def test_the_first_line_names_what_it_reads(self, path):
         first = path.read_text(encoding="utf-8").splitlines()[0]
-        view = re.fullmatch(r"\{# context: (launcher\.targets\.\w+\.render)\.(\w+) #\}", first)
+        view = re.fullmatch(r"\{# context: (launcher\.targets\.\w+\.files)\.(\w+) #\}", first)
         values = re.fullmatch(r"\{# values: ([a-z_0-9, ]+) #\}", first)
         assert (view is None) != (values is None)
         if view is not None:

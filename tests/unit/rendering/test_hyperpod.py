@@ -12,8 +12,8 @@ from botocore.validate import ParamValidator
 from launcher import plan_file
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.planning.pin import pinned_plan
-from launcher.targets.hyperpod_slurm.render import findings, lifecycle_files
-from launcher.targets.hyperpod_slurm.rules import remarks
+from launcher.targets.hyperpod_slurm.files import HyperPodSlurmFiles, lifecycle_files
+from launcher.targets.hyperpod_slurm.target import HyperPodSlurm
 from tests.checks import some
 from tests.plans import ROOT
 
@@ -30,7 +30,10 @@ def hyperpod_plan(request, catalog):
 
 
 def messages_by_code(plan, catalog):
-    return {finding.code: f"{finding.message} {finding.hint}" for finding in findings(plan, catalog.instance_types)}
+    return {
+        finding.code: f"{finding.message} {finding.hint}"
+        for finding in HyperPodSlurmFiles().findings(plan, catalog.instance_types)
+    }
 
 
 class TestRefusals:
@@ -100,7 +103,7 @@ class TestRefusals:
 def test_what_is_not_confirmed_is_said(plan_of, catalog):
     plan = plan_of(target=POD, purchase={"option": "spot"})
     assert messages_by_code(plan, catalog) == {}
-    codes = [remark.code for remark in remarks(plan.request, plan.place, catalog.instance_types)]
+    codes = [remark.code for remark in HyperPodSlurm().remarks(plan.request, plan.place, catalog.instance_types)]
     assert codes == ["hyperpod-spot-unconfirmed", "hyperpod-shared-folder", "hyperpod-health-checks"]
 
 

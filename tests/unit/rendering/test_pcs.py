@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from launcher.targets.pcs.render import instance_script
+from launcher.targets.pcs.files import instance_script
 
 MOUNTED = "fs@tcp:/abc /fsx lustre rw 0 0\n/fsx/ubuntu /home/ubuntu none rw,bind 0 0\nlvm /opt/dlami/nvme ext4 rw 0 0\n"
 LUSTRE = ("--lustre=fs-0.fsx.us-east-2.amazonaws.com", "--mount-name=abc")

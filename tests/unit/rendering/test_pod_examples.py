@@ -13,13 +13,13 @@ import yaml
 
 from launcher import plan_file
 from launcher.model.enums import Operator
-from launcher.model.target import target_of
 from launcher.planning.pin import pinned_plan
 from launcher.rendering.bundle import render
 from launcher.rendering.kubernetes_job import job_manifests
 from launcher.rendering.names import symbolic_names
 from launcher.sandbox.kubernetes.kinds import defined, shipped
 from launcher.sandbox.kubernetes.validation import refusals
+from launcher.targets.registry import target_of
 from tests.checks import some
 from tests.plans import EXAMPLES
 from tests.unit.rendering.conftest import JOB

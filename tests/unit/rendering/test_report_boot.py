@@ -8,7 +8,7 @@ import pytest
 
 from launcher.catalog.assets import asset
 from launcher.rendering.node import REPORT_BOOT, node_script
-from launcher.targets.pcs.render import instance_script
+from launcher.targets.pcs.files import instance_script
 
 URI = "s3://store/jobs/.guard/8131d980/trouble/boots"
 AWS = '#!/bin/bash\n[[ "${AWS_FAILS:-}" ]] && exit 1\ncp "$4" "$KEPT/${5##*/}"\necho "$5" >>"$KEPT/uris"\n'

@@ -16,7 +16,13 @@ from launcher import plan_file
 from launcher.aws.training_jobs import request_complaints
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
-from launcher.targets.sagemaker_training.render import ENTRY_FILE, ENTRY_SCRIPT, ENVIRONMENT_FILE, RENDER, REQUEST_FILE
+from launcher.targets.sagemaker_training.files import (
+    ENTRY_FILE,
+    ENTRY_SCRIPT,
+    ENVIRONMENT_FILE,
+    REQUEST_FILE,
+    SageMakerTrainingFiles,
+)
 from tests.plans import ROOT, laid_over, request_of
 
 EXAMPLES = sorted((ROOT / "examples" / "sagemaker").glob("*.yaml"))
@@ -129,7 +135,7 @@ def test_what_a_training_job_cannot_be_is_said_with_its_key(catalog, extra, code
     except ImpossibleError as refused:
         findings = refused.findings
     else:
-        findings = RENDER.findings(plan, catalog.instance_types)
+        findings = SageMakerTrainingFiles().findings(plan, catalog.instance_types)
     assert (code, path) in [(finding.code, finding.path) for finding in findings]
     assert all(finding.hint for finding in findings if finding.code == code)
 

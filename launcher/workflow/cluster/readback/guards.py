@@ -8,8 +8,8 @@ from launcher.model.enums import PREPAID, PurchaseOption
 from launcher.model.hyperpod import JOBS_METRIC
 from launcher.model.idle import idle_minutes
 from launcher.model.monitoring import FAILED_CALLS, WORD_FOLDER
-from launcher.model.target import target_of
 from launcher.rendering.names import OUTPUTS
+from launcher.targets.registry import target_of
 from launcher.workflow.cluster.readback.reading import Reading
 
 PUBLISHERS = frozenset(("budgets.amazonaws.com", "cloudwatch.amazonaws.com"))

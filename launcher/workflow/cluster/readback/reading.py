@@ -124,11 +124,3 @@ class Instances:
 
 ReadInstances: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Iterable[Instances]]
 """Returns the instances of a resource, from its properties and all resources of its template."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readback:
-    """The resources of a target's stacks: the readers of each type, and the instance counts of types that have some."""
-
-    readers: Readers
-    instances: Mapping[str, ReadInstances] = field(default_factory=dict)

@@ -10,9 +10,9 @@ from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.monitoring import COMPILED_FOLDER, GUARD_FOLDER, WORD_FOLDER
 from launcher.model.reach import reached
 from launcher.model.sizing import LOG_RETENTION_DAYS
-from launcher.model.target import target_of
 from launcher.planning.nat import nat_mode
 from launcher.rendering.neuron import keeps_compiled_programs
+from launcher.targets.registry import target_of
 from launcher.workflow.cluster.readback import guards, store
 from launcher.workflow.cluster.readback.reading import ClusterState, Reader, Readers, Reading
 

@@ -11,7 +11,7 @@ from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.errors import ImpossibleError
 from launcher.planning.pin import pinned_plan
-from launcher.targets.eks.deploy import access_commands, api, refuse_job, unreached
+from launcher.targets.eks.cluster import EksCluster
 from launcher.workflow.cluster.beginning import Beginning
 from launcher.workflow.cluster.reach import refuse_unless_answered
 from tests.emulators import aws_account
@@ -33,7 +33,7 @@ def plan(**sections):
 
 def test_a_job_that_could_not_be_sent_is_refused_with_the_way_by_hand():
     with pytest.raises(ImpossibleError) as refusal:
-        refuse_job(plan(), {})
+        EksCluster().refuse_job(plan(), {})
     hint = str(refusal.value.hint)
     assert "kubectl create -f kubernetes/job.yaml" in hint
     assert "slipway deploy" in hint
@@ -43,7 +43,7 @@ def test_a_job_that_could_not_be_sent_is_refused_with_the_way_by_hand():
 def refused(plan):
     """Whether a job is refused."""
     try:
-        refuse_job(plan, {})
+        EksCluster().refuse_job(plan, {})
     except ImpossibleError:
         return True
     return False
@@ -67,7 +67,7 @@ def test_an_api_that_may_answer_from_here_gets_its_job(network):
 
 def test_a_job_for_its_api_goes_there_as_the_role_that_was_made_for_it():
     outputs = {"ClusterName": "slipway-small", "AccessRoleArn": "arn:aws:iam::123456789012:role/access"}
-    api_access = api(plan(), outputs, Session(environment={}, region="us-east-2"))
+    api_access = EksCluster().head_node(plan(), outputs, Session(environment={}, region="us-east-2"))
     assert (api_access.via, api_access.host, api_access.region) == ("eks", "slipway-small", "us-east-2")
     assert api_access.role == outputs["AccessRoleArn"]
 
@@ -76,12 +76,12 @@ def test_a_job_for_its_api_goes_there_as_the_role_that_was_made_for_it():
     "cidrs,message", [([], "AWS-StartPortForwardingSessionToRemoteHost"), (["52.94.76.0/24"], "52.")]
 )
 def test_an_api_that_does_not_answer_has_a_way_there(cidrs, message):
-    assert message in unreached(plan(network={"api_cidrs": cidrs}), OUTPUTS)
+    assert message in EksCluster().unreached(plan(network={"api_cidrs": cidrs}), OUTPUTS)
 
 
 @pytest.mark.parametrize("cidrs,tunnel", [([], True), (["52.94.76.0/24"], False)])
 def test_a_private_api_is_reached_through_a_tunnel(cidrs, tunnel):
-    commands = access_commands(plan(network={"api_cidrs": cidrs}), OUTPUTS)
+    commands = EksCluster().access_commands(plan(network={"api_cidrs": cidrs}), OUTPUTS)
     assert any("AWS-StartPortForwardingSessionToRemoteHost" in command for _what, command in commands) is tunnel
     by_name = "--server=https://localhost:8443 --tls-server-name=abc.us-east-2.eks.amazonaws.com"
     assert any(command.endswith(by_name) for _what, command in commands) is tunnel
@@ -108,6 +108,7 @@ def test_nodes_of_a_block_are_set_when_it_begins_and_once(one_account):
     moment, messages = [starts_at - timedelta(hours=3)], []
     beginning = Beginning(
         plan=plan(purchase={"option": "capacity-block", "reservation": reservation}, target=target),
+        deployed=EksCluster(),
         session=session,
         cluster="slipway-small",
         notify=messages.append,
@@ -145,7 +146,9 @@ def test_an_api_that_does_not_answer_costs_no_machines(one_account):
     outputs = {**OUTPUTS, "ClusterName": "slipway-small", "AccessRoleArn": ROLE}
     waited, named = [], plan(network={"api_cidrs": ["52.94.76.0/24"]})
     with pytest.raises(ImpossibleError, match="no node was started, and nothing was submitted") as refusal:
-        refuse_unless_answered(named, outputs, one_account.environment, lambda _: None, wait=waited.append)
+        refuse_unless_answered(
+            named, outputs, one_account.environment, lambda _: None, deployed=EksCluster(), wait=waited.append
+        )
     assert sum(waited) == 180
     assert "curl https://checkip.amazonaws.com" in refusal.value.hint
     assert "slipway down small" in refusal.value.hint

@@ -9,9 +9,9 @@ import pytest
 from launcher.cdk.difference import without_job
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
+from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
 from launcher.workflow.cluster.readback.training import fits
-from launcher.workflow.cluster.targets import cluster_of
 from launcher.workflow.deploy.deployment import deploy_quote
 from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions

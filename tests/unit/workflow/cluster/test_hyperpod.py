@@ -15,7 +15,7 @@ from launcher.catalog.load import load
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.planning.pin import pinned_plan
 from launcher.targets.hyperpod_slurm import readback
-from launcher.targets.hyperpod_slurm.deploy import controller, refuse_job
+from launcher.targets.hyperpod_slurm.cluster import HyperPodSlurmCluster
 from launcher.workflow.cluster.readback.reading import Reading
 from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
 from launcher.workflow.doctor import leftovers
@@ -135,7 +135,7 @@ class TestTrainingPlan:
 class TestJobs:
     def test_without_the_plug_in_the_command_is_reported_before_anything_is_deployed(self, training_plan, tmp_path):
         with pytest.raises(ImpossibleError) as refusal:
-            refuse_job(training_plan, {"PATH": str(tmp_path)})
+            HyperPodSlurmCluster().refuse_job(training_plan, {"PATH": str(tmp_path)})
         assert (
             "aws ssm start-session --region us-east-2 --target sagemaker-cluster:ID_controller-" in refusal.value.hint
         )
@@ -145,10 +145,10 @@ class TestJobs:
         for name in ("aws", "session-manager-plugin"):
             (tmp_path / name).write_text("#!/bin/sh\n")
             (tmp_path / name).chmod(0o755)
-        refuse_job(training_plan, {"PATH": str(tmp_path)})
+        HyperPodSlurmCluster().refuse_job(training_plan, {"PATH": str(tmp_path)})
         elsewhere = replace(training_plan.request, target=replace(training_plan.request.target, cluster="shared"))
         with pytest.raises(ImpossibleError, match="only to the plan's own HyperPod cluster"):
-            refuse_job(replace(training_plan, request=elsewhere), {"PATH": str(tmp_path)})
+            HyperPodSlurmCluster().refuse_job(replace(training_plan, request=elsewhere), {"PATH": str(tmp_path)})
 
     def test_the_controller_that_runs_is_asked_for(self, training_plan, stubbed_sagemaker):
         def listed(number, group, status):
@@ -169,12 +169,12 @@ class TestJobs:
         ]
         sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes}, expected_params)
         outputs = {"ClusterName": "slipway-p5-plan", "ClusterId": "abcdefghijkl", "Region": "us-east-2"}
-        node = controller(training_plan, outputs, session)
+        node = HyperPodSlurmCluster().head_node(training_plan, outputs, session)
         assert node.instance == "sagemaker-cluster:abcdefghijkl_controller-i-00000000000000002"
         assert (node.via, node.user) == ("session", "ubuntu")
         sagemaker.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes[:1]}, expected_params)
         with pytest.raises(DeploymentFailedError, match="the controller of"):
-            controller(training_plan, outputs, session)
+            HyperPodSlurmCluster().head_node(training_plan, outputs, session)
 
 
 class TestReadBack:

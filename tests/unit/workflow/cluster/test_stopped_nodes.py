@@ -9,9 +9,10 @@ from botocore.stub import Stubber
 
 from launcher.aws.session import Session
 from launcher.model.errors import AwsError
-from launcher.targets.hyperpod_slurm.deploy import DEPLOY as HYPERPOD
-from launcher.targets.pcs.deploy import DEPLOY as PCS
+from launcher.targets.hyperpod_slurm.cluster import HyperPodSlurmCluster
+from launcher.targets.pcs.cluster import PcsCluster
 
+HYPERPOD, PCS = HyperPodSlurmCluster(), PcsCluster()
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
 GROUP = {"clusterIdentifier": "small", "computeNodeGroupIdentifier": "nodes"}
 SCALING = {"minInstanceCount": 0, "maxInstanceCount": 2}

@@ -11,7 +11,7 @@ from launcher.aws.training_jobs import NodeLogs
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.job import JobState, Submitted
 from launcher.submit.jobs import UnreachableError
-from launcher.targets.sagemaker_training.deploy import _create, refuse_bad_request
+from launcher.targets.sagemaker_training.cluster import _create, refuse_bad_request
 from launcher.workflow.cluster.training_jobs import TrainingJobs, facts_of
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -1,65 +1,87 @@
-"""The rules of training jobs for one place: findings, each with a fix."""
+"""SageMaker training jobs, whose instances start and end with each job: their facts, and their rules for one place."""
 
 from collections.abc import Iterator, Mapping
 
-from launcher.catalog.load import Catalog
 from launcher.catalog.training_images import training_image
-from launcher.model.enums import CheckpointMode, PurchaseOption
+from launcher.model.enums import CheckpointMode, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.idle import warm_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.names import ECR
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.training_job import LONGEST_H, LONGEST_IMAGE, LONGEST_WARM_MINUTES
-from launcher.planning.targets import Locations, Rules, by_region
-from launcher.targets.hyperpod_slurm.rules import capacity_refusals, unknown_end
+from launcher.model.target import SAGEMAKER, TRAINING, TRAINING_JOBS, Guard, Locations, RoleUse
+from launcher.model.training_job import JOBS_OUTPUT, LOG_GROUP, LONGEST_H, LONGEST_IMAGE, LONGEST_WARM_MINUTES
+from launcher.targets.bases import SageMakerTarget
 
 _CLUSTERS = "or set target.kind to a kind of cluster"
-SERVICE = "a training job"
 
 
-def locations(
-    request: PlanRequest, _catalog: Catalog, _facts: InstanceType, _option: PurchaseOption, known: Locations
-) -> Locations:
-    """The regions to try: SageMaker has one price per region and chooses the zone. A cluster without a job has none."""
-    if request.workload.train is None:
-        return ()
-    return by_region(request, known)
+class SageMakerTraining(SageMakerTarget):
+    """SageMaker training jobs: SageMaker starts and ends the instances of each job."""
 
-
-def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Every reason why a place runs no training job; empty if it can run one."""
-    rules = (
-        _type(place, instances),
-        capacity_refusals(request, place, SERVICE),
-        _unused(request),
-        _network(request),
-        _limits(request, place),
-        _image(request, place),
+    kind = TargetKind.SAGEMAKER_TRAINING
+    title = "SageMaker training jobs"
+    short = "SMT"
+    service = "a training job"
+    example = "sagemaker/lora-g5.yaml"
+    sagemaker = TRAINING
+    guard = Guard(
+        module="training_jobs",
+        variable="TRAINING_JOBS",
+        events=("SageMaker Training Job State Change",),
+        stops="running jobs are stopped",
     )
-    return tuple(finding for rule in rules for finding in rule)
+    managed_spot = True
+    per_job = True
+    shared_log = LOG_GROUP
+    planned_for = "training-job"
+    # Developer guide, training plans: of training jobs later than of HyperPod.
+    plan_lost_minutes = 30
+    own_outputs = (JOBS_OUTPUT,)
+    software = ("image/{image}",)
+    person = ("training-jobs",)
+    policies = ("network",)
+    roles = (RoleUse(key="nodes", service=SAGEMAKER, needs=("jobs", "values", "machine-of-training-job", "images")),)
+    scheduler = TRAINING_JOBS
 
+    def locations(self, request: PlanRequest, option: PurchaseOption, known: Locations) -> Locations:
+        """The regions to try: SageMaker chooses the zone. A cluster without a job has none."""
+        return () if request.workload.train is None else super().locations(request, option, known)
 
-def remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Unexpected costs and unpublished facts of training jobs."""
-    notes, facts = [*unknown_end(request, place)], instances[place.instance_type]
-    if request.run.image is None and training_image(facts, place.region, service="sagemaker") is None:
-        message = f"Slipway knows no AWS training image for {facts.name} in {place.region}: a launch is refused"
-        hint = "set run.image to your own image in ECR, preferably by digest"
-        notes.append(warning("image-missing", "run.image", message, hint))
-    if place.option is PurchaseOption.SPOT:
-        message = (
-            "AWS publishes no rate for managed spot: the middle estimate is an assumption; the high "
-            "estimate, which is compared with the budget, is the on-demand rate"
+    def refusals(
+        self, request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]
+    ) -> tuple[Finding, ...]:
+        """Every reason why a place runs no training job; empty if it can run one."""
+        rules = (
+            _type(place, instances),
+            self.capacity_refusals(request, place),
+            _unused(request),
+            _network(request),
+            _limits(request, place),
+            _image(request, place),
         )
-        hint = "set your own rate in purchase.price_overrides: BillableTimeInSeconds of past jobs shows it"
-        notes.append(info("managed-spot-rate", "purchase.option", message, hint))
-    minutes = warm_minutes(request)
-    if minutes:
-        message = f"the warm pool keeps all nodes for {minutes:g} minutes after the job, billed in full"
-        notes.append(warning("warm-pool", "guardrails.idle_minutes", message, "set it to auto for no warm pool"))
-    return tuple(notes)
+        return tuple(finding for rule in rules for finding in rule)
+
+    def remarks(self, request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+        """Unexpected costs and unpublished facts of training jobs."""
+        notes, facts = [*self.unknown_end(request, place)], instances[place.instance_type]
+        if request.run.image is None and training_image(facts, place.region, service="sagemaker") is None:
+            message = f"Slipway knows no AWS training image for {facts.name} in {place.region}: a launch is refused"
+            hint = "set run.image to your own image in ECR, preferably by digest"
+            notes.append(warning("image-missing", "run.image", message, hint))
+        if place.option is PurchaseOption.SPOT:
+            message = (
+                "AWS publishes no rate for managed spot: the middle estimate is an assumption; the high "
+                "estimate, which is compared with the budget, is the on-demand rate"
+            )
+            hint = "set your own rate in purchase.price_overrides: BillableTimeInSeconds of past jobs shows it"
+            notes.append(info("managed-spot-rate", "purchase.option", message, hint))
+        minutes = warm_minutes(request)
+        if minutes:
+            message = f"the warm pool keeps all nodes for {minutes:g} minutes after the job, billed in full"
+            notes.append(warning("warm-pool", "guardrails.idle_minutes", message, "set it to auto for no warm pool"))
+        return tuple(notes)
 
 
 def _type(place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
@@ -143,6 +165,3 @@ def _image(request: PlanRequest, place: Place) -> Iterator[Finding]:
     elif image is not None and len(image) > LONGEST_IMAGE:
         message = f"an image's name has at most {LONGEST_IMAGE} characters, got {len(image)}"
         yield error("image-name-length", "run.image", message, "use the digest without a tag")
-
-
-RULES = Rules(locations=locations, refusals=refusals, remarks=remarks)

@@ -18,8 +18,8 @@ from launcher.rendering.device_plugins import plugin_files
 from launcher.rendering.engine import rendered
 from launcher.rendering.kubernetes_pod import resource_name
 from launcher.rendering.names import ClusterNames
-from launcher.rendering.targets import Writer
-from launcher.targets.eks.rules import refusals
+from launcher.rendering.target_files import PodFiles
+from launcher.targets.eks.target import Eks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,24 +68,13 @@ class EksContext:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why Slipway cannot create an EKS cluster or a job for the plan; empty if it can."""
-    place = plan.place
-    if place.target is not TargetKind.EKS:
-        return (error("not-eks", "target.kind", f"{place.target} is not an EKS cluster with node groups"),)
-    if unknown := unknown_types(plan, instances):
-        return unknown
-    problems = (*refusals(plan.request, place, instances), *unnamed_capacity(plan), *notify_findings(plan))
-    return problems if plan.request.workload.train is None else (*problems, *kubernetes_job.findings(plan, instances))
-
-
 def eks_context(plan: Plan, instances: Mapping[str, InstanceType]) -> EksContext:
     """Every decision about a plan's cluster.
 
     Raises:
         ImpossibleError: no cluster can be created, with all reasons.
     """
-    problems = findings(plan, instances)
+    problems = EksFiles().findings(plan, instances)
     if problems:
         raise ImpossibleError(f"{plan.name} does not create an EKS cluster", findings=problems)
     workers = _workers(plan, instances[plan.place.instance_type])
@@ -159,15 +148,27 @@ def _workers(plan: Plan, facts: InstanceType) -> NodeGroupContext:
     )
 
 
-def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], _names: ClusterNames) -> list[RenderedFile]:
-    """The files of the cluster to deploy, and the manifests to apply once."""
-    shown = rendered("eks/cluster.yaml.j2", eks_context(plan, instances))
-    return [RenderedFile(path=CLUSTER_FILE, text=shown), *plugin_files(instances[plan.place.instance_type], instances)]
+class EksFiles(PodFiles):
+    """An EKS cluster of node groups, and jobs as pods."""
 
+    def findings(self, plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+        """Why Slipway cannot create an EKS cluster or a job for the plan; empty if it can."""
+        place = plan.place
+        if place.target is not TargetKind.EKS:
+            return (error("not-eks", "target.kind", f"{place.target} is not an EKS cluster with node groups"),)
+        if unknown := unknown_types(plan, instances):
+            return unknown
+        problems = (*Eks().refusals(plan.request, place, instances), *unnamed_capacity(plan), *notify_findings(plan))
+        return (
+            problems if plan.request.workload.train is None else (*problems, *kubernetes_job.findings(plan, instances))
+        )
 
-RENDER = Writer(
-    findings=findings,
-    cluster_files=cluster_files,
-    job_findings=kubernetes_job.no_findings,
-    job_files=kubernetes_job.job_files,
-)
+    def cluster_files(
+        self, plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames
+    ) -> list[RenderedFile]:
+        """The files of the cluster to deploy, and the manifests to apply once."""
+        shown = rendered("eks/cluster.yaml.j2", eks_context(plan, instances))
+        return [
+            RenderedFile(path=CLUSTER_FILE, text=shown),
+            *plugin_files(instances[plan.place.instance_type], instances),
+        ]

@@ -27,8 +27,9 @@ from launcher.rendering.kubernetes_job import START_FILE, START_SCRIPT, job_name
 from launcher.rendering.names import ClusterNames, checkpoint_uri, journal_uri
 from launcher.rendering.node import script_text
 from launcher.rendering.slurm_job import JOB_FILE
-from launcher.rendering.targets import Writer
-from launcher.targets.sagemaker_training.rules import refusals
+from launcher.rendering.target_files import TargetFiles
+from launcher.targets.registry import billed_name
+from launcher.targets.sagemaker_training.target import SageMakerTraining
 
 REQUEST_FILE = "sagemaker/training-job.json"
 ENTRY_FILE = "sagemaker/entry.py"
@@ -40,22 +41,6 @@ ROOT = "/tmp/slipway"  # noqa: S108 - in the container: SageMaker's scratch spac
 PYTHON = "python3"
 SPARE, SPARE_H = 1.5, 1.0
 """The run limit over the high estimate, this project's choice: the limit ends jobs that hang, not slow jobs."""
-
-
-def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why Slipway cannot create a training job for a plan; empty if it can."""
-    place = plan.place
-    if place.target is not TargetKind.SAGEMAKER_TRAINING:
-        return (error("not-a-training-job", "target.kind", f"{place.target} is not a SageMaker training job"),)
-    if unknown := unknown_types(plan, instances):
-        return unknown
-    refused = (*refusals(plan.request, place, instances), *_image_findings(plan, instances[place.instance_type]))
-    return (*refused, *unnamed_capacity(plan), *reference_findings(plan.request.run), *notify_findings(plan))
-
-
-def no_findings(_plan: Plan) -> tuple[Finding, ...]:
-    """Empty: the findings about the nodes include those about the job."""
-    return ()
 
 
 def _image_findings(plan: Plan, facts: InstanceType) -> Iterator[Finding]:
@@ -113,7 +98,7 @@ def request_of(
 def _resources(plan: Plan, facts: InstanceType) -> dict[str, Any]:
     """The instances. Types with NVMe disks get no volume, and accept no volume key."""
     resources: dict[str, Any] = {
-        "InstanceType": plan.place.billed_name,
+        "InstanceType": billed_name(plan.place),
         "InstanceCount": plan.place.nodes,
         "VolumeSizeInGB": training_volume_gib(plan.request, plan.place.nodes, facts),
     }
@@ -156,31 +141,49 @@ def environment_of(plan: Plan, facts: InstanceType, names: ClusterNames, job: Jo
     return variables
 
 
-def cluster_files(_plan: Plan, _instances: Mapping[str, InstanceType], _names: ClusterNames) -> list[RenderedFile]:
-    """Empty: a training job has no cluster."""
-    return []
-
-
-def job_files(
-    plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings
-) -> list[RenderedFile]:
-    """The files of a plan's job; empty if the plan has no job."""
-    if plan.request.workload.train is None:
-        return []
-    facts = instances[plan.place.instance_type]
-    spec = pod_spec(plan, names=names, job=job)
-    environment = environment_of(plan, facts, names, job)
-    return [
-        RenderedFile(path=REQUEST_FILE, text=_json(request_of(plan, instances=instances, names=names, job=job))),
-        RenderedFile(path=ENTRY_FILE, text=script_text(ENTRY_SCRIPT)),
-        RenderedFile(path=ENVIRONMENT_FILE, text=_json(environment)),
-        RenderedFile(path=START_FILE, text=script_text(START_SCRIPT)),
-        RenderedFile(path=JOB_FILE, text=replace(spec, grace_s=min(GRACE_S, spec.grace_s or GRACE_S)).to_json()),
-    ]
-
-
 def _json(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-RENDER = Writer(findings=findings, cluster_files=cluster_files, job_findings=no_findings, job_files=job_files)
+class SageMakerTrainingFiles(TargetFiles):
+    """The request of a training job, and what runs in its containers."""
+
+    def findings(self, plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+        """Why Slipway cannot create a training job for a plan; empty if it can."""
+        place = plan.place
+        if place.target is not TargetKind.SAGEMAKER_TRAINING:
+            return (error("not-a-training-job", "target.kind", f"{place.target} is not a SageMaker training job"),)
+        if unknown := unknown_types(plan, instances):
+            return unknown
+        refused = (
+            *SageMakerTraining().refusals(plan.request, place, instances),
+            *_image_findings(plan, instances[place.instance_type]),
+        )
+        return (*refused, *unnamed_capacity(plan), *reference_findings(plan.request.run), *notify_findings(plan))
+
+    def cluster_files(
+        self, plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames
+    ) -> list[RenderedFile]:
+        """Empty: a training job has no cluster."""
+        return []
+
+    def job_findings(self, plan: Plan) -> tuple[Finding, ...]:
+        """Empty: the findings about the nodes include those about the job."""
+        return ()
+
+    def job_files(
+        self, plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings
+    ) -> list[RenderedFile]:
+        """The files of a plan's job; empty if the plan has no job."""
+        if plan.request.workload.train is None:
+            return []
+        facts = instances[plan.place.instance_type]
+        spec = pod_spec(plan, names=names, job=job)
+        environment = environment_of(plan, facts, names, job)
+        return [
+            RenderedFile(path=REQUEST_FILE, text=_json(request_of(plan, instances=instances, names=names, job=job))),
+            RenderedFile(path=ENTRY_FILE, text=script_text(ENTRY_SCRIPT)),
+            RenderedFile(path=ENVIRONMENT_FILE, text=_json(environment)),
+            RenderedFile(path=START_FILE, text=script_text(START_SCRIPT)),
+            RenderedFile(path=JOB_FILE, text=replace(spec, grace_s=min(GRACE_S, spec.grace_s or GRACE_S)).to_json()),
+        ]

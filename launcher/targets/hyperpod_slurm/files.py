@@ -1,6 +1,6 @@
 """Renders a HyperPod cluster with Slurm: every decision, for the preview and for the deployment."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from launcher.model import hyperpod, sizing
@@ -10,8 +10,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import MOUNT_PATH, USER
 from launcher.model.instance_type import InstanceType
-from launcher.model.plan import Place, Plan
-from launcher.model.request import PlanRequest
+from launcher.model.plan import Plan
 from launcher.rendering.cluster import (
     CLUSTER_FILE,
     cluster_name,
@@ -24,29 +23,18 @@ from launcher.rendering.cluster import (
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import efa_check, is_nvidia, metrics_script, node_script, reporting_arguments
-from launcher.rendering.targets import Writer
-from launcher.targets.hyperpod_slurm.rules import refusals
+from launcher.rendering.target_files import TargetFiles
+from launcher.targets.bases import HyperPodTarget
+from launcher.targets.hyperpod_slurm.target import HyperPodSlurm
 
 ENTRY_POINT = "on_create.sh"
 LIFECYCLE_FOLDER = "lifecycle"
 
 
-def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why Slipway cannot create a HyperPod cluster for the plan; empty if it can."""
-    if plan.place.target is not TargetKind.HYPERPOD_SLURM:
-        return (error("not-hyperpod", "target.kind", f"{plan.place.target} is not a HyperPod cluster with Slurm"),)
-    problems = instance_findings(plan, instances, refusals)
-    return problems if plan.place.instance_type not in instances else (*problems, *notify_findings(plan))
-
-
-def instance_findings(
-    plan: Plan,
-    instances: Mapping[str, InstanceType],
-    refused: Callable[[PlanRequest, Place, Mapping[str, InstanceType]], Iterable[Finding]],
-) -> tuple[Finding, ...]:
+def instance_findings(target: HyperPodTarget, plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
     """Why HyperPod cannot provide the plan's nodes, for any scheduler; empty if it can."""
     unknown = unknown_types(plan, instances)
-    return unknown or (*refused(plan.request, plan.place, instances), *unnamed_capacity(plan))
+    return unknown or (*target.refusals(plan.request, plan.place, instances), *unnamed_capacity(plan))
 
 
 def cluster_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> str:
@@ -56,7 +44,7 @@ def cluster_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
         ImpossibleError: no cluster can be created, with all reasons.
         ValueError: a name that only HyperPod uses is missing.
     """
-    problems = findings(plan, instances)
+    problems = HyperPodSlurmFiles().findings(plan, instances)
     if problems:
         raise ImpossibleError(f"{plan.name} does not create a HyperPod cluster", findings=problems)
     if None in (names.role_arn, names.lifecycle_uri, names.lustre_dns_name, names.lustre_mount_name):
@@ -143,13 +131,24 @@ def lifecycle_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[s
     return {ENTRY_POINT: script, "node.sh": node_script(), "metrics.py": metrics_script()}
 
 
-def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
-    """The request that creates the cluster, and the folder that HyperPod downloads to every node."""
-    text = cluster_text(plan, instances=instances, names=names)
-    scripts = lifecycle_files(plan, instances).items()
-    files = [RenderedFile(path=CLUSTER_FILE, text=text)]
-    files += [RenderedFile(path=f"{LIFECYCLE_FOLDER}/{name}", text=script, executable=True) for name, script in scripts]
-    return files
+class HyperPodSlurmFiles(TargetFiles):
+    """A HyperPod cluster with Slurm, and its jobs."""
 
+    def findings(self, plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+        """Why Slipway cannot create a HyperPod cluster for the plan; empty if it can."""
+        if plan.place.target is not TargetKind.HYPERPOD_SLURM:
+            return (error("not-hyperpod", "target.kind", f"{plan.place.target} is not a HyperPod cluster with Slurm"),)
+        problems = instance_findings(HyperPodSlurm(), plan, instances)
+        return problems if plan.place.instance_type not in instances else (*problems, *notify_findings(plan))
 
-RENDER = Writer(findings=findings, cluster_files=cluster_files)
+    def cluster_files(
+        self, plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames
+    ) -> list[RenderedFile]:
+        """The request that creates the cluster, and the folder that HyperPod downloads to every node."""
+        text = cluster_text(plan, instances=instances, names=names)
+        scripts = lifecycle_files(plan, instances).items()
+        files = [RenderedFile(path=CLUSTER_FILE, text=text)]
+        files += [
+            RenderedFile(path=f"{LIFECYCLE_FOLDER}/{name}", text=script, executable=True) for name, script in scripts
+        ]
+        return files

@@ -21,10 +21,10 @@ from launcher.rendering.efa_rules import chart_findings
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import is_nvidia
-from launcher.rendering.targets import Writer
-from launcher.targets.eks.render import EksContext, cluster_context
-from launcher.targets.hyperpod_eks.rules import refusals
-from launcher.targets.hyperpod_slurm.render import (
+from launcher.rendering.target_files import PodFiles
+from launcher.targets.eks.files import EksContext, cluster_context
+from launcher.targets.hyperpod_eks.target import HyperPodEks
+from launcher.targets.hyperpod_slurm.files import (
     ENTRY_POINT,
     LIFECYCLE_FOLDER,
     instance_findings,
@@ -36,18 +36,6 @@ NODES_FILE, VALUES_FILE, GOVERNANCE_FILE = "hyperpod.yaml", "chart-values.yaml",
 _VALUES = "hyperpod/chart-values.yaml.j2"
 FOR_THE_OPERATOR = Tag(key="SageMaker", value="true")
 """AWS's policy for the training operator allows only clusters with this tag (developer guide, training operator)."""
-
-
-def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why Slipway can create neither a HyperPod cluster with EKS nor a job for the plan; empty if it can."""
-    if plan.place.target is not TargetKind.HYPERPOD_EKS:
-        return (error("not-hyperpod-eks", "target.kind", f"{plan.place.target} is not a HyperPod cluster with EKS"),)
-    problems = instance_findings(plan, instances, refusals)
-    if plan.place.instance_type not in instances:
-        return problems
-    if plan.request.target.cluster is None:
-        problems = (*problems, *notify_findings(plan))
-    return problems if plan.request.workload.train is None else (*problems, *kubernetes_job.findings(plan, instances))
 
 
 def control_context(plan: Plan) -> EksContext:
@@ -72,7 +60,7 @@ def nodes_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: Clus
         ImpossibleError: no cluster can be created, with all reasons.
         ValueError: a name that only HyperPod uses is missing.
     """
-    problems = findings(plan, instances)
+    problems = HyperPodEksFiles().findings(plan, instances)
     if problems:
         raise ImpossibleError(f"{plan.name} does not create a HyperPod cluster with EKS", findings=problems)
     if names.role_arn is None or names.lifecycle_uri is None or names.eks_arn is None:
@@ -153,26 +141,38 @@ def namespaces_of(plan: Plan) -> tuple[str, ...]:
     return eks.NAMESPACES if queue is None else (*eks.NAMESPACES, queue.namespace)
 
 
-def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
-    """The control plane, the nodes, their script, and the chart's values; no files for an existing cluster."""
-    if plan.request.target.cluster is not None:
-        return []
-    nodes = nodes_text(plan, instances=instances, names=names)
-    script = f"{LIFECYCLE_FOLDER}/{ENTRY_POINT}"
-    governed = governance_text(plan)
-    shared = [] if governed is None else [RenderedFile(path=GOVERNANCE_FILE, text=governed)]
-    return [
-        RenderedFile(path=CLUSTER_FILE, text=rendered("eks/cluster.yaml.j2", control_context(plan))),
-        RenderedFile(path=NODES_FILE, text=nodes),
-        RenderedFile(path=VALUES_FILE, text=chart_values(plan, instances[plan.place.instance_type])),
-        *shared,
-        RenderedFile(path=script, text=node_script(plan), executable=True),
-    ]
+class HyperPodEksFiles(PodFiles):
+    """A HyperPod cluster with EKS, and jobs as pods."""
 
+    def findings(self, plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+        """Why Slipway can create neither a HyperPod cluster with EKS nor a job for the plan; empty if it can."""
+        if plan.place.target is not TargetKind.HYPERPOD_EKS:
+            return (
+                error("not-hyperpod-eks", "target.kind", f"{plan.place.target} is not a HyperPod cluster with EKS"),
+            )
+        problems = instance_findings(HyperPodEks(), plan, instances)
+        if plan.place.instance_type not in instances:
+            return problems
+        if plan.request.target.cluster is None:
+            problems = (*problems, *notify_findings(plan))
+        return (
+            problems if plan.request.workload.train is None else (*problems, *kubernetes_job.findings(plan, instances))
+        )
 
-RENDER = Writer(
-    findings=findings,
-    cluster_files=cluster_files,
-    job_findings=kubernetes_job.no_findings,
-    job_files=kubernetes_job.job_files,
-)
+    def cluster_files(
+        self, plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames
+    ) -> list[RenderedFile]:
+        """The control plane, the nodes, their script, and the chart's values; no files for an existing cluster."""
+        if plan.request.target.cluster is not None:
+            return []
+        nodes = nodes_text(plan, instances=instances, names=names)
+        script = f"{LIFECYCLE_FOLDER}/{ENTRY_POINT}"
+        governed = governance_text(plan)
+        shared = [] if governed is None else [RenderedFile(path=GOVERNANCE_FILE, text=governed)]
+        return [
+            RenderedFile(path=CLUSTER_FILE, text=rendered("eks/cluster.yaml.j2", control_context(plan))),
+            RenderedFile(path=NODES_FILE, text=nodes),
+            RenderedFile(path=VALUES_FILE, text=chart_values(plan, instances[plan.place.instance_type])),
+            *shared,
+            RenderedFile(path=script, text=node_script(plan), executable=True),
+        ]

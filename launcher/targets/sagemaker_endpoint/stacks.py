@@ -1,6 +1,7 @@
 """Compares an endpoint with the plan: model, instances, count, scaling, alarms, and callers."""
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from launcher.aws import alarms, buckets, roles
@@ -9,8 +10,9 @@ from launcher.aws.endpoints import described
 from launcher.model.endpoint import FILLED, RETENTION_DAYS, Endpoint, EndpointMode, endpoint_alarms
 from launcher.model.idle import idle_minutes
 from launcher.model.monitoring import FAILED_CALLS
+from launcher.workflow.cluster.deployed import DeployedStacks
 from launcher.workflow.cluster.readback import guards, training
-from launcher.workflow.cluster.readback.reading import Instances, Readback, Reading
+from launcher.workflow.cluster.readback.reading import Instances, Reading
 
 IN_SERVICE = "InService"
 SPREAD = "LEAST_OUTSTANDING_REQUESTS"
@@ -182,8 +184,10 @@ def _variant_instances(properties: Mapping[str, Any], _resources: Mapping[str, A
             yield Instances(type=variant["InstanceType"], count=int(variant["InitialInstanceCount"]), nodes=True)
 
 
-READBACK = Readback(
-    readers=(
+class EndpointStacks(DeployedStacks):
+    """The stacks of an endpoint."""
+
+    readers = (
         (model, (f"{SAGEMAKER}::Model",)),
         (config, (f"{SAGEMAKER}::EndpointConfig",)),
         (endpoint, (f"{SAGEMAKER}::Endpoint",)),
@@ -199,6 +203,5 @@ READBACK = Readback(
         (guards.guard, guards.FUNCTION_TYPES),
         (guards.event_rules, ("AWS::Events::Rule",)),
         (guards.budget, ("AWS::Budgets::Budget",)),
-    ),
-    instances={"AWS::SageMaker::EndpointConfig": _variant_instances},
-)
+    )
+    instances = MappingProxyType({"AWS::SageMaker::EndpointConfig": _variant_instances})

@@ -27,7 +27,7 @@ from launcher.rendering.engine import rendered
 from launcher.rendering.image import image_files
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import OLD_KERNELS, boot_reports, is_nvidia, metrics_script, node_arguments, node_script
-from launcher.rendering.targets import Writer
+from launcher.rendering.target_files import TargetFiles
 
 NODE_FILE = "node.sh"
 METRICS_FILE = "metrics.py"
@@ -39,25 +39,6 @@ _CAPACITY_TYPES = {
     PurchaseOption.SAVINGS_PLAN: "ONDEMAND",
     PurchaseOption.RESERVED: "ONDEMAND",
 }
-
-
-def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why Slipway cannot write a ParallelCluster configuration for a plan; empty if it can."""
-    place, purchase = plan.place, plan.request.purchase
-    problems: list[Finding] = []
-    if place.target is not TargetKind.PARALLELCLUSTER:
-        problems.append(
-            error("not-parallelcluster", "target.kind", f"{place.target} cannot be built from these stacks")
-        )
-    if place.option not in _CAPACITY_TYPES:
-        allowed = ", ".join(_CAPACITY_TYPES)
-        message = f"{place.option} buys no ParallelCluster nodes, allowed: {allowed}"
-        problems.append(error("option-without-nodes", "purchase.option", message))
-    problems += unnamed_capacity(plan)
-    if place.option is PurchaseOption.SPOT and purchase.reservation is not None:
-        message = "spot instances cannot use a reservation"
-        problems.append(error("spot-with-reservation", "purchase.reservation", message, "remove one of the two"))
-    return (*problems, *unknown_types(plan, instances), *repeated_types(plan), *notify_findings(plan))
 
 
 def agent_findings(plan: Plan) -> Iterator[Finding]:
@@ -82,7 +63,7 @@ def cluster_yaml(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
     Raises:
         ImpossibleError: Slipway cannot write a configuration, with all reasons.
     """
-    problems = findings(plan, instances)
+    problems = ParallelClusterFiles().findings(plan, instances)
     if problems:
         raise ImpossibleError(f"{plan.name} does not create a ParallelCluster configuration", findings=problems)
     request = plan.request
@@ -197,14 +178,34 @@ def cluster_configuration(plan: Plan, *, instances: Mapping[str, InstanceType], 
     return configuration
 
 
-def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
-    """The cluster's configuration, and the files that set up its nodes."""
-    return [
-        RenderedFile(path=CLUSTER_FILE, text=cluster_yaml(plan, instances=instances, names=names)),
-        RenderedFile(path=NODE_FILE, text=node_script(), executable=True),
-        RenderedFile(path=METRICS_FILE, text=metrics_script()),
-        *(RenderedFile(path=path, text=text) for path, text in image_files(plan, instances).items()),
-    ]
+class ParallelClusterFiles(TargetFiles):
+    """A ParallelCluster, and jobs of Slurm."""
 
+    def findings(self, plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+        """Why Slipway cannot write a ParallelCluster configuration for a plan; empty if it can."""
+        place, purchase = plan.place, plan.request.purchase
+        problems: list[Finding] = []
+        if place.target is not TargetKind.PARALLELCLUSTER:
+            problems.append(
+                error("not-parallelcluster", "target.kind", f"{place.target} cannot be built from these stacks")
+            )
+        if place.option not in _CAPACITY_TYPES:
+            allowed = ", ".join(_CAPACITY_TYPES)
+            message = f"{place.option} buys no ParallelCluster nodes, allowed: {allowed}"
+            problems.append(error("option-without-nodes", "purchase.option", message))
+        problems += unnamed_capacity(plan)
+        if place.option is PurchaseOption.SPOT and purchase.reservation is not None:
+            message = "spot instances cannot use a reservation"
+            problems.append(error("spot-with-reservation", "purchase.reservation", message, "remove one of the two"))
+        return (*problems, *unknown_types(plan, instances), *repeated_types(plan), *notify_findings(plan))
 
-RENDER = Writer(findings=findings, cluster_files=cluster_files)
+    def cluster_files(
+        self, plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames
+    ) -> list[RenderedFile]:
+        """The cluster's configuration, and the files that set up its nodes."""
+        return [
+            RenderedFile(path=CLUSTER_FILE, text=cluster_yaml(plan, instances=instances, names=names)),
+            RenderedFile(path=NODE_FILE, text=node_script(), executable=True),
+            RenderedFile(path=METRICS_FILE, text=metrics_script()),
+            *(RenderedFile(path=path, text=text) for path, text in image_files(plan, instances).items()),
+        ]

@@ -35,8 +35,8 @@ from launcher.rendering.node import (
     report_boot,
     script_text,
 )
-from launcher.rendering.targets import Writer
-from launcher.targets.pcs.rules import refusals
+from launcher.rendering.target_files import TargetFiles
+from launcher.targets.pcs.target import Pcs
 
 MACHINE_FILE, NODE_FILE, METRICS_FILE, USER_DATA_FILE = "machine.sh", "node.sh", "metrics.py", "user_data.txt"
 USER_DATA = "templates/pcs/user_data.txt"
@@ -91,17 +91,6 @@ class PcsContext:
     groups: tuple[GroupContext, ...]
 
 
-def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why Slipway cannot create a PCS cluster for the plan; empty if it can."""
-    place = plan.place
-    if place.target is not TargetKind.PCS:
-        return (error("not-pcs", "target.kind", f"{place.target} is not a PCS cluster"),)
-    if unknown := unknown_types(plan, instances):
-        return unknown
-    refused = refusals(plan.request, place, instances)
-    return (*refused, *unnamed_capacity(plan), *repeated_types(plan), *notify_findings(plan))
-
-
 def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names: ClusterNames) -> PcsContext:
     """Every decision about a plan's cluster.
 
@@ -110,7 +99,7 @@ def cluster_context(plan: Plan, *, instances: Mapping[str, InstanceType], names:
     Raises:
         ImpossibleError: no cluster can be created, with all reasons.
     """
-    problems = findings(plan, instances)
+    problems = PcsFiles().findings(plan, instances)
     size = pcs.size_of(plan.request, plan.place.nodes)
     if problems or size is None:
         raise ImpossibleError(f"{plan.name} does not create a PCS cluster", findings=problems)
@@ -201,16 +190,28 @@ def instance_script() -> str:
     )
 
 
-def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
-    """The files of the cluster to deploy, and the files that set up its nodes."""
-    shown = rendered("pcs/cluster.yaml.j2", cluster_context(plan, instances=instances, names=names))
-    return [
-        RenderedFile(path=CLUSTER_FILE, text=shown),
-        RenderedFile(path=MACHINE_FILE, text=instance_script(), executable=True),
-        RenderedFile(path=NODE_FILE, text=node_script(), executable=True),
-        RenderedFile(path=METRICS_FILE, text=metrics_script()),
-        RenderedFile(path=USER_DATA_FILE, text=script_text(USER_DATA)),
-    ]
+class PcsFiles(TargetFiles):
+    """A PCS cluster, and jobs of Slurm."""
 
+    def findings(self, plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+        """Why Slipway cannot create a PCS cluster for the plan; empty if it can."""
+        place = plan.place
+        if place.target is not TargetKind.PCS:
+            return (error("not-pcs", "target.kind", f"{place.target} is not a PCS cluster"),)
+        if unknown := unknown_types(plan, instances):
+            return unknown
+        refused = Pcs().refusals(plan.request, place, instances)
+        return (*refused, *unnamed_capacity(plan), *repeated_types(plan), *notify_findings(plan))
 
-RENDER = Writer(findings=findings, cluster_files=cluster_files)
+    def cluster_files(
+        self, plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames
+    ) -> list[RenderedFile]:
+        """The files of the cluster to deploy, and the files that set up its nodes."""
+        shown = rendered("pcs/cluster.yaml.j2", cluster_context(plan, instances=instances, names=names))
+        return [
+            RenderedFile(path=CLUSTER_FILE, text=shown),
+            RenderedFile(path=MACHINE_FILE, text=instance_script(), executable=True),
+            RenderedFile(path=NODE_FILE, text=node_script(), executable=True),
+            RenderedFile(path=METRICS_FILE, text=metrics_script()),
+            RenderedFile(path=USER_DATA_FILE, text=script_text(USER_DATA)),
+        ]

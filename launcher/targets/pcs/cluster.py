@@ -1,0 +1,137 @@
+"""A deployed PCS cluster: its description, its login node, access commands, and the return of its nodes."""
+
+import time
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from launcher.aws import instances, pcs, ssm, stacks
+from launcher.aws.calls import forbidden
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackState
+from launcher.model.errors import AwsError, DeploymentFailedError
+from launcher.model.pcs import IMAGE_INPUT, IMAGE_PARAMETER, LOGIN, PCS_CLUSTER_TAG, USER
+from launcher.model.plan import Plan
+from launcher.model.stages import Notify
+from launcher.model.target import Runs
+from launcher.model.units import spoken
+from launcher.records.submission import HeadNode
+from launcher.rendering.names import stack_name
+from launcher.targets.hyperpod_slurm.readback import data_links, file_systems
+from launcher.targets.pcs import readback
+from launcher.targets.pcs.target import CLUSTER_TYPE, GROUP_TYPE, QUEUE_TYPE
+from launcher.workflow.cluster.deployed import Outputs
+from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
+from launcher.workflow.cluster.readback.training import around
+from launcher.workflow.cluster.slurm_jobs import SlurmCluster, node_commands
+
+LOGIN_S, POLL_S = 900.0, 10.0
+"""Time for the login node to start: a node boots in 3 to 8 minutes (awsome-distributed-ai, aws-pcs/tests)."""
+
+
+class PcsCluster(SlurmCluster):
+    """A deployed PCS cluster."""
+
+    readers = around(
+        (readback.cluster, (CLUSTER_TYPE,)),
+        (readback.groups, (GROUP_TYPE,)),
+        (readback.templates, ("AWS::EC2::LaunchTemplate",)),
+        (readback.queues, (QUEUE_TYPE,)),
+        (file_systems, ("AWS::FSx::FileSystem",)),
+        (data_links, ("AWS::FSx::DataRepositoryAssociation",)),
+    )
+    instances = MappingProxyType({GROUP_TYPE: readback.group_instances})
+
+    def describe(self, plan: Plan, head: str, node_text: str) -> str:
+        """One line that describes the cluster to be deployed."""
+        return f"PCS cluster {plan.cluster_name}: login node {head}, at most {node_text}"
+
+    def head_node(
+        self, plan: Plan, outputs: Outputs, session: Session, *, sleep: Callable[[float], None] = time.sleep
+    ) -> HeadNode:
+        """The login node of a deployed cluster; PCS starts another one if the node is lost.
+
+        Raises:
+            DeploymentFailedError: no login node runs in time.
+        """
+        waited, group = 0.0, outputs["LoginGroupId"]
+        while (instance := pcs.running_instance(session, group)) is None:
+            if waited >= LOGIN_S:
+                message = f"no login node of {outputs['ClusterName']} is running after {spoken(LOGIN_S)}"
+                command = f"aws pcs get-compute-node-group --region {session.region} --cluster-identifier"
+                hint = f"{command} {outputs['ClusterName']} --compute-node-group-identifier {LOGIN} names the reason"
+                raise DeploymentFailedError(message, hint=hint)
+            sleep(POLL_S)
+            waited += POLL_S
+        return HeadNode(via="ssm", instance=instance, region=outputs["Region"], user=USER)
+
+    def access_commands(self, plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
+        """Commands to access the cluster, each with its purpose: it has no key pair and no open port."""
+        return [
+            ("shell", f"{outputs['Connect']}, then: sudo su - {USER}"),
+            *node_commands(plan),
+            ("start the nodes after a stop", "the command in StartFleet, above"),
+        ]
+
+    def inputs(self, plan: Plan, session: Session) -> dict[str, str]:
+        """The id of the AMI for a stack that has none yet: later deployments retain the AMI of the first one."""
+        if plan.request.target.ami is not None:
+            return {}
+        stack = stacks.find(session, stack_name(plan, Runs.TRAINING))
+        if stack is not None and IMAGE_INPUT in stack.inputs:
+            return {}
+        return {IMAGE_INPUT: ssm.parameter(session, IMAGE_PARAMETER)}
+
+    def start(
+        self, outputs: Outputs, session: Session, notify: Notify, *, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        """Let nodes start again if the guard has set their groups to 0, as the output StartFleet specifies.
+
+        Raises:
+            AwsError: a call failed; missing permissions to read the groups are a message only.
+            DeploymentFailedError: a node group cannot be scaled.
+        """
+        cluster = outputs["ClusterName"]
+        try:
+            stopped = {group.name for group in pcs.groups(session, cluster) if not group.maximum}
+        except AwsError as problem:
+            if not forbidden(problem):
+                raise
+            notify(f"whether the nodes of {cluster} are stopped is unknown: these credentials cannot read it")
+            return
+        for command in outputs["StartFleet"].split(" && "):
+            given = dict(zip(*[iter(command.split()[3:])] * 2, strict=True))
+            name = given["--compute-node-group-identifier"]
+            pairs = (pair.split("=") for pair in given["--scaling-configuration"].split(","))
+            if name in stopped:
+                notify(f"node group {name} of {cluster} was stopped: its nodes can start again")
+                pcs.scale(session, cluster, name, {key: int(count) for key, count in pairs}, sleep)
+
+    def queues(self, session: Session, stack: StackState) -> ClusterState:
+        """The state of a cluster by its queues, each with its one node group."""
+        cluster = stack.outputs["ClusterName"]
+        known = {compute_group.id: compute_group for compute_group in pcs.groups(session, cluster)}
+        pairs = [(queue, known[queue.groups[0]]) for queue in pcs.queues(session, cluster)]
+        return ClusterState(
+            name=cluster,
+            queues=tuple(
+                QueueState(
+                    name=queue.name,
+                    instance_type=group.instance_type,
+                    capacity_type=group.purchase,
+                    maximum=group.maximum,
+                )
+                for queue, group in pairs
+            ),
+        )
+
+    def empty(self, session: Session, outputs: Outputs, notify: Notify, pause: Callable[[float], None]) -> None:
+        """Remove queues and node groups before the stack.
+
+        Raises:
+            DeploymentFailedError: a queue or node group remains.
+        """
+        pcs.empty(session, outputs["PcsClusterId"], notify, pause)
+
+    def instance_counts(self, session: Session, outputs: Outputs) -> Mapping[str, int]:
+        """The number of running instances of each type."""
+        return instances.counted(session, PCS_CLUSTER_TAG, outputs["PcsClusterId"])

@@ -1,0 +1,150 @@
+"""A target's stacks in the account: the cluster that a launch uses, and the resources that are read back."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from launcher.aws.objects import Objects
+from launcher.aws.session import Session
+from launcher.aws.stacks import StackState
+from launcher.model.bundle import Bundle
+from launcher.model.enums import Operator
+from launcher.model.errors import ImpossibleError
+from launcher.model.instance_type import InstanceType
+from launcher.model.plan import Plan
+from launcher.model.quote import Quote
+from launcher.model.stages import Notify
+from launcher.records.run_folder import RunFolder
+from launcher.records.submission import HeadNode, Submission
+from launcher.rendering.names import ClusterNames
+from launcher.submit.jobs import JobSource
+from launcher.submit.shell import Shell
+from launcher.workflow.cluster.readback.reading import ClusterState, Readers, ReadInstances
+
+Outputs = Mapping[str, str]
+"""The outputs of the cluster's own stack."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """The connection to a running job: `poll_s` are the seconds between two polls, `close` closes it."""
+
+    source: JobSource
+    poll_s: float
+    close: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequest:
+    """A job to be submitted, with its origin and destination.
+
+    `bundle` is the plan's files, with blanks for the names of the cluster and for the archive of the job's folder.
+    `head_node` accepts the job, `shell` is the connection to it if it has one; `names` are what the files refer to.
+    `outputs` are those of the cluster's own stack, None if this launch has not read them; `cluster` is the cluster's
+    name, None if Slipway did not deploy it. `environment` has its AWS, `here` is this computer's; `workdir` is the
+    command's folder. For Kubernetes, `unreached` explains how to reach a private API, `operator` is what runs the job
+    and `account` the service account of its pods, None if only the plan says it; `by_slipway` says that Slipway
+    deployed the cluster. `below` is the suffix of the checkpoint prefix, with a slash; empty without one.
+    """
+
+    quoted: Quote
+    bundle: Bundle
+    instances: Mapping[str, InstanceType]
+    head_node: HeadNode
+    shell: Callable[[], Shell]
+    names: ClusterNames
+    outputs: Outputs | None
+    cluster: str | None
+    key: str
+    folder: RunFolder
+    workdir: Path
+    store: Objects
+    environment: Mapping[str, str]
+    here: Mapping[str, str]
+    notify: Notify
+    unreached: str = ""
+    operator: Operator | None = None
+    account: str | None = None
+    by_slipway: bool = True
+    below: str = ""
+
+
+class DeployedStacks:
+    """The stacks of a target: the readers that compare each resource type with the plan."""
+
+    # The readers, each with the resource types that it compares with the plan.
+    readers: Readers
+    # The readers of the resource types that have instances.
+    instances: Mapping[str, ReadInstances] = MappingProxyType({})
+
+
+class DeployedCluster(DeployedStacks):
+    """A deployed cluster, as a launch uses it, with the defaults of most targets."""
+
+    def describe(self, plan: Plan, head: str, node_text: str) -> str:
+        """One line of what a deployment creates, from the head node's type and the instances in words."""
+        raise NotImplementedError
+
+    def head_node(self, plan: Plan, outputs: Outputs, session: Session) -> HeadNode:
+        """What accepts the jobs of a deployed cluster."""
+        raise NotImplementedError
+
+    def access_commands(self, plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
+        """Commands to access the cluster, each with its purpose, in order."""
+        raise NotImplementedError
+
+    def submit(self, request: JobRequest) -> Submission:
+        """Ship a job and submit it; report it only after it is accepted."""
+        raise NotImplementedError
+
+    def reach(self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:
+        """The connection to a running job; `environment` is that of the job's AWS account or sandbox."""
+        raise NotImplementedError
+
+    def refuse_job(self, plan: Plan, environment: Mapping[str, str]) -> None:
+        """Refuse a job that cannot be submitted from this computer; by default all can.
+
+        Raises:
+            ImpossibleError: it cannot; the hint names the remedy.
+        """
+
+    def start(self, outputs: Outputs, session: Session, notify: Notify) -> None:
+        """Start nodes that do not start with jobs; nothing by default."""
+
+    def start_nodes(self, plan: Plan, session: Session, cluster: str) -> bool:
+        """Start the nodes of a Kubernetes cluster that its guard stopped; whether this was necessary."""
+        return False
+
+    def start_fleet(self, session: Session, cluster: str, notify: Notify) -> None:
+        """Start a compute fleet that the guard or a user stopped; nothing by default: there is no fleet."""
+
+    def stop_fleet(self, session: Session, cluster: str, notify: Notify) -> None:
+        """Stop the compute fleet for an update; nothing by default."""
+
+    def running_nodes(self, session: Session, cluster: str) -> int | None:
+        """The number of nodes that end when the fleet is stopped; None if it is stopped, or there is none."""
+        return None
+
+    def unreached(self, plan: Plan, outputs: Outputs) -> str:
+        """How to reach what accepts its jobs if this computer gets no answer; a head node reports it itself."""
+        return ""
+
+    def queues(self, session: Session, stack: StackState) -> ClusterState:
+        """The queues of a cluster that other plans deployed: jobs go only to clusters with readable queues.
+
+        Raises:
+            ImpossibleError: they cannot be read.
+        """
+        raise ImpossibleError(f"target.cluster: the queues of stack {stack.name} cannot be read")
+
+    def inputs(self, plan: Plan, session: Session) -> Mapping[str, str]:
+        """The parameters of its stack that a deployment sets."""
+        return {}
+
+    def empty(self, session: Session, outputs: Outputs, notify: Notify, pause: Callable[[float], None]) -> None:
+        """Remove what must be removed before the stack; nothing by default: CloudFormation removes all."""
+
+    def instance_counts(self, session: Session, outputs: Outputs) -> Mapping[str, int]:
+        """Its running instances by type that ParallelCluster's tags do not count; none by default."""
+        return {}
