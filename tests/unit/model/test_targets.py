@@ -77,8 +77,8 @@ def test_nothing_else_asks_which_kind_a_target_is():
     comparisons = []
     for path in sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py")):
         name = str(path.relative_to(ROOT))
-        if name.startswith("launcher/targets/"):
-            # A target knows its own kind, and the one that it points to as a way out.
+        if name.startswith("launcher/targets/") or name == "infra/targets.py":
+            # A target knows its own kind, and the one that it points to as a way out; registries find each kind.
             continue
         source = path.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(source)) if "TargetKind" in source else ():
