@@ -192,15 +192,14 @@ def _share(flags: Iterable[bool]) -> float:
 
 def left_out(rows: Sequence[Row]) -> list[Outcome]:
     """Each row estimated by a fit on the shipped rows without its family; spreads are also fitted without it."""
-    observations = fit_training.observe(fit_training.shipped_rows(), fit_training.unfitted())
-    errors = fit_training.errors_left_out(observations)
+    shipped = fit_training.shipped_fits()
+    known = list(zip(shipped.observations, shipped.errors, strict=True))
     found: dict[str, list[Outcome]] = {}
     for family in sorted({row.family for row in rows}):
-        retained = [
-            (entry, error) for entry, error in zip(observations, errors, strict=True) if entry.row.family != family
-        ]
+        retained = [(entry, error) for entry, error in known if entry.row.family != family]
         others = [entry for entry, _ in retained]
-        facts = facts_from(fit_training.fitted(others, [error for _, error in retained], fit_training.fit(others)))
+        fit = shipped.left_out.get(family) or fit_training.fit(others)
+        facts = facts_from(fit_training.fitted(others, [error for _, error in retained], fit))
         found[family] = [outcome(row, facts) for row in rows if row.family == family]
     return [result for family in found.values() for result in family]
 

@@ -18,7 +18,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from benchmarks.training_rows import Row, read_rows
 from launcher.catalog.training import COEFFICIENTS, FURTHER_RUNS, LATER_RUNS, RUNS, facts_from
@@ -139,13 +140,13 @@ def _weighted(observations: Sequence[Observation], fixed: Mapping[str, float]) -
     free = [index for index, name in enumerate(COLUMNS) if name not in fixed]
     base_values = [fixed.get(name, PRIORS[name][0]) for name in COLUMNS]
     mean = sum(observation.weight for observation in observations) / len(observations)
-    designs = [[observation.columns[index] for index in free] for observation in observations]
+    designs = [_filled([observation.columns[index] for index in free]) for observation in observations]
     rests = [observation.target - _dot(observation.columns, base_values) for observation in observations]
     steps = [0.0] * len(free)
     for _ in range(ROUNDS):
         weights = []
         for observation, design, rest in zip(observations, designs, rests, strict=True):
-            error = abs(rest - _dot(design, steps))
+            error = abs(rest - sum([value * steps[index] for index, value in design]))
             weights.append(observation.weight / mean * min(1.0, HUBER / max(error, 1e-9)))
         steps = _solve(*_normal(designs, rests, weights, [PRIORS[COLUMNS[index]][1] for index in free]))
     values = dict(zip(COLUMNS, base_values, strict=True))
@@ -158,19 +159,26 @@ def _dot(left: Iterable[float], right: Iterable[float]) -> float:
     return sum(a * b for a, b in zip(left, right, strict=True))
 
 
+def _filled(columns: Sequence[float]) -> list[tuple[int, float]]:
+    """The columns that are not zero, with their numbers: rows are sparse."""
+    return [(index, value) for index, value in enumerate(columns) if value]
+
+
 def _normal(
-    designs: Sequence[Sequence[float]], rests: Sequence[float], weights: Sequence[float], ridge: Sequence[float]
+    designs: Sequence[Sequence[tuple[int, float]]],
+    rests: Sequence[float],
+    weights: Sequence[float],
+    ridge: Sequence[float],
 ) -> tuple[list[list[float]], list[float]]:
-    """The normal equations; rows are sparse, so only their non-zero columns are visited."""
+    """The normal equations of rows by their columns that are not zero."""
     size = len(ridge)
     matrix = [[ridge[i] if i == j else 0.0 for j in range(size)] for i in range(size)]
     right = [0.0] * size
     for design, rest, weight in zip(designs, rests, weights, strict=True):
-        filled = [(index, value) for index, value in enumerate(design) if value]
-        for i, a in filled:
+        for i, a in design:
             line, scaled = matrix[i], weight * a
             right[i] += scaled * rest
-            for j, b in filled:
+            for j, b in design:
                 line[j] += scaled * b
     return matrix, right
 
@@ -193,13 +201,36 @@ def _solve(matrix: list[list[float]], right: list[float]) -> list[float]:
     return found
 
 
-def errors_left_out(observations: Sequence[Observation]) -> list[float]:
-    """For each observation, log(estimated / published) from a fit without its family, in their order."""
-    fits = {
+def fits_left_out(observations: Sequence[Observation]) -> dict[str, dict[str, float]]:
+    """The coefficients of a fit without each family."""
+    return {
         family: fit([observation for observation in observations if observation.row.family != family])
         for family in sorted({observation.row.family for observation in observations})
     }
+
+
+def errors_left_out(
+    observations: Sequence[Observation], fits: Mapping[str, Mapping[str, float]] | None = None
+) -> list[float]:
+    """For each observation, log(estimated / published) from a fit without its family, in their order."""
+    fits = fits_left_out(observations) if fits is None else fits
     return [_error(observation, fits[observation.row.family]) for observation in observations]
+
+
+class ShippedFits(NamedTuple):
+    """The shipped rows as observations, the fits without each of their families, and the errors of these fits."""
+
+    observations: Sequence[Observation]
+    left_out: Mapping[str, Mapping[str, float]]
+    errors: Sequence[float]
+
+
+@cache
+def shipped_fits() -> ShippedFits:
+    """The fits of the shipped rows, worked out once: they take seconds."""
+    observations = observe(shipped_rows(), unfitted())
+    fits = fits_left_out(observations)
+    return ShippedFits(observations, fits, errors_left_out(observations, fits))
 
 
 def _error(observation: Observation, values: Mapping[str, float]) -> float:
@@ -316,8 +347,8 @@ def shipped_rows() -> list[Row]:
 
 def main() -> None:
     """Fit, and write coefficients.json."""
-    observations = observe(shipped_rows(), unfitted())
-    document = fitted(observations, errors_left_out(observations), fit(observations))
+    shipped = shipped_fits()
+    document = fitted(shipped.observations, shipped.errors, fit(shipped.observations))
     COEFFICIENTS.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     print(f"{COEFFICIENTS}: {document['fitted_rows']} rows of {document['fitted_families']} families")
 

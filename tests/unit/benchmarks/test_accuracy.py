@@ -116,10 +116,8 @@ def test_further_rows_hold_too():
 
 
 def test_shipped_coefficients_are_what_the_fit_gives():
-    observations = fit_training.observe(fit_training.shipped_rows(), fit_training.unfitted())
-    fitted = fit_training.fitted(
-        observations, fit_training.errors_left_out(observations), fit_training.fit(observations)
-    )
+    fits = fit_training.shipped_fits()
+    fitted = fit_training.fitted(fits.observations, fits.errors, fit_training.fit(fits.observations))
     shipped = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
     fitted["fitted_on"] = shipped["fitted_on"]
     for part in ("coefficients", "spreads"):
