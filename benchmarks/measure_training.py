@@ -14,7 +14,6 @@ the measurement is marked `simulated`: it shows that the program runs, and no qu
 
 import argparse
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -22,7 +21,6 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from importlib import metadata
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +38,13 @@ from transformers import (
     TrainingArguments,
 )
 
+from benchmarks.step_rates import rates
 from launcher.catalog.load import load
 from launcher.catalog.model_config import read_model_config
 from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.instance_type import InstanceType
 from launcher.model.measurement import Measurement
 from launcher.model.model_spec import ModelSpec
-from launcher.model.money import Range
 from launcher.records.measurements import FILE, add_measurement
 
 METHODS = (Method.FULL, Method.PRETRAIN, Method.LORA, Method.QLORA)
@@ -54,7 +52,6 @@ STACKS = (Stack.HUGGINGFACE, Stack.FRAMEWORK)
 RECOMPUTES = (Recompute.NONE, Recompute.FULL)
 RANK = 16
 """Of the adapters, on every linear layer: the usual recipe of peft's and TRL's examples."""
-LOW, HIGH = 0.05, 0.95
 SOFTWARE = ("torch", "transformers", "peft", "accelerate", "bitsandbytes")
 
 
@@ -239,22 +236,6 @@ def _join_group() -> None:
     for name, value in (("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "0"), ("RANK", "0"), ("WORLD_SIZE", "1")):
         os.environ.setdefault(name, value)
     torch.distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-
-
-def rates(ends: Sequence[Sequence[float]], warm_up: int, tokens: int) -> tuple[Range, Range]:
-    """Tokens per second and seconds per step: the middle over all repeats, low and high over single steps.
-
-    Args:
-        ends: of the steps of each repeat, in seconds.
-        warm_up: steps of a repeat that do not count.
-        tokens: of one step, over all chips.
-    """
-    steps = [after - before for repeat in ends for before, after in pairwise(repeat[warm_up:])]
-    single = sorted(steps)
-    fast, slow = (single[round(share * (len(single) - 1))] for share in (LOW, HIGH))
-    middle = statistics.fmean(steps)
-    seconds = Range(low=min(fast, middle), mid=middle, high=max(slow, middle))
-    return Range(low=tokens / seconds.high, mid=tokens / seconds.mid, high=tokens / seconds.low), seconds
 
 
 def measure(given: argparse.Namespace) -> Measurement:

@@ -29,34 +29,61 @@ CONFIG = {
 SMALL = ("--sequence", "32", "--steps", "3", "--warm-up", "1", "--repeats", "2")
 
 
-def run(*words, **environment):
-    command = [PYTHON, "-m", "benchmarks.measure_training", *words]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+RUNS = {
+    "trainer": ("--method", "lora", "--micro-batch", "2"),
+    "fsdp": ("--method", "full", "--stack", "framework", "--recompute", "none"),
+}
+FAULTS = [
+    (("no-such-model", "--type", "g6e.xlarge"), "no-such-model is no model of `slipway models`, and no path"),
+    (("llama-3.1-8b", "--type", "g6e.tiny"), "g6e.tiny is no instance type with accelerators"),
+    (("qwen3-30b-a3b", "--type", "g6e.xlarge"), "is not a dense decoder with a gated MLP"),
+    (("x", "--type", "g6e.xlarge", "--stack", "framework", "--method", "lora"), "--stack framework trains every"),
+    (("x", "--type", "g6e.xlarge", "--repeats", "0"), "--repeats must be at least 1, got 0"),
+]
+EVERY_RUN = """
+import contextlib, io, json, sys
+from benchmarks.measure_training import main
+ends = []
+for words in json.loads(sys.argv[1]):
+    written = io.StringIO()
+    with contextlib.redirect_stderr(written):
+        try:
+            code = main(words)
+        except SystemExit as ended:
+            code = ended.code
+    ends.append([code, written.getvalue()])
+print("\\n" + json.dumps(ends))
+"""
 
 
-@pytest.fixture
-def config(tmp_path):
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(CONFIG))
-    return path
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """Exit code, messages and file of every run, of one process: the import of the frameworks takes seconds."""
+    folder = tmp_path_factory.mktemp("measured")
+    config = folder / "config.json"
+    config.write_text(json.dumps(CONFIG))
+    lines = [[str(config), "--type", "g6e.xlarge", *words, *SMALL] for words in RUNS.values()]
+    lines += [list(words) for words, _ in FAULTS]
+    files = [folder / f"{number}.jsonl" for number in range(len(lines))]
+    words = json.dumps([[*line, "-o", str(file)] for line, file in zip(lines, files, strict=True)])
+    command, environment = [PYTHON, "-c", EVERY_RUN, words], {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    ends = json.loads(done.stdout.splitlines()[-1])
+    return [(*end, file) for end, file in zip(ends, files, strict=True)]
 
 
 @pytest.mark.parametrize(
-    "words, method, stack",
-    [
-        (("--method", "lora", "--micro-batch", "2"), Method.LORA, Stack.HUGGINGFACE),
-        (("--method", "full", "--stack", "framework", "--recompute", "none"), Method.FULL, Stack.FRAMEWORK),
-    ],
+    "name, method, stack", [("trainer", Method.LORA, Stack.HUGGINGFACE), ("fsdp", Method.FULL, Stack.FRAMEWORK)]
 )
-def test_a_trainer_on_this_computer_writes_a_measurement_that_no_quote_uses(config, tmp_path, words, method, stack):
-    ended = run(config, "--type", "g6e.xlarge", *words, *SMALL, "-o", tmp_path / "measurements.jsonl")
-    assert ended.returncode == 0, ended.stderr
-    ((measured,), findings) = load_measurements(tmp_path / "measurements.jsonl")
+def test_a_trainer_on_this_computer_writes_a_measurement_that_no_quote_uses(ended, name, method, stack):
+    code, messages, path = ended[list(RUNS).index(name)]
+    assert not code, messages
+    ((measured,), findings) = load_measurements(path)
     assert not findings
     assert (measured.method, measured.stack, measured.instance_type) == (method, stack, "g6e.xlarge")
     assert (measured.accelerator, measured.accelerators, measured.sequence_length) == ("L40S", 1, 32)
-    assert measured.global_batch_tokens == 32 * (2 if "--micro-batch" in words else 1)
+    assert measured.global_batch_tokens == 32 * (2 if name == "trainer" else 1)
     assert 0 < measured.tokens_per_s.low <= measured.tokens_per_s.mid <= measured.tokens_per_s.high
     assert measured.tokens_per_s.mid == pytest.approx(measured.global_batch_tokens / measured.step_s)
     assert measured.simulated
@@ -65,43 +92,7 @@ def test_a_trainer_on_this_computer_writes_a_measurement_that_no_quote_uses(conf
     assert dict(measured.software).keys() >= {"torch", "transformers", "peft"}
 
 
-FAULTS = [
-    (("no-such-model", "--type", "g6e.xlarge"), "no-such-model is no model of `slipway models`, and no path"),
-    (("llama-3.1-8b", "--type", "g6e.tiny"), "g6e.tiny is no instance type with accelerators"),
-    (("qwen3-30b-a3b", "--type", "g6e.xlarge"), "is not a dense decoder with a gated MLP"),
-    (("x", "--type", "g6e.xlarge", "--stack", "framework", "--method", "lora"), "--stack framework trains every"),
-    (("x", "--type", "g6e.xlarge", "--repeats", "0"), "--repeats must be at least 1, got 0"),
-]
-EVERY_FAULT = """
-import contextlib, io, json, sys
-from benchmarks.measure_training import main
-for words in json.loads(sys.argv[1]):
-    written = io.StringIO()
-    with contextlib.redirect_stderr(written):
-        try:
-            main(words)
-        except SystemExit as ended:
-            print(json.dumps(f"{ended.code} {written.getvalue()}"))
-"""
-
-
-def test_an_impossible_measurement_names_the_fault(tmp_path):
-    words = json.dumps([[*line, "-o", str(tmp_path / "measurements.jsonl")] for line, _ in FAULTS])
-    command = [PYTHON, "-c", EVERY_FAULT, words]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    messages = ended.stdout.splitlines()
-    assert len(messages) == len(FAULTS)
-    for message, (_, fault) in zip(messages, FAULTS, strict=True):
-        assert fault in json.loads(message)
-    assert not (tmp_path / "measurements.jsonl").exists()
-
-
-def test_steps_of_the_warm_up_and_between_repeats_do_not_count():
-    code = (
-        "from benchmarks.measure_training import rates\n"
-        "repeats = [[0, 50, 51, 52, 53], [900, 980, 981, 982, 984]]\n"
-        "rate, seconds = rates(repeats, 1, 600)\n"
-        "print(rate.low, rate.mid, rate.high, seconds.mid)\n"
-    )
-    ended = subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert [float(word) for word in ended.stdout.split()] == pytest.approx([300, 600 * 6 / 7, 600, 7 / 6])
+def test_an_impossible_measurement_names_the_fault(ended):
+    for (code, messages, path), (_, fault) in zip(ended[len(RUNS) :], FAULTS, strict=True):
+        assert fault in f"{code} {messages}"
+        assert not path.exists()
