@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from launcher.cli import options, output
+from launcher.cli.confirm import refuse_without_terminal
 from launcher.cli.launch import launch
-from launcher.model.errors import DeclinedError, ImpossibleError
+from launcher.model.errors import DeclinedError, ImpossibleError, SlipwayError
 from launcher.records.run_folder import write_whole
 
 WRITTEN = "# Written for one command by its run, which may replace this file."
@@ -49,15 +50,25 @@ def run(
     slipway launch, quote and compare. Without a model (--set workload.train.model=...), the quote is for --hours.
     """
     from launcher.workflow.quote.command_plan import command_plan, name_of
+    from launcher.workflow.quote.price import price
 
     chosen = name or name_of(command)
     path = file or Path(f"{chosen}.slipway.yaml")
     settings = options.SETTINGS.get()
     text = f"{WRITTEN}\n{command_plan(chosen, command, hours, settings, region=region)}"
-    new = _write(path, text)
+    earlier = _write(path, text)
     # The file has them now.
     options.SETTINGS.set(())
-    output.say(f"{'wrote' if new else 'replaced'} {path}")
+    try:
+        price_options = options.price_options(region=None, max_price_age=max_price_age, max_usd=max_usd)
+        # What is wrong with the command comes before the question, and leaves no file.
+        price(path, options.now(), price_options)
+        if not sandbox and not dry_run:
+            refuse_without_terminal("launch", yes=yes)
+    except SlipwayError:
+        _restore(path, earlier)
+        raise
+    output.say(f"{'wrote' if earlier is None else 'replaced'} {path}")
     try:
         launch(
             path,
@@ -69,23 +80,30 @@ def run(
             max_price_age=max_price_age,
         )
     except DeclinedError:
-        if new:
-            path.unlink()
+        _restore(path, earlier)
         raise
 
 
-def _write(path: Path, text: str) -> bool:
-    """Write the plan file, and whether there was none.
+def _restore(path: Path, earlier: str | None) -> None:
+    """Give the plan file its earlier text back; remove it if there was none."""
+    if earlier is None:
+        path.unlink()
+    else:
+        write_whole(path, earlier)
+
+
+def _write(path: Path, text: str) -> str | None:
+    """Write the plan file, and return its earlier text; None if there was none.
 
     Raises:
         ImpossibleError: a file is there that this command did not write, or cannot be replaced.
     """
-    new = not path.exists()
     try:
-        if not new and not path.read_text(encoding="utf-8", errors="replace").startswith(WRITTEN):
+        earlier = path.read_text(encoding="utf-8", errors="replace") if path.exists() else None
+        if earlier is not None and not earlier.startswith(WRITTEN):
             hint = f"--file FILE names another; slipway launch {path} launches it"
             raise ImpossibleError(f"{path} exists, and no run of a command wrote it", hint=hint)
         write_whole(path, text)
     except OSError as problem:
         raise ImpossibleError(f"cannot write {path}: {problem.strerror}", hint="--file FILE names another") from problem
-    return new
+    return earlier

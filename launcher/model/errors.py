@@ -72,3 +72,12 @@ class QuoteMismatchError(ImpossibleError):
 
 class QuoteExpiredError(UnpricedError):
     """The prices behind a quote are too old for a deployment."""
+
+
+def reason_of(problem: Exception) -> str:
+    """Why something failed, without the number and the path of a system's message.
+
+    >>> reason_of(FileNotFoundError(2, "No such file or directory", "job.sh")), reason_of(ValueError("it is a device"))
+    ('No such file or directory', 'it is a device')
+    """
+    return (isinstance(problem, OSError) and problem.strerror) or str(problem)

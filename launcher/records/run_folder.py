@@ -14,7 +14,13 @@ from typing import Any
 from launcher.agent import safe_json
 from launcher.catalog.regular_file import read_regular
 from launcher.model.bundle import Bundle
-from launcher.model.errors import DeclinedError, ImpossibleError, InterruptedAtQuestionError, UnreadableInputError
+from launcher.model.errors import (
+    DeclinedError,
+    ImpossibleError,
+    InterruptedAtQuestionError,
+    UnreadableInputError,
+    reason_of,
+)
 from launcher.model.record import record
 from launcher.records import recent_runs
 
@@ -84,7 +90,7 @@ class RunFolder:
         except FileNotFoundError as problem:
             raise UnreadableInputError(f"the run folder {self.path} holds no {name}") from problem
         except (OSError, ValueError) as problem:
-            raise UnreadableInputError(f"cannot read {path}: {problem}") from problem
+            raise UnreadableInputError(f"cannot read {path}: {reason_of(problem)}") from problem
         if not isinstance(document, dict):
             raise UnreadableInputError(f"cannot read {path}: it must hold a JSON object, got {type(document).__name__}")
         return document
@@ -171,7 +177,7 @@ def create(name: str, now: datetime, root: Path, *, dry_run: bool = False) -> Ru
             link.symlink_to(path.name)
             link.replace(named)
     except OSError as problem:
-        reason = problem.strerror or str(problem)
+        reason = reason_of(problem)
         raise ImpossibleError(f"cannot make a run folder under {parent}: {reason}") from problem
     if not dry_run:
         recent_runs.remember(name, path, os.environ)

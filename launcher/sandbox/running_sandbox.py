@@ -22,7 +22,7 @@ from pathlib import Path
 from launcher.agent import safe_json
 from launcher.agent.shape import read
 from launcher.model.emulator import MARK
-from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputError
+from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputError, reason_of
 from launcher.records.cache_folder import cache_folder, own_folder
 from launcher.sandbox import processes
 from launcher.sandbox.control import ControlClient, ControlError
@@ -90,7 +90,7 @@ def selected_in(folder: Path) -> str:
     except FileNotFoundError:
         return DEFAULT
     except (OSError, ValueError) as problem:
-        raise UnreadableInputError(f"cannot read {path}: {problem}", hint="remove it") from problem
+        raise UnreadableInputError(f"cannot read {path}: {reason_of(problem)}", hint="remove it") from problem
     return checked_name(name, f"{path}: ")
 
 

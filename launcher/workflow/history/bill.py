@@ -32,7 +32,7 @@ from launcher.model.bill import (
     Upfront,
     floor,
 )
-from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.errors import ImpossibleError, UnreadableInputError, reason_of
 from launcher.model.tags import CLUSTER_TAG
 from launcher.records.bill_document import BILLED, BilledDocument
 from launcher.records.bill_rows import RowReader
@@ -138,7 +138,7 @@ def opened(file: ExportFile) -> Iterator[Iterable[str]]:
             else:
                 yield TextIOWrapper(content, encoding="utf-8", newline="")
         except (EOFError, IndexError, OSError, zipfile.BadZipFile) as problem:
-            raise UnreadableInputError(f"cannot read {file.name}: {problem}") from problem
+            raise UnreadableInputError(f"cannot read {file.name}: {reason_of(problem)}") from problem
 
 
 def _on_disk(place: Path) -> list[ExportFile]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import IO, Any
 
-from launcher.model.errors import UnreadableInputError
+from launcher.model.errors import UnreadableInputError, reason_of
 
 ROWS = 10_000
 """Rows per read: a month of a large account does not fit into memory."""
@@ -44,7 +44,7 @@ def parquet_lines(file: IO[bytes], name: str) -> Iterator[str]:
             columns = [batch.column(index).to_pylist() for index in range(len(names))]
             yield from _written([_cell(cell) for cell in row] for row in zip(*columns, strict=True))
     except (OSError, pa.ArrowException) as problem:
-        raise UnreadableInputError(f"cannot read {name}: {problem}") from problem
+        raise UnreadableInputError(f"cannot read {name}: {reason_of(problem)}") from problem
 
 
 class _Line:

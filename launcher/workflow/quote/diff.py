@@ -13,7 +13,7 @@ from launcher.catalog import load as catalog_load
 from launcher.catalog.load import Catalog
 from launcher.catalog.regular_file import UnusableFileError, read_named, read_regular
 from launcher.model.document import document
-from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
+from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError, reason_of
 from launcher.model.money import CostComponent
 from launcher.model.plan import Place
 from launcher.model.plan_diff import UNKNOWN_NOW, LineChange, LineDiff, PlanDiff, PlansDiff
@@ -150,7 +150,7 @@ def _text(path: Path) -> str:
     try:
         return read_named(path, plan_file.MAX_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError, UnusableFileError) as problem:
-        raise UnreadableInputError(f"cannot read the plan file {path}: {problem}") from problem
+        raise UnreadableInputError(f"cannot read the plan file {path}: {reason_of(problem)}") from problem
 
 
 def _priced(

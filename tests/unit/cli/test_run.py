@@ -72,3 +72,31 @@ def test_an_earlier_file_of_run_is_replaced(slipway):
     code, _, err = slipway("run", "--type", "g6e.xlarge", *REFUSED, "--", "python", "train.py")
     assert code == 3
     assert "replaced train.slipway.yaml" in err
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (("--type", "nosuch"), "nosuch"),
+        (("--type", "g6e.xlarge", "--region", "us-middle-1"), "us-middle-1"),
+        (("--type", "g6e.xlarge", "--set", "run.retries=-1"), "run.retries"),
+    ],
+)
+@pytest.mark.parametrize("earlier", [None, f"{WRITTEN}\nslipway: 1\n"])
+def test_an_impossible_command_without_a_terminal_is_refused_first_and_writes_nothing(slipway, words, message, earlier):
+    if earlier is not None:
+        Path("train.slipway.yaml").write_text(earlier, encoding="utf-8")
+    code, _, err = slipway("run", *words, "--", "python", "train.py")
+    assert code in (2, 5)
+    assert message in err
+    assert "no terminal" not in err
+    assert "wrote" not in err
+    path = Path("train.slipway.yaml")
+    assert (path.read_text(encoding="utf-8") if path.exists() else None) == earlier
+
+
+def test_a_possible_command_without_a_terminal_asks_for_yes_and_writes_nothing(slipway):
+    code, _, err = slipway("run", "--type", "g6e.xlarge", "--", "python", "train.py")
+    assert code == 2
+    assert "--yes" in err
+    assert not Path("train.slipway.yaml").exists()

@@ -7,7 +7,7 @@ from typing import Any
 from launcher.catalog import safe_yaml
 from launcher.catalog.load import Catalog
 from launcher.catalog.regular_file import UnusableFileError, read_named
-from launcher.model.errors import UnreadableInputError
+from launcher.model.errors import UnreadableInputError, reason_of
 from launcher.workflow.quote.command_plan import commented, name_of, plain_name
 from launcher.workflow.quote.imports.imported import ASSUMED_HOURS, Imported
 from launcher.workflow.quote.imports.pcluster import read_parallelcluster
@@ -42,7 +42,9 @@ def import_file(path: Path, catalog: Catalog) -> Imported:
     try:
         text = read_named(path, MAX_BYTES).decode("utf-8-sig")
     except (UnusableFileError, OSError, ValueError) as problem:
-        raise UnreadableInputError(f"cannot read {path}: {problem}", hint=f"--from takes {TOOLS}") from problem
+        raise UnreadableInputError(
+            f"cannot read {path}: {reason_of(problem)}", hint=f"--from takes {TOOLS}"
+        ) from problem
     imported = _read(path, text, catalog)
     _complete(imported, path)
     return imported

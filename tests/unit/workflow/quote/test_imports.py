@@ -217,6 +217,24 @@ def test_a_file_of_no_known_tool_names_those_that_are_read(tmp_path):
         import_file(tmp_path / "x.yaml", load())
 
 
+@pytest.mark.parametrize(
+    "source, reason",
+    [
+        ("missing.sh", "cannot read missing.sh: No such file or directory"),
+        ("train.py/job.sh", "cannot read train.py/job.sh: Not a directory"),
+        (".", "cannot read .: it is a folder"),
+    ],
+)
+def test_a_source_that_cannot_be_read_is_named_with_the_reason(tmp_path, monkeypatch, slipway, source, reason):
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").touch()
+    code, _, err = slipway("init", "plan.yaml", "--from", source)
+    assert code == 2
+    assert f"error: {reason}\n" in err
+    assert not Path("plan.yaml").exists()
+    assert "Errno" not in slipway("diff", "train.py", source).err
+
+
 def test_init_writes_the_plan_and_prints_what_was_lost(tmp_path, monkeypatch, slipway):
     monkeypatch.chdir(tmp_path)
     Path("job.sh").write_text(SBATCH, encoding="utf-8")
