@@ -1,6 +1,6 @@
 """The best commitment for several plans, and the command that buys it: `slipway commit`, slipway.commit/1."""
 
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
@@ -8,7 +8,7 @@ from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, dollars, render
 from launcher.model.commitment_choice import CommitmentChoice, CommitmentOption
-from launcher.model.enums import Basis, Payment
+from launcher.model.enums import Payment
 from launcher.model.finding import Finding
 from launcher.records.codec import Json, as_json
 from launcher.records.document import filled, json_object
@@ -27,42 +27,6 @@ class Demand:
 
 
 @json_object
-class Marginal:
-    """The return of one more dollar an hour where so much is committed already."""
-
-    usd_per_hour: Decimal
-    value: Decimal
-
-
-@json_object
-class OptionObject:
-    """One commitment."""
-
-    instrument: str
-    covers: str
-    term_years: int
-    payment: Payment
-    level: str
-    usd_per_hour: Decimal
-    commitment_usd: Decimal
-    saving_usd: Decimal
-    utilisation: float
-    break_even: float
-    risks: tuple[str, ...]
-    command: str
-    source: str
-    basis: Basis
-    as_of: date
-    marginal: tuple[Marginal, ...]
-
-    @classmethod
-    def of(cls, option: CommitmentOption) -> "OptionObject":
-        """The object of a commitment."""
-        marginal = tuple(Marginal(usd_per_hour=level, value=value) for level, value in option.marginal)
-        return filled(cls, option, marginal=marginal)
-
-
-@json_object
 class LeftOut:
     """A plan that does not count, and the reason."""
 
@@ -77,8 +41,8 @@ class CommitDocument:
     schema: Literal["slipway.commit/1"] = "slipway.commit/1"
     as_of: datetime
     demand: Demand
-    options: tuple[OptionObject, ...]
-    choice: OptionObject | None
+    options: tuple[CommitmentOption, ...]
+    choice: CommitmentOption | None
     findings: tuple[Finding, ...]
     left_out: tuple[LeftOut, ...]
 
@@ -90,8 +54,6 @@ def document(choice: CommitmentChoice) -> Json:
             CommitDocument,
             choice,
             demand=filled(Demand, choice),
-            options=tuple(OptionObject.of(option) for option in choice.options),
-            choice=None if choice.choice is None else OptionObject.of(choice.choice),
             left_out=tuple(LeftOut(plan=plan, reason=reason) for plan, reason in choice.left_out),
         )
     )
@@ -162,6 +124,7 @@ def _chosen(choice: CommitmentOption, width: int) -> list[str]:
     lines += ["", "  what can go wrong"]
     lines += [piece for risk in choice.risks for piece in wrapped(f"    {risk}", width)]
     lines += ["", "  one more dollar an hour, where so much is committed already"]
-    for level, value in choice.marginal:
-        lines.append(f"    at ${words.dollars(level)}: {'+' if value > 0 else ''}{value:.2f} an hour")
+    for marginal in choice.marginal:
+        sign = "+" if marginal.value > 0 else ""
+        lines.append(f"    at ${words.dollars(marginal.usd_per_hour)}: {sign}{marginal.value:.2f} an hour")
     return [*lines, "", "  to buy it", f"    {choice.command}"]

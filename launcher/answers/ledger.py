@@ -1,7 +1,8 @@
 """Results of the runs, single or summed up: `slipway ledger`, slipway.ledger/1, its CSV."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
@@ -9,26 +10,45 @@ from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, dollars, hours, render
 from launcher.model.ledger import Grouping, Ledger, LedgerEntry, LedgerTotal, grouped, reservations, total
+from launcher.model.money import UsdRange
 from launcher.records.codec import Json, as_json
 from launcher.records.document import OMITTED, UnreadRun, filled, json_object
-from launcher.records.ledger_document import RunObject, of_entry
 
 SHOWN = 40
 
 
 @json_object
-class ListedRun(RunObject):
-    """One run with the figures that follow from its own."""
+class ListedRun:
+    """One run: its quote, its duration and its cost, with the figures that follow from them."""
 
+    name: str
+    run: str
+    origin: str
+    started_at: datetime
+    ended_at: datetime | None
+    status: str
+    simulated: bool
+    monthly: bool
+    target: str
+    instance_type: str
+    nodes: int
+    region: str
+    purchase_option: str
+    quoted_usd: UsdRange | None
+    usd_per_hour: Decimal | None
+    hours: float
+    usd_at_quoted_rate: Decimal | None
+    billed_usd: Decimal | None
+    tokens: int | None
+    epochs: float | None
+    interruptions: int
+    lost_h: float
+    tags: Mapping[str, str]
+    usd_used: Decimal | None
     usd: Decimal | None
     usd_per_million_tokens: Decimal | None
     usd_per_epoch: Decimal | None
     usd_lost: Decimal | None
-
-
-@json_object
-class TotalObject(LedgerTotal):
-    """The total of several runs; `key` is null for all of them."""
 
 
 @json_object
@@ -49,10 +69,10 @@ class LedgerDocument:
     schema: Literal["slipway.ledger/1"] = "slipway.ledger/1"
     source: str
     runs: tuple[ListedRun, ...]
-    total: TotalObject
+    total: LedgerTotal
     reservations: tuple[ReservationObject, ...]
     unread: tuple[UnreadRun, ...]
-    groups: tuple[TotalObject, ...] | None = field(default=None, metadata=OMITTED)
+    groups: tuple[LedgerTotal, ...] | None = field(default=None, metadata=OMITTED)
 
 
 def document(ledger: Ledger, by: Grouping | None = None) -> Json:
@@ -60,14 +80,14 @@ def document(ledger: Ledger, by: Grouping | None = None) -> Json:
     return as_json(
         LedgerDocument(
             source=ledger.source,
-            runs=tuple(of_entry(ListedRun, entry) for entry in ledger.entries),
-            total=filled(TotalObject, total(ledger.entries)),
+            runs=tuple(filled(ListedRun, entry) for entry in ledger.entries),
+            total=total(ledger.entries),
             reservations=tuple(
                 filled(ReservationObject, reservation, runs=len(reservation.runs))
                 for reservation in reservations(ledger.entries)
             ),
             unread=tuple(UnreadRun(run=run, reason=reason) for run, reason in ledger.unread),
-            groups=None if by is None else tuple(filled(TotalObject, group) for group in grouped(ledger.entries, by)),
+            groups=None if by is None else grouped(ledger.entries, by),
         )
     )
 
@@ -80,7 +100,7 @@ def rows(entries: Iterable[LedgerEntry]) -> tuple[list[str], list[list[str]]]:
     columns += ["usd_per_million_tokens", "epochs", "usd_per_epoch", "interruptions", "lost_h", "usd_lost", "tags"]
     flat_rows = []
     for entry in entries:
-        flat = as_json(of_entry(ListedRun, entry))
+        flat = as_json(filled(ListedRun, entry))
         span = flat.pop("quoted_usd") or {}
         flat |= {f"quoted_usd_{name}": span.get(name) for name in ("low", "mid", "high")}
         flat["tags"] = ";".join(f"{key}={value}" for key, value in entry.tags.items())
@@ -141,7 +161,7 @@ def _count(number: int, noun: str) -> str:
 
 def run_instances(entry: LedgerEntry) -> str:
     """The instances of a run, and their purchase option."""
-    option = entry.option.replace("-", " ")
+    option = entry.purchase_option.replace("-", " ")
     return f"{entry.nodes} × {entry.instance_type} {option}" if entry.instance_type else "Bedrock"
 
 

@@ -8,7 +8,6 @@ from launcher.answers import words
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.price_ages import ages_lines
 from launcher.answers.table import Column, render
-from launcher.model.enums import PurchaseOption, SavingsPlanKind
 from launcher.model.finding import Finding
 from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
@@ -42,21 +41,6 @@ class PlanChoice:
         return filled(cls, member, file=str(member.path), choice=choice)
 
 
-@json_object(of=HeldCommitment)
-class CommittedInstances:
-    """Instances under commitment."""
-
-    instance_type: str
-    region: str
-    purchase_option: PurchaseOption
-    plan_kind: SavingsPlanKind | None
-    term_years: int
-    instances: int
-    usd_per_month: Decimal
-    utilisation: float
-    plans: tuple[str, ...]
-
-
 @json_object
 class PortfolioDocument:
     """Several plans, each with its best option."""
@@ -67,7 +51,7 @@ class PortfolioDocument:
     usd_per_month: UsdRange
     incomplete: bool
     unpriced: tuple[str, ...]
-    commitments: tuple[CommittedInstances, ...]
+    commitments: tuple[HeldCommitment, ...]
     one_chip: tuple[OneChip, ...]
     findings: tuple[Finding, ...]
 
@@ -81,10 +65,6 @@ def document(portfolio: Portfolio) -> Json:
             as_of=portfolio.now,
             plans=tuple(PlanChoice.of(member) for member in portfolio.members),
             incomplete=bool(portfolio.unpriced),
-            commitments=tuple(
-                filled(CommittedInstances, commitment, purchase_option=commitment.option, utilisation=commitment.share)
-                for commitment in portfolio.commitments
-            ),
         )
     )
 
@@ -111,7 +91,8 @@ def _commitment_lines(commitment: HeldCommitment) -> str:
     nodes = f"{commitment.instances} × {commitment.instance_type} in {commitment.region} for {commitment.term_years} y"
     return (
         f"Committed: {nodes}: ${words.dollars(commitment.usd_per_month)} a month whether it is used or not; "
-        f"{', '.join(commitment.plans)} use{'s' if len(commitment.plans) == 1 else ''} {commitment.share:.0%} of it."
+        f"{', '.join(commitment.plans)} use{'s' if len(commitment.plans) == 1 else ''} "
+        f"{commitment.utilisation:.0%} of it."
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from launcher.answers.prices import change_percent, changed_row
-from launcher.catalog.fetched_prices import Move
+from launcher.catalog.fetched_prices import Move, Unmatched
 from launcher.catalog.listing import BILL_ITEM, SPOT_RANGE, PriceChange, PriceRow
 from launcher.catalog.selector import SAGEMAKER, Key
 from launcher.model.enums import Basis, Market, PurchaseOption
@@ -173,15 +173,6 @@ class RefusedPrice(PriceKey):
 
 
 @json_object
-class UnmatchedItem:
-    """A bill item without one product in AWS's list."""
-
-    item: str
-    region: str
-    reason: str
-
-
-@json_object
 class Failure:
     """A failed request."""
 
@@ -202,7 +193,7 @@ class RefreshObject:
     jumped: tuple[MoveObject, ...]
     vanished: tuple[MoveObject, ...]
     refused: tuple[RefusedPrice, ...]
-    unmatched: tuple[UnmatchedItem, ...]
+    unmatched: tuple[Unmatched, ...]
     failures: tuple[Failure, ...]
     skipped_regions: tuple[str, ...]
     public: bool
@@ -239,7 +230,6 @@ def refresh_document(report: RefreshReport, now: datetime) -> Json:
         jumped=tuple(MoveObject.of(move) for move in report.jumped),
         vanished=tuple(MoveObject.of(move) for move in report.vanished),
         refused=tuple(RefusedPrice(**_key(refusal.key), reason=refusal.reason) for refusal in report.refused),
-        unmatched=tuple(filled(UnmatchedItem, item) for item in report.unmatched),
         failures=tuple(
             Failure(what=name, message=failure.message, hint=failure.hint) for name, failure in report.failures
         ),

@@ -10,11 +10,11 @@ from launcher.answers.lines import wrapped
 from launcher.answers.report import attempt_rows, left_up_lines, stored_lines
 from launcher.answers.words import dollars
 from launcher.model.meter import Meter
-from launcher.model.report import RunStatus
+from launcher.model.report import Attempt, RunStatus
 from launcher.records.codec import Json, as_json
 from launcher.records.command_record import KILLED, RUNNING
 from launcher.records.document import filled, json_object
-from launcher.records.report_document import Actual, Quoted, ReportDocument, ReportedAttempt, Stopped
+from launcher.records.report_document import Actual, Quoted, ReportDocument, Stopped
 from launcher.records.run_state import RunState
 from launcher.records.submission import SANDBOX, Submission
 from launcher.rendering.names import STORE_STACK
@@ -57,7 +57,7 @@ class StatusDocument:
     stopped: Stopped | None
     stacks: tuple[str, ...]
     stack_states: dict[str, str] | None
-    attempts: tuple[ReportedAttempt, ...]
+    attempts: tuple[Attempt, ...]
     quoted: Quoted | None
     actual: Actual | None
 

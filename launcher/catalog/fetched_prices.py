@@ -120,7 +120,7 @@ class Refusal:
     reason: str
 
 
-@record
+@record(described=False)
 class Unmatched:
     """A bill item with no price, or several different ones, in an answer: the older price stays in use."""
 

@@ -1,12 +1,13 @@
 """Commitments for several plans: their hourly demand, and the savings of each instrument."""
 
 from collections.abc import Iterator
+from dataclasses import field
 from datetime import date, datetime
 from decimal import Decimal
 
 from launcher.model.enums import Basis, Payment, TargetKind
 from launcher.model.finding import Finding
-from launcher.model.record import record
+from launcher.model.record import INTERNAL, record
 from launcher.model.units import MONTHS_A_YEAR
 
 LISTED = (Basis.LISTED, Basis.USER)
@@ -41,7 +42,15 @@ class Load:
         return self.share if self.months is None else self.share * min(1.0, self.months / whole)
 
 
-@record
+@record(described=False)
+class Marginal:
+    """The return of one more dollar an hour where so much is committed already."""
+
+    usd_per_hour: Decimal
+    value: Decimal
+
+
+@record(described=False)
 class CommitmentOption:
     """One commitment: an instrument at a term and a payment, for a level of demand.
 
@@ -59,7 +68,7 @@ class CommitmentOption:
     payment: Payment
     level: str
     usd_per_hour: Decimal
-    covers_usd_per_hour: Decimal
+    covers_usd_per_hour: Decimal = field(metadata=INTERNAL)
     commitment_usd: Decimal
     saving_usd: Decimal
     utilisation: float
@@ -69,7 +78,7 @@ class CommitmentOption:
     source: str
     basis: Basis
     as_of: date
-    marginal: tuple[tuple[Decimal, Decimal], ...] = ()
+    marginal: tuple[Marginal, ...] = ()
 
 
 @record

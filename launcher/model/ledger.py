@@ -69,7 +69,7 @@ class LedgerEntry(NamedTuple):
     instance_type: str
     nodes: int
     region: str
-    option: str
+    purchase_option: str
     quoted_usd: UsdRange | None
     usd_per_hour: Decimal | None
     hours: float
@@ -117,7 +117,7 @@ class LedgerEntry(NamedTuple):
         return self.billed_usd if self.billed_usd is not None else self.usd_used
 
 
-@record
+@record(described=False)
 class LedgerTotal:
     """The total of several runs; sandbox runs are counted and cost nothing.
 

@@ -6,7 +6,7 @@ from datetime import date
 from decimal import Decimal
 
 from launcher.model.enums import Basis, Market
-from launcher.model.record import record
+from launcher.model.record import INTERNAL, record
 
 CENT = Decimal("0.01")
 
@@ -103,7 +103,7 @@ class Assumption:
     value: str
     unit: str
     source: str
-    steps: tuple[str, ...] = ()
+    steps: tuple[str, ...] = field(default=(), metadata=INTERNAL)
 
 
 @record

@@ -1,5 +1,6 @@
 """The cost of one plan, with everything that a reader needs to verify it."""
 
+from dataclasses import field
 from datetime import datetime
 from decimal import Decimal
 
@@ -11,7 +12,7 @@ from launcher.model.money import Assumption, CostComponent, Price, Range, Unpric
 from launcher.model.overhead import Overhead, overhead_of
 from launcher.model.plan import Plan
 from launcher.model.range_causes import RangeCauses
-from launcher.model.record import record
+from launcher.model.record import INTERNAL, record
 from launcher.model.run_cost import RunRates
 from launcher.model.serving import ServingOutlook
 from launcher.model.work import Work
@@ -26,11 +27,11 @@ class SpotOutlook:
     """
 
     interruptions_expected: float
-    interruptions_per_hour: float
+    interruptions_per_hour: float = field(metadata=INTERNAL)
     checkpoint_interval_s: float | None
     overhead_fraction: float
-    usd_p90: Decimal
     break_even_interruptions_per_hour: float | None
+    usd_p90: Decimal
 
 
 @record
@@ -48,7 +49,7 @@ class Commitment:
     price_cut: float
     stranded_usd: Decimal
     new_generation_usd: Decimal
-    assumptions: tuple[Assumption, ...]
+    assumptions: tuple[Assumption, ...] = field(metadata=INTERNAL)
 
 
 @record

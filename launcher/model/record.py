@@ -6,24 +6,27 @@ class; a plan loads a hundred of them before it reads its first price. A record 
 command loads at its start can be frozen dataclasses.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from functools import partial
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform, overload
 
 Class = TypeVar("Class", bound=type)
+INTERNAL: Mapping[str, bool] = {"internal": True}
+"""The metadata of a field that is no key of the documents that have the record as an object."""
 
 
 @overload
 def record(cls: Class, /) -> Class: ...
 @overload
-def record(*, slots: bool = True, eq: bool = True) -> Callable[[Class], Class]: ...
+def record(*, slots: bool = True, eq: bool = True, described: bool = True) -> Callable[[Class], Class]: ...
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, Field))
-def record(cls: Any = None, /, *, slots: bool = True, eq: bool = True) -> Any:
+def record(cls: Any = None, /, *, slots: bool = True, eq: bool = True, described: bool = True) -> Any:
     """Make a class a record: immutable, equal if its fields are equal, and constructed with named arguments.
 
     `slots=False` for a class with cached properties; `eq=False` for a class whose instances equal only themselves.
+    `described=False` if its docstring is for readers of the code, not the description in the schemas of documents.
 
     >>> @record
     ... class Point:
@@ -35,16 +38,19 @@ def record(cls: Any = None, /, *, slots: bool = True, eq: bool = True) -> Any:
     Traceback (most recent call last):
     dataclasses.FrozenInstanceError: cannot assign to field 'x'
     """
-    return _as_record(cls, slots=slots, eq=eq) if cls is not None else partial(_as_record, slots=slots, eq=eq)
+    made = partial(_as_record, slots=slots, eq=eq, described=described)
+    return made if cls is None else made(cls)
 
 
-def _as_record(cls: Any, *, slots: bool, eq: bool) -> Any:
+def _as_record(cls: Any, *, slots: bool, eq: bool, described: bool) -> Any:
     attributes = vars(cls).keys()
     result = dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=True)(cls)
     every = fields(result)
     result.__compared__ = _reader(field_ for field_ in every if field_.compare)
     result.__hashed__ = _reader(field_ for field_ in every if (field_.compare if field_.hash is None else field_.hash))
     result.__init__ = _first_init(result, every)
+    if not described:
+        result.__described__ = None
     for name, method in {**_SHARED, **(_EQUALITY if eq else {}), **(_STATE if slots else {})}.items():
         if name not in attributes:
             setattr(result, name, method)

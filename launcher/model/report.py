@@ -1,5 +1,6 @@
 """The report of a run: its attempts, its quote, its usage, and the result of the read-back."""
 
+from dataclasses import field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -7,7 +8,7 @@ from enum import StrEnum
 from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import Reply
 from launcher.model.job import BillableTime
-from launcher.model.record import record
+from launcher.model.record import INTERNAL, record
 from launcher.model.run_cost import NO_RATES, PLACES, RunCost, RunRates, run_cost
 
 
@@ -45,7 +46,7 @@ class EndedBy(StrEnum):
     BUDGET = "budget"
 
 
-@record
+@record(described=False)
 class Attempt:
     """One start of the job.
 
@@ -62,7 +63,7 @@ class Attempt:
     ended_by: EndedBy | None
     resumed_from_step: int
     last_step: int | None
-    by_pod_end: bool = False
+    by_pod_end: bool = field(default=False, metadata=INTERNAL)
 
     @property
     def hours(self) -> float:

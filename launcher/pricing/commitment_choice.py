@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.catalog.selector import Key
-from launcher.model.commitment_choice import CommitmentOption, Load
+from launcher.model.commitment_choice import CommitmentOption, Load, Marginal
 from launcher.model.enums import Payment, PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price
 from launcher.model.plan import Place
@@ -246,7 +246,10 @@ def _option(
         basis=rates.origin.basis,
         as_of=rates.origin.as_of,
         marginal=tuple(
-            (Decimal(repr(mark * ratio)).quantize(CENT), Decimal(repr(curve.above(mark) / ratio - 1)).quantize(CENT))
+            Marginal(
+                usd_per_hour=Decimal(repr(mark * ratio)).quantize(CENT),
+                value=Decimal(repr(curve.above(mark) / ratio - 1)).quantize(CENT),
+            )
             for mark in marks
         ),
     )

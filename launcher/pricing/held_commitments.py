@@ -26,16 +26,16 @@ class _Key(NamedTuple):
 
 @record
 class HeldCommitment:
-    """Instances under commitment, for all hours of a month; `share` is the part that the plans use."""
+    """Instances under commitment, for all hours of a month; `utilisation` is the part that the plans use."""
 
     instance_type: str
     region: str
-    option: PurchaseOption
+    purchase_option: PurchaseOption
     plan_kind: SavingsPlanKind | None
     term_years: int
     instances: int
     usd_per_month: Decimal
-    share: float
+    utilisation: float
     plans: tuple[str, ...]
 
 
@@ -62,12 +62,12 @@ def _commitment(key: _Key, sharers: list[Quote]) -> HeldCommitment:
     return HeldCommitment(
         instance_type=key.instance_type,
         region=key.region,
-        option=key.option,
+        purchase_option=key.option,
         plan_kind=key.plan_kind,
         term_years=key.term_years or 1,
         instances=instances,
         usd_per_month=key.usd_per_hour * instances * Decimal(repr(HOURS_PER_MONTH)),
-        share=min(1.0, used / (instances * HOURS_PER_MONTH)),
+        utilisation=min(1.0, used / (instances * HOURS_PER_MONTH)),
         plans=tuple(quoted.plan.name for quoted in sharers),
     )
 

@@ -51,7 +51,7 @@ def is_pairs(hint: Any) -> bool:
 
 
 def _object_writer(kind: Any) -> Callable[[Any], Json]:
-    every = fields(kind) if is_dataclass(kind) else ()
+    every = [field for field in fields(kind) if "internal" not in field.metadata] if is_dataclass(kind) else ()
     hints = {field.name: field.type for field in every} or kind.__annotations__
     # A key that is a word of Python has an underscore behind it as the name of a field.
     getters = [(name.rstrip("_"), attrgetter(name), is_pairs(hint)) for name, hint in hints.items()]

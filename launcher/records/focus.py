@@ -126,7 +126,7 @@ def _row(entry: LedgerEntry, begin: datetime, end: datetime, share: Decimal) -> 
     price = usd / hours if hours else Decimal(0)
     listed = (usd + _discount(entry) * share).quantize(QUANTUM)
     basis = "simulated" if entry.simulated else "quoted-rate" if entry.billed_usd is None else "billed"
-    sku = f"{entry.instance_type or entry.target}/{entry.option}"
+    sku = f"{entry.instance_type or entry.target}/{entry.purchase_option}"
     unused = f", hours of {entry.run} that no run used" if entry.status == UNUSED else ""
     managed = entry.target.startswith(("hyperpod", "sagemaker"))
     return dict.fromkeys(COLUMNS, "") | {
@@ -148,7 +148,7 @@ def _row(entry: LedgerEntry, begin: datetime, end: datetime, share: Decimal) -> 
         "InvoiceIssuerName": ISSUER,
         "ListCost": _text(listed),
         "ListUnitPrice": _text(listed / hours if hours else Decimal(0)),
-        "PricingCategory": _CATEGORIES.get(entry.option, "Other"),
+        "PricingCategory": _CATEGORIES.get(entry.purchase_option, "Other"),
         "PricingQuantity": _text(hours),
         "PricingUnit": "Hours",
         "ProviderName": AWS,
@@ -175,7 +175,7 @@ def _row(entry: LedgerEntry, begin: datetime, end: datetime, share: Decimal) -> 
 def _discount(entry: LedgerEntry) -> Decimal:
     """The discount of a run's nodes against AWS's list, which is on demand for spot and commitments too."""
     rate, listed = entry.usd_per_hour, entry.shared.list_usd_per_hour
-    if entry.simulated or entry.option not in _BELOW_LIST or rate is None or listed is None:
+    if entry.simulated or entry.purchase_option not in _BELOW_LIST or rate is None or listed is None:
         return Decimal(0)
     return (listed - rate) * Decimal(repr(entry.hours + entry.shared.start_h + entry.shared.tail_h))
 

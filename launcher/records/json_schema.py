@@ -79,7 +79,8 @@ def _type(hint: type) -> dict[str, Any]:
 def _object(hint: Any) -> dict[str, Any]:
     hints, properties, required = get_type_hints(hint), {}, []
     omitted = {field.name for field in fields(hint) if "omitted" in field.metadata} if is_dataclass(hint) else ()
-    for name in [field.name for field in fields(hint)] if is_dataclass(hint) else hint._fields:
+    written = [field.name for field in fields(hint) if "internal" not in field.metadata] if is_dataclass(hint) else ()
+    for name in written or hint._fields:
         key, inner = name.rstrip("_"), hints[name]
         if name in omitted:
             # Without a value the key is left out, so it is never null.

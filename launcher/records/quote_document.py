@@ -69,17 +69,6 @@ class QuotedTraining:
     expected_hours: Range
 
 
-@json_object(of=SpotOutlook)
-class QuotedSpot:
-    """The effect of interruptions."""
-
-    interruptions_expected: float
-    checkpoint_interval_s: float | None
-    overhead_fraction: float
-    break_even_interruptions_per_hour: float | None
-    usd_p90: Decimal
-
-
 @json_object
 class QuotedBedrock:
     """The terms of a model that Bedrock serves."""
@@ -149,17 +138,6 @@ class QuotedServing:
         )
 
 
-@json_object(of=Commitment)
-class QuotedCommitment:
-    """The binding cost of a commitment."""
-
-    break_even_utilisation: float
-    utilisation: float | None
-    price_cut: float
-    stranded_usd: Decimal
-    new_generation_usd: Decimal
-
-
 @json_object(of=Gate)
 class QuotedGate:
     """The decision on a quote."""
@@ -200,9 +178,9 @@ class CandidateObject:
     availability: Availability
     price: HourlyPrice | None
     training: QuotedTraining | None
-    spot: QuotedSpot | None
+    spot: SpotOutlook | None
     serving: QuotedServing | None
-    commitment: QuotedCommitment | None
+    commitment: Commitment | None
     gate: QuotedGate
     findings: tuple[Finding, ...]
 
@@ -230,9 +208,7 @@ class CandidateObject:
             unverified=None if unverified is None else filled(UnverifiedPrice, unverified, usd_per_hour=unverified.usd),
             price=_price(quoted),
             training=_training(quoted),
-            spot=None if quoted.spot is None else filled(QuotedSpot, quoted.spot),
             serving=None if quoted.serving is None else QuotedServing.of(quoted.serving),
-            commitment=None if quoted.commitment is None else filled(QuotedCommitment, quoted.commitment),
             gate=filled(QuotedGate, quoted.gate),
             **more,
         )
@@ -249,16 +225,6 @@ def _price(quoted: Quote) -> HourlyPrice | None:
 def _training(quoted: Quote) -> QuotedTraining | None:
     training = quoted.work.training if quoted.work is not None else None
     return None if training is None else filled(QuotedTraining, training, expected_hours=quoted.hours)
-
-
-@json_object(of=Assumption)
-class QuotedAssumption:
-    """One input of the estimate."""
-
-    name: str
-    value: str
-    unit: str
-    source: str
 
 
 @json_object
@@ -306,7 +272,7 @@ class QuoteDocument(CandidateObject, QuoteHead):
     """A candidate with every line, assumption and policy. Only `slipway quote --verify-with-aws` writes `verified`."""
 
     components: tuple[CostComponent, ...]
-    assumptions: tuple[QuotedAssumption, ...]
+    assumptions: tuple[Assumption, ...]
     policies: tuple[Policy, ...]
     cash_usd: Decimal | None
     cash_after_credits_usd: Decimal | None
@@ -323,9 +289,8 @@ def quote_document(
     quoted: Quote, rank: int, types: Mapping[str, InstanceType], verified: Verification | None = None
 ) -> Json:
     """slipway.quote/1."""
-    assumptions = tuple(filled(QuotedAssumption, assumption) for assumption in quoted.assumptions)
     checked = None if verified is None else VerificationObject.of(verified)
-    return as_json(QuoteDocument.of(quoted, rank, types, assumptions=assumptions, verified=checked))
+    return as_json(QuoteDocument.of(quoted, rank, types, verified=checked))
 
 
 def candidate(quoted: Quote, rank: int, types: Mapping[str, InstanceType]) -> Json:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -16,7 +15,6 @@ from launcher.model.report import (
     Attempt,
     Billable,
     BudgetStop,
-    EndedBy,
     EndpointReport,
     Report,
     RunStatus,
@@ -29,18 +27,6 @@ from launcher.records.document import OMITTED, NamedStatus, filled, json_object
 from launcher.records.run_folder import RunFolder
 
 REPORT_FILE = "report.json"
-
-
-@json_object
-class ReportedAttempt:
-    """One start of the job."""
-
-    started_at: datetime
-    ended_at: datetime | None
-    exit_code: int | None
-    ended_by: EndedBy | None
-    resumed_from_step: int
-    last_step: int | None
 
 
 @json_object
@@ -113,7 +99,7 @@ class ReportDocument:
     checkpoints_stored: int | None = None
     layout: str | None = None
     checkpoint_troubles: tuple[str, ...] = ()
-    attempts: tuple[ReportedAttempt, ...]
+    attempts: tuple[Attempt, ...]
     quoted: Quoted
     actual: Actual = Actual()
     left_up_usd_per_hour: Decimal | None = None
@@ -134,7 +120,6 @@ class ReportDocument:
             checkpoints_stored=None if stored is None else stored.count,
             layout=None if stored is None else stored.layout,
             checkpoint_troubles=() if stored is None else stored.troubles,
-            attempts=tuple(filled(ReportedAttempt, attempt) for attempt in report.attempts),
             quoted=filled(Quoted, report, usd=report.quoted_usd, hours=report.quoted_hours),
             actual=filled(Actual, report, hours=report.actual_hours),
             stacks=tuple(NamedStatus(name=name, status=status) for name, status in report.stacks),
@@ -153,7 +138,6 @@ class ReportDocument:
         return filled(
             Report,
             self,
-            attempts=tuple(filled(Attempt, attempt) for attempt in self.attempts),
             quoted_usd=self.quoted.usd,
             quoted_hours=self.quoted.hours,
             prices_as_of=self.quoted.prices_as_of,

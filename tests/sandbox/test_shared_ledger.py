@@ -51,7 +51,7 @@ def entry(**changes) -> LedgerEntry:
         instance_type="p5.48xlarge",
         nodes=1,
         region="us-east-2",
-        option="spot",
+        purchase_option="spot",
         quoted_usd=None,
         usd_per_hour=Decimal(20),
         hours=2.0,

@@ -77,7 +77,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         instance_type=quote.instance_type or "",
         nodes=quote.nodes,
         region=quote.region,
-        option=quote.purchase_option,
+        purchase_option=quote.purchase_option,
         quoted_usd=quote.usd,
         usd_per_hour=quote.usd_per_hour,
         hours=round(hours, DIGITS),

@@ -136,7 +136,7 @@ def test_what_strands_it_and_what_one_more_dollar_brings_are_said(chosen):
     text = "\n".join(page(commitment, 120, everything=True))
     assert "price cut of" in text
     assert "one more dollar an hour" in text
-    values = [value for _, value in commitment.choice.marginal]
+    values = [marginal.value for marginal in commitment.choice.marginal]
     assert values == sorted(values, reverse=True)
     assert "aws " in commitment.choice.command
 

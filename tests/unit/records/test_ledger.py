@@ -38,7 +38,7 @@ def entry(**changes) -> LedgerEntry:
         instance_type="p5.48xlarge",
         nodes=2,
         region="us-east-2",
-        option="spot",
+        purchase_option="spot",
         quoted_usd=UsdRange(low=Decimal("3000.5"), mid=Decimal(4000), high=Decimal("6000.25")),
         usd_per_hour=Decimal("40.7264"),
         hours=99.5,
@@ -208,7 +208,7 @@ class TestFocus:
     def test_the_official_validator_passes_it(self, tmp_path):
         path = tmp_path / "ledger.csv"
         shared = Shared(reservation="cr-2", prepaid_usd=Decimal(9000))
-        block = entry(option="capacity-block", target="hyperpod-eks", tags={}, shared=shared)
+        block = entry(purchase_option="capacity-block", target="hyperpod-eks", tags={}, shared=shared)
         formulas = entry(name="=cmd|' /C calc'!A0", origin="@SUM(A1)", tags={"+a": "-b"})
         entries = [entry(), entry(simulated=True), block, formulas]
         path.write_text(focus_csv(entries), encoding="utf-8")
