@@ -46,8 +46,6 @@ DCP_METADATA_NAME = ".metadata"
 _MAX_INTEGER, _MAX_PARTS = 2**63, 2**20
 _LONGEST_NAME = 255
 """Bytes of a file's name on Linux (NAME_MAX of <linux/limits.h>)."""
-_COMMITS_OF_A_LIFE = 20
-"""Limit for one step in one attempt: Slipway does not follow a trainer that writes the step again endlessly."""
 _MAX_BYTES = 1 << 30
 """Maximum bytes of a manifest: some five million files."""
 _MAX_TO_INDENT = 1000
@@ -297,13 +295,18 @@ def second_commit_key(step: int, session: str) -> str:
     return f"step-{step}/{session}/{COMMIT_NAME}"
 
 
-def commit_places(step: int, session: str) -> list[str]:
+def commit_places(step: int, session: str, stored: Iterable[str] = ()) -> list[str]:
     """The keys with which an attempt may commit a step, in order: each is written once.
 
-    >>> commit_places(120, "r1.a2")[:3]
-    ['step-120/manifest.json', 'step-120/r1.a2/manifest.json', 'step-120/r1.a2.2/manifest.json']
+    `stored`: keys of the store, among them its earlier commits of the step: the last of these and the next one count.
+
+    >>> commit_places(120, "r1.a2", ["step-120/r1.a2.7/manifest.json"])[2:]
+    ['step-120/r1.a2.7/manifest.json', 'step-120/r1.a2.8/manifest.json']
     """
-    again = [second_commit_key(step, f"{session}.{number}") for number in range(2, _COMMITS_OF_A_LIFE)]
+    later = re.compile(re.escape(f"step-{step}/{session}.") + r"(\d{1,9})/" + re.escape(COMMIT_NAME))
+    numbers = [int(match[1]) for key in stored if (match := later.fullmatch(key))]
+    last = max(numbers, default=1)
+    again = [second_commit_key(step, f"{session}.{number}") for number in (last, last + 1) if number > 1]
     return [commit_key(step), second_commit_key(step, session), *again]
 
 

@@ -444,6 +444,7 @@ class Session:
             claim=checkpoints.claim,
             peers=self._peers,
             reports=Reports(completed=whole, hashed=self._record_hashes, taken_over=self._taken_over),
+            copies=self._scratch.copies,
         )
         uploader.start()
         if start.restored is not None and start.restored.is_local_only:

@@ -1,6 +1,8 @@
 """A trainer to kill, and the bucket of its checkpoints."""
 
+import json
 from hashlib import sha256
+from pathlib import PurePath
 
 from launcher.agent.manifest import parse
 
@@ -33,7 +35,7 @@ if resume:
     assert layout in ("lightning", "fixed") or Path(resume, "base").read_bytes() == content(0, 5000), "torn"
     state = json.loads(Path(resume, "trainer_state.json").read_text()) if layout == "best" else {}
     named = state.get("best_model_checkpoint")
-    if named and (folder / Path(named).name).exists():  # it may have been removed while this one was sent
+    if named and (folder / Path(named).name).exists():  # of a killed agent's node it may have been removed
         assert whole(folder / Path(named).name / "data") == int(named.rpartition("-")[2]), "torn"
 while step < steps:
     time.sleep(pause)
@@ -62,6 +64,7 @@ while step < steps:
         best = step - step % 3
         named = f"elsewhere/checkpoint-{best}" if best and (folder / f"checkpoint-{best}").exists() else None
         (final / "trainer_state.json").write_text(json.dumps({"best_model_checkpoint": named}))
+        time.sleep(1.5)  # a trainer evaluates before it removes what it no longer needs
         for each in folder.glob("checkpoint-*"):
             if int(each.name[11:]) < step - 2 and int(each.name[11:]) != best:
                 shutil.rmtree(each)
@@ -87,6 +90,14 @@ class Bucket:
             self.digests[key] = sha256(self.bucket.read(key)).hexdigest()
         return self.digests[key]
 
+    def check_best(self, manifest):
+        """What a committed checkpoint names as the best model was committed with it."""
+        states = [file.key for file in manifest.files if PurePath(file.path).name == "trainer_state.json"]
+        named = {json.loads(self.bucket.read(key)).get("best_model_checkpoint") for key in states} - {None}
+        for best in map(PurePath, named):
+            here = best.name == manifest.main or any(file.path.startswith(f"{best.name}/") for file in manifest.files)
+            assert here, f"step {manifest.step} was committed without {best.name}"
+
     def whole(self):
         keys = set(self.bucket.keys())
         commits = [key for key in keys if key.endswith("/manifest.json")]
@@ -95,4 +106,5 @@ class Bucket:
             for file in manifest.files:
                 assert file.key in keys, f"step {manifest.step} was committed and {file.path} is not there"
                 assert self.digest(file.key) == file.sha256, f"step {manifest.step} was committed and is torn"
+            self.check_best(manifest)
         return {manifest.step: manifest for manifest in manifests}

@@ -1,6 +1,6 @@
 """Complete a checkpoint: one PUT of the manifest once the parts of all nodes exist."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -77,7 +77,7 @@ def commit(store: Store, manifest: Manifest, *, session: str) -> str:
     Returns a description of the content that the manifest replaces; empty if none existed.
     """
     replaced = ""
-    for key in manifests.commit_places(manifest.step, session):
+    for key in _commit_places(store, manifest.step, session):
         if store.swap_text(key, manifest.to_json(), before=None) is not None:
             return replaced
         occupant = store.find_text(key)
@@ -85,6 +85,13 @@ def commit(store: Store, manifest: Manifest, *, session: str) -> str:
             return ""
         replaced = replaced or _difference(occupant, manifest)
     raise StoreError(f"writing the manifest of step {manifest.step}: other manifests occupy all its keys")
+
+
+def _commit_places(store: Store, step: int, session: str) -> Iterator[str]:
+    """The keys for a commit; those of a step that was written many times are asked for once they are needed."""
+    places = manifests.commit_places(step, session)
+    yield from places[:-1]
+    yield from manifests.commit_places(step, session, store.sizes(f"step-{step}/{session}."))[len(places) - 1 :]
 
 
 def _is_of(stored: StoredText | None, manifest: Manifest) -> bool:

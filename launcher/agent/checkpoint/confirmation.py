@@ -81,7 +81,7 @@ class Answers(threading.Thread):
         folder = self._sent(step)
         try:
             if folder is not None:
-                check_unchanged(folder)
+                check_unchanged(folder, parts=self._peers.parts)
         except (UnusableCheckpointError, OSError):
             self._peers.publish_state(answer=[number, False])
         else:

@@ -8,10 +8,12 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
-from launcher.agent.checkpoint.files import LocalFile, sha256_of
+from launcher.agent.checkpoint.files import LocalFile, is_same_content, sha256_of
 from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.errors import ChangedCheckpointError
 
 _REMEMBERED = 4
 """Number of folders; the uploads need the hashes of the newest ones."""
@@ -30,16 +32,21 @@ class Digests(threading.Thread):
         self._known: dict[Path, dict[LocalFile, Future[str]]] = {}
 
     def add(self, folder: FinishedFolder) -> None:
-        """Queue a folder; it is read before folders that were added earlier."""
+        """Queue a folder; it is read before folders that were added earlier, of which none is held for it."""
         with self._changed:
             self._known.pop(folder.path, None)  # nothing is known about a file that is read again
-            self._waiting.append(folder)
+            self._waiting = [replace(earlier, held=None) for earlier in self._waiting] + [folder]
             self._changed.notify()
 
-    def of(self, folder: Path, file: LocalFile) -> str:
-        """The hexadecimal SHA-256 of a file as it was found; computed if not yet known."""
+    def of(self, folder: FinishedFolder, file: LocalFile) -> str:
+        """The hexadecimal SHA-256 of a file as it was found; computed if not yet known.
+
+        Raises:
+            OSError: the file cannot be read.
+            ChangedCheckpointError: it changed before it was read to its end.
+        """
         with self._changed:
-            files = self._known.setdefault(folder, {})
+            files = self._known.setdefault(folder.path, {})
             future = files.get(file)
             mine = future is None
             if future is None:
@@ -48,8 +55,8 @@ class Digests(threading.Thread):
                 del self._known[path]
         if mine:
             try:
-                future.set_result(sha256_of(folder / file.path))
-            except OSError as error:
+                future.set_result(_digest(folder, file))
+            except (OSError, ChangedCheckpointError) as error:
                 with self._changed:
                     files.pop(file, None)
                 future.set_exception(error)
@@ -64,5 +71,13 @@ class Digests(threading.Thread):
                 while not self._waiting:
                     self._changed.wait()
                 folder = self._waiting.pop()
-            with contextlib.suppress(OSError):  # the file is gone or cannot be read: its upload reports that
-                self._on_hashed(folder.name, {file.path: self.of(folder.path, file) for file in folder.files})
+            with contextlib.suppress(OSError, ChangedCheckpointError):  # its upload reports that
+                self._on_hashed(folder.name, {file.path: self.of(folder, file) for file in folder.files})
+
+
+def _digest(folder: FinishedFolder, file: LocalFile) -> str:
+    source = folder.source(file)
+    digest = sha256_of(source)
+    if not is_same_content(file, source.stat()):
+        raise ChangedCheckpointError(f"{folder.name} changed after it was finished: {file.path} was written again")
+    return digest

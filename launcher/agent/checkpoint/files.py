@@ -8,6 +8,7 @@ import errno
 import hashlib
 import os
 import stat
+import zipfile
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,6 +107,22 @@ def changed_since(finished: Iterable[LocalFile], now: Iterable[LocalFile]) -> st
         if earlier != file:
             return f"{file.path} was written again"
     return ""
+
+
+def are_archives(folder: Path, files: Iterable[LocalFile]) -> bool:
+    """Whether all files are zip archives with their directory, which is written last: torch.save, numpy.savez."""
+    try:
+        return all(zipfile.is_zipfile(folder / file.path) for file in files)
+    except OSError:
+        return False
+
+
+def is_same_content(file: LocalFile, status: os.stat_result) -> bool:
+    """Whether a status is that of the file as it was found, or of the same file after the trainer removed it."""
+    now = LocalFile.of(file.path, status)
+    return now == file or (
+        (now.inode, now.bytes, now.modified_ns) == (file.inode, file.bytes, file.modified_ns) and not status.st_nlink
+    )
 
 
 def sha256_of(path: Path) -> str:

@@ -88,7 +88,7 @@ class Backlog:
         if several and not self._all_have_sent(number):
             return
         manifest = assemble(self.store, part, session=self.identity.session)
-        check_unchanged(finished)
+        check_unchanged(finished, parts=self.identity.parts)
         self.claim.check()
         replaced = commit(self.store, manifest, session=self.identity.session)
         if replaced:

@@ -28,6 +28,7 @@ from launcher.agent.checkpoint.leftover_files import (
 )
 from launcher.agent.checkpoint.unsent import (
     CHECKPOINTS_NAME,
+    COPIES_NAME,
     PREVIOUS_NAME,
     READ_BACK_NAME,
     Unsent,
@@ -99,6 +100,7 @@ class Scratch:
         self.checkpoints = self.root / CHECKPOINTS_NAME
         self.previous = self.root / PREVIOUS_NAME
         self.read_back = self.root / READ_BACK_NAME
+        self.copies = self.root / COPIES_NAME
         self.interval_file = self.root / _INTERVAL_NAME
         self._reserve = Reserve(self.root.parent)
         self._unsent = UnsentRecord(self.root, self._reserve)
@@ -135,6 +137,7 @@ class Scratch:
                 unsent = UnsentRecord(folder, self._reserve).unsent_checkpoints()
                 self._kept_of_others += unsent
                 shutil.rmtree(folder / READ_BACK_NAME, ignore_errors=True)
+                shutil.rmtree(folder / COPIES_NAME, ignore_errors=True)
                 _put_away(folder, _stored(folder), unsent, run=str(_owner(folder).get("run", "")))
             self.make_room(shutil.disk_usage(self.root).total // _UNKNOWN_SHARE)
             self._reserve.fill()
@@ -335,6 +338,7 @@ class Scratch:
         self.previous.mkdir(exist_ok=True)
         self.checkpoints.mkdir(exist_ok=True)
         shutil.rmtree(self.read_back, ignore_errors=True)
+        shutil.rmtree(self.copies, ignore_errors=True)
         self._stored = _stored(self.root)
         self._unsent.rename_foreign(uri=self._uri)
         if owner.get("run") != self._run:

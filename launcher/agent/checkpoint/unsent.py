@@ -20,6 +20,7 @@ from launcher.agent.node.reserve import Reserve
 CHECKPOINTS_NAME = "checkpoints"
 PREVIOUS_NAME = "previous"
 READ_BACK_NAME = "read-back"
+COPIES_NAME = "copies"
 FINISHED_NAME = "finished.json"
 _FOREIGN = ".of-"
 

@@ -4,10 +4,10 @@ import secrets
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from launcher.agent.checkpoint.digests import Digests
-from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, present_entries
+from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, present_entries, sha256_of
+from launcher.agent.checkpoint.held import left_of
 from launcher.agent.checkpoint.layouts import SLIPWAY
 from launcher.agent.checkpoint.packs import Contents, Pack, groups, known_packs, packed
 from launcher.agent.checkpoint.watch import FinishedFolder
@@ -33,17 +33,23 @@ class Identity:
     parts: int
 
 
-def check_unchanged(finished: FinishedFolder) -> None:
+def check_unchanged(finished: FinishedFolder, *, parts: int) -> None:
     """Compare a folder with its content when it was finished. A missing folder is accepted: it was read completely.
+
+    If its files are held, those that replaced them are accepted too: they are the next version's. Copies were compared
+    when they were made. With several `parts` a version that was replaced is refused: the others may have sent the next.
 
     Raises:
         ChangedCheckpointError: the folder changed.
     """
+    if finished.held is not None and finished.held.are_copies:
+        return
     try:
         now = finished.survey()
     except UnusableCheckpointError:
         return
-    if change := changed_since(finished.files, now.files) or now.obstacle:
+    own = now.files if finished.held is None or parts > 1 else left_of(finished.files, now.files)
+    if change := changed_since(finished.files, own) or (own and now.obstacle):
         raise ChangedCheckpointError(f"{finished.name} changed after it was finished: {change}")
 
 
@@ -86,10 +92,7 @@ class Sender:
         """
         begun = time.monotonic()
         folder, step = finished.path, finished.step
-        before = local_files(folder, present_entries(folder, finished.entries, finished.main))
-        if before != finished.files:
-            change = changed_since(finished.files, before) or "files went away"
-            raise ChangedCheckpointError(f"{finished.name} changed after it was finished: {change}")
+        before = self._files_to_send(finished)
         token = f"{self._identity.part}-{secrets.token_hex(4)}"
         base = f"step-{step}/{self._identity.session}/{token}"
         in_packs = groups(before)
@@ -98,15 +101,16 @@ class Sender:
         with self._store.uploads() as uploads:
             try:
                 for local in before if in_packs == [] else sorted(alone, key=lambda file: file.path):
-                    stored.append(self._stored(folder, local, base, step))
+                    stored.append(self._stored(finished, local, base))
                     if stored[-1].key.startswith(f"{base}/"):
-                        uploads.upload(folder / local.path, stored[-1].key, size=local.bytes, sha256=stored[-1].sha256)
+                        sent = stored[-1]
+                        uploads.upload(finished.source(local), sent.key, size=local.bytes, sha256=sent.sha256)
                 for number, files in enumerate(in_packs):
                     stored += self._pack(uploads, packed(folder, files), f"{base}-packs/{number:05}", step)
                 uploads.wait()
             finally:  # what arrived is not sent again by the next try
                 self._note_arrived(step, stored, uploads.arrived)
-        check_unchanged(finished)
+        check_unchanged(finished, parts=self._identity.parts)
         self._sent = {at: entry for at, entry in self._sent.items() if at[0] != step}
         self._sent_packs = {at: key for at, key in self._sent_packs.items() if at[0] != step}
         manifest = Manifest(
@@ -138,17 +142,18 @@ class Sender:
         self._sent.update({(step, file.path): file for file in sent if file.offset is None})
         self._sent_packs.update({(step, contents): key for contents, key in known_packs(sent).items()})
 
-    def _stored(self, folder: Path, local: LocalFile, base: str, step: int) -> StoredFile:
+    def _stored(self, finished: FinishedFolder, local: LocalFile, base: str) -> StoredFile:
         """The manifest entry of a file: an object that already holds its content, or a new key below `base`."""
+        folder = finished.path
         try:
-            digest = self._digests.of(folder, local)
+            digest = self._digest(finished, local)
         except OSError as error:
             raise UnusableCheckpointError(f"{folder.name}: {error}") from error
         if not self._store.can_name(f"{base}/{local.path}"):
             raise UnusableCheckpointError(
                 f"{folder.name} holds {local.path[:80]!r}...: the path is too long for an S3 key; shorten it"
             )
-        earlier = self._sent.get((step, local.path))
+        earlier = self._sent.get((finished.step, local.path))
         key = self._known.get((digest, local.bytes))
         if earlier is not None and earlier.sha256 == digest:
             key = earlier.key
@@ -159,3 +164,23 @@ class Sender:
             key=key or object_key(base, local.path),
             part=self._identity.part,
         )
+
+    def _digest(self, finished: FinishedFolder, local: LocalFile) -> str:
+        if finished.held is not None and finished.held.are_copies:
+            return sha256_of(finished.source(local))
+        try:
+            return self._digests.of(finished, local)
+        except (OSError, ChangedCheckpointError):
+            if finished.held is None:
+                raise
+            return sha256_of(finished.source(local))  # it was read where the trainer wrote it, or has another name now
+
+    def _files_to_send(self, finished: FinishedFolder) -> tuple[LocalFile, ...]:
+        if finished.held is not None:
+            check_unchanged(finished, parts=self._identity.parts)
+            return finished.files
+        before = local_files(finished.path, present_entries(finished.path, finished.entries, finished.main))
+        if before != finished.files:
+            change = changed_since(finished.files, before) or "files went away"
+            raise ChangedCheckpointError(f"{finished.name} changed after it was finished: {change}")
+        return before

@@ -3,10 +3,12 @@
 import contextlib
 import os
 import random
+import secrets
 import threading
 import time
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 from launcher.agent.checkpoint import layout_record
 from launcher.agent.checkpoint.claim import Claim
@@ -14,6 +16,7 @@ from launcher.agent.checkpoint.commit import announce, commit, renounce
 from launcher.agent.checkpoint.confirmation import Answers
 from launcher.agent.checkpoint.delivery import Delivered, Reports, figures
 from launcher.agent.checkpoint.digests import Digests
+from launcher.agent.checkpoint.held import hold_copy, hold_open
 from launcher.agent.checkpoint.quorum import Quorum
 from launcher.agent.checkpoint.retention import retained
 from launcher.agent.checkpoint.tagging import Tagging
@@ -91,7 +94,9 @@ class Uploader(threading.Thread):
         claim: Claim,
         peers: Peers,
         reports: Reports,
+        copies: Path,
     ) -> None:
+        """`copies`: a folder on the node for copies of what the trainer writes again in place."""
         super().__init__(name="uploader", daemon=True)
         self._store = store
         self._log = log
@@ -118,6 +123,8 @@ class Uploader(threading.Thread):
         self._newest_offered = -1
         self._layout = f"{newest.layout}/{newest.unit}" if newest else ""
         self._defects: dict[int, int] = {}
+        self._copies = copies
+        self._sending: FinishedFolder | None = None
         self._versions: Counter[int] = Counter()
         """How often each step was offered."""
         self._owed: set[int] = set()
@@ -136,12 +143,19 @@ class Uploader(threading.Thread):
             return stored_step is not None and (stored_step > step or (stored_step == step and step not in self._owed))
 
     def offer(self, folder: FinishedFolder) -> None:
-        """Queue a finished checkpoint."""
+        """Queue a finished checkpoint, and hold its files until it is sent or a newer one is queued."""
+        folder = _held(folder)
         with self._changed:
             self._owed.add(folder.step)
             self._versions[folder.step] += 1
+            self._waiting = {
+                step: earlier if earlier is self._sending else replace(earlier, held=None)
+                for step, earlier in self._waiting.items()
+            }
             self._waiting[folder.step] = folder
-            if self._uncommitted.pop(folder.step, None) is not None:
+            sent = self._uncommitted.get(folder.step)
+            if sent is not None and not self._stands(sent):
+                del self._uncommitted[folder.step]
                 self._quorum.withdraw(folder.step)  # it is written again: what was sent is no longer the checkpoint
             self._newest_offered = max(folder.step, self._newest_offered)
             self._changed.notify()
@@ -205,6 +219,9 @@ class Uploader(threading.Thread):
                 self._defects[folder.step] = self._defects.get(folder.step, 0) + 1
                 if self._defects[folder.step] == _DEFECTS:
                     self._drop(folder.step, f"the agent failed to store it: {error!r}")
+        finally:
+            with self._changed:
+                self._sending = None
 
     # ------------------------------------------------------------------------------------------------ what comes next
 
@@ -221,7 +238,7 @@ class Uploader(threading.Thread):
             pause = self._backoff.left_s
             step = None if pause > 0 else self._choice(lead)
             if step is not None:
-                folder = self._waiting[step]
+                folder = self._sending = self._waiting[step]
             else:
                 self._changed.wait(self._longest_wait(pause))
                 return None
@@ -276,9 +293,10 @@ class Uploader(threading.Thread):
     # --------------------------------------------------------------------------------------------------------- upload
 
     def _upload(self, folder: FinishedFolder) -> None:
+        sent = self._copied(folder)
         try:
             self._learn_complete()
-            part, sent_bytes = self._send(folder)
+            part, sent_bytes = self._send(sent)
         except StoreError as error:
             if error.cut_off:
                 self._log.append("upload-restarted", step=folder.step, reason="a notice is pending")
@@ -293,17 +311,33 @@ class Uploader(threading.Thread):
                 self._give_up_on(folder.step, str(error))
             return
         self._backoff.succeeded()
+        delivered = Delivered(folder=sent, manifest=part, sent_bytes=sent_bytes)
         with self._changed:
-            if self._waiting.get(folder.step) is not folder:
+            if self._waiting.get(folder.step) is folder:
+                del self._waiting[folder.step]
+                self._owed -= {folder.step} if self._identity.part else set()
+            elif not self._stands(delivered):
                 return  # a new version was offered meanwhile
             self._last_delivered, self._delivered = max(folder.step, self._last_delivered or 0), part
-            del self._waiting[folder.step]
             self._answered.add(folder.step)
-            self._owed -= {folder.step} if self._identity.part else set()
             if self._identity.part == 0:
-                self._uncommitted[folder.step] = Delivered(folder=folder, manifest=part, sent_bytes=sent_bytes)
+                self._uncommitted[folder.step] = delivered
         if self._identity.part > 0:
             self._log.append("checkpoint-part-uploaded", **figures(part, sent_bytes))
+
+    def _copied(self, folder: FinishedFolder) -> FinishedFolder:
+        """A checkpoint that the trainer writes again in place, with a copy of its content, if it is known as whole."""
+        if not folder.in_place or folder.guessed or self._identity.parts > 1:
+            return folder
+        place = self._copies / f"{folder.step}.{self._versions[folder.step]}.{secrets.token_hex(4)}"
+        return replace(folder, held=hold_copy(folder.path, folder.files, place))
+
+    def _stands(self, delivered: Delivered) -> bool:
+        """Whether what was sent is a checkpoint although its step was written again since.
+
+        On several nodes it is none: the parts of all nodes must be of one version.
+        """
+        return delivered.folder.held is not None and self._identity.parts == 1
 
     def _send(self, folder: FinishedFolder) -> tuple[Manifest, int]:
         """Send a folder and announce this node's part; return the part and the bytes sent."""
@@ -412,7 +446,7 @@ class Uploader(threading.Thread):
         refusal = self._tagging.retention.refused(manifest)
         if refusal is not None:
             raise ManifestError(refusal)
-        check_unchanged(delivered.folder)
+        check_unchanged(delivered.folder, parts=self._identity.parts)
         self._claim.check()
         replaced = commit(self._store, manifest, session=self._identity.session)
         if replaced:
@@ -467,3 +501,12 @@ class Uploader(threading.Thread):
             self._uncommitted.pop(step, None)
             self._waiting.pop(step, None)
         self._quorum.withdraw(step)
+
+
+def _held(folder: FinishedFolder) -> FinishedFolder:
+    """A checkpoint with its files held; itself if the trainer writes into them, or if not all can be stored."""
+    try:
+        obstacle = folder.in_place or folder.survey().obstacle
+    except UnusableCheckpointError:
+        return folder
+    return folder if obstacle else replace(folder, held=hold_open(folder.path, folder.files))

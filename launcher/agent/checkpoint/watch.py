@@ -10,7 +10,10 @@ A checkpoint (as `layouts` defines it) is finished if one of these conditions ho
    a later checkpoint was begun (DeepSpeed 0.19.8 runtime/engine.py:4900 waits for all ranks before the new folder).
 
 A checkpoint that is written again is a new version of its step. Its name and its `_DONE` are those of the version
-before, so that 2 quiet seconds are needed too, or the end of the command.
+before, so that 2 quiet seconds are needed too, or the end of the command, or another rename into place.
+
+A file with a fixed name is finished too if it is a zip archive (torch.save, numpy.savez) that has its directory, which
+is written last.
 
 A folder under its final name may have just been begun, so one poll proves nothing. After the command has ended, rule 3
 counts only if the 10 seconds had passed before the end, or if the command ended normally (exit code 0, or after a
@@ -25,7 +28,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from launcher.agent.checkpoint.files import LocalFile, Survey, changed_since, present_entries, survey
+from launcher.agent.checkpoint.files import (
+    LocalFile,
+    Survey,
+    are_archives,
+    changed_since,
+    present_entries,
+    survey,
+)
+from launcher.agent.checkpoint.held import HeldFiles
 from launcher.agent.checkpoint.layouts import CheckpointEntry, Layout, Layouts, table
 from launcher.agent.checkpoint.recognition import Recognition
 from launcher.agent.checkpoint.trainer_state import companions
@@ -36,6 +47,8 @@ from launcher.agent.node.inotify import RenameWatch
 QUIET_S = 10.0
 _QUIET_WITH_EVIDENCE_S = 2.0
 """Required quiet time before the end of the command, if the framework marked the checkpoint: eight polls."""
+_ALONE_S = 0.5
+"""The same for a single file that shows by its content that it is whole: two polls."""
 _POLL_ALL_S = 2.0
 """Seconds between two checks of all finished checkpoints for changes; the newest is checked at every poll."""
 DONE_NAME = "_DONE"
@@ -58,6 +71,9 @@ class FinishedFolder:
         layout: Layout of the framework.
         unit: Unit of the step.
         main: The first of `entries`, if the others are checkpoints that are one set with it; else empty.
+        in_place: The trainer wrote into files of the version before, so that it may write into these too.
+        inode: Inode of the first of its names: another one is another file or folder, renamed into place.
+        held: Its content until it is sent; None if it is read where the trainer wrote it.
     """
 
     step: int
@@ -71,6 +87,9 @@ class FinishedFolder:
     layout: str = "slipway"
     unit: str = "step"
     main: str = ""
+    in_place: bool = False
+    inode: int = 0
+    held: HeldFiles | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -98,6 +117,10 @@ class FinishedFolder:
     def saved_ns(self) -> int:
         """When the last of its own files was written."""
         return max((file.modified_ns for file in self.own_files), default=0)
+
+    def source(self, file: LocalFile) -> Path:
+        """Where the content of one of its files is read."""
+        return self.path / file.path if self.held is None else self.held.path_of(file)
 
     def survey(self) -> Survey:
         """The current content; another checkpoint of its set that the trainer has removed is omitted.
@@ -167,8 +190,17 @@ class _Candidate:
     since: float
     lacks: str = ""
     judged_at: float = -math.inf
-    again: bool = False
-    """It was finished before, so that its name and its `_DONE` prove nothing about what it is now."""
+    before: FinishedFolder | None = None
+    """The version that was finished before, whose name and `_DONE` prove nothing about what it is now."""
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the trainer writes into the files of the version before."""
+        if self.before is None:
+            return False
+        inodes = {file.path: file.inode for file in self.before.files}
+        written = {*self.survey.files} - {*self.before.files}
+        return self.before.in_place or any(inodes.get(file.path) == file.inode for file in written)
 
 
 class CheckpointWatch:
@@ -307,7 +339,6 @@ class CheckpointWatch:
             if entry.step in self._reported or entry.layout not in self._layouts.rows:
                 continue
             needed_s = _QUIET_WITH_EVIDENCE_S if last and entry.layout.has_evidence and self._lead is None else QUIET_S
-            needed_s = _QUIET_WITH_EVIDENCE_S if entry.layout.is_nameless and entry.layout.state else needed_s
             needed_s = 0.0 if all_of_them else needed_s
             later = [one for one in entries if one.layout.key == entry.layout.key and one.step > entry.step]
             folder = self._inspected(entry, lacking[id(entry)], renamed, now, needed_s=needed_s, later=later)
@@ -374,11 +405,18 @@ class CheckpointWatch:
             return None
         ended = self._quiet_since(_key(entry), inside, now, lacks)
         whole_by_name = entry.layout.kind != "group" and renamed.issuperset(entry.names)
-        proven = bool(entry.layout.is_nameless and entry.layout.state)  # it can be read, so that its file is whole
+        proven = entry.layout.is_nameless and (bool(entry.layout.state) or are_archives(entry.root, inside.files))
         guessed = not (whole_by_name or proven or any(file.path == DONE_NAME for file in inside.files))
         if not (inside.files or inside.obstacle) or lacks:
             return None
-        unproven_s = _QUIET_WITH_EVIDENCE_S if proven or self._candidates[_key(entry)].again else 0.0
+        candidate = self._candidates[_key(entry)]
+        inode = _inode(self._folder / entry.names[0])
+        unproven_s = 0.0
+        if proven or candidate.before is not None:
+            renamed_again = candidate.before is None or candidate.before.inode != inode
+            replaced = whole_by_name and renamed_again and len(entry.names) == 1
+            alone = _ALONE_S if proven and len(inside.files) == 1 else _QUIET_WITH_EVIDENCE_S
+            unproven_s = 0.0 if replaced else alone
         if not guessed and self._renames.overflowed:
             unproven_s = QUIET_S
         if needed_s > 0 and now - ended < unproven_s:
@@ -401,6 +439,8 @@ class CheckpointWatch:
             entries=entry.entries,
             layout=entry.layout.layout,
             unit=entry.layout.unit,
+            in_place=candidate.in_place,
+            inode=inode,
         )
         return finished if inside.obstacle else as_set(finished, entry.layout.state, self._folder)
 
@@ -450,8 +490,8 @@ class CheckpointWatch:
     def _quiet_since(self, key: tuple[str, str], files: Survey, now: float, lacks: str) -> float:
         candidate = self._candidates.get(key)
         if candidate is None or candidate.survey != files:
-            again = candidate is not None and candidate.again
-            candidate = self._candidates[key] = _Candidate(survey=files, since=now, again=again)
+            before = candidate.before if candidate is not None else None
+            candidate = self._candidates[key] = _Candidate(survey=files, since=now, before=before)
         if candidate.judged_at != now:  # a line that lacks nothing comes first
             candidate.judged_at, candidate.lacks = now, lacks
         return candidate.since
@@ -467,7 +507,7 @@ class CheckpointWatch:
                 continue
             self._reported = {step: one for step, one in self._reported.items() if one is not folder}
             alone = folder.name if folder.main and (folder.path / folder.name).is_dir() else folder.folder
-            self._candidates[folder.name, alone] = _Candidate(survey=current, since=now, again=True)
+            self._candidates[folder.name, alone] = _Candidate(survey=current, since=now, before=folder)
             if self._layouts.step_of(folder.name) is None:
                 continue  # a fixed name: what the trainer writes there is its next checkpoint
             after = "10 s without changes" if folder.guessed else "it was finished"
@@ -535,6 +575,13 @@ def _precedes(entry: CheckpointEntry, inside: Survey, later: list[CheckpointEntr
         except UnusableCheckpointError:  # it is being removed
             continue
     return False
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.lstat().st_ino
+    except OSError:
+        return 0
 
 
 def _holds_something(path: Path) -> bool:

@@ -62,8 +62,8 @@ class TestLightning:
             "'last.ckpt': 'weights of last.ckpt at 50'}"
         )
 
-    def test_best_that_is_removed_while_it_is_sent_holds_up_nothing(self, node, bucket, front, objects):
-        """The trainer has found a better one: what it saved last is stored with what is left."""
+    def test_best_that_is_removed_while_it_is_sent_is_stored(self, node, bucket, front, objects):
+        """The trainer has found a better one: what it saved last is stored with the best that it names."""
         script = f"""{FAKE_LIGHTNING}
 save("best.ckpt", 10, "best.ckpt"); time.sleep(4)
 save("last.ckpt", 20, "best.ckpt")
@@ -80,7 +80,9 @@ while not Path("{node.folder}/go").exists(): time.sleep(0.1)
         assert agent.wait(timeout=90) == 0
         assert survey(objects)[0].step == 20
         held = f"{FAKE_LIGHTNING}\nheld()"
-        assert resumed(node, held) == "last.ckpt {'last.ckpt': 'weights of last.ckpt at 20'}"
+        assert resumed(node, held) == (
+            "last.ckpt {'best.ckpt': 'weights of best.ckpt at 10', 'last.ckpt': 'weights of last.ckpt at 20'}"
+        )
 
     def test_resumed_trainer_that_saves_again_is_newer_than_what_was_put_back(self, node, bucket):
         """The best of a lower step is no new checkpoint, though the restore has just written its file."""

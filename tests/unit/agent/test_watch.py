@@ -1,11 +1,13 @@
 import gc
 import os
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from launcher.agent.checkpoint.files import local_files
+from launcher.agent.checkpoint.layouts import Layouts, described
 from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
 from launcher.agent.node.inotify import RenameWatch
 
@@ -272,6 +274,40 @@ class TestTheGuess:
         (folder / "weights").write_text("W")
         os.utime(folder / "weights", ns=(before.st_atime_ns, before.st_mtime_ns))
         assert len(checkpoint_watch.settle(1, clean=True)) == 1
+
+    def test_name_that_is_renamed_into_place_again_needs_no_quiet(self, tmp_path):
+        watch = CheckpointWatch(tmp_path, layouts=Layouts([described(r"ckpt\.pt", None)]))
+        found = []
+        for at in range(4):
+            (tmp_path / "part").write_text(str(at))
+            (tmp_path / "part").replace(tmp_path / "ckpt.pt")
+            found += steps(watch.poll(at / 4))
+        assert found == [1, 2, 3, 4]
+
+    def test_several_names_that_are_replaced_one_after_the_other_need_quiet(self, tmp_path):
+        watch = CheckpointWatch(tmp_path, layouts=Layouts([described(r"a\.pt|b\.pt", None)]))
+        for content in ("old", "new"):
+            for name in ("a.pt", "b.pt"):
+                (tmp_path / "part").write_text(content)
+                (tmp_path / "part").replace(tmp_path / name)
+                if content == "new":
+                    assert watch.poll(20) == []
+            assert len(watch.poll(10) + watch.poll(23)) == 1
+
+    def test_archive_that_is_written_in_place_is_finished_by_its_directory(self, tmp_path):
+        watch = CheckpointWatch(tmp_path, layouts=Layouts([described(r"ckpt\.pt", None)]))
+        found = []
+        for at in (0, 2, 4):
+            with zipfile.ZipFile(tmp_path / "ckpt.pt", "w") as archive:
+                archive.writestr("data", str(at))
+                archive.fp.flush()
+                assert watch.poll(at) == []
+            found += watch.poll(at + 0.25) + watch.poll(at + 0.75)
+        assert [(folder.step, folder.in_place, folder.guessed) for folder in found] == [
+            (1, False, False),
+            (2, True, False),
+            (3, True, False),
+        ]
 
     def test_counter_that_begins_anew_is_put_behind_the_steps_before(self, tmp_path, checkpoint_watch):
         for step in (2, 8):
