@@ -14,6 +14,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.request import DataSource, Reservation, RunSpec, Step, TrainingPlanReference
 from launcher.model.secret import secret_reference
+from launcher.model.slurm_step import STEP_DEVICES
 from launcher.model.target import BLOCK_LOST_MINUTES
 from launcher.planning.files import is_shared
 from launcher.planning.secrets import reference_findings
@@ -139,6 +140,7 @@ def batch_script(plan: Plan, *, facts: InstanceType, names: ClusterNames, job: J
         scratch=_NVME_SCRATCH if facts.nvme_gb > 0 else _OTHER_SCRATCH,
         family="neuron" if facts.neuron else "nvidia" if is_nvidia(facts) else None,
         efa_check=efa_check(),
+        step_devices=STEP_DEVICES,
         old_kernel=plan.request.target.os in OLD_KERNELS,
         compile_cache_uri=compile_cache_uri(names) if keeps_compiled_programs(facts) else None,
         secrets={variable: secret_reference(text) for variable, text in run.secrets.items()},

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from launcher.model.bundle import RenderedFile
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
+from launcher.model.slurm_step import STEP_DEVICES
 from launcher.rendering.batch import JobSettings, batch_script, job_spec
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.engine import rendered
@@ -34,6 +35,7 @@ def preflight_script(plan: Plan, instances: Mapping[str, InstanceType]) -> str |
         partition=queue_name(facts.name),
         family="neuron" if facts.neuron else "nvidia",
         efa_check=efa_check(),
+        step_devices=STEP_DEVICES,
         workers_per_node=workers,
         minimum_gb_s=round(facts.network_gbps / 8 * LINE_RATE_SHARE) if across_nodes else 0,
     )

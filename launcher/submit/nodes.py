@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobFacts, JobState
+from launcher.model.slurm_step import STEP_DEVICES
 from launcher.model.visible_text import output_line
 from launcher.submit.jobs import SchedulerError
 from launcher.submit.shell import WITHOUT_CALLERS_JOB, Shell
@@ -78,9 +79,12 @@ class SlurmNodes:
         return attended(command, self.head.environment)
 
     def _step(self, node: str, command: Sequence[str], *options: str) -> str:
-        step = ["srun", f"--jobid={self.job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={node}", *options]
-        go = f'PATH="$PATH:/opt/slurm/bin"; cd {shlex.quote(self.folder)} && exec {shlex.join([*step, *command])}'
-        return WITHOUT_CALLERS_JOB + go
+        step = ["srun", f"--jobid={self.job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={node}"]
+        return (
+            f'{WITHOUT_CALLERS_JOB}PATH="$PATH:/opt/slurm/bin"\n{STEP_DEVICES}\n'
+            f"cd {shlex.quote(self.folder)} && set -- {shlex.join(step)} && "
+            f'exec "$@" $(step_devices {shlex.quote(node)} "$@") {shlex.join([*options, *command])}'
+        )
 
 
 def attended(command: Sequence[str], environment: Mapping[str, str]) -> int:

@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 
 from launcher.model.job import JobState
+from launcher.model.slurm_step import STEP_DEVICES
 from launcher.rendering.node import metrics_script
 from launcher.sandbox import processes
 from launcher.sandbox.slurm.daemons import PrivateSlurm, SlurmError, client_environment
 from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_node_environment
 from launcher.submit.jobs import SchedulerError
+from launcher.submit.nodes import SlurmNodes
+from launcher.submit.shell import LocalShell
 from tests.checks import some
 from tests.sandbox.slurm_cluster import GROUP, SPEC
 from tests.sandbox.slurm_jobs import SlurmJobs
@@ -137,6 +140,26 @@ class TestDevices:
         end(slurm_jobs, job)
         words = [line.strip() for line in slurm_output().splitlines() if not line.startswith("srun: ")]
         assert words == ["between", "TresPerNode=gres:gpu:8", "refused"]
+
+    @pytest.mark.parametrize("nodes", [1, 2])
+    def test_steps_of_the_batch_script_ask_for_all_devices_of_their_nodes(
+        self, submit_to_slurm, slurm_jobs, slurm_output, nodes
+    ):
+        step = f"srun --nodes={nodes} --ntasks-per-node=1"
+        lines = ["set -euo pipefail", STEP_DEVICES, f'step_devices "$SLURM_JOB_NODELIST" {step}']
+        end(slurm_jobs, submit_to_slurm("\n".join(lines), f"--nodes={nodes}"))
+        assert slurm_output() == "--gres=gpu:8\n"
+
+    def test_command_that_enters_a_running_job_asks_for_its_devices(
+        self, private_slurm, submit_to_slurm, slurm_jobs, capfd
+    ):
+        job = submit_to_slurm("srun --nodes=1 --gres=gpu:8 sleep 60")
+        until(lambda: slurm_jobs.state(job) is JobState.RUNNING)
+        node = private_slurm.run("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
+        head = LocalShell(client_environment(private_slurm.places.configuration))
+        show = ["sh", "-c", "scontrol show step $SLURM_JOB_ID.$SLURM_STEP_ID | grep TresPerNode"]
+        assert SlurmNodes(head=head, job=job, folder="/", names=(node,)).run(node, show) == 0
+        assert capfd.readouterr().out.split() == ["TresPerNode=gres:gpu:8"]
 
 
 class TestJobs:
