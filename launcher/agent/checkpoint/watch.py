@@ -202,6 +202,17 @@ class _Candidate:
         written = {*self.survey.files} - {*self.before.files}
         return self.before.in_place or any(inodes.get(file.path) == file.inode for file in written)
 
+    def unproven_s(self, renamed: int | None, *, proven: bool) -> float:
+        """Required quiet time, also with evidence.
+
+        `renamed`: inode of what a rename put into place alone. `proven`: its content shows that it is whole.
+        """
+        if renamed is not None and (self.before is None or self.before.inode != renamed):
+            return 0.0
+        if proven and len(self.survey.files) == 1:
+            return _ALONE_S
+        return _QUIET_WITH_EVIDENCE_S if proven or self.before is not None else 0.0
+
 
 class CheckpointWatch:
     """Finds finished checkpoints in one folder, and reports each once."""
@@ -411,12 +422,7 @@ class CheckpointWatch:
             return None
         candidate = self._candidates[_key(entry)]
         inode = _inode(self._folder / entry.names[0])
-        unproven_s = 0.0
-        if proven or candidate.before is not None:
-            renamed_again = candidate.before is None or candidate.before.inode != inode
-            replaced = whole_by_name and renamed_again and len(entry.names) == 1
-            alone = _ALONE_S if proven and len(inside.files) == 1 else _QUIET_WITH_EVIDENCE_S
-            unproven_s = 0.0 if replaced else alone
+        unproven_s = candidate.unproven_s(inode if whole_by_name and len(entry.names) == 1 else None, proven=proven)
         if not guessed and self._renames.overflowed:
             unproven_s = QUIET_S
         if needed_s > 0 and now - ended < unproven_s:
