@@ -105,6 +105,10 @@ class InstanceType:
         """Training processes of a node: one a GPU or a NeuronCore; 0 if unknown."""
         return self.accelerators * self.chip.workers if self.chip is not None else self.accelerators
 
+    def required_efa(self, nodes: int) -> int:
+        """The EFA interfaces that a job needs on each of its nodes: none on a single node, which uses no network."""
+        return self.efa_interfaces if nodes > 1 else 0
+
     @property
     def neuron(self) -> bool:
         """Whether the type has Trainium or Inferentia chips."""

@@ -10,7 +10,7 @@ from launcher.catalog.load import Catalog
 from launcher.model.enums import CheckpointLayout, CheckpointMode, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.names import nearest_model, nearest_name
-from launcher.model.request import CheckpointPolicy, PlanRequest
+from launcher.model.request import CheckpointPolicy, PlanRequest, PurchaseRequest
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.plan_file import yaml_tokens
 from launcher.planning.amounts import MAX_HOURS, amount_findings
@@ -295,6 +295,8 @@ def _places(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
             yield _of_many(types)("not-offered", "target.region", message, f"it is offered in {places}")
     if target.az_id is not None:
         yield from _zone(request, target.az_id, catalog)
+        for name in types:
+            yield from _zone_of_type(name, target.az_id, catalog)
 
 
 def _zone(request: PlanRequest, az_id: str, catalog: Catalog) -> Iterator[Finding]:
@@ -311,6 +313,16 @@ def _zone(request: PlanRequest, az_id: str, catalog: Catalog) -> Iterator[Findin
         yield error("zone-outside-region", "target.az_id", f"{az_id} lies in {region}, target.region is {regions}")
 
 
+def _zone_of_type(name: str, az_id: str, catalog: Catalog) -> Iterator[Finding]:
+    """A warning for a zone without the type: the catalog has the zones of one day, and AWS adds some."""
+    region = catalog.region_of_az(az_id)
+    zones = [zone for zone in catalog.instance_types[name].az_ids if catalog.region_of_az(zone) == region]
+    if region is not None and zones and az_id not in zones:
+        message = f"the catalog knows {name} in {', '.join(zones)} of {region}, not in {az_id}"
+        hint = f"target.az_id: {zones[0]}; slipway doctor FILE asks AWS for the zones of this account"
+        yield warning("zone-not-offered", "target.az_id", message, hint)
+
+
 def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     """Findings for purchase options that contradict each other or the rest of the request."""
     purchase = request.purchase
@@ -323,6 +335,7 @@ def _purchase(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
         message = f"Bedrock serves models and does not train them, allowed: {ways}"
         yield error("bedrock-serves", "purchase.option", message, "workload.serve, or another purchase option")
     yield from _unsold(request, catalog)
+    yield from _windows(purchase)
     if purchase.term_years == 2:  # noqa: PLR2004 - between the two terms AWS sells
         yield error("term", "purchase.term_years", "AWS sells no term of 2 years, allowed: 1, 3")
     for path, reserved in (("reservation", purchase.reservation), ("training_plan", purchase.training_plan)):
@@ -400,6 +413,15 @@ def _reservation(request: PlanRequest) -> Iterator[Finding]:
         yield error("reservation-count", "target.nodes", f"{nodes.minimum} nodes, but the reservation has {count}")
     if purchase.training_plan is not None:
         yield error("two-reservations", "purchase", "reservation and training_plan are both given", "keep one")
+
+
+def _windows(purchase: PurchaseRequest) -> Iterator[Finding]:
+    """Findings for purchased capacity that ends before it starts."""
+    for path, bought in (("reservation", purchase.reservation), ("training_plan", purchase.training_plan)):
+        if bought is None or bought.starts_at is None or bought.ends_at is None or bought.starts_at < bought.ends_at:
+            continue
+        message = f"must be after starts_at ({bought.starts_at.isoformat()}), got {bought.ends_at.isoformat()}"
+        yield error("window-backwards", f"purchase.{path}.ends_at", message, "exchange the two, as AWS shows them")
 
 
 def _network(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:

@@ -199,11 +199,14 @@ def _bought(served: ServingPlan) -> Iterator[Finding]:
         yield error("image-not-in-ecr", f"{PATH}.image", message, hint)
     if plan.place.option not in SOLD:
         message = f"SageMaker sells no endpoint as {plan.place.option}, but as {', '.join(SOLD)}"
+        if plan.place.option is PurchaseOption.TRAINING_PLAN:
+            message = f"SageMaker has training plans for endpoints, but Slipway builds them as {' or '.join(SOLD)} only"
         yield error("ec2-only", "purchase.option", message, "set target.kind to eks, or purchase.option to on-demand")
     if plan.request.network.vpc_id is not None or plan.request.network.name is not None:
         path = "network.vpc_id" if plan.request.network.vpc_id is not None else "network.name"
-        message = "an endpoint runs in SageMaker's network and cannot use yours"
-        yield error("network-unused", path, message, "remove it: isolated containers reach no network at all")
+        message = "Slipway builds endpoints without VpcConfig, so the containers have no interface in your network"
+        hint = "remove it: containers of an endpoint with model_uri are isolated and reach no network at all"
+        yield error("network-unused", path, message, hint)
     yield from security_findings(plan.request, plan.place)
 
 

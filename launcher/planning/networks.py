@@ -113,7 +113,9 @@ def _existing(request: PlanRequest, place: Place, catalog: Catalog) -> Iterator[
         return
     yield from _wrong_place(request, place, facts, catalog)
     if facts.public_addresses:
-        message = f"{facts.id} gives its instances public addresses, which AWS refuses for several network cards"
+        message = f"{facts.id} gives its instances public addresses, and nodes need none: they reach out through NAT"
+        if catalog.instance_types[place.instance_type].network_cards > 1:
+            message = f"{facts.id} gives its instances public addresses, which AWS refuses for several network cards"
         hint = "a private subnet with a NAT gateway, or aws ec2 modify-subnet-attribute --no-map-public-ip-on-launch"
         yield error("public-subnet", "network.subnet_ids", message, hint)
     yield from too_few_addresses(request, place, catalog.instance_types, subnet=facts.id, have=facts.free_addresses)

@@ -144,7 +144,7 @@ def environment(
         "SLIPWAY_OPERATOR": operator,
         "SLIPWAY_PARTS": str(plan.place.nodes),
         "SLIPWAY_MEETING": meeting,
-        "SLIPWAY_EFA": str(facts.efa_interfaces),
+        "SLIPWAY_EFA": str(facts.required_efa(plan.place.nodes)),
         **dict(_rendezvous(plan, facts)),
         **(ELASTIC_AGENT_ENVIRONMENT if operator == Operator.HYPERPOD_PYTORCHJOB else {}),
         **dict(_of_chips(facts, names)),

@@ -121,7 +121,7 @@ def lifecycle_files(plan: Plan, instances: Mapping[str, InstanceType]) -> dict[s
         instance_type=facts.name,
         family=family,
         accelerators=facts.accelerators,
-        efa_interfaces=facts.efa_interfaces,
+        efa_interfaces=facts.required_efa(plan.place.nodes),
         efa_check=efa_check(),
         nvme=facts.nvme_gb > 0,
         mount_path=MOUNT_PATH,

@@ -163,7 +163,7 @@ def _compute(plan: Plan, facts: InstanceType, names: ClusterNames, purchase: str
         instance_arguments=(
             *_mounts(names),
             *((chips,) if facts.accelerators else ()),
-            *((f"--efa={facts.efa_interfaces}",) if facts.efa_interfaces else ()),
+            *((f"--efa={efa}",) if (efa := facts.required_efa(plan.place.nodes)) else ()),
             *(("--nvme",) if facts.nvme_gb else ()),
             f"--type={facts.name}",
             *boot_reports(names.word_uri),

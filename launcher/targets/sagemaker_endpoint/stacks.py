@@ -178,10 +178,15 @@ def _listed(value: str | list[str]) -> list[str]:
 SAGEMAKER, SCALING = "AWS::SageMaker", "AWS::ApplicationAutoScaling"
 
 
-def _variant_instances(properties: Mapping[str, Any], _resources: Mapping[str, Any]) -> Iterator[Instances]:
+def _variant_instances(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[Instances]:
+    targets = [each["Properties"] for each in resources.values() if each["Type"] == f"{SCALING}::ScalableTarget"]
     for variant in properties["ProductionVariants"]:
         if "InstanceType" in variant:
-            yield Instances(type=variant["InstanceType"], count=int(variant["InitialInstanceCount"]), nodes=True)
+            count = int(variant["InitialInstanceCount"])
+            managed = variant.get("ManagedInstanceScaling")
+            # Copies of a component scale by themselves, and SageMaker adapts the instances within the variant's limits.
+            limits = [managed["MaxInstanceCount"]] if managed else [target["MaxCapacity"] for target in targets]
+            yield Instances(type=variant["InstanceType"], count=count, nodes=True, most=max([count, *map(int, limits)]))
 
 
 class EndpointStacks(DeployedStacks):

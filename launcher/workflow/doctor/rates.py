@@ -5,7 +5,7 @@ systems count at the listed price. Traffic, logs and storage in S3 are excluded.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -30,10 +30,14 @@ RATE = "USD_PER_NODE_HOUR"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HourlyRate:
-    """Dollars per hour of stacks with all nodes running; `unknown` names the excluded resources without a price."""
+    """Dollars per hour of stacks with all nodes running; `unknown` names the excluded resources without a price.
+
+    `scaled` are the initial and the largest number of an endpoint's instances; `usd` counts the initial ones.
+    """
 
     usd: Decimal
     unknown: tuple[str, ...] = ()
+    scaled: tuple[int, int] | None = field(default=None, compare=False)
 
     @property
     def text(self) -> str:
@@ -45,7 +49,11 @@ class HourlyRate:
         """The rate in a sentence; another sentence if the stacks have no hourly cost."""
         if not self.usd and not self.unknown:
             return "nothing in these stacks is billed by the hour"
-        return f"{self.text} an hour while all nodes run"
+        if self.scaled is None:
+            return f"{self.text} an hour while all nodes run"
+        first, most = self.scaled
+        limit = f"; it scales to at most {most}" if most > first else ""
+        return f"{self.text} an hour with {first} instance{'s' if first > 1 else ''}{limit}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,19 +64,21 @@ class _Paid:
     usd: Decimal | None
     with_jobs: bool = False
     nodes: bool = False
+    scaled: tuple[int, int] | None = None
 
 
 def hourly_rate(
     templates: Iterable[Mapping[str, Any]], catalog: Catalog, region: str, *, nodes: bool = True
 ) -> HourlyRate:
     """The hourly cost of the stacks of some templates: with all nodes running, or without nodes."""
-    usd, unknown = Decimal(0), []
+    usd, unknown, scaled = Decimal(0), [], None
     for template in templates:
         for _, items in _paid(template, catalog, region):
             counted = [item for item in items if nodes or not item.nodes]
             usd += sum((item.usd for item in counted if item.usd is not None), Decimal(0))
             unknown += [item.name for item in counted if item.usd is None]
-    return HourlyRate(usd=usd, unknown=tuple(unknown))
+            scaled = next((item.scaled for item in counted if item.scaled is not None), scaled)
+    return HourlyRate(usd=usd, unknown=tuple(unknown), scaled=scaled)
 
 
 def running_rates(template: Mapping[str, Any], catalog: Catalog, region: str) -> dict[str, Decimal]:
@@ -110,7 +120,11 @@ def _priced(
         price = rate if instances.nodes else _listed(instances, catalog, region)
         usd = None if price is None else price * instances.count
         yield _Paid(
-            name=f"{instances.count} x {instances.type}", usd=usd, with_jobs=instances.with_jobs, nodes=instances.nodes
+            name=f"{instances.count} x {instances.type}",
+            usd=usd,
+            with_jobs=instances.with_jobs,
+            nodes=instances.nodes,
+            scaled=None if instances.most is None else (instances.count, instances.most),
         )
 
 

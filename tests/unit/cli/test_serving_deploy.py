@@ -148,7 +148,7 @@ def test_a_verdict_that_is_overridden_is_said_and_a_dry_run_shows_the_endpoint(o
     assert "against the verdict (--despite-verdict): Do not deploy" in warnings
     assert "endpoint slipway-chat: 1 x ml.g6e.2xlarge, on demand, in us-east-1" in warnings
     assert "Slipway cannot read what exists in AWS" in warnings
-    assert "resources in 1 new stack; $2.80 an hour while all nodes run" in warnings
+    assert "resources in 1 new stack; $2.80 an hour with 1 instance" in warnings
     assert "would run: " in warnings
     (folder,) = [path for path in Path(".slipway/runs/chat").iterdir() if not path.is_symlink()]
     assert json.loads((folder / "plan.json").read_text())["name"] == "chat"

@@ -54,6 +54,14 @@ class TestExisting:
         assert message in finding.message
         assert finding.hint
 
+    @pytest.mark.parametrize("name, several", [("p5.48xlarge", True), ("g6.4xlarge", False), ("g5.xlarge", False)])
+    def test_public_addresses_of_a_type_with_one_card_are_not_refused_for_several_cards(
+        self, findings_of, name, several
+    ):
+        (finding,) = findings_of(existing(public_addresses=True), instance_type=name)
+        assert finding.code == "public-subnet"
+        assert ("several network cards" in finding.message) is several
+
     def test_a_subnet_nobody_has_read_is_trusted(self, findings_of):
         assert findings_of({"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": [SUBNET]}) == ()
 

@@ -162,6 +162,14 @@ class TestRequests:
             assert variables(pod)["SLIPWAY_EFA"] == str(facts.efa_interfaces)
             assert {toleration["key"] for toleration in pod["spec"]["tolerations"]} == {chips, EFA}
 
+    @pytest.mark.parametrize(
+        "name, nodes, efa", [("p5.48xlarge", 1, 0), ("p5.48xlarge", 2, 32), ("p5.48xlarge", 4, 32)]
+    )
+    def test_the_efa_check_of_a_pod_is_for_several_nodes(self, context_of, on_kubernetes, name, nodes, efa):
+        plan = on_kubernetes(target={"instance_type": name, "nodes": nodes})
+        for pod in some(pods(documents(context_of(plan, Operator.JOB))[-1])):
+            assert variables(pod)["SLIPWAY_EFA"] == str(efa)
+
     @pytest.mark.parametrize("operator", Operator)
     def test_hyperpods_elastic_agent_hands_the_signal_of_a_save_on(self, context_of, on_kubernetes, operator):
         for pod in some(pods(documents(context_of(on_kubernetes(), operator))[-1])):

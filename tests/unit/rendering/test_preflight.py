@@ -47,6 +47,12 @@ class TestScript:
             assert function in bundle.file(path).text
             assert "check 32 " in bundle.file(path).text
 
+    @pytest.mark.parametrize("path", ["preflight.sbatch", "job.sbatch"])
+    def test_nodes_meet_at_the_address_that_slurm_knows(self, bundle_of, plan_of, path):
+        text = bundle_of(plan_of()).file(path).text
+        assert "NodeAddr" in text
+        assert "${hosts[0]}:" not in text
+
     def test_the_plans_own_setup_comes_first(self, bundle_of, plan_of):
         text = bundle_of(plan_of(run={"setup": ["source venv/bin/activate"]})).file("preflight.sbatch").text
         assert text.index("source venv/bin/activate") < text.index("torchrun --nnodes")
@@ -60,9 +66,17 @@ echo 'Avg bus bandwidth:      9.3924GB/s'
 echo "$NEURON_RT_ROOT_COMM_ID $*" >called
 """
 """Neuron's benchmark as its documentation shows its output."""
+SCONTROL = """#!/bin/sh
+case "$*" in
+"show hostnames "*) printf 'training-dy-1\\ntraining-dy-2\\n' ;;
+"show node --oneliner training-dy-"[12]) echo "NodeName=$4 Arch=x86_64 NodeAddr=127.0.0.${4##*-} State=ALLOCATED" ;;
+*) exit 1 ;;
+esac
+"""
+"""Slurm's answers for two nodes whose names no DNS knows."""
 PROGRAMS = {
     "nccom-test": NCCOM,
-    "scontrol": "#!/bin/sh\nprintf 'localhost\\nlocalhost\\n'\n",
+    "scontrol": SCONTROL,
     "srun": "#!/bin/sh\nexit 0\n",
 }
 
@@ -98,7 +112,7 @@ class TestNeuronRun:
         assert run(48).returncode == 1
         called = (tmp_path / "called").read_text()
         assert called.startswith("127.0.0.1:62182 --nworkers 64 --nnodes 2 ")
-        assert called.endswith("allr --hosts 127.0.0.1 127.0.0.1\n")
+        assert called.endswith("allr --hosts 127.0.0.1 127.0.0.2\n")
 
     def test_no_figures_are_a_failure(self, run, tmp_path, monkeypatch):
         monkeypatch.setitem(PROGRAMS, "nccom-test", "#!/bin/sh\necho '1 errors found - test failed'\n")

@@ -113,13 +113,17 @@ Readers: TypeAlias = tuple[Reader, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instances:
-    """Instances of one type; SageMaker bills `managed` ones, `nodes` have the quoted rate, `with_jobs` only jobs."""
+    """Instances of one type; SageMaker bills `managed` ones, `nodes` have the quoted rate, `with_jobs` only jobs.
+
+    `most` is the largest number to which an endpoint scales, None for other instances.
+    """
 
     type: str
     count: int
     managed: bool = False
     nodes: bool = False
     with_jobs: bool = False
+    most: int | None = None
 
 
 ReadInstances: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Iterable[Instances]]

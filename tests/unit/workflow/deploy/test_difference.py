@@ -136,6 +136,34 @@ def test_the_price_of_an_hour_before_and_after_is_said(account, account_session,
     assert lines[-1] == f"this changes existing resources: ${one.usd:,.2f} an hour becomes ${four.usd:,.2f}"
 
 
+@pytest.mark.parametrize(
+    "variant, targets, words",
+    [
+        ({"InitialInstanceCount": 1}, (4,), "$20.00 an hour with 1 instance; it scales to at most 4"),
+        ({"InitialInstanceCount": 2}, (), "$40.00 an hour with 2 instances"),
+        (
+            {"InitialInstanceCount": 1, "ManagedInstanceScaling": {"MaxInstanceCount": 2}},
+            (6,),
+            "$20.00 an hour with 1 instance; it scales to at most 2",
+        ),
+    ],
+)
+def test_rate_of_an_endpoint_names_its_instances(variant, targets, words):
+    config = {"ProductionVariants": [{"InstanceType": "ml.g6.2xlarge", **variant}]}
+    resources = {
+        "Config": {"Type": "AWS::SageMaker::EndpointConfig", "Properties": config},
+        "Guard": GUARD,
+        **{
+            f"Target{most}": {
+                "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
+                "Properties": {"MaxCapacity": most},
+            }
+            for most in targets
+        },
+    }
+    assert hourly_rate([{"Resources": resources}], load(), REGION).sentence == words
+
+
 def test_what_has_no_price_is_named_and_not_a_zero():
     rate = hourly_rate([json.loads((GOLDEN / "hyperpod-p5-plan/training.json").read_text())], load(), REGION)
     assert rate.unknown == ("2 x p5.48xlarge",)
