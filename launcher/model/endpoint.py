@@ -150,22 +150,16 @@ def keeps_requests(serve: ServingWorkload, mode: EndpointMode) -> bool:
     return serve.data_capture or mode is EndpointMode.ASYNCHRONOUS
 
 
-def volume_gib(weights_gb: float, containers: int = 1) -> int:
-    """GiB of a volume for the image and copies of the model; `weights_gb` in 1e9 bytes.
+def volume_gib(weights_gb: float) -> int:
+    """GiB of a volume for the image and two copies of the model, downloaded and loaded; `weights_gb` in 1e9 bytes.
 
-    Two copies, downloaded and loaded, or one for each of the `containers` that share the instance: whether SageMaker
-    downloads a model once for all of them is in no source.
-
-    >>> volume_gib(16.1), volume_gib(141.1), volume_gib(16.1, 3)
-    (60, 300, 80)
+    >>> volume_gib(16.1), volume_gib(141.1)
+    (60, 300)
     """
-    needed = IMAGE_GIB + max(2, containers) * weights_gb / GB_PER_GIB
+    needed = IMAGE_GIB + 2 * weights_gb / GB_PER_GIB
     return int(-(-needed // VOLUME_STEP_GIB) * VOLUME_STEP_GIB)
 
 
-def endpoint_volume_gib(facts: InstanceType, weights_gb: float, mode: EndpointMode | None, copies: int) -> int | None:
-    """GiB of an instance's volume; None if the type has local disks, for which SageMaker refuses a size.
-
-    Components have a container for each copy, the other modes one for all.
-    """
-    return None if facts.nvme_gb else volume_gib(weights_gb, copies if mode is EndpointMode.COMPONENTS else 1)
+def endpoint_volume_gib(facts: InstanceType, weights_gb: float) -> int | None:
+    """GiB of an instance's volume; None if the type has local disks, for which SageMaker refuses a size."""
+    return None if facts.nvme_gb else volume_gib(weights_gb)

@@ -131,7 +131,7 @@ class ServingPlan:
     @cached_property
     def volume_gib(self) -> int | None:
         """GiB of an instance's volume; None if the type has local disks."""
-        return endpoint_volume_gib(self.facts, self.weights_gb, self.mode, self.copies)
+        return endpoint_volume_gib(self.facts, self.weights_gb)
 
     def environment(self, model: str, *, replicas: int) -> Mapping[str, str]:
         """The environment variables that the pinned images translate into server options.

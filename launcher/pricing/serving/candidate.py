@@ -105,7 +105,7 @@ class ServingCandidate:
     def beside(self, load: Fleet) -> tuple[CostComponent, ...]:
         """The non-compute lines."""
         return (
-            *other_costs(self.place, self.serve, load, self.weights_gb, hosting=self.hosting, context=self.context),
+            *other_costs(self.place, self.serve, load, self.weights_gb, self.context),
             *request_storage(self.place, self.serve, self.hosting.mode, self.context),
             *self.watching,
         )

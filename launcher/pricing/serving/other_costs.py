@@ -15,7 +15,7 @@ from launcher.model.endpoint import (
     keeps_requests,
     volume_gib,
 )
-from launcher.model.fleet import Fleet, Hosting
+from launcher.model.fleet import Fleet
 from launcher.model.idle import idle_minutes
 from launcher.model.money import Assumption, CostComponent
 from launcher.model.monitoring import guard_metrics
@@ -50,14 +50,15 @@ class _Bill(NamedTuple):
 
 
 def other_costs(
-    place: Place, serve: ServingWorkload, load: Fleet, weights_gb: float, *, hosting: Hosting, context: PricingContext
+    place: Place, serve: ServingWorkload, load: Fleet, weights_gb: float, context: PricingContext
 ) -> tuple[CostComponent, ...]:
     """The non-compute lines that grow with the load, for a month; `weights_gb` is the stored model."""
     bill = _Bill(region=place.region, catalog=context.catalog)
     endpoint = target_of(place.target).managed
-    facts = context.catalog.instance_types[place.instance_type]
     lines = list(
-        _endpoint(bill, serve, load, endpoint_volume_gib(facts, weights_gb, hosting.mode, hosting.copies) or 0)
+        _endpoint(
+            bill, serve, load, endpoint_volume_gib(context.catalog.instance_types[place.instance_type], weights_gb) or 0
+        )
         if endpoint
         else _cluster(bill, place, context, load, weights_gb)
     )

@@ -293,15 +293,6 @@ class TestEndpoint:
         for model, gb in (("llama-3.1-8b", 16.06), ("llama-3.3-70b", 141.1)):
             assert served(unchecked_plan({"model": model}), catalog).volume_gib == rules.volume_gib(gb)
 
-    @pytest.mark.parametrize(
-        "copies, mode, gib", [(1, "component", 60), (3, "component", 80), (12, "component", 210), (12, "variant", 60)]
-    )
-    def test_a_volume_holds_the_model_of_each_container(self, catalog, copies, mode, gib):
-        modes = {"component": EndpointMode.COMPONENTS, "variant": EndpointMode.VARIANT}
-        facts = catalog.instance_types["inf2.24xlarge"]
-        assert rules.endpoint_volume_gib(facts, 16.06, modes[mode], copies) == gib
-        assert rules.endpoint_volume_gib(catalog.instance_types["g6e.12xlarge"], 16.06, modes[mode], copies) is None
-
 
 def test_a_schedule_names_a_time_zone_or_none():
     assert scheduled("cron(0 7 ? * MON-FRI *) 2-6 America/New_York").timezone == "America/New_York"
