@@ -14,8 +14,9 @@ from pathlib import Path, PurePosixPath
 from launcher.agent.bootstrap import PAYLOAD
 
 DISTRIBUTIONS = ("boto3", "botocore", "jmespath", "python-dateutil", "s3transfer", "six", "urllib3")
-SERVICES = ("s3", "sts")
-"""botocore describes every AWS service; the agent uses only these (sts: credentials of a role)."""
+SERVICES = ("s3", "secretsmanager", "ssm", "sts")
+"""botocore describes every AWS service; the agent uses only these (sts: credentials of a role), and a pod's
+first process reads secrets and parameters with the same SDK (templates/kubernetes/start.py)."""
 
 _SHEBANG = b"#!/usr/bin/env python3\n"
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip archive can hold

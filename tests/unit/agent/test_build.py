@@ -7,6 +7,8 @@ from hashlib import sha256
 import pytest
 
 from launcher.agent.build import build
+from launcher.catalog.assets import asset
+from launcher.rendering.kubernetes_job import START_SCRIPT
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +29,16 @@ def cached(home):
 
 
 class TestFile:
+    def test_sdk_of_a_pods_first_process_knows_the_services_of_secrets(self, built_agent, tmp_path):
+        program = (
+            "import runpy, sys; sdk = runpy.run_path(sys.argv[1])['session']();"
+            "print([sdk.client(name, region_name='us-east-2').meta.service_model.service_id for name in sys.argv[2:]])"
+        )
+        command = [sys.executable, "-S", "-E", "-s", "-c", program, str(asset(START_SCRIPT)), "secretsmanager", "ssm"]
+        variables = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "SLIPWAY_AGENT": str(built_agent[0])}
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+        assert done.stdout == "['Secrets Manager', 'SSM']\n", done.stderr
+
     def test_is_named_by_its_content(self, built_agent):
         path, digest = built_agent
         assert digest == sha256(path.read_bytes()).hexdigest()
@@ -48,7 +60,7 @@ class TestFile:
         services = {
             name.split("/")[3] for name in names if name.startswith("lib/botocore/data/") and name.count("/") > 3
         }
-        assert services == {"s3", "sts"}
+        assert services == {"s3", "secretsmanager", "ssm", "sts"}
         tops = {name.split("/")[1] for name in names if name.startswith("lib/")}
         sdk = {"boto3", "botocore", "dateutil", "jmespath", "s3transfer", "six.py", "urllib3"}
         assert tops == sdk | {"launcher", "licences"}
