@@ -122,6 +122,9 @@ def secrets(arns: Mapping[str, str], boto3: Any) -> dict[str, str]:
             answer = client.get_secret_value(
                 SecretId=":".join(parts[:7]), **{name: value for name, value in which.items() if value}
             )
+            if "SecretString" not in answer:
+                hint = "store it as text, for example in base64"
+                raise ValueError(f"run.secrets.{variable}: the secret is binary; {hint}")
             found[variable] = secret_text(variable, key, answer["SecretString"])
         else:
             found[variable] = client.get_parameter(Name=arn, WithDecryption=True)["Parameter"]["Value"]

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-submit")]
 SECRET = "hf_the-value-that-nobody-writes-down"
 ARN = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
 AWS = f"""[ "$1 $2" = "secretsmanager get-secret-value" ] || exit 64
-echo {SECRET}
+echo '"{SECRET}"'
 """
 SAVER = """import os
 from pathlib import Path

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 
+import boto3
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from launcher.agent.job import parse
 from launcher.model.errors import ImpossibleError
 from launcher.rendering.batch import JobSettings
 from tests.checks import some
+from tests.emulators.moto_server import moto_server
 
 BASH, SLEEP = shutil.which("bash"), shutil.which("sleep")
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=40)
@@ -112,6 +114,29 @@ class TestEnvironment:
         options = directives(script_of(bundle_of(plan_of(run={"time_limit_h": 30}, checkpoint={"grace_seconds": 60}))))
         assert (options["time"], options["signal"]) == ("1-06:00:00", "B:USR1@240")
         assert not {"time", "signal"} & directives(script_of(bundle_of(plan_of()))).keys()
+
+
+CALLER = """
+import argparse, json, sys
+import boto3
+parser = argparse.ArgumentParser(allow_abbrev=False)
+parser.add_argument('url')
+parser.add_argument('service', choices=['secretsmanager'])
+parser.add_argument('operation', choices=['get-secret-value'])
+for name in ('region', 'secret-id', 'query', 'output'):
+    parser.add_argument('--' + name, required=True)
+parser.add_argument('--version-stage')
+parser.add_argument('--version-id')
+words = parser.parse_args()
+assert (words.query, words.output) == ('SecretString', 'json')
+which = dict(VersionStage=words.version_stage, VersionId=words.version_id)
+client = boto3.client('secretsmanager', region_name=words.region, endpoint_url=words.url)
+try:
+    answer = client.get_secret_value(SecretId=words.secret_id, **{name: text for name, text in which.items() if text})
+except Exception as problem:
+    sys.exit(str(problem))
+print(json.dumps(answer.get('SecretString')))
+"""
 
 
 @pytest.fixture
@@ -213,7 +238,7 @@ class TestRun:
     def test_a_secret_reaches_the_command_and_no_file(self, run_batch, bundle_of, plan_of, one_node):
         arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
         script = one_node(run={"secrets": {"HF_TOKEN": arn}})
-        answer = run_batch(script, programs={"aws": 'printf "%s " "$@" >"$SLURM_SUBMIT_DIR/aws"; echo hidden'})
+        answer = run_batch(script, programs={"aws": 'printf "%s " "$@" >"$SLURM_SUBMIT_DIR/aws"; echo \'"hidden"\''})
         assert answer.environment["HF_TOKEN"] == "hidden"
         assert f"--secret-id {arn} " in (run_batch.job / "aws").read_text()
         assert run_batch(script, programs={"aws": "exit 255"}).returncode == 255
@@ -233,7 +258,7 @@ class TestRun:
         value, options = expected
         arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:team/hf-AbCdEf"
         script = one_node(run={"secrets": {"HF_TOKEN": arn + suffix}})
-        (run_batch.job / "secret").write_text(secret + "\n", encoding="utf-8")
+        (run_batch.job / "secret").write_text(json.dumps(secret) + "\n", encoding="utf-8")
         aws = 'printf "%s " "$@" >"$SLURM_SUBMIT_DIR/aws"; cat "$SLURM_SUBMIT_DIR/secret"'
         agent = 'printf %s "$HF_TOKEN" >"$SLURM_SUBMIT_DIR/token"'
         answer = run_batch(script, programs={"aws": aws}, agent=agent)
@@ -248,10 +273,47 @@ class TestRun:
     )
     def test_key_that_a_secret_lacks_ends_the_job_and_names_the_others(self, run_batch, one_node, secret, reason):
         arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf:KEY::"
-        answer = run_batch(one_node(run={"secrets": {"T": arn}}), programs={"aws": f"echo '{secret}'"})
+        answer = run_batch(one_node(run={"secrets": {"T": arn}}), programs={"aws": f"echo '{json.dumps(secret)}'"})
         assert answer.returncode == 1
         assert reason in answer.stderr
         assert "plain" not in answer.stderr
+
+    def test_parts_of_secrets_are_read_from_secrets_manager(self, run_batch, one_node, monkeypatch):
+        """The answers are those of moto 5.2.5; its caller takes the options of AWS CLI 1.45 that the script uses."""
+        keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+        for name, value in keys.items():
+            monkeypatch.setenv(name, value)
+        with moto_server() as url:
+            client = boto3.client("secretsmanager", region_name="us-east-2", endpoint_url=url)
+            old = json.dumps({"KEY": "old", "N": 7, "L": [1, None]})
+            arn = client.create_secret(Name="team/batch", SecretString=old)["ARN"]
+            version = client.put_secret_value(SecretId=arn, SecretString='{"KEY": "new\\n模 $x"}')["VersionId"]
+            plain = client.create_secret(Name="none", SecretString="None")["ARN"]
+            binary = client.create_secret(Name="batch-binary", SecretBinary=b"None")["ARN"]
+            references = {
+                "CURRENT": (f"{arn}:KEY::", "new\n模 $x"),
+                "PREVIOUS": (f"{arn}:KEY:AWSPREVIOUS:", "old"),
+                "NUMBER": (f"{arn}:N:AWSPREVIOUS:", "7"),
+                "LIST": (f"{arn}:L:AWSPREVIOUS:", "[1, null]"),
+                "VERSION": (f"{arn}:KEY::{version}", "new\n模 $x"),
+                "WHOLE": (f"{arn}::AWSPREVIOUS:", old),
+                "PLAIN": (plain, "None"),
+            }
+            aws = f'exec {sys.executable} -c "{CALLER}" "{url}" "$@"'
+            lines = [f'printf %s "${name}" >"$SLURM_SUBMIT_DIR/is-{name}"' for name in references]
+            script = one_node(run={"secrets": {name: text for name, (text, _) in references.items()}})
+            answer = run_batch(script, programs={"aws": aws}, agent="; ".join(lines), **keys)
+            assert answer.returncode == 0, answer.stderr
+            for name, (_, expected) in references.items():
+                assert (run_batch.job / f"is-{name}").read_text(encoding="utf-8") == expected
+            for text, reason in {
+                binary: "slipway: run.secrets.A: the secret is binary",
+                f"{arn}:N::": "no key N in the secret; it has ['KEY']",
+                f"{arn}:KEY:AWSPENDING:": "ResourceNotFoundException",
+                f"{arn[:-6]}abcdef": "ResourceNotFoundException",
+            }.items():
+                answer = run_batch(one_node(run={"secrets": {"A": text}}), programs={"aws": aws}, **keys)
+                assert (answer.returncode != 0, reason in answer.stderr) == (True, True), answer.stderr
 
     def test_a_parameter_is_a_secret_too(self, run_batch, one_node):
         script = one_node(run={"secrets": {"KEY": "arn:aws:ssm:us-east-2:123456789012:parameter/key"}})
@@ -386,7 +448,7 @@ class TestInjection:
     def test_no_key_of_a_secret_runs_anything(self, run_batch, one_node, key):
         arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:a-AbCdEf"
         script = one_node(run={"secrets": {"TOKEN": f"{arn}:{key}::"}})
-        (run_batch.job / "secret").write_text(json.dumps({key: "found", "other": "x"}), encoding="utf-8")
+        (run_batch.job / "secret").write_text(json.dumps(json.dumps({key: "found", "other": "x"})), encoding="utf-8")
         answer = run_batch(script, programs={"aws": 'cat "$SLURM_SUBMIT_DIR/secret"'})
         assert (answer.returncode, answer.environment["TOKEN"]) == (0, "found")
         assert not (run_batch.job / "injected").exists()

@@ -4,6 +4,7 @@ The batch script, the agent and the container's script are the real ones. What t
 and enroot, which begin with an empty environment as the real ones do, and a trainer that writes down what it was given.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -240,7 +241,7 @@ class TestTheWholeWay:
             **IMAGES[way],
         }
         bundle = render(target={"nodes": nodes}, run=run, checkpoint={"mode": "none"})
-        (node_folder / "out" / "secret").write_text("s3cr$t `touch injected` 'ü\n", encoding="utf-8")
+        (node_folder / "out" / "secret").write_text(json.dumps("s3cr$t `touch injected` 'ü"), encoding="utf-8")
         answer = started(node_folder, bundle, nodes)
         assert answer.returncode == 0, answer.stderr
         arguments, environment = given_to_the_trainer(node_folder)
@@ -265,7 +266,7 @@ class TestTheWholeWay:
         run = {"command": ["trainer", *words], "env": variables, "plain_env": [*variables], **IMAGES["docker"]}
         run["secrets"] = {"TOKEN": SECRET}
         bundle = render(target={"nodes": 1}, run=run, checkpoint={"mode": "none"})
-        (node_folder / "out" / "secret").write_bytes(secret.encode() + b"\n")
+        (node_folder / "out" / "secret").write_text(json.dumps(secret), encoding="utf-8")
         answer = started(node_folder, bundle)
         assert answer.returncode == 0, answer.stderr
         arguments, environment = given_to_the_trainer(node_folder)

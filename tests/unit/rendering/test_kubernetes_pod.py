@@ -254,6 +254,9 @@ class TestStart:
             assert "WHOLE is the whole JSON text of a secret with the keys ['HF_TOKEN']" in capsys.readouterr().out
             with pytest.raises(ValueError, match=r"no key N in the secret; it has \['HF_TOKEN'\]"):
                 secrets({"A": f"{arn}:N::"}, boto3)
+            binary = client.create_secret(Name="binary", SecretBinary=b"\0\1")["ARN"]
+            with pytest.raises(ValueError, match="A: the secret is binary"):
+                secrets({"A": binary}, boto3)
             with pytest.raises(ValueError, match="no JSON object, and has no key K"):
                 secrets({"A": f"{plain}:K::"}, boto3)
 
