@@ -7,7 +7,7 @@ agent polls the stop object in the store. Its key contains the limit, so a highe
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -76,6 +76,12 @@ class Sum:
     def words(self, spent: float) -> str:
         """The spend and the limit, as text."""
         return f"${spent:,.2f} of the ${self.usd} of budget.stop_at_usd are spent at the quoted rates"
+
+
+def usd_since_launch(nodes: Iterable[Mapping[str, Any]], now: datetime, usd_per_node_hour: float) -> float:
+    """The cost of running nodes since EC2 launched them: the least that the cluster has cost."""
+    launched = (node["LaunchTime"] for node in nodes if "LaunchTime" in node)
+    return sum(max(0.0, (now - at) / timedelta(hours=1)) for at in launched) * usd_per_node_hour
 
 
 def said_at(s3: Any, limit: Sum, spent: float, now: datetime) -> tuple[datetime, bool]:

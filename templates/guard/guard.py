@@ -22,7 +22,7 @@ import boto3
 from announced import ANNOUNCED, NOTICES, event_text
 from boots import failed_boots, record_verdict
 from botocore.config import Config
-from budget import DOLLARS, GO_ON, Sum, said_at
+from budget import DOLLARS, GO_ON, Sum, said_at, usd_since_launch
 from failures import Failure, GuardError, failure_of
 from looks import EVERY, HOUR, NAMESPACE, nodes_namespace, scheduled_at
 from quiet import STATISTICS, Node, Reserved, Values, is_idle, query
@@ -154,6 +154,7 @@ class Guard:
         self.in_time: Callable[[], bool] = lambda: True
         self.state: State | None = None
         self.stored = True
+        self.running_usd = 0.0
         self.failures: list[Failure] = []
         self.told: set[str] = set()
         self.ended = False
@@ -169,6 +170,7 @@ class Guard:
             GuardError: a step failed; the other steps were done.
         """
         nodes = self.attempt("count its nodes", self.nodes)
+        self.running_usd = usd_since_launch(nodes or [], self.now, self.settings.usd_per_node_hour or 0.0)
         self.state = self.attempt("read its state", lambda: State.read(self.ssm, self.settings.parameter))
         began = self.attempt("read when it was deployed", self.deployed_at)
         count = None if nodes is None else len(nodes)
@@ -390,8 +392,9 @@ class Guard:
 
     @property
     def spent(self) -> float:
-        """The cost that counts towards the spending limit; 0 if the state could not be read, which users are told."""
-        return 0.0 if self.state is None else self.state.spent_usd
+        """The cost that counts towards the limit: without an up-to-date state at least that of the running nodes."""
+        counted = 0.0 if self.state is None else self.state.spent_usd
+        return counted if self.state is not None and self.stored else max(counted, self.running_usd)
 
     def report(self, values: Mapping[str, float]) -> None:
         """Record this check's values under its scheduled time, as the guard's heartbeat."""

@@ -2,8 +2,9 @@
 
 import json
 from contextlib import nullcontext
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
+import boto3
 import pytest
 
 from tests.infra.guard_account import NOW, client
@@ -70,6 +71,29 @@ class TestWhen:
         looks(0, 1, STOP_AT_USD="31")
         assert word() is None or word()["stop_at_usd"] == "31"
         assert [subject for subject, _ in aws.messages] == ["slipway tiny: stopped at the budget"]
+
+    @pytest.mark.parametrize("operation", ["GetParameter", "PutParameter"])
+    @pytest.mark.parametrize("hours, told", [(2.0, True), (0.25, False)])
+    def test_sum_that_cannot_be_read_or_stored_is_at_least_what_the_running_nodes_cost(
+        self, aws, guard_of, operation, hours, told
+    ):
+        """No job can change when EC2 launched its nodes: 2 nodes of 2 hours at $60 are beyond $100."""
+        client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
+        aws.nodes(2)
+        guard = guard_of(now=datetime.now(UTC) + timedelta(hours=hours), **SUM)
+        lacking = boto3.client("ssm")
+        refusal = {"Error": {"Code": "InternalServerError", "Message": "try again"}}
+
+        def refuse(**_):
+            raise lacking.exceptions.ClientError(refusal, operation)
+
+        lacking.meta.events.register(f"before-call.ssm.{operation}", refuse)
+        guard.ssm = lacking
+        with pytest.raises(Exception, match="try again"):
+            guard.watch()
+        assert (word() is not None) is told
+        if told:
+            assert 240 <= float(word()["spent_usd"]) < 245
 
     def test_without_a_sum_nothing_is_counted_up(self, aws, guard_of):
         guard_of(USD_PER_NODE_HOUR="60").watch()
