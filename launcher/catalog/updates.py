@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from launcher.catalog.tables import read_cells
+from launcher.model.update import Needs
 
 CLUSTER_UPDATES = "pcluster_updates.csv"
 """Generated from the schemas of aws-parallelcluster by tests/infra/test_pcluster_updates.py."""
@@ -41,12 +42,17 @@ SERVICE_UPDATES = "service_updates.csv"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRule:
-    """One update that a service refuses: the changed property, the plan key that decides it, and the reason."""
+    """One rule of a service: the changed property, the plan key that decides it, what it needs, and why or the effect.
+
+    `needs` is Needs.NEW_CLUSTER for an update that the service refuses, Needs.NOTHING for one that ends or replaces
+    nodes. `plan_key` is empty if no key of the plan decides the property alone.
+    """
 
     name: str
     resource_type: str
     property: str
     plan_key: str
+    needs: Needs
     why: str
 
 
@@ -59,6 +65,7 @@ def load_service_rules() -> tuple[ServiceRule, ...]:
             resource_type=row["resource_type"],
             property=row["property"],
             plan_key=row["plan_key"],
+            needs=Needs(row["needs"]),
             why=row["why"],
         )
         for row in read_cells(SERVICE_UPDATES)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from launcher.catalog.updates import Replacing
-from launcher.cdk.service_rules import refused_updates
+from launcher.cdk.service_rules import service_changes
 from launcher.model.tags import DIGEST_TAG, PLAN_TAG
 from launcher.model.update import KeyChange, Needs, Properties
 
@@ -112,9 +112,9 @@ def stack_change(
             fates[key], reasons[key] = fate, why
     _spread(after, fates, reasons, replacing)
     everything = {**before, **after}
-    refused = {} if old is None else refused_updates(was, becomes)
+    by_service = {} if old is None else service_changes(was, becomes)
     # A resource may change with one that it refers to.
-    fates = {**dict.fromkeys(refused, Change.CHANGED), **fates}
+    fates = {**dict.fromkeys(by_service, Change.CHANGED), **fates}
     moved = frozenset(key for key, fate in fates.items() if fate is Change.REPLACED)
     changes = [
         ResourceChange(
@@ -125,7 +125,7 @@ def stack_change(
             because=reasons.get(key, ()),
             keys=(
                 *_keys(before[key], after[key], fates[key], reasons.get(key, ()), moved, key_changes),
-                *refused.get(key, ()),
+                *by_service.get(key, ()),
             )
             if key in before and key in after
             else (),

@@ -1,4 +1,4 @@
-"""Updates that a service refuses although CloudFormation's table calls them possible.
+"""Updates that a service refuses although CloudFormation's table calls them possible, and those that end nodes.
 
 The rules with their sources are rows of catalog/data/service_updates.csv; this module says when each applies. A
 template shows all of it: the deployed one and the wanted one are compared.
@@ -8,28 +8,27 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from launcher.catalog.updates import ServiceRule, load_service_rules
-from launcher.model.update import KeyChange, Needs
+from launcher.model import pcs
+from launcher.model.update import KeyChange
 
 Template: TypeAlias = Mapping[str, Any]
 Applies: TypeAlias = Callable[[str, Template, Template], "tuple[Any, Any] | None"]
 """The old and the new value if a rule applies to a resource, by its logical id; None if it does not."""
 
 
-def refused_updates(old: Template, new: Template) -> dict[str, tuple[KeyChange, ...]]:
-    """The changes that a service refuses, by the logical id of their resource."""
-    refused: dict[str, tuple[KeyChange, ...]] = {}
+def service_changes(old: Template, new: Template) -> dict[str, tuple[KeyChange, ...]]:
+    """The changes to which a rule of a service applies, by the logical id of their resource."""
+    changes: dict[str, tuple[KeyChange, ...]] = {}
     for rule in load_service_rules():
         for key in _of_type(old, rule.resource_type).keys() & _of_type(new, rule.resource_type).keys():
             values = _APPLIES[rule.name](key, old, new)
             if values is not None:
-                refused[key] = (*refused.get(key, ()), _change(rule, *values))
-    return refused
+                changes[key] = (*changes.get(key, ()), _change(rule, *values))
+    return changes
 
 
 def _change(rule: ServiceRule, old: Any, new: Any) -> KeyChange:
-    return KeyChange(
-        path=rule.property, old=old, new=new, needs=Needs.NEW_CLUSTER, plan_key=rule.plan_key, why=rule.why
-    )
+    return KeyChange(path=rule.property, old=old, new=new, needs=rule.needs, plan_key=rule.plan_key, why=rule.why)
 
 
 def _of_type(template: Template, resource_type: str) -> dict[str, Mapping[str, Any]]:
@@ -59,13 +58,30 @@ def _scaled(template: Template) -> Iterator[str]:
 
 
 def _type_of_scaled_variant(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:
-    scaled = set(_scaled(old)) & set(_scaled(new))
+    # CloudFormation removes a target that the new template lacks only after it has updated the endpoint.
+    scaled = set(_scaled(old))
+    for name, was, becomes in _types(key, old, new):
+        if name in scaled and was != becomes:
+            return was, becomes
+    return None
+
+
+def _type_of_components(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:
+    own = {variant["VariantName"] for variant in _variants(old, key) if "ModelName" in variant}
+    for name, was, becomes in _types(key, old, new):
+        if name not in own and was != becomes:
+            return was, becomes
+    return None
+
+
+def _types(key: str, old: Template, new: Template) -> Iterator[tuple[str, Any, Any]]:
+    """The variants of both configurations, each with its old and new instance type."""
     before = {variant["VariantName"]: variant.get("InstanceType") for variant in _variants(old, key)}
     for variant in _variants(new, key):
-        name, becomes = variant["VariantName"], variant.get("InstanceType")
-        if name in scaled and before.get(name) not in (None, becomes):
-            return before[name], becomes
-    return None
+        if (was := before.get(variant["VariantName"])) is not None:
+            # As the plan names it.
+            becomes = str(variant.get("InstanceType"))
+            yield variant["VariantName"], was.removeprefix("ml."), becomes.removeprefix("ml.")
 
 
 def _variant_changed(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:
@@ -110,11 +126,78 @@ def _image_of_node_group(key: str, old: Template, new: Template) -> tuple[Any, A
     return None if images[0] == images[1] else (images[0], images[1])
 
 
+def _template_data(template: Template, key: str, property_name: str = "Id") -> Any:
+    """The data of the launch template to which a group refers; None if it is not in the same template."""
+    reference = _properties(template, key).get(_TEMPLATES[property_name], {}).get(property_name)
+    name = str(reference.get("Ref")) if isinstance(reference, Mapping) else ""
+    return _properties(template, name).get("LaunchTemplateData") if name in template["Resources"] else None
+
+
+_TEMPLATES = {"Id": "LaunchTemplate", "TemplateId": "CustomLaunchTemplate"}
+"""The property of a group with its launch template, by the name of the template's id in it: EKS's, and PCS's."""
+
+
+def _nodes_of_node_group_replaced(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:
+    before, after = (_template_data(template, key) for template in (old, new))
+    return None if before == after or None in (before, after) else (before, after)
+
+
+_OF_NODES = ("AmiId", "IamInstanceProfileArn", "NodeLifecycleActions")
+
+
+def _nodes_of_group_replaced(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:
+    if _resized(key, old, new, ("InstanceConfigs", "Name")):
+        return None
+    before, after = ({"template": _template_data(template, key, "TemplateId")} for template in (old, new))
+    changed = before != after or _resized(key, old, new, _OF_NODES)
+    return (before, after) if changed else None
+
+
+def _resized(key: str, old: Template, new: Template, names: tuple[str, ...]) -> bool:
+    return any(_properties(old, key).get(name) != _properties(new, key).get(name) for name in names)
+
+
+def _maximum(properties: Mapping[str, Any]) -> int:
+    return int(properties["ScalingConfiguration"]["MaxInstanceCount"])
+
+
+def _group_smaller(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:
+    before, after = (_maximum(_properties(template, key)) for template in (old, new))
+    return (before, after) if after < before else None
+
+
+def _groups_beyond_size(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:
+    """The nodes of all groups, with those of groups that CloudFormation removes after it made the new ones."""
+    size = next((size for size in pcs.SIZES if size.name == _properties(new, key).get("Size")), None)
+    before, after = (_of_type(template, "AWS::PCS::ComputeNodeGroup") for template in (old, new))
+    leaving = [
+        group
+        for name, group in before.items()
+        if name not in after or _resized(name, old, new, ("InstanceConfigs", "Name"))
+    ]
+    wanted = sum(map(_maximum, after.values()))
+    together = wanted + sum(map(_maximum, leaving))
+    if size is None or not leaving or not wanted <= size.nodes < together:
+        return None
+    return f"{size.name}, {size.nodes} instances", f"{together} instances"
+
+
+def _scheduler_version(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:
+    was, becomes = (str(_properties(template, key)["Scheduler"]["Version"]) for template in (old, new))
+    return None if was == becomes or 0 < pcs.slurm_steps(was, becomes) <= pcs.MOST_STEPS else (was, becomes)
+
+
 _APPLIES: Mapping[str, Applies] = {
     "components-changed": _components_changed,
+    "group-smaller": _group_smaller,
+    "groups-beyond-size": _groups_beyond_size,
     "image-of-node-group": _image_of_node_group,
     "lustre-smaller": _lustre_smaller,
+    "nodes-of-group-replaced": _nodes_of_group_replaced,
+    "nodes-of-node-group-replaced": _nodes_of_node_group_replaced,
+    "scheduler-version": _scheduler_version,
     "template-of-node-group": _template_of_node_group,
+    "type-of-components": _type_of_components,
     "type-of-scaled-variant": _type_of_scaled_variant,
     "variant-changed": _variant_changed,
 }

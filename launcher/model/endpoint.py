@@ -70,13 +70,8 @@ class Endpoint:
 
     @property
     def variant(self) -> str:
-        """The name of the only variant: its instance type, because a variant that scales keeps its type.
-
-        "If the update would change the instance type for any model that is a target for auto scaling, the update
-        fails" (SageMaker developer guide, endpoint-scaling-update). With the type in the name, a template with another
-        type names another scalable target too; the difference refuses it (catalog/data/service_updates.csv).
-        """
-        return self.instance_type.removeprefix("ml.").replace(".", "-")
+        """The name of the only variant, which never changes: an update keeps the variants of an endpoint."""
+        return "main"
 
     @property
     def unit(self) -> int:

@@ -101,6 +101,20 @@ SIZES = (
 """A cluster's size cannot be changed."""
 
 
+MOST_STEPS = 3
+"""The major versions of Slurm that one update of a cluster goes up (PCS user guide, Updating the scheduler version)."""
+
+
+def slurm_steps(was: str, becomes: str) -> int:
+    """The number of major versions from one to another; Slurm has two a year, in May and in November.
+
+    >>> slurm_steps("24.11", "25.11"), slurm_steps("25.11", "25.05")
+    (2, -1)
+    """
+    old, new = (2 * int(year) + (month == "11") for year, _, month in (each.partition(".") for each in (was, becomes)))
+    return new - old
+
+
 def instances_of(request: PlanRequest, nodes: int) -> int:
     """Maximum instances of a plan's cluster: those of each type, and the login node."""
     return nodes * (1 + len(request.target.fallback_types)) + 1

@@ -262,13 +262,18 @@ def variants(template, **changes):
         ({"InstanceType": "ml.inf2.8xlarge"}, "is a target for automatic scaling"),
         ({"VariantName": "other", "InstanceType": "ml.inf2.8xlarge"}, "must have the same variants"),
         ({"ModelName": None}, "cannot change between a model and inference components"),
+        ({"InstanceType": "ml.g5.xlarge", "without": "Range"}, "is a target for automatic scaling"),
     ],
 )
 def test_update_of_a_scaled_variant_that_sagemaker_refuses_is_rolled_back(put_stack, changes, message):
+    changes = dict(changes)
     scaled = changed()
     scaled["Resources"]["Range"] = SCALED
     assert put_stack(scaled)[0] == "CREATE_COMPLETE"
-    other = variants(copy.deepcopy(scaled), **changes)
+    other = copy.deepcopy(scaled)
+    # CloudFormation removes the target only after it has updated the endpoint.
+    other["Resources"].pop(changes.pop("without", ""), None)
+    other = variants(other, **changes)
     if "ModelName" in changes:
         other["Resources"]["Config"]["Properties"]["ExecutionRoleArn"] = "arn:aws:iam::123456789012:role/containers"
     status, problems = put_stack(other, update=True)
@@ -279,3 +284,12 @@ def test_update_of_a_scaled_variant_that_sagemaker_refuses_is_rolled_back(put_st
 def test_type_of_a_variant_that_does_not_scale_changes_in_place(put_stack):
     assert put_stack(TEMPLATE)[0] == "CREATE_COMPLETE"
     assert put_stack(variants(changed(), InstanceType="ml.inf2.8xlarge"), update=True)[0] == "UPDATE_COMPLETE"
+
+
+def test_type_of_a_scaled_variant_changes_after_its_target_is_removed(put_stack):
+    scaled = changed()
+    scaled["Resources"]["Range"] = SCALED
+    assert put_stack(scaled)[0] == "CREATE_COMPLETE"
+    assert put_stack(TEMPLATE, update=True)[0] == "UPDATE_COMPLETE"
+    other = variants(copy.deepcopy(scaled), InstanceType="ml.inf2.8xlarge")
+    assert put_stack(other, update=True)[0] == "UPDATE_COMPLETE"

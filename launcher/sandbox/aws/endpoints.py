@@ -320,24 +320,30 @@ def _refuse_variants(requested: Requested, live: Live, config: StoredEntity) -> 
 
     "If the update would change the instance type for any model that is a target for auto scaling, the update fails"
     (endpoint-scaling-update); "your new endpoint configuration must have the same variant name" (deployment guardrails,
-    exclusions). No source describes a change between variants with and without inference components.
+    exclusions). No source describes a change between variants with and without inference components, nor another type
+    of a variant with components: both are refused.
     """
     before = {variant["VariantName"]: variant for variant in live.variants}
     after = {variant["VariantName"]: variant for variant in config.request["ProductionVariants"]}
     targets = applicationautoscaling_backends[requested.account_id][requested.region_name].targets
     scaled = {resource for dimensions in targets.values() for resource in dimensions}
+    scaling = sorted(name for name in before if f"endpoint/{live.endpoint_name}/variant/{name}" in scaled)
     for name in before.keys() & after.keys():
         types = [variants[name].get("InstanceType") for variants in (before, after)]
-        if types[0] != types[1] and f"endpoint/{live.endpoint_name}/variant/{name}" in scaled:
+        if types[0] != types[1] and name in scaling:
             message = f"The variant {name} is a target for automatic scaling: deregister it before its type changes"
             raise ResourceRefusedError(f"{message} from {types[0]} to {types[1]}")
         if ("ModelName" in before[name]) is not ("ModelName" in after[name]):
             raise ResourceRefusedError(f"The variant {name} cannot change between a model and inference components")
+        if types[0] != types[1] and "ModelName" not in before[name]:
+            raise ResourceRefusedError(f"The variant {name} has inference components and keeps its type {types[0]}")
     if before.keys() != after.keys() and requested.get("DeploymentConfig"):
         names = f"{', '.join(before)} and {', '.join(after)}"
         raise ResourceRefusedError(
             f"With DeploymentConfig, both configurations must have the same variants, got {names}"
         )
+    if gone := [name for name in scaling if name not in after]:
+        raise ResourceRefusedError(f"The variant {gone[0]} is a target for automatic scaling: deregister it first")
 
 
 def _config(requested: Requested) -> StoredEntity:

@@ -5,8 +5,9 @@ region, one in creation at a time, ten groups and ten queues a cluster; the orde
 node with PCS's tags and those of its launch template; a private Slurm with a partition for each queue and the cluster's
 own settings; UpdateComputeNodeGroup, which removes and starts nodes and is refused during another update. Not
 emulated: programs on instances (user data, lifecycle scripts, mounts), nodes that start with jobs (all run from the
-beginning), accounting, logs, the time that creation and removal need, changes of an existing group other than its
-scaling, and jobs that go on while a group grows beyond its first size (Slurm starts again).
+beginning), accounting, logs, the time that creation and removal need, new settings and nodes of a changed cluster or
+group (they get their request, and running nodes stay), and jobs that go on while a group grows beyond its first size
+(Slurm starts again).
 """
 
 import secrets
@@ -19,12 +20,13 @@ from typing import Any
 
 from launcher.model import pcs
 from launcher.sandbox.aws.fleet import Ec2Fleet, EmulatedEc2
-from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, unchanged
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
 from launcher.sandbox.aws.pcs_instances import PcsEc2
 from launcher.sandbox.cluster.pcs_request import (
     Around,
     cluster_problems,
+    cluster_update_problems,
     group_problems,
     queue_problems,
     update_problems,
@@ -58,7 +60,12 @@ class Part:
     @property
     def status(self) -> str:
         """The status of the group or queue."""
-        return "UPDATING" if datetime.now(UTC) < self.active_at else "ACTIVE"
+        return "ACTIVE" if self.active else "UPDATING"
+
+    @property
+    def active(self) -> bool:
+        """Whether the group or queue is in no update."""
+        return datetime.now(UTC) >= self.active_at
 
 
 @dataclass(slots=True, kw_only=True)
@@ -247,6 +254,31 @@ class PcsService:
             group.active_at = group.modified + UPDATE
             return cluster, group
 
+    def update_cluster(self, name: str, request: dict[str, Any]) -> None:
+        """Update a cluster to the request that its template defines.
+
+        Raises:
+            PcsError: the service keeps a changed property, or the cluster or one of its parts is being changed.
+        """
+        with self._lock:
+            cluster = self._active({"clusterIdentifier": name})
+            changing = [part.name for part in (*cluster.groups.values(), *cluster.queues.values()) if not part.active]
+            if changing:
+                raise PcsError("ConflictException", f"{', '.join(changing)} of cluster {cluster.name} is not ACTIVE")
+            _refuse([*cluster_problems(request, self._aws), *cluster_update_problems(cluster.request, request)])
+            cluster.request = request
+
+    def update_queue(self, name: str, request: dict[str, Any]) -> None:
+        """Update a queue to other node groups, and make Slurm run with them."""
+        with self._lock:
+            cluster = self._active(request)
+            _refuse(queue_problems(request, frozenset(cluster.groups)))
+            queue = self.part(cluster.queues, name, "queue")
+            moved = _groups_of(queue)
+            queue.request, queue.modified = request, datetime.now(UTC)
+            if moved != _groups_of(queue):
+                self._match(cluster)
+
     def redefine_group(self, name: str, request: dict[str, Any]) -> None:
         """Update a node group to the request that its template defines, also one that was scaled since."""
         with self._lock:
@@ -398,14 +430,19 @@ class Pcs:
     def models(self) -> tuple[Model, ...]:
         """The resource types of the service."""
         return (
-            Model(type="AWS::PCS::Cluster", make=self._make_cluster, change=unchanged, remove=self._remove_cluster),
+            Model(
+                type="AWS::PCS::Cluster",
+                make=self._make_cluster,
+                change=self._change_cluster,
+                remove=self._remove_cluster,
+            ),
             Model(
                 type="AWS::PCS::ComputeNodeGroup",
                 make=self._make_group,
                 change=self._change_group,
                 remove=self._remove_group,
             ),
-            Model(type="AWS::PCS::Queue", make=self._make_queue, change=unchanged, remove=self._remove_queue),
+            Model(type="AWS::PCS::Queue", make=self._make_queue, change=self._change_queue, remove=self._remove_queue),
         )
 
     def _of(self, requested: Requested) -> PcsService:
@@ -415,6 +452,11 @@ class Pcs:
         service, request = self._of(requested), _request(requested, "clusterName")
         cluster = _call(lambda: service.create_cluster(request, creation=timedelta(0)))
         return _created(service.arn(cluster.id), cluster.id)
+
+    def _change_cluster(self, requested: Requested, before: Created) -> Created:
+        request = _request(requested, "clusterName")
+        _call(lambda: self._of(requested).update_cluster(before.attributes["Id"], request))
+        return before
 
     def _make_group(self, requested: Requested) -> Created:
         service, request = self._of(requested), _request(requested, "computeNodeGroupName")
@@ -430,6 +472,11 @@ class Pcs:
         service, request = self._of(requested), _request(requested, "queueName")
         cluster, queue = _call(lambda: service.create_queue(request))
         return _created(service.arn(cluster.id, "queue", queue.id), queue.id)
+
+    def _change_queue(self, requested: Requested, before: Created) -> Created:
+        request = _request(requested, "queueName")
+        _call(lambda: self._of(requested).update_queue(before.attributes["Id"], request))
+        return before
 
     def _remove_cluster(self, requested: Requested, created: Created) -> None:
         _delete(lambda: self._of(requested).delete_cluster(created.attributes["Id"]))

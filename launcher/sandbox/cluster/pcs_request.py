@@ -56,6 +56,18 @@ def cluster_problems(request: Mapping[str, Any], aws: AwsFacts) -> list[str]:
     return problems
 
 
+_KEPT = ("clusterName", "size", "networking")
+"""What UpdateCluster cannot modify (PCS user guide, Updating a cluster, limitations)."""
+
+
+def cluster_update_problems(before: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[str]:
+    """Problems of an UpdateCluster request (PCS user guide, Updating a cluster, and its scheduler version)."""
+    yield from (f"{key}: cannot be modified" for key in _KEPT if before.get(key) != request.get(key))
+    was, becomes = (str(each["scheduler"]["version"]) for each in (before, request))
+    if was != becomes and not 0 < pcs.slurm_steps(was, becomes) <= pcs.MOST_STEPS:
+        yield f"scheduler/version: {becomes} is not a compatible target of {was}"
+
+
 def _places(subnets: Any, groups: Any, aws: AwsFacts) -> Iterator[str]:
     yield from (f"subnet {subnet} does not exist" for subnet in subnets if aws.subnet(subnet) is None)
     admit = {group: aws.admits_itself(group) for group in groups}

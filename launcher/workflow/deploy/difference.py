@@ -111,7 +111,9 @@ def refuse_update(difference: Difference, cluster: str) -> None:
 
 
 def _refusal(change: KeyChange) -> Finding:
-    keep = f"{change.plan_key}: {change.old}" if change.plan_key and isinstance(change.old, str | int) else ""
+    # A value of the plan is one word; others describe the deployed resource.
+    word = isinstance(change.old, int) or (isinstance(change.old, str) and " " not in change.old)
+    keep = f"{change.plan_key}: {change.old}" if change.plan_key and word else ""
     text = change_text(change).removesuffix(f" ({change.plan_key})")
     message = f"{text}: {change.why or 'an existing cluster keeps it'}"
     return error("needs-new-cluster", change.plan_key, message, f"{keep} keeps the cluster" if keep else "")
@@ -376,12 +378,18 @@ def _change_counts(stack: StackChange) -> str:
     return "no change" if stack.same else "its outputs only"
 
 
+def _with_effect(key: KeyChange) -> str:
+    """The change of a key, with what an update that is possible does to running nodes."""
+    effect = f": {key.why}" if key.why and key.needs is Needs.NOTHING else ""
+    return f"{change_text(key)}{effect}"
+
+
 def _listed(changes: Sequence[ResourceChange]) -> Iterator[str]:
     order = [Change.REPLACED, Change.MAYBE_REPLACED, Change.REMOVED, Change.RETAINED, Change.CHANGED, Change.NEW]
     ranked = sorted(changes, key=lambda change: (order.index(change.change), change.type, change.logical_id))
     for change in ranked[:LISTED]:
         because = f": {', '.join(change.because)}" if change.because else ""
         yield f"{change.change:<15} {change.type}  {change.logical_id}{because}"
-        yield from (f"  {key.needs:<14} {change_text(key)}" for key in change.keys)
+        yield from (f"  {key.needs:<14} {_with_effect(key)}" for key in change.keys)
     if len(ranked) > LISTED:
         yield f"and {len(ranked) - LISTED} more"

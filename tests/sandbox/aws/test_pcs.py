@@ -293,3 +293,35 @@ class TestJobs:
 def test_the_image_is_named_by_the_parameter(world_sandbox):
     session = Session(environment=world_sandbox.process_environment({}), region=REGION)
     assert ssm.parameter(session, IMAGE_PARAMETER).startswith("ami-")
+
+
+@pytest.fixture
+def update_cluster(stack, world):
+    """A stack with a cluster; a call updates it and returns the stack's status and the refusals."""
+
+    def deploy(**changes):
+        network = {"SubnetIds": [world["subnet"]], "SecurityGroupIds": [world["group"]]}
+        properties = {
+            "Name": "kept",
+            "Size": "SMALL",
+            "Scheduler": {"Type": "SLURM", "Version": "25.11"},
+            "Networking": network,
+            **changes,
+        }
+        return stack({"Cluster": {"Type": "AWS::PCS::Cluster", "Properties": properties}})["StackStatus"]
+
+    assert deploy() == "CREATE_COMPLETE"
+    return deploy
+
+
+@pytest.mark.parametrize(
+    "changes, status",
+    [
+        ({"Scheduler": {"Type": "SLURM", "Version": "25.05"}}, "UPDATE_ROLLBACK_COMPLETE"),
+        ({"Scheduler": {"Type": "SLURM", "Version": "26.05"}}, "UPDATE_COMPLETE"),
+        ({"SlurmConfiguration": {"SlurmCustomSettings": []}}, "UPDATE_ROLLBACK_COMPLETE"),
+        ({"SlurmConfiguration": {"ScaleDownIdleTimeInSeconds": 900}}, "UPDATE_COMPLETE"),
+    ],
+)
+def test_update_of_a_cluster_changes_only_what_pcs_changes(update_cluster, changes, status):
+    assert update_cluster(**changes) == status

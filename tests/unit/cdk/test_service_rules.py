@@ -25,6 +25,20 @@ TEMPLATE = {
             "Type": "AWS::EKS::Nodegroup",
             "Properties": {"LaunchTemplate": {"Id": {"Ref": "Template"}, "Version": "1"}},
         },
+        "Cluster": {
+            "Type": "AWS::PCS::Cluster",
+            "Properties": {"Name": "small", "Size": "SMALL", "Scheduler": {"Type": "SLURM", "Version": "25.05"}},
+        },
+        "PcsTemplate": {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": {"UserData": "a"}}},
+        "Nodes": {
+            "Type": "AWS::PCS::ComputeNodeGroup",
+            "Properties": {
+                "Name": "p5-48xlarge",
+                "InstanceConfigs": [{"InstanceType": "p5.48xlarge"}],
+                "ScalingConfiguration": {"MinInstanceCount": 0, "MaxInstanceCount": 20},
+                "CustomLaunchTemplate": {"TemplateId": {"Ref": "PcsTemplate"}, "Version": "1"},
+            },
+        },
     }
 }
 
@@ -35,11 +49,16 @@ def altered(change):
     return template
 
 
-def refused(change):
-    resources = stack_change("s", TEMPLATE, altered(change), REPLACING).resources
-    keys = [key for resource in resources for key in resource.keys if key.needs is Needs.NEW_CLUSTER]
-    assert all(key.why and key.plan_key for key in keys)
+def changes_of(new, needs, old=None):
+    """The paths of the changed keys with one requirement, each of which has a reason."""
+    resources = stack_change("s", TEMPLATE if old is None else old, new, REPLACING).resources
+    keys = [key for resource in resources for key in resource.keys if key.needs is needs]
+    assert all(key.why for key in keys)
     return {key.path for key in keys}
+
+
+def refused(change):
+    return changes_of(altered(change), Needs.NEW_CLUSTER)
 
 
 def another_type(properties, _template):
@@ -56,6 +75,20 @@ def components(properties, _template):
     del properties["Config"]["ProductionVariants"][0]["ModelName"]
 
 
+def another_type_without_range(properties, template):
+    another_type(properties, template)
+    del template["Resources"]["Range"]
+
+
+def another_pcs_type(properties, _template):
+    """Another type of node in a group of another name, which exists beside the old one during the update."""
+    properties["Nodes"].update(Name="p5en-48xlarge", InstanceConfigs=[{"InstanceType": "p5en.48xlarge"}])
+
+
+def another_slurm(version):
+    return lambda properties, _: properties["Cluster"].update(Scheduler={"Type": "SLURM", "Version": version})
+
+
 def another_template(properties, template):
     template["Resources"]["Other"] = template["Resources"].pop("Template")
     properties["Group"]["LaunchTemplate"]["Id"] = {"Ref": "Other"}
@@ -69,7 +102,11 @@ def own_image(properties, _template):
     "change, paths",
     [
         (another_type, {"ProductionVariants/InstanceType"}),
+        (another_type_without_range, {"ProductionVariants/InstanceType"}),
         (another_variant, {"ProductionVariants/VariantName"}),
+        (another_pcs_type, {"Size"}),
+        (another_slurm("24.11"), {"Scheduler/Version"}),
+        (another_slurm("27.05"), {"Scheduler/Version"}),
         (components, {"ProductionVariants"}),
         (lambda properties, _: properties["Shared"].update(StorageCapacity=2400), {"StorageCapacity"}),
         (another_template, {"LaunchTemplate/Id"}),
@@ -80,11 +117,6 @@ def test_update_that_the_service_refuses_needs_a_new_cluster(change, paths):
     assert refused(change) == paths
 
 
-def without_scaling(properties, template):
-    another_type(properties, template)
-    del template["Resources"]["Range"]
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -92,11 +124,56 @@ def without_scaling(properties, template):
         lambda properties, _: properties["Shared"].update(StorageCapacity=7200),
         lambda properties, _: properties["Template"]["LaunchTemplateData"].update(UserData="b"),
         lambda properties, _: properties["Group"]["LaunchTemplate"].update(Version="2"),
-        without_scaling,
+        another_slurm("25.11"),
+        another_slurm("26.05"),
+        lambda properties, _: properties["Nodes"]["ScalingConfiguration"].update(MaxInstanceCount=30),
     ],
 )
 def test_update_that_the_service_takes_is_not_refused(change):
     assert refused(change) == set()
+
+
+def test_type_of_a_variant_without_scalable_target_changes_in_place():
+    fixed = altered(lambda _, template: template["Resources"].pop("Range"))
+    new = copy.deepcopy(fixed)
+    new["Resources"]["Config"]["Properties"]["ProductionVariants"][0]["InstanceType"] = "ml.g6.2xlarge"
+    assert changes_of(new, Needs.NEW_CLUSTER, old=fixed) == set()
+
+
+def test_type_of_a_variant_with_components_is_refused():
+    old = altered(components)
+    new = copy.deepcopy(old)
+    new["Resources"]["Config"]["Properties"]["ProductionVariants"][0]["InstanceType"] = "ml.g6.2xlarge"
+    assert "ProductionVariants/InstanceType" in changes_of(new, Needs.NEW_CLUSTER, old=old)
+
+
+def test_pcs_type_of_few_nodes_changes_beside_the_old_group():
+    small = altered(lambda properties, _: properties["Nodes"]["ScalingConfiguration"].update(MaxInstanceCount=8))
+    new = copy.deepcopy(small)
+    new["Resources"]["Nodes"]["Properties"].update(Name="p5en", InstanceConfigs=[{"InstanceType": "p5en.48xlarge"}])
+    assert changes_of(new, Needs.NEW_CLUSTER, old=small) == set()
+
+
+@pytest.mark.parametrize(
+    "change, paths",
+    [
+        (
+            lambda properties, _: properties["PcsTemplate"]["LaunchTemplateData"].update(UserData="b"),
+            {"CustomLaunchTemplate"},
+        ),
+        (lambda properties, _: properties["Nodes"].update(AmiId="ami-2"), {"CustomLaunchTemplate"}),
+        (
+            lambda properties, _: properties["Nodes"]["ScalingConfiguration"].update(MaxInstanceCount=10),
+            {"ScalingConfiguration/MaxInstanceCount"},
+        ),
+        (
+            lambda properties, _: properties["Template"]["LaunchTemplateData"].update(UserData="b"),
+            {"LaunchTemplate"},
+        ),
+    ],
+)
+def test_update_that_ends_nodes_has_its_effect_in_the_difference(change, paths):
+    assert changes_of(altered(change), Needs.NOTHING) == paths
 
 
 def test_new_stack_is_never_refused():
