@@ -16,6 +16,7 @@ from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import MAX_VOLUME_GIB, ServingDeployment, ServingPlan
 from launcher.planning.registry import COMPONENT, budget_findings, registry_findings
 from launcher.planning.security import security_findings
+from launcher.planning.serving.footprint import compiler_gib
 from launcher.planning.serving.layout import layouts
 from launcher.planning.serving.measured import parts
 from launcher.planning.serving.reach import beyond
@@ -189,6 +190,29 @@ def _model(served: ServingPlan) -> Iterator[Finding]:
         )
         hint = "run the compile job that `slipway render FILE -o DIR` writes, and give artifacts_uri"
         yield warning("shape-not-compiled", f"{PATH}.artifacts_uri", message, hint)
+        yield from _compiler_host(served)
+
+
+def _compiler_host(served: ServingPlan) -> Iterator[Finding]:
+    """A warning if the container's compiler needs more memory than the host has: the kernel kills it."""
+    need, facts = compiler_gib(served.weights_gb), served.facts
+    if need <= facts.memory_gib:
+        return
+    message = (
+        f"compiling in the container needs about {need:.0f} GiB of host memory, {facts.name} has {facts.memory_gib:g}"
+    )
+    larger = min(
+        (
+            other
+            for other in served.catalog.instance_types.values()
+            if other.chip == facts.chip and other.memory_gib >= need
+        ),
+        key=lambda other: other.memory_gib,
+        default=None,
+    )
+    where = f" on {larger.name}" if larger is not None else ""
+    hint = f"run the compile job of `slipway render FILE -o DIR`{where}, and give artifacts_uri"
+    yield warning("compiler-memory", f"{PATH}.artifacts_uri", message, hint)
 
 
 def _bought(served: ServingPlan) -> Iterator[Finding]:

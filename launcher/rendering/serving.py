@@ -10,6 +10,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.serving import ServingFacts
 from launcher.planning.endpoint import HOST_SHARE, MODEL_FOLDER, ServingDeployment, ServingPlan
 from launcher.planning.endpoint_checks import deployment_findings
+from launcher.planning.serving.footprint import compiler_gib
 from launcher.rendering.device_plugins import NEURON_FILE, neuron_manifest, neuron_types
 from launcher.rendering.engine import rendered
 from launcher.rendering.kubernetes_pod import NEURON
@@ -170,6 +171,7 @@ def compile_script(served: ServingDeployment) -> str | None:
         tensor_parallel=serve.tensor_parallel or 1,
         batch_size=serve.batch_size or 1,
         sequence_length=serve.sequence_length or 1,
+        memory_gib=round(compiler_gib(served.weights_gb)),
         disk_gib=round(WORK_GIB + TIMES_STORED * served.weights_gb * 1e9 / 2.0**30),
     )
 

@@ -15,6 +15,10 @@ RUNTIME_GIB = 2.0
 HOST_GIB = 4.0
 """GiB of the host for the system and the runtime while the weights load: an assumption that agrees with Hugging
 Face's choice of inf2.8xlarge for models of 8 B, whose 15 GiB do not load in the 16 GiB of an inf2.xlarge."""
+COMPILER_TIMES = 2.0
+"""Host memory of Neuron's compiler as a multiple of the weights, besides HOST_GIB: an estimate from reports of
+Llama 3.1 8 B, whose compilation is killed in the 32 GiB of a trn1.2xlarge (aws-neuron-sdk issue 1222, nki-samples issue
+87, neuronx-distributed-inference issue 26, read 2026-11-28)."""
 MAX_LIVE, MAX_LIVE_LARGE = 256, 1024
 """vLLM's default limits on requests that are decoded together (max_num_seqs): the larger one applies to GPUs of 70 GiB
 or more that are not A100s (vllm/engine/arg_utils.py, get_batch_defaults, 0.9 and later, read 2026-11-28)."""
@@ -80,6 +84,15 @@ def host_misfit(copy: Copy, host_gib: float) -> str | None:
     if loaded + HOST_GIB <= host_gib:
         return None
     return f"its host of {host_gib:g} GiB cannot load weights of {loaded:.1f} GiB and {HOST_GIB:g} GiB of the system"
+
+
+def compiler_gib(weights_gb: float) -> float:
+    """GiB of the host that compiling a model of some GB of weights needs.
+
+    >>> round(compiler_gib(16.06))
+    34
+    """
+    return COMPILER_TIMES * 1e9 * weights_gb / GIB + HOST_GIB
 
 
 def default_live(chip: Accelerator) -> int:

@@ -232,6 +232,22 @@ WARNED = {
 }
 
 
+@pytest.mark.parametrize(
+    "model, instance_type, larger",
+    [
+        ("llama-3.1-8b", "trn1.2xlarge", "trn1.32xlarge"),
+        ("qwen3-8b", "trn1.2xlarge", "trn1.32xlarge"),
+        ("llama-3.1-8b", "inf2.8xlarge", None),
+        ("qwen2.5-1.5b", "inf2.xlarge", None),
+    ],
+)
+def test_compiler_memory_of_a_small_host_is_a_warning(endpoint_findings_of, model, instance_type, larger):
+    serve = {"model": model, "artifacts_uri": None, "model_uri": "s3://m/w"}
+    findings = endpoint_findings_of(serve, {"instance_type": instance_type})
+    hints = [finding.hint for finding in findings if finding.code == "compiler-memory"]
+    assert (f"on {larger}, " in hints[0]) if larger else not hints
+
+
 @pytest.mark.parametrize("serve, target, code, message", WARNED.values(), ids=WARNED)
 def test_what_works_but_costs_is_a_warning(endpoint_findings_of, serve, target, code, message):
     (warning,) = endpoint_findings_of(serve, target)

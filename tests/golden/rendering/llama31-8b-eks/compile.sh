@@ -9,7 +9,8 @@
 # Compiles llama-3.1-8b for one shape and stores it in S3 with its weights, for an endpoint without network access:
 # tensor parallel 8, batch 32, 2048 tokens, for inf2.
 #
-#   bash compile.sh        on an EC2 instance of inf2 with Docker, the AWS CLI, the Neuron driver and 85 GiB
+#   bash compile.sh        on an EC2 instance of inf2 with Docker, the AWS CLI, the Neuron driver, 85 GiB of disk and
+#                          about 34 GiB of memory
 #   sbatch compile.sh      on a cluster of such instances
 #
 #   SLIPWAY_WORK=/scratch  working folder for the model
@@ -41,6 +42,8 @@ done
 if [[ ${SLIPWAY_RECOMPILE:-0} != 1 ]] && aws s3 ls "$destination/neuron_config.json" >/dev/null; then
     fail "$destination is compiled already; SLIPWAY_RECOMPILE=1 does it again"
 fi
+memory="$(awk '$1 == "MemTotal:" { print int($2 / 1048576) }' "${SLIPWAY_MEMINFO:-/proc/meminfo}")"
+((memory >= 34)) || echo "compile: the compiler needs about 34 GiB of memory, this host has $memory: it may be killed" >&2
 mkdir -p "$work/compiled"
 free="$(df -P -k "$work" | awk 'NR == 2 { print int($4 / 1048576) }')"
 ((free >= 85)) || fail "85 GiB are needed in $work, $free are free: set SLIPWAY_WORK"
