@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from launcher.answers.accuracy import AccuracyDocument
+from launcher.answers.approve import ApprovalsDocument
 from launcher.answers.capacity import CapacityDocument
 from launcher.answers.checkpoints import CheckpointsDocument, PruneDocument, RestoreDocument, VerifyDocument
 from launcher.answers.commit import CommitDocument
@@ -27,6 +28,7 @@ from launcher.answers.render import RenderDocument
 from launcher.answers.runs import RunsDocument
 from launcher.answers.sandbox import NoSandboxDocument, SandboxDocument
 from launcher.answers.spike import SpikeDocument
+from launcher.answers.started import StartedDocument
 from launcher.answers.status import StatusDocument
 from launcher.answers.sweep import SweepDocument
 from launcher.records.json_schema import document_schema
@@ -37,6 +39,7 @@ from launcher.records.report_document import ReportDocument
 DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "accuracy": (AccuracyDocument,),
     "answer": (AnswerDocument,),
+    "approvals": (ApprovalsDocument,),
     "capacity": (CapacityDocument,),
     "checkpoints": (CheckpointsDocument,),
     "checkpoints-prune": (PruneDocument,),
@@ -65,6 +68,7 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "runs": (RunsDocument,),
     "sandbox": (NoSandboxDocument, SandboxDocument),
     "spike": (SpikeDocument,),
+    "started": (StartedDocument,),
     "status": (StatusDocument,),
     "sweep": (SweepDocument,),
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 import typer
 
 from launcher.cli import options, output
+from launcher.records.approval import Action
 
 _SANDBOX_ENDED = "The sandbox has ended and removed everything; nothing was spent."
 
@@ -26,6 +27,7 @@ def deploy(
     region: options.Region = None,
     max_price_age: options.MaxPriceAge = None,
     max_usd: options.MaxUsd = None,
+    approval: options.ApprovalId = None,
     json: options.Json = False,
 ) -> None:
     """Price a plan and deploy its cluster without a job, or its endpoint. --sandbox uses an emulated AWS.
@@ -43,11 +45,13 @@ def deploy(
         any_age=sandbox,
         despite_verdict=despite_verdict,
     )
-    from launcher.cli.console import Console
+    from launcher.cli.approved import answers
     from launcher.workflow.deploy.plan_deploy import deploy_plan
     from launcher.workflow.deploy.steps import DeployOptions
 
-    person = Console(yes=yes)
+    person, _, price_options, selection = answers(
+        approval, Action.DEPLOY, file, price_options, selection, yes=yes, sandbox=sandbox
+    )
     how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, notify=person.notify)
     quoted, done = deploy_plan(file, options.now(), price_options, selection=selection, options=how, person=person)
     if json:

@@ -1,5 +1,6 @@
 """`slipway down`: remove a cluster or an endpoint, and list retained resources."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,6 +50,7 @@ def down(
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
     sandbox: options.AttachSandbox = False,
+    approval: options.ApprovalId = None,
     json: options.Json = False,
 ) -> None:
     """Remove a cluster and its network, or an endpoint. Keeps checkpoints; lists retained resources and their cost.
@@ -59,6 +61,9 @@ def down(
     from launcher.workflow.deploy.down import subject
     from launcher.workflow.run.existing_down import joined_plan
 
+    if approval is not None:
+        region = _use_up(approval, options.plan_name(what), region, sandbox=sandbox, checkpoints=checkpoints)
+        yes = True
     environment = options.environment_of(options.plan_name(what), sandbox=sandbox, region=region)
     catalog = load(overlay=options.price_cache(), today=options.now().date())
     joined = joined_plan(what, Path.cwd(), catalog)
@@ -74,6 +79,21 @@ def down(
         resolved, environment, catalog, yes=yes, dry_run=dry_run, checkpoints=checkpoints, confirmed=confirmed
     )
     output.answer(answer, removal, json=json)
+
+
+def _use_up(approval: str, name: str, region: str | None, *, sandbox: bool, checkpoints: bool) -> str | None:
+    """Use an approval of the removal up; return its region."""
+    from launcher.records.approval import Action, claim
+    from launcher.workflow.quote.approval import usable
+
+    if checkpoints:
+        raise UnreadableInputError("an approval never covers --checkpoints", hint="a person removes checkpoints")
+    known = usable(approval, Action.DOWN, file=name, sandbox=sandbox, environment=os.environ, now=options.now())
+    if region not in (None, known.region):
+        message = f"approval {approval} is for region {known.region or 'of the newest run'}, not {region}"
+        raise UnreadableInputError(message, hint="leave out --region")
+    claim(known, os.environ)
+    return known.region
 
 
 def _stacks_down(

@@ -10,6 +10,7 @@ import typer
 from launcher.cli import options, output
 from launcher.cli.confirm import refuse_without_terminal
 from launcher.model.errors import UnreadableInputError
+from launcher.records.approval import Action
 
 if TYPE_CHECKING:
     from launcher.model.report import Report
@@ -57,6 +58,7 @@ def launch(
     max_price_age: options.MaxPriceAge = None,
     despite_verdict: options.DespiteVerdict = False,
     max_usd: options.MaxUsd = None,
+    approval: options.ApprovalId = None,
 ) -> None:
     """Price a plan, deploy its cluster, run its job to the end, and report. The gate must allow the quote.
 
@@ -79,15 +81,17 @@ def launch(
         any_age=sandbox,
         despite_verdict=despite_verdict,
     )
-    from launcher.cli.console import Console
+    from launcher.cli.approved import answers
     from launcher.workflow.run.launch import LaunchOptions
     from launcher.workflow.run.plan_launch import launch_plan
 
     if fresh and from_step is not None:
         raise UnreadableInputError("--fresh and --from-step exclude each other", hint="use one of them")
-    if not sandbox and not dry_run:
+    if not sandbox and not dry_run and approval is None:
         refuse_without_terminal("launch", yes=yes)
-    person = Console(yes=yes)
+    person, second, price_options, selection = answers(
+        approval, Action.LAUNCH, file, price_options, selection, yes=yes, sandbox=sandbox
+    )
     how = LaunchOptions(
         root=Path.cwd(),
         sandbox=sandbox,
@@ -98,10 +102,18 @@ def launch(
         interrupt_after_s=interrupt_after,
         fresh=fresh,
         from_step=from_step,
-        second=person.approve,
+        second=second,
     )
     with person:
-        done = launch_plan(file, options.now, price_options, selection=selection, options=how, person=person)
+        done = launch_plan(
+            file,
+            options.now,
+            price_options,
+            selection=selection,
+            options=how,
+            person=person,
+            exact=approval is not None,
+        )
     if done is not None:
         _print_report(*done, json=json, rehearsed=file if sandbox else None)
 

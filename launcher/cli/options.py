@@ -101,6 +101,10 @@ Html = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Write an HTML page that loads nothing from the network.")
 ]
 Open = Annotated[bool, typer.Option("--open", help="Open the HTML page in a browser; works without --html too.")]
+ApprovalId = Annotated[
+    str | None,
+    typer.Option("--approval", metavar="ID", help="Use a person's approval (slipway approve) in place of --yes."),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer yes to every question.")]
 DespiteVerdict = Annotated[
     bool,

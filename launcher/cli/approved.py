@@ -1,0 +1,83 @@
+"""`--approval ID`: a command that a person approved before (slipway approve), in place of --yes."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from launcher.cli import options
+from launcher.cli.console import Console
+from launcher.model.errors import QuoteMismatchError
+from launcher.records.approval import AGAIN, Action, Approval, claim
+from launcher.workflow.quote.approval import limited, refuse_other_quote, refuse_second, usable
+from launcher.workflow.quote.fresh import Picked
+
+if TYPE_CHECKING:
+    from launcher.workflow.quote.options import PriceOptions
+
+
+class ApprovedConsole(Console):
+    """A console whose questions one approval answers, once, and for the approved quote only."""
+
+    def __init__(self, approval: Approval) -> None:
+        super().__init__(yes=True)
+        self.approval = approval
+
+    def quote(self, picked: Picked) -> None:
+        """Print the quote, and refuse another one than the approved."""
+        super().quote(picked)
+        usd = picked.quoted.usd
+        refuse_other_quote(self.approval, picked.quoted.digest, None if usd is None else usd.high)
+
+    def approve(self, action: str) -> None:  # noqa: ARG002 - the approval is for the action
+        """Use the approval up."""
+        claim(self.approval, os.environ)
+
+    def approve_second(self, action: str) -> None:  # noqa: ARG002 - whatever the job
+        """Refuse a job beside a running one."""
+        refuse_second(self.approval)
+
+
+class Answers(NamedTuple):
+    """Who answers the questions of a launch or deployment, and the candidate and the dollars that this allows.
+
+    `second` is asked before a job is submitted while another job of its plan runs.
+    """
+
+    person: Console
+    second: Callable[[str], None]
+    price_options: "PriceOptions"
+    selection: str | None
+
+
+def answers(
+    given: str | None,
+    action: Action,
+    file: Path,
+    asked: "PriceOptions",
+    selection: str | None,
+    *,
+    yes: bool,
+    sandbox: bool,
+) -> Answers:
+    """The answers of an approval, or without one those of the user in the terminal.
+
+    Raises:
+        SlipwayError: the approval cannot be used for this.
+    """
+    if given is None:
+        person = Console(yes=yes)
+        return Answers(person=person, second=person.approve, price_options=asked, selection=selection)
+    approval = usable(given, action, file=str(file), sandbox=sandbox, environment=os.environ, now=options.now())
+    if asked.settings not in ((), approval.settings):
+        raise QuoteMismatchError(f"approval {given} is for other settings", hint=AGAIN)
+    if selection is not None and not str(approval.digest).startswith(selection):
+        message = f"--pick {selection} is another candidate than the approved {str(approval.digest)[:6]}"
+        raise QuoteMismatchError(message, hint="leave out --pick")
+    approved = ApprovedConsole(approval)
+    return Answers(
+        person=approved,
+        second=approved.approve_second,
+        price_options=limited(asked, approval),
+        selection=approval.digest,
+    )

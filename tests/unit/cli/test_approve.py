@@ -1,0 +1,254 @@
+"""`slipway approve`: only a person in a terminal approves, and an approval is for one quote, once, for a time."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from launcher.answers.approve import sentence
+from launcher.cli import options
+from launcher.cli.approved import answers
+from launcher.model.errors import ImpossibleError, OverBudgetError, QuoteMismatchError, UnreadableInputError
+from launcher.records.approval import Action, claim, find_approval, new_id, open_approvals, revoke, write_approval
+from launcher.workflow.quote.approval import (
+    approval_of,
+    duration,
+    limited,
+    quoted_for_approval,
+    refuse_other_quote,
+    removal_approval,
+    usable,
+)
+from launcher.workflow.quote.options import PriceOptions
+from tests.terminal import terminal, until
+
+PLAN = """
+slipway: 1
+name: small
+workload: {train: {model: {params_b: 0.1}, method: full, hours: 1}}
+target: {kind: parallelcluster, region: us-east-1, instance_type: g5.2xlarge, nodes: 1}
+purchase: {option: on-demand}
+checkpoint: {mode: none}
+"""
+STOPPED = PLAN + "budget: {stop_at_usd: 20}\n"
+NOW = datetime.now(UTC).replace(microsecond=0)
+LIMIT = PriceOptions(max_usd=Decimal(20))
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    return dict(os.environ)
+
+
+def written(folder, text=STOPPED):
+    (folder / "plan.yaml").write_text(text)
+    return folder / "plan.yaml"
+
+
+def approved(path, state, *, action=Action.LAUNCH, how=LIMIT, sandbox=False, lasts=timedelta(hours=2)):
+    picked = quoted_for_approval(path, NOW, how, selection=None, sandbox=sandbox)
+    approval = approval_of(picked, action, how, file=path, sandbox=sandbox, now=NOW, lasts=lasts)
+    write_approval(approval, state)
+    return approval
+
+
+def used(approval, path, action=Action.LAUNCH, *, state, sandbox=False, now=NOW):
+    return usable(approval.id, action, file=str(path), sandbox=sandbox, environment=state, now=now)
+
+
+def test_approve_without_a_terminal_is_refused_whatever_the_flags(tmp_path, state):
+    path = written(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "launcher", "approve", str(path), "--max-usd", "20"],
+        input="small\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "only a person can approve: no terminal" in done.stderr
+    assert open_approvals(state, NOW) == []
+
+
+def test_approve_has_no_flag_that_answers_its_question(slipway):
+    shown = slipway("approve", "--help").out
+    assert "--yes" not in shown
+    assert "--confirm" not in shown
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("typed,kept", [("small", 1), ("y", 0)])
+def test_approve_in_a_terminal_keeps_an_approval_once_the_name_is_typed(tmp_path, state, typed, kept):
+    path = written(tmp_path)
+    command = [sys.executable, "-m", "launcher", "approve", str(path), "--max-usd", "20", "--for", "30m"]
+    with terminal(command, state, tmp_path) as file:
+        until(file, "approve this launch: ")
+        os.write(file, f"{typed}\n".encode())
+        until(file, "--approval" if kept else "not confirmed")
+    known = open_approvals(state, datetime.now(UTC))
+    assert len(known) == kept
+    for approval in known:
+        assert (approval.name, approval.max_usd, approval.stop_usd) == ("small", 20, 20)
+        assert timedelta(minutes=25) < approval.expires_at - datetime.now(UTC) <= timedelta(minutes=30)
+        (file,) = (tmp_path / "state" / "slipway" / "approvals").iterdir()
+        assert file.stat().st_mode & 0o077 == 0
+
+
+def test_an_approval_is_used_once(tmp_path, state):
+    path = written(tmp_path)
+    approval = approved(path, state)
+    assert used(approval, path, state=state) == approval
+    claim(approval, state)
+    with pytest.raises(ImpossibleError, match="is used: each is for one action"):
+        claim(approval, state)
+    with pytest.raises(ImpossibleError, match="is used"):
+        used(approval, path, state=state)
+    assert open_approvals(state, NOW) == []
+
+
+def test_an_approval_ends_at_its_time(tmp_path, state):
+    path = written(tmp_path)
+    approval = approved(path, state, lasts=timedelta(minutes=1))
+    with pytest.raises(ImpossibleError, match="expired at"):
+        used(approval, path, state=state, now=NOW + timedelta(minutes=1))
+
+
+def test_an_approval_that_is_taken_back_is_refused(tmp_path, state):
+    approval = approved(written(tmp_path), state)
+    revoke(approval.id, state, NOW)
+    with pytest.raises(ImpossibleError, match="is used"):
+        find_approval(approval.id, state, NOW)
+
+
+@pytest.mark.parametrize(
+    "change,message",
+    [
+        ({"action": Action.DEPLOY}, "is for another action: launch, not deploy"),
+        ({"sandbox": True}, "is for another place: AWS, not the sandbox"),
+        ({"path": "other.yaml"}, "is for another plan: "),
+    ],
+)
+def test_an_approval_of_something_else_is_refused(tmp_path, state, change, message):
+    path = written(tmp_path)
+    approval = approved(path, state)
+    with pytest.raises(QuoteMismatchError, match=message):
+        used(
+            approval,
+            change.get("path", path),
+            change.get("action", Action.LAUNCH),
+            state=state,
+            sandbox=change.get("sandbox", False),
+        )
+
+
+@pytest.mark.parametrize("given", ["../../plan", "0" * 11, "A" * 12, ""])
+def test_an_id_that_is_none_is_refused(state, given):
+    with pytest.raises(UnreadableInputError, match="12 hexadecimal digits"):
+        find_approval(given, state, NOW)
+
+
+def test_the_file_of_an_approval_that_was_changed_by_hand_is_refused(tmp_path, state):
+    approval = approved(written(tmp_path), state)
+    file = tmp_path / "state" / "slipway" / "approvals" / f"{approval.id}.json"
+    file.write_text(file.read_text().replace('"max_usd": "20"', '"max_usd": 1e9'))
+    with pytest.raises(UnreadableInputError, match="is no approval: max_usd must be"):
+        find_approval(approval.id, state, NOW)
+
+
+def test_a_changed_plan_is_another_quote(tmp_path, state):
+    path = written(tmp_path)
+    approval = approved(path, state)
+    changed = quoted_for_approval(
+        written(tmp_path, STOPPED.replace("hours: 1", "hours: 2")), NOW, LIMIT, selection=None, sandbox=False
+    )
+    with pytest.raises(QuoteMismatchError, match=f"is for quote {approval.digest[:6]}"):
+        refuse_other_quote(approval, changed.quoted.digest, changed.quoted.usd.high)
+
+
+def test_a_quote_that_became_dearer_than_the_approval_is_refused(tmp_path, state):
+    approval = approved(written(tmp_path), state)
+    with pytest.raises(OverBudgetError, match=r"for \$20, and the job may cost \$20[.]01"):
+        refuse_other_quote(approval, approval.digest, Decimal("20.01"))
+    with pytest.raises(OverBudgetError, match="has no price"):
+        refuse_other_quote(approval, approval.digest, None)
+
+
+def test_a_limit_below_the_high_estimate_is_not_approved(tmp_path, state):
+    with pytest.raises(OverBudgetError):
+        quoted_for_approval(written(tmp_path), NOW, PriceOptions(max_usd=Decimal(1)), selection=None, sandbox=False)
+
+
+@pytest.mark.parametrize("text,got", [(PLAN, "is not set"), (STOPPED.replace("20}", "900}"), "is \\$900")])
+def test_on_aws_the_guard_must_hold_the_same_limit(tmp_path, state, text, got):
+    path = written(tmp_path, text)
+    with pytest.raises(OverBudgetError, match=f"budget.stop_at_usd {got}") as refused:
+        quoted_for_approval(path, NOW, LIMIT, selection=None, sandbox=False)
+    assert "--set budget.stop_at_usd=20" in refused.value.hint
+    with_setting = replace(LIMIT, settings=("budget.stop_at_usd=20",))
+    assert approved(path, state, how=with_setting).stop_usd == 20
+
+
+def test_in_the_sandbox_no_guard_is_needed(tmp_path, state):
+    assert approved(written(tmp_path, PLAN), state, sandbox=True).stop_usd is None
+
+
+def test_a_command_never_gets_more_dollars_or_other_settings_than_were_approved(tmp_path, state):
+    path = written(tmp_path, PLAN)
+    approval = approved(path, state, how=replace(LIMIT, settings=("budget.stop_at_usd=20",)))
+    higher = limited(PriceOptions(max_usd=Decimal(900)), approval)
+    assert (higher.max_usd, higher.settings) == (20, ("budget.stop_at_usd=20",))
+    assert limited(PriceOptions(max_usd=Decimal(5)), approval).max_usd == 5
+    other = options.price_options(max_usd=None)
+    with pytest.raises(QuoteMismatchError, match="for other settings"):
+        answers(
+            approval.id,
+            Action.LAUNCH,
+            path,
+            replace(other, settings=("target.nodes=8",)),
+            None,
+            yes=False,
+            sandbox=False,
+        )
+    with pytest.raises(QuoteMismatchError, match="another candidate"):
+        answers(approval.id, Action.LAUNCH, path, other, "abcdef", yes=False, sandbox=False)
+
+
+def test_an_approval_does_not_answer_for_a_second_job(tmp_path, state):
+    approval = approved(written(tmp_path), state)
+    how = options.price_options()
+    given = answers(approval.id, Action.LAUNCH, tmp_path / "plan.yaml", how, None, yes=False, sandbox=False)
+    assert given.selection == approval.digest
+    with pytest.raises(ImpossibleError, match="a job of small runs already"):
+        given.second("launch a second job")
+    given.person.approve("launch small")
+    assert open_approvals(state, NOW) == []
+
+
+@pytest.mark.parametrize("text", ["0h", "25h", "2", "2 h", "1d", "-1h", "1440m1", ""])
+def test_a_time_that_is_none_or_too_long_is_refused(text):
+    with pytest.raises(UnreadableInputError, match="--for takes 1m to 24h, got"):
+        duration(text)
+
+
+def test_down_with_an_approval_never_deletes_checkpoints(tmp_path, state, slipway):
+    approval = removal_approval("small", region="us-east-1", sandbox=False, now=NOW, lasts=timedelta(hours=1))
+    write_approval(approval, state)
+    result = slipway("down", "small", "--approval", approval.id, "--checkpoints")
+    assert result.code == 2
+    assert "never covers --checkpoints" in result.err
+    assert open_approvals(state, NOW) == [approval]
+
+
+def test_the_open_approvals_are_listed_with_what_they_allow(tmp_path, state, slipway):
+    approval = approved(written(tmp_path), state)
+    assert slipway("approve", "--json").out
+    listed = slipway("approve").out
+    assert f"{approval.id}: launch small, quote {approval.digest[:6]}, on AWS, at most $20" in " ".join(listed.split())
+    assert sentence(approval).endswith("the guard stops the job at $20.00") or "$20" in sentence(approval)
+    assert new_id() != new_id()
