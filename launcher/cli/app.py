@@ -68,7 +68,7 @@ SUMMARIES: Mapping[str, str] = {
     "cdk": (
         "Run the CDK CLI with Slipway's app: slipway cdk -- diff -c plan=plan.yaml. Only -c gate=1 checks the gate."
     ),
-    "approve": "Approve one launch, deployment or removal that an agent or a script does once. Needs a terminal.",
+    "approve": "Approve one launch, deployment or removal that an agent or a script then does once (--approval ID).",
     "mcp": "Serve Slipway's commands to an agent over the Model Context Protocol, on standard input and output.",
     "skill": (
         "Print instructions for a coding agent (SKILL.md): the commands that spend nothing, and what a person decides."

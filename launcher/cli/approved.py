@@ -41,13 +41,15 @@ class ApprovedConsole(Console):
 class Answers(NamedTuple):
     """Who answers the questions of a launch or deployment, and the candidate and the dollars that this allows.
 
-    `second` is asked before a job is submitted while another job of its plan runs.
+    `second` is asked before a job is submitted while another job of its plan runs. `exact`: no other candidate takes
+    the place of one that gets no instances.
     """
 
     person: Console
     second: Callable[[str], None]
     price_options: "PriceOptions"
     selection: str | None
+    exact: bool = False
 
 
 def answers(
@@ -80,4 +82,5 @@ def answers(
         second=approved.approve_second,
         price_options=limited(asked, approval),
         selection=approval.digest,
+        exact=True,
     )

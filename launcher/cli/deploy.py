@@ -35,8 +35,7 @@ def deploy(
     The command shows the changes in the account before it asks; --dry-run ends there. A saved plan (slipway plan -o) is
     deployed exactly as saved, or refused if something changed.
 
-    For an endpoint, the command waits until it is in service with the requested configuration; slipway launch also
-    sends it a request.
+    For an endpoint, it waits until it is in service with the requested configuration; slipway launch also tests it.
     """
     price_options = options.price_options(
         region=region,
@@ -49,11 +48,10 @@ def deploy(
     from launcher.workflow.deploy.plan_deploy import deploy_plan
     from launcher.workflow.deploy.steps import DeployOptions
 
-    person, _, price_options, selection = answers(
-        approval, Action.DEPLOY, file, price_options, selection, yes=yes, sandbox=sandbox
-    )
+    given = answers(approval, Action.DEPLOY, file, price_options, selection, yes=yes, sandbox=sandbox)
+    person, priced, chosen = given.person, given.price_options, given.selection
     how = DeployOptions(root=Path.cwd(), sandbox=sandbox, dry_run=dry_run, notify=person.notify)
-    quoted, done = deploy_plan(file, options.now(), price_options, selection=selection, options=how, person=person)
+    quoted, done = deploy_plan(file, options.now(), priced, selection=chosen, options=how, person=person)
     if json:
         from launcher.answers.deploy import document
 

@@ -71,10 +71,6 @@ def down(
         _jobs_down(joined, environment, yes=yes, dry_run=dry_run, checkpoints=checkpoints, json=json)
         return
     resolved = subject(what, region, Path.cwd(), environment)
-    if not dry_run:
-        answered = yes and (not checkpoints or confirmed is not None)
-        flags = f"--yes --confirm {resolved.cluster}" if checkpoints else "--yes"
-        refuse_without_terminal(f"remove {resolved.cluster}", yes=answered, flags=flags)
     removal = _stacks_down(
         resolved, environment, catalog, yes=yes, dry_run=dry_run, checkpoints=checkpoints, confirmed=confirmed
     )
@@ -111,6 +107,10 @@ def _stacks_down(
     from launcher.workflow.deploy.down import record_removal, survey, take_down
     from launcher.workflow.history.idle_tail import learn_tails
 
+    if not dry_run:
+        answered = yes and (not checkpoints or confirmed is not None)
+        flags = f"--yes --confirm {resolved.cluster}" if checkpoints else "--yes"
+        refuse_without_terminal(f"remove {resolved.cluster}", yes=answered, flags=flags)
     session = Session(environment=environment, region=resolved.region)
     surveyed = survey(resolved, session, catalog, erase=checkpoints)
     removal = surveyed.removal

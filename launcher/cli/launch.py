@@ -3,7 +3,7 @@
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,8 +13,10 @@ from launcher.model.errors import UnreadableInputError
 from launcher.records.approval import Action
 
 if TYPE_CHECKING:
+    from launcher.cli.approved import Answers
     from launcher.model.report import Report
     from launcher.records.run_folder import RunFolder
+    from launcher.workflow.run.launch import LaunchOptions
 
 InterruptAfter = Annotated[
     float | None,
@@ -82,40 +84,37 @@ def launch(
         despite_verdict=despite_verdict,
     )
     from launcher.cli.approved import answers
-    from launcher.workflow.run.launch import LaunchOptions
     from launcher.workflow.run.plan_launch import launch_plan
 
     if fresh and from_step is not None:
         raise UnreadableInputError("--fresh and --from-step exclude each other", hint="use one of them")
     if not sandbox and not dry_run and approval is None:
         refuse_without_terminal("launch", yes=yes)
-    person, second, price_options, selection = answers(
-        approval, Action.LAUNCH, file, price_options, selection, yes=yes, sandbox=sandbox
+    given = answers(approval, Action.LAUNCH, file, price_options, selection, yes=yes, sandbox=sandbox)
+    how = _launch_options(
+        given, sandbox=sandbox, dry_run=dry_run, interrupt_after_s=interrupt_after, fresh=fresh, from_step=from_step
     )
-    how = LaunchOptions(
+    person, price_options, selection = given.person, given.price_options, given.selection
+    with person:
+        done = launch_plan(file, options.now, price_options, selection=selection, options=how, person=person)
+    if done is not None:
+        _print_report(*done, json=json, rehearsed=file if sandbox else None)
+
+
+def _launch_options(given: "Answers", **chosen: Any) -> "LaunchOptions":
+    """Where and how to launch, with progress in the terminal; `chosen` are fields of LaunchOptions."""
+    from launcher.workflow.run.launch import LaunchOptions
+
+    person = given.person
+    return LaunchOptions(
         root=Path.cwd(),
-        sandbox=sandbox,
-        dry_run=dry_run,
         notify=person.notify,
         progress=person.progress,
         meter=person.meter,
-        interrupt_after_s=interrupt_after,
-        fresh=fresh,
-        from_step=from_step,
-        second=second,
+        second=given.second,
+        exact=given.exact,
+        **chosen,
     )
-    with person:
-        done = launch_plan(
-            file,
-            options.now,
-            price_options,
-            selection=selection,
-            options=how,
-            person=person,
-            exact=approval is not None,
-        )
-    if done is not None:
-        _print_report(*done, json=json, rehearsed=file if sandbox else None)
 
 
 def _print_report(folder: "RunFolder", report: "Report", *, json: bool, rehearsed: Path | None) -> None:

@@ -10,12 +10,19 @@ import pytest
 
 from launcher.records.approval import open_approvals
 from tests.agent_client import ask
-from tests.sandbox.test_training_job_launch import small, written
 from tests.terminal import terminal, until
 
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("training-job")]
 
-TRAINER = 'print("trained", flush=True)\n'
+PLAN = """
+slipway: 1
+name: jobbed
+workload: {train: {model: {params_b: 0.0002}, method: pretrain, hours: 0.5}}
+target: {kind: sagemaker-training, region: us-east-2, instance_type: g5.xlarge, nodes: 1}
+purchase: {option: on-demand}
+checkpoint: {mode: none}
+run: {command: [python3, train.py], workdir: work}
+"""
 
 
 def approved(folder, environment):
@@ -30,7 +37,9 @@ def approved(folder, environment):
 
 
 def test_an_agent_launches_an_approved_quote_once(tmp_path):
-    written(tmp_path, small([sys.executable, "train.py"]), TRAINER)
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "train.py").write_text('print("trained", flush=True)\n')
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "COLUMNS": "300"}
     approval = approved(tmp_path, environment)
     calls = [("approvals", {}), ("launch", {"approval": approval})]
@@ -44,7 +53,7 @@ def test_an_agent_launches_an_approved_quote_once(tmp_path):
     end = time.monotonic() + 300
     report = tmp_path / ".slipway" / "runs" / "jobbed" / "latest" / "report.json"
     while not report.is_file() or json.loads(report.read_text())["status"] == "running":
-        assert time.monotonic() < end, sorted(tmp_path.rglob("*.err"))[0].read_text()
+        assert time.monotonic() < end, min(tmp_path.rglob("*.err")).read_text()
         time.sleep(0.5)
     assert json.loads(report.read_text())["status"] == "succeeded"
     reported, logs, once_more = ask(

@@ -158,7 +158,7 @@ class LaunchOptions(DeployOptions):
     served its purpose: then Slipway cancels it, and the launch ends as cancelled. `meter` receives the job's meter
     every half minute. `fresh` starts without earlier checkpoints. `second` is called before a job is submitted while
     another job of its plan runs, and raises if the user declines. `from_step`: the job resumes from this step, and what
-    was saved later is taken out of the running.
+    was saved later is taken out of the running. `exact`: no other candidate takes the place of one without instances.
     """
 
     progress: Callable[[Progress], None]
@@ -170,6 +170,7 @@ class LaunchOptions(DeployOptions):
     meter: Callable[[Meter], None] = lambda _: None
     fresh: bool = False
     from_step: int | None = None
+    exact: bool = False
     second: Callable[[str], None] = lambda _: None
 
 

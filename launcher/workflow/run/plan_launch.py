@@ -177,14 +177,13 @@ def launch_plan(
     selection: str | None,
     options: LaunchOptions,
     person: Person,
-    exact: bool = False,
 ) -> tuple[RunFolder, Report] | None:
     """Launch a plan: in the sandbox at the known prices, on AWS at current prices.
 
     The job's folder and command are checked first. If no instances become available, the next candidate is quoted,
-    approved and launched instead, unless `exact`. A saved plan is launched unchanged or not at all. For a serving plan,
-    the endpoint is deployed and tested with a request. `selection` is a rank or a digest; None selects the best
-    candidate. A dry run prints and returns None.
+    approved and launched instead, unless `options.exact`. A saved plan is launched unchanged or not at all. For a
+    serving plan, the endpoint is deployed and tested with a request. `selection` is a rank or a digest; None selects
+    the best candidate. A dry run prints and returns None.
 
     Raises:
         SlipwayError: the launch was refused, or a step failed.
@@ -220,7 +219,7 @@ def launch_plan(
     if options.dry_run:
         show_launch(*first, how)
         return None
-    if options.sandbox or saved is not None or exact:
+    if options.sandbox or saved is not None or options.exact:
         return launch_quote(*first, how)
     return Fallback(
         options=how,

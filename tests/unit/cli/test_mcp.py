@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from launcher.answers.json_schemas import schema_of
-from tests.agent_client import ask, tools
+from tests.agent_client import Call, ask, tools
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("agent")]
 
@@ -69,7 +69,7 @@ def test_the_tools_say_what_they_do_and_which_act(place, environment):
     assert offered["plan"].output_schema == schema_of("plan")
 
 
-CALLS = {
+CALLS: dict[str, Call] = {
     "planned": ("plan", {"file": "plan.yaml"}),
     "two nodes": ("quote", {"file": "plan.yaml", "settings": ["target.nodes=2"]}),
     "misspelt": ("quote", {"file": "plan.yaml", "settings": ["target.nods=2"]}),
@@ -125,7 +125,7 @@ def test_a_log_is_cut_and_its_control_characters_are_shown(results):
     assert "the end" in text
 
 
-HOSTILE = [
+HOSTILE: list[tuple[str, dict[str, object], str]] = [
     ("plan", {"file": "../outside.yaml"}, "outside of the folder"),
     ("plan", {"file": "/etc/passwd"}, "outside of the folder"),
     ("plan", {"file": "link.yaml"}, "outside of the folder"),
