@@ -1,12 +1,17 @@
 """`slipway deploy`: the cluster or the endpoint of a plan, deployed behind its quote."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from launcher.cli import options, output
 from launcher.records.approval import Action
+
+if TYPE_CHECKING:
+    from launcher.model.quote import Quote
 
 _SANDBOX_ENDED = "The sandbox has ended and removed everything; nothing was spent."
 
@@ -57,6 +62,11 @@ def deploy(
 
         output.document(document(quoted, done, simulated=sandbox, deployed=not dry_run))
         return
+    _print_outputs(quoted, done, sandbox=sandbox and not dry_run)
+
+
+def _print_outputs(quoted: "Quote", done: Mapping[str, Mapping[str, str]], *, sandbox: bool) -> None:
+    """Print the outputs of the stacks, the ways into the cluster and the next command."""
     shown = {
         name: value for stack in done.values() for name, value in stack.items() if not name.startswith("ExportsOutput")
     }
@@ -66,7 +76,7 @@ def deploy(
 
         ways = cluster_of(quoted.plan).access_commands(quoted.plan, shown)
         output.result(["", "  access", *(f"    {label}: {command}" for label, command in ways)])
-    if sandbox and not dry_run:
+    if sandbox:
         from launcher.emulation import attached
 
         stays = attached(os.environ, quoted.plan.place.region) is not None
