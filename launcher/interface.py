@@ -213,7 +213,7 @@ def launch(
         SlipwayError: the launch was refused, or the deployment or the job failed.
     """
     from launcher.records.report_document import report_document
-    from launcher.workflow.run.launch import LaunchOptions
+    from launcher.workflow.run.launch_options import LaunchOptions
     from launcher.workflow.run.plan_launch import launch_plan
 
     price_options = replace(replace(options, max_usd=max_usd).price_options(), any_age=sandbox)

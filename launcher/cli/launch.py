@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from launcher.cli.approved import Answers
     from launcher.model.report import Report
     from launcher.records.run_folder import RunFolder
-    from launcher.workflow.run.launch import LaunchOptions
+    from launcher.workflow.run.launch_options import LaunchOptions
 
 InterruptAfter = Annotated[
     float | None,
@@ -103,7 +103,7 @@ def launch(
 
 def _launch_options(given: "Answers", **chosen: Any) -> "LaunchOptions":
     """Where and how to launch, with progress in the terminal; `chosen` are fields of LaunchOptions."""
-    from launcher.workflow.run.launch import LaunchOptions
+    from launcher.workflow.run.launch_options import LaunchOptions
 
     person = given.person
     return LaunchOptions(

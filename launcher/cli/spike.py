@@ -45,7 +45,7 @@ def spike(
     from launcher.answers import spike as answer
     from launcher.cli.console import Console
     from launcher.workflow.run import spike as story
-    from launcher.workflow.run.launch import LaunchOptions
+    from launcher.workflow.run.launch_options import LaunchOptions
 
     price_options = options.price_options(region=region, max_price_age=max_price_age, max_usd=max_usd, any_age=sandbox)
     if not sandbox and not dry_run:

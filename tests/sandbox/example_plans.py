@@ -7,7 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.launch import launch_quote
+from launcher.workflow.run.launch_options import LaunchOptions
 from tests.plans import EXAMPLES
 
 DAY = re.compile(r"(_at: )(\d{4}-\d\d-\d\d)T")

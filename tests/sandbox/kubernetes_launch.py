@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from launcher.model.report import RunStatus
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.launch import launch_quote
+from launcher.workflow.run.launch_options import LaunchOptions
 
 STEPS = 300
 TRAINER = """

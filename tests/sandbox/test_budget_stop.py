@@ -16,7 +16,8 @@ from launcher.records.report_document import read_report
 from launcher.records.run_folder import RunFolder
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.launch import launch_quote
+from launcher.workflow.run.launch_options import LaunchOptions
 
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.long, pytest.mark.xdist_group("budget-stop")]
 

@@ -24,7 +24,8 @@ from launcher.workflow.doctor.existing import existing_cluster
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.existing_down import joined_plan, remove_jobs, survey_jobs
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.launch import launch_quote
+from launcher.workflow.run.launch_options import LaunchOptions
 
 pytest.importorskip("kubernetes")
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("existing-cluster")]

@@ -15,7 +15,8 @@ from launcher.records.run_folder import RunFolder
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.launch import launch_quote
+from launcher.workflow.run.launch_options import LaunchOptions
 from tests.sandbox.example_plans import TRAINER_STEPS, patient_changes
 from tests.sandbox.hyperpod_examples import down, example, remains
 

@@ -10,7 +10,8 @@ from launcher.records.submission import with_job
 from launcher.targets.registry import training_targets
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.launch import launch_quote
+from launcher.workflow.run.launch_options import LaunchOptions
 
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.long, pytest.mark.xdist_group("later-launches")]
 

@@ -15,7 +15,8 @@ from launcher.records.run_folder import RunFolder
 from launcher.sandbox.slurm import daemons
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.launch import launch_quote
+from launcher.workflow.run.launch_options import LaunchOptions
 from tests.sandbox.example_plans import SAVING, TRAINER_STEPS, patient_work
 
 PLAN = """

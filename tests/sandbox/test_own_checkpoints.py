@@ -11,7 +11,8 @@ from launcher.model.report import RunStatus
 from launcher.sandbox.sandbox import Sandbox
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.launch import launch_quote
+from launcher.workflow.run.launch_options import LaunchOptions
 from tests.sandbox.clients import client
 
 REGION, STEPS = "us-east-2", 120

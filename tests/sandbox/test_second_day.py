@@ -28,7 +28,9 @@ from launcher.workflow.quote.existing_head import existing_head_type
 from launcher.workflow.quote.fresh import Picked
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote, waits_s
+from launcher.workflow.run.job import waits_s
+from launcher.workflow.run.launch import launch_quote
+from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.plan_launch import Fallback
 from tests.emulators.aws_account import in_front_of
 from tests.sandbox.clients import client

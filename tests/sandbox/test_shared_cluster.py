@@ -13,7 +13,8 @@ from launcher.workflow.deploy.deployment import deploy_quote
 from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.launch import launch_quote
+from launcher.workflow.run.launch_options import LaunchOptions
 from tests.sandbox.clients import client
 
 REGION, ZONE = "us-east-2", "use2-az1"

@@ -18,7 +18,8 @@ from launcher.workflow.deploy.difference import update_obstacle
 from launcher.workflow.quote.fresh import Picked, gated_quote
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.launch import launch_quote
+from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.plan_launch import Fallback
 from launcher.workflow.run.submission_watch import NoCapacityError
 

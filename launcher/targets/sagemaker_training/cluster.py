@@ -112,7 +112,7 @@ class SageMakerTrainingCluster(DeployedCluster):
             ImpossibleError: the request breaks the API's own rules.
             AwsError: a call failed, and Slipway does not know whether the job was created.
         """
-        bundle = with_names(request.bundle, request.names)
+        bundle = with_names(request.bundle, request.cluster.names)
         request.folder.write_bundle(bundle)
         call: dict[str, Any] = safe_json.loads(bundle.file(REQUEST_FILE).text)
         refuse_bad_request(call)
@@ -126,8 +126,10 @@ class SageMakerTrainingCluster(DeployedCluster):
         for file in (ENTRY_FILE, ENVIRONMENT_FILE):
             request.store.put(f"{channel}/{file.rpartition('/')[2]}", bundle.file(file).text.encode())
         place = f"{request.store.uri}/{channel}"
-        request.folder.append_event("job-folder-put", where=request.head_node.text(), folder=place, agent_sha256=agent)
-        submission = submission_of(request, request.head_node, shipment, name)
+        request.folder.append_event(
+            "job-folder-put", where=request.cluster.head_node.text(), folder=place, agent_sha256=agent
+        )
+        submission = submission_of(request, request.cluster.head_node, shipment, name)
         submission.write(request.folder)
         _create(session, call, request.key)
         done = submission.with_job(Submitted(job=name, key=request.key, folder=name))

@@ -20,7 +20,7 @@ from launcher.records.submission import HeadNode, Submission
 from launcher.rendering.names import ClusterNames
 from launcher.submit.jobs import JobSource
 from launcher.submit.shell import Shell
-from launcher.workflow.cluster.readback.reading import ClusterState, Readers, ReadInstances
+from launcher.workflow.cluster.readback.reading import ClusterState, Readers, ReadInstances, Verification
 
 Outputs = Mapping[str, str]
 """The outputs of the cluster's own stack."""
@@ -36,37 +36,49 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobRequest:
-    """A job to be submitted, with its origin and destination.
+class ClusterHandle:
+    """A deployed or existing cluster, as a job uses it."""
 
-    `bundle` is the plan's files, with blanks for the names of the cluster and for the archive of the job's folder.
-    `head_node` accepts the job, `shell` is the connection to it if it has one; `names` are what the files refer to.
-    `outputs` are those of the cluster's own stack, None if this launch has not read them; `cluster` is the cluster's
-    name, None if Slipway did not deploy it. `environment` has its AWS, `here` is this computer's; `workdir` is the
-    command's folder. For Kubernetes, `unreached` explains how to reach a private API, `operator` is what runs the job
-    and `account` the service account of its pods, None if only the plan says it; `by_slipway` says that Slipway
-    deployed the cluster. `below` is the suffix of the checkpoint prefix, with a slash; empty without one.
-    """
+    # What accepts the job.
+    head_node: HeadNode
+    # What the files of plans refer to.
+    names: ClusterNames
+    # The cluster's name; None if Slipway did not deploy it.
+    name: str | None
+    # The outputs of its own stack, and what was read back; None if this launch has not read them.
+    outputs: Outputs | None = None
+    verification: Verification | None = None
+    # How to reach a private API.
+    unreached: str = ""
+    # Whether Slipway deployed it.
+    by_slipway: bool = True
+    # What runs jobs on Kubernetes, and the service account of their pods; None if only the plan says it.
+    operator: Operator | None = None
+    account: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequest:
+    """A job to be submitted, with its origin and destination."""
 
     quoted: Quote
+    # The plan's files, with blanks for the names of the cluster and for the archive of the job's folder.
     bundle: Bundle
     instances: Mapping[str, InstanceType]
-    head_node: HeadNode
+    cluster: ClusterHandle
+    # Opens a shell on the head node, if it has one.
     shell: Callable[[], Shell]
-    names: ClusterNames
-    outputs: Outputs | None
-    cluster: str | None
+    # The submission's key.
     key: str
     folder: RunFolder
+    # The folder of the command on this computer.
     workdir: Path
     store: Objects
+    # The environment of the cluster's AWS, and that of this computer.
     environment: Mapping[str, str]
     here: Mapping[str, str]
     notify: Notify
-    unreached: str = ""
-    operator: Operator | None = None
-    account: str | None = None
-    by_slipway: bool = True
+    # The suffix of the checkpoint prefix, with a slash; empty without one.
     below: str = ""
 
 

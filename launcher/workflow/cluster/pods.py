@@ -49,15 +49,15 @@ class PodCluster(DeployedCluster):
             DeploymentFailedError: the cluster refused it, or the result is unknown.
             ImpossibleError: its API cannot be reached, or the operator is missing.
         """
-        plan, bundle = request.quoted.plan, with_names(_for_cluster(request), request.names)
+        plan, bundle = request.quoted.plan, with_names(_for_cluster(request), request.cluster.names)
         request.folder.write_bundle(with_archive(bundle, PENDING))
         place = f"{namespace_of(plan)}/{job_name(plan, request.key)}"
-        head_node = replace(request.head_node, kind=JOB_KINDS[_operator(request)].kind)
+        head_node = replace(request.cluster.head_node, kind=JOB_KINDS[_operator(request)].kind)
         connection, jobs = jobs_at(
             head_node,
             request.environment,
             place=place,
-            checkpoints=checkpoint_uri(plan, request.names),
+            checkpoints=checkpoint_uri(plan, request.cluster.names),
             key=request.key,
         )
         try:
@@ -92,11 +92,11 @@ class PodCluster(DeployedCluster):
 
     def _start_stopped_nodes(self, request: JobRequest) -> None:
         """Start missing nodes: a guard stopped them, or their block has just begun."""
-        if not request.by_slipway:
+        if not request.cluster.by_slipway:
             return
-        cluster = str(request.head_node.host)
-        session = Session(environment=request.environment, region=str(request.head_node.region))
-        waits = request.head_node.via != SANDBOX
+        cluster = str(request.cluster.head_node.host)
+        session = Session(environment=request.environment, region=str(request.cluster.head_node.region))
+        waits = request.cluster.head_node.via != SANDBOX
         Beginning(
             plan=request.quoted.plan,
             deployed=self,
@@ -108,13 +108,13 @@ class PodCluster(DeployedCluster):
 
 
 def _operator(request: JobRequest) -> Operator:
-    return request.operator or operator_of(request.quoted.plan)
+    return request.cluster.operator or operator_of(request.quoted.plan)
 
 
 def _for_cluster(request: JobRequest) -> Bundle:
     """The plan's files; the job's objects use the cluster's operator and the request's service account."""
     plan = request.quoted.plan
-    if _operator(request) is operator_of(plan) and request.account is None:
+    if _operator(request) is operator_of(plan) and request.cluster.account is None:
         return request.bundle
     manifests = job_manifests(
         plan,
@@ -122,7 +122,7 @@ def _for_cluster(request: JobRequest) -> Bundle:
         names=blank_names(plan),
         job=job_settings(request.quoted, request.key),
         operator=_operator(request),
-        account=request.account,
+        account=request.cluster.account,
     )
     return request.bundle.with_text(MANIFEST_FILE, manifests.job).with_text(NAMESPACE_FILE, manifests.namespace)
 
@@ -132,10 +132,10 @@ def _refuse_unless_able(request: JobRequest, jobs: KubernetesJobs) -> None:
     try:
         jobs.connection.ask("GET", "/version")
     except UnreachableError as problem:
-        raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=request.unreached) from problem
+        raise ImpossibleError(f"{problem.message}; nothing was submitted", hint=request.cluster.unreached) from problem
     if _operator(request) not in served(jobs.connection):
         raise ImpossibleError(
-            f"run.operator: {request.head_node.text()} has no {_operator(request).value}",
+            f"run.operator: {request.cluster.head_node.text()} has no {_operator(request).value}",
             hint="install the operator there, or run.operator: job, which every cluster has",
         )
 
@@ -149,7 +149,7 @@ def _plugins(request: JobRequest, bundle: Bundle) -> Iterator[dict[str, Any]]:
     files = bundle.files
     if plan.request.target.cluster is not None:
         # A job for a cluster that exists brings no plugins, but for one whose own plan has not run a job yet.
-        lacking = request.by_slipway and not target_of(plan.place.target).managed
+        lacking = request.cluster.by_slipway and not target_of(plan.place.target).managed
         files = tuple(plugin_files(request.instances[plan.place.instance_type], request.instances)) if lacking else ()
     for file in files:
         if file.path in (PLUGINS_FILE, NEURON_FILE):

@@ -47,25 +47,25 @@ class SlurmCluster(DeployedCluster):
             SchedulerError: the head node does not answer, or has no such nodes.
         """
         plan, folder = request.quoted.plan, request.folder
-        bundle = with_names(request.bundle, request.names)
+        bundle = with_names(request.bundle, request.cluster.names)
         folder.write_bundle(bundle)
         session = Session(environment=request.environment, region=plan.place.region)
-        if request.outputs is not None:
-            self.start(request.outputs, session, request.notify)
+        if request.cluster.outputs is not None:
+            self.start(request.cluster.outputs, session, request.notify)
         with closing(request.shell()) as shell:
             slurm = Slurm(shell=shell)
             # Cheap questions first: a cluster without such nodes needs nothing shipped.
             partition = slurm.partition(queue_name(plan.place.instance_type), plan.place.instance_type)
             shipment = ship_work(request.workdir, request.store, request.here, datetime.now(UTC), request.notify)
             request.notify(shipment.text())
-            if request.cluster is not None:
-                self.start_fleet(session, request.cluster, request.notify)
-            submission = submission_of(request, request.head_node, shipment)
+            if request.cluster.name is not None:
+                self.start_fleet(session, request.cluster.name, request.notify)
+            submission = submission_of(request, request.cluster.head_node, shipment)
             try:
                 done = submit_batch(slurm, bundle, shipment, submission, folder=folder, partition=partition)
             except SchedulerError as problem:
                 raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
-        request.notify(f"submitted: job {done.job} on {request.head_node.text()}, partition {partition}")
+        request.notify(f"submitted: job {done.job} on {request.cluster.head_node.text()}, partition {partition}")
         return done
 
     def reach(self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:

@@ -1,7 +1,6 @@
 """Reads a deployment back through each service's API and compares it with the plan."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 
 from launcher.aws import stacks
@@ -14,17 +13,8 @@ from launcher.model.plan import Plan
 from launcher.rendering.names import SERVING_STACK, TRAINING_STACK
 from launcher.targets.clusters import stacks_of
 from launcher.workflow.cluster.readback import training
-from launcher.workflow.cluster.readback.reading import ClusterState, Reading
+from launcher.workflow.cluster.readback.reading import ClusterState, Reading, Verification
 from launcher.workflow.cluster.readback.training import COMPLETE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
-    """The facts that were read back and agree, and the reason for each type that was not read back."""
-
-    stacks: tuple[StackState, ...]
-    verified: tuple[str, ...]
-    unread: Mapping[str, str]
 
 
 def verify(

@@ -15,7 +15,7 @@ from launcher.submit.shell import Shell
 from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster import kubernetes_cluster
 from launcher.workflow.cluster.reach import connect
-from launcher.workflow.cluster.verify import Verification
+from launcher.workflow.cluster.readback.reading import Verification
 from launcher.workflow.deploy.in_sandbox import left_out
 from launcher.workflow.deploy.steps import DeployContext, Deployed
 

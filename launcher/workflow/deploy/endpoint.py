@@ -27,7 +27,7 @@ from launcher.records.command_record import recorded_command
 from launcher.records.report_document import answer_figures
 from launcher.records.run_folder import RunFolder, undone_if_declined
 from launcher.workflow.cluster.endpoint import asker, served, serving_stack, settled, troubles
-from launcher.workflow.cluster.verify import Verification
+from launcher.workflow.cluster.readback.reading import Verification
 from launcher.workflow.deploy.deployment import account_for, show_deployment
 from launcher.workflow.deploy.difference import difference_of
 from launcher.workflow.deploy.stack_deployment import Deployment, Outputs

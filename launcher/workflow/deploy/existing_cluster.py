@@ -15,9 +15,9 @@ from launcher.model.quote import Quote
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import TRAINING_STACK
 from launcher.targets.clusters import cluster_of
-from launcher.workflow.cluster.readback.reading import ClusterState
+from launcher.workflow.cluster.readback.reading import ClusterState, Verification
 from launcher.workflow.cluster.readback.training import COMPLETE, fits
-from launcher.workflow.cluster.verify import Verification, verify_joined
+from launcher.workflow.cluster.verify import verify_joined
 from launcher.workflow.deploy.stack_deployment import Deployment
 from launcher.workflow.deploy.steps import (
     DeployContext,

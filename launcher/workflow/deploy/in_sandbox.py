@@ -22,9 +22,8 @@ from launcher.pricing.priced import Priced
 from launcher.rendering.kubernetes_job import namespace_of, operator_of
 from launcher.rendering.names import stack_name
 from launcher.targets.registry import billed_name, target_of
-from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
+from launcher.workflow.cluster.readback.reading import ClusterState, QueueState, Verification
 from launcher.workflow.cluster.readback.training import COMPLETE
-from launcher.workflow.cluster.verify import Verification
 from launcher.workflow.deploy.chart import cached_files
 from launcher.workflow.deploy.steps import DeployContext, DeployOptions
 

@@ -21,8 +21,9 @@ from launcher.model.units import spoken
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import TRAINING_STACK, stack_name
 from launcher.targets.clusters import cluster_of
+from launcher.workflow.cluster.readback.reading import Verification
 from launcher.workflow.cluster.training_plans import refuse_unless_training_plan_fits
-from launcher.workflow.cluster.verify import Verification, verify
+from launcher.workflow.cluster.verify import verify
 from launcher.workflow.deploy.account_preparation import prepare_account
 from launcher.workflow.deploy.difference import Difference, agreed, difference_of
 from launcher.workflow.deploy.leftover_log import remove_leftover_log

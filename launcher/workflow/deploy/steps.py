@@ -26,8 +26,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.rendering.efa_rules import stack_findings
 from launcher.targets.clusters import cluster_of
 from launcher.targets.registry import target_of
-from launcher.workflow.cluster.readback.reading import ClusterState
-from launcher.workflow.cluster.verify import Verification
+from launcher.workflow.cluster.readback.reading import ClusterState, Verification
 from launcher.workflow.deploy.render import UNSUBMITTED, render_any, shown
 
 Approve = Callable[[], None]

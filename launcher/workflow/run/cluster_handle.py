@@ -1,52 +1,30 @@
 """The cluster of a job: its own, the one that its plan names, or the one of a named head node."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.model.bundle import Bundle
-from launcher.model.enums import Operator
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import HeadNode
 from launcher.rendering.kubernetes_job import namespace_of
-from launcher.rendering.names import ClusterNames, deployed_names, stack_name, symbolic_names
+from launcher.rendering.names import deployed_names, stack_name, symbolic_names
 from launcher.submit.jobs import SchedulerError
 from launcher.targets.clusters import cluster_of
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster import kubernetes_cluster
+from launcher.workflow.cluster.deployed import ClusterHandle
 from launcher.workflow.cluster.kubernetes_checks import checks, refuse_unless_well
 from launcher.workflow.cluster.pod_identity import grant
 from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.existing_cluster import cluster_for
-from launcher.workflow.deploy.steps import Deployed
 
 UNREACHED = "is its API private? launch from its network, or set account.context to the context of a tunnel"
 LOCAL = "local"
 """The `target.ssh_host` that means this computer."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterHandle:
-    """A deployed or existing cluster: its head node, the outputs that files refer to, and the stacks of a deployment.
-
-    `cluster` is its name, None if Slipway did not deploy it; `deployed` is None for a cluster behind a head node that
-    the plan names. `unreached` explains how to reach a private API, `by_slipway` says whether Slipway deployed the
-    cluster. `operator` and `account` are the operator that runs jobs and the service account of its pods, if they were
-    inspected.
-    """
-
-    head_node: HeadNode
-    names: ClusterNames
-    cluster: str | None
-    deployed: Deployed | None = None
-    unreached: str = ""
-    by_slipway: bool = True
-    operator: Operator | None = None
-    account: str | None = None
 
 
 def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, account: Account) -> ClusterHandle:
@@ -67,8 +45,9 @@ def cluster_handle(quoted: Quote, bundle: Bundle, folder: RunFolder, account: Ac
     return ClusterHandle(
         head_node=account.head_node(plan, done, session),
         names=deployed_names(done.training),
-        cluster=done.cluster_name,
-        deployed=done,
+        name=done.cluster_name,
+        outputs=done.training,
+        verification=done.verification,
         unreached=cluster_of(plan).unreached(plan, done.training),
     )
 
@@ -90,17 +69,12 @@ def _existing_handle(plan: Plan, session: Session, account: Account) -> ClusterH
     return ClusterHandle(
         head_node=account.entry(existing.head_node),
         names=existing.names,
-        cluster=None,
+        name=None,
         unreached=UNREACHED,
         by_slipway=existing.by_slipway,
         operator=inspection.operator,
         account=existing.account(plan),
     )
-
-
-def scheduler_of(plan: Plan) -> str:
-    """The scheduler of a plan's target, as named in reports."""
-    return target_of(plan.place.target).scheduler
 
 
 def handle_over_ssh(plan: Plan, session: Session) -> ClusterHandle:
@@ -118,7 +92,7 @@ def handle_over_ssh(plan: Plan, session: Session) -> ClusterHandle:
     return ClusterHandle(
         head_node=HeadNode(via=via, host=target.ssh_host, region=plan.place.region),
         names=deployed_names(outputs) if outputs is not None else symbolic_names(plan),
-        cluster=outputs.get("ClusterName") if outputs is not None else None,
+        name=outputs.get("ClusterName") if outputs is not None else None,
     )
 
 

@@ -25,7 +25,8 @@ from launcher.workflow.quote.fresh import Head, Person, Picked, fresh_quote, gat
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from launcher.workflow.quote.trainer import refuse_missing_trainer
-from launcher.workflow.run.launch import LaunchOptions, launch_quote, show_launch
+from launcher.workflow.run.launch import launch_quote, show_launch
+from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.submission_watch import NoCapacityError
 
 

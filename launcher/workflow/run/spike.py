@@ -45,7 +45,7 @@ from launcher.workflow.history.measurement import IN_RUN, points
 from launcher.workflow.quote.fresh import Person
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import load_request, price_job
-from launcher.workflow.run.launch import LaunchOptions
+from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.plan_launch import launch_plan
 
 

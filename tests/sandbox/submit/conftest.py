@@ -24,7 +24,8 @@ from launcher.submit.slurm import Slurm
 from launcher.submit.ssh import SshShell
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.launch import launch_quote
+from launcher.workflow.run.launch_options import LaunchOptions
 from tests.emulators.moto_server import moto_server
 from tests.waiting import until
 

@@ -19,7 +19,8 @@ from launcher.workflow.deploy.in_sandbox import context_in
 from launcher.workflow.deploy.steps import DeployOptions
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.launch import launch_quote
+from launcher.workflow.run.launch_options import LaunchOptions
 from tests.emulators.run_command import Machine, served
 from tests.sandbox.submit.conftest import RUNUSER
 

@@ -15,7 +15,7 @@ from launcher.records.run_folder import latest
 from launcher.workflow.quote.fresh import Picked
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions
+from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.plan_launch import Fallback
 from tests.sandbox.submit.conftest import BUCKET
 from tests.waiting import until

@@ -128,3 +128,12 @@ class Instances:
 
 ReadInstances: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], Iterable[Instances]]
 """Returns the instances of a resource, from its properties and all resources of its template."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """The facts that were read back and agree, and the reason for each type that was not read back."""
+
+    stacks: tuple[StackState, ...]
+    verified: tuple[str, ...]
+    unread: Mapping[str, str]

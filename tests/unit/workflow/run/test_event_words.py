@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher.workflow.run.launch import event_text, notify_of_event
+from launcher.workflow.run.event_texts import event_text, notify_of_event
 
 
 def test_where_a_checkpoint_came_from() -> None:

@@ -11,7 +11,8 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.errors import AwsError
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
-from launcher.workflow.run.launch import LaunchOptions, waits_s
+from launcher.workflow.run.job import waits_s
+from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.plan_launch import Fallback, covered, next_rank
 from tests.checks import some
 from tests.plans import NOW

@@ -1,0 +1,93 @@
+"""Events of the agent in words for the user who follows a launch."""
+
+from collections.abc import Callable
+
+from launcher.model.stages import Notify
+from launcher.workflow.history.attempts import ENDINGS
+from launcher.workflow.history.stored import TROUBLES
+
+_TROUBLES = (
+    "checkpoint-changed",
+    "checkpoint-dropped",
+    "checkpoint-kept",
+    "checkpoint-removed",
+    "checkpoint-replaced",
+    "chips-idle",
+    "claim-trouble",
+    "drain-failed",
+    "files-left",
+    "metrics-skipped",
+    "not-tried-again",
+    "other-layout-kept",
+    "output-missing",
+    "outputs-not-stored",
+    "peers-trouble",
+    "processes-ended",
+    "requeue-failed",
+    "restore-again",
+    "restore-retry",
+    "restore-skipped",
+    "read-back-failed",
+    "read-back-skipped",
+    "renames-not-reported",
+    "retention-failed",
+    "scratch-trouble",
+    "signal-not-handled",
+    "store-trouble",
+    "uploader-failed",
+    "watching-failed",
+    *TROUBLES,
+)
+"""Events that report trouble of a running job."""
+
+
+def event_text(event: dict[str, object]) -> str | None:
+    """An event of the agent in words for the user; None for events that only programs need."""
+    kind, begin = str(event["event"]), f"attempt {event.get('attempt')}"
+    if kind == "upload-retry":
+        # A failed upload. Repeated failures are reported less and less often: the 1st, 2nd, 4th, 8th time
+        failures = int(str(event["failures"]))
+        if failures & (failures - 1):
+            return None
+        again = f"trying again in {event['retry_in_s']} s, training continues"
+        return f"attempt {event.get('attempt')}: step {event['step']} is not in S3 yet: {event.get('error')}; {again}"
+    if kind == "notice" and event.get("source") == "budget":
+        return f"{begin}: the guard reports that the budget is used up ({event.get('detail')}): it saves and ends"
+    if kind in ENDINGS:
+        return f"{begin} {kind}, exit {event.get('exit_code')}"
+    if kind in _TROUBLES:
+        return f"{begin}: {kind}: {event.get('reason') or event.get('error')}"
+    describe = _EVENT_TEXTS.get(kind)
+    return None if describe is None else f"{begin}{describe(event)}"
+
+
+def _restored(event: dict[str, object]) -> str:
+    if event.get("source") == "own":
+        return f" starts with step {event['step']} as the newest checkpoint: {event.get('reason')}"
+    origin = "found on its node" if event.get("source") == "node" else "restored from S3"
+    return f" resumes from step {event['step']}, {origin} ({event['bytes']:,} bytes)"
+
+
+_EVENT_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
+    "attempt-started": lambda event: f" started on {event.get('node')}",
+    "restored": _restored,
+    "checkpoint-written": lambda event: f": its trainer has written {event['files']} files {event['reason']}",
+    "step-started": lambda event: f": step {event['step']} begins",
+    "step-ended": lambda event: f": step {event['step']} ended with {event['code']} after {event['seconds']} s",
+    "data-fetched": lambda event: (
+        f": {event['data']} fetched to {event['path']}: {event['files']} files, {event['bytes']:,} bytes"
+    ),
+    "outputs-stored": lambda event: f": outputs stored: {event['files']} files, {event['bytes']:,} bytes",
+    "checkpoint-layout": lambda event: f": its checkpoints are of layout {event['layout']}",
+    "read-back": lambda event: f": step {event['step']} was read back from S3 in {event['seconds']} s",
+    "notice": lambda event: f": notice of an interruption ({event.get('source')})",
+    "rebalance-recommended": lambda _: ": EC2 recommends leaving this instance: the risk of interruption is higher",
+    "hung": lambda event: f": no step for {event['minutes']} minutes, the agent ends it",
+}
+
+
+def notify_of_event(event: dict[str, object], notify: Notify) -> None:
+    """Report an event to the user, if it has words."""
+    message = event_text(event)
+    if message is not None:
+        notify(message)
