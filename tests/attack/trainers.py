@@ -14,13 +14,15 @@ layout = sys.argv[4] if len(sys.argv) > 4 else "slipway"
 folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
 content = lambda step, size: f"{step} {size} ".encode() + hashlib.shake_256(str(step).encode()).digest(size)
 names = {"deepspeed": "global_step{}", "hf": "checkpoint-{}", "lightning": "epoch=0-step={}.ckpt", "orbax": "{}",
-         "best": "checkpoint-{}", "fixed": "ckpt.pt"}
+         "best": "checkpoint-{}", "fixed": "ckpt.pt", "megatron": "iter_{:07}"}
 name = names.get(layout, "step-{}").format
 step = 0
 if layout in ("lightning", "fixed"):
     resume = os.environ["SLIPWAY_RESUME_FILE"]
 if resume and layout == "deepspeed":
     resume = f"{resume}/{Path(resume, 'latest').read_text()}"
+if resume and layout == "megatron":
+    resume += "/" + name(int(Path(resume, "latest_checkpointed_iteration.txt").read_text()))
 if resume and layout == "orbax":
     resume = f"{resume}/{max(int(each) for each in os.listdir(resume) if each.isdigit())}"
 def whole(path):
@@ -60,6 +62,10 @@ while step < steps:
         partial.rename(final)
     elif layout == "hf":
         (final / "trainer_state.json").write_text("{}")
+    elif layout == "dcp":
+        (final / ".metadata").write_bytes(b"")
+    elif layout == "megatron":
+        (folder / "latest_checkpointed_iteration.txt").write_text(str(step))
     elif layout == "best":
         best = step - step % 3
         named = f"elsewhere/checkpoint-{best}" if best and (folder / f"checkpoint-{best}").exists() else None
