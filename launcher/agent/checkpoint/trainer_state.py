@@ -6,6 +6,9 @@ end. Those files are one set with the checkpoint: stored with it, and put back w
 `hf`         trainer_state.json: global_step, best_model_checkpoint (transformers 5.23.0 trainer_callback.py:35-140)
 `lightning`  the file of torch.save, or meta.pt in a folder: global_step, and of each ModelCheckpoint in `callbacks`
              best_model_path, last_model_path and best_k_models (Lightning 2.6.6 callbacks/model_checkpoint.py:520-545)
+`nemo`       the same of weights/common.pt, in which Megatron Core saves what is not sharded (NeMo of 2025, 00b7275c,
+             lightning/io/pl.py save_checkpoint; dist_checkpointing/strategies/common.py). NeMo forgets what it finds no
+             longer (lightning/pytorch/callbacks/model_checkpoint.py _remove_invalid_entries_from_topk)
 
 Slipway reads pickles as data, and executes nothing in them (`dcp_metadata`).
 """
@@ -19,7 +22,9 @@ from launcher.agent import safe_json
 from launcher.agent.dcp_metadata import pickled_value
 from launcher.agent.errors import ManifestError
 
-HF, LIGHTNING = "hf", "lightning"
+HF, LIGHTNING, NEMO = "hf", "lightning", "nemo"
+_FOLDERS_SUFFIX = ".ckpt"
+"""NeMo names its folders in its state as Lightning names files."""
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_BEST = 10
 """If a trainer keeps more models than this, only the best one is in the set."""
@@ -36,7 +41,8 @@ def companions(state: str, folder: Path, name: str) -> tuple[str, ...]:
     if not state:
         return ()
     paths = (_of_hf if state == HF else _of_lightning)(_read(state, folder / name))
-    names = dict.fromkeys(PurePath(path).name for path in paths if isinstance(path, str) and path)
+    found = (PurePath(path).name for path in paths if isinstance(path, str) and path)
+    names = dict.fromkeys(other.removesuffix(_FOLDERS_SUFFIX) if state == NEMO else other for other in found)
     return tuple(
         other for other in names if other != name and (folder / other).exists() and not (folder / other).is_symlink()
     )
@@ -59,15 +65,21 @@ def _of_lightning(document: Mapping[str, Any]) -> Iterator[Any]:
 
 def _read(state: str, path: Path) -> Mapping[str, Any]:
     try:
-        value = safe_json.load(path / "trainer_state.json") if state == HF else _of_torch(path)
+        value = safe_json.load(path / "trainer_state.json") if state == HF else _of_torch(_torch_file(state, path))
     except (OSError, ValueError, ManifestError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
+def _torch_file(state: str, path: Path) -> Path:
+    if state == NEMO:
+        return path / "weights" / "common.pt"
+    return path / "meta.pt" if path.is_dir() else path
+
+
 def _of_torch(path: Path) -> Any:
     """The object that torch.save wrote; tensors are placeholders. Its archive has a directory only once it is whole."""
-    with zipfile.ZipFile(path / "meta.pt" if path.is_dir() else path) as archive:
+    with zipfile.ZipFile(path) as archive:
         inside = next((item for item in archive.infolist() if item.filename.endswith("/data.pkl")), None)
         if inside is None or inside.file_size > _MOST_BYTES:
             return None

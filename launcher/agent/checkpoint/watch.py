@@ -198,9 +198,13 @@ class _Candidate:
         """Whether the trainer writes into the files of the version before."""
         if self.before is None:
             return False
-        inodes = {file.path: file.inode for file in self.before.files}
-        written = {*self.survey.files} - {*self.before.files}
-        return self.before.in_place or any(inodes.get(file.path) == file.inode for file in written)
+        # A hard link to a file, as timm makes of its last one, changes neither its size nor its time.
+        before = {file.path: (file.inode, file.bytes, file.modified_ns) for file in self.before.files}
+        return self.before.in_place or any(
+            file.inode == before[file.path][0] and (file.inode, file.bytes, file.modified_ns) != before[file.path]
+            for file in self.survey.files
+            if file.path in before
+        )
 
     def unproven_s(self, renamed: int | None, *, proven: bool) -> float:
         """Required quiet time, also with evidence.

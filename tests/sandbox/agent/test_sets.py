@@ -162,6 +162,79 @@ class TestHuggingFace:
         assert node.events("restored", 2)[0]["source"] == "node"
 
 
+NEMO = (
+    FAKE_LIGHTNING.partition("def held")[0].replace('(folder / "part").replace(folder / name)', "")
+    + """
+def save_nemo(loss, step, best):
+    path = folder / f"m--val_loss={loss}-step={step}-consumed_samples={step * 8}"
+    unfinished = Path(f"{path}-unfinished")
+    unfinished.touch()
+    (path / "weights").mkdir(parents=True)
+    save("", step, best and f"m--val_loss=0.1-step={best}-consumed_samples={best * 8}.ckpt")
+    (folder / "part").replace(path / "weights" / "common.pt")
+    unfinished.unlink()
+    time.sleep(0.5)
+resume = os.environ["SLIPWAY_RESUME_DIR"]
+print(sorted(path.name for path in folder.glob("m-*") if not path.is_symlink()), flush=True)
+if not resume:
+    save_nemo(0.1, 10, ""); save_nemo(0.3, 20, 10); save_nemo(0.2, 30, 10)
+"""
+)
+"""As NeMo 2, with best_model_path as Lightning's callback writes it: a folder's name with the suffix of a file."""
+
+
+class TestNemo:
+    def test_best_model_comes_back_with_the_newest(self, node, bucket, objects):
+        node.job(command=(sys.executable, "-c", NEMO), keep=1)
+        assert node.run() == 0
+        (newest, *_) = survey(objects)
+        best, last = "m--val_loss=0.1-step=10-consumed_samples=80", "m--val_loss=0.2-step=30-consumed_samples=240"
+        assert (newest.step, newest.main, newest.others) == (30, last, (best,))
+        assert resumed(node, NEMO) == str([best, last])
+
+
+TIMM = """
+import os, sys, time, zipfile
+from pathlib import Path
+folder = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"])
+def again(source, target):
+    target.unlink(missing_ok=True)
+    os.link(source, target)
+def save(epoch, best):
+    with zipfile.ZipFile(folder / "tmp.pth.tar", "w") as archive:
+        archive.writestr("archive/data.pkl", f"weights of {epoch}")
+    last = folder / "last.pth.tar"
+    last.unlink(missing_ok=True)
+    (folder / "tmp.pth.tar").replace(last)
+    again(last, folder / f"checkpoint-{epoch}.pth.tar")
+    if best:
+        again(last, folder / "model_best.pth.tar")
+    (folder / f"checkpoint-{epoch - 1}.pth.tar").unlink(missing_ok=True)
+read = lambda path: zipfile.ZipFile(path).read("archive/data.pkl").decode()
+print({path.name: read(path) for path in sorted(folder.glob("*.tar"))}, flush=True)
+if not any(folder.glob("*.tar")):
+    for epoch in range(4):
+        save(epoch, best=epoch < 2)
+        time.sleep(3)
+    time.sleep(60)
+"""
+"""As timm of 2026 (021a5239, utils/checkpoint_saver.py): hard links to the last file, of which the worst is removed."""
+
+
+def test_timm_finds_its_last_and_its_best_epoch(node, bucket):
+    pattern = r"last\.pth\.tar|model_best\.pth\.tar"
+    node.job(command=(sys.executable, "-c", TIMM), pattern=pattern)
+    agent = node.start()
+    node.wait_until(lambda: len(node.steps("checkpoint-uploaded")) >= 4)
+    agent.kill()
+    agent.wait()
+    node.lose()
+    node.job(command=(sys.executable, "-c", TIMM), pattern=pattern)
+    assert node.run(attempt=2) == 0
+    assert node.output()[-1] == "{'last.pth.tar': 'weights of 3', 'model_best.pth.tar': 'weights of 1'}"
+    assert not node.events("upload-restarted")
+
+
 TRAINERS = ROOT / ".venv-trainers" / "bin" / "python"
 REAL_LIGHTNING = """
 import os, time, warnings
