@@ -10,7 +10,7 @@ from launcher.cli import completion, options, output
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("commit")(commit)
+    app.command("commit")(options.with_set(commit))
 
 
 def commit(

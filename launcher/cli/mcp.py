@@ -31,5 +31,5 @@ def mcp() -> None:
     from launcher.model.distribution import DISTRIBUTION
 
     if sys.stdin.isatty():
-        typer.echo("slipway mcp: waiting for a client on standard input; Ctrl-C ends", err=True)
+        typer.echo("waiting for a client on standard input; Ctrl-C ends", err=True)
     serve(Path.cwd(), dict(os.environ), version(DISTRIBUTION))

@@ -145,10 +145,18 @@ SETTING_OPTIONS: Mapping[str, Any] = {
 
 def with_settings(command: Command) -> Command:
     """The command with --set and its short forms, whose values `price_options` passes on."""
+    return _with_options(command, SETTING_OPTIONS)
 
+
+def with_set(command: Command) -> Command:
+    """The command with --set alone: the short forms have another meaning there, or one for a single plan."""
+    return _with_options(command, {"set_values": SETTING_OPTIONS["set_values"]})
+
+
+def _with_options(command: Command, offered: Mapping[str, Any]) -> Command:
     @wraps(command)
     def run(**arguments: Any) -> None:
-        chosen = {name: arguments.pop(name, None) for name in SETTING_OPTIONS}
+        chosen = dict.fromkeys(SETTING_OPTIONS) | {name: arguments.pop(name, None) for name in offered}
         SETTINGS.set(settings(**chosen))
         command(**arguments)
 
@@ -157,11 +165,11 @@ def with_settings(command: Command) -> Command:
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=False if name == "spot" else None
         )
-        for name, kind in SETTING_OPTIONS.items()
+        for name, kind in offered.items()
     ]
     named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()]
     run.__signature__ = signature.replace(parameters=[*named, *extra])  # type: ignore[attr-defined]
-    run.__annotations__ = {**command.__annotations__, **SETTING_OPTIONS}
+    run.__annotations__ = {**command.__annotations__, **offered}
     return cast("Command", run)
 
 

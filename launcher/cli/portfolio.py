@@ -10,7 +10,7 @@ from launcher.cli import completion, options, output
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("portfolio")(portfolio)
+    app.command("portfolio")(options.with_set(portfolio))
 
 
 def portfolio(

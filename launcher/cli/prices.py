@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
     )
     group.command("show")(show)
     group.command("diff")(diff)
-    group.command("refresh")(refresh)
+    group.command("refresh")(options.with_set(refresh))
     app.add_typer(group, name="prices")
 
 
@@ -130,7 +130,9 @@ def refresh(
     from launcher.answers.refresh import refresh_page
     from launcher.workflow.quote import refresh as story
 
-    now = options.now()
+    now, settings = options.now(), options.SETTINGS.get()
+    if settings and (file is None or everything):
+        raise UnreadableInputError("--set needs a plan file whose prices are read", hint="slipway prices refresh FILE")
     if snapshot is not None and (file is not None or everything or region):
         raise UnreadableInputError(
             "--from reads every price of the snapshot", hint="leave out FILE, --all and --region"
@@ -145,6 +147,7 @@ def refresh(
             now=now,
             say=output.talking(),
             everywhere=everything,
+            settings=settings,
         )
     if json:
         output.document(refresh_document(report, now))

@@ -12,7 +12,7 @@ from launcher.cli.confirm import refuse_without_terminal
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("spike")(spike)
+    app.command("spike")(options.with_set(spike))
 
 
 def spike(

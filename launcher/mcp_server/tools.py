@@ -51,7 +51,7 @@ APPROVAL: Mapping[str, Any] = {
 }
 ASK = (
     "Needs a person's approval. Ask the person to run in a terminal:"
-    " slipway approve FILE --pick ID --max-usd N --for 2h{action}. You cannot approve."
+    " slipway approve FILE --pick ID --max-usd 500 --for 2h{action}. You cannot approve."
 )
 
 

@@ -8,7 +8,11 @@ import pytest
 from launcher import plan_file
 from launcher.model.document import PlanBase
 from launcher.model.errors import SlipwayError, UnreadableInputError
+from launcher.workflow.quote.commands import refresh_command
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price
 from tests.documents import read_document
+from tests.plans import NOW
 
 PLAN = "slipway: 1\nname: job\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2}}\n"
 
@@ -234,3 +238,40 @@ class TestCommands:
         code, _, err = slipway("quote", "saved.json", "--nodes", "2")
         assert code == 2
         assert "saved plan" in err
+
+    @pytest.mark.parametrize("command", ["portfolio", "commit"])
+    def test_a_setting_holds_for_every_plan_of_several(self, home, slipway, command):
+        Path("other.yaml").write_text(PLAN.replace("name: job", "name: other"), encoding="utf-8")
+        pinned = ["--set", "target.instance_type=p5.48xlarge", "--set", "purchase.option=on-demand"]
+        pinned += ["--set", "target.region=us-east-1"]
+        code, out, err = slipway(command, "plan.yaml", "other.yaml", *pinned, "--json")
+        assert code == 0, err
+        for name in ("job", "other"):
+            Path(f"{name}.pinned.yaml").write_text(
+                PLAN.replace("name: job", f"name: {name}")
+                + "target: {instance_type: p5.48xlarge, region: us-east-1}\npurchase: {option: on-demand}\n",
+                encoding="utf-8",
+            )
+        _, same, _ = slipway(command, "job.pinned.yaml", "other.pinned.yaml", "--json")
+        written = [{**json.loads(text), "as_of": None} for text in (out, same)]
+        plain = json.dumps(written[1]).replace("job.pinned.yaml", "plan.yaml").replace(".pinned.yaml", ".yaml")
+        assert written[0] == json.loads(plain)
+
+    @pytest.mark.parametrize("command", ["portfolio", "commit", "spike"])
+    def test_a_setting_of_an_unknown_key_is_refused_with_its_name(self, home, slipway, command):
+        code, _, err = slipway(
+            command, "plan.yaml", "--set", "target.nods=2", *(["--yes"] if command == "spike" else [])
+        )
+        assert code == 2
+        assert "nods" in err
+
+    @pytest.mark.parametrize("words", [[], ["--all"]])
+    def test_a_setting_without_the_prices_of_one_plan_is_refused(self, home, slipway, words):
+        code, _, err = slipway("prices", "refresh", *words, "--set", "target.nodes=2")
+        assert code == 2
+        assert "--set needs a plan file" in err
+
+    def test_the_hint_to_refresh_prices_repeats_the_settings(self, home):
+        options = PriceOptions(settings=("target.nodes=2",))
+        priced = price(Path("plan.yaml"), NOW, options)
+        assert refresh_command(priced) == "slipway prices refresh plan.yaml --set target.nodes=2"

@@ -16,10 +16,11 @@ COMMAND_FLAGS = {
     "quote": FLAGS,
     "compare": (*FLAGS[:3], SET),
     "render": (*FLAGS[:2], SET),
-    "spike": (FLAGS[0], *FLAGS[2:4]),
+    "spike": (FLAGS[0], *FLAGS[2:4], SET),
     "launch": (FLAGS[0], *FLAGS[2:4], SET),
     "capacity": (*FLAGS[:1], SET),
-    "commit": (),
+    "commit": (SET,),
+    "prices refresh": (SET,),
 }
 """The flags that each command accepts."""
 
@@ -27,7 +28,7 @@ COMMAND_FLAGS = {
 def command(priced: Priced, name: str, *arguments: str) -> str:
     """A command for the same plan."""
     options = [word for flag in priced.context.flags if flag[0] in COMMAND_FLAGS[name] for word in flag]
-    return shlex.join(["slipway", name, priced.path, *options, *arguments])
+    return shlex.join(["slipway", *name.split(), priced.path, *options, *arguments])
 
 
 def command_for(priced: Priced, name: str, rank: int, *arguments: str) -> str:
@@ -37,7 +38,7 @@ def command_for(priced: Priced, name: str, rank: int, *arguments: str) -> str:
 
 def refresh_command(priced: Priced) -> str:
     """The command that reads the prices of the plan again."""
-    return shlex.join(["slipway", "prices", "refresh", priced.path])
+    return command(priced, "prices refresh")
 
 
 def next_command(priced: Priced) -> str:

@@ -157,7 +157,7 @@ class Portfolio:
 
 
 def portfolio(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Portfolio:
-    """The portfolio of several plan files.
+    """The portfolio of several plan files; the settings of the options hold for each of them.
 
     Raises:
         UnreadableInputError: files cannot be read; the error has the problems of all of them.
@@ -169,7 +169,7 @@ def portfolio(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Po
     unreadable = False
     for path in paths:
         try:
-            request = plan_file.load(path)
+            request = plan_file.load(path, options.settings)
             if options.region is not None:
                 request = replace(request, target=replace(request.target, region=(options.region,)))
             priced = price_request(path, request, catalog, now, options)

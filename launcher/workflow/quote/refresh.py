@@ -66,11 +66,12 @@ def refresh_file(
     now: datetime,
     say: Notify,
     everywhere: bool = False,
+    settings: tuple[str, ...] = (),
 ) -> RefreshReport:
     """Fresh prices for a plan file, or for everything without one: with credentials from AWS's APIs, else its files.
 
     `only`: regions instead of the plan's. `everywhere`: without credentials and regions, read the price files of every
-    region.
+    region. `settings`: values over those of the plan file, each KEY=VALUE.
 
     Raises:
         CredentialsError: the credentials are rejected; the answers so far are stored.
@@ -83,7 +84,7 @@ def refresh_file(
     if path is None:
         questions = within(for_everything(catalog), only or catalog.regions)
     else:
-        request = plan_file.load(path)
+        request = plan_file.load(path, settings)
         if only:
             request = replace(request, target=replace(request.target, region=tuple(dict.fromkeys(only))))
         questions = for_plan(request, catalog)

@@ -200,6 +200,8 @@ def spike(
         SlipwayError: the gate refused a spike or the user declined it, before any measurement.
     """
     request, catalog = load_request(path, clock(), price)
+    # The plans of the spikes have them, and numbers of nodes of their own.
+    price = replace(price, settings=())
     train = request.workload.train
     if train is None or train.model is None:
         hint = "workload.train.model, where {params_b: ...} is enough"

@@ -352,6 +352,15 @@ def test_without_a_region_only_the_first_price_files_are_read_and_that_is_said(s
     assert report.failures
 
 
+def test_a_setting_chooses_the_region_whose_price_files_are_read(site, tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("slipway: 1\nname: job\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2}}\n")
+    settings = (f"target.region={REGION}", f"target.instance_type={P5}")
+    environment = site.environment(tmp_path)
+    refresh_file(plan, (), environment=environment, now=NOW, say=lambda _: None, settings=settings)
+    assert {path.split("/")[6] for path, _, _ in site.requests if path.startswith("/offers")} <= {REGION, "index.json"}
+
+
 def test_keys_that_are_half_there_are_an_error_and_no_reason_to_go_without(site, tmp_path):
     environment = {**site.environment(tmp_path), "AWS_ACCESS_KEY_ID": "AKID"}
     with pytest.raises(CredentialsError):
