@@ -1,5 +1,8 @@
 """CloudFormation's API calls that moto lacks, or answers without checking the stack.
 
+Judged by: answers recorded from AWS (tests/sandbox/aws/test_recorded_answers.py: localstack@8b9a79f,
+tests/aws/services) for change sets, stacks and their events; the rest by moto 5.2.5.
+
 Emulated: UpdateTerminationProtection; ListImports; ExecuteChangeSet, DescribeChangeSet and DeleteChangeSet by change
 set and stack.
 """

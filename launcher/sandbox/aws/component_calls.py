@@ -1,5 +1,8 @@
 """API calls of inference components, which moto lacks, and access to moto's endpoints and buckets for the model server.
 
+Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json), which the client that parses the answers uses;
+creation is judged in endpoints.py.
+
 Emulated: DescribeInferenceComponent, ListInferenceComponents by endpoint, DeleteInferenceComponent.
 """
 

@@ -1,5 +1,7 @@
 """EKS's API calls that moto lacks or answers without an effect.
 
+Judged by: the EKS API reference (2026-11), and moto 5.2.5 for the calls that it has.
+
 Emulated: DescribeAddon, DescribeAccessEntry and ListAssociatedAccessPolicies for resources of CloudFormation; pod
 identity associations (list, create, delete; one for each namespace and service account); UpdateNodegroupConfig, which
 sets the number of nodes immediately; the log group of a deleted cluster, which EKS creates again for a last event

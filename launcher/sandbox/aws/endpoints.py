@@ -1,5 +1,8 @@
 """AWS::SageMaker::Model, EndpointConfig, Endpoint and InferenceComponent, in moto's SageMaker.
 
+Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json) for each request; the rules between resources by the
+SageMaker developer guide (2026-11).
+
 Emulated: the validation of each request with SageMaker's own model; the check that referenced models, configurations,
 alarms and buckets exist; the replacement of a changed configuration or model; the rollback of an update because an
 alarm is in state ALARM, or because the new container does not start; the refusal of changed variants; the answers of

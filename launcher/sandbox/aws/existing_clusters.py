@@ -1,5 +1,7 @@
 """An emulated Kubernetes cluster that a plan names as existing.
 
+Judged by: the same as a cluster of Slipway's own, in eks.py and launcher/sandbox/kubernetes.
+
 Emulated: a cluster in moto's EKS with its own Kubernetes; as many instances as the job needs, with the planned type,
 zone and purchase option, which show their chips and EFA interfaces; the operator, the queue with room for all of them,
 the priority and the claims that the plan names; a role for the job's pods. Not emulated: the other contents and users

@@ -1,5 +1,8 @@
 """FSx for Lustre with its links to buckets. moto's FSx has file systems; its CloudFormation has neither.
 
+Judged by: cfn-lint 1.58.0's copy of CloudFormation's registry, which judges every synthesised template
+(tests/infra/linting.py); Describe calls by moto 5.2.5 and by botocore 1.44.5, which parses the answers.
+
 Emulated: AWS::FSx::FileSystem and AWS::FSx::DataRepositoryAssociation with size, place and settings, for Describe
 calls. Not emulated: mounts, files of a link, backups.
 """

@@ -1,5 +1,7 @@
 """The instances of a cluster in the emulated EC2, and the facts of EC2 and S3 that validate its configuration.
 
+Judged by: moto 5.2.5, with its list of instance types and their facts.
+
 Emulated: instances with type, subnet, security groups, market, placement and ParallelCluster's tags. Not emulated:
 network interfaces after the first, volumes, launch templates, the AMIs of nodes.
 """

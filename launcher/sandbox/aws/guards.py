@@ -1,5 +1,9 @@
 """The resources that watch a cluster, which moto ignores: alarms, topics, budgets, retries of failed calls.
 
+Judged by: cfn-lint 1.58.0's copy of CloudFormation's registry, which judges every synthesised template
+(tests/infra/linting.py); an alarm and a missing topic or function by answers recorded from AWS
+(tests/sandbox/aws/test_recorded_answers.py: localstack@8b9a79f, tests/aws/services).
+
 Emulated: CloudWatch, SNS, Budgets and Lambda return the settings of the template, and delete them with the stack.
 Not emulated: the firing of alarms, and the delivery of messages.
 """

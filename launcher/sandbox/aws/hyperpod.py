@@ -1,5 +1,8 @@
 """AWS::SageMaker::Cluster for Slurm: a HyperPod cluster from a validated request (EKS: hyperpod_nodes.py).
 
+Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json) for the request, and the rules of
+launcher/sandbox/cluster/hyperpod_request.py.
+
 Emulated: the validation of the request; a cluster and its instances in moto's SageMaker, for List and Describe calls; a
 Slurm with a node for each worker instance and the settings of the controller's script; the replacement of a failed
 instance. moto's own CreateCluster is not used: it lacks the newer types and properties, and accepts scripts only from

@@ -1,5 +1,8 @@
 """SageMaker's calls on HyperPod clusters that moto lacks, or answers differently from AWS.
 
+Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json), which the client uses, and the SageMaker API
+reference.
+
 Emulated: UpdateCluster for instance recovery and for the size of a worker group, up to its first size;
 BatchDeleteClusterNodes, which lowers the target size; with EKS BatchAddClusterNodes, which raises it (the sandbox
 chooses which nodes go); DeleteCluster, which ends the cluster's Slurm; clusters by ARN, and ResourceNotFound. Not

@@ -1,5 +1,7 @@
 """Custom::HyperPodChart: HyperPod's chart in an EKS cluster, without the function that installs it.
 
+Judged by: the pinned chart (catalog, hyperpod_chart), and the strict schemas of Kubernetes (kubernetes/validation.py).
+
 If the deployment uploaded the real chart, the helm of the uploaded layer renders the chart, and the cluster validates
 every object with its strict schemas. If the deployment uploaded the small chart of the tests, its objects are created,
 and the report names the chart. The sandbox refuses what the function would refuse: a chart other than the pinned one, a

@@ -1,5 +1,8 @@
 """AWS::SageMaker::Cluster for EKS: a validated request, and nodes in the Kubernetes of that cluster.
 
+Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json) for the request, and the rules of
+launcher/sandbox/cluster/hyperpod_eks_request.py.
+
 Emulated: the validation of the request; a cluster and its instances in moto's SageMaker; a Kubernetes node for each
 instance, with HyperPod's labels. Chips and interfaces become allocatable when the chart's plugins report them. Not
 emulated: scripts, health checks, start times of instances, later changes of groups.

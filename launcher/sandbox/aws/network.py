@@ -1,5 +1,8 @@
 """EC2's network types: EC2 returns the settings of the template, and deletes them with the stack.
 
+Judged by: cfn-lint 1.58.0's copy of CloudFormation's registry, which judges every synthesised template
+(tests/infra/linting.py); Describe calls by moto 5.2.5.
+
 Emulated: VPC with its DNS settings, subnets by zone name or zone id, gateways, NAT, routes and their association with
 subnets, VPC endpoints, flow logs, tags. Not emulated: traffic, updates (a resource stays as created), IPv6.
 """

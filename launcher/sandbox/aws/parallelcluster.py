@@ -1,5 +1,9 @@
 """ParallelCluster: the custom resource Custom::PclusterCluster; its provider's stack is in `published`.
 
+Judged by: aws-parallelcluster 3.16.1's schema and validators (launcher/sandbox/cluster/{schema,configuration}.py), and
+its update rules (launcher/targets/parallelcluster/updates.py), which tests compare with the package
+(tests/infra/test_pcluster*.py).
+
 Emulated: the validation of the configuration and, in an update, of every changed key; instances in EC2 for the head
 node and for every node, with ParallelCluster's tags; a Slurm with the configuration's queues and counts; the output of
 `describe-cluster`. Not emulated: programs on the head node, storage, login nodes, images, launch templates, and the

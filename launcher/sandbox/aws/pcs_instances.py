@@ -1,4 +1,7 @@
-"""The instances of PCS's node groups in the emulated EC2, and the facts of EC2, IAM and S3 that validate a group."""
+"""The instances of PCS's node groups in the emulated EC2, and the facts of EC2, IAM and S3 that validate a group.
+
+Judged by: moto 5.2.5, and the PCS user guide for the tags of instances (launcher/model/pcs.py).
+"""
 
 import base64
 import hashlib

@@ -1,5 +1,7 @@
 """AWS::CloudFormation::Stack: the nested stacks that AWS publishes for ParallelCluster, its provider and its policies.
 
+Judged by: the templates that AWS publishes for ParallelCluster 3.16.1, whose parameters and outputs it has.
+
 Emulated: their parameters and outputs, each as a stack in CloudFormation; the role of the policies' stack with its
 boundary and additional policy, so that IAM returns the role. Not emulated: the provider's function, the permissions of
 the role, any other nested stack.

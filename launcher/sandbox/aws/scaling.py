@@ -1,5 +1,7 @@
 """AWS::ApplicationAutoScaling: scalable targets, scheduled actions, and scaling policies.
 
+Judged by: botocore 1.44.5 (application-autoscaling) for each request.
+
 Emulated: Application Auto Scaling returns the settings of the template, and deletes them with the stack. moto's own
 check of a target is not used: it lacks inference components. Not emulated: the scaling itself.
 """

@@ -1,5 +1,8 @@
 """Security groups and their rules, inline and separate, so that EC2 returns the EFA rules of a template.
 
+Judged by: cfn-lint 1.58.0's copy of CloudFormation's registry, which judges every synthesised template
+(tests/infra/linting.py); Describe calls by moto 5.2.5.
+
 Emulated: ingress and egress rules by CIDR, by group and by prefix list; the rule "all traffic out" that EC2 adds by
 default and that CloudFormation removes if a template has its own egress rules. Not emulated: the effect of the rules;
 updates.

@@ -1,5 +1,8 @@
 """CloudFormation: the operations on a complete stack.
 
+Judged by: answers recorded from AWS (tests/sandbox/aws/test_recorded_answers.py: localstack@8b9a79f,
+tests/aws/services) for change sets and stacks; the rest by the CloudFormation user guide and moto 5.2.5.
+
 Emulated: change sets that create and update, in the order of dependencies, with an event for each resource; roll-back
 if a resource fails; exports and their importers; termination protection. Not emulated: states between two events (a
 stack changes during the call that started the change), drift, stack policies, and the replacement of resources that an

@@ -1,5 +1,7 @@
 """AWS::SageMaker::ClusterSchedulerConfig and ComputeQuota: HyperPod's task governance, which moto lacks.
 
+Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json) for both requests.
+
 Emulated: the validation of both requests with SageMaker's model; priority classes, and for a team a namespace that
 admits nothing without a queue, a queue for the complete cluster, and the team's own; DescribeComputeQuota. Names and
 labels are those of one account in 2026-10. The queue covers all resources of the instances that pods can request: for

@@ -1,5 +1,7 @@
 """SageMaker's training plans, which moto lacks.
 
+Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json), which the client that parses the answers uses.
+
 Emulated: purchased plans, created by `create_prerequisites`; DescribeTrainingPlan, with the instances that clusters use
 of each plan. Not emulated: offerings, the purchase, and instances that start and end with the plan.
 """

@@ -1,7 +1,7 @@
 """Reads a request for a HyperPod cluster with Slurm, and validates it against the emulated AWS.
 
-SageMaker's own model of CreateCluster validates the shape; members that only clusters on EKS have are in
-hyperpod_eks_request.py. All problems are collected.
+SageMaker's own model of CreateCluster (botocore 1.44.5, sagemaker/2017-07-24 service-2.json) validates the shape;
+members that only clusters on EKS have are in hyperpod_eks_request.py. All problems are collected.
 """
 
 import re
