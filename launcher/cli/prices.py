@@ -1,6 +1,7 @@
 """`slipway prices`: what prices are known, what changed, and fresh ones from AWS."""
 
 import os
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated
@@ -131,12 +132,7 @@ def refresh(
     from launcher.workflow.quote import refresh as story
 
     now, settings = options.now(), options.SETTINGS.get()
-    if settings and (file is None or everything):
-        raise UnreadableInputError("--set needs a plan file whose prices are read", hint="slipway prices refresh FILE")
-    if snapshot is not None and (file is not None or everything or region):
-        raise UnreadableInputError(
-            "--from reads every price of the snapshot", hint="leave out FILE, --all and --region"
-        )
+    _refuse_idle_options(file, region or (), snapshot, everything=everything)
     if snapshot is not None:
         report = story.take_snapshot(snapshot, digest, os.environ, now)
     else:
@@ -155,3 +151,13 @@ def refresh(
         output.result(refresh_page(report, output.terminal_width()))
     if not report.complete:
         raise typer.Exit(1)
+
+
+def _refuse_idle_options(file: Path | None, regions: Sequence[str], snapshot: Path | None, *, everything: bool) -> None:
+    """Refuse options that would change nothing."""
+    if options.SETTINGS.get() and (file is None or everything):
+        raise UnreadableInputError("--set needs a plan file whose prices are read", hint="slipway prices refresh FILE")
+    if snapshot is not None and (file is not None or everything or regions):
+        raise UnreadableInputError(
+            "--from reads every price of the snapshot", hint="leave out FILE, --all and --region"
+        )

@@ -113,7 +113,7 @@ def test_the_demo_is_measured(demo):
 
 @pytest.mark.slow
 def test_a_dry_run_shows_every_quote_and_launches_nothing(demo):
-    # The type of the setting, on the number of nodes that the job needs there.
+    # Values over the plan file are in the plan of the spike.
     pinned = ["--set", "target.nodes=2", "--set", "run.env.SEEN=1"]
     done = slipway(demo, "spike", "tiny-gpt.yaml", "--sandbox", "--dry-run", "--json", *pinned)
     assert done.returncode == 0, done.stderr
@@ -122,6 +122,6 @@ def test_a_dry_run_shows_every_quote_and_launches_nothing(demo):
     assert document["unmeasured"] == [{"instance_type": "p5.48xlarge", "reason": "dry run: not launched"}]
     assert "Total to finish: $" in done.stderr or "Total  " in done.stderr
     spiked = json.loads((demo / ".slipway" / "spikes" / "tiny-gpt-spike-p5.json").read_text())
-    assert (spiked["target"]["nodes"], spiked["run"]["env"]["SEEN"]) == (1, "1")
+    assert (spiked["target"]["nodes"], spiked["run"]["env"]["SEEN"]) == (2, "1")
     assert "Nothing was deployed and nothing was measured" in done.stderr
     assert not (demo / "measurements.jsonl").exists()
