@@ -30,7 +30,11 @@ WITHOUT_CALLERS_JOB = """for each in $(compgen -e); do
             PMI* | PRTE_* | OMPI_COMM_* | OMPI_UNIVERSE_SIZE | MV2_COMM_* | HYDI_* | HYDRA_* | MASTER_* | PET_* | \\
             TORCHELASTIC_* | RANK | WORLD_SIZE | NODE_RANK | LOCAL_RANK | LOCAL_WORLD_SIZE | GROUP_RANK | \\
             GROUP_WORLD_SIZE | ROLE_RANK | ROLE_WORLD_SIZE | ROLE_NAME | CUDA_VISIBLE_DEVICES | \\
-            NVIDIA_VISIBLE_DEVICES | NEURON_RT_VISIBLE_CORES | NEURON_RT_NUM_CORES | NEURON_RT_ROOT_COMM_ID)
+            NVIDIA_VISIBLE_DEVICES | NEURON_RT_VISIBLE_CORES | NEURON_RT_NUM_CORES | NEURON_RT_ROOT_COMM_ID | \\
+            GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES | HIP_VISIBLE_DEVICES | ZE_AFFINITY_MASK | CUDA_MPS_* | \\
+            I_MPI_* | MPI_LOCAL* | PALS_* | ALPS_* | FLUX_* | JSM_* | PBS_* | LSB_* | LSF_* | CROSS_RANK | \\
+            CROSS_SIZE | ACCELERATE_* | RAY_* | WANDB_RUN_ID | WANDB_SWEEP_ID | WANDB_SERVICE | MLFLOW_RUN_ID | \\
+            OMP_NUM_THREADS | OMP_PROC_BIND | OMP_PLACES | GOMP_CPU_AFFINITY | KMP_AFFINITY)
             unset "$each" 2>/dev/null
             ;;
     esac
@@ -39,7 +43,8 @@ done
 """Removes what a shell has from another job, or for another job's commands: a shell inside salloc or srun, a profile.
 
 Slurm's commands read their options from such variables, above those of a batch script (sbatch(1), INPUT ENVIRONMENT
-VARIABLES), and sbatch passes all variables on to the job: ranks, meeting points, chips."""
+VARIABLES), and sbatch passes all variables on to the job: ranks, meeting points, chips, threads, and the runs of
+trackers (a job with another one's WANDB_RUN_ID writes into its run). `run.env` gives a job such variables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
