@@ -101,8 +101,9 @@ class Bucket:
         states = [file.key for file in manifest.files if PurePath(file.path).name == "trainer_state.json"]
         named = {json.loads(self.bucket.read(key)).get("best_model_checkpoint") for key in states} - {None}
         for best in map(PurePath, named):
-            here = best.name == manifest.main or any(file.path.startswith(f"{best.name}/") for file in manifest.files)
-            assert here, f"step {manifest.step} was committed without {best.name}"
+            inside = any(file.path.startswith(f"{best.name}/") for file in manifest.files)
+            own = best.name in {manifest.main, manifest.folder}
+            assert own or inside, f"step {manifest.step} was committed without {best.name}"
 
     def whole(self):
         keys = set(self.bucket.keys())

@@ -427,7 +427,7 @@ class CheckpointWatch:
         candidate = self._candidates[_key(entry)]
         inode = _inode(self._folder / entry.names[0])
         unproven_s = candidate.unproven_s(inode if whole_by_name and len(entry.names) == 1 else None, proven=proven)
-        if not guessed and self._renames.overflowed:
+        if not guessed and not self._renames.unproven.isdisjoint(entry.names):
             unproven_s = QUIET_S
         if needed_s > 0 and now - ended < unproven_s:
             return None

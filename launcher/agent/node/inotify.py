@@ -25,8 +25,8 @@ class RenameWatch:
         """The reason why the kernel reports no renames; empty if it does."""
         self._descriptor: int | None = None
         self._names: set[str] = set()
-        self.overflowed = False
-        """Events were lost: a name may be that of a folder that is still being written."""
+        self.unproven: set[str] = set()
+        """Of these names events were lost: each may be that of a folder that is still being written."""
         try:
             self._folder = folder
             self._descriptor = _watch(folder)
@@ -61,7 +61,7 @@ class RenameWatch:
             self._names = {path.name for path in self._folder.iterdir()}
         except OSError:
             self._names = set()
-        self.overflowed = True
+        self.unproven = set(self._names)
 
     def _take(self, buffer: bytes) -> None:
         offset = 0
@@ -74,6 +74,7 @@ class RenameWatch:
                 self._take_all()
             elif mask & _IN_MOVED_TO:
                 self._names.add(name)
+                self.unproven.discard(name)
             elif mask & (_IN_CREATE | _IN_DELETE | _IN_MOVED_FROM):
                 self._names.discard(name)
 

@@ -354,6 +354,30 @@ class TestTheGuess:
         assert checkpoint_watch.poll(0) == []
         assert steps(checkpoint_watch.poll(10)) == [1]
 
+    def test_rename_after_lost_events_counts_at_once(self, tmp_path, checkpoint_watch):
+        limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+        fill(tmp_path / "step-1")
+        for _number in range(limit // 2 + 100):
+            (tmp_path / "busy").touch()
+            (tmp_path / "busy").unlink()
+        assert checkpoint_watch.poll(0) == []
+        fill(tmp_path / "tmp").rename(tmp_path / "step-2")
+        assert steps(checkpoint_watch.poll(1)) == [2]
+        assert steps(checkpoint_watch.poll(11)) == [1]
+
+    def test_fixed_name_that_is_renamed_constantly_is_found_after_lost_events(self, tmp_path):
+        watch = CheckpointWatch(tmp_path, layouts=Layouts([described(r"ckpt\.pt", None)]))
+        limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+        for _number in range(limit // 2 + 100):
+            (tmp_path / "busy").touch()
+            (tmp_path / "busy").unlink()
+        found = []
+        for at in range(4):
+            (tmp_path / "part").write_text(str(at))
+            (tmp_path / "part").replace(tmp_path / "ckpt.pt")
+            found += steps(watch.poll(at))
+        assert found[-1] >= 3
+
     def test_what_the_trainer_removed_has_not_changed(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "step-1")
         checkpoint_watch.poll(0)
