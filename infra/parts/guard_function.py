@@ -49,28 +49,33 @@ class ReservedNodes(NamedTuple):
 class GuardSettings:
     """The guard's settings; templates/guard/guard.py documents each one.
 
-    `module` is the guard's module in templates/guard; `variable` is the environment variable for `name`, the cluster's
-    name in its service. Times are in hours and minutes, money in dollars; `ttl_h` and `usd_per_node_hour` are None
-    without a limit or rate. The guard never stops `prepaid` nodes. `ends_at` is when their service reclaims them, if no
-    event announces it. `key_arn` encrypts the topic (None: SNS's default). `stop` has the spending limit that ends the
-    job, None without one; `folder` is the guard's folder in the store, None without jobs; `reserved` is billed even if
-    none runs.
+    Times are in hours and minutes, money in dollars.
     """
 
     cluster: str
+    # The guard's module in templates/guard, and the environment variable for `name`, the cluster's name in its
+    # service.
     module: str
     variable: str
     name: str
     topics: tuple[str, ...]
+    # The guard never stops prepaid nodes.
     prepaid: bool
+    # None without a limit.
     ttl_h: float | None
     idle_minutes: float
     hung_minutes: float
+    # None without a rate.
     usd_per_node_hour: Decimal | None
+    # When their service reclaims prepaid nodes, if no event announces it.
     ends_at: datetime | None = None
+    # Encrypts the topic (None: SNS's default).
     key_arn: str | None = None
+    # The spending limit that ends the job.
     stop: BudgetStop | None = None
+    # The guard's folder in the store, None without jobs.
     folder: GuardFolder | None = None
+    # Billed even if no node runs.
     reserved: ReservedNodes | None = None
 
 

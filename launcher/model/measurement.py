@@ -9,24 +9,9 @@ from launcher.model.record import record
 
 @record
 class Measurement:
-    """One measured run of a training job.
+    """One measured run of a training job; what was not reported is None."""
 
-    `model` is the plan's name of the model; `params_b` and `active_params_b` are billions of parameters.
-    `accelerators` are the chips of all nodes, `tokens_per_s` their joint rate after warm-up: the middle over all
-    measured time, low and high over single intervals. A trainer that counts samples instead of tokens has
-    `samples_per_s`, and no tokens. Seconds: `step_s` of a step, within `step_range_s` over single
-    intervals; `compile_s` before the first steps, beyond their own time; `checkpoint_write_s` that the job waited for a
-    checkpoint, `restore_s` to read one back, `boot_s` from the submission to the first attempt; None if not reported.
-    `running_h` are the hours of all attempts, `interruptions` the attempts that ended because nodes were lost,
-    `restart_s` seconds from such an end to the next attempt with its checkpoint read back, over `restarts` of them; the
-    region and the purchase option identify the capacity. `idle_tail_h` are the hours that a node stayed after the job,
-    None until known; `idle_tail_assumed_h` those that a quote without any run assumes on this `target`, None if nothing
-    could be learned. `memory_gib` is the peak memory of a chip that the trainer reports. `mfu` is the rate's share of
-    the chips' dense bf16 peak. `parallelism` has the degrees that the trainer reported, None if it reported none;
-    `software` has versions by name: those that the trainer reports, and the driver that the agent found. `revision` is
-    the git revision of the code. A `simulated` measurement is from the sandbox and does not measure the hardware.
-    """
-
+    # The plan's name of the model, and its billions of parameters: all, and those that a token uses.
     model: str
     params_b: float
     active_params_b: float
@@ -38,33 +23,53 @@ class Measurement:
     global_batch_tokens: float | None
     instance_type: str
     accelerator: str
+    # The chips of all nodes.
     accelerators: int
     nodes: int
+    # Their joint rate after warm-up: the middle over all measured time, low and high over single intervals. None
+    # for a trainer that counts samples.
     tokens_per_s: Range | None
+    # Seconds of a step.
     step_s: float | None
+    # Seconds that the job waited for a checkpoint, to read one back, and from the submission to the first attempt.
     checkpoint_write_s: float | None
     restore_s: float | None
     boot_s: float | None
     run: str
     image: str | None
+    # The git revision of the code.
     revision: str | None
     measured_at: datetime
+    # From the sandbox: it does not measure the hardware.
     simulated: bool
+    # What identifies the capacity.
     region: str | None = None
     purchase_option: str | None = None
     target: str | None = None
+    # The hours of all attempts.
     running_h: float | None = None
+    # Seconds from the loss of nodes to the next attempt with its checkpoint read back.
     restart_s: float | None = None
+    # Hours that a node stayed after the job, None until known; and those that a quote without any run assumes on
+    # this target, None if nothing could be learned.
     idle_tail_h: float | None = None
     idle_tail_assumed_h: float | None = None
+    # Seconds before the first steps, beyond their own time.
     compile_s: float | None = None
+    # The peak memory of a chip that the trainer reports.
     memory_gib: float | None = None
+    # The attempts that ended because nodes were lost, and the restarts of `restart_s`.
     interruptions: int | None = None
     restarts: int | None = None
+    # Seconds of a step over single intervals.
     step_range_s: Range | None = None
+    # The rate's share of the chips' dense bf16 peak.
     mfu: Range | None = None
+    # The degrees that the trainer reported.
     parallelism: tuple[tuple[str, int], ...] | None = None
+    # Versions by name: those that the trainer reports, and the driver that the agent found.
     software: tuple[tuple[str, str], ...] = ()
+    # The rate of a trainer that counts samples instead of tokens.
     samples_per_s: Range | None = None
 
     @property

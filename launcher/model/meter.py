@@ -42,29 +42,30 @@ class SpotNow:
 
 @record
 class Meter:
-    """The state of a job at one moment.
+    """The state of a job at one moment."""
 
-    `step` of `steps` and `tokens` are the trainer's. `tokens_per_s` is the rate of its last lines, `mfu` the resulting
-    MFU. `left_h` is the time until the last step, from the rates of single intervals; None if the trainer does not
-    report the number of steps. `usd` is the cost of start-up and of the hours of all attempts by the quote; `forecast`
-    adds the remaining hours, the idle tail, storage, and all prepaid fees. `next_checkpoint_s` below 0 means late.
-    `simulated`: in the sandbox.
-    `spot` is for a run on spot.
-    """
-
+    # The trainer's reports.
     step: int | None
     steps: int | None
     tokens: int | None
+    # The rate of the trainer's last lines, and the resulting MFU.
     tokens_per_s: float | None
     mfu: float | None
+    # The time until the last step, from the rates of single intervals; None if the trainer does not report the
+    # number of steps.
     left_h: Range | None
     hours: float
+    # The cost of start-up and of the hours of all attempts by the quote.
     usd: Decimal | None
+    # The cost with the remaining hours, the idle tail, storage, and all prepaid fees.
     forecast: UsdRange | None
     interruptions: int
+    # Below 0: late.
     next_checkpoint_s: float | None
     quoted: Terms
+    # In the sandbox.
     simulated: bool
+    # For a run on spot.
     spot: SpotNow | None = None
 
     @property

@@ -78,31 +78,23 @@ class Gate:
 
 @record
 class Quote:
-    """The cost of one Plan.
-
-    `price` is one instance's. `usd` is None when the compute is unpriced; `incomplete` means that lines have no price.
-    `hours` is the job's wall time; `billed_hours` the billed time of an instance. `commitment_usd` is the full cash of
-    a commitment that is not owned. `total` sums the components, which are middle estimates. `cash_usd` is the cash due
-    now for the job: less for owned capacity, more for a new commitment. `work` is None for a month of serving;
-    `accelerator` is the chip, "" on Bedrock; `price_range`, on spot, the range of an instance-hour's price meanwhile.
-    `left_up_usd_per_hour` is billed after the job until `slipway down`, None if unknown.
-    `ends` are the announced ends of the plan's components within a year, the nearest first.
-    `overrun_probability` is the chance that the job does not fit into an offering that is still to be bought; None
-    without such an offering.
-    `range_causes` are None in a table row, and without a total.
-    `retries` is the number of retries of a failed job; `rates` give the cost of a run of other hours, None in a table
-    row, which does not show it.
-    """
+    """The cost of one Plan."""
 
     plan: Plan
+    # None for a month of serving.
     work: Work | None
     availability: Availability
+    # Of one instance.
     price: Price | Unpriced
     usd_per_hour: Decimal | None
+    # The job's wall time, and the billed time of an instance.
     hours: Range
     billed_hours: float
+    # None when the compute is unpriced.
     usd: UsdRange | None
+    # The lines of the bill: middle estimates.
     components: tuple[CostComponent, ...]
+    # The full cash of a commitment that is not owned.
     commitment_usd: Decimal | None
     spot: SpotOutlook | None
     checkpoint_interval_s: float | None
@@ -115,15 +107,25 @@ class Quote:
     gate: Gate
     note: str = ""
     commitment: Commitment | None = None
+    # The cash due now for the job: less for owned capacity, more for a new commitment.
     cash_usd: Decimal | None = None
     serving: ServingOutlook | None = None
+    # The chip, "" on Bedrock.
     accelerator: str = ""
+    # On spot, the range of an instance-hour's price meanwhile.
     price_range: UsdRange | None = None
+    # Billed after the job until `slipway down`, None if unknown.
     left_up_usd_per_hour: Decimal | None = None
+    # The number of retries of a failed job.
     retries: int = 0
+    # The cost of a run of other hours, None in a table row, which does not show it.
     rates: RunRates | None = None
+    # The announced ends of the plan's components within a year, the nearest first.
     ends: tuple[AnnouncedEnd, ...] = ()
+    # The chance that the job does not fit into an offering that is still to be bought; None without such an
+    # offering.
     overrun_probability: float | None = None
+    # None in a table row, and without a total.
     range_causes: RangeCauses | None = None
     hours_to_first_step: float | None = None
     """Hours from the start of the nodes to the first step of the job; None for serving."""

@@ -48,47 +48,47 @@ class VolumeKey(StrEnum):
 
 @record
 class HeadNode:
-    """The instance without accelerators that accepts a cluster's jobs.
-
-    `composite_alarms` join its `alarms`; all of them are in addition to those of the guardrails, as are its custom
-    `metrics`. `dns_zones` are the private hosted zones with which nodes find the head node and each other.
-    `elastic_address`: a head node with a public address uses one of the account's Elastic IP addresses.
-    """
+    """The instance without accelerators that accepts a cluster's jobs."""
 
     name: str
+    # In addition to those of the guardrails, as are its custom `metrics`; `composite_alarms` join its alarms.
     alarms: int = 0
     composite_alarms: int = 0
     metrics: int = 0
+    # The private hosted zones with which nodes find the head node and each other.
     dns_zones: int = 0
+    # A head node with a public address uses one of the account's Elastic IP addresses.
     elastic_address: bool = False
 
 
 @record
 class Guard:
-    """The guard of a target in the account.
+    """The guard of a target in the account."""
 
-    `module` is the file of templates/guard, `variable` the variable that names the monitored resource. `events` are the
-    kinds of event that are announced for every purchase option; `spot_notices` means that EC2's interruption notices
-    reach the account. `stops` describes its action at the end of the time to live, `idle` its criterion of idleness
-    (empty: it stops nothing for idleness). `metrics_per_call` and `metrics_a_node` are the numbers of values it
-    requests at each poll; `own_metrics` are reported in addition to every guard's, `job_metrics` are reported by its
-    nodes for jobs, and the guard requests them too. `asks_mb` is the memory of a function that it calls at each poll to
-    query the work (0: none). `alone` means that only the guard stops idle nodes. `trial_hours` are the billed hours in
-    which the service tests nodes before they get jobs: middle and high, assumed if AWS publishes no time.
-    """
-
+    # The file of templates/guard, and the variable that names the monitored resource.
     module: str
     variable: str
+    # The kinds of event that are announced for every purchase option.
     events: tuple[str, ...]
+    # EC2's interruption notices reach the account.
     spot_notices: bool = False
+    # Its action at the end of the time to live.
     stops: str = "nodes stop"
+    # Its criterion of idleness; empty: it stops nothing for idleness.
     idle: str = ""
+    # The numbers of values it requests at each poll, for the cluster and for each node.
     metrics_per_call: int = 0
     metrics_a_node: int = 0
+    # Values reported in addition to every guard's.
     own_metrics: int = 0
+    # Values that its nodes report for jobs; the guard requests them too.
     job_metrics: int = 0
+    # The memory of a function that it calls at each poll to query the work (0: none).
     asks_mb: int = 0
+    # Only the guard stops idle nodes.
     alone: bool = False
+    # The billed hours in which the service tests nodes before they get jobs: middle and high, assumed if AWS
+    # publishes no time.
     trial_hours: tuple[float, float] = (0.0, 0.0)
 
 

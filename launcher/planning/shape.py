@@ -34,24 +34,14 @@ GENERATING = frozenset({Method.GRPO, Method.PPO, Method.RFT})
 
 @record
 class TrainingShape:
-    """One way to train one model on one number of chips.
+    """One way to train one model on one number of chips."""
 
-    `params_b` and `active_params_b` are billions of parameters: all, and those that a token uses. Layers, hidden,
-    heads, kv_heads and vocab may be None: Slipway then scales them from a 7B model. `attention_layers` have full
-    attention and the others a `window` of tokens, 0 for none (None: all have full attention). `global_batch_tokens` is
-    None if the plan leaves the batch open; the batch then grows with the chips up to `max_batch_tokens` (None: no
-    limit).
-    `micro_batch` is in sequences of one chip. `stack_known` is False if the trainer is only assumed.
-    `expert_parallel` is the number of chips that share one set of experts (None: unknown), `top_k` the experts per
-    token; `efa` is True if the nodes exchange over EFA. `instance_family` is the AWS family ("p5"), None for the
-    clusters of published rows. `optimizer` is None if the plan leaves it to the trainer.
-    `measured_tokens_per_s` was measured on one node of `chips_per_node` chips
-    and replaces the estimate. `chips` counts all chips of the job.
-    """
-
+    # Billions of parameters: all, and those that a token uses.
     params_b: float
     active_params_b: float
+    # Layers, hidden size, heads and vocabulary: None scales them from a 7B model.
     layers: int | None = None
+    # The layers with full attention (None: all); the others have a `window` of tokens, 0 for none.
     attention_layers: int | None = None
     window: int = 0
     hidden: int | None = None
@@ -59,22 +49,32 @@ class TrainingShape:
     kv_heads: int | None = None
     vocab: int | None = None
     sequence_length: int = 4096
+    # None if the plan leaves the batch open: it grows with the chips up to `max_batch_tokens` (None: no limit).
     global_batch_tokens: float | None = None
     max_batch_tokens: float | None = None
     precision: Precision = Precision.BF16
     recompute: Recompute = Recompute.SELECTIVE
+    # In sequences of one chip.
     micro_batch: int | None = None
     method: Method = Method.FULL
     stack: Stack = Stack.FRAMEWORK
+    # False if the trainer is only assumed.
     stack_known: bool = True
+    # The number of chips that share one set of experts (None: unknown).
     expert_parallel: int | None = None
+    # Experts per token.
     top_k: int | None = None
+    # Whether the nodes exchange over EFA.
     efa: bool = False
+    # The AWS family ("p5"), None for the clusters of published rows.
     instance_family: str | None = None
+    # None if the plan leaves it to the trainer.
     optimizer: Optimizer | None = None
     accelerator: Accelerator
+    # All chips of the job.
     chips: int
     chips_per_node: int
+    # Measured on one node of `chips_per_node` chips; replaces the estimate.
     measured_tokens_per_s: float | None = None
 
     def __post_init__(self) -> None:

@@ -58,25 +58,28 @@ class JobSize(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of the bill. Its quantity is the sum of a fixed part and of rates times hours or checkpoints.
-
-    `once` is fixed, `an_hour` per hour of the job, `an_hour_up` per hour that the cluster is up, `a_node_hour` per hour
-    that the nodes run, `a_save` per checkpoint past the first `saves_free`, `a_loss` per lost node. The quantity of
-    `zones` is in months, each begun month counted in full. `fee` is the key of a service's fee (`Fee`).
-    """
+    """A line of the bill. Its quantity is the sum of a fixed part and of rates times hours or checkpoints."""
 
     name: str
     group: str
     unit: str
     price: Price | Unpriced
+    # Fixed.
     once: float = 0.0
+    # Per hour of the job.
     an_hour: float = 0.0
+    # Per hour that the cluster is up.
     an_hour_up: float = 0.0
+    # Per hour that the nodes run.
     a_node_hour: float = 0.0
+    # Per checkpoint past the first `saves_free`.
     a_save: float = 0.0
     saves_free: int = 0
+    # Hosted zones: their quantity is in months, each begun month counted in full.
     zones: int = 0
+    # Per lost node.
     a_loss: float = 0.0
+    # The key of a service's fee (`Fee`).
     fee: str = ""
 
     def quantity(self, size: JobSize) -> float:

@@ -56,28 +56,31 @@ SAME = 1e-9
 
 
 class Charge(NamedTuple):
-    """The compute of one candidate at its median, in plain numbers, and the job whose distribution it is from.
+    """The compute of one candidate at its median, in plain numbers, and the job whose distribution it is from."""
 
-    `hours` is the median of the job's wall time; `line_h` the job's hours in the lines of the bill, which add up to the
-    median of the dollars. `billed_hours` is the billed time of an instance. `instances` are paid for; a reservation may
-    have more than the job has nodes. `spot` is the modelled job, for spot only. `start_h` are hours before the first
-    step with their spread `start`. `tail_h` of the billed hours are idle time after the job; `tail` is the estimate
-    from the user's own runs. `unused_h` is this run's share of a new commitment that no job uses. An offering that is
-    still to be bought leaves `usable_h` for the job, which exceeds it with the probability `outlasts`.
-    """
-
+    # The median of the job's wall time.
     hours: float
+    # The job's hours in the lines of the bill, which add up to the median of the dollars.
     line_h: float
+    # The billed time of an instance.
     billed_hours: float
+    # Paid for; a reservation may have more than the job has nodes.
     instances: int
     job: JobHours
+    # The modelled job, for spot only.
     spot: OnSpot | None = None
+    # Hours before the first step, with their spread.
     start_h: float = BOOT_H
     start: Spread = Spread()
+    # Idle time after the job, part of the billed hours.
     tail_h: float = 0.0
+    # This run's share of a new commitment that no job uses.
     unused_h: float = 0.0
+    # The estimate from the user's own runs.
     tail: Learned | None = None
+    # The probability that the job exceeds the hours of an offering that is still to be bought.
     outlasts: float = 0.0
+    # The hours that this offering leaves for the job.
     usable_h: float = math.inf
 
     @property

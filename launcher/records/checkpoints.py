@@ -6,34 +6,36 @@ from launcher.model.record import record
 
 @record
 class Checkpoint:
-    """One step of a store.
-
-    `form` is "agent" or "dcp", None if unknown. `files` are its files: in the agent's form each with a hash, in
-    PyTorch's only with a size (`sha256` is empty, and `bytes` the stored size). `reason` is why it is incomplete, None
-    if it is complete; `marks` are the keys that mark it as complete. `bytes` is its own size, because an unchanged file
-    is stored with an earlier step. `layout` is the framework's (`checkpoint.layout`), None if an agent did not write
-    it; `unit` is the unit of `step`: step, epoch, save. `shared` means that the step
-    holds complete checkpoints of several layouts, of which this one was written last, or one that only a
-    later version of Slipway can read. `superseded`: it is known to expire, except files shared with newer ones.
-    `main` and `others`: of a set, the checkpoint from which its trainer resumes, and those that it needs beside it.
-    `withdrawn`: a user took all its manifests out of the running; no job resumes from it, and it does not expire.
-    """
+    """One step of a store."""
 
     step: int
     folder: str
+    # "agent" or "dcp", None if unknown.
     form: str | None
+    # In the agent's form each with a hash, in PyTorch's only with a size (`sha256` is empty, and `bytes` the stored
+    # size).
     files: tuple[StoredFile, ...]
+    # Its own size, because an unchanged file is stored with an earlier step.
     bytes: int
+    # Why it is incomplete, None if it is complete.
     reason: str | None
+    # The keys that mark it as complete.
     marks: tuple[str, ...] = ()
     run: str | None = None
     attempt: int | None = None
     written_at: str | None = None
+    # The framework's (`checkpoint.layout`), None if an agent did not write it.
     layout: str | None = None
+    # The unit of `step`: step, epoch, save.
     unit: str = "step"
+    # The step holds complete checkpoints of several layouts, of which this one was written last, or one that only a
+    # later version of Slipway can read.
     shared: bool = False
+    # It is known to expire, except files shared with newer ones.
     superseded: bool = False
+    # A user withdrew all its manifests; no job resumes from it, and it does not expire.
     withdrawn: bool = False
+    # Of a set: the checkpoint from which its trainer resumes, and those that it needs in addition.
     main: str = ""
     others: tuple[str, ...] = ()
 

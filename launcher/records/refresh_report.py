@@ -10,16 +10,10 @@ from launcher.model.record import record
 
 @record
 class RefreshReport:
-    """The result of a refresh.
-
-    `asked` counts the queries, `answered` those with an answer, `resumed` the answers from an unfinished refresh.
-    `unmatched` are bill items with no product, or with several at different prices: their older prices stay in use
-    and age. `failures` are queries with their error, `skipped_regions` regions that the account may not use.
-    `public`: read without an account; `unasked` are the kinds of price that AWS does not publish without an account.
-    `snapshot` is the SHA-256 of the file from which the prices were read, if not from AWS.
-    """
+    """The result of a refresh."""
 
     cache: Path
+    # The numbers of queries, of those with an answer, and of answers from an unfinished refresh.
     asked: int
     answered: int
     resumed: int
@@ -27,11 +21,16 @@ class RefreshReport:
     jumped: tuple[Move, ...]
     vanished: tuple[Move, ...]
     refused: tuple[Refusal, ...]
+    # Queries with their error.
     failures: tuple[tuple[str, AwsError], ...]
+    # Regions that the account may not use.
     skipped_regions: tuple[str, ...]
+    # Bill items with no product, or with several at different prices: their older prices stay in use and age.
     unmatched: tuple[Unmatched, ...] = ()
+    # Read without an account; `unasked` are the kinds of price that AWS does not publish without one.
     public: bool = False
     unasked: tuple[str, ...] = ()
+    # The SHA-256 of the file from which the prices were read, if not from AWS.
     snapshot: str | None = None
 
     @property

@@ -12,31 +12,32 @@ from launcher.records.submission import Submission
 
 @record
 class RunState:
-    """The state of a run. `status` is pending, running, succeeded, failed, cancelled, unknown or not-submitted.
-
-    `submission` and `facts` are None for a sandbox run, and for one that Slurm never accepted; `facts` also if
-    Slurm has deleted the job's record. `step` of `steps` is the trainer's last report. `stacks` are those of a run
-    that submitted nothing: `stack_states` has their names and status from CloudFormation; None if CloudFormation could
-    not be queried, and they exist unless a user has removed them. `meter` is that of a job that has begun and is not
-    over. `command` is the command that created the run, None if not recorded. `idle_chips` names the chips that the
-    newest attempt did not use. `failed_boots` is the guard's reason for stopping nodes that do not boot, for a job that
-    waits for them.
-    """
+    """The state of a run."""
 
     name: str
     run: str
+    # pending, running, succeeded, failed, cancelled, unknown or not-submitted.
     status: str
+    # None for a sandbox run, and for one that Slurm never accepted; `facts` also if Slurm has deleted the job's
+    # record.
     submission: Submission | None
     facts: JobFacts | None
     report: Report | None
     attempts: tuple[Attempt, ...]
+    # The trainer's last report.
     step: int | None = None
     steps: int | None = None
     loss: float | None = None
     saved_step: int | None = None
+    # Those of a run that submitted nothing, and their states from CloudFormation; None if it could not be queried:
+    # they exist unless a user has removed them.
     stacks: tuple[str, ...] = ()
     stack_states: Mapping[str, str] | None = None
+    # Of a job that has begun and is not over.
     meter: Meter | None = None
+    # The command that created the run, None if not recorded.
     command: CommandRecord | None = None
+    # The chips that the newest attempt did not use.
     idle_chips: str = ""
+    # The guard's reason for stopping nodes that do not boot, for a job that waits for them.
     failed_boots: str = ""

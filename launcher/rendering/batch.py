@@ -64,26 +64,28 @@ PENDING = JobArchive(uri="s3://not-shipped/job.tar.gz", sha256="0" * 64, size="0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
-    """Settings of a submission in addition to the plan: its id, and the save interval (seconds; None to save nothing).
+    """Settings of a submission in addition to the plan."""
 
-    `mtbf_s` is the mean time in seconds between losses of work that the interval was priced with. If set, the interval
-    follows the write time measured on the node; None: the interval is fixed. `drain`: after an interruption notice the
-    agent drains its node in Slurm, so that the job does not return to it. `imds_poll_s` is the interval of polls for a
-    notice, and `checkpoint_write_s` the longest time to store a checkpoint, 0 if unknown. `quoted` has the quote's
-    amounts in dollars for the agent (launcher/agent/forecast.py); None: none. `archive` is the job folder that pods
-    download. `retries` is the number of retries of a failed command, None if no quote gives it; `longest_h` is the high
-    estimate of the job's hours, None without a quote.
-    """
-
+    # The submission's id.
     run: str
+    # The save interval in seconds; None to save nothing.
     checkpoint_interval_s: float | None
+    # The mean time in seconds between losses of work that the interval was priced with. If set, the interval
+    # follows the write time measured on the node; None: the interval is fixed.
     mtbf_s: float | None = None
+    # After an interruption notice the agent drains its node in Slurm, so that the job does not return to it.
     drain: bool = True
+    # The interval of polls for a notice.
     imds_poll_s: float = 2.0
+    # The longest time to store a checkpoint, 0 if unknown.
     checkpoint_write_s: float = 0.0
+    # The quote's amounts in dollars for the agent (launcher/agent/forecast.py); None: none.
     quoted: Mapping[str, float] | None = None
+    # The job folder that pods download.
     archive: JobArchive = PENDING
+    # The number of retries of a failed command, None if no quote gives it.
     retries: int | None = None
+    # The high estimate of the job's hours, None without a quote.
     longest_h: float | None = None
 
     def retries_of(self, run: RunSpec) -> int:

@@ -14,27 +14,28 @@ class ClusterNames:
     """The ids that a cluster configuration and a job refer to.
 
     In infra they are CDK tokens, after a deployment the stack's outputs, before it the words of `symbolic_names`.
-    `store_uri` is the S3 folder that the cluster's nodes may write to, `s3://bucket/prefix`; `node_setup_uri` the
-    nodes' set-up script and `node_metrics_uri` the script that reports accelerator use, None if nodes need neither.
-    `entered_policy_arn` permits Systems Manager sessions on ParallelCluster nodes; `session_log_policy_arn` lets nodes
-    to which users log in write the log of their sessions, None if no log is retained.
-    `stop_uri` is the URI at which the guard notifies a job that the budget is used up, None if it does not; `word_uri`
-    is the URI of a job's messages to the guard for users. `role_arn` is the role of SageMaker's instances. Only
-    HyperPod has `lifecycle_uri`, the S3 folder of its nodes' scripts, the two names of its file system, and `eks_arn`,
-    the control plane that its nodes join.
     """
 
     subnet_id: str
     security_group_id: str
     node_policy_arn: str
+    # The S3 folder that the cluster's nodes may write to, `s3://bucket/prefix`.
     store_uri: str
+    # The nodes' set-up script, and the script that reports accelerator use; None if nodes need neither.
     node_setup_uri: str | None = None
     node_metrics_uri: str | None = None
+    # Permits Systems Manager sessions on ParallelCluster nodes.
     entered_policy_arn: str | None = None
+    # Lets nodes to which users log in write the log of their sessions; None if no log is retained.
     session_log_policy_arn: str | None = None
+    # At which the guard notifies a job that the budget is used up; None if it does not.
     stop_uri: str | None = None
+    # Of a job's messages to the guard for users.
     word_uri: str | None = None
+    # The role of SageMaker's instances.
     role_arn: str | None = None
+    # HyperPod's alone: the S3 folder of its nodes' scripts, the two names of its file system, and the control plane
+    # that its nodes join.
     lifecycle_uri: str | None = None
     lustre_dns_name: str | None = None
     lustre_mount_name: str | None = None

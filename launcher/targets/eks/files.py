@@ -24,31 +24,33 @@ from launcher.targets.eks.target import Eks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroupContext:
-    """A managed node group.
-
-    `capacity_type` is EKS's term (ON_DEMAND, SPOT, CAPACITY_BLOCK); `reservation_id` a capacity reservation or None.
-    `volume_key_arn` encrypts its root volumes; None means EBS's default key. `group_ids` are existing security groups
-    in addition to the cluster's own. `minimum` and `count` are the minimum and maximum number of nodes, `wanted` the
-    initial number: 0 for a Capacity Block, since a group fails before its block begins. `local_storage`: NVMe disks
-    form one volume for pods' folders. `repair`: EKS replaces faulty nodes. `taint` is the key of a taint that makes
-    other pods prefer other nodes; a taint that forbids other pods would also block EKS's DCGM.
-    """
+    """A managed node group."""
 
     name: str
     instance_type: str
     ami_type: str
+    # EKS's term: ON_DEMAND, SPOT, CAPACITY_BLOCK.
     capacity_type: str
+    # The minimum and maximum number of nodes, and the initial one: 0 for a Capacity Block, since a group fails
+    # before its block begins.
     minimum: int
     count: int
     desired: int
     volume_gib: int
+    # Encrypts its root volumes; None: EBS's default key.
     volume_key_arn: str | None
+    # Existing security groups in addition to the cluster's own.
     group_ids: tuple[str, ...]
     interfaces: tuple[Interface, ...]
     placement_group: bool
+    # A capacity reservation or None.
     reservation_id: str | None
+    # NVMe disks form one volume for pods' folders.
     local_storage: bool
+    # EKS replaces faulty nodes.
     repair: bool
+    # The key of a taint that makes other pods prefer other nodes; one that forbids other pods would also block
+    # EKS's DCGM.
     taint: str | None
 
 

@@ -40,27 +40,27 @@ def no_confirmation() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployContext:
-    """The context of a deployment: the runner of programs, their environment, the account.
-
-    `cluster` reads what a cluster's scheduler runs; None if nothing answers yet. `zone` is the availability zone id of
-    the nodes, `max_usd` a spending limit below the plan's. `approve` is called after all changes were shown, and raises
-    if the user declines. `root` is the folder in which only one deployment runs at a time; None if no other command
-    deploys to the account. `pinned` returns third-party files that stacks name only by digest, by their names in an
-    assembly; None for a dry run. `reach` raises if the API of a cluster, given the outputs of its stack, does not
-    answer this computer; None if no job is submitted from here.
-    """
+    """The context of a deployment: the runner of programs, their environment, the account."""
 
     runner: Runner
     environment: Mapping[str, str]
     account: str | None
+    # The availability zone id of the nodes.
     zone: str | None
     catalog: Catalog
+    # Reads what a cluster's scheduler runs; None if nothing answers yet.
     cluster: Callable[[str], ClusterState] | None
     notify: Notify
+    # A spending limit below the plan's.
     max_usd: Decimal | None = None
+    # Called after all changes were shown; raises if the user declines.
     approve: Approve = no_confirmation
+    # The folder in which only one deployment runs at a time; None if no other command deploys to the account.
     root: Path | None = None
+    # Returns third-party files that stacks name only by digest, by their names in an assembly; None for a dry run.
     pinned: Callable[[], Mapping[str, bytes]] | None = None
+    # Raises if the API of a cluster, given the outputs of its stack, does not answer this computer; None if no job
+    # is submitted from here.
     reach: Callable[[Mapping[str, str]], None] | None = None
 
     @property

@@ -15,23 +15,24 @@ from launcher.workflow.history.stored import asks_for_checkpoints, stored_checkp
 
 @dataclass(slots=True, kw_only=True)
 class LaunchLog:
-    """One run. `scheduler` is "slurm" or "local", "none" before a job is submitted.
-
-    `stacks` are names and states, `verified` what was read back as planned, `not_emulated` what a sandbox left out;
-    `endpoint` is the endpoint in service, None for a job. `not_played` says why a requested interruption did not happen
-    in the sandbox, `billable_time` what the job's service bills after the end.
-    """
+    """One run."""
 
     folder: RunFolder
     quoted: Quote
     simulated: bool
+    # "slurm" or "local", "none" before a job is submitted.
     scheduler: str = "none"
     status: RunStatus = RunStatus.FAILED
+    # Names and states.
     stacks: tuple[tuple[str, str], ...] = ()
+    # What was read back as planned, and what a sandbox left out.
     verified: tuple[str, ...] = ()
     not_emulated: tuple[str, ...] = ()
+    # The endpoint in service, None for a job.
     endpoint: EndpointReport | None = None
+    # Why a requested interruption did not happen in the sandbox.
     not_played: str = ""
+    # What the job's service bills after the end.
     billable_time: BillableTime | None = None
 
     def report(self) -> Report:

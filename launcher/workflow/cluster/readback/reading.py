@@ -69,24 +69,24 @@ def fact_text(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The state of one deployment's read-back.
-
-    `zone` is the availability zone id of the plan's nodes; `usd_per_hour` the quoted rate of all its nodes;
-    `deployed_now`: the plan was deployed just now; a cluster that existed before may carry another plan's digest
-    and rate. `main` is the stack of the cluster or of the endpoint. `cluster` reads the queues from a cluster's
-    scheduler, None if no scheduler can be read. `endpoint` is the decided serving endpoint; None for a cluster.
-    `lower_usd` is a limit below the plan's budget.max_usd that the stacks were deployed with.
-    """
+    """The state of one deployment's read-back."""
 
     plan: Plan
     session: Session
+    # The availability zone id of the plan's nodes.
     zone: str | None
+    # The quoted rate of all its nodes.
     usd_per_hour: Decimal | None
+    # The plan was deployed just now; a cluster that existed before may carry another plan's digest and rate.
     deployed_now: bool
+    # The stack of the cluster or of the endpoint.
     main: StackState
     resources: tuple[StackResource, ...]
+    # Reads the queues from a cluster's scheduler, None if no scheduler can be read.
     cluster: Callable[[str], ClusterState] | None
+    # The decided serving endpoint; None for a cluster.
     endpoint: Endpoint | None = None
+    # A limit below the plan's budget.max_usd that the stacks were deployed with.
     lower_usd: Decimal | None = None
     checks: Checks = field(default_factory=Checks)
 
