@@ -28,14 +28,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from launcher.agent.checkpoint.files import (
-    LocalFile,
-    Survey,
-    are_archives,
-    changed_since,
-    present_entries,
-    survey,
-)
+from launcher.agent.checkpoint.files import LocalFile, Survey, are_archives, changed_since, present_entries, survey
 from launcher.agent.checkpoint.held import HeldFiles
 from launcher.agent.checkpoint.layouts import CheckpointEntry, Layout, Layouts, table
 from launcher.agent.checkpoint.recognition import Recognition
