@@ -31,7 +31,7 @@ needs_more := aws or browser or cdk or elastic or focus or iam or long or pclust
 whole := attack enforced infra live sandbox
 uses = grep -rqs --include='test_*.py' 'mark\.$(1)' tests
 
-.PHONY: help setup components demo test test-changed test-fast test-all live bench snapshot golden lint lock registry clean setup-slurm setup-torch setup-pcluster setup-elastic setup-focus setup-ministack setup-trainers setup-all-trainers setup-bench setup-browser site dist sbom
+.PHONY: help setup components demo test test-changed test-fast test-all live bench snapshot golden picture lint lock registry clean setup-slurm setup-torch setup-pcluster setup-elastic setup-focus setup-ministack setup-trainers setup-all-trainers setup-bench setup-browser site dist sbom
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -219,6 +219,9 @@ test-all: components setup-all-trainers .venv-site/.made lint ## every test at f
 
 golden: setup ## write the golden files again; read the difference before you commit it
 	$(pytest) -m "not aws" --update-golden $(ARGS)
+
+picture: setup ## the screen and the page of `slipway plan` that README and site show, at the prices of a fixed day
+	$(bin)/python -m benchmarks.picture
 
 live: setup ## one small job or endpoint a target in your AWS account; says what it costs and asks first
 	@$(bin)/python -m tests.live $(ARGS)

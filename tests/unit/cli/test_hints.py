@@ -139,7 +139,7 @@ def test_the_command_that_is_named_next_keeps_what_this_one_was_given(tmp_path):
         arguments = shlex.split(command(priced_plan, name, *more))
         assert [word for word in arguments if word in takes] == list(takes)
         group, _, inner = name.partition(" ")
-        known = COMMANDS[group].commands[inner] if inner else COMMANDS[group]  # type: ignore[attr-defined]
+        known = COMMANDS[group].commands[inner] if inner else COMMANDS[group]
         known.make_context(name, arguments[2 + bool(inner) :])
     for name in ("render", "quote"):
         assert shlex.split(command_for(priced_plan, name, 3))[-2:] == ["--pick", priced_plan.short_id(3)]
