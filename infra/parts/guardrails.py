@@ -179,7 +179,7 @@ class Guardrails(Construct):
     def _silence_alarm(self) -> None:
         self._alarm(
             Alarm.SILENT,
-            description="the guard has not been heard of for 30 minutes: nothing stops the cluster in time",
+            description="no report from the guard for 30 minutes: its idle, time and budget stops are not active",
             metric=GUARD_METRICS[0],
             statistic="SampleCount",
             period=_SILENT_S,

@@ -62,7 +62,7 @@ class ClusterStack(PlanStack):
             folder=guard_folder(network.store_uri, network.store),
         )
         dashboard = Dashboard(self, "Overview", plan=plan, limits=self._limits, target_widgets=widgets)
-        CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Everything is announced here")
+        CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Topic of all notifications")
         CfnOutput(self, "DashboardUrl", value=dashboard.url)
         CfnOutput(self, "WhatGuards", value="; ".join(guardrail_text(plan, self._limits)))
 

@@ -112,7 +112,7 @@ class ServingStack(PlanStack):
 
     def _watched(self, plan: Plan, endpoint: Endpoint, limits: Limits, *, topic: str) -> None:
         dashboard = EndpointDashboard(self, "Overview", plan=plan, endpoint=endpoint, limits=limits)
-        CfnOutput(self, "NotifyTopicArn", value=topic, description="Everything is announced here")
+        CfnOutput(self, "NotifyTopicArn", value=topic, description="Topic of all notifications")
         CfnOutput(self, "DashboardUrl", value=dashboard.url)
         CfnOutput(self, "WhatGuards", value="; ".join(guardrail_text(plan, limits)))
 
