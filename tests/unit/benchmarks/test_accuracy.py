@@ -9,6 +9,7 @@ import pytest
 from benchmarks import accuracy, fit_training, scaling, training_rows
 from launcher.catalog.training import COEFFICIENTS, FURTHER_RUNS, RUNS, load_training
 from launcher.model.enums import Precision, Recompute, Stack
+from launcher.model.money import Range
 from launcher.records.measurements import measurement_document
 from tests.checks import some
 from tests.plans import ROOT
@@ -57,20 +58,25 @@ SHARES = ("within_25", "within_50", "covered")
 
 
 @pytest.fixture(scope="module")
-def classes():
-    return accuracy.by_class(accuracy.left_out(fit_training.shipped_rows()))
+def unseen_outcomes():
+    return accuracy.left_out(fit_training.shipped_rows())
+
+
+@pytest.fixture(scope="module")
+def classes(unseen_outcomes):
+    return accuracy.by_class(unseen_outcomes)
 
 
 # n, within 0.8-1.25, within 1.5x, covered (%), median width; aimed at: 85/95/80/1.7 and 40/75/80/3 for dense models of
-# known and new sources, 60/88/80/2.2, 40/75/80/3.6, 45/75/80/3.5; tuned LoRA and mixtures just miss one of them
+# known and new sources, 60/88/80/2.2, 40/75/80/3.6, 45/75/80/3.5; each class misses one of them
 @pytest.mark.parametrize(
     "name,count,shares,width",
     [
-        ("dense pretraining", 247, (0.80, 0.95, 0.80), 1.75),
-        ("dense fine-tuning", 12, (0.60, 0.75, 0.74), 2.5),
+        ("dense pretraining", 276, (0.78, 0.93, 0.80), 1.75),
+        ("dense fine-tuning", 18, (0.60, 0.80, 0.72), 2.5),
         ("LoRA, tuned stack", 39, (0.70, 0.87, 0.80), 2.3),
-        ("Hugging Face", 71, (0.48, 0.76, 0.80), 3.6),
-        ("mixture of experts", 73, (0.42, 0.74, 0.80), 3.5),
+        ("Hugging Face", 82, (0.50, 0.80, 0.80), 3.6),
+        ("mixture of experts", 91, (0.45, 0.70, 0.80), 3.5),
     ],
 )
 def test_each_class_holds_on_sources_that_no_fit_has_seen(classes, name, count, shares, width):
@@ -79,6 +85,37 @@ def test_each_class_holds_on_sources_that_no_fit_has_seen(classes, name, count, 
     assert all(accuracy_of_class[key] >= least for key, least in zip(SHARES, shares, strict=True)), accuracy_of_class
     assert accuracy_of_class["covered"] <= 0.905, "wider than an 80 % range needs to be"
     assert accuracy_of_class["median_width"] <= width
+
+
+SOME_RANGE = Range(low=8.0, mid=10.0, high=12.0)
+
+
+def outcomes_of(family, *published):
+    row = training_rows.read_rows(RUNS)[0]
+    return [
+        accuracy.Outcome(
+            row=replace(row, family=family), published=figure, estimate=Range(low=8.0, mid=10.0, high=12.0)
+        )
+        for figure in published
+    ]
+
+
+@pytest.mark.parametrize(
+    "outcomes,sources,average",
+    [
+        ([*outcomes_of("a", 10.0, 9.0, 8.5, 11.0), *outcomes_of("b", 20.0)], 2, 0.5),
+        ([*outcomes_of("a", 10.0, 20.0), *outcomes_of("b", 5.0, 11.0, 12.0, 8.0)], 2, 0.625),
+        (outcomes_of("a", 10.0), 1, 1.0),
+    ],
+)
+def test_average_source_counts_each_source_once_however_many_rows(outcomes, sources, average):
+    assert accuracy.of_average_source(outcomes) == (sources, average)
+
+
+def test_range_holds_the_rows_of_the_average_source_left_out(unseen_outcomes):
+    sources, average = accuracy.of_average_source(unseen_outcomes)
+    assert sources == 55
+    assert 0.74 <= average <= 0.9
 
 
 def test_newest_recipes_alone_and_no_evaluation_are_fitted():
