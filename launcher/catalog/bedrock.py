@@ -23,7 +23,6 @@ from launcher.model.serving import BedrockPrice, ImportPrice
 DATA = Path(__file__).parent / "data" / "serving"
 LISTED_REGION = "us-east-1"
 """The region whose price a row without a region is."""
-SOURCE = "litellm 1.109.1 of 2026-11-12"
 PROFILES = tuple(profile.value for profile in BedrockProfile if profile is not BedrockProfile.NONE)
 """Cross-region inference profiles, as the first word of a model id."""
 AREAS = {"us": ("us",), "eu": ("eu",), "ap": ("apac",), "ca": ("us",)}
@@ -224,6 +223,7 @@ def _parts() -> Mapping[tuple[str, str, str], dict[str, Decimal]]:
 def _rows() -> Iterator[BedrockPrice]:
     parts = _parts()
     for row in _table("bedrock.csv"):
+        read = f"{row['source'].replace('-', ' ')} of {row['as_of']}"
         cited = f", which cites {row['cited']}" if row["cited"] else ", without a source"
         yield BedrockPrice(
             model_id=row["model_id"],
@@ -235,7 +235,7 @@ def _rows() -> Iterator[BedrockPrice]:
             batch_input_usd=_usd(row["batch_input_usd"]),
             batch_output_usd=_usd(row["batch_output_usd"]),
             deprecation=date.fromisoformat(row["deprecation"]) if row["deprecation"] else None,
-            source=f"{SOURCE}{cited}",
+            source=f"{read}{cited}",
             basis=Basis(row["basis"]),
             as_of=date.fromisoformat(row["as_of"]),
             parts=parts.get((row["model_id"], row["profile"], row["region"]), {}),

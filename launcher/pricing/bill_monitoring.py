@@ -25,8 +25,9 @@ from launcher.targets.registry import target_of
 
 GUARD_SECONDS = 3.0
 """One call of the guard: an assumption."""
-GUARD_REQUESTS = 2
-"""CloudWatch requests of one call: the guard reports its metrics and reads their history."""
+GUARD_REQUESTS = 1
+"""CloudWatch requests of one call: the guard reports all its metrics at once; its own count is a parameter of Systems
+Manager."""
 GUARD_LISTINGS = 1
 """List requests of one call: the trouble reports of jobs (templates/guard/trouble.py). S3 bills them like writes."""
 JOB_BEATS_PER_HOUR = 12
@@ -103,7 +104,7 @@ def metrics(
     if own_cluster:
         of_cluster = len(guard_metrics(rated=True, stops=stops)) + head.metrics
         reports = HEAD_NODE_REPORTS_PER_HOUR if head.metrics else 0
-        cluster_calls = GUARD_CALLS_PER_HOUR * (GUARD_REQUESTS + stops) + reports
+        cluster_calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS + reports
         if guard is not None:
             of_cluster += guard.own_metrics
             of_nodes += guard.job_metrics

@@ -17,7 +17,7 @@ IMAGE_GIB, LARGEST_IMAGE_GIB = 45, 100
 """Root volume of ParallelCluster 3.16.1's image, for which login nodes have no setting; and of a custom image."""
 HEAD_ALARMS, HEAD_METRICS, HEAD_REPORTS_AN_HOUR = 5, 4, 60
 """Values of ParallelCluster itself; test_agreement_parallelcluster.py counts them in its own template."""
-GUARD_METRICS, GUARD_REQUESTS = 2, 2
+GUARD_METRICS, GUARD_REQUESTS = 2, 1
 NODE_METRICS, NODE_REPORTS_AN_HOUR, JOB_REPORTS_AN_HOUR, IDLE_VALUES = 3, 60, 12, 3
 CAPACITY_TYPES = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK", "on-demand": "ONDEMAND"}
 USAGE = {

@@ -11,17 +11,23 @@ AROUND_MINUTES = (
     "start-up of the nodes, billed before the first step",
     "nodes stay after the job, idle and billed, for",
 )
+MOST_START_SHIFT = 1.03
+"""Lines of the middles sum to a total within 3 % of its median."""
 HEALTH_H = 1.0
 """Assumed hours of deep health checks in the quote; AWS publishes no time for them."""
-GUARD_METRICS, GUARD_CALLS_AN_HOUR, GUARD_REQUESTS = 3, 12, 2
+GUARD_METRICS, GUARD_CALLS_AN_HOUR, GUARD_REQUESTS = 3, 12, 1
 
 
 def job_hours(quote):
-    """Hours of the job: the lines of a spot quote are of the mean run, which is longer than the middle one."""
-    if quote["purchase_option"] != "spot":
-        return quote["hours"]["mid"]
+    """Hours of the job in its lines: on spot of the mean run, of a short job with the median of its start-up."""
     compute = [line["quantity"] for line in quote["components"] if re.fullmatch(r"\d+ x \S+ \S+", line["name"])]
-    return compute[0] / quote["nodes"] if compute else quote["hours"]["mid"]
+    middle = quote["hours"]["mid"]
+    if not compute or quote["purchase_option"] not in {"spot", "on-demand"}:
+        return middle
+    hours = compute[0] / quote["nodes"]
+    if quote["purchase_option"] == "on-demand":
+        assert middle * (1 - 1e-9) <= hours <= middle * MOST_START_SHIFT
+    return hours
 
 
 def hours_up(quote):

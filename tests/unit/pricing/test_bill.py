@@ -255,12 +255,12 @@ def test_metrics_are_counted_of_the_cluster_and_of_every_node(priced):
     of_nodes = (4 * 3 + 1) * (four_h + 0.15 + 5 / 60) / 730
     assert four["custom metrics"].quantity == pytest.approx(7 * (four_h + 0.5) / 730 + of_nodes)
     of_node = (60 + 12 + 12 * (1 + 3)) * NODE_H / 1000
-    assert one["CloudWatch requests"].quantity == pytest.approx((12 * 2 + 60) * UP_H / 1000 + of_node)
+    assert one["CloudWatch requests"].quantity == pytest.approx((12 + 60) * UP_H / 1000 + of_node)
 
 
 def test_a_blocks_fleet_is_looked_at_for_idleness_too(priced):
     block = lines(priced({"purchase": {"option": "capacity-block"}}))
-    assert block["CloudWatch requests"].quantity == pytest.approx((84 * UP_H + 120 * (JOB_H + 0.15)) / 1000)
+    assert block["CloudWatch requests"].quantity == pytest.approx((72 * UP_H + 120 * (JOB_H + 0.15)) / 1000)
 
 
 def test_a_job_on_a_cluster_that_exists_pays_for_its_own_metrics(priced):

@@ -51,6 +51,20 @@ def test_the_price_is_that_of_the_region_and_the_profile(serving_priced, profile
     assert id_ in quoted.note
 
 
+@pytest.mark.parametrize(
+    "region, usd, source",
+    [
+        ("us-gov-east-1", "0.03", "litellm 1.110.2 of 2026-11-28"),
+        ("us-gov-west-1", "0.11", "litellm 1.109.1 of 2026-11-12"),
+        ("us-east-1", "0.02", "litellm 1.109.1 of 2026-11-12"),
+    ],
+)
+def test_price_of_an_embedding_model_names_the_file_of_its_own_row(region, usd, source):
+    prices = BedrockCatalog().rows["amazon.titan-embed-text-v2:0"]
+    of_region = [price for price in prices if price.region == region] or [price for price in prices if not price.region]
+    assert [(price.input_usd, price.source.startswith(source)) for price in of_region] == [(Decimal(usd), True)]
+
+
 def test_what_aws_has_withdrawn_from_a_profile_is_not_taken(serving_priced):
     """The auto case of eu-west-1 above: the eu profile's price ended on 2026-10-15."""
     serve = {**HAIKU, "bedrock": {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": "eu"}}
