@@ -1,25 +1,60 @@
 """HyperPod's chart and the layer with helm, next to the templates that name them by digest.
 
 A synthesis needs neither: its manifest names two files that do not exist yet. Slipway creates them from the pinned
-files, compares them with the pinned digests, and adds them to the assembly before deployment. The CDK uploads them.
+files, compares them with the pinned digests, and adds them to the assembly before deployment; a synthesis by hand does
+so from the folder that NAMED names. The CDK uploads them.
 """
 
 import hashlib
 import io
 import re
+import shlex
 import tarfile
 import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 
 from launcher.catalog.hyperpod_chart import LAYER, SUBCHART, ChartPins
 from launcher.model.errors import ImpossibleError
 
+NAMED = "SLIPWAY_HYPERPOD_CHART"
+"""A folder with the pinned files, for networks that cannot reach the publishers, and for a deployment by hand."""
 _OWN_FILES = (".helmignore", "Chart.yaml", "values.yaml")
 _BLOCKS = re.compile(r"(?m)^(?=  - name: )")
 _NAME = re.compile(r"  - name: (\S+)")
 _DEPENDENCIES = "dependencies:\n"
 _STAMP = (1980, 1, 1, 0, 0, 0)
 """Timestamp of every file: packing the same content twice gives the same bytes."""
+
+
+def fetch_command(pins: ChartPins, folder: Path, command: str = "slipway ...") -> str:
+    """The line that fetches every file into a folder, on any computer, and then the command that uses the folder."""
+    options = " ".join(f"-o {file.name} {file.url}" for file in pins.files)
+    place = shlex.quote(str(folder))
+    return f"curl -fL --create-dirs --output-dir {place} {options}; then {NAMED}={place} {command}"
+
+
+def files_in(pins: ChartPins, folder: Path, command: str = "slipway ...") -> dict[str, bytes]:
+    """The pinned files of a folder.
+
+    Raises:
+        ImpossibleError: the folder lacks a file.
+    """
+    content = {file.name: (folder / file.name).read_bytes() for file in pins.files if (folder / file.name).is_file()}
+    missing = [file.name for file in pins.files if file.name not in content]
+    if missing:
+        message = f"{NAMED}: {folder} lacks {', '.join(missing)}"
+        raise ImpossibleError(message, hint=fetch_command(pins, folder, command))
+    return content
+
+
+def assembly_files(pins: ChartPins, content: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The chart and the layer with helm, by their names in an assembly.
+
+    Raises:
+        ImpossibleError: a file differs from the pinned one.
+    """
+    return {pins.chart_name: packed_chart(pins, content), pins.layer_name: unpacked_layer(pins, content)}
 
 
 def packed_chart(pins: ChartPins, content: Mapping[str, bytes]) -> bytes:

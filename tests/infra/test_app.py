@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
+from infra.removal import removal_note
 from launcher import plan_file
+from launcher.catalog.hyperpod_chart import chart_pins
+from launcher.cdk.chart import NAMED
 from launcher.model.document import document
 from launcher.planning.pin import pinned_plan
 from launcher.sandbox.aws.stacks import broken_rules
@@ -95,6 +98,39 @@ def test_a_cluster_that_exists_is_not_built_again(run_app, tmp_path):
     answer = run_app(path)
     assert answer.code == 5
     assert "target.cluster: shared exists; its jobs go there and nothing is provisioned" in answer.err
+
+
+def test_chart_of_hyperpod_without_a_folder_is_named_with_the_command(run_app, monkeypatch):
+    monkeypatch.delenv(NAMED, raising=False)
+    answer = run_app(ROOT / "examples/hyperpod-eks/p5en-spot.yaml")
+    assert answer.code == 0
+    assert "cdk deploy needs HyperPod's chart" in answer.err
+    assert all(file.url in answer.err for file in chart_pins().files)
+    assert f"{NAMED}=hyperpod-chart cdk deploy --all -c plan=" in answer.err
+
+
+def test_chart_of_hyperpod_in_an_incomplete_folder_is_named_with_the_missing_files(run_app, monkeypatch, tmp_path):
+    first, *others = chart_pins().files
+    (tmp_path / first.name).write_bytes(b"")
+    monkeypatch.setenv(NAMED, str(tmp_path))
+    answer = run_app(ROOT / "examples/hyperpod-eks/p5en-spot.yaml")
+    (line,) = [line for line in answer.err.splitlines() if "lacks" in line]
+    assert all(file.name in line for file in others)
+    assert first.name not in line.partition("lacks")[2]
+
+
+@pytest.mark.parametrize(
+    "example, command",
+    [
+        ("eks/p5-capacity-block", "--log-group-name /aws/eks/slipway-p5-eks/cluster"),
+        ("hyperpod-eks/p5en-spot", "aws logs delete-log-group --region "),
+        ("pcs/p5en-capacity-block", "slipway down pcs-p5en-block --region"),
+        ("p5-spot", None),
+    ],
+)
+def test_removal_by_hand_has_its_commands(plan_at, example, command):
+    note = removal_note(plan_at(ROOT / f"examples/{example}.yaml"))
+    assert note is None if command is None else command in note
 
 
 class TestGate:

@@ -1,18 +1,14 @@
 """HyperPod's chart and the layer with helm: fetched once, checked by digest, cached, copied into an assembly."""
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 from launcher.aws.feeds.download import Downloads
 from launcher.catalog.hyperpod_chart import ChartPins, PinnedFile, chart_pins
-from launcher.cdk.chart import packed_chart, unpacked_layer
+from launcher.cdk.chart import NAMED, assembly_files, fetch_command, files_in
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.stages import Notify
 from launcher.records.cache_folder import own_folder
-
-NAMED = "SLIPWAY_HYPERPOD_CHART"
-"""A folder with the pinned files, for networks that cannot reach the publishers."""
 
 
 def chart_cache(environment: Mapping[str, str]) -> Path:
@@ -27,14 +23,12 @@ def chart_and_layer(environment: Mapping[str, str], notify: Notify) -> dict[str,
         ImpossibleError: a file cannot be fetched or its digest differs; the error has the command that fetches all.
     """
     pins, named, cache = chart_pins(), environment.get(NAMED), chart_cache(environment)
-    folder = cache if named is None else Path(named)
-    content = {file.name: (folder / file.name).read_bytes() for file in pins.files if (folder / file.name).is_file()}
+    if named is not None:
+        return assembly_files(pins, files_in(pins, Path(named)))
+    content = {file.name: (cache / file.name).read_bytes() for file in pins.files if (cache / file.name).is_file()}
     missing = [file for file in pins.files if file.name not in content]
-    if missing and named is not None:
-        message = f"{NAMED}: {folder} lacks {', '.join(pinned_file.name for pinned_file in missing)}"
-        raise ImpossibleError(message, hint=fetch_command(pins, folder))
     content |= _fetched(missing, cache, pins, notify)
-    contents = {pins.chart_name: packed_chart(pins, content), pins.layer_name: unpacked_layer(pins, content)}
+    contents = assembly_files(pins, content)
     for pinned_file in missing:
         _write(cache / pinned_file.name, content[pinned_file.name])
     return contents
@@ -51,13 +45,6 @@ def cached_files(environment: Mapping[str, str]) -> dict[str, bytes] | None:
     if not all((folder / file.name).is_file() for file in chart_pins().files):
         return None
     return chart_and_layer(environment, lambda _: None)
-
-
-def fetch_command(pins: ChartPins, folder: Path) -> str:
-    """The command that fetches every file into a folder, on any computer, and the variable that names the folder."""
-    options = " ".join(f"-o {file.name} {file.url}" for file in pins.files)
-    place = shlex.quote(str(folder))
-    return f"curl -fL --create-dirs --output-dir {place} {options}; then {NAMED}={place} slipway ..."
 
 
 def _fetched(missing: list[PinnedFile], cache: Path, pins: ChartPins, notify: Notify) -> dict[str, bytes]:

@@ -7,10 +7,11 @@ from http.server import SimpleHTTPRequestHandler
 
 import pytest
 
+from launcher.cdk.chart import NAMED, assembly_files, files_in
 from launcher.cdk.commands import Assembly
 from launcher.model.errors import ImpossibleError, QuoteMismatchError
 from launcher.workflow.deploy import chart
-from launcher.workflow.deploy.chart import NAMED, cached_files, chart_and_layer, chart_cache
+from launcher.workflow.deploy.chart import cached_files, chart_and_layer, chart_cache
 from tests.emulators.loopback import listening
 
 
@@ -115,3 +116,14 @@ class TestAssembly:
         with pytest.raises(QuoteMismatchError):
             assembly.completed({"chart.zip": b"chart"})
         assert not (folder / "chart.zip").exists()
+
+
+def test_files_of_a_folder_are_those_of_the_cache(own_pins, environment, publisher):
+    assert assembly_files(own_pins, files_in(own_pins, publisher[1])) == chart_and_layer(environment, lambda _: None)
+
+
+def test_folder_without_a_file_is_refused_with_the_command(own_pins, publisher):
+    (publisher[1] / "helm.whl").unlink()
+    with pytest.raises(ImpossibleError, match=r"lacks helm\.whl") as refused:
+        files_in(own_pins, publisher[1], "cdk deploy")
+    assert refused.value.hint.endswith("cdk deploy")

@@ -1,0 +1,23 @@
+"""What to type to remove a plan's stacks by hand; the CDK CLI prints it at every synthesis, also for `destroy`."""
+
+from launcher.model.enums import TargetKind
+from launcher.model.plan import Plan
+from launcher.targets.registry import target_of
+
+
+def removal_note(plan: Plan) -> str | None:
+    """The command that the removal by hand needs besides `cdk destroy`; None if it needs none.
+
+    EKS writes its log group again after the cluster is gone, and CloudFormation does not create a group that exists.
+    """
+    place, request = plan.place, plan.request
+    if request.workload.serve is not None or request.target.cluster is not None:
+        return None
+    name, region = plan.cluster_name, place.region
+    if place.target is TargetKind.PCS:
+        return f"cdk destroy alone ends in DELETE_FAILED on PCS; remove with: slipway down {name} --region {region}"
+    if target_of(place.target).pods:
+        group = f"/aws/eks/slipway-{name}/cluster"
+        command = f"aws logs delete-log-group --region {region} --log-group-name {group}"
+        return f"EKS writes a log group after cdk destroy, which blocks the next cdk deploy of this name: {command}"
+    return None
