@@ -58,9 +58,10 @@ def _scaled(template: Template) -> Iterator[str]:
 
 
 def _type_of_scaled_variant(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:
-    # CloudFormation removes a target that the new template lacks only after it has updated the endpoint.
-    scaled = set(_scaled(old))
-    for name, was, becomes in _types(key, old, new):
+    # CloudFormation removes a target that the new template lacks, or a renamed one, only after the endpoint's update.
+    scaled, after = set(_scaled(old)), _instance_types(new, key)
+    for name, was in _instance_types(old, key).items():
+        becomes = after.get(name) or next(iter(after.values()), was)
         if name in scaled and was != becomes:
             return was, becomes
     return None
@@ -68,20 +69,19 @@ def _type_of_scaled_variant(key: str, old: Template, new: Template) -> tuple[Any
 
 def _type_of_components(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:
     own = {variant["VariantName"] for variant in _variants(old, key) if "ModelName" in variant}
-    for name, was, becomes in _types(key, old, new):
-        if name not in own and was != becomes:
-            return was, becomes
+    after = _instance_types(new, key)
+    for name, was in _instance_types(old, key).items():
+        if name in after.keys() - own and was != after[name]:
+            return was, after[name]
     return None
 
 
-def _types(key: str, old: Template, new: Template) -> Iterator[tuple[str, Any, Any]]:
-    """The variants of both configurations, each with its old and new instance type."""
-    before = {variant["VariantName"]: variant.get("InstanceType") for variant in _variants(old, key)}
-    for variant in _variants(new, key):
-        if (was := before.get(variant["VariantName"])) is not None:
-            # As the plan names it.
-            becomes = str(variant.get("InstanceType"))
-            yield variant["VariantName"], was.removeprefix("ml."), becomes.removeprefix("ml.")
+def _instance_types(template: Template, key: str) -> dict[str, str]:
+    """The instance types of the variants by name, as the plan has them."""
+    return {
+        str(variant["VariantName"]): str(variant.get("InstanceType")).removeprefix("ml.")
+        for variant in _variants(template, key)
+    }
 
 
 def _variant_changed(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:

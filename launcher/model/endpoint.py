@@ -39,6 +39,8 @@ class EndpointMode(StrEnum):
 class Endpoint:
     """One endpoint.
 
+    `variant` is the name of its only variant. By default it contains the instance type, so that a template with another
+    type names another scalable target too; an update keeps the names of variants (catalog/data/service_updates.csv).
     `model_uri` is a folder in S3, None if the container fetches the model from the Hugging Face hub; `isolated` means
     no network access. `copies` of the model share an instance, each on `chips` chips with `memory_mb` of the host, and
     each processes `concurrency` requests in parallel. `least` and `most` are instances. `volume_gib` is None if the
@@ -46,6 +48,7 @@ class Endpoint:
     """
 
     name: str
+    variant: str
     mode: EndpointMode
     instance_type: str
     image: str
@@ -67,11 +70,6 @@ class Endpoint:
     def scales_to_zero(self) -> bool:
         """Whether the endpoint may have no instance."""
         return self.least == 0
-
-    @property
-    def variant(self) -> str:
-        """The name of the only variant, which never changes: an update keeps the variants of an endpoint."""
-        return "main"
 
     @property
     def unit(self) -> int:

@@ -295,6 +295,11 @@ class ServingWorkload:
     )
     image: str | None = setting(None, Auto(item=Text()), "container image")
     deployment: Rollout = setting(Rollout.AUTO, Choice(options=Rollout), "how a new version replaces the old one")
+    variant: str | None = setting(
+        None,
+        Auto(item=Text(pattern=r"[a-zA-Z0-9]([a-zA-Z0-9-]{0,62})", form="1 to 63 letters, digits and hyphens")),
+        "name of the endpoint's variant, which an existing endpoint keeps; auto: after the instance type",
+    )
     schedule: tuple[str, ...] = setting(
         (), Many(item=Text()), "ranges of instances by time of day: cron(0 7 ? * MON-FRI *) 2-6 Europe/Berlin"
     )

@@ -213,6 +213,7 @@ class ServingDeployment(ServingPlan):
         ranges = (scheduled(period) for period in serve.schedule)
         return Endpoint(
             name=f"slipway-{self.plan.cluster_name}",
+            variant=serve.variant or self.plan.place.instance_type.replace(".", "-"),
             mode=self.mode,
             instance_type=target_of(self.plan.place.target).billed_name(self.plan.place.instance_type),
             image=image,

@@ -71,6 +71,11 @@ def another_variant(properties, template):
     properties["Range"]["ResourceId"] = "endpoint/chat/variant/g6-2xlarge"
 
 
+def renamed_variant(properties, _template):
+    properties["Config"]["ProductionVariants"][0]["VariantName"] = "other"
+    properties["Range"]["ResourceId"] = "endpoint/chat/variant/other"
+
+
 def components(properties, _template):
     del properties["Config"]["ProductionVariants"][0]["ModelName"]
 
@@ -103,7 +108,8 @@ def own_image(properties, _template):
     [
         (another_type, {"ProductionVariants/InstanceType"}),
         (another_type_without_range, {"ProductionVariants/InstanceType"}),
-        (another_variant, {"ProductionVariants/VariantName"}),
+        (another_variant, {"ProductionVariants/InstanceType", "ProductionVariants/VariantName"}),
+        (renamed_variant, {"ProductionVariants/VariantName"}),
         (another_pcs_type, {"Size"}),
         (another_slurm("24.11"), {"Scheduler/Version"}),
         (another_slurm("27.05"), {"Scheduler/Version"}),

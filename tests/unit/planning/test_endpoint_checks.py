@@ -364,3 +364,18 @@ def test_components_in_a_region_without_the_type_are_refused(unchecked_plan, cat
     ((where, hint),) = refused("eu-west-3")
     assert where == path
     assert hint
+
+
+@pytest.mark.parametrize(
+    "serve, target, variant",
+    [
+        ({}, {}, "inf2-8xlarge"),
+        (GPU, G6E, "g6e-2xlarge"),
+        ({**GPU, "variant": "inf2-8xlarge"}, G6E, "inf2-8xlarge"),
+        ({"variant": "main"}, LARGE, "main"),
+    ],
+)
+def test_variant_has_the_name_of_its_type_unless_the_plan_keeps_another(
+    unchecked_plan, catalog, serve, target, variant
+):
+    assert served(unchecked_plan(serve, target), catalog).endpoint.variant == variant
