@@ -36,18 +36,26 @@ class Recognition:
         return self._there.get(path.name) != _stamp(path)
 
     def evaluate(
-        self, now: float, *, recognised: bool, others: Sequence[Path], ended: bool = False, lacks: str = ""
+        self,
+        now: float,
+        *,
+        recognised: bool,
+        others: Sequence[Path],
+        ended: bool = False,
+        lacks: str = "",
+        least_s: float = 0.0,
     ) -> None:
         """Evaluate one poll of the folder.
 
         `recognised`: a checkpoint was written before. `others`: other paths that were written. `lacks`: what they lack.
+        `least_s`: the patience in seconds at the least.
         """
         self._begun_at = now if self._begun_at is None else self._begun_at
         if recognised:
             return
         if others:
             self._changed_at = now if self._changed_at is None else self._changed_at
-            if ended or now - self._changed_at >= self._patience_s:
+            if ended or now - self._changed_at >= max(self._patience_s, least_s):
                 names = ", ".join(path.name for path in others[:_NAMED]) + (", ..." if len(others) > _NAMED else "")
                 fix = "" if lacks else pattern_fix([path.name for path in others])
                 reason = f"no file is recognised as a checkpoint, so none is stored: {names}{lacks}{fix}"

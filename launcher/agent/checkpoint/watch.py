@@ -44,6 +44,7 @@ _ALONE_S = 0.5
 """The same for a single file that shows by its content that it is whole: two polls."""
 _POLL_ALL_S = 2.0
 """Seconds between two checks of all finished checkpoints for changes; the newest is checked at every poll."""
+_NEVER_QUIET = "; a fixed name counts after 10 s without a change: write another name, then rename it to this one"
 DONE_NAME = "_DONE"
 
 
@@ -488,7 +489,11 @@ class CheckpointWatch:
                     f"; this run's are of layout {self._layouts.rows[0].layout}, and these look like {rows[0].layout}"
                 )
                 lacks += ": name it as checkpoint.layout, or start at step 0 with --fresh"
-        self._recognition.evaluate(now, recognised=self._recognised or pending, others=others, ended=ended, lacks=lacks)
+        least_s = 0.0
+        if pending and all(row.is_counted for row in self._layouts.rows):
+            pending, lacks, least_s = False, _NEVER_QUIET, 3 * QUIET_S
+        recognised = self._recognised or pending
+        self._recognition.evaluate(now, recognised=recognised, others=others, ended=ended, lacks=lacks, least_s=least_s)
 
     def _quiet_since(self, key: tuple[str, str], files: Survey, now: float, lacks: str) -> float:
         candidate = self._candidates.get(key)

@@ -458,6 +458,20 @@ class TestNothingPassesInSilence:
             )
         ]
 
+    @pytest.mark.parametrize("renamed", [True, False])
+    def test_fixed_name_that_is_never_quiet_is_reported(self, tmp_path, messages, renamed):
+        layouts = Layouts([described(r"ckpt\.pkl", None)])
+        watch = CheckpointWatch(tmp_path, layouts=layouts, interval_s=5, on_trouble=lambda *one: messages.append(one))
+        for at in range(0, 32, 2):
+            assert messages == []
+            path = tmp_path / ("part" if renamed else "ckpt.pkl")
+            path.write_text(str(at))
+            path.replace(tmp_path / "ckpt.pkl")
+            watch.poll(at)
+        named = [reason for event, reason in messages if event == "checkpoints-not-recognised"]
+        assert bool(named) is not renamed
+        assert all("write another name, then rename it" in reason for reason in named)
+
     def test_ten_minutes_are_the_longest(self, tmp_path, messages):
         watch = CheckpointWatch(tmp_path, interval_s=3600, on_trouble=lambda event, _: messages.append(event))
         fill(tmp_path / "weights")
