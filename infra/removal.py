@@ -1,6 +1,5 @@
 """What to type to remove a plan's stacks by hand; the CDK CLI prints it at every synthesis, also for `destroy`."""
 
-from launcher.model.enums import TargetKind
 from launcher.model.plan import Plan
 from launcher.targets.registry import target_of
 
@@ -10,13 +9,14 @@ def removal_note(plan: Plan) -> str | None:
 
     EKS writes its log group again after the cluster is gone, and CloudFormation does not create a group that exists.
     """
-    place, request = plan.place, plan.request
+    request, target = plan.request, target_of(plan.place.target)
     if request.workload.serve is not None or request.target.cluster is not None:
         return None
-    name, region = plan.cluster_name, place.region
-    if place.target is TargetKind.PCS:
-        return f"cdk destroy alone ends in DELETE_FAILED on PCS; remove with: slipway down {name} --region {region}"
-    if target_of(place.target).pods:
+    name, region = plan.cluster_name, plan.place.region
+    if not target.removed_by_cdk:
+        command = f"slipway down {name} --region {region}"
+        return f"cdk destroy alone ends in DELETE_FAILED on {target.short}; remove with: {command}"
+    if target.pods:
         group = f"/aws/eks/slipway-{name}/cluster"
         command = f"aws logs delete-log-group --region {region} --log-group-name {group}"
         return f"EKS writes a log group after cdk destroy, which blocks the next cdk deploy of this name: {command}"

@@ -212,6 +212,8 @@ class Target:
     shared_log: str = ""
     # Outputs of its stack by which a removal recognizes it; if two kinds match, the one with more wins.
     own_outputs: tuple[str, ...] = ()
+    # CloudFormation can remove its stacks as they are; else `slipway down` empties them first.
+    removed_by_cdk: bool = True
     # Additional permissions of CloudFormation for its stacks, and of the person who runs Slipway (catalog,
     # permissions/).
     policies: tuple[str, ...] = ()

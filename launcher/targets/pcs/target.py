@@ -51,6 +51,7 @@ class Pcs(Ec2Target):
     volume_key = VolumeKey.NAMED
     starts_volumes = "pcs.amazonaws.com/AWSServiceRoleForPCS"
     own_outputs = ("PcsClusterId",)
+    removed_by_cdk = False
     fee_keys = (CONTROLLER, NODE, ACCOUNTING, STORAGE)
     fee_service = r"(aws|amazon)?(pcs|parallelcomputing(service)?)"
     software = (f"slurm/{SLURM_VERSION}",)
