@@ -85,7 +85,7 @@ def watched(
     count = len(endpoint_alarms(mode, scales_to_zero=base_instances(serve) == 0, tells_idle=tells))
     lines = [alarm.line.of(alarm.number) for alarm in watch(prices, context.request, own_alarms=count)]
     stops = stops_at(context.request, place.option) is not None
-    calls = GUARD_CALLS_PER_HOUR * (GUARD_REQUESTS + stops) * HOURS_PER_MONTH / KILO
+    calls = GUARD_CALLS_PER_HOUR * GUARD_REQUESTS * HOURS_PER_MONTH / KILO
     lines += [
         prices.line("custom metrics", "other", "cloudwatch.custom-metric", "metric-month").of(
             len(guard_metrics(rated=True, stops=stops))

@@ -10,7 +10,7 @@ from typing import Any
 from tests.infra.agreement import function_price, quantity, same
 
 MONTH_H = 730
-GUARD_METRICS, GUARD_REQUESTS = 2, 2
+GUARD_METRICS, GUARD_REQUESTS = 2, 1
 DEPLOYMENTS_A_MONTH, DEPLOYMENT_H = 2, 0.75
 USAGE = {"S3 model", "CloudWatch logs", "requests into the endpoint", "answers out of it"}
 """Lines that no template decides: how much is stored, written and sent."""
