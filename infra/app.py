@@ -12,17 +12,16 @@ from aws_cdk import Annotations, App, CfnRule, CfnRuleAssertion, Fn, Stack, cx_a
 from constructs import Node
 
 from infra.build import build_app
+from infra.pinned import pinned
 from infra.quoted import gate_word
+from infra.refusal import refusal_text
 from infra.removal import removal_note
 from launcher import plan_file
 from launcher.catalog.hyperpod_chart import chart_pins
-from launcher.catalog.load import Catalog, load
+from launcher.catalog.load import load
 from launcher.cdk.chart import NAMED, assembly_files, fetch_command, files_in
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
-from launcher.model.plan import Plan
-from launcher.model.request import PlanRequest
 from launcher.model.visible_text import output_line
-from launcher.planning.pin import pinned_plan
 
 PLAN, EXAMPLE = "plan", "example"
 """Context: the plan file; and cdk.json's example, which is used if no plan is named and can never be deployed."""
@@ -41,7 +40,7 @@ def synthesise(app: App, account: str | None = None) -> int:
         catalog = load()
         path, gated = _plan_path(app.node), _gate_enabled(app.node)
         named = app.node.try_get_context(PLAN) is not None
-        plan = _plan(plan_file.load(path), catalog)
+        plan = pinned(plan_file.load(path), catalog)
         passed = gate_word(path, plan, datetime.now(UTC))
         if passed.refusal is not None and gated:
             raise passed.refusal
@@ -58,7 +57,7 @@ def synthesise(app: App, account: str | None = None) -> int:
             Annotations.of(stack).add_info_v2("slipway:removal", removal)
         _add_chart(app.synth(), path, os.environ.get(NAMED))
     except SlipwayError as refusal:
-        print(_refusal_text(refusal), file=sys.stderr)
+        print(refusal_text(refusal), file=sys.stderr)
         return refusal.exit_code
     return 0
 
@@ -83,20 +82,10 @@ def _add_chart(assembly: cx_api.CloudAssembly, path: Path, folder: str | None) -
         content = files_in(pins, Path(folder), command)
     except ImpossibleError as missing:
         # A synthesis for reading needs no chart; the CDK refuses to deploy without it.
-        print(_refusal_text(missing), file=sys.stderr)
+        print(refusal_text(missing), file=sys.stderr)
         return
     for name, data in assembly_files(pins, content).items():
         (out / name).write_bytes(data)
-
-
-def _plan(request: PlanRequest, catalog: Catalog) -> Plan:
-    if request.workload.serve is None:
-        return pinned_plan(request, catalog)
-    from launcher.catalog.bedrock import BedrockCatalog
-    from launcher.catalog.serving import load_serving
-    from launcher.planning.endpoint_pin import pinned_serving
-
-    return pinned_serving(request, catalog, BedrockCatalog(prices_as_of=catalog.prices_as_of), load_serving())
 
 
 def _gate_enabled(context: Node) -> bool:
@@ -122,18 +111,6 @@ def _plan_path(context: Node) -> Path:
     if not isinstance(named, str) or not named:
         raise UnreadableInputError("the context names no plan file", hint="cdk synth -c plan=FILE")
     return Path(named)
-
-
-def _refusal_text(refusal: SlipwayError) -> str:
-    """The text of a refusal for the user: the message, every finding with its path and fix, and the hint."""
-    lines = f"error: {refusal.message}".split("\n")
-    for finding in refusal.findings:
-        lines.append(f"  {finding.path}: {finding.message}" if finding.path else f"  {finding.message}")
-        if finding.hint:
-            lines.append(f"    {finding.hint}")
-    if refusal.hint:
-        lines.append(f"  {refusal.hint}")
-    return "\n".join(output_line(line) for line in lines)
 
 
 if __name__ == "__main__":

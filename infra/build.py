@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from aws_cdk import App
+from constructs import Construct
 
 from infra.parts.encryption import encrypt
 from infra.parts.limits import Limits
@@ -51,21 +52,57 @@ def build_app(
         UnreadableInputError: an amount of money in the context is invalid.
     """
     catalog = catalog or load()
-    builder = builder_of(plan.place.target)
-    problems = _nothing_to_build(plan) or builder.findings(plan, catalog)
-    if problems:
-        raise ImpossibleError(f"{plan.name} cannot be built", findings=problems)
+    refuse_unbuildable(plan, catalog)
     if app is None:
         app = App(
             context=dict(context) if context is not None else None, outdir=str(outdir) if outdir is not None else None
         )
+    add_stacks(app, plan, catalog=catalog, account=account, limits=_limits(app, plan))
+    return app
+
+
+def refuse_unbuildable(plan: Plan, catalog: Catalog) -> None:
+    """Continue only if a plan's stacks can be built.
+
+    Raises:
+        ImpossibleError: the plan cannot be built, with all reasons.
+    """
+    problems = _nothing_to_build(plan) or builder_of(plan.place.target).findings(plan, catalog)
+    if problems:
+        raise ImpossibleError(f"{plan.name} cannot be built", findings=problems)
+
+
+def add_stacks(scope: Construct, plan: Plan, *, catalog: Catalog, account: str | None, limits: Limits) -> None:
+    """Add the stacks of a plan that can be built to an app, or to a construct that has no other children."""
     tags = {tag.key: tag.value for tag in tags_of(plan)}
-    builder.build(app, plan=plan, catalog=catalog, account=account, tags=tags, limits=_limits(app, plan))
+    builder = builder_of(plan.place.target)
+    builder.build(scope, plan=plan, catalog=catalog, account=account, tags=tags, limits=limits)
     if plan.request.storage.kms_key_arn is not None:
         # A network that several clusters share is made of its own part of the plan alone.
-        constructs = (child for child in app.node.children if not (isinstance(child, NetworkStack) and child.shared))
-        encrypt(constructs, plan.request.storage.kms_key_arn)
-    return app
+        stacks = (child for child in scope.node.children if not (isinstance(child, NetworkStack) and child.shared))
+        encrypt(stacks, plan.request.storage.kms_key_arn)
+
+
+def limits_of(plan: Plan, *, rate: Decimal | None, max_usd: Decimal | None, beside: Decimal) -> Limits:
+    """The amounts that the guard counts with.
+
+    Args:
+        plan: the plan.
+        rate: dollars per hour of all nodes; None: unknown.
+        max_usd: a limit below the plan's budget.max_usd, or for a plan without one.
+        beside: dollars per hour of everything except the nodes.
+
+    Raises:
+        ImpossibleError: the guard shall stop at a limit, and the rate is unknown.
+    """
+    budgets = [budget for budget in (max_usd, plan.request.budget.max_usd) if budget is not None]
+    if rate is None and stops_at(plan.request, plan.place.option) is not None:
+        fix = f"-c {RATE}= with the dollars an hour of all nodes from slipway quote FILE, or slipway deploy FILE"
+        message = "the rate of the nodes was not given, so the guard cannot count up to it"
+        problems = (error("stop-without-rate", "budget.stop_at_usd", message, fix),)
+        raise ImpossibleError(f"{plan.name} would not be stopped at budget.stop_at_usd", findings=problems)
+    per_node = (rate / plan.place.nodes).quantize(Decimal("0.000001")) if rate is not None else None
+    return Limits(usd_per_node_hour=per_node, max_usd=min(budgets, default=None), usd_per_hour_beside=beside)
 
 
 def _nothing_to_build(plan: Plan) -> tuple[Finding, ...]:
@@ -77,16 +114,8 @@ def _nothing_to_build(plan: Plan) -> tuple[Finding, ...]:
 
 
 def _limits(app: App, plan: Plan) -> Limits:
-    rate, lower = _amount(app, RATE), _amount(app, BUDGET)
-    budgets = [budget for budget in (lower, plan.request.budget.max_usd) if budget is not None]
-    if rate is None and stops_at(plan.request, plan.place.option) is not None:
-        fix = f"-c {RATE}= with the dollars an hour of all nodes from slipway quote FILE, or slipway deploy FILE"
-        message = "the rate of the nodes was not given, so the guard cannot count up to it"
-        problems = (error("stop-without-rate", "budget.stop_at_usd", message, fix),)
-        raise ImpossibleError(f"{plan.name} would not be stopped at budget.stop_at_usd", findings=problems)
-    per_node = (rate / plan.place.nodes).quantize(Decimal("0.000001")) if rate is not None else None
     beside = _amount(app, BESIDE, least=Decimal(0)) or Decimal(0)
-    return Limits(usd_per_node_hour=per_node, max_usd=min(budgets, default=None), usd_per_hour_beside=beside)
+    return limits_of(plan, rate=_amount(app, RATE), max_usd=_amount(app, BUDGET), beside=beside)
 
 
 def _amount(app: App, key: str, least: Decimal | None = None) -> Decimal | None:

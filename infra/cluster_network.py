@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from aws_cdk import App, Aws
+from aws_cdk import Aws
+from constructs import Construct
 
 from infra.parts.node_policy import StoreAccess
 from infra.stacks.checkpoints import CheckpointsStack
@@ -48,17 +49,17 @@ def cluster_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
 
 
 def cluster_network(
-    app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str]
+    scope: Construct, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str]
 ) -> ClusterNetwork:
     """The network and the checkpoint store of a plan's cluster, created if the plan names none."""
     lasting = {key: value for key, value in tags.items() if key == CLUSTER_TAG or key in plan.request.tags}
-    vpc_id, subnet, stack = _network(app, plan, catalog, account=account, tags=lasting)
-    store_uri, store = _store(app, plan, account=account, tags=lasting)
+    vpc_id, subnet, stack = _network(scope, plan, catalog, account=account, tags=lasting)
+    store_uri, store = _store(scope, plan, account=account, tags=lasting)
     return ClusterNetwork(vpc_id, subnet, store_uri, store, stack, {} if stack is None else stack.subnets_by_zone)
 
 
 def _network(
-    app: App, plan: Plan, catalog: Catalog, *, account: str | None, tags: Mapping[str, str]
+    scope: Construct, plan: Plan, catalog: Catalog, *, account: str | None, tags: Mapping[str, str]
 ) -> tuple[str, str, NetworkStack | None]:
     """The ids of VPC and subnet, and the stack that creates them: None if the plan names existing ones.
 
@@ -73,7 +74,7 @@ def _network(
     # What belongs to several clusters carries the name of none.
     tags = tags if request.name is None else {"slipway:network": request.name}
     stack = NetworkStack(
-        app,
+        scope,
         plan=plan,
         account=account,
         tags=tags,
@@ -83,11 +84,11 @@ def _network(
     return stack.vpc_id, stack.subnet_id, stack
 
 
-def _store(app: App, plan: Plan, *, account: str | None, tags: Mapping[str, str]) -> tuple[str, StoreAccess]:
+def _store(scope: Construct, plan: Plan, *, account: str | None, tags: Mapping[str, str]) -> tuple[str, StoreAccess]:
     """The store's URI and its view in policies: the store that the plan names, or a new bucket."""
     named = plan.request.checkpoint.store_uri
     if named is not None:
         bucket, _, prefix = named.removeprefix("s3://").partition("/")
         return named, StoreAccess(bucket_arn=f"arn:{Aws.PARTITION}:s3:::{bucket}", prefix=prefix.strip("/"))
-    store = CheckpointsStack(app, plan=plan, prefix=JOBS_PREFIX, account=account, tags=tags).store.bucket
+    store = CheckpointsStack(scope, plan=plan, prefix=JOBS_PREFIX, account=account, tags=tags).store.bucket
     return f"s3://{store.bucket_name}/{JOBS_PREFIX}", StoreAccess(bucket_arn=store.bucket_arn, prefix=JOBS_PREFIX)

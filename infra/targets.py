@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from aws_cdk import App
+from constructs import Construct
 
 from infra.parts.limits import Limits
 from launcher.catalog.load import Catalog
@@ -23,7 +23,7 @@ class Builder(Protocol):
 
     def build(
         self,
-        app: App,
+        scope: Construct,
         *,
         plan: Plan,
         catalog: Catalog,
@@ -31,7 +31,7 @@ class Builder(Protocol):
         tags: Mapping[str, str],
         limits: Limits,
     ) -> None:
-        """Add a plan's stacks to an app."""
+        """Add a plan's stacks to an app, or to any other construct."""
         ...
 
 

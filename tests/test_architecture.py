@@ -136,10 +136,14 @@ class TestSize:
 
 
 class TestNames:
-    def test_every_init_is_empty_but_those_of_the_interface_and_of_the_command_line(self):
-        """The second says how often garbage is looked for, before anything is loaded."""
+    def test_every_init_is_empty_but_those_of_the_interfaces_and_of_the_command_line(self):
+        """That of the command line says how often garbage is looked for, before anything is loaded."""
         filled = [name(path) for path in SOURCES if path.name == "__init__.py" and path.stat().st_size]
-        assert filled == ["launcher/__init__.py", "launcher/cli/__init__.py"]
+        assert sorted(filled) == [
+            "infra/public/slipway_aws/__init__.py",
+            "launcher/__init__.py",
+            "launcher/cli/__init__.py",
+        ]
 
     def test_no_module_is_named_for_nothing(self):
         assert [name(p) for p in SOURCES if VAGUE_NAMES & set(p.relative_to(ROOT).with_suffix("").parts)] == []
@@ -342,3 +346,9 @@ class TestLocks:
     def test_the_installed_version_is_the_one_of_pyproject(self):
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         assert importlib.metadata.version(project["name"]) == project["version"]
+
+
+def test_nothing_of_infra_or_the_launcher_imports_slipway_aws():
+    """It is above both: they work without it, and it may change without them."""
+    users = [path for path in SOURCES if "slipway_aws" not in path.parts and "slipway_aws" in tops(path)]
+    assert users == []

@@ -80,3 +80,34 @@ def test_a_folder_named_infra_does_no_harm(installed: Path, tmp_path: Path) -> N
     assert "the wrong infra" not in done.stderr
     assert done.returncode == 2
     assert "names no plan file" in done.stderr
+
+
+def in_python(installed: Path, where: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """Run a program as a user's script, whose folder is first on Python's path."""
+    (where / "app.py").write_text(program)
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    command = [sys.executable, "app.py"]
+    return subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_slipway_aws_of_the_wheel_has_every_promised_name(installed: Path, tmp_path: Path) -> None:
+    program = "import slipway_aws as s\nprint(s.__file__)\nfor name in s.__all__: getattr(s, name)\n"
+    done = in_python(installed, tmp_path, program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(installed / "slipway_aws"))
+    assert (installed / "slipway_aws" / "py.typed").is_file()
+    assert not (installed / "infra" / "public").exists()
+
+
+@pytest.mark.parametrize("shadow", ["infra/__init__.py", "launcher/__init__.py", "infra.py"])
+def test_a_package_of_the_user_with_our_name_ends_in_one_sentence_that_names_it(
+    installed: Path, tmp_path: Path, shadow: str
+) -> None:
+    (tmp_path / shadow).parent.mkdir(exist_ok=True)
+    (tmp_path / shadow).write_text("")
+    done = in_python(installed, tmp_path, "import slipway_aws\n")
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1
+    assert last.startswith("ImportError: slipway_aws needs its own package ")
+    assert str(tmp_path / shadow) in last
+    assert "rename" in last

@@ -29,6 +29,7 @@ class Network(Construct):
         vpc: the VPC.
         node_subnets: the subnets of head nodes, compute nodes and file systems, by zone id; a cluster's own network
             has one, whose zone is None for the region's first zone.
+        node_routes: the route table of these subnets.
     """
 
     def __init__(
@@ -61,15 +62,15 @@ class Network(Construct):
             az_id: self._subnet(_label(az_id) if shared_zones else kind, str(cidr), az_id, public=not nat_zones)
             for az_id, cidr in (zones or {zone: ranges.private}).items()
         }
-        node_routes = self._routes(kind, *self.node_subnets.values())
+        self.node_routes = self._routes(kind, *self.node_subnets.values())
         if nat_zones:
             public_subnet = self._subnet("Public", str(ranges.public), *nat_zones)
             public_routes = self._routes("Public", public_subnet)
-            self._nat(public_subnet, *self._internet(public_routes), node_routes)
+            self._nat(public_subnet, *self._internet(public_routes), self.node_routes)
         else:
-            self._internet(node_routes)
-        self._gateway_endpoint("S3", "s3", node_routes)
-        self._gateway_endpoint("DynamoDb", "dynamodb", node_routes)
+            self._internet(self.node_routes)
+        self._gateway_endpoint("S3", "s3", self.node_routes)
+        self._gateway_endpoint("DynamoDb", "dynamodb", self.node_routes)
         if endpoints:
             self._interface_endpoints(endpoints, str(ranges.vpc))
         self._flow_log()

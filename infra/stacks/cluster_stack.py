@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from aws_cdk import App, CfnOutput
+from aws_cdk import CfnOutput
 from constructs import Construct
 
 from infra.cluster_network import ClusterNetwork, cluster_network
@@ -69,7 +69,7 @@ class ClusterStack(PlanStack):
 
 def add_cluster(
     kind: type[ClusterStack],
-    app: App,
+    scope: Construct,
     *,
     plan: Plan,
     catalog: Catalog,
@@ -77,8 +77,8 @@ def add_cluster(
     tags: Mapping[str, str],
     limits: Limits,
 ) -> None:
-    """Add a plan's network, its checkpoints and its cluster, of one kind of stack, to an app."""
-    network = cluster_network(app, plan=plan, catalog=catalog, account=account, tags=tags)
-    stack = kind(app, plan=plan, account=account, tags=tags, catalog=catalog, network=network, limits=limits)
+    """Add a plan's network, its checkpoints and its cluster, of one kind of stack, to an app or another construct."""
+    network = cluster_network(scope, plan=plan, catalog=catalog, account=account, tags=tags)
+    stack = kind(scope, plan=plan, account=account, tags=tags, catalog=catalog, network=network, limits=limits)
     if network.stack is not None:
         stack.add_stack_dependency(network.stack)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from aws_cdk import App, Aws, CfnOutput, RemovalPolicy
+from aws_cdk import Aws, CfnOutput, RemovalPolicy
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
@@ -38,11 +38,11 @@ def findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
 
 
 def build(
-    app: App, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str], limits: Limits
+    scope: Construct, *, plan: Plan, catalog: Catalog, account: str | None, tags: Mapping[str, str], limits: Limits
 ) -> None:
-    """Add a plan's endpoint to an app."""
+    """Add a plan's endpoint to an app or another construct."""
     served = ServingDeployment(plan=plan, catalog=catalog, images=load_images())
-    ServingStack(app, served=served, account=account, tags=tags, limits=limits)
+    ServingStack(scope, served=served, account=account, tags=tags, limits=limits)
 
 
 class ServingStack(PlanStack):
@@ -50,6 +50,8 @@ class ServingStack(PlanStack):
 
     Attributes:
         serving: the endpoint.
+        endpoint_name: its name.
+        callers: the managed policy of those who call it.
     """
 
     def __init__(
@@ -98,8 +100,9 @@ class ServingStack(PlanStack):
         self._scale(endpoint, alarms)
         guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, target_guard=endpoint_alarms)
         alarms.notify(guardrails.topics)
-        callers = InvokePolicy(self, "Callers", endpoint=endpoint, store=store)
-        CfnOutput(self, "InvokePolicyArn", value=callers.policy.ref, description="For those who call the endpoint")
+        self.endpoint_name = endpoint.name
+        self.callers = InvokePolicy(self, "Callers", endpoint=endpoint, store=store).policy
+        CfnOutput(self, "InvokePolicyArn", value=self.callers.ref, description="For those who call the endpoint")
         self._watched(plan, endpoint, limits, topic=guardrails.topic.ref)
         self._outputs(served, store)
 

@@ -1,0 +1,280 @@
+"""The constructs of slipway_aws in apps of others: the page's examples, and what they refuse."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_kms as kms
+from cdk_nag import AwsSolutionsChecks
+
+from launcher.cdk import toolchain
+from launcher.model.errors import SlipwayError
+from slipway_aws import BudgetGate, CheckpointStore, Network, NodeSecurityGroup, SlipwayCluster, SlipwayEndpoint
+from tests.infra.conftest import FILES
+from tests.infra.linting import complaints
+from tests.plans import ROOT
+
+PAGE = (ROOT / "docs/constructs.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"<!-- file: (\S+) -->\n```(?:yaml|python)\n(.*?)```", PAGE, re.DOTALL)
+ACCOUNT = "123456789012"
+STACKS = {
+    "cluster": {"Platform", "slipway-team-lora-training"},
+    "parts": {"Research"},
+    "endpoint": {"Production-Web", "slipway-chat-serving"},
+}
+"""The stacks of each example of the page."""
+KINDS = {kind: min(files.values()) for kind, files in FILES.items()}
+"""One example of each target."""
+PLAN = """
+slipway: 1
+name: lora
+workload:
+  train: {model: llama-3.1-8b, method: lora, tokens_b: 0.01, sequence_length: 2048, stack: huggingface}
+target: {kind: parallelcluster, region: us-east-1, instance_type: g6e.2xlarge, nodes: 1}
+purchase: {option: on-demand}
+budget: {max_usd: 60}
+run: {command: [python3, train.py]}
+"""
+
+
+@pytest.fixture
+def cdk_app(tmp_path, context):
+    """An app of a user, with the project's feature flags."""
+    return cdk.App(auto_synth=False, context=context, outdir=str(tmp_path / "cdk.out"))
+
+
+@pytest.fixture
+def plan_file(tmp_path):
+    """Writes a plan file, with text replaced."""
+
+    def write(old="", new="", text=PLAN):
+        path = tmp_path / "plan.yaml"
+        path.write_text(text.replace(old, new) if old else text)
+        return path
+
+    return write
+
+
+def stack_in(app, region="us-east-1", name="Platform"):
+    return cdk.Stack(app, name, env=cdk.Environment(account=ACCOUNT, region=region))
+
+
+def stage_in(app):
+    return cdk.Stage(app, "Production", env=cdk.Environment(account=ACCOUNT, region="us-east-1"))
+
+
+def templates(app):
+    """The templates of all stacks of an app, by their files' names."""
+    return {path.name: json.loads(path.read_text()) for path in sorted(cdk_out(app).rglob("*.template.json"))}
+
+
+def training_template(app):
+    (template,) = (one for one in templates(app).values() if "PlanDigest" in one.get("Outputs", {}))
+    return template
+
+
+def cdk_out(app):
+    return Path(app.outdir)
+
+
+def of_type(template, kind):
+    return [resource["Properties"] for resource in template["Resources"].values() if resource["Type"] == kind]
+
+
+@pytest.mark.parametrize("name", sorted(STACKS))
+def test_an_example_of_the_page_is_synthesised_in_a_foreign_folder_without_findings(name, tmp_path, warm_cli):
+    """As a user does: the CDK CLI runs the app of the page in an empty folder."""
+    for path, text in EXAMPLES:
+        folder, _, file = path.partition("/")
+        if folder == name:
+            (tmp_path / file).write_text(text)
+    (tmp_path / "cdk.json").write_text(json.dumps({"app": f"{sys.executable} app.py", "notices": False}))
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "infra/public")])
+    node = toolchain.find_node(os.environ).program
+    environment = {**os.environ, "PYTHONPATH": paths, "PATH": f"{node.parent}{os.pathsep}{os.environ['PATH']}"}
+    with warm_cli.used():
+        command = [*toolchain.cdk_command(os.environ), "synth", "--quiet"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    files = sorted((tmp_path / "cdk.out").rglob("*.template.json"))
+    manifests = (tmp_path / "cdk.out").rglob("manifest.json")
+    artifacts = [artifact for path in manifests for artifact in json.loads(path.read_text())["artifacts"].items()]
+    names = {
+        artifact["properties"].get("stackName", key)
+        for key, artifact in artifacts
+        if artifact["type"] == "aws:cloudformation:stack"
+    }
+    assert names == STACKS[name]
+    region = "us-east-2" if name == "parts" else "us-east-1"
+    assert [problem for folder in {path.parent for path in files} for problem in complaints(folder, region)] == []
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_cluster_of_each_target_uses_the_network_bucket_and_key_of_the_app(kind, cdk_app, plan_at, tmp_path):
+    text = KINDS[kind].read_text()
+    region = plan_at(KINDS[kind]).place.region
+    path = KINDS[kind].parent / KINDS[kind].name
+    platform = stack_in(cdk_app, region)
+    vpc, store, key = ec2.Vpc(platform, "Vpc", max_azs=2), CheckpointStore(platform, "Store"), kms.Key(platform, "Key")
+    given = {"vpc": vpc, "checkpoint_bucket": store.bucket, "encryption_key": key, "tags": {"cost-centre": "42"}}
+    cluster = SlipwayCluster(platform, "Train", plan=path, gate=False, **given)
+    cdk_app.synth()
+    assert [stack.stack_name.rpartition("-")[2] for stack in cluster.stacks] == ["training"], text
+    template = json.dumps(training_template(cdk_app))
+    assert "vpc-00000000" not in template
+    assert "subnet-0000000" not in template
+    assert "slipway-bucket-of-the-app" not in template
+    assert "00000000-0000" not in template
+    exports = re.findall(r'"Fn::ImportValue": "Platform:ExportsOutput\w*?(Vpc|Store|Key)', template)
+    assert {"Store", "Key"} <= set(exports)
+    assert "Vpc" in exports
+    assert '"cost-centre"' in template
+
+
+def test_a_cluster_without_resources_of_the_app_has_the_templates_of_slipway_deploy(cdk_app, plan_file, synthesised):
+    path = plan_file()
+    cluster = SlipwayCluster(cdk.Stage(cdk_app, "Production"), "Train", plan=path)
+    cdk_app.synth()
+    own = synthesised(path.read_text(), usd_per_hour=str(cluster.quote["usd_per_hour"])).templates
+    ours = [sorted(template["Resources"]) for template in templates(cdk_app).values()]
+    assert sorted(ours) == sorted(sorted(template["Resources"]) for template in own.values())
+    assert len(ours) == 3
+
+
+def test_a_plan_over_its_budget_fails_the_synthesis_and_names_the_sums(cdk_app, plan_file):
+    SlipwayCluster(stage_in(cdk_app), "Train", plan=plan_file("max_usd: 60", "max_usd: 1"))
+    with pytest.raises(RuntimeError, match="ValidationFailed") as refused:
+        cdk_app.synth()
+    assert "Production/Train" in str(refused.value)
+    assert re.search(r"budget \$1\.00, high estimate \$\d", str(refused.value))
+
+
+def test_a_plan_over_its_budget_without_the_gate_is_synthesised_with_a_warning(cdk_app, plan_file):
+    cluster = SlipwayCluster(stage_in(cdk_app), "Train", plan=plan_file("max_usd: 60", "max_usd: 1"), gate=False)
+    cdk_app.synth()
+    assert cluster.refusal
+    assert "the gate refuses this plan" in (cdk_out(cdk_app) / "validation-report.json").read_text()
+
+
+def test_an_app_over_the_limit_of_the_budget_gate_fails_with_each_plans_sum(cdk_app, plan_file):
+    production = stage_in(cdk_app)
+    cluster = SlipwayCluster(production, "Train", plan=plan_file())
+    endpoint = SlipwayEndpoint(production, "Chat", plan=ROOT / "examples/serve/pinned/llama31-8b-g6e.yaml")
+    cdk.Validations.of(cdk_app).add_plugins(BudgetGate(cdk_app, max_usd=cluster.high_usd + endpoint.high_usd - 1))
+    with pytest.raises(RuntimeError, match="ValidationFailed") as refused:
+        cdk_app.synth()
+    assert f"Production/Train ${cluster.high_usd:,.2f}, Production/Chat ${endpoint.high_usd:,.2f}" in str(refused.value)
+
+
+def test_an_app_within_the_limit_of_the_budget_gate_is_synthesised(cdk_app, plan_file):
+    cluster = SlipwayCluster(stage_in(cdk_app), "Train", plan=plan_file())
+    cdk.Validations.of(cdk_app).add_plugins(BudgetGate(cdk_app, max_usd=cluster.high_usd))
+    cdk_app.synth()
+    assert len(templates(cdk_app)) == 3
+
+
+def test_the_gate_that_the_context_turns_off_refuses_nothing(cdk_app, plan_file):
+    cdk_app.node.set_context("slipway:gate", "0")
+    SlipwayCluster(stage_in(cdk_app), "Train", plan=plan_file("max_usd: 60", "max_usd: 1"))
+    cdk_app.synth()
+    assert len(templates(cdk_app)) == 3
+
+
+def refusal_of(make):
+    with pytest.raises(SlipwayError) as refused:
+        make()
+    return str(refused.value)
+
+
+def test_a_stack_in_another_region_than_the_plan_is_refused_with_both_regions(cdk_app, plan_file):
+    path = plan_file()
+    text = refusal_of(lambda: SlipwayCluster(stack_in(cdk_app, "eu-west-1"), "Train", plan=path))
+    assert "Platform is in eu-west-1, the plan lora is for us-east-1" in text
+
+
+def test_a_vpc_in_a_stack_without_a_region_is_refused_with_the_environment_to_give(cdk_app, plan_file):
+    vpc = ec2.Vpc(cdk.Stack(cdk_app, "Anywhere"), "Vpc")
+    text = refusal_of(lambda: SlipwayCluster(cdk_app, "Train", plan=plan_file(), vpc=vpc))
+    assert "Anywhere/Vpc is in an unknown account, an unknown region" in text
+    assert "region='us-east-1'" in text
+
+
+def test_a_vpc_without_private_subnets_is_refused(cdk_app, plan_file):
+    public = ec2.SubnetConfiguration(name="Public", subnet_type=ec2.SubnetType.PUBLIC)
+    vpc = ec2.Vpc(stack_in(cdk_app), "Vpc", subnet_configuration=[public])
+    assert "has no private subnets" in refusal_of(lambda: SlipwayCluster(cdk_app, "T", plan=plan_file(), vpc=vpc))
+
+
+def test_subnets_without_their_vpc_are_refused(cdk_app, plan_file):
+    subnets = ec2.Vpc(stack_in(cdk_app), "Vpc").private_subnets
+    text = refusal_of(lambda: SlipwayCluster(cdk_app, "Train", plan=plan_file(), subnets=subnets))
+    assert "give vpc=" in text
+
+
+@pytest.mark.parametrize(
+    "old, new, expected",
+    [
+        ("instance_type: g6e.2xlarge, ", "", "target.instance_type: must be one value, got any"),
+        ("budget:", "budgets:", "did you mean budget"),
+        ("region: us-east-1", "region: us-esat-1", "us-east-1"),
+        ("target: {", "network: {name: shared, az_ids: [use1-az1]}\ntarget: {", "network.name"),
+    ],
+)
+def test_an_invalid_plan_is_refused_with_its_findings_in_the_exception(old, new, expected, cdk_app, plan_file):
+    vpc = ec2.Vpc(stack_in(cdk_app), "Vpc")
+    assert expected in refusal_of(lambda: SlipwayCluster(cdk_app, "T", plan=plan_file(old, new), vpc=vpc))
+
+
+def test_a_serving_plan_as_a_cluster_is_refused_with_the_construct_to_use(cdk_app, plan_file):
+    serving = ROOT / "examples/serve/pinned/llama31-8b-g6e.yaml"
+    assert "SlipwayEndpoint" in refusal_of(lambda: SlipwayCluster(cdk_app, "T", plan=serving))
+    assert "SlipwayCluster" in refusal_of(lambda: SlipwayEndpoint(cdk_app, "E", plan=plan_file()))
+
+
+def test_an_invalid_range_of_a_network_is_refused(cdk_app):
+    assert "10.0.0.0/30" in refusal_of(lambda: Network(stack_in(cdk_app), "Network", cidr="10.0.0.0/30"))
+
+
+def test_the_parts_satisfy_cdk_nag(cdk_app):
+    stack = stack_in(cdk_app, "us-east-2")
+    network = Network(stack, "Network", availability_zone_id="use2-az1")
+    NodeSecurityGroup(stack, "Nodes", vpc=network.vpc)
+    CheckpointStore(stack, "Store", access_log=True)
+    cdk.Validations.of(cdk_app).add_plugins(AwsSolutionsChecks(cdk_app))
+    cdk_app.synth()
+    (template,) = templates(cdk_app).values()
+    assert {one["AvailabilityZoneId"] for one in of_type(template, "AWS::EC2::Subnet")} == {"use2-az1"}
+
+
+def test_the_ids_of_the_parts_are_the_promised_ones(cdk_app):
+    """A changed logical id of a bucket or VPC would replace it at its users."""
+    stack = stack_in(cdk_app)
+    network = Network(stack, "Network")
+    NodeSecurityGroup(stack, "Nodes", vpc=network.vpc)
+    CheckpointStore(stack, "Store")
+    cdk_app.synth()
+    (template,) = templates(cdk_app).values()
+    ids = {
+        resource["Type"]: key
+        for key, resource in template["Resources"].items()
+        if resource["Type"] in ("AWS::EC2::VPC", "AWS::S3::Bucket", "AWS::EC2::SecurityGroup")
+    }
+    assert ids == {
+        "AWS::EC2::SecurityGroup": "NodesGroup3A9CFCF5",
+        "AWS::EC2::VPC": "NetworkVpcFAC8F4A5",
+        "AWS::S3::Bucket": "StoreBucket4FBDE984",
+    }
+
+
+def test_a_limit_that_is_lower_than_the_plans_is_the_guards(cdk_app, plan_file):
+    SlipwayCluster(stage_in(cdk_app), "Train", plan=plan_file(), max_usd=Decimal(20))
+    cdk_app.synth()
+    outputs = training_template(cdk_app)["Outputs"]
+    assert "$20" in json.dumps(outputs), outputs
