@@ -76,7 +76,7 @@ def pod_statements(store: StoreAccess, *, compile_cache: bool, owner: str | None
         iam.PolicyStatement(sid="ReadCheckpoints", actions=["s3:GetObject"], resources=[store.objects()]),
         *_changes(store, _OWN, title=""),
         iam.PolicyStatement(
-            sid="TellGuard", actions=["s3:PutObject"], resources=[store.objects(f"{GUARD_FOLDER}/*/{WORD_FOLDER}")]
+            sid="WriteMessages", actions=["s3:PutObject"], resources=[store.objects(f"{GUARD_FOLDER}/*/{WORD_FOLDER}")]
         ),
     ]
     if owner is not None:

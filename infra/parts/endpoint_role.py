@@ -117,7 +117,7 @@ class EndpointRole(Construct):
             iam.PolicyStatement(sid="TakeRequests", actions=["s3:GetObject"], resources=[requests]),
             # A long answer is uploaded in parts.
             iam.PolicyStatement(
-                sid="GiveAnswers", actions=["s3:AbortMultipartUpload", "s3:PutObject"], resources=answers
+                sid="WriteResponses", actions=["s3:AbortMultipartUpload", "s3:PutObject"], resources=answers
             ),
         ]
 

@@ -27,13 +27,13 @@ class GuardFolder(NamedTuple):
         """The guard's permissions in its folder (templates/guard/trouble.py)."""
         return (
             iam.PolicyStatement(
-                sid="FindWords",
+                sid="ListMessages",
                 actions=["s3:ListBucket"],
                 resources=[self.bucket_arn],
                 conditions={"StringLike": {"s3:prefix": [f"{self.prefix}/*"]}},
             ),
             iam.PolicyStatement(
-                sid="PassOnWords",
+                sid="MoveMessages",
                 actions=["s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
                 resources=[self.objects_arn],
             ),

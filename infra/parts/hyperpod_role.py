@@ -95,7 +95,7 @@ class HyperPodRole(Construct):
         in_subnet = {"ArnLike": {"ec2:Subnet": self._arn(f"subnet/{subnet_id}")}}
         return [
             iam.PolicyStatement(
-                sid="LookAtMachines",
+                sid="DescribeInstances",
                 actions=["ec2:DescribeInstanceTypes", "ec2:DescribeInstances", "ec2:DescribeTags"],
                 resources=["*"],
             ),
@@ -116,7 +116,9 @@ class HyperPodRole(Construct):
                 actions=["ec2:AttachNetworkInterface", "ec2:ModifyNetworkInterfaceAttribute"],
                 resources=[self._arn("instance/*")],
             ),
-            iam.PolicyStatement(sid="LendRoles", actions=["eks-auth:AssumeRoleForPodIdentity"], resources=[eks_arn]),
+            iam.PolicyStatement(
+                sid="AssumePodRoles", actions=["eks-auth:AssumeRoleForPodIdentity"], resources=[eks_arn]
+            ),
         ]
 
     @staticmethod
@@ -147,7 +149,7 @@ class HyperPodRole(Construct):
         in_subnet = {"ArnLike": {"ec2:Subnet": subnet}}
         return [
             iam.PolicyStatement(
-                sid="LookAtNetwork",
+                sid="DescribeNetwork",
                 actions=[
                     "ec2:DescribeDhcpOptions",
                     "ec2:DescribeNetworkInterfaces",
@@ -181,7 +183,9 @@ class HyperPodRole(Construct):
             iam.PolicyStatement(sid="TagInterfaces", actions=["ec2:CreateTags"], resources=[interfaces]),
             # The other resource of a detachment: an instance of SageMaker's own account.
             iam.PolicyStatement(
-                sid="FreeMachines", actions=["ec2:DetachNetworkInterface"], resources=[self._arn("instance/*")]
+                sid="DetachNetworkInterfaces",
+                actions=["ec2:DetachNetworkInterface"],
+                resources=[self._arn("instance/*")],
             ),
         ]
 

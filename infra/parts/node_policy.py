@@ -129,7 +129,7 @@ def volume_statements(key_arn: str) -> list[iam.PolicyStatement]:
             conditions={"StringLike": {"kms:ViaService": through}},
         ),
         iam.PolicyStatement(
-            sid="LendKeyToVolumes",
+            sid="CreateVolumeGrants",
             actions=["kms:CreateGrant"],
             resources=[key_arn],
             conditions={"StringLike": {"kms:ViaService": through}, "Bool": {"kms:GrantIsForAWSResource": "true"}},

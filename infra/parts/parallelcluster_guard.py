@@ -22,7 +22,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
     )
     instances = f"arn:{Aws.PARTITION}:ec2:{Stack.of(scope).region}:{Aws.ACCOUNT_ID}:instance/*"
     end = iam.PolicyStatement(
-        sid="EndWhatStays",
+        sid="TerminateRetainedNodes",
         actions=["ec2:TerminateInstances"],
         resources=[instances],
         conditions={

@@ -64,7 +64,7 @@ class ClusterStack(PlanStack):
         dashboard = Dashboard(self, "Overview", plan=plan, limits=self._limits, target_widgets=widgets)
         CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Topic of all notifications")
         CfnOutput(self, "DashboardUrl", value=dashboard.url)
-        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_text(plan, self._limits)))
+        CfnOutput(self, "GuardrailSummary", value="; ".join(guardrail_text(plan, self._limits)))
 
 
 def add_cluster(

@@ -68,7 +68,7 @@ class PcsGuard:
                 conditions={"StringEquals": {"iam:PassedToService": f"ec2.{Aws.URL_SUFFIX}"}},
             ),
             iam.PolicyStatement(
-                sid="EndWhatStays",
+                sid="TerminateRetainedNodes",
                 actions=["ec2:TerminateInstances"],
                 resources=[f"arn:{Aws.PARTITION}:ec2:{region}:{Aws.ACCOUNT_ID}:instance/*"],
                 conditions={

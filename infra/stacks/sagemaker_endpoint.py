@@ -117,7 +117,7 @@ class ServingStack(PlanStack):
         dashboard = EndpointDashboard(self, "Overview", plan=plan, endpoint=endpoint, limits=limits)
         CfnOutput(self, "NotifyTopicArn", value=topic, description="Topic of all notifications")
         CfnOutput(self, "DashboardUrl", value=dashboard.url)
-        CfnOutput(self, "WhatGuards", value="; ".join(guardrail_text(plan, limits)))
+        CfnOutput(self, "GuardrailSummary", value="; ".join(guardrail_text(plan, limits)))
 
     def _log(self, endpoint: Endpoint) -> logs.CfnLogGroup:
         """The log group of the containers, created before they start: SageMaker's own group would never expire."""

@@ -87,7 +87,7 @@ def _network(*, in_vpc: bool) -> Iterator[iam.PolicyStatement]:
     if not in_vpc:
         return
     yield iam.PolicyStatement(
-        sid="LookAtNetwork",
+        sid="DescribeNetwork",
         actions=[
             "ec2:DescribeDhcpOptions",
             "ec2:DescribeNetworkInterfaces",

@@ -60,9 +60,9 @@ def test_every_guard_reads_what_its_jobs_say_in_a_folder_of_its_own(synthesised,
         for policy in role.get("Policies", [])
         for statement in _of(policy)
     }
-    assert may["PassOnWords"]["Action"] == ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"]
-    assert "/jobs/.guard/" in str(may["PassOnWords"]["Resource"])
-    assert "jobs/.guard/" in str(may["FindWords"]["Condition"]["StringLike"]["s3:prefix"])
+    assert may["MoveMessages"]["Action"] == ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"]
+    assert "/jobs/.guard/" in str(may["MoveMessages"]["Resource"])
+    assert "jobs/.guard/" in str(may["ListMessages"]["Condition"]["StringLike"]["s3:prefix"])
 
 
 def _of(policy):

@@ -329,7 +329,7 @@ class TestRights:
             "KeepCheckpoints": f"{account_folder}/*",
             "MarkSuperseded": f"{account_folder}/*",
             "TidyJournal": f"{account_folder}/.runs/*",
-            "TellGuard": trouble_folder,
+            "WriteMessages": trouble_folder,
             **compiled,
         }
         assert last(statements_by_sid["ReadCheckpoints"]["Resource"]) == "/jobs/*"

@@ -96,8 +96,8 @@ class TestGuard:
         assert stop["Condition"]["ForAllValues:StringEquals"] == {"dynamodb:LeadingKeys": ["COMPUTE_FLEET"]}
         actions = {action for statement in statements.values() for action in statement["Action"]}
         assert not [action for action in actions if action.startswith(("ec2:Stop", "iam:"))]
-        assert statements["EndWhatStays"]["Action"] == "ec2:TerminateInstances"
-        assert statements["EndWhatStays"]["Condition"]["StringEquals"] == {
+        assert statements["TerminateRetainedNodes"]["Action"] == "ec2:TerminateInstances"
+        assert statements["TerminateRetainedNodes"]["Condition"]["StringEquals"] == {
             "aws:ResourceTag/parallelcluster:cluster-name": "slipway-team-a",
             "aws:ResourceTag/parallelcluster:node-type": "Compute",
         }
@@ -190,11 +190,17 @@ class TestMoney:
     def test_without_a_rate_there_is_no_estimate_and_that_is_said(self, synthesised):
         p5 = synthesised("p5-spot")
         assert "EstimatedSpend" not in alarms(p5)
-        assert "no alarm on estimated spend without a rate" in p5.template("training")["Outputs"]["WhatGuards"]["Value"]
+        assert (
+            "no alarm on estimated spend without a rate"
+            in p5.template("training")["Outputs"]["GuardrailSummary"]["Value"]
+        )
 
     def test_without_a_budget_there_is_neither(self, trn2_block):
         assert trn2_block.resources("training", "AWS::Budgets::Budget") == {}
-        assert "no spending alarm (budget.max_usd)" in trn2_block.template("training")["Outputs"]["WhatGuards"]["Value"]
+        assert (
+            "no spending alarm (budget.max_usd)"
+            in trn2_block.template("training")["Outputs"]["GuardrailSummary"]["Value"]
+        )
 
 
 class TestDashboard:

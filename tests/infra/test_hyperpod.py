@@ -192,7 +192,7 @@ class TestRole:
                 actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
                 assert not [action for action in actions if "*" in action]
                 if statement["Resource"] == "*":
-                    assert statement["Sid"] in ("Look", "LookAtNetwork", "Report")
+                    assert statement["Sid"] in ("Look", "DescribeNetwork", "Report")
 
     def test_interfaces_are_made_in_the_clusters_subnet_alone(self, example):
         _, statements_by_sid = statements(example)
@@ -204,7 +204,7 @@ class TestRole:
         _, statements_by_sid = statements(example)
         for sid, statement in statements_by_sid.items():
             actions = {statement["Action"]} if isinstance(statement["Action"], str) else set(statement["Action"])
-            if sid in ("MakeInterfaces", "FreeMachines", "TagInterfaces") or not [
+            if sid in ("MakeInterfaces", "DetachNetworkInterfaces", "TagInterfaces") or not [
                 action for action in actions if action.startswith("ec2:")
             ]:
                 continue
@@ -216,8 +216,8 @@ class TestRole:
             )
             assert statement["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}, sid
             assert ":network-interface/*" in json.dumps(statement["Resource"])
-        assert statements_by_sid["FreeMachines"]["Action"] == "ec2:DetachNetworkInterface"
-        assert ":instance/*" in json.dumps(statements_by_sid["FreeMachines"]["Resource"])
+        assert statements_by_sid["DetachNetworkInterfaces"]["Action"] == "ec2:DetachNetworkInterface"
+        assert ":instance/*" in json.dumps(statements_by_sid["DetachNetworkInterfaces"]["Resource"])
 
     def test_sagemaker_takes_the_role_on_no_condition_that_it_may_not_meet(self, example):
         role, statements_by_sid = statements(example)

@@ -207,7 +207,7 @@ class TestRights:
                     actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
                     assert not [action for action in actions if "*" in action]
                     if statement["Resource"] == "*":
-                        known = ("Look", "LookAtNetwork", "LookAtMachines", "Report", "StandInSubnet")
+                        known = ("Look", "DescribeNetwork", "DescribeInstances", "Report", "StandInSubnet")
                         assert statement["Sid"] in known
 
     def test_addresses_of_pods_are_the_clusters_subnets(self, example):
@@ -218,7 +218,7 @@ class TestRights:
         }
         (subnet,) = (arn for arn in statements["MakeInterfaces"]["Resource"] if ":subnet/" in json.dumps(arn))
         assert statements["AddressesOfPods"]["Condition"] == {"ArnLike": {"ec2:Subnet": subnet}}
-        assert statements["LendRoles"]["Resource"] == {"Fn::GetAtt": [key_of(example, "AWS::EKS::Cluster"), "Arn"]}
+        assert statements["AssumePodRoles"]["Resource"] == {"Fn::GetAtt": [key_of(example, "AWS::EKS::Cluster"), "Arn"]}
         jobs = json.dumps(machine["ManagedPolicyArns"])
         assert "NodePolicy" not in jobs, "what jobs may do is granted to their pods alone"
 
@@ -244,7 +244,7 @@ class TestRights:
         assert set(rules(p5en_spot)) == {"Schedule", "NodeHealth", "State"}
         assert (
             "workers without a pod that asks for chips for 5 minutes stop"
-            in (p5en_spot.template("training")["Outputs"]["WhatGuards"]["Value"])
+            in (p5en_spot.template("training")["Outputs"]["GuardrailSummary"]["Value"])
         )
         assert variables(trn2_planned)["PREPAID"] == "true"
 

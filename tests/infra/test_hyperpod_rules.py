@@ -38,7 +38,7 @@ class TestGuard:
     def test_a_training_plan_is_prepaid_and_ends_an_hour_early(self, p5_planned):
         guard_variables = variables(p5_planned)
         assert (guard_variables["PREPAID"], guard_variables["ENDS_AT"]) == ("true", "2026-12-08T10:30:00+00:00")
-        description = p5_planned.template("training")["Outputs"]["WhatGuards"]["Value"]
+        description = p5_planned.template("training")["Outputs"]["GuardrailSummary"]["Value"]
         assert "the training plan is prepaid: its nodes are never stopped" in description
 
     def test_it_can_delete_workers_of_its_own_cluster_alone(self, trn2):

@@ -80,8 +80,8 @@ def test_a_parallelcluster_may_start_machines_with_it(synthesised):
     }
     assert len(node_policies) == 2
     for statements_by_sid in node_policies.values():
-        assert statements_by_sid["LendKeyToVolumes"]["Condition"]["Bool"] == {"kms:GrantIsForAWSResource": "true"}
-        assert {statements_by_sid[sid]["Resource"] for sid in ("EncryptVolumes", "LendKeyToVolumes")} == {KEY}
+        assert statements_by_sid["CreateVolumeGrants"]["Condition"]["Bool"] == {"kms:GrantIsForAWSResource": "true"}
+        assert {statements_by_sid[sid]["Resource"] for sid in ("EncryptVolumes", "CreateVolumeGrants")} == {KEY}
     eks = synthesised(PLAN.format(kind="eks", network="{}", key=KEY, lustre=""))
     policies = eks.resources("training", "AWS::IAM::ManagedPolicy").values()
-    assert not any("LendKeyToVolumes" in statements(policy) for policy in policies)
+    assert not any("CreateVolumeGrants" in statements(policy) for policy in policies)

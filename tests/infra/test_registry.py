@@ -45,7 +45,7 @@ def test_budget_in_a_region_without_the_type_is_left_out(synthesised, catalog):
     for region, expected in (("eu-north-1", 0), ("us-east-2", 1)):
         assembly = synthesised(text.replace("REGION", region), usd_per_hour="55")
         assert len(assembly.resources("training", BUDGET)) == expected
-        spoken = assembly.template("training")["Outputs"]["WhatGuards"]["Value"]
+        spoken = assembly.template("training")["Outputs"]["GuardrailSummary"]["Value"]
         assert ("no AWS Budget: CloudFormation in eu-north-1 has none" in spoken) == (not expected)
         # The guard's own estimate and its alarm stay.
         assert "alarm at an estimated $3000" in spoken

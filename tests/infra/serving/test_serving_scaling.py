@@ -158,7 +158,7 @@ class TestGuardrails:
 
     def test_what_guards_is_said_in_words(self, endpoint_stack):
         def describe(name):
-            return endpoint_stack(name).template("serving")["Outputs"]["WhatGuards"]["Value"]
+            return endpoint_stack(name).template("serving")["Outputs"]["GuardrailSummary"]["Value"]
 
         assert "the endpoint is deleted 72 h after the last deployment" in describe("embedding-inf2")
         assert "an alarm after 60 minutes without a request" in describe("embedding-inf2")
