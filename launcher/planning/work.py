@@ -45,6 +45,7 @@ class Estimator:
     """The user's own runs, for the hours around the job; the runs that correct its rate are in the facts."""
     estimates: dict[tuple[str, int], Work] = field(default_factory=dict)
     _alike: dict[tuple[str, str | None, int, int], Work] = field(default_factory=dict)
+    _unseen: dict[str, bool] = field(default_factory=dict)
 
     def work(self, instance_type: str, nodes: int) -> Work:
         """The work on `nodes` nodes of a type, independent of regions and options."""
@@ -295,8 +296,10 @@ class Estimator:
         train = self.request.workload.train
         if train is None or train.throughput_tokens_per_s is not None:
             return False
-        shape = self.shape(train, self.catalog.instance_types[instance_type], 1)
-        return rows_on_instance(shape, self.facts) == 0
+        if instance_type not in self._unseen:
+            shape = self.shape(train, self.catalog.instance_types[instance_type], 1)
+            self._unseen[instance_type] = rows_on_instance(shape, self.facts) == 0
+        return self._unseen[instance_type]
 
     @property
     def is_mixture(self) -> bool:

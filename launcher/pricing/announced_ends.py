@@ -29,6 +29,14 @@ def job_software(place: Place, context: PricingContext) -> Iterator[str]:
             yield key.format(os=request.target.os.value, image=image.rpartition("/")[2])
 
 
+def job_ends(place: Place, context: PricingContext) -> tuple[AnnouncedEnd, ...]:
+    """The announced ends that concern a job, computed once for each target and instance type."""
+    key = (place.target, place.instance_type)
+    if key not in context.ends:
+        context.ends[key] = near_ends(job_software(place, context), context)
+    return context.ends[key]
+
+
 def near_ends(keys: Iterable[str | AnnouncedEnd], context: PricingContext) -> tuple[AnnouncedEnd, ...]:
     """The announced ends that concern a candidate, past or within a year, the nearest first."""
     known = context.catalog.announced_ends

@@ -4,9 +4,11 @@ from dataclasses import field
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
+from typing import TypeAlias
 
 from launcher.catalog.load import Catalog
 from launcher.catalog.market import InterruptionBand
+from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.document import PlanBase
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.learned import Learned
@@ -21,6 +23,8 @@ from launcher.pricing.gate import GateRules
 from launcher.pricing.hazard import SHARED, Hazard, assumed_rates, hazard
 from launcher.pricing.idle_tail import learnable_hours
 from launcher.pricing.seen_interruptions import interruption_counts, learned_rate
+
+Ends: TypeAlias = tuple[AnnouncedEnd, ...]
 
 
 @record(slots=False)
@@ -39,6 +43,10 @@ class PricingContext:
     """The command-line arguments that change the plan file, as typed; Slipway adds them to suggested commands."""
     on_demand_usd: dict[Place, Decimal | None] = field(default_factory=dict, compare=False, repr=False)
     """The job's total on demand, by place: every commitment in a place is compared with the same total."""
+    ends: dict[tuple[TargetKind, str], tuple[AnnouncedEnd, ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """The announced ends that concern a job, by target and instance type."""
     _rates: dict[tuple[str, str], Learned | None] = field(default_factory=dict, compare=False, repr=False)
     _tails: dict[tuple[TargetKind, PurchaseOption], Learned | None] = field(
         default_factory=dict, compare=False, repr=False

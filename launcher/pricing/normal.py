@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
+ROOT_STEPS, PRECISION = 40, 1e-10
+ROOT_OF_TWO = math.sqrt(2.0)
 Z_OF_THE_ENDS = 1.2815515655446004
 """Standard deviations from the median of a normal distribution to its 10th and 90th percentile."""
 
@@ -31,10 +33,7 @@ def normal_below(z: float) -> float:
     >>> normal_below(0.0)
     0.5
     """
-    return 0.5 * math.erfc(-z / math.sqrt(2.0))
-
-
-ROOT_STEPS, PRECISION = 40, 1e-10
+    return 0.5 * math.erfc(-z / ROOT_OF_TWO)
 
 
 def root(excess: Callable[[float], float], low: float, high: float, *, precision: float = PRECISION) -> float:

@@ -23,7 +23,7 @@ from launcher.planning.idle_chips import Nodes, idle_findings
 from launcher.planning.quotas import default_findings, quota_needs
 from launcher.planning.registry import budget_findings
 from launcher.pricing.ages import expiry, rests_on
-from launcher.pricing.announced_ends import end_findings, job_software, near_ends
+from launcher.pricing.announced_ends import end_findings, job_ends
 from launcher.pricing.bill import bill_assumptions
 from launcher.pricing.bill_lines import compute_usd
 from launcher.pricing.blocks import MIN_CHANCE, before_it_begins, begins, until
@@ -151,7 +151,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
     plan, hours = candidate.plan, _hours(candidate, cost)
     usd = None if cost is None else total_usd(candidate)
     per_hour = price.usd * place.nodes if isinstance(price, Price) else None
-    ends = near_ends(job_software(place, context), context)
+    ends = job_ends(place, context)
     findings = (*_findings(candidate, hours), *end_findings(ends, context), *stop_findings(plan, usd, per_hour))
     return Quote(
         plan=plan,
