@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from launcher.cli import options
 from launcher.cli.console import Console
 from launcher.model.errors import QuoteMismatchError
-from launcher.records.approval import AGAIN, Action, Approval, claim
+from launcher.records.approval import AGAIN, Action, Approval, claim, find_approval
 from launcher.workflow.quote.approval import limited, refuse_other_quote, refuse_second, usable
 from launcher.workflow.quote.fresh import Picked
 
@@ -30,7 +30,8 @@ class ApprovedConsole(Console):
         refuse_other_quote(self.approval, picked.quoted.digest, None if usd is None else usd.high)
 
     def approve(self, action: str) -> None:  # noqa: ARG002 - the approval is for the action
-        """Use the approval up."""
+        """Use the approval up, unless it has expired in the meantime."""
+        find_approval(self.approval.id, os.environ, options.now())
         claim(self.approval, os.environ)
 
     def approve_second(self, action: str) -> None:  # noqa: ARG002 - whatever the job

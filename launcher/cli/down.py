@@ -62,7 +62,9 @@ def down(
     from launcher.workflow.run.existing_down import joined_plan
 
     if approval is not None:
-        region = _use_up(approval, options.plan_name(what), region, sandbox=sandbox, checkpoints=checkpoints)
+        # A file could name another region or cluster than the person meant.
+        what = options.plan_name(what)
+        region = _use_up(approval, what, region, sandbox=sandbox, checkpoints=checkpoints, dry_run=dry_run)
         yes = True
     environment = options.environment_of(options.plan_name(what), sandbox=sandbox, region=region)
     catalog = load(overlay=options.price_cache(), today=options.now().date())
@@ -77,8 +79,10 @@ def down(
     output.answer(answer, removal, json=json)
 
 
-def _use_up(approval: str, name: str, region: str | None, *, sandbox: bool, checkpoints: bool) -> str | None:
-    """Use an approval of the removal up; return its region."""
+def _use_up(
+    approval: str, name: str, region: str | None, *, sandbox: bool, checkpoints: bool, dry_run: bool
+) -> str | None:
+    """Use an approval of the removal up, except in a dry run; return its region."""
     from launcher.records.approval import Action, claim
     from launcher.workflow.quote.approval import usable
 
@@ -88,7 +92,11 @@ def _use_up(approval: str, name: str, region: str | None, *, sandbox: bool, chec
     if region not in (None, known.region):
         message = f"approval {approval} is for region {known.region or 'of the newest run'}, not {region}"
         raise UnreadableInputError(message, hint="leave out --region")
-    claim(known, os.environ)
+    if Path(known.folder) != Path.cwd():
+        message = f"approval {approval} is for {known.folder}, not {Path.cwd()}"
+        raise UnreadableInputError(message, hint=f"run it in {known.folder}")
+    if not dry_run:
+        claim(known, os.environ)
     return known.region
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from pathlib import Path
 from launcher.agent import safe_json
 from launcher.answers.error import error_document
 from launcher.answers.started import StartedDocument
-from launcher.model.errors import SlipwayError
+from launcher.model.errors import ImpossibleError, SlipwayError
 from launcher.model.visible_text import visible
 from launcher.records.approval import Approval
 from launcher.records.codec import Json, as_json
@@ -47,7 +48,7 @@ def answer_of(words: Sequence[str], folder: Path, *, json: bool) -> Answer:
     document = _document(done.stdout) if json else None
     if document is not None:
         return Answer(document=document, text="", refused=document.get("schema") == REFUSED)
-    printed = done.stdout if done.returncode == 0 else done.stderr
+    printed = done.stdout if done.returncode == 0 else done.stdout + done.stderr
     return Answer(document=None, text=_end_of(printed), refused=done.returncode != 0)
 
 
@@ -64,15 +65,28 @@ class Started:
     """
 
     running: dict[str, tuple[Approval, "subprocess.Popen[bytes]"]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def start(self, approval: Approval, environment: Mapping[str, str]) -> None:
-        """Start the command of an approval."""
+        """Start the command of an approval, again if an earlier try ended without using the approval.
+
+        Raises:
+            ImpossibleError: it runs.
+        """
+        with self.lock:
+            known = self.running.get(approval.id)
+            if known is not None and known[1].poll() is None:
+                message = f"approval {approval.id} is in use"
+                raise ImpossibleError(message, hint=f"result with id {approval.id} shows it")
+            self.running[approval.id] = approval, self._process(approval, environment)
+
+    def _process(self, approval: Approval, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
         out, err = _files(approval.id, environment)
         out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = [*(["--sandbox"] if approval.sandbox else []), f"--approval={approval.id}", "--json"]
         words = [*_program(), approval.action.value, approval.file, *flags]
         with open(out, "wb", opener=_private) as printed, open(err, "wb", opener=_private) as said:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 words,
                 cwd=approval.folder,
                 stdin=subprocess.DEVNULL,
@@ -80,7 +94,6 @@ class Started:
                 stderr=said,
                 start_new_session=True,
             )
-        self.running[approval.id] = approval, process
 
     def wait(self, given: str, environment: Mapping[str, str], seconds: float) -> Json | None:
         """The state of a command, once it has ended or the time is over; None for an unknown id."""

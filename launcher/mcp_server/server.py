@@ -56,8 +56,6 @@ class SlipwayServer:
             if approval.action.value != tool.name:
                 message = f"approval {given} is for {approval.action.value}, not {tool.name}"
                 raise ImpossibleError(message, hint=AGAIN)
-            if given in self.started.running:
-                raise ImpossibleError(f"approval {given} is in use", hint=f"result with id {given} shows it")
             self.started.start(approval, self.environment)
         document = self.started.wait(given, self.environment, WAIT_S if tool.acts else 0)
         if document is None:

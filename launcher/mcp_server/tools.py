@@ -51,8 +51,9 @@ APPROVAL: Mapping[str, Any] = {
 }
 ASK = (
     "Needs a person's approval. Ask the person to run in a terminal:"
-    " slipway approve FILE --pick ID --max-usd 500 --for 2h{action}. You cannot approve."
+    " slipway approve {words} --for 2h. You cannot approve."
 )
+PICKED = "FILE --pick ID --max-usd 500"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +161,7 @@ _READ_ONLY: Sequence[Tool] = (
     Tool(
         name="compare",
         about="One job on every option, and GPU against Trainium with the port, and a verdict. Spends nothing.",
-        arguments=_PLAN,
+        arguments={name: schema for name, schema in _PLAN.items() if name != "max_usd"},
         required=["file"],
         words=partial(_priced, "compare"),
         document="compare",
@@ -244,10 +245,10 @@ _READ_ONLY: Sequence[Tool] = (
 )
 
 
-def _acting(name: str, about: str, action: str) -> Tool:
+def _acting(name: str, about: str, words: str) -> Tool:
     return Tool(
         name=name,
-        about=f"{about} {ASK.format(action=action)}",
+        about=f"{about} {ASK.format(words=words)}",
         arguments={"approval": APPROVAL},
         required=["approval"],
         words=_fixed(name),
@@ -269,9 +270,9 @@ TOOLS: Mapping[str, Tool] = {
     tool.name: tool
     for tool in (
         *_READ_ONLY,
-        _acting("launch", "Launch the approved quote: deploy its cluster and run its job.", ""),
-        _acting("deploy", "Deploy the approved cluster without a job, or the endpoint.", " --action deploy"),
-        _acting("down", "Remove the approved cluster or endpoint; checkpoints stay.", " --action down"),
+        _acting("launch", "Launch the approved quote: deploy its cluster and run its job.", PICKED),
+        _acting("deploy", "Deploy the approved cluster without a job, or the endpoint.", f"{PICKED} --action deploy"),
+        _acting("down", "Remove the approved cluster or endpoint; checkpoints stay.", "NAME --action down"),
         _RESULT,
     )
 }

@@ -27,7 +27,6 @@ from launcher.model.units import BILLED, HOURS_PER_MONTH, billed_gb
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions
 from launcher.planning.around import around_assumptions
-from launcher.planning.disks import training_volume_gib
 from launcher.planning.nat import nat_mode
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, LowestPrices, Prices, total_usd
 from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, monitoring_lines
@@ -389,9 +388,7 @@ def _cluster_instances(prices: Prices, logins: int, target: Target) -> Iterator[
 
 def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own_cluster: bool) -> Line:
     """The root volumes: a node's lasts as long as the node, those of head and login nodes as long as the cluster."""
-    facts, per_job = prices.catalog.instance_types[place.instance_type], target_of(place.target).per_job
-    node_gib = training_volume_gib(request, place.nodes, facts) if per_job else COMPUTE_ROOT_GIB
-    nodes = node_gib * place.nodes / HOURS_PER_MONTH
+    nodes = COMPUTE_ROOT_GIB * place.nodes / HOURS_PER_MONTH
     cluster = 0.0
     if own_cluster:
         # A custom image must not be larger than the nodes' volumes.

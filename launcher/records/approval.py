@@ -142,7 +142,7 @@ def revoke(given: str, environment: Mapping[str, str], now: datetime) -> Approva
     return approval
 
 
-AGAIN = "a person runs slipway approve FILE --max-usd 500 --for 2h in a terminal"
+AGAIN = "a person runs slipway approve in a terminal: FILE --max-usd 500 --for 2h, or NAME --action down"
 
 
 def _path(given: str, environment: Mapping[str, str]) -> Path:

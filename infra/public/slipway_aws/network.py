@@ -69,6 +69,8 @@ class Network(Construct):
 class NodeSecurityGroup(Construct):
     """A security group whose members reach each other by any protocol, EFA included, and that nobody else reaches.
 
+    Nodes that start before its rules stand have no EFA until they are restarted: `node.node.add_dependency(group)`.
+
     Attributes:
         security_group: the group.
     """
@@ -83,5 +85,3 @@ class NodeSecurityGroup(Construct):
         self.security_group: ec2.ISecurityGroup = ec2.SecurityGroup.from_security_group_id(
             self, "SecurityGroup", resource.group.attr_group_id, mutable=False
         )
-        # Nodes that start without the rules have no EFA until they are restarted.
-        self.security_group.node.add_dependency(*resource.rules)

@@ -67,11 +67,7 @@ def quoted_for_approval(
 def _stoppable(picked: Picked) -> bool:
     """Whether a guard can stop the nodes of a candidate, and that saves money."""
     plan = picked.quoted.plan
-    return (
-        plan.request.workload.train is not None
-        and not is_joined(plan.request)
-        and exempt(plan.request, plan.place.option) is None
-    )
+    return not is_joined(plan.request) and exempt(plan.request, plan.place.option) is None
 
 
 def approval_of(
@@ -156,7 +152,8 @@ def refuse_other_quote(approval: Approval, digest: str, high: Decimal | None) ->
     """
     if digest != approval.digest:
         message = f"approval {approval.id} is for quote {str(approval.digest)[:6]}, this is {digest[:6]}"
-        raise QuoteMismatchError(message, hint=AGAIN)
+        hint = f"{AGAIN}; for a cluster that keeps its head node, with --set storage.head_node=TYPE"
+        raise QuoteMismatchError(message, hint=hint)
     if approval.max_usd is not None and (high is None or high > approval.max_usd):
         now = "has no price" if high is None else f"may cost ${high:,.2f}"
         raise OverBudgetError(f"the approval is for ${approval.max_usd:,}, and the job {now}", hint=AGAIN)

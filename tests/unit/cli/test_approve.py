@@ -6,12 +6,14 @@ import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
 from launcher.answers.approve import sentence
 from launcher.cli import options
 from launcher.cli.approved import answers
+from launcher.mcp_server.commands import Started
 from launcher.model.errors import ImpossibleError, OverBudgetError, QuoteMismatchError, UnreadableInputError
 from launcher.records.approval import Action, claim, find_approval, new_id, open_approvals, revoke, write_approval
 from launcher.workflow.quote.approval import (
@@ -35,6 +37,7 @@ purchase: {option: on-demand}
 checkpoint: {mode: none}
 """
 STOPPED = PLAN + "budget: {stop_at_usd: 20}\n"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 NOW = datetime.now(UTC).replace(microsecond=0)
 LIMIT = PriceOptions(max_usd=Decimal(20))
 
@@ -243,6 +246,49 @@ def test_down_with_an_approval_never_deletes_checkpoints(tmp_path, state, slipwa
     assert result.code == 2
     assert "never covers --checkpoints" in result.err
     assert open_approvals(state, NOW) == [approval]
+
+
+def test_an_approval_of_a_removal_is_for_its_folder_whatever_a_file_says(tmp_path, state, slipway, monkeypatch):
+    approval = removal_approval("small", region="us-east-1", sandbox=False, now=NOW, lasts=timedelta(hours=1))
+    write_approval(approval, state)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    written(tmp_path / "elsewhere", STOPPED.replace("us-east-1", "us-west-2"))
+    result = slipway("down", "plan.yaml", "--approval", approval.id)
+    assert result.code == 2
+    assert f"is for {tmp_path}, not {tmp_path / 'elsewhere'}" in " ".join(result.err.split())
+    assert open_approvals(state, NOW) == [approval]
+
+
+def test_an_approval_that_ends_before_the_action_is_not_used(tmp_path, state, monkeypatch):
+    path = written(tmp_path)
+    approval = approved(path, state)
+    given = answers(approval.id, Action.LAUNCH, path, LIMIT, None, yes=False, sandbox=False)
+    monkeypatch.setattr(options, "now", lambda: NOW + timedelta(hours=3))
+    with pytest.raises(ImpossibleError, match="expired at"):
+        given.person.approve("launch small")
+
+
+def test_on_aws_the_guard_of_an_endpoint_must_hold_the_limit_too(tmp_path, state):
+    text = (EXAMPLES / "serve/pinned/llama31-8b-g6e.yaml").read_text()
+    how = PriceOptions(max_usd=Decimal(100_000), despite_verdict=True)
+    with pytest.raises(OverBudgetError, match="stop_at_usd is not set: no guard"):
+        quoted_for_approval(written(tmp_path, text), NOW, how, selection=None, sandbox=False)
+
+
+def test_a_try_that_used_no_approval_can_be_made_again_and_never_twice_at_once(tmp_path, state):
+    path = written(tmp_path)
+    approval = approved(path, state)
+    path.unlink()
+    started = Started()
+    started.start(approval, state)
+    with pytest.raises(ImpossibleError, match="is in use"):
+        started.start(approval, state)
+    ended = started.wait(approval.id, state, 60)
+    assert ended["exit_code"] not in (None, 0)
+    assert open_approvals(state, NOW) == [approval]
+    started.start(approval, state)
+    assert started.wait(approval.id, state, 60)["exit_code"] == ended["exit_code"]
 
 
 def test_the_open_approvals_are_listed_with_what_they_allow(tmp_path, state, slipway):
