@@ -73,6 +73,7 @@ class Digests(threading.Thread):
                 folder = self._waiting.pop()
             with contextlib.suppress(OSError, ChangedCheckpointError):  # its upload reports that
                 self._on_hashed(folder.name, {file.path: self.of(folder, file) for file in folder.files})
+            del folder  # its files would be held until the next one comes
 
 
 def _digest(folder: FinishedFolder, file: LocalFile) -> str:

@@ -6,7 +6,7 @@ The manifest lists every file with its SHA-256, the pack's key and its offset. A
 newest complete checkpoint is not sent again.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -55,8 +55,8 @@ def groups(files: Iterable[LocalFile]) -> list[list[LocalFile]]:
     return packs
 
 
-def packed(folder: Path, files: Iterable[LocalFile]) -> Pack:
-    """Read the files of a pack.
+def packed(folder: Path, files: Iterable[LocalFile], source: Callable[[LocalFile], Path]) -> Pack:
+    """Read the files of a pack; `source`: where the content of a file is read.
 
     Raises:
         UnusableCheckpointError: a file disappeared or changed its size.
@@ -65,7 +65,7 @@ def packed(folder: Path, files: Iterable[LocalFile]) -> Pack:
     pieces, contents = [], []
     for local in files:
         try:
-            piece = (folder / local.path).read_bytes()
+            piece = source(local).read_bytes()
         except OSError as error:
             raise UnusableCheckpointError(f"{folder.name}: {error}") from error
         if len(piece) != local.bytes:

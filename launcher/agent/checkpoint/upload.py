@@ -106,7 +106,8 @@ class Sender:
                         sent = stored[-1]
                         uploads.upload(finished.source(local), sent.key, size=local.bytes, sha256=sent.sha256)
                 for number, files in enumerate(in_packs):
-                    stored += self._pack(uploads, packed(folder, files), f"{base}-packs/{number:05}", step)
+                    pack = packed(folder, files, finished.source)
+                    stored += self._pack(uploads, pack, f"{base}-packs/{number:05}", step)
                 uploads.wait()
             finally:  # what arrived is not sent again by the next try
                 self._note_arrived(step, stored, uploads.arrived)
@@ -173,7 +174,12 @@ class Sender:
         except (OSError, ChangedCheckpointError):
             if finished.held is None:
                 raise
-            return sha256_of(finished.source(local))  # it was read where the trainer wrote it, or has another name now
+            source = finished.source(local)  # it was read where the trainer wrote it, or has another name now
+            digest = sha256_of(source)
+            now = LocalFile.of(local.path, source.stat())
+            if (now.inode, now.bytes, now.modified_ns) != (local.inode, local.bytes, local.modified_ns):
+                raise ChangedCheckpointError(f"{finished.name} changed after it was finished: {local.path}") from None
+            return digest
 
     def _files_to_send(self, finished: FinishedFolder) -> tuple[LocalFile, ...]:
         if finished.held is not None:

@@ -181,15 +181,11 @@ class Uploads(Transfers):
         try:
             super().wait()
         finally:
-            changed = [
-                (key, content)
-                for key, (content, sha256) in self._expected.items()
-                if content.sha256 not in ("", sha256)
-            ]
-            self.arrived -= {key for key, _ in changed}
+            changed = [key for key, (content, sha256) in self._expected.items() if content.sha256 not in ("", sha256)]
+            self.arrived -= set(changed)
             self._expected.clear()
-        for _, content in changed:
-            raise ChangedCheckpointError(f"{content.path.name} changed while it was sent")
+        for key in changed:
+            raise ChangedCheckpointError(f"{key.rpartition('/')[2]} changed while it was sent")
 
     def upload_content(self, content: bytes, key: str) -> None:
         """Start an upload from memory, once few enough other uploads of this kind are active."""

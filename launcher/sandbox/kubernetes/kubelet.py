@@ -141,10 +141,18 @@ class PodRun(threading.Thread):
         if self._leaving.is_set():
             self._ended(name, 137, now())
             return 137
-        self._last_word(name).write_bytes(b"")
+        try:
+            self._last_word(name).write_bytes(b"")
+            log = self.log(name).open("ab", buffering=0)
+        except FileNotFoundError:
+            if not self.lost:
+                raise
+            self._ended(name, 137, now())  # the folder of a lost node is gone
+            return 137
         try:
             process = self._spawned(container)
         except ContainerError as problem:
+            log.close()
             self._notify("Warning", "Failed", f"Error: {problem}")
             status["state"] = {"waiting": {"reason": problem.reason, "message": str(problem)}}
             self._set_phase("Pending")
@@ -157,8 +165,6 @@ class PodRun(threading.Thread):
         self._set_phase("Running" if container in self._pod["spec"]["containers"] else "Pending")
         self._notify("Normal", "Started", f"Started container {name}")
         began = now()
-        # Opened here: a thread that begins late must not find the folder of a lost node gone.
-        log = self.log(name).open("ab", buffering=0)
         pump = threading.Thread(target=_pump, args=(process, log), daemon=True)
         pump.start()
         code = self._watched(process)

@@ -52,8 +52,8 @@ class HourlyRate:
         if self.scaled is None:
             return f"{self.text} an hour while all nodes run"
         first, most = self.scaled
-        limit = f"; it scales to at most {most}" if most > first else ""
-        return f"{self.text} an hour with {first} instance{'s' if first > 1 else ''}{limit}"
+        limit = f" of at most {most}" if most > first else f" instance{'s' if first > 1 else ''}"
+        return f"{self.text} an hour with {first}{limit}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

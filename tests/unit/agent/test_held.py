@@ -8,6 +8,7 @@ import pytest
 from launcher.agent.checkpoint import held
 from launcher.agent.checkpoint.files import local_files
 from launcher.agent.checkpoint.held import hold_copy, hold_open, left_of
+from launcher.agent.checkpoint.packs import packed
 
 
 @pytest.fixture
@@ -69,6 +70,12 @@ class TestOpenFiles:
 
 
 class TestCopies:
+    def test_a_pack_has_the_copies_and_not_what_was_written_since(self, tmp_path, checkpoint):
+        files = local_files(checkpoint)
+        holder = hold_copy(checkpoint, files, tmp_path / "copies" / "1")
+        (checkpoint / "a").write_text("other a")
+        assert packed(checkpoint, files, holder.path_of).content == b"first afirst b"
+
     def test_content_stays_when_the_file_is_written_in_place(self, tmp_path, checkpoint):
         files = local_files(checkpoint)
         holder = hold_copy(checkpoint, files, tmp_path / "copies" / "1")

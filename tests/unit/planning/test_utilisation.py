@@ -197,11 +197,11 @@ def test_a_fit_that_breaks_a_promise_is_refused(wrong):
         facts_from(fitted(**wrong))
 
 
-@pytest.mark.parametrize("method, few", [(Method.PRETRAIN, False), (Method.FULL, True)])
+@pytest.mark.parametrize("method, few", [(Method.PRETRAIN, False), (Method.FULL, False), (Method.QLORA, True)])
 def test_few_sources_of_a_kind_of_job_widen_its_range_to_their_spread(method, few):
     shape = job_shape(params_b=8.0, chips=64, method=method, stack=Stack.TUNED)
     sources = utilisation.few_sources(shape, FACTS)
     assert (sources is not None) is few
     if sources is not None:
-        assert sources == FACTS.spreads["finetuning"].sources < utilisation.FEW_SOURCES
-        assert utilisation.spread(shape, FACTS) >= FACTS.spreads["finetuning"].scale
+        assert sources == FACTS.spreads["quantised"].sources < utilisation.FEW_SOURCES
+        assert utilisation.spread(shape, FACTS) >= FACTS.spreads["quantised"].scale

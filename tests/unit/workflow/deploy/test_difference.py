@@ -139,12 +139,12 @@ def test_the_price_of_an_hour_before_and_after_is_said(account, account_session,
 @pytest.mark.parametrize(
     "variant, targets, words",
     [
-        ({"InitialInstanceCount": 1}, (4,), "$20.00 an hour with 1 instance; it scales to at most 4"),
+        ({"InitialInstanceCount": 1}, (4,), "$20.00 an hour with 1 of at most 4"),
         ({"InitialInstanceCount": 2}, (), "$40.00 an hour with 2 instances"),
         (
             {"InitialInstanceCount": 1, "ManagedInstanceScaling": {"MaxInstanceCount": 2}},
             (6,),
-            "$20.00 an hour with 1 instance; it scales to at most 2",
+            "$20.00 an hour with 1 of at most 2",
         ),
     ],
 )
