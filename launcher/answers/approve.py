@@ -7,7 +7,7 @@ from typing import Literal
 
 from launcher.answers.lines import wrapped
 from launcher.answers.words import dollars
-from launcher.records.approval import Approval
+from launcher.records.approval import Action, Approval
 from launcher.records.codec import Json, as_json
 from launcher.records.document import filled, json_object
 
@@ -59,7 +59,9 @@ def page(approvals: Sequence[Approval], width: int) -> list[str]:
 def sentence(approval: Approval) -> str:
     """What an approval allows, in one line."""
     where = "in the sandbox" if approval.sandbox else "on AWS"
+    if approval.action is Action.DOWN:
+        where += f" in {approval.region or 'the region of its newest run'}"
     what = f"{approval.action.value} {approval.name}" + (f", quote {approval.digest[:6]}" if approval.digest else "")
     limit = f", at most ${dollars(approval.max_usd)}" if approval.max_usd is not None else ""
-    guard = f"; the guard stops the job at ${dollars(approval.stop_usd)}" if approval.stop_usd is not None else ""
+    guard = f"; the guard stops it at ${dollars(approval.stop_usd)}" if approval.stop_usd is not None else ""
     return f"{approval.id}: {what}, {where}{limit}, once until {approval.expires_at:%Y-%m-%d %H:%M} UTC{guard}"

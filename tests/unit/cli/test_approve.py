@@ -296,5 +296,7 @@ def test_the_open_approvals_are_listed_with_what_they_allow(tmp_path, state, sli
     assert slipway("approve", "--json").out
     listed = slipway("approve").out
     assert f"{approval.id}: launch small, quote {approval.digest[:6]}, on AWS, at most $20" in " ".join(listed.split())
-    assert sentence(approval).endswith("the guard stops the job at $20.00") or "$20" in sentence(approval)
+    assert "; the guard stops it at $20" in sentence(approval)
+    removal = removal_approval("small", region=None, sandbox=False, now=NOW, lasts=timedelta(hours=1))
+    assert "down small, on AWS in the region of its newest run, once until" in sentence(removal)
     assert new_id() != new_id()
