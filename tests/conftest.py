@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from contextvars import copy_context
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import FrameType
@@ -394,7 +395,7 @@ def slipway(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         # Click would say how this interpreter was started: `python -m pytest`.
         monkeypatch.setattr(sys.modules["__main__"], "__package__", None, raising=False)
         with pytest.raises(SystemExit) as exit_info:
-            main()
+            copy_context().run(main)  # what a command keeps for its own duration is not the next one's
         printed = capsys.readouterr()
         if "--json" in arguments and printed.out.startswith("{"):
             from tests.documents import read_document

@@ -207,7 +207,7 @@ def test_a_command_never_gets_more_dollars_or_other_settings_than_were_approved(
     higher = limited(PriceOptions(max_usd=Decimal(900)), approval)
     assert (higher.max_usd, higher.settings) == (20, ("budget.stop_at_usd=20",))
     assert limited(PriceOptions(max_usd=Decimal(5)), approval).max_usd == 5
-    other = options.price_options(max_usd=None)
+    other = replace(options.price_options(max_usd=None), settings=())
     with pytest.raises(QuoteMismatchError, match="for other settings"):
         answers(
             approval.id,
@@ -224,7 +224,7 @@ def test_a_command_never_gets_more_dollars_or_other_settings_than_were_approved(
 
 def test_an_approval_does_not_answer_for_a_second_job(tmp_path, state):
     approval = approved(written(tmp_path), state)
-    how = options.price_options()
+    how = replace(options.price_options(), settings=())
     given = answers(approval.id, Action.LAUNCH, tmp_path / "plan.yaml", how, None, yes=False, sandbox=False)
     assert given.selection == approval.digest
     with pytest.raises(ImpossibleError, match="a job of small runs already"):
