@@ -63,13 +63,13 @@ def _network(
 ) -> tuple[str, str, NetworkStack | None]:
     """The ids of VPC and subnet, and the stack that creates them: None if the plan names existing ones.
 
-    Without named ones, instances that exist for one job run in their service's network, and both ids are empty.
+    Without named ones, the instances of some services run in the service's own network, and both ids are empty.
     """
     request = plan.request.network
     existing = subnet_id(plan)
     if request.vpc_id is not None and existing is not None:
         return request.vpc_id, existing, None
-    if target_of(plan.place.target).per_job:
+    if target_of(plan.place.target).in_service_network:
         return "", "", None
     # What belongs to several clusters carries the name of none.
     tags = tags if request.name is None else {"slipway:network": request.name}

@@ -231,7 +231,8 @@ def _where(submission: Submission) -> list[str]:
     revision = "not in git" if git is None else f"git {str(git['revision'])[:12]}{', changed' if git['dirty'] else ''}"
     if target_of(submission.target).per_job:
         where = "the sandbox" if submission.head_node.via == SANDBOX else submission.head_node.region
-        lines = [f"  training job {submission.folder} in {where}"]
+        what = "training job" if target_of(submission.target).managed else "instances of job"
+        lines = [f"  {what} {submission.folder} in {where}"]
     else:
         lines = [
             f"  cluster {submission.cluster}: {submission.head_node.text()}",

@@ -31,6 +31,7 @@ class TargetKind(StrEnum):
     HYPERPOD_EKS = "hyperpod-eks"
     SAGEMAKER_TRAINING = "sagemaker-training"
     PCS = "pcs"
+    EC2 = "ec2"
 
 
 class Method(StrEnum):

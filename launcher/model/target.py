@@ -17,7 +17,7 @@ from launcher.model.update import KeyChange, Properties
 
 CLUSTER, HOSTING, TRAINING = "cluster", "hosting", "training"
 """SageMaker's billing components: of HyperPod, of an endpoint, of training jobs (catalog, prices/sagemaker.csv)."""
-SLURM, KUBERNETES, TRAINING_JOBS = "slurm", "kubernetes", "sagemaker"
+SLURM, KUBERNETES, TRAINING_JOBS, INSTANCES = "slurm", "kubernetes", "sagemaker", "ec2"
 EC2, SAGEMAKER = "ec2.amazonaws.com", "sagemaker.amazonaws.com"
 """The services that assume the roles of nodes."""
 
@@ -182,8 +182,7 @@ class Target:
     head: HeadNode | None = None
     # It restarts a job itself after the loss of a node.
     resumes_jobs: bool = False
-    # Its instances exist for one job, in the service's own network unless the plan names a VPC: none idles after the
-    # job, and there is no NAT gateway.
+    # Its instances exist for one job: none idles after the job.
     per_job: bool = False
     # Its login nodes are behind a load balancer.
     login_balancer: bool = False
@@ -193,6 +192,8 @@ class Target:
     efa_layout: EfaLayout | None = None
     # Its nodes can have public addresses, and need no NAT gateway then.
     public_nodes: bool = False
+    # A job on one node has EFA too, which it does not use.
+    efa_on_one_node: bool = True
     # Its instances accept existing security groups in addition to their own.
     joins_groups: bool = False
 
@@ -257,9 +258,14 @@ class Target:
         return self.scheduler == KUBERNETES
 
     @property
+    def in_service_network(self) -> bool:
+        """Whether its instances run in the service's own network, unless the plan names a VPC."""
+        return self.per_job and self.managed
+
+    @property
     def image_service(self) -> str:
         """The service whose images its jobs use if the plan names none (catalog, training/images.csv); "" for none."""
-        if self.per_job:
+        if self.in_service_network:
             return "sagemaker"
         return "ec2" if self.pods else ""
 

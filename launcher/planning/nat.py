@@ -19,7 +19,7 @@ def nat_mode(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
     network, target = request.network, request.target
     if network.vpc_id is not None or target.cluster is not None or target.ssh_host is not None:
         return None
-    if target_of(place.target).per_job:
+    if target_of(place.target).in_service_network:
         return None
     if network.nat is not None:
         return network.nat
@@ -30,7 +30,8 @@ def nat_mode(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
 def obstacle(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> str:
     """Why the nodes of a place cannot have public addresses; empty if they can."""
     row, names = target_of(place.target), (place.instance_type, *request.target.fallback_types)
-    several = [name for name in names if name in instances and instances[name].network_cards > 1]
+    attached = place.nodes > 1 or row.efa_on_one_node
+    several = [name for name in names if name in instances and attached and instances[name].network_cards > 1]
     if not row.public_nodes or request.workload.serve is not None:
         able = " or ".join(kind.value for kind, facts in TARGETS.items() if facts.public_nodes)
         return f"only nodes of {able} can have public addresses"

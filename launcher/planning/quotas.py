@@ -86,7 +86,7 @@ def quota_needs(
     if endpoint is not None:
         return (_of_type(quotas["endpoint/on-demand"], ml_name(endpoint.instance_type), endpoint.most),)
     target = target_of(plan.place.target)
-    if target.per_job:
+    if target.in_service_network:
         return tuple(_jobs(plan, quotas))
     machines = _sagemaker if target.managed else _ec2
     cluster_needs = [
@@ -105,7 +105,8 @@ def _ec2(
 ) -> Iterator[QuotaNeed | UnnamedQuota]:
     """The vCPUs of the nodes and of the other instances; queues of fallback types are used one at a time."""
     place, storage = plan.place, plan.request.storage
-    beside = {head_node(place.nodes, storage.head_node): 1}
+    headed = target_of(place.target).head is not None
+    beside = {head_node(place.nodes, storage.head_node): 1} if headed else {}
     if storage.login_nodes:
         beside[LOGIN_NODE] = beside.get(LOGIN_NODE, 0) + storage.login_nodes
     needs: dict[str, tuple[int, str]] = {}

@@ -47,7 +47,7 @@ ENDPOINT_DATA = ("interface endpoint data", "network", "vpc.interface-endpoint-d
 
 def network_lines(prices: Prices, request: PlanRequest, target: Target, mode: NatMode | None) -> Iterator[Line]:
     """The network lines that last as long as the cluster: those of the network, and those that the target adds."""
-    if target.per_job:
+    if target.in_service_network:
         return
     gateways = len(nat_zones(request.network, None)) if mode is NatMode.GATEWAY else 0
     if gateways:
@@ -126,7 +126,7 @@ def network_assumptions(
 ) -> Iterator[Assumption]:
     """The assumptions behind the network lines."""
     network, assumed = request.network, "assumption, not measured"
-    if network.vpc_id is None and target_of(kind).per_job:
+    if network.vpc_id is None and target_of(kind).in_service_network:
         source = "the service's own network has its own way out, which is in the rate"
         yield Assumption(name="NAT gateway and network", value="none", unit="", source=source)
         return
@@ -253,7 +253,7 @@ class Bill:
         if not target.managed:
             rows.append(_root_volumes(prices, place, request, own_cluster=self.own_cluster))
         rows += (*_checkpoints(prices, request, work), *_outputs(prices, request), *cluster.network)
-        if self.own_cluster and not target.per_job:
+        if self.own_cluster and not target.in_service_network:
             rows += network_data(prices, place, request, self._zone(place), mode)
         if mode is NatMode.NONE:
             rows.append(public_addresses(prices, place, target))

@@ -304,6 +304,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     target = target_of(place.target)
     if target.per_job:
         findings.extend(against_cluster(candidate))
+    if target.in_service_network:
         findings.extend(run_time_findings(candidate.plan, hours))
     elif target.managed and isinstance(price, Price):
         more = surcharge(place, candidate.work, price, hours.mid, context.catalog)

@@ -97,7 +97,8 @@ class JobSettings:
 class NodeView:
     """The agent's view of a job on a node: its folders, and whether Slurm and the metadata service are available.
 
-    `contained`: the agent already runs in the plan's image; else the agent starts the command in the image.
+    `contained`: the agent already runs in the plan's image; else the agent starts the command in the image, with
+    `runtime` unless the plan names another one.
     """
 
     folder: str
@@ -105,6 +106,7 @@ class NodeView:
     contained: bool
     slurm: bool
     imds: bool
+    runtime: str = CONTAINER
 
 
 def findings(plan: Plan) -> tuple[Finding, ...]:
@@ -194,7 +196,7 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeVie
         return JobSpec(
             run=job.run,
             name=plan.name,
-            command=_command(run, run.command, contained=view.contained),
+            command=_command(run, run.command, view),
             workdir=f"{view.folder}/{WORK_FOLDER}",
             env=dict(run.env),
             checkpoint=_checkpoint(plan, names=names, job=job),
@@ -213,8 +215,8 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeVie
             outputs=tuple(output.path for output in run.results),
             optional_outputs=tuple(output.path for output in run.results if output.optional),
             plan_uri=checkpoint_uri(plan, names) if run.outputs or run.before or run.after or run.data else None,
-            before=tuple(_step(run, step, contained=view.contained) for step in run.before),
-            after=tuple(_step(run, step, contained=view.contained) for step in run.after),
+            before=tuple(_step(run, step, view) for step in run.before),
+            after=tuple(_step(run, step, view) for step in run.after),
             data=tuple(_data(plan, source) for source in run.data),
         )
     except JobSpecError as refusal:
@@ -261,11 +263,11 @@ def _data(plan: Plan, source: DataSource) -> DataSpec:
     return DataSpec(uri=source.uri.rstrip("/"), path=source.path, shard=source.shard, shared=shared)
 
 
-def _step(run: RunSpec, step: Step, *, contained: bool) -> StepSpec:
-    return StepSpec(command=_command(run, step.command, contained=contained), on=step.on.value)
+def _step(run: RunSpec, step: Step, view: NodeView) -> StepSpec:
+    return StepSpec(command=_command(run, step.command, view), on=step.on.value)
 
 
-def _command(run: RunSpec, command: tuple[str, ...], *, contained: bool) -> tuple[str, ...]:
+def _command(run: RunSpec, command: tuple[str, ...], view: NodeView) -> tuple[str, ...]:
     """The command, after its set-up lines if it has any, and in its container if it has an image.
 
     The lines and the command share one shell, so that they can prepare its environment. They run without `set -u`:
@@ -273,8 +275,8 @@ def _command(run: RunSpec, command: tuple[str, ...], *, contained: bool) -> tupl
     """
     if run.setup:
         command = ("bash", "-c", "\n".join(("set -eo pipefail", *run.setup, 'exec "$@"')), "setup", *command)
-    if run.image is None or contained:
+    if run.image is None or view.contained:
         return command
     variables = tuple(run.env) + tuple(run.secrets)
-    arguments = (run.container or CONTAINER, run.image, str(len(variables)), *variables)
+    arguments = (run.container or view.runtime, run.image, str(len(variables)), *variables)
     return ("bash", "-c", script_text(CONTAINER_SCRIPT), "container", *arguments, *command)

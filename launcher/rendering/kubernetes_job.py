@@ -215,13 +215,13 @@ def job_files(
     ]
 
 
-def pod_spec(plan: Plan, *, names: ClusterNames, job: JobSettings) -> JobSpec:
+def pod_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeView = IN_A_POD) -> JobSpec:
     """The job description for the agents of a job's pods: pods share only the store, and SIGTERM ends the pod.
 
     Raises:
         ImpossibleError: the agent would not accept the description, with all reasons.
     """
-    specification = job_spec(plan, names=names, job=job, view=IN_A_POD)
+    specification = job_spec(plan, names=names, job=job, view=view)
     journal = journal_uri(checkpoint_uri(plan, names), job.run)
     grace_s, retries = float(pod.grace_s(plan, job)), job.retries_of(plan.request.run)
     data = tuple(replace(spec, path=pod.by_volume(plan, spec.path)) for spec in specification.data)

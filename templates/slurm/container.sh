@@ -42,7 +42,7 @@ type -P "$runtime" >/dev/null || fail "run.container: $runtime is not on this no
 if [[ -L "$private" || ! -O "$private" || "$(stat -c %a "$private")" != 700 ]]; then
     fail "$private is not a folder of this user alone, mode 700; have it removed, or set SLIPWAY_SCRATCH" 78
 fi
-mounts=("$SLURM_SUBMIT_DIR" "$SLIPWAY_SCRATCH")
+mounts=("${SLIPWAY_FOLDER:-$SLURM_SUBMIT_DIR}" "$SLIPWAY_SCRATCH")
 if [[ -d /fsx ]]; then
     mounts+=(/fsx)
 fi

@@ -166,7 +166,7 @@ def plan_lines(plan: Plan) -> list[str]:
     instances = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}, in {where}"
     head = head_node(place.nodes, request.storage.head_node)
     lines = [cluster_of(plan).describe(plan, head, instances)]
-    if request.network.vpc_id is None and target_of(place.target).per_job:
+    if request.network.vpc_id is None and target_of(place.target).in_service_network:
         lines.append("network: the service's own")
     elif request.network.vpc_id is None:
         lines.append(f"network {request.network.cidr}: {_subnet(plan)}, S3 endpoint")

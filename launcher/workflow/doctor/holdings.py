@@ -64,7 +64,7 @@ def holdings_of_plan(subject: Subject, plan: Plan) -> Holdings:
     if stacks.find(session, stack_name(plan, "training")) is None:
         return Holdings(network=network)
     target = target_of(plan.place.target)
-    if target.per_job:
+    if target.in_service_network:
         return Holdings()
     if target.instance_tags is None:
         machines = hyperpod.instance_counts(session, f"slipway-{plan.cluster_name}")

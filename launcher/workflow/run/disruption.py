@@ -84,7 +84,7 @@ def disruption_for(
     row = target_of(plan.place.target)
     # Of pods the cluster itself says what became of them, and spot in HyperPod drains its node as EC2's does.
     kind: type[_Disruption] = _NodeFailure if row.resumes_jobs and not row.pods else _Interruption
-    kind = _JobInterruption if row.per_job else kind
+    kind = _JobInterruption if row.in_service_network else kind
     return kind(sandbox=sandbox, cluster=cluster, watch=watch, folder=folder, after_s=after_s, notify=notify)
 
 
