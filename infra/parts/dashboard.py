@@ -15,6 +15,7 @@ from launcher.model.target import SLURM
 from launcher.model.training_job import LOG_GROUP
 from launcher.rendering.cluster import cluster_name
 from launcher.targets.registry import target_of
+from launcher.targets.ec2.render import log_group
 
 _ACCELERATORS = (
     "Utilisation of accelerators, %, by node",
@@ -99,6 +100,18 @@ def training_job_widgets(plan: Plan) -> list[dict[str, Any]]:
         f"The job: `slipway status {plan.name}`",
         f"Logs of its nodes: the log group `{LOG_GROUP}`",
         f"All of them: `aws sagemaker list-training-jobs --region {region} --name-contains {plan.name}`",
+    )
+    return [text(plan, lines)]
+
+
+def instance_widgets(plan: Plan) -> list[dict[str, Any]]:
+    """Hints for further inspection of a job's instances."""
+    region, name = plan.place.region, cluster_name(plan)
+    lines = (
+        f"The job: `slipway status {plan.name}`",
+        f"Logs of its instances from their first line: the log group `{log_group(plan)}`",
+        "Why instances do not start: `aws autoscaling describe-scaling-activities"
+        f" --region {region} --auto-scaling-group-name {name}`",
     )
     return [text(plan, lines)]
 

@@ -52,7 +52,7 @@ MARGIN_S = 40.0
 """Seconds of Lambda's time limit that a check keeps for its notifications: it then reads nothing more of the nodes."""
 JOB_STILL = "JobStillMinutes"
 """How long a node with a job of Slurm shows no CPU and no network (templates/parallelcluster/metrics.py)."""
-SERVICES = ("HYPERPOD", "HYPERPOD_EKS", "EKS", "PARALLELCLUSTER", "PCS")
+SERVICES = ("EC2", "HYPERPOD", "HYPERPOD_EKS", "EKS", "PARALLELCLUSTER", "PCS")
 """The variables, one of which has the cluster's name in its service."""
 
 

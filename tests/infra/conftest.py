@@ -34,6 +34,7 @@ EKS_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "eks").glob
 HYPERPOD_EKS_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "hyperpod-eks").glob("*.yaml"))}
 TRAINING_JOB_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "sagemaker").glob("*.yaml"))}
 HYPERPOD_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "hyperpod").glob("*.yaml"))}
+EC2_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "ec2").glob("*.yaml"))}
 PCS_FILES = {path.stem: path for path in sorted((ROOT / "examples" / "pcs").glob("*.yaml"))}
 FILES = {
     "parallelcluster": PLAN_FILES,
@@ -41,6 +42,7 @@ FILES = {
     "hyperpod-slurm": HYPERPOD_FILES,
     "hyperpod-eks": HYPERPOD_EKS_FILES,
     "pcs": PCS_FILES,
+    "ec2": EC2_FILES,
     "sagemaker-training": TRAINING_JOB_FILES,
 }
 """The examples of each target by name."""

@@ -13,6 +13,7 @@ EXAMPLES = {
     "hyperpod-eks-p5en-spot": ("hyperpod-eks", "p5en-spot", {"usd_per_hour": "151.91"}),
     "pcs-p5en-block": ("pcs", "p5en-capacity-block", {}),
     "sagemaker-p5-spot": ("sagemaker-training", "p5-spot", {}),
+    "ec2-p5-spot": ("ec2", "p5-spot", {}),
 }
 WITHOUT_NETWORK = {"sagemaker-p5-spot"}
 

@@ -1,0 +1,74 @@
+# ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
+"""The guard of plain instances that run one job: a stop sets their Auto Scaling group to zero.
+
+The instances end themselves after the job. The guard ends them when their time or budget is used up, and if they do
+nothing for the idle time: then their program has failed. A lifecycle hook gives the job time to save.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from guard import Guard, Node, Settings, aws, its, respond
+
+
+def handler(event: Mapping[str, Any], context: Any) -> None:
+    """The Lambda handler."""
+    respond(InstanceGuard(Settings.of(os.environ), aws, datetime.now(UTC)), event, context)
+
+
+class InstanceGuard(Guard):
+    """One call of the guard of a job's instances, at the time `now`."""
+
+    slurm = False
+    boots_watched = False
+    others = "on its instances"
+    stopped = "its group has been"
+    why_nodes_stay = ""
+
+    def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
+        """Use `client(service)` to reach AWS."""
+        super().__init__(settings, client, now)
+        self.scaling = client("autoscaling")
+
+    def nodes(self) -> list[Node]:
+        """The running instances, as EC2 describes them: the launch template tags them."""
+        filters = [
+            {"Name": "tag:slipway:cluster", "Values": [self.settings.cluster]},
+            {"Name": "tag:slipway:machine", "Values": ["node"]},
+            {"Name": "instance-state-name", "Values": ["running"]},
+        ]
+        pages = self.ec2.get_paginator("describe_instances").paginate(Filters=filters)
+        return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]
+
+    def is_own(self, tags: Mapping[str, str]) -> bool:
+        """Whether an instance with these tags runs the plan's job."""
+        return tags.get("slipway:cluster") == self.settings.cluster and tags.get("slipway:machine") == "node"
+
+    def stop(self, reason: str, count: int | None) -> None:
+        """Set the group to zero instances, once; later terminate remaining instances by their tags.
+
+        Raises:
+            ClientError: EC2 Auto Scaling refuses.
+        """
+        name = self.settings.name
+        groups = self.scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
+        if not groups:
+            return
+        if not groups[0]["DesiredCapacity"]:
+            self.end_remaining("set to zero", self.stopped_at())
+            return
+        self.scaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False)
+        self.notify(
+            "instances stopped",
+            f"{reason}. {its(count, 'instances').capitalize()} are being stopped: the job saves and ends. "
+            "Launch the plan again to resume.",
+        )
+
+    def stopped_at(self) -> datetime | None:
+        """When the group began to end its last instance; None if it did not."""
+        answer = self.scaling.describe_scaling_activities(AutoScalingGroupName=self.settings.name, MaxRecords=20)
+        begun = [each["StartTime"] for each in answer["Activities"] if each["Description"].startswith("Terminating")]
+        moment: datetime | None = max(begun, default=None)
+        return moment
