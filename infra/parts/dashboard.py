@@ -106,12 +106,11 @@ def training_job_widgets(plan: Plan) -> list[dict[str, Any]]:
 
 def instance_widgets(plan: Plan) -> list[dict[str, Any]]:
     """Hints for further inspection of a job's instances."""
-    region, name = plan.place.region, cluster_name(plan)
+    group = f"--region {plan.place.region} --auto-scaling-group-name {cluster_name(plan)}"
     lines = (
         f"The job: `slipway status {plan.name}`",
         f"Logs of its instances from their first line: the log group `{log_group(plan)}`",
-        "Why instances do not start: `aws autoscaling describe-scaling-activities"
-        f" --region {region} --auto-scaling-group-name {name}`",
+        f"Why instances do not start: `aws autoscaling describe-scaling-activities {group}`",
     )
     return [text(plan, lines)]
 

@@ -37,7 +37,7 @@ class InstanceProfile(Construct):
         policy_arns: Sequence[str],
         named_arn: str | None,
     ) -> None:
-        """`policy_arns` extend the permissions to find the other instances and to end them; `named_arn`: an own role."""
+        """`policy_arns` extend the permissions to find and end the instances; `named_arn`: an own role."""
         super().__init__(scope, id_)
         name = self._role(group, log_group, policy_arns) if named_arn is None else named_arn.rpartition("/")[2]
         self.resource = iam.CfnInstanceProfile(self, "Profile", roles=[name])
@@ -60,9 +60,7 @@ class InstanceProfile(Construct):
                 ],
                 resources=[group_arn(self, group)],
             ),
-            iam.PolicyStatement(
-                sid="Log", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[streams]
-            ),
+            iam.PolicyStatement(sid="Log", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[streams]),
         ]
         return iam.Role(
             self,
@@ -140,9 +138,7 @@ class InstanceGroup(Construct):
             ),
             launch_template=kind.LaunchTemplateProperty(
                 launch_template_specification=specification,
-                overrides=[
-                    kind.LaunchTemplateOverridesProperty(instance_type=name) for name in context.instance_types
-                ],
+                overrides=[kind.LaunchTemplateOverridesProperty(instance_type=name) for name in context.instance_types],
             ),
         )
 

@@ -83,9 +83,7 @@ class InstancesStack(ClusterStack):
         self.session_log = session_log(self, plan)
         names = self._names(security.group.attr_group_id)
         context = fleet_context(plan, self._catalog.instance_types, names, self._subnets())
-        log = logs.CfnLogGroup(
-            self, "Log", log_group_name=log_group(plan), retention_in_days=LOG_RETENTION_DAYS
-        )
+        log = logs.CfnLogGroup(self, "Log", log_group_name=log_group(plan), retention_in_days=LOG_RETENTION_DAYS)
         log.apply_removal_policy(RemovalPolicy.DESTROY)
         profile = self._profile(names, log.ref)
         # A new version of the launch template for every plan would be noise in its history.

@@ -5,6 +5,7 @@ mixed instances groups), the Deep Learning AMI and Neuron DLAMI guides (Systems 
 """
 
 import math
+import re
 
 from launcher.model import eks
 from launcher.model.eks import Interface
@@ -33,6 +34,8 @@ TO_THE_STORE_S = 120
 ROOT = "/opt/slipway"
 """The folder of the job on an instance; checkpoints are below /scratch."""
 SCRATCH = "/scratch"
+METADATA_KEY = re.compile(r"(?!\.{1,2}$|_index$)[A-Za-z0-9+=.,_:@-]+")
+"""A tag's key that the metadata service can show (EC2 user guide, "Work with instance tags in instance metadata")."""
 MAX_OVERRIDES = 40
 """Instance types of a mixed instances policy (EC2 Auto Scaling API reference, LaunchTemplate.Overrides)."""
 FAILED_BOOTS = 3

@@ -33,7 +33,7 @@ def placed_gib(request: PlanRequest, nodes: int, below: str = "/", beside: tuple
 
 
 def training_volume_gib(request: PlanRequest, nodes: int, facts: InstanceType) -> int:
-    """The volume of an instance that exists for one job: on types without local disks it holds data and outputs, too."""
+    """The volume of an instance for one job, in GiB: without local disks it holds data and outputs, too."""
     if facts.nvme_gb:
         return COMPUTE_ROOT_GIB
     needed = COMPUTE_ROOT_GIB + placed_gib(request, nodes) + (request.run.outputs_gib or 0.0)

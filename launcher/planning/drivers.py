@@ -22,7 +22,11 @@ def driver_findings(request: PlanRequest, place: Place, catalog: Catalog) -> Ite
         return
     image, title = drivers.get(place.target), target_of(place.target).title
     needs = f"{place.instance_type} needs NVIDIA driver {least.version} or later"
-    own = f"set target.ami to an image with driver {least.version}" if not target_of(place.target).in_service_network else ""
+    own = (
+        f"set target.ami to an image with driver {least.version}"
+        if not target_of(place.target).in_service_network
+        else ""
+    )
     other = ", ".join(
         kind for kind in TARGETS if (drivers.get(kind) or least).version == least.version and kind in drivers
     )

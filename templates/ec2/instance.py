@@ -1,10 +1,10 @@
 # ruff: noqa: INP001, T201 - one file that is shipped as it is and runs on an instance; what it prints is the log
-"""Runs a job on one EC2 instance: starts the agent, again after each attempt that may be retried, and ends the instances.
+"""Runs a job on one EC2 instance: starts the agent, again after each attempt that may be retried, and ends the group.
 
 The user data has put it into a folder with the job folder (`job.tar.gz`) and `environment.json`. The instances of a job
-find each other by its tag: the oldest is the leader. If an instance is lost, the Auto Scaling group replaces it, and all
-agents start again. A lifecycle hook keeps an instance that is being terminated until its job has saved. After the job,
-every instance sets the size of the group to 0. Uses only the standard library and the agent's own boto3.
+find each other by its tag: the oldest is the leader. If an instance is lost, the Auto Scaling group replaces it, and
+all agents start again. A lifecycle hook keeps an instance that is being terminated until its job has saved. After the
+job, every instance sets the size of the group to 0. Uses only the standard library and the agent's own boto3.
 """
 
 import http.client
@@ -408,7 +408,8 @@ def main() -> int:
             make_scratch(Path(environment.setdefault("SLIPWAY_SCRATCH", "/scratch")))
             check_chips(environment)
             use_software(environment)
-            fetched = subprocess.run([sys.executable, str(folder / "fetch_work.py")], cwd=folder, env=environment)
+            fetch = [sys.executable, str(folder / "fetch_work.py")]
+            fetched = subprocess.run(fetch, cwd=folder, env=environment, check=False)
             if fetched.returncode:
                 return fetched.returncode
             run_job(Job(environment, client, Metadata()))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from launcher.catalog.load import Catalog
-from launcher.model.ec2 import MAX_NODES, MAX_OVERRIDES, image_parameter, interfaces
+from launcher.model.ec2 import MAX_NODES, MAX_OVERRIDES, METADATA_KEY, image_parameter, interfaces
 from launcher.model.eks import CAPACITY_TYPES
 from launcher.model.enums import CheckpointMode, OperatingSystem, PurchaseOption
 from launcher.model.finding import Finding, error, info, warning
@@ -31,6 +31,7 @@ def refusals(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
         _fallbacks(request, place, instances),
         _unused(request),
         _software(request),
+        _tags(request),
     )
     return tuple(finding for rule in rules for finding in rule)
 
@@ -57,7 +58,7 @@ def _image(request: PlanRequest, place: Place, instances: Mapping[str, InstanceT
         return
     if image_parameter(facts) is None:
         message = f"Slipway knows no image for {facts.name}, which has no accelerator"
-        yield error("ec2-image", "target.instance_type", message, f"set target.ami to an image with Python, {_CLUSTERS}")
+        yield error("ec2-image", "target.instance_type", message, f"set target.ami to your own image, {_CLUSTERS}")
     if target.os is not OperatingSystem.UBUNTU2404:
         message = f"AWS's image is for {OperatingSystem.UBUNTU2404}, got {target.os}"
         yield error("ec2-os", "target.os", message, "set target.os to ubuntu2404, or target.ami to your own image")
@@ -118,6 +119,15 @@ def _unused(request: PlanRequest) -> Iterator[Finding]:
     if policy.mode is CheckpointMode.OWN and not (policy.own_uri or "").startswith("s3://"):
         message = f"the instances mount no file system, got {policy.own_uri}"
         yield error("ec2-mount", "checkpoint.uri", message, "use an s3:// URI, or checkpoint.mode: agent")
+
+
+def _tags(request: PlanRequest) -> Iterator[Finding]:
+    """Instances read the job's name from their tags in the metadata service, which limits the keys of all tags."""
+    for key in request.tags:
+        if METADATA_KEY.fullmatch(key) is None:
+            message = f"EC2 starts no instance with the tag {key!r} whose metadata service shows tags"
+            hint = "use letters, digits and + - = . , _ : @ in its key"
+            yield error("ec2-tag", f"tags.{key}", message, hint)
 
 
 def _software(request: PlanRequest) -> Iterator[Finding]:

@@ -1,0 +1,121 @@
+"""The Auto Scaling group of a job's instances: its size, its job, and why instances do not start."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launcher.aws.session import Session, translated
+from launcher.model.tags import RUN_TAG
+
+IN_SERVICE = "InService"
+GONE = ("Terminated", "Detached")
+_RECENT = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupState:
+    """A group: its size, its job by the tag, and its instances by id with their lifecycle state.
+
+    `template` is the id and version of the launch template, `types` the instance types of a mixed instances policy, in
+    order, and `spot` whether the policy buys spot instances. `hook_s` is unknown here: see `hooks`.
+    """
+
+    name: str
+    desired: int
+    minimum: int
+    maximum: int
+    job: str
+    states: Mapping[str, str]
+    instance_types: Mapping[str, str]
+    subnets: tuple[str, ...]
+    template: tuple[str, str]
+    types: tuple[str, ...]
+    spot: bool
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The instances in service."""
+        return tuple(instance for instance, state in self.states.items() if state == IN_SERVICE)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The number of instances of each type."""
+        return Counter(self.instance_types.values())
+
+
+def describe(session: Session, name: str) -> GroupState | None:
+    """The state of a group; None if it does not exist."""
+    with translated(f"describe the instances of {name}"):
+        groups = session.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[name])
+    return next((_state(group) for group in groups["AutoScalingGroups"]), None)
+
+
+def _state(group: Mapping[str, Any]) -> GroupState:
+    mixed = group.get("MixedInstancesPolicy", {})
+    template = group.get("LaunchTemplate") or mixed["LaunchTemplate"]["LaunchTemplateSpecification"]
+    share = mixed.get("InstancesDistribution", {}).get("OnDemandPercentageAboveBaseCapacity", 100)
+    instances = [each for each in group.get("Instances", ()) if each["LifecycleState"] not in GONE]
+    return GroupState(
+        name=str(group["AutoScalingGroupName"]),
+        desired=int(group["DesiredCapacity"]),
+        minimum=int(group["MinSize"]),
+        maximum=int(group["MaxSize"]),
+        job=next((str(tag["Value"]) for tag in group.get("Tags", ()) if tag["Key"] == RUN_TAG), ""),
+        states={str(each["InstanceId"]): str(each["LifecycleState"]) for each in instances},
+        instance_types={str(each["InstanceId"]): str(each["InstanceType"]) for each in instances},
+        subnets=tuple(filter(None, str(group.get("VPCZoneIdentifier", "")).split(","))),
+        template=(str(template["LaunchTemplateId"]), str(template["Version"])),
+        types=tuple(str(each["InstanceType"]) for each in mixed.get("LaunchTemplate", {}).get("Overrides", ())),
+        spot=int(share) == 0,
+    )
+
+
+def start(session: Session, name: str, job: str, nodes: int) -> None:
+    """Let a group run a job: its instances get the job's name as a tag, and find its files by it.
+
+    Raises:
+        AwsError: EC2 Auto Scaling refuses.
+    """
+    client = session.client("autoscaling")
+    tag = {
+        "ResourceId": name,
+        "ResourceType": "auto-scaling-group",
+        "Key": RUN_TAG,
+        "Value": job,
+        "PropagateAtLaunch": True,
+    }
+    with translated(f"name job {job} in the group {name}"):
+        client.create_or_update_tags(Tags=[tag])
+    with translated(f"start {nodes} instances of {name}"):
+        client.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=nodes, HonorCooldown=False)
+
+
+def stop(session: Session, name: str) -> None:
+    """Set the size of a group to 0: a lifecycle hook lets the job save first."""
+    with translated(f"end the instances of {name}"):
+        session.client("autoscaling").set_desired_capacity(
+            AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False
+        )
+
+
+def refusal(session: Session, name: str) -> str:
+    """EC2's reason for the newest instance that did not start; empty if the newest instances started."""
+    with translated(f"read why instances of {name} do not start"):
+        answer = session.client("autoscaling").describe_scaling_activities(
+            AutoScalingGroupName=name, MaxRecords=_RECENT
+        )
+    launches = [each for each in answer["Activities"] if str(each.get("Description", "")).startswith("Launching")]
+    newest = max(launches, key=lambda each: each["StartTime"], default=None)
+    failed = newest is not None and newest["StatusCode"] in ("Failed", "Cancelled")
+    return str(newest.get("StatusMessage", "")) if failed and newest is not None else ""
+
+
+def hooks(session: Session, name: str) -> Mapping[str, tuple[str, int]]:
+    """The lifecycle hooks of a group by name: the transition, and the seconds for which an instance waits."""
+    with translated(f"read the lifecycle hooks of {name}"):
+        answer = session.client("autoscaling").describe_lifecycle_hooks(AutoScalingGroupName=name)
+    return {
+        str(hook["LifecycleHookName"]): (str(hook["LifecycleTransition"]), int(hook["HeartbeatTimeout"]))
+        for hook in answer["LifecycleHooks"]
+    }

@@ -1,0 +1,63 @@
+"""Compares the instances of a job with the plan: their launch template, their group, and its lifecycle hook."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from launcher.aws import auto_scaling, node_groups
+from launcher.catalog.load import load
+from launcher.model.ec2 import GROUP_OUTPUT, HOOK, hook_s, interfaces
+from launcher.model.enums import PurchaseOption
+from launcher.workflow.cluster.readback.reading import Instances, Readback, Reading
+from launcher.workflow.cluster.readback.training import around
+
+GROUP_TYPE = "AWS::AutoScaling::AutoScalingGroup"
+
+
+def group(reading: Reading) -> None:
+    """The group: its limits, its types and market, its zone, and the time in which a job saves."""
+    checks, plan, name = reading.checks, reading.plan, reading.main.outputs[GROUP_OUTPUT]
+    state = auto_scaling.describe(reading.session, name)
+    checks.holds("the group of instances exists", state is not None)
+    if state is None:
+        return
+    place, target = plan.place, plan.request.target
+    checks.equal("size of the group", (0, place.nodes), (state.minimum, state.maximum))
+    spot = place.option is PurchaseOption.SPOT
+    mixed = spot or bool(target.fallback_types)
+    checks.equal("spot instances", spot, state.spot)
+    checks.equal("instance types", (place.instance_type, *target.fallback_types) if mixed else (), state.types)
+    if place.nodes > 1:
+        checks.equal("subnets of several nodes", 1, len(state.subnets))
+    waits = ("autoscaling:EC2_INSTANCE_TERMINATING", hook_s(plan.request.checkpoint.grace_seconds))
+    checks.equal("time to save before an end", {HOOK: waits}, dict(auto_scaling.hooks(reading.session, name)))
+
+
+def template(reading: Reading) -> None:
+    """The launch template: its type, its network interfaces, its capacity reservation."""
+    checks, plan = reading.checks, reading.plan
+    state = auto_scaling.describe(reading.session, reading.main.outputs[GROUP_OUTPUT])
+    if state is None:
+        return
+    launched = node_groups.describe_template(reading.session, state.template)
+    facts, reserved = load().instance_types[plan.place.instance_type], plan.request.purchase.reservation
+    planned = interfaces(facts, plan.place.nodes, plan.request.target.efa_layout)
+    checks.equal("instances", plan.place.instance_type, launched.instance_type)
+    checks.equal("network interfaces", Counter(one.kind for one in planned), Counter(launched.interfaces))
+    checks.equal("reservation", reserved.id if reserved is not None else None, launched.reservation_id)
+
+
+def group_instances(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[Instances]:
+    """The instances of a group."""
+    mixed = properties.get("MixedInstancesPolicy", {}).get("LaunchTemplate", {})
+    specification = properties.get("LaunchTemplate") or mixed["LaunchTemplateSpecification"]
+    used = resources[specification["LaunchTemplateId"]["Ref"]]["Properties"]
+    yield Instances(
+        type=used["LaunchTemplateData"]["InstanceType"], count=int(properties["MaxSize"]), nodes=True, with_jobs=True
+    )
+
+
+READBACK = Readback(
+    readers=around((group, (GROUP_TYPE,)), (template, ("AWS::EC2::LaunchTemplate",))),
+    instances={GROUP_TYPE: group_instances},
+)

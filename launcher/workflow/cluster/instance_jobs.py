@@ -1,0 +1,261 @@
+"""Jobs on plain EC2 instances as a source of jobs: their state, their files and logs, and how to stop them."""
+
+import shlex
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from launcher.agent import safe_json
+from launcher.agent.attempt_state import STATE_FILE, AttemptState, parse_attempt_state
+from launcher.aws import auto_scaling
+from launcher.aws.auto_scaling import GroupState
+from launcher.aws.objects import Objects
+from launcher.aws.session import CredentialsError, Session
+from launcher.aws.ssm import InstanceCommands
+from launcher.model.ec2 import FAILED_BOOTS
+from launcher.model.errors import AwsError, ImpossibleError
+from launcher.model.job import Attempt, JobFacts, JobState, Submitted
+from launcher.model.monitoring import STAGED_FOLDER
+from launcher.records.submission import SANDBOX, Submission
+from launcher.rendering.names import FRESH_FOLDER, journal_uri
+from launcher.submit.jobs import Chunk, UnreachableError
+from launcher.submit.kubernetes import journal
+from launcher.submit.kubernetes.jobs import of_code
+from launcher.submit.nodes import EXEC_S, attended, free_port, running_on
+from launcher.submit.session import Person
+from launcher.submit.shell import Shell
+from launcher.submit.ssm import SsmShell
+from launcher.workflow.cluster.targets import Reached
+
+LOG = "log.txt"
+FILES, ENDED, BOOTS = "files", "ended", "boots"
+"""Below a job's folder in the store: what instances fetch, how each of them ended, and the ends of failed boots."""
+POLL_S, POLL_HERE_S = 10.0, 0.5
+STOPPED_WITHIN_S = 180.0
+USER = "root"
+"""The owner of a job's processes: the instance exists for the job alone."""
+_CHUNK = 4_000_000
+
+
+def group_of(cluster: str) -> str:
+    """The name of the Auto Scaling group of a plan's cluster name.
+
+    >>> group_of("tiny")
+    'slipway-tiny'
+    """
+    return f"slipway-{cluster}"
+
+
+def channel_at(session: Session, store_uri: str, job: str) -> Objects:
+    """A job's folder in the store, which its instances fetch and write to."""
+    return Objects.at(session, f"{store_uri}/{STAGED_FOLDER}/{job}")
+
+
+def reach_instances(submission: Submission, environment: Mapping[str, str], _shell: Callable[[], Shell]) -> Reached:
+    """The API that runs a job's instances, and the places in the store where they save their files."""
+    session = Session(environment=environment, region=str(submission.head_node.region))
+    first = submission.checkpoint_uri.partition(f"/{FRESH_FOLDER}/")[0]
+    emulated = submission.head_node.via == SANDBOX
+    source = InstanceJobs(
+        session=session,
+        group=group_of(submission.cluster),
+        job_files=Objects.at(session, journal_uri(first, submission.key)),
+        channel=channel_at(session, submission.store_uri, submission.folder),
+        environment=environment,
+        emulated=emulated,
+    )
+    return Reached(source=source, poll_s=POLL_HERE_S if emulated else POLL_S, close=_nothing_open)
+
+
+def _nothing_open() -> None:
+    """Close nothing: the API keeps no connection open."""
+
+
+@dataclass(slots=True, kw_only=True)
+class InstanceJobs:
+    """The jobs of one Auto Scaling group.
+
+    `job_files` has what the agents of a job stored, `channel` what its instances did. `environment` is that of the AWS
+    CLI; `emulated`: the instances are processes of a sandbox.
+    """
+
+    session: Session
+    group: str
+    job_files: Objects
+    channel: Objects
+    environment: Mapping[str, str]
+    emulated: bool = False
+    sleep: Callable[[float], None] = field(default=time.sleep)
+    clock: Callable[[], float] = field(default=time.monotonic)
+
+    def facts(self, job: Submitted) -> JobFacts | None:
+        """The state of a job; None if its group no longer exists and the job has left no record.
+
+        Raises:
+            UnreachableError: AWS does not answer.
+        """
+        try:
+            return self._facts(job)
+        except CredentialsError:
+            raise
+        except AwsError as problem:
+            raise UnreachableError(problem.message, hint=problem.hint) from problem
+
+    def _facts(self, job: Submitted) -> JobFacts | None:
+        group, (life, changed) = auto_scaling.describe(self.session, self.group), self._life()
+        if group is None and life is None:
+            return None
+        # The group may run the next job of the plan already.
+        own = group if group is not None and group.job == job.job else None
+        active = own is not None and own.desired > 0
+        restarts = 0 if life is None else life.number - 1
+        nodes = own.running if own is not None else ()
+        if own is not None and (active or own.states) and not (life is not None and life.completed and not active):
+            ended = self._ended(own.desired) if life is not None and life.completed else False
+            if not ended:
+                state, word, reason = self._running(own, active=active)
+                return JobFacts(state=state, word=word, reason=reason, restarts=restarts, nodes=nodes, attempt=None)
+        state, word, reason, code = self._final(life)
+        attempt = None
+        if code is not None:
+            attempt = Attempt(
+                number=restarts + 1, started_at=changed, ended_at=changed, exit_code=code, signal=0, nodes=nodes
+            )
+        return JobFacts(state=state, word=word, reason=reason, restarts=restarts, nodes=(), attempt=attempt)
+
+    def _running(self, group: GroupState, *, active: bool) -> tuple[JobState, str, str]:
+        if not active:
+            return JobState.RUNNING, "stopping", ""
+        if len(group.running) >= group.desired:
+            return JobState.RUNNING, "running", ""
+        refusal = auto_scaling.refusal(self.session, self.group)
+        came = f"{len(group.running)} of {group.desired} instances run"
+        return JobState.PENDING, "waiting", f"{came}: {refusal}" if refusal else f"{came}: EC2 starts the others"
+
+    def _life(self) -> tuple[AttemptState | None, datetime]:
+        """The newest attempt as the agents record it, and when the record changed."""
+        found = self.job_files.find(STATE_FILE)
+        if found is None:
+            return None, datetime.now(UTC)
+        return parse_attempt_state(self.job_files.read(STATE_FILE).decode(errors="replace")), found.modified
+
+    def _ended(self, nodes: int) -> bool:
+        """Whether all instances have stored their last files."""
+        return len(self.channel.list_objects(below=f"{ENDED}/")) >= nodes
+
+    def _final(self, life: AttemptState | None) -> tuple[JobState, str, str, int | None]:
+        """How a job ended whose instances end: its state, a word, the reason, and the exit code if it is known."""
+        if life is not None and life.completed and life.failed is None:
+            return JobState.COMPLETED, "stopped at its budget" if life.stopped else "completed", "", 0
+        ends = [safe_json.loads(self.channel.read(each.key)) for each in self.channel.list_objects(below=f"{ENDED}/")]
+        said = next((str(end["reason"]) for end in ends if end.get("reason")), "")
+        if life is not None and life.failed is not None:
+            reason = ": ".join(filter(None, (of_code(life.failed), said)))
+            return JobState.FAILED, "failed", reason, life.failed
+        if ends:
+            return JobState.FAILED, "failed", said, int(ends[0]["code"]) or 1
+        boots = self.channel.list_objects(below=f"{BOOTS}/")
+        if len(boots) >= FAILED_BOOTS:
+            lines = self.channel.read(boots[-1].key).decode(errors="replace").strip()
+            return JobState.FAILED, "failed", f"{len(boots)} instances could not start the job; the last:\n{lines}", 1
+        return JobState.CANCELLED, "stopped", "", None
+
+    def find(self, key: str, folder: str) -> Submitted | None:
+        """The job that an earlier submission started, by its name; None if the submission started none."""
+        group = auto_scaling.describe(self.session, self.group)
+        started = (group is not None and group.job == folder) or self._life()[0] is not None
+        return Submitted(job=folder, key=key, folder=folder) if started else None
+
+    def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
+        """The contents of a job's files from their offsets, as its instances stored them."""
+        del job
+        try:
+            return {name: journal.read(self.job_files, name, offset, _CHUNK) for name, offset in offsets.items()}
+        except CredentialsError:
+            raise
+        except AwsError as problem:
+            raise UnreachableError(problem.message, hint=problem.hint) from problem
+
+    def log_name(self, job: Submitted) -> str:
+        """The name of the first instance's output file."""
+        del job
+        return LOG
+
+    def release(self, job: Submitted) -> None:
+        """Do nothing: EC2 Auto Scaling replaces an instance immediately."""
+
+    def nodes(self, job: Submitted) -> "InstanceNodes":
+        """The instances of a running job, which Systems Manager reaches."""
+        names = running_on(self.facts(job), job.job)
+        return InstanceNodes(names=names, session=self.session, environment=self.environment, emulated=self.emulated)
+
+    def cancel(self, job: Submitted, *, only_pending: bool = False) -> bool:
+        """End a job's instances, which save first; with `only_pending` only while not all of them run.
+
+        Raises:
+            UnreachableError: AWS does not answer.
+        """
+        before = self.facts(job)
+        if before is None or before.state.final or (only_pending and before.state is not JobState.PENDING):
+            return False
+        try:
+            auto_scaling.stop(self.session, self.group)
+        except AwsError as problem:
+            raise UnreachableError(problem.message, hint=problem.hint) from problem
+        end = self.clock() + STOPPED_WITHIN_S
+        while only_pending and self.clock() < end:
+            facts = self.facts(job)
+            if facts is None or facts.state.final:
+                break
+            self.sleep(1.0)
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceNodes:
+    """Access to the instances of a job over Systems Manager: no key, no open port."""
+
+    names: tuple[str, ...]
+    session: Session
+    environment: Mapping[str, str]
+    emulated: bool
+
+    def shell(self, node: str) -> int:
+        """Open a session on an instance, on this terminal."""
+        return attended(self._person(node).terminal(f"sudo -i -u {USER}"), self.environment)
+
+    def run(self, node: str, command: Sequence[str]) -> int:
+        """Run a command on an instance; its output comes when the command has ended."""
+        shell = SsmShell(
+            name=f"ssm {node}",
+            commands=InstanceCommands(session=self.session, instance=node),
+            user=USER,
+            stage=_no_files,
+            person=Person(target=node, region=self.session.region, environment=self.environment),
+        )
+        answer = shell.run(shlex.join(command), timeout_s=EXEC_S)
+        sys.stdout.write(answer.out)
+        sys.stderr.write(answer.err)
+        return answer.code
+
+    def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
+        """Forward a local port to a port of an instance."""
+        command = self._person(node).forwarding("localhost", port, local_port)
+        with free_port(local_port):
+            pass
+        ready()
+        return attended(command, self.environment)
+
+    def _person(self, node: str) -> Person:
+        if self.emulated:
+            message = "the sandbox emulates no sessions of Systems Manager"
+            raise ImpossibleError(message, hint="slipway exec NAME -- COMMAND runs a command on an instance")
+        return Person(target=node, region=self.session.region, environment=self.environment)
+
+
+def _no_files(_path: Path) -> str:
+    """Refuse: a command on an instance sends no file."""
+    raise ImpossibleError("no S3 location for files to an instance")
