@@ -24,7 +24,10 @@ from unittest.mock import patch
 from tests.warm_process import WarmProcess
 
 MAX_FDS = 8
-IMPORTED = ("aws.issued_keys", "aws.pcs", "aws.registration", "aws.training_jobs", "aws.web", "cluster.registry")
+IMPORTED = (
+    *("aws.auto_scaling", "aws.issued_keys", "aws.pcs", "aws.registration", "aws.training_jobs", "aws.web"),
+    "cluster.registry",
+)
 """The modules that a server imports at its start."""
 READ_AHEAD = (
     "application-autoscaling",

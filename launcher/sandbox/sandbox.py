@@ -325,6 +325,10 @@ class Sandbox:
         """
         self._call("limit_training", quotas=dict(quotas or {}), lacking=list(lacking))
 
+    def limit_instances(self, *, lacking: Collection[str] = ()) -> None:
+        """Remove EC2's capacity for Auto Scaling groups: of types, or of a type in a zone ("g5.xlarge/use2-az1")."""
+        self._call("limit_instances", lacking=list(lacking))
+
     def answer(self, cluster: str, *, up: bool) -> None:
         """Stop or start the Kubernetes API of an EKS cluster; its nodes and pods continue to run."""
         self._cluster(cluster)

@@ -132,6 +132,7 @@ class Server:
         share_descriptions()
         # moto takes a second to import and is imported by nothing else than this process.
         from launcher.sandbox.aws import issued_keys  # noqa: PLC0415
+        from launcher.sandbox.aws.auto_scaling import Groups  # noqa: PLC0415
         from launcher.sandbox.aws.ledger import Ledger  # noqa: PLC0415
         from launcher.sandbox.aws.pcs import Pcs  # noqa: PLC0415
         from launcher.sandbox.aws.registration import install  # noqa: PLC0415
@@ -152,8 +153,9 @@ class Server:
         )
         self._conduct = Conduct()
         self._training = TrainingJobs(settings.folder / "training", settings.mark, pods)
+        self._instances = Groups(settings.folder / "instances", settings.mark, pods, self._keys)
         pcs = Pcs(self._registry)
-        install(self._ledger, self._registry, self._conduct, jobs=self._training, pcs=pcs)
+        install(self._ledger, self._registry, self._conduct, jobs=self._training, groups=self._instances, pcs=pcs)
         issued_keys.install(self._keys)
         self._web = serve(sockets, settings.folder / ACCESS_LOG, self._ledger, self._conduct, self._keys, pcs=pcs)
         self.secret = secrets.token_urlsafe(32)
@@ -165,16 +167,17 @@ class Server:
             return self._registry.cluster(args["cluster"])
 
         return {
-            "clusters": lambda _: self._registry.documents(),
+            "clusters": lambda _: [*self._registry.documents(), *self._instances.documents()],
             "ledger": lambda _: self._ledger.document(),
             "create_prerequisites": self._create_prerequisites,
             "behave": self._behave,
-            "arm": lambda args: cluster(args).notify(args["node"], args["action"], args["in_seconds"]),
-            "recommend_rebalance": lambda args: cluster(args).recommend_rebalance(args["node"]),
+            "arm": self._arm,
+            "recommend_rebalance": self._recommend_rebalance,
             "lose_node": self._lose_node,
             "replace_node": self._replace_node,
             "interrupt_job": lambda args: self._training.interrupt(args["name"]),
             "limit_training": self._limit_training,
+            "limit_instances": self._limit_instances,
             "scheduler": lambda args: cluster(args).scheduler.environment(args["path"]),
             "answer": lambda args: self._registry.hosted(args["cluster"]).answer(up=args["up"]),
             "busy": self._busy,
@@ -183,20 +186,40 @@ class Server:
             "end": lambda _: self._end(),
         }
 
+    def _arm(self, args: Mapping[str, Any]) -> Any:
+        if self._instances.named(args["cluster"]):
+            return self._instances.notify(args["node"], args["action"], args["in_seconds"])
+        return self._registry.cluster(args["cluster"]).notify(args["node"], args["action"], args["in_seconds"])
+
+    def _recommend_rebalance(self, args: Mapping[str, Any]) -> None:
+        if self._instances.named(args["cluster"]):
+            self._instances.recommend_rebalance(args["node"])
+        else:
+            self._registry.cluster(args["cluster"]).recommend_rebalance(args["node"])
+
     def _busy(self, args: Mapping[str, Any]) -> bool:
+        if self._instances.named(args["cluster"]):
+            return self._instances.busy(args["node"])
         with _scheduler_errors():
             return self._registry.cluster(args["cluster"]).scheduler.busy(args["node"])
 
     def _jobs(self, args: Mapping[str, Any]) -> list[dict[str, Any]]:
+        if self._instances.named(args["cluster"]):
+            return []
         with _scheduler_errors():
             return self._registry.cluster(args["cluster"]).scheduler.jobs()
 
     def _lose_node(self, args: Mapping[str, Any]) -> None:
+        if self._instances.named(args["cluster"]):
+            self._instances.lose(args["node"], args["why"])
+            return
         cluster = self._registry.cluster(args["cluster"])
         cluster.scheduler.node_lost(args["node"])
         cluster.lose(args["node"], args["why"])
 
     def _replace_node(self, args: Mapping[str, Any]) -> None:
+        if self._instances.named(args["cluster"]):
+            return  # its group replaces it
         cluster = self._registry.cluster(args["cluster"])
         cluster.replace(args["node"])
         cluster.scheduler.node_replaced(args["node"])
@@ -234,6 +257,9 @@ class Server:
         capacity = self._training.capacity
         capacity.quotas, capacity.lacking = dict(args["quotas"]), frozenset(args["lacking"])
 
+    def _limit_instances(self, args: Mapping[str, Any]) -> None:
+        self._instances.capacity.lacking = frozenset(args["lacking"])
+
     def ready(self) -> dict[str, Any]:
         """The facts that the owner needs."""
         key = self._keys.owner
@@ -249,6 +275,7 @@ class Server:
     def stop(self) -> None:
         """End the clusters, then the servers."""
         self._training.stop_all()
+        self._instances.stop_all()
         self._registry.stop_all()
         self._control.stop()
         self._web.stop()

@@ -4,7 +4,8 @@
 The user data has put it into a folder with the job folder (`job.tar.gz`) and `environment.json`. The instances of a job
 find each other by its tag: the oldest is the leader. If an instance is lost, the Auto Scaling group replaces it, and
 all agents start again. A lifecycle hook keeps an instance that is being terminated until its job has saved. After the
-job, every instance sets the size of the group to 0. Uses only the standard library and the agent's own boto3.
+job, every instance sets the size of the group to 0. Uses the standard library, the agent's own boto3 for S3, and the
+image's AWS CLI for the services that this boto3 lacks.
 """
 
 import http.client
@@ -20,7 +21,7 @@ import time
 import urllib.error
 import urllib.request
 import zipimport
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,11 @@ POLL_S = 0.5 if SANDBOX else 5.0
 """Seconds between two looks at the metadata service: EC2 gives two minutes' notice."""
 LOOK_S = 1.0 if SANDBOX else 15.0
 """Seconds between two looks at the job's other instances: at most 32 calls a minute for eight nodes."""
-PAUSE_S = 2.0
+PAUSE_S = 0.2 if SANDBOX else 2.0
+SHIP_S = 5.0 if SANDBOX else 20.0
+"""Seconds between two copies of the log to CloudWatch."""
+LARGEST_BATCH = 60_000
+"""Bytes of one copy, well below the limit of a program's arguments; PutLogEvents accepts 1 MiB."""
 LAST_FILES_S = 120.0
 """How long an instance waits for the others to store their last files before it ends them all."""
 LONGEST_REASON = 1000
@@ -114,8 +119,8 @@ def unpacked(archive: Path, folder: Path) -> None:
     fresh.rename(folder)
 
 
-def clients(agent: Path) -> Callable[[str], Any]:
-    """A function that makes a client of a service, with the agent's own boto3: an image need not contain boto3."""
+def s3_client(agent: Path) -> Any:
+    """An S3 client of the agent's own boto3: an image need not contain boto3."""
     bootstrap: dict[str, Any] = {"__name__": "bootstrap"}
     exec(zipimport.zipimporter(str(agent)).get_code("__main__"), bootstrap)  # noqa: S102 - the agent's own start
     sys.path.insert(0, str(bootstrap["unpacked"](agent, bootstrap["file_hash"](agent))))
@@ -123,10 +128,23 @@ def clients(agent: Path) -> Callable[[str], Any]:
     from botocore.config import Config  # noqa: PLC0415 - the same
 
     style = {"addressing_style": "path"} if os.environ.get("AWS_ENDPOINT_URL") else {}
-    settings = Config(
-        connect_timeout=10, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 5}, s3=style
-    )
-    return lambda service: boto3.client(service, config=settings)
+    return boto3.client("s3", config=Config(retries={"mode": "standard", "total_max_attempts": 5}, s3=style))
+
+
+def aws(*words: str, tries: int = 5) -> Any:
+    """The answer of the image's AWS CLI to one call.
+
+    Raises:
+        CalledProcessError: AWS refuses, or did not answer in any of the tries.
+    """
+    for number in range(tries):
+        done = subprocess.run(["aws", *words, "--output", "json"], capture_output=True, text=True, check=False)
+        if not done.returncode:
+            return json.loads(done.stdout) if done.stdout.strip() else None
+        if number + 1 < tries:
+            time.sleep(PAUSE_S * 2**number)
+    print(f"slipway: aws {' '.join(words[:2])}: {done.stderr.strip()}")
+    raise subprocess.CalledProcessError(done.returncode, ["aws", *words[:2]], done.stdout, done.stderr)
 
 
 def make_scratch(scratch: Path) -> None:
@@ -189,9 +207,8 @@ def use_software(environment: MutableMapping[str, str]) -> None:
 class Job:
     """The job as this instance knows it."""
 
-    def __init__(self, environment: Mapping[str, str], client: Callable[[str], Any], metadata: Metadata) -> None:
-        self.environment, self.metadata = dict(environment), metadata
-        self.ec2, self.scaling, self.s3 = (client(service) for service in ("ec2", "autoscaling", "s3"))
+    def __init__(self, environment: Mapping[str, str], s3: Any, metadata: Metadata) -> None:
+        self.environment, self.s3, self.metadata = dict(environment), s3, metadata
         self.instance, self.group = environment["SLIPWAY_INSTANCE"], environment["SLIPWAY_GROUP"]
         self.name, self.nodes = environment["SLIPWAY_JOB_NAME"], int(environment["SLIPWAY_PARTS"])
         self.bucket, _, self.prefix = environment["SLIPWAY_CHANNEL"].removeprefix("s3://").partition("/")
@@ -200,17 +217,15 @@ class Job:
 
     def members(self) -> tuple[tuple[str, str], ...]:
         """The running instances of the job with their addresses, oldest first; the last known ones if EC2 is silent."""
-        filters = [
-            {"Name": f"tag:{RUN_TAG}", "Values": [self.name]},
-            {"Name": "tag:aws:autoscaling:groupName", "Values": [self.group]},
-            {"Name": "instance-state-name", "Values": ["running"]},
-        ]
+        filters = (
+            *(f"Name=tag:{RUN_TAG},Values={self.name}", f"Name=tag:aws:autoscaling:groupName,Values={self.group}"),
+            "Name=instance-state-name,Values=running",
+        )
         try:
-            pages = self.ec2.get_paginator("describe_instances").paginate(Filters=filters)
-            found = [instance for page in pages for group in page["Reservations"] for instance in group["Instances"]]
-        except Exception as problem:  # noqa: BLE001 - whatever boto3 raises: it is asked again
-            print(f"slipway: cannot look up the job's instances: {problem}")
+            answer = aws("ec2", "describe-instances", "--filters", *filters, tries=1)
+        except (subprocess.CalledProcessError, ValueError):
             return self.known
+        found = [instance for group in answer["Reservations"] for instance in group["Instances"]]
         found.sort(key=lambda instance: (instance["LaunchTime"], instance["InstanceId"]))
         self.known = tuple((instance["InstanceId"], instance["PrivateIpAddress"]) for instance in found)
         return self.known
@@ -283,27 +298,24 @@ class Job:
         end = time.monotonic() + 60 * float(self.environment["SLIPWAY_TAIL_MINUTES"])
         while time.monotonic() < end and not self.metadata.leaving:
             time.sleep(min(LOOK_S, max(0.0, end - time.monotonic())))
-        self.scaling.set_desired_capacity(AutoScalingGroupName=self.group, DesiredCapacity=0, HonorCooldown=False)
+        words = ("--auto-scaling-group-name", self.group, "--desired-capacity", "0")
+        aws("autoscaling", "set-desired-capacity", *words)
 
     def leave(self) -> None:
         """Let the group terminate this instance, which a lifecycle hook keeps; wait until it does."""
         end = time.monotonic() + LAST_FILES_S
         while not self.metadata.leaving and time.monotonic() < end:
             time.sleep(POLL_S)
-        with suppress(self.scaling.exceptions.ClientError):
+        words = ("--auto-scaling-group-name", self.group, "--lifecycle-hook-name", HOOK)
+        with suppress(subprocess.CalledProcessError):
             # The hook's time may be over, or another call may have ended it.
-            self.scaling.complete_lifecycle_action(
-                AutoScalingGroupName=self.group,
-                LifecycleHookName=HOOK,
-                InstanceId=self.instance,
-                LifecycleActionResult="CONTINUE",
-            )
+            which = ("--instance-id", self.instance, "--lifecycle-action-result", "CONTINUE")
+            aws("autoscaling", "complete-lifecycle-action", *words, *which, tries=2)
 
     def be_replaced(self) -> None:
         """Let the group replace this instance now, and not only after EC2 has taken it back."""
-        self.scaling.terminate_instance_in_auto_scaling_group(
-            InstanceId=self.instance, ShouldDecrementDesiredCapacity=False
-        )
+        words = ("--instance-id", self.instance, "--no-should-decrement-desired-capacity")
+        aws("autoscaling", "terminate-instance-in-auto-scaling-group", *words)
 
     def reason(self) -> str:
         """Why the job failed, from the newest event of this node's agent that has a reason."""
@@ -320,37 +332,33 @@ class Job:
 class LogShipper(threading.Thread):
     """Copies the log of this boot, from its first line, to CloudWatch."""
 
-    def __init__(self, logs: Any, group: str, stream: str, path: Path) -> None:
+    def __init__(self, group: str, stream: str, path: Path) -> None:
         super().__init__(name="log", daemon=True)
-        self.logs, self.group, self.stream, self.path = logs, group, stream, path
-        self.offset, self.made, self.over = 0, False, threading.Event()
+        self.place = ("--log-group-name", group, "--log-stream-name", stream)
+        self.path, self.offset, self.made, self.over = path, 0, False, threading.Event()
 
     def run(self) -> None:
-        """Copy new lines every few seconds; a failure is retried with the next lines."""
-        while not self.over.wait(POLL_S):
+        """Copy new lines at intervals; a failure is retried with the next lines."""
+        while not self.over.wait(SHIP_S):
             self.ship()
 
     def ship(self) -> None:
         """Copy the complete lines that are new."""
-        try:
-            with self.path.open("rb") as stream:
-                stream.seek(self.offset)
-                data = stream.read(500_000)
-            whole = data[: data.rfind(b"\n") + 1]
-            lines = [line.decode(errors="replace") for line in whole.splitlines() if line.strip()]
+        with self.path.open("rb") as stream:
+            stream.seek(self.offset)
+            data = stream.read(LARGEST_BATCH)
+        # A line without an end waits, unless it fills a batch alone.
+        whole = data[: data.rfind(b"\n") + 1] or (data if len(data) == LARGEST_BATCH else b"")
+        lines = [line.decode(errors="replace") for line in whole.splitlines() if line.strip()]
+        moment = int(time.time() * 1000)
+        events = json.dumps([{"timestamp": moment, "message": line} for line in lines])
+        with suppress(subprocess.CalledProcessError):
             if not self.made:
-                with suppress(self.logs.exceptions.ResourceAlreadyExistsException):
-                    self.logs.create_log_stream(logGroupName=self.group, logStreamName=self.stream)
                 self.made = True
-            moment = int(time.time() * 1000)
+                aws("logs", "create-log-stream", *self.place)
             if lines:
-                events = [{"timestamp": moment, "message": line[:200_000]} for line in lines]
-                self.logs.put_log_events(logGroupName=self.group, logStreamName=self.stream, logEvents=events)
+                aws("logs", "put-log-events", *self.place, "--log-events", events)
             self.offset += len(whole)
-        except Exception as problem:  # noqa: BLE001 - whatever boto3 raises: the job goes on without
-            if not self.over.is_set():
-                print(f"slipway: cannot copy the log to {self.group}: {problem}")
-                self.over.set()
 
     def end(self) -> None:
         """Copy the last lines."""
@@ -359,10 +367,10 @@ class LogShipper(threading.Thread):
 
 
 @contextmanager
-def shipped(logs: Any, environment: Mapping[str, str]) -> Iterator[None]:
+def shipped(environment: Mapping[str, str]) -> Iterator[None]:
     """Copy the log of this boot during the block."""
     stream = f"{environment['SLIPWAY_JOB_NAME']}/{environment['SLIPWAY_INSTANCE']}"
-    shipper = LogShipper(logs, environment["SLIPWAY_LOG_GROUP"], stream, Path(environment["SLIPWAY_ROOT"]) / "boot.log")
+    shipper = LogShipper(environment["SLIPWAY_LOG_GROUP"], stream, Path(environment["SLIPWAY_ROOT"]) / "boot.log")
     shipper.start()
     try:
         yield
@@ -403,8 +411,8 @@ def main() -> int:
     environment["SLIPWAY_FOLDER"] = str(folder)
     try:
         unpacked(FILES / "job.tar.gz", folder)
-        client = clients(folder / "slipway-agent.pyz")
-        with shipped(client("logs"), environment):
+        s3 = s3_client(folder / "slipway-agent.pyz")
+        with shipped(environment):
             make_scratch(Path(environment.setdefault("SLIPWAY_SCRATCH", "/scratch")))
             check_chips(environment)
             use_software(environment)
@@ -412,7 +420,7 @@ def main() -> int:
             fetched = subprocess.run(fetch, cwd=folder, env=environment, check=False)
             if fetched.returncode:
                 return fetched.returncode
-            run_job(Job(environment, client, Metadata()))
+            run_job(Job(environment, s3, Metadata()))
     except (OSError, tarfile.TarError, ValueError, UnfitError, subprocess.CalledProcessError) as problem:
         print(f"slipway: this instance cannot run the job: {problem}")
         return 1

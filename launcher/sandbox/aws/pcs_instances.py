@@ -11,33 +11,12 @@ from typing import Any
 
 from moto.ec2.models import ec2_backends
 from moto.iam.models import iam_backends
-from moto.ssm.models import Parameter, ParameterDict
 from moto.utilities.utils import get_partition
 
-from launcher.model.pcs import GROUP_TAG, IMAGE_PARAMETER, PCS_CLUSTER_TAG
+from launcher.model.pcs import GROUP_TAG, PCS_CLUSTER_TAG
 from launcher.sandbox.aws.buckets import backend_of
 from launcher.sandbox.aws.fleet import EmulatedEc2
 from launcher.sandbox.cluster.specification import SubnetFacts, TypeFacts
-
-IMAGE = "ami-00000000000000000"
-"""Placeholder for AWS's PCS-ready image, which the emulated EC2 does not have."""
-
-
-def publish_image() -> None:
-    """Make moto's Parameter Store contain the image, as AWS's does in every region."""
-    dictionary: Any = ParameterDict
-    before = dictionary._check_loading_status  # noqa: SLF001 - where moto loads AWS's own parameters
-
-    def loaded(parameters: Any, key: str) -> None:
-        before(parameters, key)
-        if key == IMAGE_PARAMETER and not dict.get(parameters, key):
-            fields = {"parameter_type": "String", "value": IMAGE, "version": 1, "data_type": "text"}
-            empty = dict.fromkeys(("description", "allowed_pattern", "keyid"))
-            make: Any = Parameter
-            parameter = make(account_id=parameters.account_id, name=key, last_modified_date=0, **fields, **empty)
-            dict.__setitem__(parameters, key, [parameter])
-
-    dictionary._check_loading_status = loaded  # noqa: SLF001 - the same
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 from moto.cloudformation import parsing
 
 from launcher.sandbox.aws import (
+    auto_scaling,
     buckets,
     calls,
     capacity_blocks,
@@ -15,6 +16,7 @@ from launcher.sandbox.aws import (
     file_systems,
     guards,
     hyperpod_calls,
+    instance_commands,
     intrinsics,
     network,
     offerings,
@@ -28,15 +30,16 @@ from launcher.sandbox.aws import (
     training_jobs,
     training_plans,
 )
+from launcher.sandbox.aws.auto_scaling import Groups
 from launcher.sandbox.aws.compute_fleet import Fleets
 from launcher.sandbox.aws.eks import Eks, Hosts
 from launcher.sandbox.aws.endpoints import Endpoints
 from launcher.sandbox.aws.hyperpod import HyperPod
 from launcher.sandbox.aws.hyperpod_chart import HyperPodChart
+from launcher.sandbox.aws.images import publish_images
 from launcher.sandbox.aws.ledger import Ledger
 from launcher.sandbox.aws.parallelcluster import Clusters, ParallelCluster
 from launcher.sandbox.aws.pcs import Pcs
-from launcher.sandbox.aws.pcs_instances import publish_image
 from launcher.sandbox.aws.placeholder import METADATA, NOTHING_MADE
 from launcher.sandbox.aws.published import PublishedStacks
 from launcher.sandbox.aws.resources import Resources
@@ -50,7 +53,9 @@ class Everything(Clusters, Hosts, Fleets, Resizable, Protocol):
     """The owner of clusters of every kind."""
 
 
-def install(ledger: Ledger, clusters: Everything, conduct: Conduct, *, jobs: TrainingJobs, pcs: Pcs) -> None:
+def install(
+    ledger: Ledger, clusters: Everything, conduct: Conduct, *, jobs: TrainingJobs, groups: Groups, pcs: Pcs
+) -> None:
     """Make moto in this process deploy with the sandbox's models."""
     nested = PublishedStacks()
     of_parallelcluster = (nested.model(), ParallelCluster(clusters, nested.versions).model())
@@ -73,6 +78,7 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct, *, jobs: Tra
             HyperPodChart(clusters).model(),
             *TaskGovernance(clusters).models(),
             *pcs.models(),
+            auto_scaling.model(groups),
             METADATA,
         )
     }
@@ -94,8 +100,10 @@ def install(ledger: Ledger, clusters: Everything, conduct: Conduct, *, jobs: Tra
     eks_calls.install(clusters)
     task_governance.install()
     training_jobs.install(jobs)
+    auto_scaling.install(groups)
+    instance_commands.install(instance_commands.Commands(groups))
     training_plans.install()
-    publish_image()
+    publish_images()
     offerings.install()
     capacity_blocks.install()
     on_demand_reservations.install()

@@ -2,7 +2,7 @@
 
 Emulated: tokens and their time to live, a few facts of the instance, credentials, the spot interruption notice and the
 rebalance recommendation (404 while none exists). Source: EC2 User Guide, "Use IMDSv2" and "Spot Instance interruption
-notices", read 2026-11-20. Not emulated: user data, tags, network interfaces, the hop limit.
+notices", read 2026-11-20. Not emulated: user data, network interfaces, the hop limit.
 
 All paths are below a prefix that only the node's processes know, because every user of the computer can reach loopback.
 """
@@ -58,6 +58,11 @@ class MetadataService:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def put(self, name: str, value: str) -> None:
+        """Change a value below /latest/meta-data."""
+        with self._lock:
+            self._facts[name] = value
 
     def arm(self, action: str = "terminate", in_seconds: float = 120.0) -> str:
         """Give notice ("terminate", "stop" or "hibernate"; EC2: two minutes ahead); return its time, ISO in UTC.
