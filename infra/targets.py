@@ -74,3 +74,7 @@ def builder_of(kind: TargetKind) -> Builder:  # noqa: PLR0911 - one for each kin
             from infra.stacks import pcs
 
             return pcs
+        case TargetKind.EC2:
+            from infra.stacks import ec2
+
+            return ec2

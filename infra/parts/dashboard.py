@@ -14,8 +14,8 @@ from launcher.model.plan import Plan
 from launcher.model.target import SLURM
 from launcher.model.training_job import LOG_GROUP
 from launcher.rendering.cluster import cluster_name
+from launcher.targets.ec2.files import log_group
 from launcher.targets.registry import target_of
-from launcher.targets.ec2.render import log_group
 
 _ACCELERATORS = (
     "Utilisation of accelerators, %, by node",

@@ -10,7 +10,7 @@ from constructs import Construct
 
 from infra.parts.launch_capacity import launch_capacity, root_volume, tag_specifications, template_tags
 from launcher.model.tags import PURPOSE_TAG
-from launcher.targets.ec2.render import FleetContext
+from launcher.targets.ec2.files import FleetContext
 
 
 def group_arn(scope: Construct, name: str) -> str:

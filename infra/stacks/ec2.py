@@ -29,7 +29,7 @@ from launcher.model.tags import DIGEST_TAG, PLAN_TAG, PURPOSE_TAG
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
-from launcher.targets.ec2.render import fleet_context, log_group, user_data
+from launcher.targets.ec2.files import fleet_context, log_group, user_data
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ def stacks_of(kind: TargetKind) -> DeployedStacks:
     return cluster_at(kind)
 
 
-def cluster_at(kind: str) -> DeployedCluster:
+def cluster_at(kind: str) -> DeployedCluster:  # noqa: PLR0911 - one for each kind
     """The deployed cluster of a training target.
 
     Raises:
@@ -50,5 +50,9 @@ def cluster_at(kind: str) -> DeployedCluster:
             from launcher.targets.pcs.cluster import PcsCluster
 
             return PcsCluster()
+        case TargetKind.EC2:
+            from launcher.targets.ec2.cluster import InstancesCluster
+
+            return InstancesCluster()
         case TargetKind.SAGEMAKER_ENDPOINT:
             raise ValueError(f"{kind} runs no jobs")

@@ -4,7 +4,7 @@ from launcher.model.enums import TargetKind
 from launcher.rendering.target_files import TargetFiles
 
 
-def files_of(kind: TargetKind) -> TargetFiles:
+def files_of(kind: TargetKind) -> TargetFiles:  # noqa: PLR0911 - one for each kind
     """What a training target writes.
 
     Raises:
@@ -35,5 +35,9 @@ def files_of(kind: TargetKind) -> TargetFiles:
             from launcher.targets.pcs.files import PcsFiles
 
             return PcsFiles()
+        case TargetKind.EC2:
+            from launcher.targets.ec2.files import Ec2Files
+
+            return Ec2Files()
         case TargetKind.SAGEMAKER_ENDPOINT:
             raise ValueError(f"{kind} runs no jobs")

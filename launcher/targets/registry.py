@@ -40,6 +40,10 @@ def target_of(kind: TargetKind) -> Target:  # noqa: PLR0911 - one for each kind
             from launcher.targets.pcs.target import Pcs
 
             return Pcs()
+        case TargetKind.EC2:
+            from launcher.targets.ec2.target import Ec2Instances
+
+            return Ec2Instances()
 
 
 class _Targets(Mapping[TargetKind, Target]):
@@ -62,7 +66,7 @@ def training_targets() -> tuple[TargetKind, ...]:
     """The targets to which jobs can be deployed, in the order in which an open plan tries them.
 
     >>> [each.value for each in training_targets()]
-    ['parallelcluster', 'hyperpod-slurm', 'eks', 'hyperpod-eks', 'sagemaker-training', 'pcs']
+    ['parallelcluster', 'hyperpod-slurm', 'eks', 'hyperpod-eks', 'sagemaker-training', 'pcs', 'ec2']
     """
     return tuple(kind for kind, target in TARGETS.items() if target.trains and Runs.TRAINING in target.deployed)
 

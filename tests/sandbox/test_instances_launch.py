@@ -1,8 +1,9 @@
-"""Priced launches of jobs on plain instances in the sandbox: interrupted, refused, cancelled, stopped, taken down."""
+"""Priced launches of jobs on plain instances in the sandbox: interrupted, abandoned, refused, cancelled."""
 
 import hashlib
 import json
 import os
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -11,7 +12,9 @@ from launcher.aws import auto_scaling
 from launcher.aws.session import Session
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.report import RunStatus
-from launcher.records.submission import FILE
+from launcher.records.run_folder import latest
+from launcher.records.submission import FILE, recorded
+from launcher.workflow.cluster.instance_jobs import reach_instances
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
@@ -20,70 +23,181 @@ from tests.sandbox.test_training_job_launch import GLOO, TRAINER
 
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("instances")]
 
-STEPS = 300
+STEPS, WAIT_S = 300, 240
 PLAN = """
 slipway: 1
-name: bare
+name: {name}
 workload: {{train: {{model: {{params_b: 0.0002}}, method: pretrain, hours: 0.5}}}}
 target: {{kind: ec2, region: us-east-2, instance_type: {type}, nodes: {nodes}}}
 purchase: {{option: {option}, wait_for_capacity_minutes: {wait}}}
-checkpoint: {{interval: 30, keep: 3, grace_seconds: 20{mode}}}
+checkpoint: {{interval: 30, keep: 3, grace_seconds: 3{mode}}}
 run: {{command: {command}, workdir: work{run}}}
 """
 
 
-def plan(command, *, type_="g6e.8xlarge", nodes=2, option="spot", wait=30, mode="", run=""):
-    values = {"command": json.dumps(command), "type": type_, "run": run}
+def plan(command, *, name="bare", type_="g6e.8xlarge", nodes=2, option="spot", wait=30, mode="", run=""):
+    values = {"command": json.dumps(command), "type": type_, "run": run, "name": name}
     return PLAN.format(**values, nodes=nodes, option=option, wait=wait, mode=mode)
 
 
+def small(command, **more):
+    """One node on demand that stores no checkpoint."""
+    return plan(command, type_="g5.xlarge", nodes=1, mode=", mode: none", **{"option": "on-demand", **more})
+
+
 def written(folder, text, script):
+    folder.mkdir(exist_ok=True)
     (folder / "plan.yaml").write_text(text)
     (folder / "work").mkdir()
     (folder / "work" / "train.py").write_text(script)
     return folder / "plan.yaml"
 
 
-def launching(folder, messages, **more):
-    options = {"root": folder, "sandbox": True, "scheduler": "local", **more}
-    return LaunchOptions(notify=messages.append, progress=lambda now: messages.append(str(now)), **options)
-
-
 def launched(folder, text, script, *, messages, **more):
     """A launch to its end: the run's folder and its report."""
     priced = price(written(folder, text, script), datetime.now(UTC), PriceOptions(any_age=True))
-    return launch_quote(priced, *pick(priced, None), launching(folder, messages, **more))
+    options = {"root": folder, "sandbox": True, "scheduler": "local", **more}
+    told = LaunchOptions(notify=messages.append, progress=lambda _: None, **options)
+    return launch_quote(priced, *pick(priced, None), told)
 
 
 def undisturbed(part):
-    """What a node's run comes to that nothing disturbs."""
+    """The end of a node's run that nothing disturbs."""
     state = b""
     for step in range(1, STEPS + 1):
         state = hashlib.sha256(state + f"{part} {step}".encode()).digest()
     return state.hex()
 
 
-class Printed(list):
+def session_of(sandbox):
+    return Session(environment=sandbox.process_environment(os.environ), region="us-east-2")
+
+
+def group_of(sandbox, name):
+    return auto_scaling.describe(session_of(sandbox), f"slipway-{name}")
+
+
+def until(condition):
+    end = time.monotonic() + WAIT_S
+    while not (value := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    return value
+
+
+class Closing(list):
+    """The messages of a launch whose computer is closed at a message."""
+
+    def __init__(self, beginning):
+        super().__init__()
+        self.beginning = beginning
+
     def append(self, message):
-        print(message, flush=True)
         super().append(message)
-
-
-def group_in(sandbox):
-    session = Session(environment=sandbox.process_environment(os.environ), region="us-east-2")
-    return auto_scaling.describe(session, "slipway-bare")
+        if message.startswith(self.beginning):
+            raise KeyboardInterrupt
 
 
 def test_two_nodes_one_reclaimed_with_notice_finish_with_the_undisturbed_result(tmp_path, sandbox):
-    messages = Printed()
+    messages = []
     text = plan(["python3", "train.py", str(STEPS)])
-    run, report = launched(tmp_path, text, TRAINER, messages=messages, interrupt_after_s=0.5, emulator=sandbox)
+    run, report = launched(tmp_path, text, TRAINER, messages=messages, interrupt_after_s=0.2, emulator=sandbox)
     assert (report.status, report.scheduler, report.simulated) == (RunStatus.SUCCEEDED, "ec2", True)
-    *_, last = report.attempts
+    first, *_, last = report.attempts
+    assert first.ended_by == "spot-interruption"
     assert 0 < last.resumed_from_step < STEPS == last.last_step
     log = (run.logs / f"attempt-{len(report.attempts)}.log").read_text()
     assert f"begins at {last.resumed_from_step}\n" in log
     assert f"ends with {undisturbed(0)}" in log
     submission = run.read_json(FILE)
     assert (submission["scheduler"], submission["target"]) == ("ec2", "ec2")
-    assert group_in(sandbox).desired == 0
+    group = group_of(sandbox, "bare")
+    assert (group.desired, group.job) == (0, submission["job"])
+
+
+def test_a_closed_laptop_and_a_lost_instance_lose_nothing_and_a_second_launch_is_refused(tmp_path, sandbox):
+    text = plan(["python3", "train.py", str(STEPS)], name="left", nodes=1)
+    with pytest.raises(KeyboardInterrupt):
+        launched(tmp_path / "one", text, TRAINER, messages=Closing("attempt 1 started"), emulator=sandbox)
+    submission = recorded_anyhow(tmp_path / "one", sandbox)
+    source = reach_instances(submission, sandbox.process_environment(os.environ)).source
+    with pytest.raises(DeploymentFailedError, match=f"job {submission.job} runs on the instances of left"):
+        launched(tmp_path / "two", text, TRAINER, messages=[], emulator=sandbox)
+    (instance,) = group_of(sandbox, "left").running
+    until(lambda: source.read(submission.submitted, {"events.jsonl": 0})["events.jsonl"])
+    sandbox.fail_node("slipway-left", instance)
+    facts = until(lambda: (facts := source.facts(submission.submitted)).state.final and facts)
+    assert (facts.state, facts.restarts) == ("completed", 1)
+    log = source.read(submission.submitted, {"log.txt": 0})["log.txt"].data.decode()
+    assert f"ends with {undisturbed(0)}" in log
+    assert group_of(sandbox, "left").desired == 0
+    until(lambda: not group_of(sandbox, "left").states)
+
+
+def recorded_anyhow(root, sandbox):
+    """The submission of a launch whose own sandbox would have ended with it."""
+    document = latest("left", root).read_json(FILE)
+    document["head_node"]["instance"] = "a sandbox that stays"
+    latest("left", root).write_json(FILE, document)
+    return recorded(latest("left", root))
+
+
+@pytest.mark.slow
+class TestEndings:
+    """What else a job comes to, in one sandbox that stays for all of them."""
+
+    @pytest.mark.torch
+    def test_torchrun_on_two_nodes_needs_no_options(self, tmp_path, sandbox):
+        command = ["python3", "-m", "torch.distributed.run", "--nproc-per-node=1", "train.py"]
+        text = plan(command, name="gloo", option="on-demand", mode=", mode: none")
+        run, report = launched(tmp_path, text, GLOO, messages=[], emulator=sandbox)
+        assert report.status is RunStatus.SUCCEEDED
+        assert "rank 0 of 2 sums to 3\n" in (run.logs / "attempt-1.log").read_text()
+
+    def test_a_command_that_fails_for_good_fails_the_launch_with_its_code(self, tmp_path, sandbox):
+        messages = []
+        text = small(["python3", "train.py"], name="fails")
+        with pytest.raises(DeploymentFailedError) as refused:
+            launched(tmp_path, text, "raise SystemExit(3)", messages=messages, emulator=sandbox)
+        assert refused.value.exit_code == 6
+        assert any("failed: it failed more often than run.retries allows; ended with exit 3" in m for m in messages)
+        assert group_of(sandbox, "fails").desired == 0
+
+    def test_no_capacity_in_any_zone_takes_the_job_back_and_empties_the_group(self, tmp_path, sandbox):
+        sandbox.limit_instances(lacking=["g5.xlarge"])
+        try:
+            with pytest.raises(NoCapacityError, match="do not have sufficient g5.xlarge capacity") as refused:
+                text = small(["true"], name="none", wait=0.05)
+                launched(tmp_path, text, "", messages=[], emulator=sandbox, give_up=lambda: True)
+        finally:
+            sandbox.limit_instances()
+        assert (refused.value.exit_code, group_of(sandbox, "none").desired) == (6, 0)
+
+    def test_a_fallback_type_starts_where_the_first_type_has_no_capacity(self, tmp_path, sandbox):
+        sandbox.limit_instances(lacking=["g5.xlarge"])
+        text = small(["true"], name="other").replace("nodes: 1", "nodes: 1, fallback_types: [g6.xlarge]")
+        try:
+            _, report = launched(tmp_path, text, "", messages=[], emulator=sandbox)
+        finally:
+            sandbox.limit_instances()
+        assert report.status is RunStatus.SUCCEEDED
+
+    def test_a_cancelled_job_saves_before_its_instances_end(self, tmp_path, sandbox):
+        text = plan(["python3", "train.py", "3000"], name="cancelled", nodes=1)
+        with pytest.raises(DeploymentFailedError, match="was cancelled") as refused:
+            launched(tmp_path, text, TRAINER, messages=[], emulator=sandbox, stop_when=lambda _: True)
+        assert refused.value.exit_code == 6
+        (report,) = tmp_path.glob(".slipway/runs/cancelled/2*/report.json")
+        document = json.loads(report.read_text())
+        assert document["status"] == "cancelled"
+        until(lambda: not group_of(sandbox, "cancelled").states)
+
+    def test_instances_that_cannot_start_the_job_are_replaced_twice_and_their_last_lines_shown(
+        self, tmp_path, sandbox, monkeypatch
+    ):
+        monkeypatch.setattr("launcher.targets.ec2.files.INSTANCE_SCRIPT", "templates/kubernetes/fetch_job.py")
+        messages = []
+        with pytest.raises(DeploymentFailedError):
+            launched(tmp_path, small(["true"], name="unfit"), "", messages=messages, emulator=sandbox)
+        assert any("3 instances could not start the job; the last:" in message for message in messages)
+        assert group_of(sandbox, "unfit").desired == 0

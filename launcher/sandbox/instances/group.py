@@ -155,7 +155,9 @@ class Group:
     def document(self) -> dict[str, Any]:
         """The group as DescribeAutoScalingGroups returns it."""
         request = self.request
-        shown = {key: request[key] for key in ("LaunchTemplate", "MixedInstancesPolicy") if key in request}
+        shown: dict[str, Any] = {
+            key: request[key] for key in ("LaunchTemplate", "MixedInstancesPolicy") if key in request
+        }
         return {
             **shown,
             "AutoScalingGroupName": self.name,

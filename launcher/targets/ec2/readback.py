@@ -8,8 +8,7 @@ from launcher.aws import auto_scaling, node_groups
 from launcher.catalog.load import load
 from launcher.model.ec2 import GROUP_OUTPUT, HOOK, hook_s, interfaces
 from launcher.model.enums import PurchaseOption
-from launcher.workflow.cluster.readback.reading import Instances, Readback, Reading
-from launcher.workflow.cluster.readback.training import around
+from launcher.workflow.cluster.readback.reading import Instances, Reading
 
 GROUP_TYPE = "AWS::AutoScaling::AutoScalingGroup"
 
@@ -55,9 +54,3 @@ def group_instances(properties: Mapping[str, Any], resources: Mapping[str, Any])
     yield Instances(
         type=used["LaunchTemplateData"]["InstanceType"], count=int(properties["MaxSize"]), nodes=True, with_jobs=True
     )
-
-
-READBACK = Readback(
-    readers=around((group, (GROUP_TYPE,)), (template, ("AWS::EC2::LaunchTemplate",))),
-    instances={GROUP_TYPE: group_instances},
-)

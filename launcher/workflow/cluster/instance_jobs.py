@@ -26,9 +26,8 @@ from launcher.submit.kubernetes import journal
 from launcher.submit.kubernetes.jobs import of_code
 from launcher.submit.nodes import EXEC_S, attended, free_port, running_on
 from launcher.submit.session import Person
-from launcher.submit.shell import Shell
 from launcher.submit.ssm import SsmShell
-from launcher.workflow.cluster.targets import Reached
+from launcher.workflow.cluster.deployed import Reached
 
 LOG = "log.txt"
 FILES, ENDED, BOOTS = "files", "ended", "boots"
@@ -54,7 +53,7 @@ def channel_at(session: Session, store_uri: str, job: str) -> Objects:
     return Objects.at(session, f"{store_uri}/{STAGED_FOLDER}/{job}")
 
 
-def reach_instances(submission: Submission, environment: Mapping[str, str], _shell: Callable[[], Shell]) -> Reached:
+def reach_instances(submission: Submission, environment: Mapping[str, str]) -> Reached:
     """The API that runs a job's instances, and the places in the store where they save their files."""
     session = Session(environment=environment, region=str(submission.head_node.region))
     first = submission.checkpoint_uri.partition(f"/{FRESH_FOLDER}/")[0]

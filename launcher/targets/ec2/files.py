@@ -31,8 +31,8 @@ from launcher.rendering.kubernetes_job import START_FILE, START_SCRIPT, pod_spec
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import script_text
 from launcher.rendering.slurm_job import JOB_FILE
-from launcher.rendering.targets import Writer
-from launcher.targets.ec2.rules import refusals
+from launcher.rendering.target_files import TargetFiles
+from launcher.targets.ec2.target import Ec2Instances
 
 USER_DATA_FILE = "user_data.sh"
 INSTANCE_FILE = "ec2/instance.py"
@@ -81,22 +81,6 @@ class FleetContext:
     hook_s: int
 
 
-def findings(plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Why Slipway cannot run a plan's job on plain instances; empty if it can."""
-    place = plan.place
-    if place.target is not TargetKind.EC2:
-        return (error("not-ec2", "target.kind", f"{place.target} is not a job on plain EC2 instances"),)
-    if unknown := unknown_types(plan, instances):
-        return unknown
-    refused = (*refusals(plan.request, place, instances), *unnamed_capacity(plan), *repeated_types(plan))
-    return (*refused, *notify_findings(plan), *batch.findings(plan))
-
-
-def no_findings(_plan: Plan) -> tuple[Finding, ...]:
-    """Empty: the findings about the instances include those about the job."""
-    return ()
-
-
 def fleet_context(
     plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames, subnet_ids: tuple[str, ...] = ()
 ) -> FleetContext:
@@ -105,7 +89,7 @@ def fleet_context(
     Raises:
         ImpossibleError: the job cannot run on plain instances, with all reasons.
     """
-    problems = findings(plan, instances)
+    problems = Ec2Files().findings(plan, instances)
     if problems:
         raise ImpossibleError(f"{plan.name} does not run on plain instances", findings=problems)
     place, request = plan.place, plan.request
@@ -176,28 +160,44 @@ def log_group(plan: Plan) -> str:
     return f"/slipway/{plan.cluster_name}/instances"
 
 
-def cluster_files(plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames) -> list[RenderedFile]:
-    """The instances to deploy, and the script that starts them."""
-    shown = rendered("ec2/fleet.yaml.j2", fleet_context(plan, instances, names))
-    return [
-        RenderedFile(path=CLUSTER_FILE, text=shown),
-        RenderedFile(path=USER_DATA_FILE, text=user_data(plan, names), executable=True),
-    ]
+class Ec2Files(TargetFiles):
+    """The launch template and group of a job's instances, and what runs on them."""
 
+    def findings(self, plan: Plan, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+        """Why Slipway cannot run a plan's job on plain instances; empty if it can."""
+        place = plan.place
+        if place.target is not TargetKind.EC2:
+            return (error("not-ec2", "target.kind", f"{place.target} is not a job on plain EC2 instances"),)
+        if unknown := unknown_types(plan, instances):
+            return unknown
+        refused = Ec2Instances().refusals(plan.request, place, instances)
+        named = (*unnamed_capacity(plan), *repeated_types(plan), *notify_findings(plan))
+        return (*refused, *named, *batch.findings(plan))
 
-def job_files(
-    plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings
-) -> list[RenderedFile]:
-    """The files of a plan's job; empty if the plan has no job."""
-    if plan.request.workload.train is None:
-        return []
-    environment = environment_of(plan, instances[plan.place.instance_type], names, job)
-    return [
-        RenderedFile(path=INSTANCE_FILE, text=script_text(INSTANCE_SCRIPT)),
-        RenderedFile(path=ENVIRONMENT_FILE, text=json.dumps(environment, indent=2) + "\n"),
-        RenderedFile(path=START_FILE, text=script_text(START_SCRIPT)),
-        RenderedFile(path=JOB_FILE, text=pod_spec(plan, names=names, job=job, view=ON_AN_INSTANCE).to_json()),
-    ]
+    def cluster_files(
+        self, plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames
+    ) -> list[RenderedFile]:
+        """The instances to deploy, and the script that starts them."""
+        shown = rendered("ec2/fleet.yaml.j2", fleet_context(plan, instances, names))
+        return [
+            RenderedFile(path=CLUSTER_FILE, text=shown),
+            RenderedFile(path=USER_DATA_FILE, text=user_data(plan, names), executable=True),
+        ]
 
+    def job_findings(self, plan: Plan) -> tuple[Finding, ...]:
+        """Empty: the findings about the instances include those about the job."""
+        return ()
 
-RENDER = Writer(findings=findings, cluster_files=cluster_files, job_findings=no_findings, job_files=job_files)
+    def job_files(
+        self, plan: Plan, instances: Mapping[str, InstanceType], names: ClusterNames, job: JobSettings
+    ) -> list[RenderedFile]:
+        """The files of a plan's job; empty if the plan has no job."""
+        if plan.request.workload.train is None:
+            return []
+        environment = environment_of(plan, instances[plan.place.instance_type], names, job)
+        return [
+            RenderedFile(path=INSTANCE_FILE, text=script_text(INSTANCE_SCRIPT)),
+            RenderedFile(path=ENVIRONMENT_FILE, text=json.dumps(environment, indent=2) + "\n"),
+            RenderedFile(path=START_FILE, text=script_text(START_SCRIPT)),
+            RenderedFile(path=JOB_FILE, text=pod_spec(plan, names=names, job=job, view=ON_AN_INSTANCE).to_json()),
+        ]

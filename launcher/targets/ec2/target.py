@@ -1,55 +1,88 @@
-"""The rules of plain instances for one place: findings, each with a fix."""
+"""Plain EC2 instances that start and end with one job: their facts and rules."""
 
 from collections.abc import Iterator, Mapping
 
-from launcher.catalog.load import Catalog
-from launcher.model.ec2 import MAX_NODES, MAX_OVERRIDES, METADATA_KEY, image_parameter, interfaces
+from launcher.model.ec2 import GROUP_OUTPUT, MAX_NODES, MAX_OVERRIDES, METADATA_KEY, image_parameter, interfaces
 from launcher.model.eks import CAPACITY_TYPES
-from launcher.model.enums import CheckpointMode, OperatingSystem, PurchaseOption
+from launcher.model.enums import CheckpointMode, OperatingSystem, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.idle import warm_minutes
 from launcher.model.instance_type import InstanceType
+from launcher.model.monitoring import IDLE_METRICS
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.planning.targets import Locations, Rules
+from launcher.model.tags import CLUSTER_TAG, PURPOSE_TAG
+from launcher.model.target import EC2, INSTANCES, Guard, InstanceTags, Locations, RoleUse, VolumeKey
+from launcher.targets.bases import Ec2Target
 
 _CLUSTERS = "or set target.kind to a kind of cluster"
 
 
-def locations(
-    request: PlanRequest, _catalog: Catalog, _facts: InstanceType, _option: PurchaseOption, known: Locations
-) -> Locations:
-    """The known locations for a job; a cluster without a job has none."""
-    return known if request.workload.train is not None else ()
+class Ec2Instances(Ec2Target):
+    """Plain instances: a launch template and an Auto Scaling group, without a head node or scheduler."""
 
-
-def refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Every reason why a place cannot run a job on plain instances; empty if it can."""
-    rules = (
-        _image(request, place, instances),
-        _capacity(request, place),
-        _fallbacks(request, place, instances),
-        _unused(request),
-        _software(request),
-        _tags(request),
+    kind = TargetKind.EC2
+    title = "EC2 instances"
+    short = "EC2"
+    example = "ec2/lora-g6e.yaml"
+    guard = Guard(
+        module="ec2",
+        variable="EC2",
+        events=(),
+        spot_notices=True,
+        stops="the instances end",
+        idle="idle instances",
+        metrics_a_node=IDLE_METRICS,
+        alone=True,
     )
-    return tuple(finding for rule in rules for finding in rule)
+    instance_tags = InstanceTags(cluster=CLUSTER_TAG, role=PURPOSE_TAG, node="node", prefix="")
+    volume_key = VolumeKey.NAMED
+    starts_volumes = "autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
+    per_job = True
+    public_nodes = True
+    efa_on_one_node = False
+    own_outputs = (GROUP_OUTPUT,)
+    policies = ("network", "ec2")
+    person = ("ec2-jobs",)
+    roles = (
+        RoleUse(
+            key="nodes", service=EC2, needs=("jobs", "values", "machine-of-ec2", "entered"), entered=True, pulls=True
+        ),
+    )
+    scheduler = INSTANCES
 
+    def locations(self, request: PlanRequest, option: PurchaseOption, known: Locations) -> Locations:
+        """The known locations for a job; a cluster without a job has none."""
+        return known if request.workload.train is not None else ()
 
-def remarks(request: PlanRequest, place: Place, _instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
-    """Costs of a place that the user may not expect."""
-    notes = []
-    minutes = warm_minutes(request)
-    if minutes:
-        message = f"all {place.nodes} instances stay for {minutes:g} minutes after the job, billed in full"
-        notes.append(warning("tail", "guardrails.idle_minutes", message, "set it to auto: they end with the job"))
-    if place.option is PurchaseOption.SPOT:
-        message = (
-            "EC2 Auto Scaling replaces each instance that EC2 reclaims, for as long as the job is not finished: the "
-            "time to live and the budget limit the cost"
+    def refusals(
+        self, request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]
+    ) -> tuple[Finding, ...]:
+        """Every reason why a place cannot run a job on plain instances; empty if it can."""
+        rules = (
+            _image(request, place, instances),
+            _capacity(request, place),
+            _fallbacks(request, place, instances),
+            _unused(request),
+            _software(request),
+            _tags(request),
         )
-        notes.append(info("replacements", "purchase.option", message))
-    return tuple(notes)
+        return tuple(finding for rule in rules for finding in rule)
+
+    def remarks(self, request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
+        """Costs of a place that the user may not expect."""
+        notes = []
+        minutes = warm_minutes(request)
+        if minutes:
+            message = f"all {place.nodes} instances stay for {minutes:g} minutes after the job, billed in full"
+            notes.append(warning("tail", "guardrails.idle_minutes", message, "set it to auto: they end with the job"))
+        if place.option is PurchaseOption.SPOT:
+            message = (
+                "EC2 Auto Scaling replaces each instance that EC2 reclaims until the job is finished: the time to live "
+                "and the budget limit the cost"
+            )
+            notes.append(info("replacements", "purchase.option", message))
+        return tuple(notes)
 
 
 def _image(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
@@ -135,6 +168,3 @@ def _software(request: PlanRequest) -> Iterator[Finding]:
     if run.container == "enroot":
         message = "AWS's images have Docker and no enroot, got run.container enroot"
         yield error("ec2-container", "run.container", message, "set it to auto or docker")
-
-
-RULES = Rules(locations=locations, refusals=refusals, remarks=remarks)

@@ -1,0 +1,142 @@
+"""A plan's job on plain instances: its files in the store, and an Auto Scaling group of the wanted size."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+from launcher.aws import auto_scaling, ssm, stacks
+from launcher.aws.auto_scaling import GroupState
+from launcher.aws.session import CredentialsError, Session, error_code
+from launcher.catalog.load import load
+from launcher.model.ec2 import GROUP_OUTPUT, IMAGE_INPUT, image_parameter
+from launcher.model.errors import AwsError, DeploymentFailedError
+from launcher.model.job import Submitted
+from launcher.model.plan import Plan
+from launcher.model.stages import Notify
+from launcher.model.target import Runs
+from launcher.records.submission import API, HeadNode, Submission
+from launcher.rendering.blanks import with_names
+from launcher.rendering.kubernetes_job import job_name
+from launcher.rendering.names import stack_name
+from launcher.submit.shell import Shell
+from launcher.targets.ec2 import readback
+from launcher.targets.ec2.files import ENVIRONMENT_FILE, INSTANCE_FILE, log_group
+from launcher.workflow.cluster.deployed import DeployedCluster, JobRequest, Outputs, Reached
+from launcher.workflow.cluster.instance_jobs import FILES, channel_at, group_of, reach_instances
+from launcher.workflow.cluster.readback.training import around
+from launcher.workflow.cluster.shipping import job_archive, ship_work, submission_of
+
+END_LOOKS, END_POLL_S = 30, 10.0
+"""The number and interval (s) of polls until stopped instances have ended: five minutes."""
+
+
+def _refuse_second_job(plan: Plan, group: GroupState | None, name: str) -> None:
+    """Refuse a second job on the instances of a running one.
+
+    Raises:
+        DeploymentFailedError: the group does not exist, or another job runs on its instances.
+    """
+    if group is None:
+        message = f"the instances of {plan.cluster_name} have no Auto Scaling group"
+        raise DeploymentFailedError(message, hint="slipway down and launch again: the stack is not complete")
+    if group.desired and group.job != name:
+        message = f"job {group.job or 'of another launch'} runs on the instances of {plan.cluster_name}"
+        hint = f"slipway cancel {plan.name} ends it, or give the second plan another name: it has its own instances"
+        raise DeploymentFailedError(message, hint=hint)
+
+
+class InstancesCluster(DeployedCluster):
+    """The group of a job's instances, and the jobs themselves."""
+
+    readers = around((readback.group, (readback.GROUP_TYPE,)), (readback.template, ("AWS::EC2::LaunchTemplate",)))
+    instances = MappingProxyType({readback.GROUP_TYPE: readback.group_instances})
+
+    def describe(self, plan: Plan, head: str, node_text: str) -> str:
+        """One line that describes the deployment."""
+        return f"instances of {plan.cluster_name}: a launch template and an empty group; {node_text} with each job"
+
+    def head_node(self, plan: Plan, outputs: Outputs, session: Session) -> HeadNode:
+        """The API that starts the instances."""
+        return HeadNode(via=API, host="EC2 Auto Scaling", region=session.region)
+
+    def access_commands(self, plan: Plan, outputs: Outputs) -> list[tuple[str, str]]:
+        """Commands that show a plan's instances and their logs."""
+        region, group = plan.place.region, outputs[GROUP_OUTPUT]
+        return [
+            (
+                "its instances",
+                f"aws autoscaling describe-auto-scaling-groups --region {region} --auto-scaling-group-names {group}",
+            ),
+            ("their logs", f"aws logs tail {log_group(plan)} --region {region} --follow"),
+        ]
+
+    def inputs(self, plan: Plan, session: Session) -> dict[str, str]:
+        """The id of the AMI for a stack that has none yet: later deployments retain the AMI of the first one."""
+        parameter = image_parameter(load().instance_types[plan.place.instance_type])
+        if plan.request.target.ami is not None or parameter is None:
+            return {}
+        stack = stacks.find(session, stack_name(plan, Runs.TRAINING))
+        if stack is not None and IMAGE_INPUT in stack.inputs:
+            return {}
+        return {IMAGE_INPUT: ssm.parameter(session, parameter)}
+
+    def submit(self, request: JobRequest) -> Submission:
+        """Ship a job to the store and set the size of its group; report it only after EC2 Auto Scaling has accepted it.
+
+        Raises:
+            DeploymentFailedError: another job of the plan runs on its instances, or EC2 Auto Scaling refuses.
+            AwsError: a call failed, and Slipway does not know whether the job was started.
+        """
+        plan, bundle = request.quoted.plan, with_names(request.bundle, request.names)
+        request.folder.write_bundle(bundle)
+        session = Session(environment=request.environment, region=plan.place.region)
+        name, group = job_name(plan, request.key), group_of(plan.cluster_name)
+        _refuse_second_job(plan, auto_scaling.describe(session, group), name)
+        shipment = ship_work(request.workdir, request.store, request.here, datetime.now(UTC), request.notify)
+        request.notify(shipment.text())
+        channel = channel_at(session, request.names.store_uri, name)
+        with job_archive(bundle, shipment) as (path, agent):
+            channel.send(path, f"{FILES}/job.tar.gz")
+        for file in (INSTANCE_FILE, ENVIRONMENT_FILE):
+            channel.put(f"{FILES}/{file.rpartition('/')[2]}", bundle.file(file).text.encode())
+        request.folder.append_event(
+            "job-folder-put", where=request.head_node.text(), folder=channel.uri, agent_sha256=agent
+        )
+        submission = submission_of(request, request.head_node, shipment, name)
+        submission.write(request.folder)
+        try:
+            auto_scaling.start(session, group, name, plan.place.nodes)
+        except CredentialsError:
+            raise
+        except AwsError as problem:
+            if not error_code(problem):
+                raise
+            raise DeploymentFailedError(problem.message, hint=problem.hint) from problem
+        done = submission.with_job(Submitted(job=name, key=request.key, folder=name))
+        done.write(request.folder)
+        request.folder.append_event("submitted", job=name, key=request.key)
+        request.notify(f"started: {plan.place.nodes} x {plan.place.instance_type} for job {name}")
+        return done
+
+    def reach(self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:
+        """The connection to a job, by the APIs of EC2 Auto Scaling and S3."""
+        return reach_instances(submission, environment)
+
+    def instance_counts(self, session: Session, outputs: Outputs) -> Mapping[str, int]:
+        """The number of instances of each type."""
+        group = auto_scaling.describe(session, outputs[GROUP_OUTPUT])
+        return {} if group is None else group.counts
+
+    def empty(self, session: Session, outputs: Outputs, notify: Notify, pause: Callable[[float], None]) -> None:
+        """End the instances before the stack deletes the role with which they store checkpoints."""
+        name = outputs[GROUP_OUTPUT]
+        group = auto_scaling.describe(session, name)
+        if group is None or not (group.states or group.desired):
+            return
+        notify(f"ending {len(group.states)} instances of {name}: their job saves first")
+        auto_scaling.stop(session, name)
+        for _ in range(END_LOOKS):
+            group = auto_scaling.describe(session, name)
+            if group is None or not group.states:
+                return
+            pause(END_POLL_S)
