@@ -19,6 +19,8 @@ _TITLES = {
     "eks": "EKS",
     "hyperpod": "HyperPod",
     "parallelcluster": "ParallelCluster",
+    "ec2": "EC2",
+    "ec2-jobs": "EC2Jobs",
     "pcs": "PCS",
     "pcs-jobs": "PCSJobs",
     "training-jobs": "TrainingJobs",

@@ -84,6 +84,25 @@ PCS = (
 )
 """For PCS, in addition to those of all clusters: rule, construct and reason."""
 
+INSTANCES = (
+    (
+        r"AwsSolutions-IAM5\[Resource::\*\]",
+        r"-training/Profile/Role/Resource",
+        "ec2:DescribeInstances, by which instances of a job find each other, takes no resource",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::.*:autoscaling:.*:autoScalingGroup:\*:autoScalingGroupName/slipway-.*\]",
+        r"-training/(Profile|Guardrails/Guard)/Role/Resource",
+        "EC2 Auto Scaling puts an id of its own choice into a group's ARN, which ends with the group's name",
+    ),
+    (
+        r"AwsSolutions-IAM5\[Resource::.*:log-group:.*:\*\]",
+        r"-training/Profile/Role/Resource",
+        "streams of instances do not exist yet; the wildcard ends at the log group",
+    ),
+)
+"""For plain instances, in addition to those of all clusters."""
+
 EKS = (
     (
         r"AwsSolutions-IAM4\[Policy::.*/AmazonEKSClusterPolicy\]",

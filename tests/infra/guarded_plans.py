@@ -27,6 +27,7 @@ NAMES = {
     "hyperpod-eks": "p5en-spot",
     "pcs": "p5-spot",
     "sagemaker-training": "p5-spot",
+    "ec2": "p5-spot",
 }
 KINDS = (*NAMES, *ENDPOINTS)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.infra.conftest import EKS_FILES, HYPERPOD_EKS_FILES, HYPERPOD_FILES, PCS_FILES, TRAINING_JOB_FILES
+from tests.infra.conftest import EC2_FILES, EKS_FILES, HYPERPOD_EKS_FILES, HYPERPOD_FILES, PCS_FILES, TRAINING_JOB_FILES
 from tests.infra.counted import (
     GUARD_CALLS_AN_HOUR,
     GUARD_METRICS,
@@ -129,6 +129,38 @@ def of_training_jobs(templates, quote):
     return quantities
 
 
+def of_instances(templates, quote):
+    up_h, runs = hours_up(quote)
+    (group,) = resources(templates, "AWS::AutoScaling::AutoScalingGroup")
+    (data,) = (one["LaunchTemplateData"] for one in resources(templates, "AWS::EC2::LaunchTemplate"))
+    count = int(group["MaxSize"])
+    spot = (
+        group.get("MixedInstancesPolicy", {})
+        .get("InstancesDistribution", {})
+        .get("OnDemandPercentageAboveBaseCapacity")
+        == 0
+    )
+    subnets = resources(templates, "AWS::EC2::Subnet")
+    public = any(subnet.get("MapPublicIpOnLaunch") for subnet in subnets) and not resources(
+        templates, "AWS::EC2::NatGateway"
+    )
+    quantities = {
+        f"{count} x {data['InstanceType']} {'spot' if spot else 'on-demand'}": None,
+        **{name: hours for name, hours in by_the_hour(templates, up_h).items() if hours},
+    }
+    quantities["EBS gp3 root volumes"] = data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] * count * runs / MONTH_H
+    if public:
+        quantities["public IPv4 addresses"] = count * runs
+    quantities["custom metrics"] = GUARD_METRICS * up_h / MONTH_H
+    node_calls = GUARD_CALLS_AN_HOUR * IDLE_VALUES * count
+    quantities["CloudWatch requests"] = (GUARD_CALLS_AN_HOUR * GUARD_REQUESTS * up_h + node_calls * runs) / 1000
+    return quantities
+
+
+def change_max_size(templates):
+    resources(templates, "AWS::AutoScaling::AutoScalingGroup")[0]["MaxSize"] = "3"
+
+
 def of_pcs(templates, quote):
     up_h, runs = hours_up(quote)
     groups = {resource["Name"]: resource for resource in resources(templates, "AWS::PCS::ComputeNodeGroup")}
@@ -222,6 +254,17 @@ KINDS = {
         "custom metrics|CloudWatch requests|idle tail|NAT",
         "lora-g5",
         [*map(drop, ("AWS::CloudWatch::Alarm", "AWS::Lambda::Function", "AWS::Budgets::Budget"))],
+    ),
+    "ec2": Kind(
+        EC2_FILES,
+        of_instances,
+        "EBS|IPv4|NAT|custom metrics|CloudWatch requests",
+        "lora-g6e",
+        [
+            change_max_size,
+            change_volume,
+            *map(drop, ("AWS::CloudWatch::Alarm", "AWS::Lambda::Function", "AWS::EC2::Subnet")),
+        ],
     ),
     "pcs": Kind(
         PCS_FILES,

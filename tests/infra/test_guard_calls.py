@@ -20,8 +20,8 @@ from tests.infra.iam import ACCOUNT, allows, fits, formats
 from tests.infra.role_policies import REGION, STORE, Stack, roles
 
 SERVICES = (
-    *("sns", "application-autoscaling", "cloudformation", "cloudwatch", "dynamodb", "ec2", "eks", "lambda", "logs"),
-    *("pcs", "s3", "sagemaker", "ssm"),
+    *("sns", "application-autoscaling", "autoscaling", "cloudformation", "cloudwatch", "dynamodb", "ec2", "eks"),
+    *("lambda", "logs", "pcs", "s3", "sagemaker", "ssm"),
 )
 """The later one has a method that two of them have: `delete_endpoint`, `list_tags`."""
 EVERY_GUARD = {
@@ -51,6 +51,14 @@ CALLS = {
         "list_compute_node_groups",
         "get_compute_node_group",
         "update_compute_node_group",
+    },
+    "ec2": NODES
+    | IN_THE_STORE
+    | {
+        "get_metric_statistics",
+        "describe_auto_scaling_groups",
+        "describe_scaling_activities",
+        "set_desired_capacity",
     },
     "eks": {"describe_instances", "get_metric_data", "describe_nodegroup", "update_nodegroup_config", "invoke"}
     | IN_THE_STORE,
@@ -147,6 +155,10 @@ def needs(kind, stack, plan):
         "dynamodb": (f"arn:aws:dynamodb:{place}:table/parallelcluster-{name}", {"LeadingKeys": ["COMPUTE_FLEET"]}),
         "eks": (f"arn:aws:eks:{place}:nodegroup/{name}/workers/8131d980-7fb5-11ee-9589-0a6424944f95", own),
         "ec2": (f"arn:aws:ec2:{place}:instance/i-1", own),
+        "autoscaling": (
+            f"arn:aws:autoscaling:{place}:autoScalingGroup:8131d980:autoScalingGroupName/{name}",
+            own,
+        ),
         "logs": (f"arn:aws:logs:{place}:log-group:/aws/sagemaker/TrainingJobs:*", {}),
     }
     sagemaker = {

@@ -67,7 +67,7 @@ def test_no_role_of_a_node_writes_stop_objects_or_marks_of_the_guard(stacks, act
 
 
 @pytest.mark.parametrize(
-    "kind", ["parallelcluster", "hyperpod-slurm", "hyperpod-eks", "eks", "pcs", "sagemaker-training"]
+    "kind", ["parallelcluster", "hyperpod-slurm", "hyperpod-eks", "eks", "pcs", "sagemaker-training", "ec2"]
 )
 def test_the_policies_for_roles_that_a_plan_names_keep_them_from_it_too(kind):
     row = TARGETS[next(target for target in TARGETS if target.value == kind)]

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.checks import some
-from tests.infra.accepted import CLUSTERS, EKS, HYPERPOD, HYPERPOD_EKS, PCS, TRAINING_JOBS, accepted
+from tests.infra.accepted import CLUSTERS, EKS, HYPERPOD, HYPERPOD_EKS, INSTANCES, PCS, TRAINING_JOBS, accepted
 from tests.infra.conftest import FILES
 from tests.infra.linting import complaints
 from tests.infra.serving.conftest import FILES as ENDPOINTS
@@ -19,6 +19,7 @@ OWN = {
     "hyperpod-slurm": HYPERPOD,
     "hyperpod-eks": HYPERPOD_EKS,
     "pcs": PCS,
+    "ec2": INSTANCES,
     "sagemaker-training": TRAINING_JOBS,
 }
 """What is accepted on one target alone."""

@@ -46,6 +46,7 @@ def test_everything_of_a_cluster_that_can_carry_them_does(synthesised, kind):
 def test_a_target_that_builds_something_is_among_them():
     assert {kind.value for kind, facts in TARGETS.items() if facts.deployed} == {
         *CLUSTERS,
+        TargetKind.EC2.value,
         TargetKind.PCS.value,
         TargetKind.SAGEMAKER_ENDPOINT.value,
         TargetKind.SAGEMAKER_TRAINING.value,

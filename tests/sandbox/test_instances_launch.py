@@ -101,7 +101,8 @@ class Closing(list):
 def test_two_nodes_one_reclaimed_with_notice_finish_with_the_undisturbed_result(tmp_path, sandbox):
     messages = []
     text = plan(["python3", "train.py", str(STEPS)])
-    run, report = launched(tmp_path, text, TRAINER, messages=messages, interrupt_after_s=0.2, emulator=sandbox)
+    slow = TRAINER.replace("0.05", "0.15")
+    run, report = launched(tmp_path, text, slow, messages=messages, interrupt_after_s=0.2, emulator=sandbox)
     assert (report.status, report.scheduler, report.simulated) == (RunStatus.SUCCEEDED, "ec2", True)
     first, *_, last = report.attempts
     assert first.ended_by == "spot-interruption"
@@ -166,8 +167,8 @@ class TestEndings:
     def test_no_capacity_in_any_zone_takes_the_job_back_and_empties_the_group(self, tmp_path, sandbox):
         sandbox.limit_instances(lacking=["g5.xlarge"])
         try:
-            with pytest.raises(NoCapacityError, match="do not have sufficient g5.xlarge capacity") as refused:
-                text = small(["true"], name="none", wait=0.05)
+            text = small(["true"], name="none", wait=0.05)
+            with pytest.raises(NoCapacityError, match=r"do not have sufficient g5\.xlarge capacity") as refused:
                 launched(tmp_path, text, "", messages=[], emulator=sandbox, give_up=lambda: True)
         finally:
             sandbox.limit_instances()

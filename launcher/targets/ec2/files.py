@@ -155,9 +155,9 @@ def log_group(plan: Plan) -> str:
 
     >>> from types import SimpleNamespace
     >>> log_group(SimpleNamespace(cluster_name="tiny", request=SimpleNamespace(target=SimpleNamespace(cluster=None))))
-    '/slipway/tiny/instances'
+    'slipway-tiny-instances'
     """
-    return f"/slipway/{plan.cluster_name}/instances"
+    return f"slipway-{plan.cluster_name}-instances"
 
 
 class Ec2Files(TargetFiles):
