@@ -141,7 +141,6 @@ def environment_of(plan: Plan, facts: InstanceType, names: ClusterNames, job: Jo
     variables = kubernetes_pod.environment(plan, facts, names, job=job, operator="job", meeting="")
     # The instance finds the others, and its image, themselves.
     del variables["SLIPWAY_MEETING"], variables["SLIPWAY_ROOT"]
-    variables["SLIPWAY_EFA"] = str(facts.efa_interfaces if plan.place.nodes > 1 else 0)
     return variables | {
         "SLIPWAY_CHIP_COUNT": str(facts.accelerators),
         "SLIPWAY_LOG_GROUP": log_group(plan),
