@@ -19,7 +19,7 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import LaunchOptions, launch_quote
 from launcher.workflow.run.submission_watch import NoCapacityError
-from tests.sandbox.test_training_job_launch import GLOO, TRAINER
+from tests.sandbox.job_trainers import GLOO, TRAINER
 
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("instances")]
 

@@ -6,12 +6,17 @@
 
 import argparse
 import json
+import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
+from launcher.aws.objects import Objects
+from launcher.aws.session import Session
+from launcher.model.errors import AwsError
 
 OPERATIONS = {
     ("autoscaling", "complete-lifecycle-action"),
@@ -25,41 +30,28 @@ USAGE, REFUSED = 252, 254
 """Exit codes of the AWS CLI, version 2: a command that cannot be parsed, and an error of the service."""
 
 
-def _s3() -> Any:
-    import boto3  # noqa: PLC0415 - a start without it answers usage errors at once
-    from botocore.config import Config  # noqa: PLC0415 - the same
-
-    return boto3.client("s3", config=Config(s3={"addressing_style": "path"}))
-
-
-def _place(uri: str) -> tuple[str, str]:
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
-    return bucket, key
-
-
-def _keys(client: Any, uri: str) -> list[str]:
-    bucket, prefix = _place(uri)
-    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-    return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+def _session() -> Session:
+    return Session(environment=os.environ, region=os.environ["AWS_REGION"])
 
 
 def copy(source: str, target: str, *, recursive: bool) -> int:
     """Copy one file to S3, or everything below a URI from S3."""
-    client = _s3()
     if target.startswith("s3://"):
-        client.put_object(Bucket=_place(target)[0], Key=_place(target)[1], Body=Path(source).read_bytes())
+        place, _, key = target.rpartition("/")
+        Objects.at(_session(), place).put(key, Path(source).read_bytes())
         return 0
-    bucket, prefix = _place(source)
-    for key in _keys(client, source) if recursive else [prefix]:
-        path = Path(target) / key.removeprefix(prefix).lstrip("/") if recursive else Path(target)
+    place, _, key = source.rstrip("/").rpartition("/")
+    stored = Objects.at(_session(), source.rstrip("/") if recursive else place)
+    for name in [entry.key for entry in stored.list_objects()] if recursive else [key]:
+        path = Path(target) / name if recursive else Path(target)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(client.get_object(Bucket=bucket, Key=key)["Body"].read())
+        path.write_bytes(stored.read(name))
     return 0
 
 
 def show(uri: str) -> int:
     """List what is below a URI; 1 if it is nothing, as the CLI."""
-    keys = _keys(_s3(), uri)
+    keys = [entry.key for entry in Objects.at(_session(), uri.rstrip("/")).list_objects()]
     sys.stdout.writelines(f"{key}\n" for key in keys)
     return 0 if keys else 1
 
@@ -80,30 +72,36 @@ def s3_command(arguments: list[str]) -> int:
     return copy(options.source, options.target, recursive=options.recursive)
 
 
+def option_of(member: str) -> str:
+    """The option of a member of the API.
+
+    >>> option_of("DesiredCapacity"), option_of("logGroupName")
+    ('--desired-capacity', '--log-group-name')
+    """
+    return "--" + re.sub(r"(?<!^)(?=[A-Z])", "-", member).lower()
+
+
 def parameters(shape: Any, words: list[str]) -> Iterator[tuple[str, Any]]:
     """The members of an operation's input that options name.
 
     Raises:
         ValueError: the operation has no such option.
     """
-    from botocore import xform_name  # noqa: PLC0415 - see _s3
-
-    names = {xform_name(name, "-"): name for name in shape.members}
+    names = {option_of(name): name for name in shape.members}
     while words:
         option, *rest = words
         count = next((n for n, word in enumerate(rest) if word.startswith("--")), len(rest))
         values, words = rest[:count], rest[count:]
-        name = option.removeprefix("--")
-        off = name.removeprefix("no-")
-        if name == "output" and values == ["json"]:
+        positive = option.replace("--no-", "--", 1)
+        if option == "--output" and values == ["json"]:
             continue
-        if not values and (off if off in names else name) in names:
-            yield names[off if off in names else name], off == name
-            continue
-        if name not in names or not values:
+        if not values and positive in names:
+            yield names[positive], positive == option
+        elif option in names and values:
+            yield names[option], _value(shape.members[names[option]], values)
+        else:
             message = f"Unknown options: {option}"
             raise ValueError(message)
-        yield names[name], _value(shape.members[names[name]], values)
 
 
 def _value(shape: Any, values: list[str]) -> Any:
@@ -118,18 +116,16 @@ def _value(shape: Any, values: list[str]) -> Any:
 
 def service_command(service: str, operation: str, words: list[str]) -> int:
     """Run one operation of a service, and print its answer as JSON."""
-    import boto3  # noqa: PLC0415 - see _s3
-    from botocore.exceptions import ClientError, ParamValidationError  # noqa: PLC0415 - the same
-
-    client = boto3.client(service)
-    method = operation.replace("-", "_")
+    client, method = _session().client(service), operation.replace("-", "_")
     model = client.meta.service_model.operation_model(client.meta.method_to_api_mapping[method])
     try:
-        answer = getattr(client, method)(**dict(parameters(model.input_shape, words)))
-    except (ValueError, ParamValidationError) as problem:
+        given = dict(parameters(model.input_shape, words))
+    except ValueError as problem:
         sys.stderr.write(f"aws: error: {problem}\n")
         return USAGE
-    except ClientError as problem:
+    try:
+        answer = getattr(client, method)(**given)
+    except client.exceptions.ClientError as problem:
         sys.stderr.write(f"aws: {problem}\n")
         return REFUSED
     del answer["ResponseMetadata"]
@@ -141,7 +137,11 @@ def service_command(service: str, operation: str, words: list[str]) -> int:
 def main(arguments: list[str]) -> int:
     """Run one command."""
     if arguments[:1] == ["s3"]:
-        return s3_command(arguments[1:])
+        try:
+            return s3_command(arguments[1:])
+        except AwsError as problem:
+            sys.stderr.write(f"fatal error: {problem}\n")
+            return 1
     if tuple(arguments[:2]) not in OPERATIONS:
         sys.stderr.write(f"aws: error: the sandbox's image has no command {' '.join(arguments[:2])}\n")
         return USAGE

@@ -21,7 +21,7 @@ NODE = "SLIPWAY_SANDBOX_INSTANCE"
 """Environment variable of every process on an instance."""
 LIFECYCLE = "autoscaling/target-lifecycle-state"
 CONSOLE = "console.log"
-_CLI = Path(__file__).with_name("aws_cli.py")
+_CLI = "launcher.sandbox.instances.aws_cli"
 _TAG = re.compile(r"[A-Za-z0-9+=.,_:@-]+")
 
 
@@ -68,7 +68,7 @@ class Machine:
         image = self.folder / "image"
         image.mkdir(parents=True)
         program = image / "aws"
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} {_CLI} "$@"\n', encoding="utf-8")
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m {_CLI} "$@"\n', encoding="utf-8")
         program.chmod(0o755)
         for name in ("tmp", "scratch"):
             (self.folder / name).mkdir()

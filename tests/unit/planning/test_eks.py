@@ -64,6 +64,7 @@ def test_a_plan_that_leaves_the_target_open_is_compared_on_each(catalog):
     request = request_of(laid_over(BASE, {"target": {"kind": "any"}}))
     groups = resolve_training(request, catalog, load_training()).groups
     assert {group.target.value for group in groups} == {
+        "ec2",
         "eks",
         "hyperpod-eks",
         "hyperpod-slurm",
