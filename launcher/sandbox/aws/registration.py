@@ -89,6 +89,11 @@ def install(
 
     parsing.resource_class_from_type = model_of
     Resources.ledger = ledger
+    _install_calls(clusters, jobs, groups)
+
+
+def _install_calls(clusters: Everything, jobs: TrainingJobs, groups: Groups) -> None:
+    """Make moto answer the calls of this package."""
     stacks.install()
     calls.install()
     compute_fleet.install(clusters)
