@@ -155,8 +155,7 @@ class InstancesStack(ClusterStack):
         return CfnParameter(
             self,
             IMAGE_INPUT,
-            type="String",
-            allowed_pattern="ami-[0-9a-f]{8,17}",
+            type="AWS::EC2::Image::Id",
             description=f"The AMI of the instances, such as the one that {parameter} names",
         ).value_as_string
 

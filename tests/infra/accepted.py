@@ -100,6 +100,16 @@ INSTANCES = (
         r"-training/Profile/Role/Resource",
         "streams of instances do not exist yet; the wildcard ends at the log group",
     ),
+    (
+        r"AwsSolutions-AS3$",
+        r"-training/Instances/Group",
+        "the size changes with each job: the guard notifies users of interruptions, failures and stops",
+    ),
+    (
+        r"AwsSolutions-EC26$",
+        r"-training/Instances/Group",
+        "the rule does not read the launch template of a mixed instances policy, whose volumes are encrypted",
+    ),
 )
 """For plain instances, in addition to those of all clusters."""
 

@@ -258,7 +258,7 @@ KINDS = {
     "ec2": Kind(
         EC2_FILES,
         of_instances,
-        "EBS|IPv4|NAT|custom metrics|CloudWatch requests",
+        "EBS|public IPv4|NAT|custom metrics|CloudWatch requests",
         "lora-g6e",
         [
             change_max_size,
