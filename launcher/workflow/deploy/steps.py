@@ -142,11 +142,13 @@ def record(
 
 
 def refuse_without_efa(plan: Plan, assembly: Assembly, instances: Mapping[str, InstanceType]) -> None:
-    """Refuse stacks whose nodes would not get the EFA interfaces of their type.
+    """Refuse stacks whose nodes would not get the EFA interfaces of their type, if the target attaches them.
 
     Raises:
         ImpossibleError: interfaces are missing; the error lists every reason.
     """
+    if plan.place.nodes == 1 and not target_of(plan.place.target).efa_on_one_node:
+        return
     templates = (safe_json.load(path) for path in assembly.templates.values())
     facts = instances[plan.place.instance_type]
     lost = [finding for template in templates for finding in stack_findings(template, facts)]
