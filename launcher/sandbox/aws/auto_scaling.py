@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from moto.autoscaling.exceptions import ValidationError
+from moto.autoscaling.exceptions import AutoscalingClientError, ValidationError
 from moto.autoscaling.responses import AutoScalingResponse
 from moto.core.responses import ActionResult, EmptyResult
 from moto.ec2.models import ec2_backends
@@ -47,6 +47,13 @@ _INSUFFICIENT = (
     " will be working on provisioning additional capacity. You can currently get {type} capacity by not specifying an"
     " Availability Zone in your request"
 )
+
+
+class ResourceInUseError(AutoscalingClientError):
+    """A group with instances."""
+
+    code = "ResourceInUse"
+    message = "You cannot delete an AutoScalingGroup while there are instances still in the group."
 
 
 @dataclass(slots=True)
@@ -519,6 +526,18 @@ def _reads(groups: Groups) -> tuple[Any, ...]:
 
 
 def _changes(groups: Groups) -> tuple[Any, ...]:
+    def create_auto_scaling_group(response: Any) -> EmptyResult:
+        groups.create(response.region, _given(response))
+        return EmptyResult()
+
+    def delete_auto_scaling_group(response: Any) -> EmptyResult:
+        given = _given(response)
+        group = groups.find(response.region, given["AutoScalingGroupName"])
+        if group.members and not given.get("ForceDelete"):
+            raise ResourceInUseError
+        groups.delete(response.region, group.name)
+        return EmptyResult()
+
     def set_desired_capacity(response: Any) -> EmptyResult:
         given = _given(response)
         groups.resize(response.region, given["AutoScalingGroupName"], int(given["DesiredCapacity"]))
@@ -543,6 +562,8 @@ def _changes(groups: Groups) -> tuple[Any, ...]:
         return EmptyResult()
 
     return (
+        create_auto_scaling_group,
+        delete_auto_scaling_group,
         set_desired_capacity,
         create_or_update_tags,
         terminate_instance_in_auto_scaling_group,

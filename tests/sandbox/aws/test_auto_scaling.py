@@ -1,0 +1,186 @@
+"""The sandbox's Auto Scaling groups: refusals, user data run for real, hooks, replacements, lack of capacity."""
+
+import base64
+import time
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.sandbox.aws.answers import REGION
+
+USER_DATA = """#!/bin/bash
+metadata="$AWS_EC2_METADATA_SERVICE_ENDPOINT"
+token="$(curl -sf -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' "$metadata/latest/api/token")"
+for path in instance-id tags/instance/slipway:run; do
+    curl -sf -H "X-aws-ec2-metadata-token: $token" "$metadata/latest/meta-data/$path"
+    echo
+done >"$TMPDIR/seen"
+sleep 600
+"""
+PATIENCE_S = 60
+
+
+@pytest.fixture(scope="module")
+def subnet(client):
+    ec2 = client("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    return ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
+
+
+@pytest.fixture
+def create(client, subnet):
+    """Creates a launch template and a group, with changes of either."""
+
+    def make(name, *, data=None, user_data=USER_DATA, **changes):
+        encoded = base64.b64encode(user_data.encode()).decode()
+        template = {
+            "ImageId": "ami-00000000000000000",
+            "InstanceType": "g5.xlarge",
+            "UserData": encoded,
+            "MetadataOptions": {"HttpTokens": "required", "InstanceMetadataTags": "enabled"},
+            **(data or {}),
+        }
+        made = client("ec2").create_launch_template(LaunchTemplateName=name, LaunchTemplateData=template)
+        specification = {"LaunchTemplateId": made["LaunchTemplate"]["LaunchTemplateId"], "Version": "1"}
+        request = {
+            "AutoScalingGroupName": name,
+            "MinSize": 0,
+            "MaxSize": 2,
+            "VPCZoneIdentifier": subnet,
+            "LaunchTemplate": specification,
+            "LifecycleHookSpecificationList": [
+                {
+                    "LifecycleHookName": "save",
+                    "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
+                    "HeartbeatTimeout": 30,
+                }
+            ],
+        }
+        client("autoscaling").create_auto_scaling_group(**{**request, **changes})
+        return specification
+
+    return make
+
+
+@pytest.fixture
+def group(client):
+    def described(name):
+        (found,) = client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
+        return found
+
+    return described
+
+
+def until(condition):
+    end = time.monotonic() + PATIENCE_S
+    while not (value := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return value
+
+
+def in_service(described):
+    return [each["InstanceId"] for each in described["Instances"] if each["LifecycleState"] == "InService"]
+
+
+def run(client, instance, line):
+    ssm = client("ssm")
+    sent = ssm.send_command(InstanceIds=[instance], DocumentName="AWS-RunShellScript", Parameters={"commands": [line]})[
+        "Command"
+    ]["CommandId"]
+    shown = {}
+
+    def ended():
+        shown.update(ssm.get_command_invocation(CommandId=sent, InstanceId=instance))
+        return shown["Status"] != "InProgress"
+
+    until(ended)
+    return shown
+
+
+def test_an_instance_runs_its_user_data_sees_its_tags_and_waits_for_its_hook(client, create, group):
+    create("alive")
+    scaling = client("autoscaling")
+    tag = {"ResourceId": "alive", "ResourceType": "auto-scaling-group", "Key": "slipway:run", "Value": "job-1"}
+    scaling.create_or_update_tags(Tags=[{**tag, "PropagateAtLaunch": True}])
+    scaling.set_desired_capacity(AutoScalingGroupName="alive", DesiredCapacity=1)
+    (instance,) = until(lambda: in_service(group("alive")))
+    seen = until(lambda: run(client, instance, "cat $TMPDIR/seen")["StandardOutputContent"].split())
+    assert seen == [instance, "job-1"]
+    assert run(client, instance, "exit 3")["ResponseCode"] == 3
+    scaling.set_desired_capacity(AutoScalingGroupName="alive", DesiredCapacity=0)
+    until(lambda: group("alive")["Instances"][0]["LifecycleState"] == "Terminating:Wait")
+    scaling.complete_lifecycle_action(
+        AutoScalingGroupName="alive",
+        LifecycleHookName="save",
+        InstanceId=instance,
+        LifecycleActionResult="CONTINUE",
+    )
+    until(lambda: not group("alive")["Instances"])
+    (reservation,) = client("ec2").describe_instances(InstanceIds=[instance])["Reservations"]
+    assert reservation["Instances"][0]["State"]["Name"] == "terminated"
+
+
+def test_an_instance_that_is_taken_away_is_replaced(client, create, group, sandbox):
+    create("lost")
+    client("autoscaling").set_desired_capacity(AutoScalingGroupName="lost", DesiredCapacity=1)
+    (first,) = until(lambda: in_service(group("lost")))
+    sandbox.fail_node("lost", first)
+    (second,) = until(lambda: in_service(group("lost")))
+    assert second != first
+    client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="lost", ForceDelete=True)
+
+
+def test_lack_of_capacity_is_an_activity_with_the_zone_and_ends_when_capacity_comes(client, create, group, sandbox):
+    create("dry")
+    sandbox.limit_instances(lacking=["g5.xlarge"])
+    client("autoscaling").set_desired_capacity(AutoScalingGroupName="dry", DesiredCapacity=1)
+
+    def newest():
+        answer = client("autoscaling").describe_scaling_activities(AutoScalingGroupName="dry")
+        return answer["Activities"][:1]
+
+    (activity,) = until(newest)
+    assert activity["StatusCode"] == "Failed"
+    assert (
+        f"do not have sufficient g5.xlarge capacity in the Availability Zone you requested ({REGION}"
+        in (activity["StatusMessage"])
+    )
+    sandbox.limit_instances()
+    until(lambda: in_service(group("dry")))
+    client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="dry", ForceDelete=True)
+
+
+@pytest.mark.parametrize(
+    "name, changes, message",
+    [
+        ("sizes", {"MinSize": 3}, "Min bound must not exceed max bound"),
+        ("zone", {"VPCZoneIdentifier": "subnet-0"}, "The subnet ID 'subnet-0' does not exist"),
+        ("both", {"MixedInstancesPolicy": {}}, "either LaunchTemplate or MixedInstancesPolicy"),
+        ("image", {"data": {"ImageId": ""}}, "must contain the parameter ImageId"),
+        ("long", {"user_data": "#!/bin/sh\n" + "#" * 17_000}, "User data is limited to 16384 bytes"),
+        ("type", {"data": {"InstanceType": "g5.huge"}}, "Invalid instance type 'g5.huge'"),
+        (
+            "addresses",
+            {
+                "data": {
+                    "NetworkInterfaces": [
+                        {"DeviceIndex": 0, "AssociatePublicIpAddress": True},
+                        {"DeviceIndex": 1},
+                    ]
+                }
+            },
+            "associatePublicIPAddress cannot be specified when launching with multiple interfaces",
+        ),
+    ],
+)
+def test_a_group_that_ec2_auto_scaling_refuses_is_refused(create, name, changes, message):
+    with pytest.raises(ClientError, match="ValidationError") as refused:
+        create(name, **changes)
+    assert message in str(refused.value)
+
+
+def test_a_size_above_the_maximum_is_refused(client, create):
+    create("small")
+    with pytest.raises(ClientError, match="above max value 2"):
+        client("autoscaling").set_desired_capacity(AutoScalingGroupName="small", DesiredCapacity=3)
