@@ -105,8 +105,12 @@ def test_an_instance_runs_its_user_data_sees_its_tags_and_waits_for_its_hook(cli
     scaling.create_or_update_tags(Tags=[{**tag, "PropagateAtLaunch": True}])
     scaling.set_desired_capacity(AutoScalingGroupName="alive", DesiredCapacity=1)
     (instance,) = until(lambda: in_service(group("alive")))
-    seen = until(lambda: run(client, instance, "cat $TMPDIR/seen")["StandardOutputContent"].split())
-    assert seen == [instance, "job-1"]
+
+    def seen():
+        lines = run(client, instance, "cat $TMPDIR/seen")["StandardOutputContent"].split()
+        return lines if len(lines) > 1 else []
+
+    assert until(seen) == [instance, "job-1"]
     assert run(client, instance, "exit 3")["ResponseCode"] == 3
     scaling.set_desired_capacity(AutoScalingGroupName="alive", DesiredCapacity=0)
     until(lambda: group("alive")["Instances"][0]["LifecycleState"] == "Terminating:Wait")
@@ -121,19 +125,21 @@ def test_an_instance_runs_its_user_data_sees_its_tags_and_waits_for_its_hook(cli
     assert reservation["Instances"][0]["State"]["Name"] == "terminated"
 
 
-def test_an_instance_that_is_taken_away_is_replaced(client, create, group, sandbox):
+def test_an_instance_that_is_taken_away_is_replaced(client, create, group, world_sandbox):
     create("lost")
     client("autoscaling").set_desired_capacity(AutoScalingGroupName="lost", DesiredCapacity=1)
     (first,) = until(lambda: in_service(group("lost")))
-    sandbox.fail_node("lost", first)
+    world_sandbox.fail_node("lost", first)
     (second,) = until(lambda: in_service(group("lost")))
     assert second != first
     client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="lost", ForceDelete=True)
 
 
-def test_lack_of_capacity_is_an_activity_with_the_zone_and_ends_when_capacity_comes(client, create, group, sandbox):
+def test_lack_of_capacity_is_an_activity_with_the_zone_and_ends_when_capacity_comes(
+    client, create, group, world_sandbox
+):
     create("dry")
-    sandbox.limit_instances(lacking=["g5.xlarge"])
+    world_sandbox.limit_instances(lacking=["g5.xlarge"])
     client("autoscaling").set_desired_capacity(AutoScalingGroupName="dry", DesiredCapacity=1)
 
     def newest():
@@ -146,7 +152,7 @@ def test_lack_of_capacity_is_an_activity_with_the_zone_and_ends_when_capacity_co
         f"do not have sufficient g5.xlarge capacity in the Availability Zone you requested ({REGION}"
         in (activity["StatusMessage"])
     )
-    sandbox.limit_instances()
+    world_sandbox.limit_instances()
     until(lambda: in_service(group("dry")))
     client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="dry", ForceDelete=True)
 
@@ -156,7 +162,11 @@ def test_lack_of_capacity_is_an_activity_with_the_zone_and_ends_when_capacity_co
     [
         ("sizes", {"MinSize": 3}, "Min bound must not exceed max bound"),
         ("zone", {"VPCZoneIdentifier": "subnet-0"}, "The subnet ID 'subnet-0' does not exist"),
-        ("both", {"MixedInstancesPolicy": {}}, "either LaunchTemplate or MixedInstancesPolicy"),
+        (
+            "both",
+            {"MixedInstancesPolicy": {"InstancesDistribution": {"OnDemandBaseCapacity": 0}}},
+            "either LaunchTemplate or MixedInstancesPolicy",
+        ),
         ("image", {"data": {"ImageId": ""}}, "must contain the parameter ImageId"),
         ("long", {"user_data": "#!/bin/sh\n" + "#" * 17_000}, "User data is limited to 16384 bytes"),
         ("type", {"data": {"InstanceType": "g5.huge"}}, "Invalid instance type 'g5.huge'"),
