@@ -62,7 +62,7 @@ def _disks(request: PlanRequest, place: Place, facts: InstanceType) -> Iterator[
     if target.pods or target.per_job:
         volume = training_volume_gib(request, nodes, facts) if target.per_job else COMPUTE_ROOT_GIB
         name = "the NVMe disks" if nvme_gib else f"the volume of {volume:,} GiB"
-        free = nvme_gib - IMAGE_GIB if nvme_gib else volume - (IMAGE_GIB if target.per_job else SYSTEM_GIB)
+        free = nvme_gib - IMAGE_GIB if nvme_gib else volume - (IMAGE_GIB if target.in_service_network else SYSTEM_GIB)
         mounted = tuple(mount.path for mount in request.run.volumes)
         yield name, placed_gib(request, nodes, beside=mounted) + outputs, free, path
         return

@@ -199,7 +199,7 @@ class Job:
             cluster=str(submission.head_node.host),
             notify=notify,
             # The sandbox emulates the window of a training plan for training jobs alone.
-            waits=not self.account.simulated or target_of(self.plan.place.target).per_job,
+            waits=not self.account.simulated or target_of(self.plan.place.target).in_service_network,
         )
         if wait_s := beginning.left_s:
             notify(f"the nodes come in {spoken(wait_s)}, when the reservation starts: following until then")
