@@ -87,22 +87,22 @@ class InstancesCluster(DeployedCluster):
             DeploymentFailedError: another job of the plan runs on its instances, or EC2 Auto Scaling refuses.
             AwsError: a call failed, and Slipway does not know whether the job was started.
         """
-        plan, bundle = request.quoted.plan, with_names(request.bundle, request.names)
+        plan, bundle = request.quoted.plan, with_names(request.bundle, request.cluster.names)
         request.folder.write_bundle(bundle)
         session = Session(environment=request.environment, region=plan.place.region)
         name, group = job_name(plan, request.key), group_of(plan.cluster_name)
         _refuse_second_job(plan, auto_scaling.describe(session, group), name)
         shipment = ship_work(request.workdir, request.store, request.here, datetime.now(UTC), request.notify)
         request.notify(shipment.text())
-        channel = channel_at(session, request.names.store_uri, name)
+        channel = channel_at(session, request.cluster.names.store_uri, name)
         with job_archive(bundle, shipment) as (path, agent):
             channel.send(path, f"{FILES}/job.tar.gz")
         for file in (INSTANCE_FILE, ENVIRONMENT_FILE):
             channel.put(f"{FILES}/{file.rpartition('/')[2]}", bundle.file(file).text.encode())
         request.folder.append_event(
-            "job-folder-put", where=request.head_node.text(), folder=channel.uri, agent_sha256=agent
+            "job-folder-put", where=request.cluster.head_node.text(), folder=channel.uri, agent_sha256=agent
         )
-        submission = submission_of(request, request.head_node, shipment, name)
+        submission = submission_of(request, request.cluster.head_node, shipment, name)
         submission.write(request.folder)
         try:
             auto_scaling.start(session, group, name, plan.place.nodes)
