@@ -17,7 +17,8 @@ from launcher.records.submission import FILE, recorded
 from launcher.workflow.cluster.instance_jobs import reach_instances
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
-from launcher.workflow.run.launch import LaunchOptions, launch_quote
+from launcher.workflow.run.launch import launch_quote
+from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.submission_watch import NoCapacityError
 from tests.sandbox.job_trainers import GLOO, TRAINER
 
