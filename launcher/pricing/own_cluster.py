@@ -1,4 +1,4 @@
-"""A training job compared with a cluster of the plan's own, which costs less an hour but is billed while it exists."""
+"""A job on nodes of its own compared with a cluster of the plan's own, which is billed while it exists."""
 
 import math
 from collections.abc import Iterator
@@ -52,8 +52,9 @@ def against_cluster(candidate: TrainingCandidate) -> Iterator[Finding]:
     if cluster is None or candidate.usd is None:
         return
     difference = candidate.usd - cluster.usd
-    than = f"costs ${abs(difference):,.2f} {'more' if difference > 0 else 'less'} than {cluster.name}"
-    message = f"the training job {than} made for this job alone (${cluster.usd:,.2f}); {break_even_text(cluster)}"
+    than = f"costs ${abs(difference):,.2f} {'more' if difference > 0 else 'less'} than with {cluster.name}"
+    own = target_of(candidate.place.target).title
+    message = f"with {own} the job {than} made for it alone (${cluster.usd:,.2f}); {break_even_text(cluster)}"
     yield info(OWN_CLUSTER, "target.kind", message)
 
 

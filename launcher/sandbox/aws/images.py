@@ -1,4 +1,8 @@
-"""The parameters with which AWS names its images; the emulated EC2 has none of the images themselves."""
+"""The parameters with which AWS names its images; the emulated EC2 has none of the images themselves.
+
+Judged by: the names and versions of the Deep Learning AMI, Neuron and PCS user guides (public parameters of
+/aws/service); values are placeholders.
+"""
 
 from typing import Any
 

@@ -42,7 +42,7 @@ class TestCandidates:
         (candidate,) = priced(own).candidates
         assert (billed_name(candidate.place), candidate.offer.price.usd) == ("ml.p5.48xlarge", 30)
         dear = {**anywhere, "purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "400"}}}
-        assert targets(priced(dear)) <= {TargetKind.PARALLELCLUSTER, TargetKind.EKS}
+        assert targets(priced(dear)) <= {TargetKind.PARALLELCLUSTER, TargetKind.EKS, TargetKind.EC2}
 
     def test_a_training_plan_asks_for_it(self, priced):
         (only,) = priced({"target": {"kind": "any"}, "purchase": {"option": "training-plan"}}).candidates
