@@ -71,6 +71,7 @@ TARGETS = {
         "network: {api_cidrs: [52.94.76.0/24]}\n",
     ),
     "pcs": ("{kind: pcs, region: us-east-2, instance_type: p5.48xlarge, nodes: 1}", "p5.48xlarge", ""),
+    "ec2": ("{kind: ec2, region: us-east-2, instance_type: p5.48xlarge, nodes: 1}", "p5.48xlarge", ""),
     "sagemaker-training": (
         "{kind: sagemaker-training, region: us-east-2, instance_type: p5.48xlarge, nodes: 1}",
         "ml.p5.48xlarge",
@@ -150,7 +151,7 @@ def dollars(sandbox, cluster):
         "hyperpod-eks",
         *(
             pytest.param(kind, marks=pytest.mark.slow)
-            for kind in ("hyperpod-slurm", "eks", "pcs", "sagemaker-training")
+            for kind in ("hyperpod-slurm", "eks", "pcs", "ec2", "sagemaker-training")
         ),
     ],
 )
