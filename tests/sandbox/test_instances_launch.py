@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import time
 from datetime import UTC, datetime
 
 import pytest
@@ -21,10 +20,11 @@ from launcher.workflow.run.launch import launch_quote
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.submission_watch import NoCapacityError
 from tests.sandbox.job_trainers import GLOO, TRAINER
+from tests.waiting import until
 
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("instances")]
 
-STEPS, WAIT_S = 300, 240
+STEPS = 300
 PLAN = """
 slipway: 1
 name: {name}
@@ -76,14 +76,6 @@ def session_of(sandbox):
 
 def group_of(sandbox, name):
     return auto_scaling.describe(session_of(sandbox), f"slipway-{name}")
-
-
-def until(condition):
-    end = time.monotonic() + WAIT_S
-    while not (value := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.2)
-    return value
 
 
 class Closing(list):

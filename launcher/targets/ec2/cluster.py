@@ -38,7 +38,9 @@ def _refuse_second_job(plan: Plan, group: GroupState | None, name: str) -> None:
     """
     if group is None:
         message = f"the instances of {plan.cluster_name} have no Auto Scaling group"
-        raise DeploymentFailedError(message, hint=f"the stack is not complete: slipway down {plan.name}, then launch again")
+        raise DeploymentFailedError(
+            message, hint=f"the stack is not complete: slipway down {plan.name}, then launch again"
+        )
     if group.desired and group.job != name:
         message = f"job {group.job or 'of another launch'} runs on the instances of {plan.cluster_name}"
         hint = f"slipway cancel {plan.name} ends it, or give the second plan another name: it has its own instances"
