@@ -10,6 +10,7 @@ from aws_cdk import aws_iam as iam
 from infra.parts.limits import Limits
 from infra.parts.node_policy import StoreAccess
 from launcher.model.budget_stop import ENDING_MINUTES, reserve_minutes, settle_minutes, stops_at
+from launcher.model.endpoint import least_instances
 from launcher.model.monitoring import BUDGET_FOLDER
 from launcher.model.plan import Plan
 
@@ -26,7 +27,7 @@ class BudgetStop:
     """The guard's settings for the spending limit, in dollars; templates/guard/budget.py applies them.
 
     `place` is the stop object for the job, None for an endpoint. `to_zero`: scale the endpoint to no instance instead
-    of deleting it, if its range allows zero.
+    of deleting it, if its range allows zero. `least_nodes`: the instances below which the endpoint never scales.
     """
 
     usd: Decimal
@@ -36,6 +37,7 @@ class BudgetStop:
     usd_per_hour_beside: Decimal
     place: StopPlace | None
     to_zero: bool
+    least_nodes: int
 
     @property
     def variables(self) -> dict[str, str]:
@@ -52,6 +54,8 @@ class BudgetStop:
             variables["STOP_URI"] = self.place.uri
         if self.to_zero:
             variables["STOP_TO_ZERO"] = "true"
+        if self.least_nodes:
+            variables["LEAST_NODES"] = str(self.least_nodes)
         return variables
 
     @property
@@ -107,4 +111,5 @@ def budget_stop(plan: Plan, limits: Limits, place: StopPlace | None) -> BudgetSt
         usd_per_hour_beside=limits.usd_per_hour_beside,
         place=place,
         to_zero=serve is not None and serve.min_instances == 0,
+        least_nodes=0 if serve is None else least_instances(serve),
     )

@@ -6,7 +6,7 @@ from enum import StrEnum
 from launcher.model.enums import Rollout
 from launcher.model.instance_type import InstanceType
 from launcher.model.record import record
-from launcher.model.schedule import ScheduledRange
+from launcher.model.schedule import ScheduledRange, scheduled
 from launcher.model.units import GB_PER_GIB
 from launcher.model.workload import ServingWorkload
 
@@ -111,6 +111,17 @@ def endpoint_mode(serve: ServingWorkload, *, neuron: bool, copies: int) -> Endpo
 def base_instances(serve: ServingWorkload) -> int:
     """Instances that always run: the minimum, at least one a zone, or 0 if the minimum is 0."""
     return max(serve.min_instances, serve.zones) if serve.min_instances else 0
+
+
+def least_instances(serve: ServingWorkload) -> int:
+    """Instances below which an endpoint never scales, at any hour of its schedule.
+
+    >>> least_instances(ServingWorkload(min_instances=3, schedule=("cron(0 19 ? * * *) 1-2",)))
+    1
+    """
+    ranges = (scheduled(line) for line in serve.schedule)
+    least = [change.least for change in ranges if change is not None]
+    return min([base_instances(serve), *least])
 
 
 def rollout_of(serve: ServingWorkload, mode: EndpointMode = EndpointMode.VARIANT) -> Rollout:

@@ -27,7 +27,7 @@ class Sum:
     `usd` is the limit in the plan's exact notation; `uri` is the stop object that the job polls, None without a job.
     `settle` is the job's time to save. `reserve` is the part of the limit that is kept back, as a time of `nodes`
     nodes. `beside` is dollars per hour of everything else. `to_zero`: an endpoint whose range allows zero is scaled to
-    zero.
+    zero. `least` is the number of instances below which an endpoint never scales.
     """
 
     usd: str
@@ -38,6 +38,7 @@ class Sum:
     nodes: int
     beside: float
     to_zero: bool
+    least: int
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> "Sum | None":
@@ -56,6 +57,7 @@ class Sum:
             nodes=int(variables["NODES"]),
             beside=float(variables["USD_PER_HOUR_BESIDE"]),
             to_zero=variables.get("STOP_TO_ZERO") == "true",
+            least=int(variables.get("LEAST_NODES", "0")),
         )
 
     def reached(self, spent: float, usd_per_node_hour: float, count: int, *, late: bool = False) -> bool:
@@ -78,10 +80,20 @@ class Sum:
         return f"${spent:,.2f} of the ${self.usd} of budget.stop_at_usd are spent at the quoted rates"
 
 
-def usd_since_launch(nodes: Iterable[Mapping[str, Any]], now: datetime, usd_per_node_hour: float) -> float:
-    """The cost of running nodes since EC2 launched them: the least that the cluster has cost."""
+def usd_at_least(settings: Any, nodes: Iterable[Mapping[str, Any]], began: datetime | None, now: datetime) -> float:
+    """The least that a cluster has cost: its running nodes since their start, and the rest since its deployment.
+
+    Args:
+        settings: the guard's `Settings`.
+        nodes: the running nodes; one without `LaunchTime` started at an unknown time and counts nothing.
+        began: the last deployment; None if it could not be read.
+        now: the time of the check.
+    """
+    limit, hour = settings.sum, timedelta(hours=1)
     launched = (node["LaunchTime"] for node in nodes if "LaunchTime" in node)
-    return sum(max(0.0, (now - at) / timedelta(hours=1)) for at in launched) * usd_per_node_hour
+    node_hours = sum(max(0.0, (now - at) / hour) for at in launched)
+    hours = 0.0 if began is None else max(0.0, (now - began) / hour)
+    return node_hours * (settings.usd_per_node_hour or 0.0) + hours * (0.0 if limit is None else limit.beside)
 
 
 def said_at(s3: Any, limit: Sum, spent: float, now: datetime) -> tuple[datetime, bool]:

@@ -38,11 +38,17 @@ class EndpointGuard(Guard):
         self.variants: list[str] = []
 
     def nodes(self) -> list[Node]:
-        """One entry for each instance of the endpoint; empty if the endpoint does not exist."""
-        described = self.described()
+        """One entry for each instance of the endpoint; empty if the endpoint does not exist.
+
+        SageMaker does not say when an instance started. As many as its range always keeps run since the endpoint began.
+        """
+        described, limit = self.described(), self.settings.sum
         variants = described.get("ProductionVariants", [])
         self.variants = [variant["VariantName"] for variant in variants]
-        return [{} for variant in variants for _ in range(variant.get("CurrentInstanceCount", 0))]
+        count = sum(variant.get("CurrentInstanceCount", 0) for variant in variants)
+        least = 0 if limit is None else min(limit.least, count)
+        began = {"LaunchTime": described["CreationTime"]} if least else {}
+        return [began] * least + [{}] * (count - least)
 
     def described(self) -> Mapping[str, Any]:
         """The endpoint as SageMaker describes it; empty if it does not exist."""

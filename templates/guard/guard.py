@@ -22,7 +22,7 @@ import boto3
 from announced import ANNOUNCED, NOTICES, event_text
 from boots import failed_boots, record_verdict
 from botocore.config import Config
-from budget import DOLLARS, GO_ON, Sum, said_at, usd_since_launch
+from budget import DOLLARS, GO_ON, Sum, said_at, usd_at_least
 from failures import Failure, GuardError, failure_of
 from looks import EVERY, HOUR, NAMESPACE, nodes_namespace, scheduled_at
 from quiet import STATISTICS, Node, Reserved, Values, is_idle, query
@@ -154,7 +154,7 @@ class Guard:
         self.in_time: Callable[[], bool] = lambda: True
         self.state: State | None = None
         self.stored = True
-        self.running_usd = 0.0
+        self.least_usd = 0.0
         self.failures: list[Failure] = []
         self.told: set[str] = set()
         self.ended = False
@@ -170,9 +170,9 @@ class Guard:
             GuardError: a step failed; the other steps were done.
         """
         nodes = self.attempt("count its nodes", self.nodes)
-        self.running_usd = usd_since_launch(nodes or [], self.now, self.settings.usd_per_node_hour or 0.0)
         self.state = self.attempt("read its state", lambda: State.read(self.ssm, self.settings.parameter))
         began = self.attempt("read when it was deployed", self.deployed_at)
+        self.least_usd = usd_at_least(self.settings, nodes or [], began, self.now)
         count = None if nodes is None else len(nodes)
         self.attempt("report its metrics", lambda: self.report(self.figures(count, began)))
         if began is not None:
@@ -392,9 +392,9 @@ class Guard:
 
     @property
     def spent(self) -> float:
-        """The cost that counts towards the limit: without an up-to-date state at least that of the running nodes."""
+        """The cost that counts towards the limit: without an up-to-date state at least what runs has cost."""
         counted = 0.0 if self.state is None else self.state.spent_usd
-        return counted if self.state is not None and self.stored else max(counted, self.running_usd)
+        return counted if self.state is not None and self.stored else max(counted, self.least_usd)
 
     def report(self, values: Mapping[str, float]) -> None:
         """Record this check's values under its scheduled time, as the guard's heartbeat."""

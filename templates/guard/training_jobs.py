@@ -73,9 +73,13 @@ class TrainingJobGuard(Guard):
         return jobs
 
     def nodes(self) -> list[Node]:
-        """One entry for each billed instance."""
+        """One entry for each billed instance, with the time from which SageMaker bills it."""
         billed = [job for job in self.jobs() if job["SecondaryStatus"] not in UNBILLED]
-        return [{} for job in billed for _ in range(job["ResourceConfig"]["InstanceCount"])]
+        return [
+            {"LaunchTime": job.get("TrainingStartTime", job["CreationTime"])}
+            for job in billed
+            for _ in range(job["ResourceConfig"]["InstanceCount"])
+        ]
 
     def all_idle(self, _nodes: list[Node]) -> bool:
         """Never: the nodes end with their job."""

@@ -5,7 +5,6 @@ books, its log, its event file, the trainer's checkpoint and the restore alike. 
 refuses what is signed at another time than its own; and it jumps, by hours and years, in a process that runs.
 """
 
-import contextlib
 import os
 import random
 import shutil
@@ -19,6 +18,7 @@ import pytest
 from launcher.agent import exits
 from launcher.agent.build import build
 from launcher.agent.node.reserve import RESERVE_BYTES
+from tests.attack.disks import fill, mounted
 from tests.attack.trainers import TRAINER, Bucket
 from tests.sandbox.agent.checkpoints import BUCKET, PREFIX
 from tests.sandbox.agent.conftest import ROOT
@@ -93,35 +93,23 @@ DISK = 24 << 20
 @pytest.fixture
 def disk(node):
     """A disk of 24 MiB for everything of a node: its scratch folder, its events and its metrics."""
-    place = node.folder / "disk"
-    place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "disk", place], capture_output=True)  # noqa: PLW1510
-    if mounted.returncode:
-        pytest.skip("mounting a file system takes root")
-    (place / "shared").mkdir()
-    (node.folder / "shared").symlink_to(place / "shared")
-    (node.folder / "train.py").write_text(FILLS)
-    yield place
-    node.end_commands()
-    subprocess.run(["umount", "--lazy", place], check=True)
+    with mounted(node.folder / "disk", DISK) as place:
+        (place / "shared").mkdir()
+        (node.folder / "shared").symlink_to(place / "shared")
+        (node.folder / "train.py").write_text(FILLS)
+        node.place = place
+        yield place
+        node.end_commands()
 
 
-def fill(path):
-    """Take what is free."""
-    with path.open("ab", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(4096))
-
-
-def on(disk, **changes):
-    return {"scratch": f"{disk}/${{NODE}}", "keep": 2, "final_upload_s": 5.0, **changes}
+FEW = {"keep": 2, "final_upload_s": 5.0}
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["ended", "killed"])
 def test_full_disk_after_a_trainer_filled_it_goes_on_from_the_newest(node, bucket, disk, killed):
     """With 0 bytes free, later attempts begin and go on: what the store covers and what is unfinished makes room."""
     for attempt in (1, 2, 3):
-        node.job(3 + attempt, 0.05, SIZE, "slipway", "fill", *(["hold"] if killed else []), **on(disk))
+        node.job(3 + attempt, 0.05, SIZE, "slipway", "fill", *(["hold"] if killed else []), **FEW)
         if killed:
             agent = node.start(attempt)
             node.wait_until(lambda attempt=attempt: node.steps("checkpoint-uploaded", attempt))
@@ -135,7 +123,7 @@ def test_full_disk_after_a_trainer_filled_it_goes_on_from_the_newest(node, bucke
         assert shutil.disk_usage(disk).free == 0
     newest = max(Bucket(bucket).whole())
     assert newest >= 4
-    node.job(8, 0.05, SIZE, **on(disk))
+    node.job(8, 0.05, SIZE, **FEW)
     assert node.run(attempt=4) == 0
     assert node.restored(4) >= newest
     assert max(Bucket(bucket).whole()) == 8
@@ -143,23 +131,23 @@ def test_full_disk_after_a_trainer_filled_it_goes_on_from_the_newest(node, bucke
 
 
 def test_full_disk_of_another_jobs_unfinished_files_does_not_stop_a_new_job(node, bucket, disk):
-    node.job(3, 0.05, SIZE, "slipway", "fill", **on(disk))
+    node.job(3, 0.05, SIZE, "slipway", "fill", **FEW)
     assert node.run() == 1
     fill(next(disk.glob("node/*/tiny/checkpoints/tmp-4/data")))
-    node.job(2, 0.05, SIZE, **on(disk, name="other", run="r2", uri=f"s3://{BUCKET}/{PREFIX}other"))
+    node.job(2, 0.05, SIZE, **FEW, name="other", run="r2", uri=f"s3://{BUCKET}/{PREFIX}other")
     assert node.run() == 0
 
 
 def test_full_disk_by_someone_else_ends_attempts_and_not_the_run(node, bucket, disk):
     """There is nothing to remove: the trainer's checkpoints fail, and the run goes on once there is room."""
-    node.job(2, 0.05, SIZE, **on(disk))
+    node.job(2, 0.05, SIZE, **FEW)
     assert node.run() == 0
     fill(disk / "someone-elses")
     for attempt in (2, 3):
-        node.job(4, 0.05, SIZE, **on(disk))
+        node.job(4, 0.05, SIZE, **FEW)
         assert node.run(attempt) in {0, 1}
     (disk / "someone-elses").unlink()
-    node.job(6, 0.05, SIZE, **on(disk))
+    node.job(6, 0.05, SIZE, **FEW)
     assert node.run(attempt=4) == 0
     assert node.restored(4) >= 2
     assert [event["event"] for event in node.events(attempt=4)][-1] == "completed"

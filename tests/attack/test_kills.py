@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.attack.disks import fill, mounted
 from tests.attack.trainers import TRAINER, Bucket
 from tests.sandbox.agent.front import Front
 
@@ -38,9 +39,11 @@ with a marker; a file renamed from elsewhere (Lightning 2.6.6 fabric/utilities/c
 copy; a folder that is a bare number after its rename, found by the trainer itself; a folder that is written once more
 with the same size and times; a set with the best model, older ones removed; one file that is replaced at every save;
 a folder in place with a marker of no content; one whose name has leading zeros, found by the trainer in its tracker."""
-WRAPPED, OVERFLOWN = 0.25, 0.04
-"""At full size, the shares of attempts whose trainer runs beside a monitor in a shell, and of those in which more is
-created in the checkpoint folder than the kernel reports (fs.inotify.max_queued_events) while the agent is stopped."""
+WRAPPED, OVERFLOWN, FILLED = 0.25, 0.04, 0.12
+"""At full size, the shares of attempts whose trainer runs beside a monitor in a shell; of those in which more is
+created in the checkpoint folder than the kernel reports (fs.inotify.max_queued_events) while the agent is stopped; and
+of those in which the node's disk is filled to 0 bytes, by the job itself or by someone else."""
+DISK = 768 << 20
 SHARE_IN_FLIGHT, AT_FULL_SIZE = 0.5, 0.75
 BIG, SMALL = 18 << 20, 200_000
 """One upload in several parts, one in a single request."""
@@ -89,16 +92,31 @@ class SlowFront(Front):
             return {phase for phase, number in self.under_way.items() if number}
 
 
+def storm_command(node, layout, rng, *, full):
+    """A trainer of big or small checkpoints; at full size, now and then beside a monitor in a shell."""
+    size = BIG if rng.random() < 0.15 else SMALL
+    words = (sys.executable, node.folder / "train.py", 100_000, 0.05, size, layout)
+    command = tuple(map(str, words))
+    if full and rng.random() < WRAPPED:
+        return ("bash", "-c", f"sleep 600 & {shlex.join(command)}; kill %1")
+    return command
+
+
 def lying(node):
     """The numbers of all folders and files on the node that have a name of a checkpoint."""
-    names = (path.name for path in (node.folder / "node").rglob("*") if path.suffix == ".ckpt" or path.is_dir())
+    names = (path.name for path in (node.place / "node").rglob("*") if path.suffix == ".ckpt" or path.is_dir())
     return {int(match[1]) for name in names if (match := re.search(r"(\d+)(\.ckpt)?$", name))}
+
+
+def checkpoint_folder(node, name="node"):
+    (folder,) = node.place.glob(f"{name}/slipway-*/*/checkpoints")
+    return folder
 
 
 def overflow(node, agent):
     """Create more in the checkpoint folder than the kernel reports to an agent that stands still."""
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
-    (folder,) = node.folder.glob("node/slipway-*/*/checkpoints")
+    folder = checkpoint_folder(node)
     os.kill(agent.pid, signal.SIGSTOP)
     for number in range(limit // 2 + 1):
         (folder / f"junk-{number}").touch()
@@ -106,6 +124,18 @@ def overflow(node, agent):
     os.kill(agent.pid, signal.SIGCONT)
 
 
+@pytest.fixture
+def own_disk(node, full):
+    """At full size, a disk of its own for the node."""
+    if not full:
+        yield
+        return
+    with mounted(node.folder / "disk", DISK) as node.place:
+        yield
+        node.end_commands()
+
+
+@pytest.mark.usefixtures("own_disk")
 @pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["small", "full"])
 @pytest.mark.parametrize("layout", STORMS)
 def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layout, full, seed, capsys):  # noqa: PLR0917
@@ -117,18 +147,7 @@ def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layou
         node.environment["AWS_ENDPOINT_URL"] = front.endpoint
         for attempt in range(1, kills + 1):
             pattern = r"ckpt\.pt" if layout == "fixed" else None
-            words = (
-                sys.executable,
-                node.folder / "train.py",
-                100_000,
-                0.05,
-                BIG if rng.random() < 0.15 else SMALL,
-                layout,
-            )
-            command = tuple(map(str, words))
-            if full and rng.random() < WRAPPED:
-                command = ("bash", "-c", f"sleep 600 & {shlex.join(command)}; kill %1")
-            node.job(command=command, keep=2, pattern=pattern)
+            node.job(command=storm_command(node, layout, rng, full=full), keep=2, pattern=pattern)
             there = lying(node)
             agent = node.start(attempt)
             node.wait_for("command-started", attempt)
@@ -140,14 +159,18 @@ def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layou
                 overflow(node, agent)
             if attempt * 2 > kills and not stored:
                 node.wait_until(checkpoints.whole)  # a short storm may come before every commit
-            if front.phases().isdisjoint(IN_FLIGHT):
+            filled = full and rng.random() < FILLED
+            if filled:
+                fill(rng.choice([checkpoint_folder(node), node.place]) / "junk")
+            elif front.phases().isdisjoint(IN_FLIGHT):
                 node.wait_until(lambda: not front.phases().isdisjoint(IN_FLIGHT))
             time.sleep(rng.uniform(0.0, 0.7))
-            phases = front.phases()
+            phases = {"full disk"} if filled else front.phases() & IN_FLIGHT
             agent.kill()
-            assert agent.wait() == -signal.SIGKILL
+            assert agent.wait() in ({-signal.SIGKILL, 1} if filled else {-signal.SIGKILL})  # 1 is the trainer's own
             node.wait_until(lambda: not front.phases())  # what was on its way to S3 still gets there
-            moments[", ".join(sorted(phases & IN_FLIGHT)) or "between transfers"] += 1
+            moments[", ".join(sorted(phases)) or "between transfers"] += 1
+            (node.place / "junk").unlink(missing_ok=True)
 
             before, stored = stored, checkpoints.whole()
             assert set(before) <= set(stored)

@@ -16,6 +16,8 @@ from tests.infra.iam_names import made
 from tests.infra.reading import variables
 
 KIND = "sagemaker-training"
+CREATED = datetime(2026, 11, 19, 20, tzinfo=UTC)
+STARTED = datetime(2026, 11, 19, 22, tzinfo=UTC)
 IN_VPC = """
 slipway: 1
 name: small
@@ -94,10 +96,13 @@ class SageMaker:
 
     def describe_training_job(self, TrainingJobName):  # noqa: N803 - the same
         secondary = self.jobs[TrainingJobName][1]
+        started = {"TrainingStartTime": STARTED} if secondary == "Training" else {}
         return {
             "TrainingJobName": TrainingJobName,
             "SecondaryStatus": secondary,
+            "CreationTime": CREATED,
             "ResourceConfig": {"InstanceCount": 2},
+            **started,
         }
 
     def stop_training_job(self, TrainingJobName):  # noqa: N803 - the same
@@ -121,6 +126,31 @@ def test_the_guard_counts_billed_instances_and_stops_the_jobs_of_its_own_plan():
         assert not guard.all_idle(guard.nodes())
         guard.stop("its 3 hours have ended", 2)
         assert service.stopped == ["own-1", "own-2"]
+
+
+@pytest.mark.parametrize(
+    "secondary, started, usd",
+    [
+        ("Training", True, 2 * 2 * 40),
+        ("Downloading", True, 2 * 2 * 40),
+        # A billed job whose start SageMaker does not give counts since its creation.
+        ("Downloading", False, 2 * 4 * 40),
+        ("Pending", False, 0),
+    ],
+)
+def test_jobs_whose_sum_cannot_be_read_cost_at_least_what_sagemaker_bills_since_their_start(secondary, started, usd):
+    now = datetime(2026, 11, 20, tzinfo=UTC)
+    with guard_module("training_jobs") as module, guard_module("guard") as base:
+        service = SageMaker()
+        service.jobs = {"own-1": ("tiny", secondary), "other-1": ("other", "Training")}
+        description = service.describe_training_job
+        known = {"TrainingStartTime": STARTED} if started else {}
+        service.describe_training_job = lambda TrainingJobName: (  # noqa: N803 - as the API has it
+            {key: value for key, value in description(TrainingJobName).items() if key != "TrainingStartTime"} | known
+        )
+        settings = SimpleNamespace(cluster="tiny", sum=SimpleNamespace(beside=0.0), usd_per_node_hour=40.0)
+        guard = module.TrainingJobGuard(settings, lambda _: service, now)
+        assert base.usd_at_least(settings, guard.nodes(), None, now) == usd
 
 
 @pytest.mark.parametrize("days_later, before, after", [(0, None, 30), (29, None, 30), (31, None, None), (0, 400, 400)])

@@ -170,6 +170,27 @@ class TestSum:
         endpoint_guard(**SUM, STOP_TO_ZERO="true").watch()
         assert aws.messages == []
 
+    @pytest.mark.parametrize(
+        "instances, later_h, ends",
+        [((2, 2), 1.0, True), ((1, 3), 1.0, True), ((1, 3), 0.1, False), ((0, 3), 100.0, False)],
+    )
+    def test_sum_that_cannot_be_read_is_at_least_what_always_ran_has_cost(
+        self, aws, endpoint_guard, instances, later_h, ends
+    ):
+        """SageMaker does not say since when instances above the range's lower end run: they count nothing."""
+        least, running = instances
+        aws.client("ssm").put_parameter(Name=STATE, Value="x", Type="String", Overwrite=True)
+        aws.describes(running, times=1 + ends)
+        if ends:
+            aws.lists()
+            aws.stub.add_response("delete_endpoint", {}, {"EndpointName": NAME})
+        guard = endpoint_guard(**SUM | {"STOP_AT_USD": "25", "NODES": "1", "LEAST_NODES": str(least)})
+        guard.now = guard.look = NOW.replace(minute=2) + timedelta(hours=later_h)
+        with pytest.raises(Exception, match="does not contain the guard's state"):
+            guard.watch()
+        assert ("slipway tiny: endpoint deleted" in dict(aws.messages)) is ends
+        aws.stub.assert_no_pending_responses()
+
 
 def test_it_is_deleted_once(aws, endpoint_guard):
     aws.describes(2, status="Deleting", times=2)

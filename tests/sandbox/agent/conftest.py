@@ -58,6 +58,8 @@ class Node:
 
     def __init__(self, folder, endpoint, nursery):
         self.folder = folder
+        self.place = folder
+        """Where the nodes have their disks."""
         self.environment = {**os.environ, **KEYS, "AWS_ENDPOINT_URL": endpoint}
         self.nursery = nursery
         self.program = None
@@ -74,7 +76,7 @@ class Node:
             "command": command or (sys.executable, str(self.folder / "train.py"), *map(str, arguments)),
             "workdir": str(self.folder),
             "checkpoint": CheckpointSpec(**policy),
-            "scratch": str(self.folder / "${NODE}"),
+            "scratch": str(self.place / "${NODE}"),
             "events": str(self.folder / "shared" / "events.jsonl"),
             "metrics": str(self.folder / "shared" / "metrics.jsonl"),
             "imds": False,
@@ -134,7 +136,7 @@ class Node:
     def lose(self, node="node"):
         """What is left of a node that was taken away: nothing, and nothing that runs."""
         self.end_commands()
-        shutil.rmtree(self.folder / node, ignore_errors=True)
+        shutil.rmtree(self.place / node, ignore_errors=True)
 
     def end_commands(self):
         """The commands of killed agents, by what they were given: the numbers that were written down may be others'."""
