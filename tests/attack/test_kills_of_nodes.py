@@ -5,15 +5,13 @@ torn or goes away, and no life begins below the newest commit of the one before 
 """
 
 import random
-import shlex
 import signal
 import sys
 import time
 
 import pytest
 
-from tests.attack.test_kills import WRAPPED
-from tests.attack.trainers import Bucket
+from tests.attack.trainers import Bucket, beside_a_monitor
 from tests.sandbox.agent.dcp import TRAINER as DCP_TRAINER
 
 RANK = """
@@ -42,8 +40,7 @@ def test_on_two_nodes(node, bucket, kills, seed):
     command = (sys.executable, str(node.folder / "train.py"))
     common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
     for attempt in range(1, kills + 1):
-        beside = ("bash", "-c", f"sleep 600 & {shlex.join(command)}; kill %1")
-        node.job(command=beside if rng.random() < WRAPPED else command)
+        node.job(command=beside_a_monitor(command, rng))
         agents = [
             node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), SLURM_RESTART_COUNT=str(attempt - 1), **common)
             for rank in (0, 1)

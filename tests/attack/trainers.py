@@ -1,6 +1,7 @@
 """A trainer to kill, and the bucket of its checkpoints."""
 
 import json
+import shlex
 from hashlib import sha256
 from pathlib import PurePath
 
@@ -82,6 +83,15 @@ while step < steps:
         (final / "data").write_bytes(content(step, size).swapcase())
         os.utime(final / "data", ns=(status.st_atime_ns, status.st_mtime_ns))
 """
+
+
+WRAPPED = 0.25
+"""The share of attempts whose trainer runs beside a monitor in a shell."""
+
+
+def beside_a_monitor(command, rng):
+    """The command, now and then beside a monitor in a shell."""
+    return ("bash", "-c", f"sleep 600 & {shlex.join(command)}; kill %1") if rng.random() < WRAPPED else command
 
 
 class Bucket:

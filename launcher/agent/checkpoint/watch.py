@@ -413,7 +413,10 @@ class CheckpointWatch:
             self._candidates.pop(_key(entry), None)
             return None
         ended = self._quiet_since(_key(entry), inside, now, lacks)
+        # After lost reports every present name may have been renamed, which proves nothing of a run without renames.
+        doubtful = not self._renames.unproven.isdisjoint(entry.names)
         whole_by_name = entry.layout.kind != "group" and renamed.issuperset(entry.names)
+        whole_by_name = whole_by_name and (self._marked or not doubtful)
         proven = entry.layout.is_nameless and (bool(entry.layout.state) or are_archives(entry.root, inside.files))
         guessed = not (whole_by_name or proven or any(file.path == DONE_NAME for file in inside.files))
         if not (inside.files or inside.obstacle) or lacks:
@@ -421,15 +424,12 @@ class CheckpointWatch:
         candidate = self._candidates[_key(entry)]
         inode = _inode(self._folder / entry.names[0])
         unproven_s = candidate.unproven_s(inode if whole_by_name and len(entry.names) == 1 else None, proven=proven)
-        if not guessed and not self._renames.unproven.isdisjoint(entry.names):
+        if not guessed and doubtful:
             unproven_s = QUIET_S
         if needed_s > 0 and now - ended < unproven_s:
             return None
-        if (
-            guessed
-            and needed_s > 0
-            and (self._marked or (now - ended < needed_s and not _precedes(entry, inside, later)))
-        ):
+        in_doubt = self._marked or (now - ended < needed_s and not _precedes(entry, inside, later))
+        if guessed and needed_s > 0 and in_doubt:
             return None
         if not guessed and not proven and not self._marked:
             self._marked = True

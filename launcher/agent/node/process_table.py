@@ -58,7 +58,8 @@ class Process:
         arguments = [word for word in self.arguments if word]
         if not arguments:
             return ""
-        name = _base(arguments[0])
+        # A process that sets its title, such as npm, has one argument with all its words.
+        name = _base(arguments[0] if len(arguments) > 1 else arguments[0].partition(" ")[0])
         if not name.startswith("python"):
             return name.lstrip("-")
         for word, following in zip(arguments[1:], [*arguments[2:], ""], strict=True):

@@ -18,7 +18,7 @@ from launcher.agent.node.process_table import Process
 # A process that does not catch the signal while one below it does is a launcher, whatever its name. A process without a
 # handler beside others has no say. If no rank catches a signal, the process that started them may, or else a shell
 # script that handles SIGUSR1: they stop the ranks by their own means. Names only tell what handlers cannot: launchers
-# that catch a signal themselves, and helpers.
+# and interpreters that catch a signal themselves, and helpers.
 #
 # The processes of a container are not below the command (`docker run` is a client). They are found by the variables
 # of the job in their environment: the agent on the node sees every process of its user in /proc.
@@ -41,7 +41,10 @@ _LAUNCHERS = _tokens(
 )
 _EITHER = frozenset({"axolotl", "axolotl.cli.main", "llamafactory-cli", "trl"})
 """Programs that start launchers, or train themselves."""
-_ABOVE = _SHELLS | _LAUNCHERS | _EITHER
+_RUNTIMES = _tokens("R beam.smp bun deno dotnet java node nodejs npm npx pnpm ruby yarn")
+"""Interpreters that catch signals whatever their program does: Node.js SIGUSR1 for its debugger, Ruby and R to
+end, Java SIGTERM. One of them is asked if it is all that a shell or launcher started."""
+_ABOVE = _SHELLS | _LAUNCHERS | _EITHER | _RUNTIMES
 _HELPERS = _tokens(
     """awk aws cat curl dcgmi df dmesg du free gawk grep head htop inotifywait iostat logger mawk mpstat neuron-ls
     neuron-monitor neuron-top nvidia-smi nvtop pidstat rsync s5cmd sar sed sleep ssh tail tee tensorboard top ts vmstat
@@ -179,7 +182,7 @@ class _Tree:
 
 def _answers(process: Process, number: signal.Signals) -> bool:
     """Whether a process catches a signal for work of its own, and not only because its runtime catches all."""
-    other = process.program in _SHELLS | _LAUNCHERS or _is_helper(process) or _catches_everything(process)
+    other = process.program in _SHELLS | _LAUNCHERS | _RUNTIMES or _is_helper(process) or _catches_everything(process)
     return number in process.caught and not other
 
 

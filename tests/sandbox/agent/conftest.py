@@ -74,7 +74,7 @@ class Node:
             "run": "r1",
             "name": "tiny",
             "command": command or (sys.executable, str(self.folder / "train.py"), *map(str, arguments)),
-            "workdir": str(self.folder),
+            "workdir": str(self.place),
             "checkpoint": CheckpointSpec(**policy),
             "scratch": str(self.place / "${NODE}"),
             "events": str(self.folder / "shared" / "events.jsonl"),

@@ -247,6 +247,32 @@ BOTH = (signal.SIGUSR1, signal.SIGTERM)
             ],
             [1],
         ),
+        (  # the handlers of an interpreter are not those of its program
+            [
+                process(1, 0, "npm run train", caught=BOTH),
+                process(2, 1, "sh", "-c", "python train.py"),
+                process(3, 2, "python", "train.py", caught=[signal.SIGTERM]),
+            ],
+            [3],
+        ),
+        (
+            [
+                process(1, 0, "bash", "run.sh"),
+                process(2, 1, "/opt/node 24/bin/node", "dashboard.js", caught=BOTH),
+                process(3, 1, "python", "train.py", caught=[signal.SIGTERM]),
+            ],
+            [3],
+        ),
+        (
+            [
+                process(1, 0, "java", "-jar", "flow.jar", caught=[signal.SIGTERM]),
+                process(2, 1, "bash", "step.sh"),
+                process(3, 2, "python", "train.py", caught=[signal.SIGTERM]),
+            ],
+            [3],
+        ),
+        ([process(1, 0, "bash", "run.sh"), process(2, 1, "node", "train.js", caught=BOTH)], [2]),
+        ([process(1, 0, "ruby", "sweep.rb", caught=BOTH), process(2, 1, "python", "train.py")], [2]),
         (  # spawned ranks compute, and their parent stops them
             [
                 process(1, 0, "python", "train.py", caught=[signal.SIGUSR1]),

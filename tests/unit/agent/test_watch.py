@@ -18,6 +18,14 @@ def fill(folder, content="x"):
     return folder
 
 
+def overflow(folder):
+    """Create more than the kernel reports."""
+    limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    for _number in range(limit // 2 + 100):
+        (folder / "busy").touch()
+        (folder / "busy").unlink()
+
+
 def steps(folders):
     return [folder.step for folder in folders]
 
@@ -346,31 +354,33 @@ class TestTheGuess:
         assert steps(watch.settle(101, clean=True)) == [18]
 
     def test_lost_events_of_renames_are_noticed(self, tmp_path, checkpoint_watch):
-        limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
-        for _number in range(limit // 2 + 100):
-            (tmp_path / "busy").touch()
-            (tmp_path / "busy").unlink()
+        overflow(tmp_path)
         fill(tmp_path / "tmp").rename(tmp_path / "step-1")
         assert checkpoint_watch.poll(0) == []
         assert steps(checkpoint_watch.poll(10)) == [1]
 
     def test_rename_after_lost_events_counts_at_once(self, tmp_path, checkpoint_watch):
-        limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
         fill(tmp_path / "step-1")
-        for _number in range(limit // 2 + 100):
-            (tmp_path / "busy").touch()
-            (tmp_path / "busy").unlink()
+        overflow(tmp_path)
         assert checkpoint_watch.poll(0) == []
         fill(tmp_path / "tmp").rename(tmp_path / "step-2")
         assert steps(checkpoint_watch.poll(1)) == [2]
         assert steps(checkpoint_watch.poll(11)) == [1]
 
+    @pytest.mark.parametrize("ends", [True, False], ids=["at its end", "while it runs"])
+    @pytest.mark.parametrize("name, marker", [("checkpoint-1", "trainer_state.json"), ("step-1", "weights")])
+    def test_lost_events_of_a_trainer_that_never_renames_do_not_make_it_one(self, tmp_path, name, marker, ends):
+        """Of one that renames, a folder written in place is never finished: nothing more of the run would be stored."""
+        marks = []
+        watch = CheckpointWatch(tmp_path, on_mark=lambda: marks.append(1))
+        (fill(tmp_path / name) / marker).write_text("{}")
+        overflow(tmp_path)
+        found = watch.poll(0) + watch.poll(10) + (watch.settle(11, clean=True) if ends else watch.poll(11))
+        assert (steps(found), marks) == ([1], [])
+
     def test_fixed_name_that_is_renamed_constantly_is_found_after_lost_events(self, tmp_path):
         watch = CheckpointWatch(tmp_path, layouts=Layouts([described(r"ckpt\.pt", None)]))
-        limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
-        for _number in range(limit // 2 + 100):
-            (tmp_path / "busy").touch()
-            (tmp_path / "busy").unlink()
+        overflow(tmp_path)
         found = []
         for at in range(4):
             (tmp_path / "part").write_text(str(at))
