@@ -1,5 +1,7 @@
 """Assertions that several tests share."""
 
+import re
+import unicodedata
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -11,3 +13,10 @@ def some(items: Iterable[Item]) -> list[Item]:
     listed = list(items)
     assert listed, "there is nothing to check"
     return listed
+
+
+def refuse_obeyed(text: str) -> None:
+    """Fail if a terminal or a CI log would obey something in a command's output, or hide it."""
+    hidden = {character for character in text if unicodedata.category(character) in {"Cc", "Cf", "Zl", "Zp", "Cs"}}
+    assert hidden <= {"\n", "\t"}, text
+    assert not re.search(r"(?m)^\s*::|##\[|##vso\[", text), text

@@ -14,6 +14,7 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _COMMAND = re.compile(r"^(\s*)(?=::)|(?<=##)(?=\[|vso\[)")
 """Lines that GitHub Actions and Azure Pipelines obey: `::error::` after blanks, `##[error]` and `##vso[` anywhere
 (actions/runner, src/Runner.Common/ActionCommand.cs, TryParseV2 and TryParse)."""
+_COMMAND_ANYWHERE = re.compile(r"##(?=\[|vso\[)")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001 - full-width forms
 """First characters that spreadsheets take for a formula's (OWASP, CSV Injection; ASVS 5.0, 1.2.10)."""
 
@@ -47,9 +48,13 @@ def output_line(text: str, *, keep: str = "\t") -> str:
 def visible_json(text: str) -> str:
     r"""A JSON text with the unseen characters in its strings as JSON's escapes; JSON itself has none but line feeds.
 
-    >>> visible_json('{"a": "\x9b\u202e\U000e0041"}')
-    '{"a": "\\u009b\\u202e\\udb40\\udc41"}'
+    The values stay the same, and no CI system takes one for a command.
+
+    >>> visible_json('{"a": "\x9b\u202e\U000e0041", "b": "##vso[task.x]"}')
+    '{"a": "\\u009b\\u202e\\udb40\\udc41", "b": "#\\u0023vso[task.x]"}'
     """
+    if "##" in text:
+        text = _COMMAND_ANYWHERE.sub(r"#\\u0023", text)
     if text.replace("\n", "").isprintable():
         return text
     return "".join(
@@ -59,14 +64,14 @@ def visible_json(text: str) -> str:
 
 
 def csv_cell(text: str) -> str:
-    r"""A cell of a CSV file that no spreadsheet computes; numbers stay numbers.
+    r"""A cell of a CSV file that no spreadsheet computes and no CI system obeys; numbers stay numbers.
 
     >>> csv_cell("=cmd|' /C calc'!A0"), csv_cell("@SUM(A1)"), csv_cell("-5.25"), csv_cell("a-b"), csv_cell("\tx")
     ("'=cmd|' /C calc'!A0", "'@SUM(A1)", '-5.25', 'a-b', "'\tx")
     """
     if not text.startswith(_FORMULA) or _is_number(text):
-        return visible(text)
-    return f"'{visible(text)}"
+        return output_line(text)
+    return f"'{output_line(text)}"
 
 
 def _is_number(text: str) -> bool:

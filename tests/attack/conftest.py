@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from tests.attack import commands
 from tests.sandbox.agent.conftest import bucket, front, node, nursery, sample  # noqa: F401  fixtures
 from tests.sandbox.agent.slurm_job import agent, job, slurm_cluster  # noqa: F401  fixtures
 from tests.sandbox.conftest import endpoint  # noqa: F401  a fixture
@@ -17,3 +18,9 @@ def seed(request, capsys):
     with capsys.disabled():
         print(f"\n{request.node.name}: SLIPWAY_ATTACK_SEED={chosen}")  # noqa: T201
     return chosen
+
+
+@pytest.fixture(scope="session")
+def run_folder_files(tmp_path_factory):
+    """The files of a run, as a launch over ssh leaves them."""
+    return commands.run_folder_files(tmp_path_factory.mktemp("quoted"))

@@ -1,8 +1,6 @@
 """Words of others in what commands print: each character is shown, none is obeyed."""
 
 import json
-import re
-import unicodedata
 
 import pytest
 
@@ -11,6 +9,7 @@ from launcher.cli import output
 from launcher.model.errors import SlipwayError
 from launcher.model.finding import error
 from launcher.model.visible_text import csv_cell
+from tests.checks import refuse_obeyed
 
 HOSTILE = (
     *(
@@ -28,13 +27,6 @@ HOSTILE = (
 COMMANDS = ("\n::error file=x::pwned", "\n  ::add-mask::1", "x\r\n::stop-commands::t", "\n##[error]x", "##vso[task.x]y")
 
 
-def refuse_seen(text):
-    """Fail if a terminal or a CI log would obey something in a text."""
-    hidden = [character for character in text if unicodedata.category(character) in {"Cc", "Cf", "Zl", "Zp", "Cs"}]
-    assert set(hidden) <= {"\n", "\t"}, text
-    assert not re.search(r"(?m)^\s*::|##\[|##vso\[", text), text
-
-
 @pytest.mark.parametrize("words", [*HOSTILE, *COMMANDS])
 def test_words_in_any_kind_of_output_are_escaped(capsys, words, monkeypatch):
     monkeypatch.setattr("sys.argv", ["slipway"])
@@ -44,8 +36,8 @@ def test_words_in_any_kind_of_output_are_escaped(capsys, words, monkeypatch):
     output.say(words, f"  cluster says {words}")
     output.refusal(SlipwayError(words, hint=words, findings=[error("x", f"run.{words}", words, words)]))
     captured = capsys.readouterr()
-    refuse_seen(captured.out)
-    refuse_seen(captured.err)
+    refuse_obeyed(captured.out)
+    refuse_obeyed(captured.err)
     assert captured.out.count("\n") == 2, "a line feed in a value begins no line"
 
 
@@ -54,7 +46,7 @@ def test_json_keeps_the_value_and_has_no_unseen_character(capsys, words):
     output.document({"a": words})
     output.long_document({"rows": []}, "rows", [{"b": words}])
     text = capsys.readouterr().out
-    refuse_seen(text)
+    refuse_obeyed(text)
     first, _ = json.JSONDecoder().raw_decode(text)
     assert first == {"a": words}
 
@@ -63,7 +55,7 @@ def test_page_of_html_shows_direction_marks(tmp_path):
     output.save_html(tmp_path / "a.html", html_page("x", ["<p>\u202etxt.exe\x9b</p>"]), show=False)
     text = (tmp_path / "a.html").read_text()
     assert "\\u202etxt.exe\\x9b" in text
-    refuse_seen(text)
+    refuse_obeyed(text)
 
 
 def test_ordinary_words_of_the_world_stay(capsys):
@@ -77,7 +69,7 @@ def test_key_of_an_untrusted_plan_is_escaped(slipway, tmp_path):
     path.write_text('slipway: 1\nname: a\n"k\\e]0;x\\a": 1\nrun: {env: {"A\\n::error file=x::pwned\\u202e": b}}\n')
     ended = slipway("plan", str(path))
     assert ended.code == 2
-    refuse_seen(ended.out + ended.err)
+    refuse_obeyed(ended.out + ended.err)
     assert "k\\x1b]0;x\\x07" in ended.err
 
 
@@ -95,6 +87,8 @@ def test_key_of_an_untrusted_plan_is_escaped(slipway, tmp_path):
         ("+3e5", "+3e5"),
         ("team=a;x=-1", "team=a;x=-1"),
         ("", ""),
+        ("::error file=x::pwned", "\\::error file=x::pwned"),
+        ("a ##vso[task.x]y", "a ##\\vso[task.x]y"),
     ],
 )
 def test_cell_that_a_spreadsheet_would_compute_is_text(cell, written):
