@@ -10,6 +10,9 @@ from launcher.model.reach import reached
 from launcher.model.request import PlanRequest
 from launcher.targets.registry import target_of
 
+_DIRECTORY_BUCKET = "--x-s3"
+"""The end of the names of directory buckets, and of no others (S3 user guide, bucket naming rules)."""
+
 
 def is_shared(request: PlanRequest, path: str) -> bool:
     """Whether a path is on a file system that all nodes share: FSx, or a volume of the plan's pods."""
@@ -20,6 +23,7 @@ def is_shared(request: PlanRequest, path: str) -> bool:
 def file_findings(request: PlanRequest) -> Iterator[Finding]:
     """Findings for paths that contradict their mode, do not outlive a node, or need permissions."""
     yield from _own_place(request)
+    yield from _directory_buckets(request)
     yield from _data(request)
     if is_joined(request):
         for reach in reached(request):
@@ -45,6 +49,23 @@ def _own_place(request: PlanRequest) -> Iterator[Finding]:
         yield error("checkpoint-place", at, "mode own names no place where the trainer keeps its checkpoints", hint)
     elif policy.uri.startswith("/"):
         yield from _mounted(request, policy.uri)
+
+
+def _directory_buckets(request: PlanRequest) -> Iterator[Finding]:
+    """Findings for buckets of S3 Express One Zone.
+
+    They have no object tags and no order of keys, and need s3express:CreateSession instead of rights on objects (S3
+    user guide, "How is S3 Express One Zone different?").
+    """
+    policy = request.checkpoint
+    places = [(f"run.data[{index}].uri", source.uri) for index, source in enumerate(request.run.data)]
+    if policy.uri is not None and not (policy.mode is CheckpointMode.OWN and is_joined(request)):
+        places.append(("checkpoint.uri", policy.uri))
+    for path, uri in places:
+        bucket = uri.removeprefix("s3://").partition("/")[0]
+        if bucket.endswith(_DIRECTORY_BUCKET):
+            message = f"got {uri}; {bucket} is a directory bucket (S3 Express One Zone), which Slipway cannot use"
+            yield error("directory-bucket", path, message, "name a general purpose bucket: s3://bucket/prefix")
 
 
 def _mounted(request: PlanRequest, path: str) -> Iterator[Finding]:

@@ -77,3 +77,18 @@ def test_what_is_allowed(checkpoint):
 def test_what_is_refused(checkpoint, path, message):
     ((where, text),) = paths_and_messages(**checkpoint)
     assert (where, text[: len(message)]) == (path, message)
+
+
+@pytest.mark.parametrize(
+    "run, checkpoint, paths",
+    [
+        ({}, {"uri": "s3://mine--use2-az1--x-s3/runs"}, ["checkpoint.uri"]),
+        ({}, {"mode": "own", "uri": "s3://mine--use2-az1--x-s3"}, ["checkpoint.uri"]),
+        ({"data": [{"uri": "s3://d--use2-az1--x-s3/a/", "path": "/data"}]}, {}, ["run.data[0].uri"]),
+        ({"data": [{"uri": "s3://d--x-s3-copy/a/", "path": "/data"}]}, {"uri": "s3://mine/x--x-s3"}, []),
+    ],
+    ids=["the agent's", "the trainer's own", "data", "similar names"],
+)
+def test_directory_bucket_is_refused_wherever_the_plan_names_one(run, checkpoint, paths):
+    findings = check(request_of(laid_over(BASE, {"run": run, "checkpoint": checkpoint})), load())
+    assert [finding.path for finding in findings if finding.code == "directory-bucket"] == paths
