@@ -21,6 +21,7 @@ from pathlib import Path
 from launcher.answers.prices import diff_page
 from launcher.catalog import tables
 from launcher.catalog.load import Catalog, load
+from launcher.catalog.store import Store
 from launcher.catalog.tables import Table
 from launcher.records.cache_folder import cache_folder
 from launcher.records.price_cache import merged
@@ -141,7 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     today = datetime.now(UTC).date()
     cache = cache_folder(os.environ)
     snapshot = write(cache, options.data, today)
-    print("\n".join(proposal(load(), snapshot, today)))
+    # The files have changed: the catalog that this process shares has read the former ones.
+    print("\n".join(proposal(Catalog(Store()), snapshot, today)))
     if options.archive is not None:
         print(f"\n{options.archive.name}: SHA-256 {pack(cache, options.archive)}")
     return 0

@@ -1,13 +1,15 @@
-"""The official SDK's client, speaking to a real `slipway mcp` over standard input and output."""
+"""The official SDK's client, speaking to a real `slipway mcp` over standard input and output.
+
+The SDK is imported by its first use: it takes a second of every worker that only collects the tests.
+"""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
-from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 
 Call = tuple[str, Mapping[str, Any]]
 
@@ -16,10 +18,7 @@ def ask(calls: Sequence[Call], folder: Path, environment: Mapping[str, str], mod
     """The results of calls of tools, in one session."""
 
     async def session() -> list[Any]:
-        parameters = StdioServerParameters(
-            command=sys.executable, args=["-m", "launcher", "mcp"], cwd=folder, env=dict(environment)
-        )
-        async with Client(stdio_client(parameters), mode=mode) as client:
+        async with _client(folder, environment, mode) as client:
             return [await client.call_tool(name, dict(arguments)) for name, arguments in calls]
 
     return anyio.run(session)
@@ -29,10 +28,20 @@ def tools(folder: Path, environment: Mapping[str, str]) -> list[Any]:
     """The tools that a server offers."""
 
     async def session() -> list[Any]:
-        parameters = StdioServerParameters(
-            command=sys.executable, args=["-m", "launcher", "mcp"], cwd=folder, env=dict(environment)
-        )
-        async with Client(stdio_client(parameters)) as client:
+        async with _client(folder, environment, "auto") as client:
             return list((await client.list_tools()).tools)
 
     return anyio.run(session)
+
+
+@asynccontextmanager
+async def _client(folder: Path, environment: Mapping[str, str], mode: str) -> AsyncIterator[Any]:
+    """A session with a new server."""
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    parameters = StdioServerParameters(
+        command=sys.executable, args=["-m", "launcher", "mcp"], cwd=folder, env=dict(environment)
+    )
+    async with Client(stdio_client(parameters), mode=mode) as client:
+        yield client

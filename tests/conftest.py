@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextvars import copy_context
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, NoReturn
@@ -216,7 +217,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark tests by their folder, skip those whose component is missing, keep only golden tests for an update."""
     missing = {mark: reason for mark, reason in missing_components().items() if reason}
     for item in items:
-        for mark in FOLDER_MARKS.get(item.path.relative_to(TESTS).parts[0] if TESTS in item.path.parents else "", ()):
+        for mark in FOLDER_MARKS.get(place_of(item.path).partition("/")[0], ()):
             item.add_marker(mark)
         if not item.get_closest_marker("xdist_group") and (group := own_group(item)):
             item.add_marker(pytest.mark.xdist_group(group))
@@ -245,8 +246,15 @@ def own_group(item: pytest.Item) -> str | None:
     """
     if item.get_closest_marker("cdk"):
         return "cdk"
-    path = item.path.relative_to(TESTS.parent).as_posix()
-    return None if path.startswith(("tests/attack/", "tests/sandbox/agent/")) else path
+    if place_of(item.path).startswith(("attack/", "sandbox/agent/")):
+        return None
+    return item.path.relative_to(TESTS.parent).as_posix()
+
+
+@cache
+def place_of(path: Path) -> str:
+    """The path of a file below tests/, once for its hundreds of tests; "" for any other file."""
+    return path.relative_to(TESTS).as_posix() if TESTS in path.parents else ""
 
 
 def start_order(item: pytest.Item) -> int:

@@ -47,7 +47,6 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     """Those for which a launch is refused, whichever candidate it takes."""
     _quotes: dict[int, Quote] = field(default_factory=dict)
     _digests: dict[int, str] = field(default_factory=dict)
-    _lengths: dict[str, int] = field(default_factory=dict)
 
     @property
     def request(self) -> PlanRequest:
@@ -95,14 +94,14 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     def _with_allowed_hint(self, quoted: Quote) -> Quote:
         if quoted.gate.allowed or self.cheapest_allowed is None:
             return quoted
-        fix = f"{self.context.rules.changes.rank} {self.short_id(1)} at ${self._allowed_usd} can be launched now"
-        hint = f"{quoted.gate.hint}; {fix}" if quoted.gate.hint else fix
+        hint = f"{quoted.gate.hint}; {self._allowed_hint}" if quoted.gate.hint else self._allowed_hint
         return replace(quoted, gate=replace(quoted.gate, hint=hint))
 
     @cached_property
-    def _allowed_usd(self) -> str:
+    def _allowed_hint(self) -> str:
         usd = self.candidates[0].usd or Decimal(0)
-        return f"{usd:,.0f}" if usd >= WHOLE_USD else f"{usd:,.2f}"
+        shown = f"{usd:,.0f}" if usd >= WHOLE_USD else f"{usd:,.2f}"
+        return f"{self.context.rules.changes.rank} {self.short_id(1)} at ${shown} can be launched now"
 
     def _cached_quote(self, rank: int) -> Quote:
         if rank not in self._quotes:
@@ -125,10 +124,13 @@ class PricedRequest(ABC, Generic[Candidate_co]):
 
     def short_id(self, rank: int) -> str:
         """The first letters of a rank's digest: the same on every day and computer, longer where two would be equal."""
-        if not self._lengths:
-            self._lengths.update(_lengths({self.digest(other) for other in range(1, len(self.candidates) + 1)}))
         digest = self.digest(rank)
-        return digest[: self._lengths.get(digest, SHORT_ID)]
+        return digest[: self._id_lengths.get(digest, SHORT_ID)]
+
+    @cached_property
+    def _id_lengths(self) -> dict[str, int]:
+        """The lengths of the short ids that are longer than others, computed once: usually there is none."""
+        return dict(_lengths({self.digest(rank) for rank in range(1, len(self.candidates) + 1)}))
 
     def standing(self, rank: int) -> Standing:
         """What the gate says of a rank."""

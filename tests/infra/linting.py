@@ -1,15 +1,16 @@
-"""Findings on templates: cdk-nag without the accepted ones, cfn-lint, the Service Authorization Reference."""
+"""Findings on templates: cdk-nag without the accepted ones, cfn-lint, the Service Authorization Reference.
+
+cfn-lint is imported by its first use: it takes a second of every worker that only collects the tests.
+"""
 
 import json
 from functools import cache
-
-from cfnlint.config import ConfigMixIn
-from cfnlint.decode.decode import decode_str
-from cfnlint.rules import Rules
-from cfnlint.runner import Runner
-from cfnlint.runner.template import run_template_by_data
+from typing import TYPE_CHECKING
 
 from tests.infra.template_policies import policy_complaints
+
+if TYPE_CHECKING:
+    from cfnlint.rules import Rules
 
 IGNORED = ["W6001", "W3005"]
 """W6001: the training stack's outputs repeat ids of the other stacks, so that the launcher reads one stack.
@@ -17,13 +18,20 @@ W3005: the templates state an important order explicitly, even if a reference im
 
 
 @cache
-def lint_rules() -> Rules:
+def lint_rules() -> "Rules":
     """cfn-lint's rules, cached: reading them takes five times as long as linting a template."""
+    from cfnlint.config import ConfigMixIn
+    from cfnlint.runner import Runner
+
     return Runner(ConfigMixIn([], ignore_checks=IGNORED)).rules
 
 
 def complaints(folder, region):
     """The findings of all linters on the templates in a folder, for the templates' region."""
+    from cfnlint.config import ConfigMixIn
+    from cfnlint.decode.decode import decode_str
+    from cfnlint.runner.template import run_template_by_data
+
     files = sorted(folder.glob("*.template.json"))
     assert files
     problems = []

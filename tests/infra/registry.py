@@ -1,11 +1,10 @@
 """CloudFormation's registry from cfn-lint's data: resource types' schemas, with the permissions of their handlers."""
 
 import gzip
+import importlib.util
 import json
 from functools import cache
 from pathlib import Path
-
-import cfnlint
 
 ROOT = Path(__file__).parents[2]
 
@@ -13,13 +12,18 @@ ROOT = Path(__file__).parents[2]
 @cache
 def schemas():
     """The schemas of us-east-1's resource types, by type."""
-    folder = Path(cfnlint.__file__).parent / "data/schemas/resources"
+    folder = _data() / "resources"
     documents = (json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json"))
     return {document["typeName"]: document for document in documents}
 
 
+def _data():
+    """The folder of the schemas; cfn-lint itself, which takes a second to import, is not needed for them."""
+    return Path(importlib.util.find_spec("cfnlint").origin).parent / "data/schemas"
+
+
 def _providers():
-    return Path(cfnlint.__file__).parent / "data/schemas/providers"
+    return _data() / "providers"
 
 
 def regions():

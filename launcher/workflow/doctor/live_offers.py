@@ -59,7 +59,6 @@ def with_live_offers(
         considered=priced.considered + len(offered),
         _quotes={},
         _digests={},
-        _lengths={},
     )
 
 

@@ -5,6 +5,7 @@ The examples are found by what they hold, so that a new one is judged too.
 
 import json
 import os
+import re
 from pathlib import Path
 
 import jsonschema
@@ -32,11 +33,10 @@ OLDEST, NEWEST = "1.31", "1.36"
 
 def has_pods(path):
     """Whether a file is a plan of a job for Kubernetes, or of a cluster of it."""
-    text = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if not isinstance(text, dict) or "slipway" not in text or "serve" in text.get("workload", {}):
+    if not re.search(r"^slipway:", path.read_text(encoding="utf-8"), re.MULTILINE):
         return False
-    kinds = text.get("target", {}).get("kind", "any")
-    return any(target_of(target_kind).pods for target_kind in plan_file.load(path).target.kind or ()) and kinds != "any"
+    request = plan_file.load(path)
+    return request.workload.serve is None and any(target_of(kind).pods for kind in request.target.kind or ())
 
 
 EVERY = [path for path in sorted(EXAMPLES.rglob("*.yaml")) if has_pods(path)]
