@@ -1,6 +1,6 @@
 """The common inputs of all quotes of one command."""
 
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
@@ -17,6 +17,7 @@ from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.work import Work
+from launcher.model.workload import ServingWorkload
 from launcher.planning.idle_chips import JobCommand
 from launcher.planning.learned import learned_tail
 from launcher.pricing.bill import Bill
@@ -54,6 +55,7 @@ class PricingContext:
         default_factory=dict, compare=False, repr=False
     )
     _hazards: dict[tuple[str, str, int], Hazard] = field(default_factory=dict, compare=False, repr=False)
+    _bases: dict[ServingWorkload, PlanBase] = field(default_factory=dict, compare=False, repr=False)
     _charges: dict[tuple[object, ...], tuple[Work, Charge | None]] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -62,6 +64,13 @@ class PricingContext:
     def base(self) -> PlanBase:
         """The request as the base of every candidate's plan."""
         return PlanBase(self.request)
+
+    def base_serving(self, serve: ServingWorkload) -> PlanBase:
+        """The same with the serving workload that a candidate decides, computed once for all places of a layout."""
+        if serve not in self._bases:
+            workload = replace(self.request.workload, serve=serve)
+            self._bases[serve] = PlanBase(replace(self.request, workload=workload))
+        return self._bases[serve]
 
     @cached_property
     def bill(self) -> Bill:

@@ -6,7 +6,6 @@ from datetime import date
 from decimal import Decimal
 from functools import cached_property
 
-from launcher.model.document import plan_at
 from launcher.model.enums import COMMITTED, Level, PurchaseOption
 from launcher.model.finding import Finding, error
 from launcher.model.fleet import ONE_EACH, Fleet, Hosting
@@ -130,8 +129,7 @@ class ServingCandidate:
                 sequence_length=layout.sequence,
                 max_instances=serve.max_instances or max(1, self.fleet.instances.most),
             )
-        request = replace(self.context.request, workload=replace(self.context.request.workload, serve=serve))
-        return plan_at(request, self.place)
+        return self.context.base_serving(serve).at(self.place)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
