@@ -32,6 +32,7 @@ from launcher.aws.session import share_descriptions
 from launcher.catalog.load import Catalog, load
 from launcher.cdk import toolchain
 from launcher.cli.output import VERBOSE
+from tests.compiled import compile_share
 from tests.emulators.answers import check_by_model
 from tests.warm_app import WarmApp
 from tests.warm_cli import WarmCli
@@ -160,6 +161,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         end_run(session)
 
     signal.signal(signal.SIGTERM, end)
+    worker = getattr(session.config, "workerinput", None)
+    if worker is not None and session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        compile_share(session.config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
 
 
 def end_run(session: pytest.Session) -> NoReturn:

@@ -3,11 +3,16 @@
 import os
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import pytest
+from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
 from pytest_socket import SocketConnectBlockedError
+
+from tests import compiled
+from tests.compiled import compile_share
 
 pytestmark = pytest.mark.long
 
@@ -242,3 +247,39 @@ def test_no_property_is_judged_by_how_long_an_example_takes():
     """A slow machine finds no fault in what is right."""
     assert settings().deadline is None
     assert HealthCheck.too_slow in settings().suppress_health_check
+
+
+class TestCompileShare:
+    """Test modules compiled by one worker for all of them."""
+
+    @pytest.fixture
+    def modules(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(compiled, "TESTS", tmp_path)
+        monkeypatch.setattr(sys, "dont_write_bytecode", False)
+        for name in ("test_a", "test_b", "test_c", "test_wrong"):
+            (tmp_path / f"{name}.py").write_text("assert 1\n" if name != "test_wrong" else "assert (\n")
+        return tmp_path
+
+    @staticmethod
+    def found(modules):
+        """The modules whose bytecode pytest takes as theirs."""
+        paths = {path: rewrite.get_cache_dir(path) / f"{path.stem}{rewrite.PYC_TAIL}" for path in modules.glob("*.py")}
+        return {path.stem for path, bytecode in paths.items() if rewrite._read_pyc(path, bytecode) is not None}
+
+    def test_compile_share_of_all_workers_is_every_module_that_can_be_compiled(self, modules, pytestconfig):
+        compile_share(pytestconfig, 0, 2)
+        assert self.found(modules) == {"test_a", "test_c"}
+        compile_share(pytestconfig, 1, 2)
+        assert self.found(modules) == {"test_a", "test_b", "test_c"}
+
+    def test_compile_share_changed_module_is_compiled_again(self, modules, pytestconfig):
+        compile_share(pytestconfig, 0, 1)
+        (modules / "test_b.py").write_text("assert 1 + 1\n")
+        assert "test_b" not in self.found(modules)
+        compile_share(pytestconfig, 0, 1)
+        assert "test_b" in self.found(modules)
+
+    def test_compile_share_without_bytecode_writes_nothing(self, modules, pytestconfig, monkeypatch):
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        compile_share(pytestconfig, 0, 1)
+        assert list(modules.rglob("*.pyc")) == []

@@ -16,12 +16,10 @@ from launcher.model.measurement import Measurement
 from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
-from launcher.model.work import Work
 from launcher.model.workload import ServingWorkload
 from launcher.planning.idle_chips import JobCommand
 from launcher.planning.learned import learned_tail
 from launcher.pricing.bill import Bill
-from launcher.pricing.compute import Charge, charge
 from launcher.pricing.gate import GateRules
 from launcher.pricing.hazard import SHARED, Hazard, assumed_rates, hazard
 from launcher.pricing.idle_tail import learnable_hours
@@ -56,9 +54,6 @@ class PricingContext:
     )
     _hazards: dict[tuple[str, str, int], Hazard] = field(default_factory=dict, compare=False, repr=False)
     _bases: dict[ServingWorkload, PlanBase] = field(default_factory=dict, compare=False, repr=False)
-    _charges: dict[tuple[object, ...], tuple[Work, Charge | None]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
 
     @cached_property
     def base(self) -> PlanBase:
@@ -96,20 +91,6 @@ class PricingContext:
         band = self.catalog.interruption_band(instance_type, region)
         observed = self._measured_rates(instance_type, region, band)
         return assumed_rates(band)[1] if observed is None else observed.mid
-
-    def charge(self, place: Place, work: Work, hazard: Hazard | None, *, longer: bool = False) -> Charge | None:
-        """What `compute.charge` returns, computed once for the regions and zones that share it: before any price.
-
-        The work is part of a value, so that its identity stays its own.
-        """
-        tail = self.tail(place)
-        # Of a hazard only the rates matter, and of a place neither where it is nor the kind of its Savings Plan.
-        rates = None if hazard is None else hazard[:3]
-        key = (id(work), place.target, place.option, place.nodes, place.term_years, rates, longer, tail)
-        if key not in self._charges:
-            cost = charge(place, work, self.request, hazard, self.now, tail=tail, longer=longer)
-            self._charges[key] = work, cost
-        return self._charges[key][1]
 
     def tail(self, place: Place) -> Learned | None:
         """How long idle nodes stay according to the user's own runs, computed once for each target and option."""

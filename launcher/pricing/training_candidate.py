@@ -16,7 +16,7 @@ from launcher.model.work import Work
 from launcher.pricing.bill_lines import JobSize, component, components, line_usd
 from launcher.pricing.blocks import bought
 from launcher.pricing.chances import needed_retries
-from launcher.pricing.compute import Charge, boot_hours
+from launcher.pricing.compute import Charge, boot_hours, charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.joint import MIDDLE, NO_LOSSES, RandomPrice, wall_hours
@@ -141,7 +141,9 @@ class TrainingCandidate:
 
     def under(self, hazard: Hazard) -> "TrainingCandidate":
         """The same candidate under another hazard."""
-        cost = self.context.charge(self.place, self.work, hazard)
+        cost = charge(
+            self.place, self.work, self.context.request, hazard, self.context.now, tail=self.context.tail(self.place)
+        )
         price = self.offer.price
         if cost is not None and isinstance(price, Price):
             cost = cost.at_price(self.random_price(price, cost.hours))
@@ -180,7 +182,7 @@ def training_candidate(
     """
     priced = offer(place, context.request, context.catalog, context.rules.today)
     spot_hazard = context.hazard(place) if place.option is PurchaseOption.SPOT else None
-    cost = context.charge(place, work, spot_hazard, longer=longer)
+    cost = charge(place, work, context.request, spot_hazard, context.now, tail=context.tail(place), longer=longer)
     if cost is None and isinstance(priced.price, Price):
         reason = f"no offering is long enough for {work.hours.mid:.0f} hours"
         priced = priced._replace(price=Unpriced(reason=reason, unverified=priced.price))

@@ -84,9 +84,16 @@ class Comparison(Opened[Priced]):
             return False
         if is_new_commitment(candidate.place, self.request) and not self.request.purchase.option:
             return False
-        pinned = {other.place.instance_type for other in self.pinned.candidates if self.pinned.family(other) == family}
-        named = self.request.target.instance_type is not None and pinned
-        return not named or candidate.place.instance_type in pinned
+        pinned = self._pinned_types.get(family) if self.request.target.instance_type is not None else None
+        return not pinned or candidate.place.instance_type in pinned
+
+    @cached_property
+    def _pinned_types(self) -> dict[str, set[str]]:
+        """The instance types of the plan as written, by family."""
+        types: dict[str, set[str]] = {}
+        for candidate in self.pinned.candidates:
+            types.setdefault(self.pinned.family(candidate), set()).add(candidate.place.instance_type)
+        return types
 
     def short_id(self, quote: Quote) -> str:
         """The short id of a side."""
