@@ -84,7 +84,8 @@ def fit(rows: Sequence[Row], family: str) -> dict[str, float]:
         return {name: math.exp(min(x, top)) for name, x, top in zip(names, point, ceiling, strict=True)}
 
     def errors(point: Vector) -> Vector:
-        return [residual for row in rows for residual in residuals(row, coefficients(point))]
+        found = coefficients(point)
+        return [residual for row in rows for residual in residuals(row, found)]
 
     return coefficients(_minimum(errors, start))
 
