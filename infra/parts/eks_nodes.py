@@ -1,6 +1,6 @@
 """Managed node groups: their role, their launch templates, and the groups themselves."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import Fn
 from aws_cdk import aws_ec2 as ec2
@@ -8,8 +8,10 @@ from aws_cdk import aws_eks as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.parts.guard_folder import GuardFolder
 from infra.parts.launch_capacity import launch_capacity, root_volume, tag_specifications, template_tags
-from launcher.targets.eks.files import NodeGroupContext
+from launcher.model.monitoring import BOOTS_FOLDER, WORD_FOLDER
+from launcher.targets.eks.files import NodeGroupContext, user_data
 
 _POLICIES = (
     "AmazonEKSWorkerNodePolicy",
@@ -19,29 +21,20 @@ _POLICIES = (
 )
 """AWS's policies to join the cluster, assign pod addresses, pull images, and open sessions (EKS user guide, node
 role)."""
-_USER_DATA = """\
-MIME-Version: 1.0
-Content-Type: multipart/mixed; boundary="slipway"
-
---slipway
-Content-Type: application/node.eks.aws
-
-apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-spec:
-  instance:
-    localStorage:
-      strategy: RAID0
-
---slipway--
-"""
-"""Joins NVMe disks into one volume for the folders of kubelet and containerd (EKS AMI, nodeadm, local storage)."""
 
 
-def node_role(scope: Construct, id_: str, *, cluster: str, session_log_arn: str | None) -> iam.Role:
+def node_role(
+    scope: Construct,
+    id_: str,
+    *,
+    cluster: str,
+    session_log_arn: str | None,
+    reports: Sequence[iam.PolicyStatement] = (),
+) -> iam.Role:
     """The role of a cluster's nodes; pods have their own role, and only pods on the host's network reach this one.
 
-    `session_log_arn` is the policy for nodes that write the log of their sessions, None without such a log.
+    `session_log_arn` is the policy for nodes that write the log of their sessions, None without such a log. `reports`
+    let them report their boots (report_statements).
     """
     policies = [iam.ManagedPolicy.from_aws_managed_policy_name(policy) for policy in _POLICIES]
     if session_log_arn is not None:
@@ -52,7 +45,15 @@ def node_role(scope: Construct, id_: str, *, cluster: str, session_log_arn: str 
         assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
         description=f"Nodes of {cluster}",
         managed_policies=policies,
+        inline_policies={"ReportBoots": iam.PolicyDocument(statements=list(reports))} if reports else None,
     )
+
+
+def report_statements(folder: GuardFolder, key_arn: str | None) -> list[iam.PolicyStatement]:
+    """The permissions to report boots to the guard; `key_arn` encrypts the store, None: S3's own key."""
+    place = [f"{folder.objects_arn.removesuffix('*')}{WORD_FOLDER}/{BOOTS_FOLDER}/*"]
+    key = [] if key_arn is None else [iam.PolicyStatement(actions=["kms:GenerateDataKey"], resources=[key_arn])]
+    return [iam.PolicyStatement(actions=["s3:PutObject"], resources=place), *key]
 
 
 class NodeGroup(Construct):
@@ -74,14 +75,17 @@ class NodeGroup(Construct):
         subnet_id: str,
         security_group_ids: list[str],
         tags: Mapping[str, str],
+        reports: str | None = None,
     ) -> None:
         """The group has one subnet, because EFA does not cross zones.
 
-        `security_group_ids` must include the cluster's own group: EKS adds none to a launch template. `tags` are for
-        nodes and volumes, which do not inherit the stack's tags.
+        Nodes report their boots to `reports`, an S3 URI; None: they report nothing. `security_group_ids` must include
+        the cluster's own group: EKS adds none to a launch template. `tags` are for nodes and volumes, which do not
+        inherit the stack's tags.
         """
         super().__init__(scope, id_)
         self._context = context
+        self._user_data = user_data(local_storage=context.local_storage, reports=reports)
         self.template = ec2.CfnLaunchTemplate(
             self,
             "Template",
@@ -124,7 +128,7 @@ class NodeGroup(Construct):
             security_group_ids=None if context.interfaces else groups,
             network_interfaces=self._interfaces(groups),
             placement=None if together is None else ec2.CfnLaunchTemplate.PlacementProperty(group_name=together.ref),
-            user_data=Fn.base64(_USER_DATA) if context.local_storage else None,
+            user_data=None if self._user_data is None else Fn.base64(self._user_data),
             tag_specifications=tag_specifications(tags, spot=context.capacity_type == "SPOT"),
             **launch_capacity(self._context.reservation_id, block=self._context.capacity_type == "CAPACITY_BLOCK"),
         )

@@ -11,8 +11,9 @@ from infra.parts.dashboard import eks_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.eks_cluster import ControlSubnets, EksCluster
 from infra.parts.eks_guard import EksGuard
-from infra.parts.eks_nodes import NodeGroup, node_role
+from infra.parts.eks_nodes import NodeGroup, node_role, report_statements
 from infra.parts.eks_pods import PodCounter, pod_statements
+from infra.parts.guard_folder import guard_folder
 from infra.parts.node_policy import OWN_PATH, NodePolicy
 from infra.parts.pod_role import grant, pod_role
 from infra.parts.session_log import session_log
@@ -29,6 +30,7 @@ from launcher.planning.pin import zone
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS
 from launcher.rendering.neuron import keeps_compiled_programs
+from launcher.rendering.node import boots_uri
 from launcher.targets.eks.files import EksContext, eks_context
 
 
@@ -83,9 +85,16 @@ class EksStack(ClusterStack):
         tags: Mapping[str, str],
     ) -> dict[str, NodeGroup]:
         logged = self.session_log.policy_arn if self.session_log is not None else None
+        folder, key_arn = guard_folder(network.store_uri, network.store), plan.request.storage.kms_key_arn
         role_arn = plan.request.security.roles.nodes
         if role_arn is None:
-            role_arn = node_role(self, "NodeRole", cluster=plan.cluster_name, session_log_arn=logged).role_arn
+            role_arn = node_role(
+                self,
+                "NodeRole",
+                cluster=plan.cluster_name,
+                session_log_arn=logged,
+                reports=report_statements(folder, key_arn),
+            ).role_arn
         # A new version of a launch template replaces the nodes: what changes with every plan is no part of it.
         lasting = {key: value for key, value in tags.items() if key not in (PLAN_TAG, DIGEST_TAG)}
         return {
@@ -98,6 +107,8 @@ class EksStack(ClusterStack):
                 subnet_id=network.subnet_id,
                 security_group_ids=[self.cluster.security_group_id, group.group.attr_group_id],
                 tags=lasting,
+                # The system node is no try of the jobs' nodes.
+                reports=boots_uri(folder.word_uri) if node_group_context.name == WORKERS else None,
             )
             for node_group_context in context.groups
         }

@@ -88,16 +88,26 @@ def metrics_script() -> str:
 
 def node_script() -> str:
     """The text of NODE_SCRIPT with the function that reports its end to the guard."""
-    before, separator, after = script_text(NODE_SCRIPT).partition(_INCLUDED)
+    return reporting(NODE_SCRIPT)
+
+
+def reporting(name: str) -> str:
+    """The text of a script among the assets with the function that reports its end to the guard."""
+    before, separator, after = script_text(name).partition(_INCLUDED)
     if not separator:
-        message = f"{NODE_SCRIPT} has no line {_INCLUDED!r}"
+        message = f"{name} has no line {_INCLUDED!r}"
         raise ValueError(message)
     return before + script_text(REPORT_BOOT) + after
 
 
+def boots_uri(word_uri: str) -> str:
+    """The place for reports of nodes' boots, below the folder of messages to the guard."""
+    return f"{word_uri}/{BOOTS_FOLDER}"
+
+
 def boot_reports(word_uri: str | None) -> tuple[str, ...]:
-    """The argument of the nodes' scripts for reports of their boots, below the folder of messages to the guard."""
-    return () if word_uri is None else (f"--reports={word_uri}/{BOOTS_FOLDER}",)
+    """The argument of the nodes' scripts for reports of their boots."""
+    return () if word_uri is None else (f"--reports={boots_uri(word_uri)}",)
 
 
 def report_boot() -> str:

@@ -46,14 +46,15 @@ class FailedBoots(NamedTuple):
         """What happened, with the last lines of the newest."""
         newest = self.boots[-1]
         nodes = ", ".join(boot.node for boot in self.boots[-IN_A_ROW:])
+        counted = f"{len(self.boots)} nodes in a row" if len(self.boots) > 1 else "the only node"
         return (
-            f"{len(self.boots)} nodes in a row failed to boot ({nodes}); each try is billed. The last lines of"
+            f"{counted} failed to boot ({nodes}); each try is billed. The last lines of"
             f" {newest.node}, {newest.at:%Y-%m-%d %H:%M} UTC, written by the node:\n  " + "\n  ".join(self.lines)
         )
 
 
-def failed_boots(folder: Folder, now: datetime, since: datetime) -> FailedBoots | None:
-    """The failed boots after `since` if they are so many in a row that further nodes would fail too; else None.
+def failed_boots(folder: Folder, now: datetime, since: datetime, in_a_row: int = IN_A_ROW) -> FailedBoots | None:
+    """The failed boots after `since` if `in_a_row` of them show that further nodes would fail too; else None.
 
     Raises:
         ClientError: the store does not respond.
@@ -61,7 +62,7 @@ def failed_boots(folder: Folder, now: datetime, since: datetime) -> FailedBoots 
     boots = [boot for boot in newest_boots(folder, now) if boot.at > since]
     ready = max((boot.at for boot in boots if not boot.failed), default=None)
     row = tuple(boot for boot in boots if boot.failed and (ready is None or boot.at > ready))
-    if len(row) < IN_A_ROW or (ready is not None and now - ready < SETTLED):
+    if len(row) < in_a_row or (ready is not None and now - ready < SETTLED):
         return None
     lines = [plain(line)[:CHARACTERS] for line in folder.text(row[-1].key).splitlines() if line.strip()]
     return FailedBoots(row, tuple(lines[-LINES:]) or ("(the node wrote no line)",))

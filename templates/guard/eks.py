@@ -34,7 +34,6 @@ class EksGuard(Guard):
     """One call of the guard of an EKS cluster, at the time `now`."""
 
     slurm = False
-    boots_watched = False
     others = "in pods"
 
     def __init__(
@@ -51,6 +50,8 @@ class EksGuard(Guard):
         self.eks = client("eks")
         self.asks = asks
         self.wanted = workers
+        # EKS replaces no node that has never joined the cluster: a smaller group makes fewer tries.
+        self.boots_in_a_row = min(self.boots_in_a_row, max(workers, 1))
 
     def with_others(self, nodes: list[Node], beats: list[Beat]) -> list[Beat]:
         """As in `Guard`, plus heartbeats of pods: working, or hung if EC2's metrics show nothing for `hung_minutes`.

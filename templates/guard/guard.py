@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import boto3
 from announced import ANNOUNCED, NOTICES, event_text
-from boots import failed_boots, record_verdict
+from boots import IN_A_ROW, failed_boots, record_verdict
 from botocore.config import Config
 from budget import DOLLARS, GO_ON, Sum, said_at, usd_at_least
 from failures import Failure, GuardError, failure_of
@@ -140,7 +140,7 @@ class Guard:
     """The name in messages for jobs without an agent of Slipway."""
     stopped = "its fleet has been"
     """What a stop has changed, for the message about nodes that run after it."""
-    boots_watched = True
+    boots_watched, boots_in_a_row = True, IN_A_ROW
     """Whether the service replaces nodes that fail to boot without end."""
     why_nodes_stay = (
         " ParallelCluster's daemon on the head node may hang: look at /var/log/parallelcluster/clustermgtd there."
@@ -249,7 +249,7 @@ class Guard:
     def watch_boots(self, folder: Folder, began: datetime, count: int | None) -> None:
         """Stop nodes that do not boot and would be replaced without end; if they are billed anyway, notify users."""
         handled = None if self.state is None else self.state.boots_until
-        failed = failed_boots(folder, self.now, max(began, handled or began))
+        failed = failed_boots(folder, self.now, max(began, handled or began), self.boots_in_a_row)
         if failed is None:
             return
         record_verdict(folder, self.now, failed.words)

@@ -60,6 +60,11 @@ def groups(assembly):
     }
 
 
+def user_data_of(data):
+    """The texts of a template's user data, without the values that only an account knows."""
+    return "".join(part for part in data["UserData"]["Fn::Base64"]["Fn::Join"][1] if isinstance(part, str))
+
+
 def templates_of(assembly):
     """The launch template's data of each node group, by the group's name."""
     launch_templates = assembly.resources("training", "AWS::EC2::LaunchTemplate")
@@ -235,7 +240,11 @@ class TestNodes:
         (taint,) = group["Taints"]
         assert (taint["Key"], taint["Effect"]) == ("aws.amazon.com/neuron", "PREFER_NO_SCHEDULE")
         assert "Taints" not in groups(trn1_spot)["system"]
-        assert "strategy: RAID0" in data["UserData"]["Fn::Base64"]
+        assert "strategy: RAID0" in user_data_of(data)
+        # Nodes report whether they joined, each stack below its own folder; the system node is no try of theirs.
+        assert "/opt/slipway/joined.sh" in user_data_of(data)
+        assert "AWS::StackId" in json.dumps(data["UserData"])
+        assert "UserData" not in templates_of(trn1_spot)["system"]
         assert data["MetadataOptions"] == {"HttpPutResponseHopLimit": 1, "HttpTokens": "required"}
 
     def test_a_new_plan_replaces_no_node(self, example):

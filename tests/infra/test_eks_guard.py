@@ -205,3 +205,53 @@ class TestPods:
     def test_pods_that_cannot_start_are_reported_and_keep_nothing(self, look):
         reason = "default/train-0: ImagePullBackOff: container c: not found"
         assert reason in look(quiet_minutes=120, counted=NONE, stops=True, stuck=[reason])
+
+
+STORE, FOLDER = "slipway-tiny-checkpoints", "jobs/.guard/stack"
+
+
+@pytest.fixture
+def reported(aws, module):
+    """A guard of `workers` nodes whose first ones failed to join, and the group's stub."""
+
+    def run(workers, *nodes, prepaid="false"):
+        store = client("s3")
+        store.create_bucket(Bucket=STORE, CreateBucketConfiguration={"LocationConstraint": REGION})
+        for node in nodes:
+            key = f"{FOLDER}/trouble/boots/{NOW:%Y%m%dT%H%M%SZ}-{node}-failed.txt"
+            store.put_object(Bucket=STORE, Key=key, Body=b"nodeadm: failed to call DescribeCluster: AccessDenied\n")
+        limits = {"EKS": NAME, "IDLE_MINUTES": "5", "FOLDER_URI": f"s3://{STORE}/{FOLDER}", "PREPAID": prepaid}
+        guard = module.EksGuard(aws.settings(module, **limits), aws.client, NOW, workers=workers)
+        folder = importlib.import_module("trouble").Folder(store, guard.settings.folder, guard.in_time)
+        return guard, lambda: guard.watch_boots(folder, NOW - timedelta(hours=3), len(nodes))
+
+    return run
+
+
+@pytest.mark.parametrize("workers,failed", [(8, 3), (2, 2), (1, 1)])
+def test_nodes_that_do_not_join_are_stopped_with_their_last_lines(aws, reported, workers, failed):
+    guard, check = reported(workers, *(f"i-{n}" for n in range(failed)))
+    aws.stub.add_response("describe_nodegroup", group(desired=workers), GROUP)
+    expected = {**GROUP, "scalingConfig": {"minSize": 0, "desiredSize": 0}}
+    aws.stub.add_response("update_nodegroup_config", {"update": {}}, expected)
+    check()
+    assert guard.failures == []
+    ((subject, text),) = aws.messages
+    assert subject == "slipway tiny: nodes stopped"
+    assert "failed to call DescribeCluster: AccessDenied" in text
+    assert ("the only node failed to boot (i-0)" in text) == (workers == 1)
+    verdict = client("s3").get_object(Bucket=STORE, Key=f"{FOLDER}/told/failed-boots.json")["Body"].read()
+    assert "AccessDenied" in json.loads(verdict)["text"]
+
+
+@pytest.mark.parametrize("workers,failed", [(8, 2), (3, 2), (2, 1)])
+def test_nodes_of_which_others_may_join_are_not_stopped(aws, reported, workers, failed):
+    _, check = reported(workers, *(f"i-{n}" for n in range(failed)))
+    check()
+    assert aws.messages == []
+
+
+def test_prepaid_nodes_that_do_not_join_are_reported_and_stay(aws, reported):
+    _, check = reported(2, "i-0", "i-1", prepaid="true")
+    check()
+    assert [subject for subject, _ in aws.messages] == ["slipway tiny: nodes do not boot"]

@@ -18,8 +18,12 @@ from launcher.rendering.device_plugins import plugin_files
 from launcher.rendering.engine import rendered
 from launcher.rendering.kubernetes_pod import resource_name
 from launcher.rendering.names import ClusterNames
+from launcher.rendering.node import reporting
 from launcher.rendering.target_files import PodFiles
 from launcher.targets.eks.target import Eks
+
+JOINED = "templates/eks/joined.sh"
+"""The script that reports whether a node has joined its cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +124,18 @@ def system_group(plan: Plan) -> NodeGroupContext:
         repair=True,
         taint=None,
     )
+
+
+def user_data(*, local_storage: bool, reports: str | None) -> str | None:
+    """The user data of a group's nodes; None if they need none.
+
+    `local_storage` joins NVMe disks into one volume for the folders of kubelet and containerd (EKS AMI, nodeadm, local
+    storage). Nodes report their boots to `reports`, an S3 URI.
+    """
+    if not local_storage and reports is None:
+        return None
+    joined = reporting(JOINED).rstrip("\n")
+    return rendered("eks/user_data.txt.j2", local_storage=local_storage, reports=reports, joined=joined)
 
 
 def _workers(plan: Plan, facts: InstanceType) -> NodeGroupContext:

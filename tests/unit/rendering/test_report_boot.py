@@ -3,11 +3,14 @@
 import os
 import re
 import subprocess
+from email import message_from_string
 
 import pytest
+import yaml
 
 from launcher.catalog.assets import asset
-from launcher.rendering.node import REPORT_BOOT, node_script
+from launcher.rendering.node import REPORT_BOOT, node_script, reporting
+from launcher.targets.eks.files import JOINED, user_data
 from launcher.targets.pcs.files import instance_script
 
 URI = "s3://store/jobs/.guard/8131d980/trouble/boots"
@@ -91,3 +94,64 @@ def test_parallelcluster_node_whose_packages_fail_reports_why(boot):
     done, _ = boot(node_script(), f"--reports={URI}", "python3.11", wrapper="", SLIPWAY_DRY_RUN="1")
     assert done.returncode != 0
     assert re.search(rf"{URI}/\S+-failed\.txt$", done.stdout, re.MULTILINE)
+
+
+@pytest.fixture
+def join(boot, tmp_path):
+    """Boot an EKS node whose journal is given; what it reported, by the end of its name."""
+
+    def run(journal):
+        program = tmp_path / "bin/journalctl"
+        program.write_text(f"#!/bin/bash\ncat <<'JOURNAL'\n{journal}\nJOURNAL\n")
+        program.chmod(0o755)
+        place = tmp_path / "reports"
+        place.write_text(f"{URI}\n")
+        done, reported = boot(reporting(JOINED), str(place), wrapper="", SLIPWAY_TRIES="2", SLIPWAY_PAUSE_S="0")
+        return done.returncode, {name.rpartition("-")[2]: text for name, text in reported.items()}
+
+    return run
+
+
+@pytest.mark.parametrize("words", ["Successfully registered node", "Node was previously registered"])
+def test_eks_node_that_joins_is_reported_as_ready(join, words):
+    code, reported = join(f'I0101 kubelet_node_status.go:79] "{words}" node="ip-10-0-0-1"')
+    assert (code, list(reported)) == (0, ["ready.txt"])
+    assert "has joined its cluster" in reported["ready.txt"]
+
+
+def test_eks_node_with_a_long_journal_is_reported_as_ready(join):
+    lines = ["x" * 100 for _ in range(20_000)]
+    assert join("\n".join(["Successfully registered node", *lines]))[0] == 0
+
+
+@pytest.mark.parametrize("words", ["Unable to register node with API server: Unauthorized", ""])
+def test_eks_node_that_does_not_join_reports_the_words_of_its_journal(join, words):
+    code, reported = join(words)
+    assert (code, list(reported)) == (1, ["failed.txt"])
+    assert words in reported["failed.txt"]
+    assert "has not joined its cluster in time" in reported["failed.txt"]
+
+
+def test_user_data_of_eks_installs_the_script_as_it_is(tmp_path):
+    data = message_from_string(user_data(local_storage=True, reports=URI))
+    config, script = list(data.walk())[1:]
+    assert config.get_content_type() == "application/node.eks.aws"
+    assert yaml.safe_load(config.get_payload())["spec"] == {"instance": {"localStorage": {"strategy": "RAID0"}}}
+    assert script.get_content_type() == "text/x-shellscript"
+    text = script.get_payload()
+    for folder in ("/opt/slipway", "/etc/systemd/system"):
+        text = text.replace(folder, f"{tmp_path}{folder}")
+        (tmp_path / folder[1:]).mkdir(parents=True)
+    text = text.replace("systemctl", "echo systemctl")
+    done = subprocess.run(["bash", "-c", text], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "systemctl start --no-block slipway-joined.service"
+    assert (tmp_path / "opt/slipway/joined.sh").read_text() == reporting(JOINED)
+    assert (tmp_path / "opt/slipway/reports").read_text() == f"{URI}\n"
+    assert "After=nodeadm-run.service" in (tmp_path / "etc/systemd/system/slipway-joined.service").read_text()
+    # EC2 user guide: 16 KB before base64.
+    assert len(data.as_bytes()) < 16 * 1024
+
+
+def test_user_data_of_eks_is_left_out_where_a_node_needs_none():
+    assert user_data(local_storage=False, reports=None) is None
+    assert "x-shellscript" not in user_data(local_storage=True, reports=None)
