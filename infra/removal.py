@@ -15,7 +15,8 @@ def removal_note(plan: Plan) -> str | None:
     name, region = plan.cluster_name, plan.place.region
     if not target.removed_by_cdk:
         command = f"slipway down {name} --region {region}"
-        return f"cdk destroy alone ends in DELETE_FAILED on {target.short}; remove with: {command}"
+        ends = f"cdk destroy, and the rollback of a first cdk deploy, end in a FAILED state on {target.short}"
+        return f"{ends}; remove with: {command}"
     if target.pods:
         group = f"/aws/eks/slipway-{name}/cluster"
         command = f"aws logs delete-log-group --region {region} --log-group-name {group}"

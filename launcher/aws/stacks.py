@@ -17,6 +17,8 @@ IDLE_POLLS = 12
 """Polls of a stack that exists and is not being removed, before Slipway reports this: a minute."""
 REMOVED, NOT_REMOVED = "DELETE_COMPLETE", "DELETE_FAILED"
 BEING_REMOVED = "DELETE_IN_PROGRESS"
+NOT_MADE = ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
+"""States of a stack that was never created whole: the CDK deletes it and creates it again."""
 _CHANGED = ("UPDATE_COMPLETE", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
 
 

@@ -6,6 +6,7 @@ uses the attributes and methods, and never checks the kind.
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from launcher.model.enums import EfaLayout, PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.finding import Finding
@@ -127,8 +128,8 @@ class RoleUse:
     """A role that a plan can name instead of a stack's own.
 
     `key` is its key of `security.roles`, `service` the service that it must trust, `needs` the parts of
-    permissions/roles.toml that it must allow; `entered` means that users log in to its instances, and `pulls` that they
-    pull the image of the plan's job.
+    permissions/roles.toml that it must allow; `entered` means that users log in to its instances, `pulls` that they
+    pull the image of the plan's job, and `joins_vpc` that SageMaker gives them interfaces in the plan's VPC.
     """
 
     key: str
@@ -136,6 +137,7 @@ class RoleUse:
     needs: tuple[str, ...]
     entered: bool = False
     pulls: bool = False
+    joins_vpc: bool = False
 
 
 class Target:
@@ -194,8 +196,8 @@ class Target:
     public_nodes: bool = False
     # A job on one node has EFA too, which it does not use.
     efa_on_one_node: bool = True
-    # Its instances accept existing security groups in addition to their own.
-    joins_groups: bool = False
+    # Its service can encrypt the traffic between nodes.
+    encrypts_traffic: bool = False
 
     # The guard in the account that watches it.
     guard: Guard | None = None
@@ -213,6 +215,8 @@ class Target:
     shared_log: str = ""
     # Outputs of its stack by which a removal recognizes it; if two kinds match, the one with more wins.
     own_outputs: tuple[str, ...] = ()
+    # The same outputs by the type of the resource that they identify, for a stack without outputs.
+    left_resources: ClassVar[Mapping[str, str]] = {}
     # CloudFormation can remove its stacks as they are; else `slipway down` empties them first.
     removed_by_cdk: bool = True
     # Additional permissions of CloudFormation for its stacks, and of the person who runs Slipway (catalog,
@@ -276,8 +280,8 @@ class Target:
 
     @property
     def groups_name_themselves(self) -> bool:
-        """Whether each additional security group must allow all traffic to itself for EFA: on SageMaker's instances."""
-        return self.managed and self.joins_groups
+        """Whether each additional security group must allow all traffic to itself for EFA: on SageMaker's nodes."""
+        return self.managed and bool(self.trains)
 
     @property
     def takes_reservations(self) -> bool:

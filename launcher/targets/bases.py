@@ -30,7 +30,6 @@ class Ec2Target(Target):
     deployed = (Runs.TRAINING,)
     savings_plans = (SavingsPlanKind.COMPUTE, SavingsPlanKind.EC2_INSTANCE)
     logs_sessions = True
-    joins_groups = True
 
 
 class SageMakerTarget(Target):
@@ -44,7 +43,6 @@ class SageMakerTarget(Target):
     )
     deployed = (Runs.TRAINING,)
     savings_plans = (SavingsPlanKind.SAGEMAKER,)
-    joins_groups = True
     # Which interfaces SageMaker gives its instances is not documented: the layout that takes more addresses is counted.
     efa_layout = EfaLayout.CLASSIC
     # The service in messages about its capacity.

@@ -1,6 +1,7 @@
 """A cluster of AWS Parallel Computing Service: its facts, its fees, and its rules for one place."""
 
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 from launcher.model import pcs
 from launcher.model.enums import EfaLayout, OperatingSystem, PurchaseOption, TargetKind
@@ -51,6 +52,7 @@ class Pcs(Ec2Target):
     volume_key = VolumeKey.NAMED
     starts_volumes = "pcs.amazonaws.com/AWSServiceRoleForPCS"
     own_outputs = ("PcsClusterId",)
+    left_resources: ClassVar[Mapping[str, str]] = {"AWS::PCS::Cluster": "PcsClusterId"}
     removed_by_cdk = False
     fee_keys = (CONTROLLER, NODE, ACCOUNTING, STORAGE)
     fee_service = r"(aws|amazon)?(pcs|parallelcomputing(service)?)"

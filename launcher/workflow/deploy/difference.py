@@ -184,8 +184,6 @@ def stopped(fleet: Fleet | None, notify: Notify) -> Iterator[None]:
 
 
 IN_PROGRESS = "_IN_PROGRESS"
-NOT_MADE = ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
-"""States of a stack without resources: the CDK creates it again."""
 LISTED = 30
 """The maximum number of changed resources in the list; the others are only counted."""
 STATEFUL = frozenset(
@@ -216,7 +214,7 @@ def difference_of(assembly: Assembly, session: Session, kind: TargetKind | None 
     assembly.refuse_if_changed()
     states = {name: stacks.find(session, name) for name in assembly.stacks}
     _refuse_in_progress(states)
-    existing = [name for name, state in states.items() if state is not None and state.status not in NOT_MADE]
+    existing = [name for name, state in states.items() if state is not None and state.status not in stacks.NOT_MADE]
     return compared(assembly, states, {name: stacks.template(session, name) for name in existing}, kind=kind)
 
 
@@ -245,7 +243,7 @@ def compared(
 def _refuse_in_progress(states: Mapping[str, StackState | None]) -> None:
     """Refuse if CloudFormation is changing one of the stacks."""
     for name, state in states.items():
-        if state is None or not state.status.endswith(IN_PROGRESS) or state.status in NOT_MADE:
+        if state is None or not state.status.endswith(IN_PROGRESS) or state.status in stacks.NOT_MADE:
             continue
         facts = [f"since {state.deployed_at:%Y-%m-%d %H:%M} UTC"] if state.deployed_at is not None else []
         facts += [f"plan {state.tags[PLAN_TAG]}"] if PLAN_TAG in state.tags else []

@@ -26,6 +26,7 @@ from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, 
 from launcher.targets.clusters import cluster_at
 from launcher.targets.registry import TARGETS
 from launcher.workflow.cluster.reach import region_in_sandbox
+from launcher.workflow.deploy.failed_creation import with_left_resources
 from launcher.workflow.deploy.running_jobs import running_jobs
 from launcher.workflow.doctor import leftovers
 
@@ -113,7 +114,7 @@ def survey(target: Subject, session: Session, catalog: Catalog, *, erase: bool) 
         set.
     """
     name = target.parallelcluster
-    training = stacks.find(session, f"{name}-{TRAINING_STACK}")
+    training = with_left_resources(session, stacks.find(session, f"{name}-{TRAINING_STACK}"))
     serving = stacks.find(session, f"{name}-{SERVING_STACK}")
     network = stacks.find(session, f"{name}-{NETWORK_STACK}")
     store = stacks.find(session, f"{name}-{STORE_STACK}")

@@ -26,6 +26,7 @@ from launcher.workflow.cluster.training_plans import refuse_unless_training_plan
 from launcher.workflow.cluster.verify import verify
 from launcher.workflow.deploy.account_preparation import prepare_account
 from launcher.workflow.deploy.difference import Difference, agreed, difference_of
+from launcher.workflow.deploy.failed_creation import empty_failed_creation
 from launcher.workflow.deploy.leftover_log import remove_leftover_log
 from launcher.workflow.deploy.stack_events import StackEvents, rates_by_stack
 from launcher.workflow.deploy.steps import (
@@ -101,6 +102,7 @@ class Deployment:
         plan, notify, session = self.plan, self.context.notify, self.session
         refuse_unless_training_plan_fits(plan, session, datetime.now(UTC))
         remove_leftover_log(plan, session, notify)
+        empty_failed_creation(plan, session, notify)
         prepared = self._control_part_first()
         training_stack = stack_name(plan, TRAINING_STACK)
         inputs = {f"{training_stack}:{name}": value for name, value in cluster_of(plan).inputs(plan, session).items()}
