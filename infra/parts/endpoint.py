@@ -57,13 +57,15 @@ class SageMakerEndpoint(Construct):
         super().__init__(scope, id_)
         self._endpoint, self._role, self._kms_key_arn = endpoint, role, kms_key_arn
         self.model = self._model()
-        components = endpoint.mode is EndpointMode.COMPONENTS
+        components, network = endpoint.mode is EndpointMode.COMPONENTS, self._network()
         self.config = sagemaker.CfnEndpointConfig(
             self,
             "Config",
             production_variants=[self._shared_variant() if components else self._variant()],
             execution_role_arn=role.role_arn if components else None,
             enable_network_isolation=endpoint.isolated if components else None,
+            # A component's network is that of its endpoint, another model's its own.
+            vpc_config=sagemaker.CfnEndpointConfig.VpcConfigProperty(**network) if components and network else None,
             # Disks of the instance itself are encrypted by the hardware, and take no key.
             kms_key_id=kms_key_arn if endpoint.volume_gib is not None else None,
             async_inference_config=self._queue(store),
@@ -84,8 +86,8 @@ class SageMakerEndpoint(Construct):
 
     def _model(self) -> sagemaker.CfnModel:
         """The container with its model, as uncompressed files of an S3 folder: nothing is unpacked at the start."""
-        decided = self._endpoint
-        source = None
+        decided, source = self._endpoint, None
+        shared, network = decided.mode is EndpointMode.COMPONENTS, self._network()
         if decided.model_uri is not None:
             source = sagemaker.CfnModel.ModelDataSourceProperty(
                 s3_data_source=sagemaker.CfnModel.S3DataSourceProperty(
@@ -97,12 +99,20 @@ class SageMakerEndpoint(Construct):
             "Model",
             execution_role_arn=self._role.role_arn,
             enable_network_isolation=decided.isolated,
+            vpc_config=sagemaker.CfnModel.VpcConfigProperty(**network) if network and not shared else None,
             primary_container=sagemaker.CfnModel.ContainerDefinitionProperty(
                 image=decided.image, environment=dict(decided.environment), model_data_source=source
             ),
         )
         model.node.add_dependency(self._role)
         return model
+
+    def _network(self) -> Mapping[str, list[str]]:
+        """The containers' subnets and security groups; empty in SageMaker's own network."""
+        endpoint = self._endpoint
+        if not endpoint.subnet_ids:
+            return {}
+        return {"subnets": list(endpoint.subnet_ids), "security_group_ids": list(endpoint.security_group_ids)}
 
     def _variant(self) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
         queued = self._endpoint.mode is EndpointMode.ASYNCHRONOUS

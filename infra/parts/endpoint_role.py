@@ -11,6 +11,7 @@ from constructs import Construct
 from infra.parts.endpoint_store import CAPTURED, FAILURES, INPUT, OUTPUT, EndpointStore
 from infra.parts.node_policy import OWN_PATH, lending_statement
 from infra.parts.registry import pull_statements
+from infra.parts.vpc_access import vpc_statements
 from launcher.model.endpoint import Endpoint, EndpointMode
 
 _METRICS = ("/aws/sagemaker/Endpoints", "/aws/sagemaker/InferenceComponents")
@@ -65,10 +66,9 @@ class EndpointRole(Construct):
                 resources=[alarm.attr_arn for alarm in rollback],
             ),
         ]
-        if store is not None:
-            statements += self._store(store, endpoint)
-        if kms_key_arn is not None:
-            statements += self._key(kms_key_arn)
+        statements += [] if store is None else self._store(store, endpoint)
+        statements += [] if kms_key_arn is None else self._key(kms_key_arn)
+        statements += vpc_statements() if endpoint.subnet_ids else ()
         self.role = iam.Role(
             self,
             "Role",

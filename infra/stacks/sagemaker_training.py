@@ -4,7 +4,7 @@ An API call creates the job itself: CloudFormation's registry has no resource ty
 """
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from aws_cdk import Aws, CfnOutput, Stack
 from aws_cdk import aws_iam as iam
@@ -15,6 +15,7 @@ from infra.parts import training_job_guard
 from infra.parts.dashboard import training_job_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.node_policy import OWN_PATH, NodePolicy, store_statements
+from infra.parts.vpc_access import vpc_statements
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.model.monitoring import JOURNAL_FOLDER
 from launcher.model.reach import reached
@@ -56,7 +57,9 @@ class TrainingJobRole(Construct):
             ),
             description=f"Training jobs of {cluster}",
             managed_policies=[iam.ManagedPolicy.from_managed_policy_arn(self, "Jobs", policy.ref)],
-            inline_policies={"Machines": iam.PolicyDocument(statements=[*self._logs(), *_network(in_vpc=in_vpc)])},
+            inline_policies={
+                "Machines": iam.PolicyDocument(statements=[*self._logs(), *(vpc_statements() if in_vpc else ())])
+            },
         )
         self.arn = role.role_arn
 
@@ -81,33 +84,6 @@ class TrainingJobRole(Construct):
                 conditions={"StringLike": {"cloudwatch:namespace": ["/aws/sagemaker/*"]}},
             ),
         )
-
-
-def _network(*, in_vpc: bool) -> Iterator[iam.PolicyStatement]:
-    if not in_vpc:
-        return
-    yield iam.PolicyStatement(
-        sid="DescribeNetwork",
-        actions=[
-            "ec2:DescribeDhcpOptions",
-            "ec2:DescribeNetworkInterfaces",
-            "ec2:DescribeSecurityGroups",
-            "ec2:DescribeSubnets",
-            "ec2:DescribeVpcs",
-        ],
-        resources=["*"],
-    )
-    parts = ("network-interface", "security-group", "subnet")
-    yield iam.PolicyStatement(
-        sid="Interfaces",
-        actions=[
-            "ec2:CreateNetworkInterface",
-            "ec2:CreateNetworkInterfacePermission",
-            "ec2:DeleteNetworkInterface",
-            "ec2:DeleteNetworkInterfacePermission",
-        ],
-        resources=[f"arn:{Aws.PARTITION}:ec2:*:*:{part}/*" for part in parts],
-    )
 
 
 class TrainingJobsStack(ClusterStack):

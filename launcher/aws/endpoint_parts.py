@@ -16,6 +16,7 @@ class ModelState:
     uri: str | None
     environment: Mapping[str, str]
     isolated: bool
+    network: tuple[frozenset[str], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class ConfigState:
     """
 
     name: str
+    network: tuple[frozenset[str], frozenset[str]]
     instance_type: str
     instances: int
     model: str | None
@@ -76,7 +78,14 @@ def model_state(session: Session, name: str) -> ModelState:
         uri=container.get("ModelDataSource", {}).get("S3DataSource", {}).get("S3Uri"),
         environment=dict(container.get("Environment", {})),
         isolated=bool(model.get("EnableNetworkIsolation", False)),
+        network=_network(model),
     )
+
+
+def _network(described: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
+    """The subnets and security groups of containers; both empty in SageMaker's own network."""
+    given = described.get("VpcConfig") or {}
+    return frozenset(given.get("Subnets", ())), frozenset(given.get("SecurityGroupIds", ()))
 
 
 def config_state(session: Session, name: str) -> ConfigState:
@@ -87,6 +96,7 @@ def config_state(session: Session, name: str) -> ConfigState:
     managed: Mapping[str, Any] = variant.get("ManagedInstanceScaling") or {}
     return ConfigState(
         name=name,
+        network=_network(config),
         instance_type=str(variant["InstanceType"]),
         instances=int(variant["InitialInstanceCount"]),
         model=variant.get("ModelName"),

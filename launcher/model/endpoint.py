@@ -44,7 +44,8 @@ class Endpoint:
     `model_uri` is a folder in S3, None if the container fetches the model from the Hugging Face hub; `isolated` means
     no network access. `copies` of the model share an instance, each on `chips` chips with `memory_mb` of the host, and
     each processes `concurrency` requests in parallel. `least` and `most` are instances. `volume_gib` is None if the
-    type has local disks.
+    type has local disks. Containers have interfaces in `subnet_ids` with `security_group_ids`; without subnets they are
+    in SageMaker's own network.
     """
 
     name: str
@@ -65,6 +66,13 @@ class Endpoint:
     volume_gib: int | None
     rollout: Rollout
     schedule: tuple[ScheduledRange, ...]
+    subnet_ids: tuple[str, ...] = ()
+    security_group_ids: tuple[str, ...] = ()
+
+    @property
+    def network(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The subnets and security groups of its containers; both empty in SageMaker's own network."""
+        return frozenset(self.subnet_ids), frozenset(self.security_group_ids)
 
     @property
     def scales_to_zero(self) -> bool:

@@ -247,6 +247,7 @@ class SecurityRequest:
         "qualifier of the CDK bootstrap",
     )
     session_log: bool = setting(False, Flag(), "log Session Manager's shells in a log group of the stack")
+    encrypt_traffic: bool = setting(False, Flag(), "encrypt the traffic between the nodes of SageMaker training jobs")
     roles: RoleRequest = setting(RoleRequest, Section(of=RoleRequest), "existing IAM roles, used instead of new ones")
     kubernetes_access: tuple[str, ...] = setting(
         (),

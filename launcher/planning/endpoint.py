@@ -230,4 +230,6 @@ class ServingDeployment(ServingPlan):
             volume_gib=self.volume_gib,
             rollout=rollout_of(serve, self.mode),
             schedule=tuple(range_ for range_ in ranges if range_ is not None),
+            subnet_ids=self.plan.request.network.subnet_ids,
+            security_group_ids=self.plan.request.network.security_group_ids,
         )

@@ -226,12 +226,29 @@ def _bought(served: ServingPlan) -> Iterator[Finding]:
         if plan.place.option is PurchaseOption.TRAINING_PLAN:
             message = f"SageMaker has training plans for endpoints, but Slipway builds them as {' or '.join(SOLD)} only"
         yield error("ec2-only", "purchase.option", message, "set target.kind to eks, or purchase.option to on-demand")
-    if plan.request.network.vpc_id is not None or plan.request.network.name is not None:
-        path = "network.vpc_id" if plan.request.network.vpc_id is not None else "network.name"
-        message = "Slipway builds endpoints without VpcConfig, so the containers have no interface in your network"
-        hint = "remove it: containers of an endpoint with model_uri are isolated and reach no network at all"
-        yield error("network-unused", path, message, hint)
+    yield from _network(served)
     yield from security_findings(plan.request, plan.place)
+
+
+def _network(served: ServingPlan) -> Iterator[Finding]:
+    """Findings for the containers' network: SageMaker's own, or subnets and groups of an existing VPC."""
+    network = served.plan.request.network
+    if network.name is not None:
+        message = "an endpoint shares no network of clusters: it is in SageMaker's own, or in the subnets that you name"
+        yield error("network-unused", "network.name", message, "remove it, or name network.vpc_id")
+    if network.vpc_id is None:
+        return
+    for key, given in (("subnet_ids", network.subnet_ids), ("security_group_ids", network.security_group_ids)):
+        if not given:
+            message = f"containers with an interface in {network.vpc_id} need {key}, got none"
+            yield error("endpoint-network", f"network.{key}", message, f"name them: network.{key}: [...]")
+    if not served.isolated:
+        message = (
+            f"the containers reach the Hugging Face hub and S3 through {network.vpc_id} only, by its routes and the"
+            " rules of these security groups"
+        )
+        hint = "the subnets need a route to the internet (NAT) and to S3, and the groups an outbound rule"
+        yield warning("endpoint-network-route", "network.subnet_ids", message, hint)
 
 
 def _mode(served: ServingPlan) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields
 
-from launcher.model.finding import Finding, error
+from launcher.model.finding import Finding, error, warning
 from launcher.model.named_role import ROLES, named_roles
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
@@ -33,7 +33,7 @@ def group_findings(request: PlanRequest) -> Iterator[Finding]:
 
 
 def security_findings(request: PlanRequest, place: Place) -> tuple[Finding, ...]:
-    """Why a target cannot satisfy `security.session_log` and `network.security_group_ids`, or use the key or roles."""
+    """Why a target cannot log sessions, encrypt traffic, or use the key or roles."""
     return (*_unsuited(request, place), *_key(request, place), *_roles(request, place))
 
 
@@ -72,12 +72,16 @@ def _unsuited(request: PlanRequest, place: Place) -> Iterator[Finding]:
     if request.target.cluster is not None:
         # The cluster exists, with its logging and access rules.
         return
+    if request.security.encrypt_traffic and not row.encrypts_traffic:
+        able = " or ".join(kind.value for kind, traits in TARGETS.items() if traits.encrypts_traffic)
+        message = f"{row.title} has no setting for it, which only training jobs of SageMaker have"
+        yield error("traffic-unencrypted", "security.encrypt_traffic", message, f"target.kind: {able}, or remove it")
+    elif request.security.encrypt_traffic and place.nodes > 1:
+        message = "SageMaker encrypts the traffic between nodes, and the estimated speed is that without encryption"
+        hint = "measure one run, and set workload.train.throughput_tokens_per_s"
+        yield warning("traffic-encryption-slows", "security.encrypt_traffic", message, hint)
     if request.security.session_log and not row.logs_sessions:
         able = " or ".join(kind.value for kind, traits in TARGETS.items() if traits.logs_sessions)
         message = f"sessions on {row.title} cannot be logged by a document of the stack's own"
         hint = f"target.kind: {able}, or remove it: these nodes cannot be entered"
         yield error("sessions-unlogged", "security.session_log", message, hint)
-    if request.network.security_group_ids and not row.joins_groups:
-        able = " or ".join(kind.value for kind, traits in TARGETS.items() if traits.joins_groups)
-        message = f"instances of {row.title} are in the service's network and use none of your security groups"
-        yield error("groups-unused", "network.security_group_ids", message, f"target.kind: {able}, or remove it")

@@ -39,7 +39,8 @@ def needs(request: PlanRequest, role: NamedRole) -> tuple[str, ...]:
     use, image = role.use, request.run.image or ""
     sessions = ("sessions",) if use.entered and request.security.session_log else ()
     images = ("images",) if use.pulls and ECR.match(image) else ()
-    return (*use.needs, *sessions, *images)
+    interfaces = ("interfaces",) if use.joins_vpc and request.network.vpc_id is not None else ()
+    return (*use.needs, *sessions, *images, *interfaces)
 
 
 def account_of(request: PlanRequest, account: Account) -> Account:

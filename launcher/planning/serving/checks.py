@@ -225,9 +225,11 @@ def _purchase(
         yield error("bedrock-only", "purchase.option", message, hint)
     for option in (purchase_option for purchase_option in options if purchase_option in PREPAID):
         say = error if len(options) == 1 else warning
-        yield say(
-            "no-serving-option", "purchase.option", f"{option} ends after some days, but an endpoint keeps running"
-        )
+        message = f"{option} ends after some days, but an endpoint keeps running"
+        if option is PurchaseOption.TRAINING_PLAN:
+            # API reference, ProductionVariantCapacityReservationConfig.
+            message = "SageMaker sells training plans for endpoints, but Slipway deploys no endpoint on one"
+        yield say("no-serving-option", "purchase.option", message, "set it to on-demand")
     yield from _sold_elsewhere(request)
     yield from _hosted(request, serve, catalog, bedrock)
 

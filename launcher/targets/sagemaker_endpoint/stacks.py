@@ -34,6 +34,8 @@ def model(reading: Reading) -> None:
     checks.equal("model is loaded from", uri, state.uri)
     checks.equal("container environment", dict(planned.environment), dict(state.environment))
     checks.equal("container is isolated from the network", planned.isolated, state.isolated)
+    if planned.mode is not EndpointMode.COMPONENTS:
+        checks.equal("containers' subnets and security groups", planned.network, state.network)
 
 
 def config(reading: Reading) -> None:
@@ -48,6 +50,7 @@ def config(reading: Reading) -> None:
     key = plan.request.storage.kms_key_arn if planned.volume_gib is not None else None
     checks.equal("volumes' own key", key, state.kms_key_arn)
     if shared:
+        checks.equal("containers' subnets and security groups", planned.network, state.network)
         checks.equal("instances are kept between", (planned.least, planned.most), (state.least, state.most))
     else:
         checks.equal("configuration's model", reading.main.outputs["ModelName"], state.model)

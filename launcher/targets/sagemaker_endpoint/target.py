@@ -16,7 +16,7 @@ class SageMakerEndpoint(Target):
     sagemaker = HOSTING
     policies = ("endpoint",)
     registry_types = ("AWS::SageMaker::Endpoint", "AWS::SageMaker::EndpointConfig", "AWS::SageMaker::Model")
-    roles = (RoleUse(key="nodes", service=SAGEMAKER, needs=("containers",)),)
+    roles = (RoleUse(key="nodes", service=SAGEMAKER, needs=("containers",), joins_vpc=True),)
     guard = Guard(
         module="endpoint",
         variable="ENDPOINT",

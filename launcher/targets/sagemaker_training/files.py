@@ -92,6 +92,8 @@ def request_of(
     if request.network.vpc_id is not None:
         groups = [names.security_group_id, *request.network.security_group_ids]
         body["VpcConfig"] = {"SecurityGroupIds": groups, "Subnets": list(request.network.subnet_ids)}
+    if request.security.encrypt_traffic:
+        body["EnableInterContainerTrafficEncryption"] = True
     return body
 
 

@@ -42,8 +42,16 @@ class SageMakerTraining(SageMakerTarget):
     software = ("image/{image}",)
     person = ("training-jobs",)
     policies = ("network",)
-    roles = (RoleUse(key="nodes", service=SAGEMAKER, needs=("jobs", "values", "machine-of-training-job", "images")),)
+    roles = (
+        RoleUse(
+            key="nodes",
+            service=SAGEMAKER,
+            needs=("jobs", "values", "machine-of-training-job", "images"),
+            joins_vpc=True,
+        ),
+    )
     scheduler = TRAINING_JOBS
+    encrypts_traffic = True
 
     def locations(self, request: PlanRequest, option: PurchaseOption, known: Locations) -> Locations:
         """The regions to try: SageMaker chooses the zone. A cluster without a job has none."""

@@ -219,3 +219,38 @@ def test_clients_get_the_base_url(endpoint_stack):
         url = json.dumps(endpoint_stack(name).template("serving")["Outputs"]["OpenAiUrl"]["Value"])
         assert url.endswith(f'/endpoints/slipway-{name}{part}/openai/v1"]]}}')
     assert "OpenAiUrl" not in endpoint_stack("embedding-inf2").template("serving")["Outputs"]
+
+
+NETWORK = {
+    "vpc_id": "vpc-0a1b2c3d4e5f60718",
+    "subnet_ids": ["subnet-0a1b2c3d", "subnet-1a1b2c3d"],
+    "security_group_ids": ["sg-0a1b2c3d"],
+}
+IN_VPC = {"Subnets": NETWORK["subnet_ids"], "SecurityGroupIds": NETWORK["security_group_ids"]}
+
+
+class TestNetwork:
+    """SageMaker: what a policy of the organisation may demand (sagemaker:VpcSubnets, sagemaker:VpcSecurityGroupIds)."""
+
+    def test_containers_of_a_variant_have_interfaces_in_the_plans_subnets(self, endpoint_stack):
+        endpoint = endpoint_stack(
+            tensor_parallel=8, rest={"network": NETWORK}, place={"instance_type": "inf2.24xlarge"}
+        )
+        components = endpoint.resources("serving", COMPONENT)
+        assert bool(components) == ("VpcConfig" in only(endpoint, CONFIG))
+        holder = CONFIG if components else MODEL
+        assert only(endpoint, holder)["VpcConfig"] == IN_VPC
+        (interfaces,) = statements(endpoint, "Interfaces")
+        assert "ec2:CreateNetworkInterface" in interfaces["Action"]
+
+    def test_containers_of_components_have_those_of_their_endpoint(self, endpoint_stack):
+        endpoint = endpoint_stack(
+            tensor_parallel=2, rest={"network": NETWORK}, place={"instance_type": "inf2.24xlarge"}
+        )
+        assert endpoint.resources("serving", COMPONENT)
+        assert only(endpoint, CONFIG)["VpcConfig"] == IN_VPC
+        assert "VpcConfig" not in only(endpoint, MODEL)
+
+    def test_containers_without_a_network_get_no_right_to_one(self, serving_example):
+        assert "VpcConfig" not in {**only(serving_example, MODEL), **only(serving_example, CONFIG)}
+        assert statements(serving_example, "Interfaces") == []

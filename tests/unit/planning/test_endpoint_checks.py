@@ -208,15 +208,27 @@ def test_a_chip_without_an_image_is_refused(endpoint_findings_of, serve, name, c
     assert f"no pinned image serves chat on {chip}" in error.message
 
 
+VPC = {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": ["subnet-0a1b2c3d"]}
+GROUPS = {"security_group_ids": ["sg-0a1b2c3d"]}
+
+
 @pytest.mark.parametrize(
-    "rest, code",
+    "network, path, code",
     [
-        ({"network": {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": ["subnet-0a1b2c3d"]}}, "network-unused"),
-        ({"network": {"name": "team", "az_ids": ["use1-az1"]}}, "network-unused"),
+        ({"name": "team", "az_ids": ["use1-az1"]}, "network.name", "network-unused"),
+        (VPC, "network.security_group_ids", "endpoint-network"),
+        ({**GROUPS, "vpc_id": VPC["vpc_id"]}, "network.subnet_ids", "endpoint-network"),
     ],
 )
-def test_a_network_that_would_not_be_used_is_refused(endpoint_findings_of, rest, code):
-    assert code in [finding.code for finding in endpoint_findings_of(rest=rest)]
+def test_network_that_endpoints_cannot_use_is_refused(endpoint_findings_of, network, path, code):
+    assert (path, code) in [(finding.path, finding.code) for finding in endpoint_findings_of(rest={"network": network})]
+
+
+@pytest.mark.parametrize("serve, warned", [({}, False), ({"artifacts_uri": None, "model_uri": "s3://m/w"}, True)])
+def test_containers_in_a_vpc_need_a_route_only_if_they_fetch_their_model(endpoint_findings_of, serve, warned):
+    findings = endpoint_findings_of(serve, rest={"network": {**VPC, **GROUPS}})
+    assert [finding.level for finding in findings if finding.path == "network.subnet_ids"] == ["warning"] * warned
+    assert not [finding for finding in findings if finding.level == "error"]
 
 
 def test_spot_is_not_sold_for_endpoints(endpoint_findings_of):

@@ -29,17 +29,37 @@ def codes(findings):
     return {finding.code: finding for finding in findings}
 
 
+ENCRYPTED = {"security": {"encrypt_traffic": True}}
+
+
 @pytest.mark.parametrize(
-    "changes,code,path",
-    [(LOGGED, "sessions-unlogged", "security.session_log"), (GROUPED, "groups-unused", "network.security_group_ids")],
-    ids=["log", "groups"],
+    "changes,code,path,able",
+    [
+        (LOGGED, "sessions-unlogged", "security.session_log", "parallelcluster"),
+        (ENCRYPTED, "traffic-unencrypted", "security.encrypt_traffic", "sagemaker-training"),
+    ],
+    ids=["log", "traffic"],
 )
-def test_a_target_that_cannot_says_which_one_can(changes, code, path):
+def test_a_target_that_cannot_says_which_one_can(changes, code, path, able):
     plan = pinned_plan(request_of(laid_over(BASE, changes)), load())
     place = replace(plan.place, target=TargetKind.SAGEMAKER_ENDPOINT)
     finding = codes(security_findings(plan.request, place))[code]
     assert (finding.level, finding.path) == ("error", path)
-    assert "parallelcluster" in finding.hint
+    assert able in finding.hint
+
+
+@pytest.mark.parametrize("nodes, warned", [(2, ["traffic-encryption-slows"]), (1, [])])
+def test_encrypted_traffic_between_nodes_of_a_training_job_is_not_in_the_estimate(nodes, warned):
+    changes = {**ENCRYPTED, "target": {"kind": "sagemaker-training", "nodes": nodes}}
+    plan = pinned_plan(request_of(laid_over(BASE, changes)), load())
+    assert [finding.code for finding in security_findings(plan.request, plan.place)] == warned
+
+
+@pytest.mark.parametrize("kind", ["sagemaker-training", "sagemaker-endpoint"])
+def test_groups_of_the_team_are_taken_in_its_vpc_by_every_target(kind):
+    plan = pinned_plan(request_of(laid_over(BASE, GROUPED)), load())
+    place = replace(plan.place, target=TargetKind(kind))
+    assert "groups-unused" not in codes(security_findings(plan.request, place))
 
 
 @pytest.mark.parametrize("kind", ["parallelcluster", "eks", "hyperpod-slurm", "hyperpod-eks"])

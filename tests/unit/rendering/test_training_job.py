@@ -92,6 +92,8 @@ def test_a_time_limit_a_warm_pool_a_training_plan_and_a_vpc_are_passed_on(reques
     assert request_with(purchase=bought)["ResourceConfig"]["TrainingPlanArn"] == PLAN
     network = {"vpc_id": "vpc-0123456789abcdef0", "subnet_ids": ["subnet-0123456789abcdef0"]}
     assert request_with(network=network)["VpcConfig"]["Subnets"] == network["subnet_ids"]
+    assert request_with(security={"encrypt_traffic": True})["EnableInterContainerTrafficEncryption"] is True
+    assert "EnableInterContainerTrafficEncryption" not in limited
     assert "VpcConfig" not in limited
 
 

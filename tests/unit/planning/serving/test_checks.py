@@ -51,6 +51,7 @@ def codes(serve, **sections):
         (GOOD, {"target": {"instance_type": "inf2.999xlarge"}}, "unknown-instance-type", "no instance type"),
         (GOOD, {"purchase": {"option": "spot"}}, "ec2-only", "SageMaker sells no endpoint as spot"),
         (GOOD, {"purchase": {"option": "capacity-block"}}, "no-serving-option", "ends after some days"),
+        (GOOD, {"purchase": {"option": "training-plan"}}, "no-serving-option", "sells training plans for endpoints"),
         ({**GOOD, "model": "claude-haiku-4-5"}, {"purchase": {"option": "on-demand"}}, "bedrock-only", "only Bedrock"),
         ({**GOOD, "model": "llama-2-7b"}, {"purchase": {"option": "bedrock"}}, "not-on-bedrock", "no model with these"),
         (

@@ -66,7 +66,7 @@ def test_a_canary_is_given_a_layout_without_components(serving_priced):
 def test_what_no_layout_mends_is_refused_with_the_cheapest(serving_priced):
     sections = {"network": {"vpc_id": "vpc-0123456789abcdef0", "subnet_ids": ["subnet-0123456789abcdef0"]}}
     candidate = of(serving_priced, target=INF2, **sections)
-    assert "network-unused" in [refusal.code for refusal in candidate.refusals]
+    assert "endpoint-network" in [refusal.code for refusal in candidate.refusals]
     assert candidate.estimate.measured
 
 
