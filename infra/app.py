@@ -12,6 +12,7 @@ from aws_cdk import Annotations, App, CfnRule, CfnRuleAssertion, Fn, Stack, cx_a
 from constructs import Node
 
 from infra.build import build_app
+from infra.chart_files import add_chart
 from infra.pinned import pinned
 from infra.quoted import gate_word
 from infra.refusal import refusal_text
@@ -19,8 +20,8 @@ from infra.removal import removal_note
 from launcher import plan_file
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.catalog.load import load
-from launcher.cdk.chart import NAMED, assembly_files, fetch_command, files_in
-from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
+from launcher.cdk.chart import NAMED, MissingFilesError, fetch_command
+from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.visible_text import output_line
 
 PLAN, EXAMPLE = "plan", "example"
@@ -55,37 +56,34 @@ def synthesise(app: App, account: str | None = None) -> int:
             _hold_back(app, path)
         if (removal := removal_note(plan)) is not None:
             Annotations.of(stack).add_info_v2("slipway:removal", removal)
-        _add_chart(app.synth(), path, os.environ.get(NAMED))
+        _add_chart(app.synth(), path)
     except SlipwayError as refusal:
         print(refusal_text(refusal), file=sys.stderr)
         return refusal.exit_code
     return 0
 
 
-def _add_chart(assembly: cx_api.CloudAssembly, path: Path, folder: str | None) -> None:
+def _add_chart(assembly: cx_api.CloudAssembly, path: Path) -> None:
     """Add HyperPod's chart and the layer with helm to an assembly that names them; without a folder, print how.
 
     Raises:
         ImpossibleError: a file differs from the pinned one.
     """
-    pins, out = chart_pins(), Path(assembly.directory)
+    out = Path(assembly.directory)
     names = "".join(file.read_text(encoding="utf-8") for file in out.glob("*.assets.json"))
-    if pins.chart_name not in names:
+    if chart_pins().chart_name not in names:
         return
-    command = f"cdk deploy --all -c plan={path}"
+    folder, command = os.environ.get(NAMED), f"cdk deploy --all -c plan={path}"
     if folder is None:
-        line = fetch_command(pins, Path("hyperpod-chart"), command)
+        line = fetch_command(chart_pins(), Path("hyperpod-chart"), command)
         text = f"cdk deploy needs HyperPod's chart in {out}: slipway deploy {path} adds it, and so does {line}"
         print(output_line(text), file=sys.stderr)
         return
     try:
-        content = files_in(pins, Path(folder), command)
-    except ImpossibleError as missing:
+        add_chart(out, Path(folder), command)
+    except MissingFilesError as missing:
         # A synthesis for reading needs no chart; the CDK refuses to deploy without it.
         print(refusal_text(missing), file=sys.stderr)
-        return
-    for name, data in assembly_files(pins, content).items():
-        (out / name).write_bytes(data)
 
 
 def _gate_enabled(context: Node) -> bool:

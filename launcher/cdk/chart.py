@@ -27,24 +27,32 @@ _STAMP = (1980, 1, 1, 0, 0, 0)
 """Timestamp of every file: packing the same content twice gives the same bytes."""
 
 
-def fetch_command(pins: ChartPins, folder: Path, command: str = "slipway ...") -> str:
-    """The line that fetches every file into a folder, on any computer, and then the command that uses the folder."""
+class MissingFilesError(ImpossibleError):
+    """A folder lacks pinned files."""
+
+
+def download_command(pins: ChartPins, folder: Path) -> str:
+    """The command that fetches every file into a folder, on any computer."""
     options = " ".join(f"-o {file.name} {file.url}" for file in pins.files)
-    place = shlex.quote(str(folder))
-    return f"curl -fL --create-dirs --output-dir {place} {options}; then {NAMED}={place} {command}"
+    return f"curl -fL --create-dirs --output-dir {shlex.quote(str(folder))} {options}"
+
+
+def fetch_command(pins: ChartPins, folder: Path, command: str = "slipway ...") -> str:
+    """The line that fetches every file into a folder, and then the command that uses the folder."""
+    return f"{download_command(pins, folder)}; then {NAMED}={shlex.quote(str(folder))} {command}"
 
 
 def files_in(pins: ChartPins, folder: Path, command: str = "slipway ...") -> dict[str, bytes]:
     """The pinned files of a folder.
 
     Raises:
-        ImpossibleError: the folder lacks a file.
+        MissingFilesError: the folder lacks a file.
     """
     content = {file.name: (folder / file.name).read_bytes() for file in pins.files if (folder / file.name).is_file()}
     missing = [file.name for file in pins.files if file.name not in content]
     if missing:
         message = f"{NAMED}: {folder} lacks {', '.join(missing)}"
-        raise ImpossibleError(message, hint=fetch_command(pins, folder, command))
+        raise MissingFilesError(message, hint=fetch_command(pins, folder, command))
     return content
 
 

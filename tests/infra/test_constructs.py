@@ -1,5 +1,6 @@
 """The constructs of slipway_aws in apps of others: the page's examples, and what they refuse."""
 
+import functools
 import json
 import os
 import re
@@ -14,12 +15,17 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from cdk_nag import AwsSolutionsChecks
 
+from infra import chart_files
+from infra.stacks import hyperpod_eks
+from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.cdk import toolchain
+from launcher.cdk.chart import packed_chart
 from launcher.model.errors import SlipwayError
 from slipway_aws import BudgetGate, CheckpointStore, Network, NodeSecurityGroup, SlipwayCluster, SlipwayEndpoint
 from tests.infra.conftest import FILES
 from tests.infra.linting import complaints
 from tests.plans import ROOT
+from tests.unit.conftest import content, pins  # noqa: F401 - fixtures
 
 PAGE = (ROOT / "docs/constructs.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"<!-- file: (\S+) -->\n```(?:yaml|python)\n(.*?)```", PAGE, re.DOTALL)
@@ -66,8 +72,8 @@ def stack_in(app, region="us-east-1", name="Platform"):
     return cdk.Stack(app, name, env=cdk.Environment(account=ACCOUNT, region=region))
 
 
-def stage_in(app):
-    return cdk.Stage(app, "Production", env=cdk.Environment(account=ACCOUNT, region="us-east-1"))
+def stage_in(app, region="us-east-1"):
+    return cdk.Stage(app, "Production", env=cdk.Environment(account=ACCOUNT, region=region))
 
 
 def templates(app):
@@ -163,6 +169,51 @@ def test_a_plan_over_its_budget_without_the_gate_is_synthesised_with_a_warning(c
     assert "the gate refuses this plan" in (cdk_out(cdk_app) / "validation-report.json").read_text()
 
 
+HYPERPOD_EKS = ROOT / "examples/hyperpod-eks/p5en-spot.yaml"
+
+
+def test_a_hyperpod_cluster_with_eks_names_the_command_that_fetches_its_chart(cdk_app):
+    SlipwayCluster(stage_in(cdk_app, "us-west-2"), "Train", plan=HYPERPOD_EKS, gate=False)
+    cdk_app.synth()
+    report = (cdk_out(cdk_app) / "validation-report.json").read_text()
+    assert "cdk deploy needs HyperPod's chart: curl" in report
+    assert all(file.url in report for file in chart_pins().files)
+    assert "SlipwayCluster(..., hyperpod_chart='hyperpod-chart')" in report
+
+
+@pytest.fixture
+def small_chart(monkeypatch, tmp_path, pins, content):  # noqa: F811 - fixtures
+    """The pins of a small chart, the folder with its files, and the packed chart."""
+    for name, data in content.items():
+        (tmp_path / name).write_bytes(data)
+    for module in (chart_files, hyperpod_eks):
+        monkeypatch.setattr(module, "chart_pins", lambda: pins)
+    return pins, tmp_path, packed_chart(pins, content)
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_hyperpod_cluster_with_eks_has_its_chart_where_the_assets_are_named(cdk_app, small_chart, staged):
+    pinned, folder, packed = small_chart
+    scope = stage_in(cdk_app, "us-west-2") if staged else cdk_app
+    SlipwayCluster(scope, "Train", plan=HYPERPOD_EKS, gate=False, hyperpod_chart=folder)
+    cdk_app.synth()
+    found = {}
+    for manifest in cdk_out(cdk_app).rglob("*.assets.json"):
+        for asset in json.loads(manifest.read_text())["files"].values():
+            source = asset["source"].get("path", "")
+            if source in (pinned.chart_name, pinned.layer_name):
+                found[source] = (manifest.parent / source).read_bytes()
+    assert found == {pinned.layer_name: b"helm", pinned.chart_name: packed}
+
+
+@pytest.mark.parametrize("files", [2, None])
+def test_a_chart_whose_files_are_not_the_pinned_ones_is_refused(cdk_app, tmp_path, files):
+    for file in chart_pins().files[:files]:
+        (tmp_path / file.name).write_bytes(b"something else")
+    make = functools.partial(SlipwayCluster, cdk_app, "Train", plan=HYPERPOD_EKS, gate=False, hyperpod_chart=tmp_path)
+    assert (f"{tmp_path} lacks" if files else "is not what this version installs") in refusal_of(make)
+
+
 def test_an_app_over_the_limit_of_the_budget_gate_fails_with_each_plans_sum(cdk_app, plan_file):
     production = stage_in(cdk_app)
     cluster = SlipwayCluster(production, "Train", plan=plan_file())
@@ -243,7 +294,7 @@ def test_an_invalid_range_of_a_network_is_refused(cdk_app):
 
 
 def test_the_parts_satisfy_cdk_nag(cdk_app):
-    stack = stack_in(cdk_app, "us-east-2")
+    stack = stack_in(cdk_app, "us-west-2")
     network = Network(stack, "Network", availability_zone_id="use2-az1")
     NodeSecurityGroup(stack, "Nodes", vpc=network.vpc)
     CheckpointStore(stack, "Store", access_log=True)

@@ -14,10 +14,14 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.build import add_stacks, limits_of, refuse_unbuildable
+from infra.chart_files import add_chart
+from infra.parts.hyperpod_chart import HyperPodChart
 from infra.pinned import pinned
 from infra.stacks.sagemaker_endpoint import ServingStack
 from launcher import Options, plan_file
+from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.catalog.load import Catalog
+from launcher.cdk.chart import download_command
 from launcher.model.errors import ImpossibleError
 from launcher.model.monitoring import JOBS_PREFIX
 from launcher.model.plan import Plan
@@ -152,6 +156,7 @@ class SlipwayCluster(_PlanConstruct):
         tags: Mapping[str, str] | None = None,
         max_usd: Decimal | None = None,
         gate: bool = True,
+        hyperpod_chart: str | Path | None = None,
     ) -> None:
         """Create the stacks of a plan.
 
@@ -166,9 +171,11 @@ class SlipwayCluster(_PlanConstruct):
             tags: more tags for all resources and nodes.
             max_usd: a limit in dollars below the plan's `budget.max_usd`, or for a plan without one.
             gate: False: a plan that the gate refuses is synthesised with a warning.
+            hyperpod_chart: a folder with the pinned files of HyperPod's chart, for a cluster of hyperpod-eks.
 
         Raises:
-            SlipwayError: the plan file is invalid or impossible, or a resource is in another region.
+            SlipwayError: the plan file is invalid or impossible, a resource is in another region, or a file of the
+                chart is missing or is not the pinned one.
         """
         chosen = tuple(subnets) if subnets is not None else tuple(vpc.private_subnets) if vpc is not None else ()
         if vpc is not None and not chosen:
@@ -181,6 +188,22 @@ class SlipwayCluster(_PlanConstruct):
         given = _Given(vpc=vpc, subnets=chosen, bucket=checkpoint_bucket, key=encryption_key, tags=tags or {})
         super().__init__(scope, id_, plan=plan, given=given, max_usd=max_usd, gate=gate)
         self.cluster_name: str = self._priced.plan.cluster_name
+        if any(isinstance(part, HyperPodChart) for stack in self.stacks for part in stack.node.children):
+            self._add_chart(hyperpod_chart)
+
+    def _add_chart(self, folder: str | Path | None) -> None:
+        """Add HyperPod's chart to the app's assembly, or say how it gets there: no synthesis downloads it."""
+        if folder is None:
+            line = download_command(chart_pins(), Path("hyperpod-chart"))
+            text = (
+                f"cdk deploy needs HyperPod's chart: {line}; then SlipwayCluster(..., hyperpod_chart='hyperpod-chart')"
+            )
+            Annotations.of(self.stacks[-1]).add_warning_v2("slipway:chart", text)
+            return
+        stage = Stage.of(self)
+        assert stage is not None  # noqa: S101 - every construct of an app has one
+        with readable():
+            add_chart(Path(stage.outdir), Path(folder), "cdk deploy")
 
 
 class SlipwayEndpoint(_PlanConstruct):
