@@ -9,6 +9,8 @@ from launcher.aws.session import Session, translated
 
 MAX_ACTIONS = 50
 """Actions per simulation: a page of the response holds at most 100 results (IAM API reference)."""
+_LISTS = frozenset(("aws:CalledVia", "aws:TagKeys", "dynamodb:LeadingKeys"))
+"""Condition keys of several values (IAM user guide, global condition keys)."""
 _ASSUMED = "assumed-role"
 _SSO_ROLE = "AWSReservedSSO_"
 """Prefix of the roles of IAM Identity Center; their sessions have the user's name."""
@@ -89,7 +91,11 @@ def simulated(
         AwsError: the simulation is not allowed, or failed.
     """
     entries = [
-        {"ContextKeyName": key, "ContextKeyValues": [value], "ContextKeyType": "string"}
+        {
+            "ContextKeyName": key,
+            "ContextKeyValues": [value],
+            "ContextKeyType": "stringList" if key in _LISTS else "string",
+        }
         for key, value in (context or {}).items()
     ]
     decisions: list[Decision] = []

@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from launcher.agent import safe_json
+from launcher.aws.calls import items
 from launcher.aws.session import Session, translated
 
 
@@ -43,20 +44,28 @@ def rights(session: Session, name: str) -> tuple[dict[str, Any], ...]:
         AwsError: the role does not exist, or a call failed.
     """
     client = session.client("iam")
+    own = attached(session, name)
     with translated(f"list policies of role {name}"):
-        attached = client.list_attached_role_policies(RoleName=name)["AttachedPolicies"]
         inline_names = client.list_role_policies(RoleName=name)["PolicyNames"]
         inline = [
             client.get_role_policy(RoleName=name, PolicyName=policy_name)["PolicyDocument"]
             for policy_name in inline_names
         ]
-    others = (
-        policy_statement for policy in attached for policy_statement in policy_statements(session, policy["PolicyArn"])
-    )
+    others = (policy_statement for arn in own for policy_statement in policy_statements(session, arn))
     return (
         *others,
         *(inline_statement for statements in inline for inline_statement in _parsed(statements)["Statement"]),
     )
+
+
+def attached(session: Session, name: str) -> tuple[str, ...]:
+    """The ARNs of the managed policies of a role.
+
+    Raises:
+        AwsError: the role does not exist, or the call failed.
+    """
+    call, subject = session.client("iam").list_attached_role_policies, f"list the policies of role {name}"
+    return tuple(str(policy["PolicyArn"]) for policy in items(call, subject, "AttachedPolicies", RoleName=name))
 
 
 def policy_statements(session: Session, arn: str) -> tuple[dict[str, Any], ...]:

@@ -25,6 +25,13 @@ Secrets = Annotated[
 ]
 
 
+HyperPods = Annotated[
+    list[str] | None,
+    typer.Option("--hyperpod", metavar="ARN", help="HyperPod cluster whose nodes users may enter. Default: all."),
+]
+_HYPERPOD = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:\d{12}:cluster/[a-z0-9]+")
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("policies")(policies)
@@ -56,6 +63,7 @@ def policies(
     data_bucket: DataBuckets = None,
     bucket: JobBuckets = None,
     secret: Secrets = None,
+    hyperpod: HyperPods = None,
     as_json: options.Json = False,
 ) -> None:
     """Write the IAM policies of the deployer and of CloudFormation, and print the commands that install them."""
@@ -63,7 +71,7 @@ def policies(
     from launcher.answers.policies import document, policies_lines, policies_next
     from launcher.workflow.deploy.policies import PolicyRequest, policies_of
 
-    _refuse_malformed(account, region)
+    _refuse_malformed(account, region, hyperpod or [])
     request = PolicyRequest(
         account=account,
         region=region,
@@ -72,14 +80,14 @@ def policies(
         buckets=tuple(data_bucket or ()),
         job_buckets=tuple(bucket or ()),
         secrets=tuple(secret or ()),
+        hyperpods=tuple(hyperpod or ()),
     )
-    rendered = policies_of(request, plan_file.load(file) if file is not None else None)
+    rendered = policies_of(request, None if file is None else plan_file.load(file))
     _write(folder, rendered)
     if as_json:
-        output.document(document(rendered, folder))
-        return
+        return output.document(document(rendered, folder))
     output.result(policies_lines(rendered, folder))
-    output.say(*policies_next(rendered))
+    return output.say(*policies_next(rendered))
 
 
 def _write(folder: Path, policies: "AccountPolicies") -> None:
@@ -94,7 +102,11 @@ def _write(folder: Path, policies: "AccountPolicies") -> None:
         raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}", hint=hint) from problem
 
 
-def _refuse_malformed(account: str, region: str) -> None:
+def _refuse_malformed(account: str, region: str, hyperpods: list[str]) -> None:
+    for arn in hyperpods:
+        if not _HYPERPOD.fullmatch(arn):
+            hint = "the output ClusterArn of the cluster's stack: arn:aws:sagemaker:REGION:ACCOUNT:cluster/ID"
+            raise UnreadableInputError(f"--hyperpod: expected the ARN of a HyperPod cluster, got {arn}", hint=hint)
     if not re.fullmatch(r"\d{12}", account):
         hint = "aws sts get-caller-identity --query Account --output text"
         raise UnreadableInputError(f"--account: expected 12 digits, got {account!r}", hint=hint)

@@ -28,6 +28,8 @@ _TITLES = {
 PERSON, DOCTOR, STORE, BOUNDARY = "person", "doctor", "store", "boundary"
 _OF_BUCKETS = {"buckets": "", "contents": "/*"}
 """The placeholders for the data buckets and for their objects."""
+_EVERY = {"hyperpods": ("arn:{partition}:sagemaker:*:{account}:cluster/*",)}
+"""The resources of a list that the account does not limit."""
 _LIST = re.compile(r"\{([a-z]+)\}")
 COMMON = ("base", "guards")
 TARGET_POLICIES = {kind: (*COMMON, *target.policies) for kind, target in TARGETS.items() if target.deployed}
@@ -60,7 +62,7 @@ class Account:
             elif named[1] in _OF_BUCKETS:
                 arns += [f"arn:{self.partition}:s3:::{bucket}{_OF_BUCKETS[named[1]]}" for bucket in self.data_buckets]
             else:
-                arns += self.lists.get(named[1], ())
+                arns += self.lists.get(named[1]) or (_filled(every, self) for every in _EVERY.get(named[1], ()))
         return arns
 
     def policy_arn(self, name: str) -> str:
@@ -109,13 +111,18 @@ def render_policy(permissions: Permissions, name: str, account: Account) -> Rend
 
     If the account has no boundary yet, the policy itself contains it.
     """
+    statements = rendered_statements(permissions, name, account)
+    return rendered_policy(name, permissions.policy(name).description, statements)
+
+
+def rendered_statements(permissions: Permissions, name: str, account: Account) -> list[dict[str, Any]]:
+    """The statements of a policy for an account; those whose resources the account lacks fall away."""
     facts = permissions.policy(name)
-    statements = [
+    return [
         policy_statement(statement, actions, account, facts.name)
         for statement, actions in sorted_actions(permissions, facts)
         if account.resources(statement)
     ]
-    return rendered_policy(name, facts.description, statements)
 
 
 def rendered_policy(name: str, holds: str, statements: Iterable[Mapping[str, Any]]) -> RenderedPolicy:
@@ -184,17 +191,17 @@ def create_command(name: str, file: str) -> str:
     return f"aws iam create-policy --policy-name {policy_name(name)} --policy-document {shlex.quote(f'file://{file}')}"
 
 
-def bootstrap_command(account: Account, region: str, names: Iterable[str], *, qualified: bool) -> str:
+def bootstrap_command(account: Account, region: str, arns: Iterable[str], *, qualified: bool) -> str:
     """The command that creates the CDK's bucket and roles, with CloudFormation limited to these policies.
 
     Args:
         account: the account to bootstrap.
         region: the region to bootstrap.
-        names: the policies that CloudFormation gets; if empty, the CDK gives it AdministratorAccess.
+        arns: the policies that CloudFormation gets; if empty, the CDK gives it AdministratorAccess.
         qualified: whether the account has its own qualifier, which needs its own stack name too.
     """
-    arns = ",".join(account.policy_arn(name) for name in names)
-    command = ["cdk", "bootstrap", f"aws://{account.id}/{region}", "--cloudformation-execution-policies", arns]
+    policies = ["--cloudformation-execution-policies", ",".join(arns)]
+    command = ["cdk", "bootstrap", f"aws://{account.id}/{region}", *policies]
     if qualified:
         command += ["--qualifier", account.qualifier, "--toolkit-stack-name", f"CDKToolkit-{account.qualifier}"]
     return shlex.join(command)

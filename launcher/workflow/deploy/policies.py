@@ -29,7 +29,8 @@ from launcher.targets.registry import target_of
 class PolicyRequest:
     """The request besides a plan: the account, the bootstrapped region, and requirements of the account.
 
-    `buckets` are linked to file systems; jobs read and write `job_buckets`, and read `secrets` (ARNs).
+    `buckets` are linked to file systems; jobs read and write `job_buckets`, and read `secrets` (ARNs). Users may enter
+    nodes of the HyperPod clusters `hyperpods` (ARNs); empty: of every one.
     """
 
     account: str
@@ -39,6 +40,7 @@ class PolicyRequest:
     buckets: tuple[str, ...] = ()
     job_buckets: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    hyperpods: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,7 @@ def policies_of(request_options: PolicyRequest, request: PlanRequest | None = No
     """The policies for everything that Slipway deploys, or for one plan.
 
     Raises:
-        ImpossibleError: CloudFormation deploys nothing of the plan.
+        ImpossibleError: CloudFormation deploys nothing of the plan, or a policy is longer than IAM accepts.
     """
     targets, buckets = None, set(request_options.buckets)
     named: dict[str, NamedRole] = {}
@@ -86,6 +88,7 @@ def policies_of(request_options: PolicyRequest, request: PlanRequest | None = No
         boundary_arn=boundary,
         data_buckets=tuple(sorted(buckets)),
         lists={
+            "hyperpods": request_options.hyperpods,
             "roles": tuple(sorted({role.arn for role in named.values()})),
             "machines": tuple(sorted({role.arn for role in named.values() if role.use.service == SAGEMAKER})),
         },
@@ -94,6 +97,9 @@ def policies_of(request_options: PolicyRequest, request: PlanRequest | None = No
     permissions, names = load_permissions(), execution_policies(targets)
     target_policies = dict.fromkeys(name for target in targets or TARGET_POLICIES for name in target_of(target).person)
     person = [render_policy(permissions, name, account) for name in (PERSON, DOCTOR, *target_policies)]
+    if person[0].characters > MAX_CHARACTERS:
+        message = f"the policy of users has {person[0].characters:,} characters; IAM accepts {MAX_CHARACTERS:,}"
+        raise ImpossibleError(message, hint="name fewer HyperPod clusters, or none: users may then enter all of them")
     store = None if request is None else render_store(permissions, request, account)
     return AccountPolicies(
         account=account,
@@ -101,7 +107,10 @@ def policies_of(request_options: PolicyRequest, request: PlanRequest | None = No
         person=(*person, *([] if store is None else [store])),
         boundary=_boundary(permissions, account),
         bootstrap=bootstrap_command(
-            account, request_options.region, names, qualified=account.qualifier != DEFAULT_QUALIFIER
+            account,
+            request_options.region,
+            map(account.policy_arn, names),
+            qualified=account.qualifier != DEFAULT_QUALIFIER,
         ),
         roles={}
         if request is None

@@ -154,7 +154,8 @@ def _bootstrap(subject: Subject, qualifier: str | None) -> str:
         qualifier=qualifier or DEFAULT_QUALIFIER,
         boundary_arn=None,
     )
-    command = bootstrap_command(account, subject.region, names, qualified=qualifier is not None)
+    arns = map(account.policy_arn, names)
+    command = bootstrap_command(account, subject.region, arns, qualified=qualifier is not None)
     first = f"{subject.policies_command} writes those policies first"
     return f"{command}   ({first}; without them, CloudFormation has full permissions)"
 

@@ -13,10 +13,18 @@ from launcher.model.errors import AwsError
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.named_role import named_roles
 from launcher.model.plan import Plan
-from launcher.model.request import DEFAULT_QUALIFIER
+from launcher.model.request import DEFAULT_QUALIFIER, OWN_QUALIFIER
 from launcher.rendering import role_policies
 from launcher.rendering.names import SERVING_STACK, TRAINING_STACK, stack_name
-from launcher.rendering.policies import PERSON, TARGET_POLICIES, Account, allowed_actions
+from launcher.rendering.policies import (
+    MAX_POLICIES,
+    PERSON,
+    TARGET_POLICIES,
+    Account,
+    allowed_actions,
+    bootstrap_command,
+    rendered_statements,
+)
 from launcher.targets.registry import target_of
 from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.doctor.key import Needed, lacking
@@ -127,12 +135,46 @@ def execution_role(subject: Subject) -> Iterator[Check]:
         return
     named = named_roles(plan.request, target_of(plan.place.target))
     account = replace(account, lists={"roles": tuple(role.arn for role in named)})
+    policies = TARGET_POLICIES[plan.place.target]
     decisions: list[Decision] = []
-    for policy in TARGET_POLICIES[plan.place.target]:
-        for actions, patterns in allowed_actions(load_permissions(), policy, account):
-            decisions += simulated(session, principal, actions, one_of(patterns, plan))
-    requirement = f"{name} may do the {len(decisions)} things that the stacks of this target need"
-    yield judged(subject, "execution role", requirement, decisions)
+    for policy in policies:
+        for right in rendered_statements(load_permissions(), policy, account):
+            resources = one_of(listed(right["Resource"]), plan)
+            decisions += simulated(session, principal, right["Action"], resources, _context(right))
+    requirement = f"{name} may do the {len(decisions)} things that the stacks of {plan.place.target.value} need"
+    check = judged(subject, "execution role", requirement, decisions)
+    if check.result is Outcome.FAILED:
+        check = replace(check, fix=_bootstrap_fix(subject, roles.attached(session, name), account, policies))
+    yield check
+
+
+def _bootstrap_fix(subject: Subject, attached: Sequence[str], account: Account, policies: Sequence[str]) -> str:
+    """The command that gives CloudFormation's role what it lacks and keeps what it has: the CDK replaces the list."""
+    needed = [account.policy_arn(policy) for policy in policies]
+    missing = [arn for arn in needed if arn not in attached]
+    if not missing:
+        return (
+            f"{subject.policies_command} writes the policies again; then, for each that changed: aws iam"
+            " create-policy-version --policy-arn ARN --policy-document file://FILE --set-as-default"
+        )
+    lacks = ", ".join(arn.rpartition("/")[2] for arn in missing)
+    first = f"{subject.policies_command} writes the policies first"
+    if len(attached) + len(missing) > MAX_POLICIES:
+        account = replace(account, qualifier=OWN_QUALIFIER)
+        command = bootstrap_command(account, subject.region, needed, qualified=True)
+        return (
+            f"{command}   (it lacks {lacks} and has {len(attached)} of {MAX_POLICIES} policies; {first}, and the plan"
+            f" names this bootstrap: security: {{qualifier: {OWN_QUALIFIER}}})"
+        )
+    qualified = account.qualifier != DEFAULT_QUALIFIER
+    command = bootstrap_command(account, subject.region, [*attached, *missing], qualified=qualified)
+    return f"{command}   (it lacks {lacks}; the command keeps the policies that it has; {first})"
+
+
+def _context(right: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """Values with which the conditions of a statement hold."""
+    conditions = {key: value for test in right.get("Condition", {}).values() for key, value in test.items()}
+    return {key: listed(value)[0] for key, value in conditions.items()} or None
 
 
 def guard_rights(subject: Subject) -> Iterator[Check]:
@@ -148,10 +190,8 @@ def guard_rights(subject: Subject) -> Iterator[Check]:
         return
     decisions: list[Decision] = []
     for right in roles.rights(session, guard.role_arn.rpartition("/")[2]):
-        conditions = {key: value for test in right.get("Condition", {}).values() for key, value in test.items()}
-        context = {key: listed(value)[0] for key, value in conditions.items()}
         decisions += simulated(
-            session, guard.role_arn, listed(right["Action"]), listed(right["Resource"])[:1], context or None
+            session, guard.role_arn, listed(right["Action"]), listed(right["Resource"])[:1], _context(right)
         )
     requirement = (
         f"the guard of {plan.cluster_name} may make the {len(decisions)} calls that stop nodes and send notifications"

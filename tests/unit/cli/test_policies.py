@@ -130,3 +130,22 @@ def test_the_cdks_own_bootstrap_is_named_with_a_warning(slipway_here):
     assert code == 0
     assert "--toolkit-stack-name" not in out
     assert "takes AdministratorAccess from other apps" in err
+
+
+CLUSTER = "arn:aws:sagemaker:us-east-2:123456789012:cluster/abc123"
+
+
+def test_sessions_on_hyperpod_are_limited_to_the_clusters_that_are_named(slipway_here, tmp_path):
+    code, _, _ = slipway_here(*WORDS, "-o", "here", "--hyperpod", CLUSTER)
+    assert code == 0
+    person = (tmp_path / "here/SlipwayPerson.json").read_text()
+    (enter,) = (statement for statement in json.loads(person)["Statement"] if statement["Sid"] == "Enter")
+    assert [arn for arn in enter["Resource"] if ":cluster/" in arn] == [CLUSTER]
+
+
+@pytest.mark.parametrize("arn", ["abc123", "arn:aws:eks:us-east-2:123456789012:cluster/team", f"{CLUSTER}/*"])
+def test_a_name_that_is_no_arn_of_a_hyperpod_cluster_is_refused_with_where_to_find_it(slipway_here, arn):
+    code, _, err = slipway_here(*WORDS, "-o", "here", "--hyperpod", arn)
+    assert code == 2
+    assert f"expected the ARN of a HyperPod cluster, got {arn}" in err
+    assert "the output ClusterArn" in err

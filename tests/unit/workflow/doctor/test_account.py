@@ -189,6 +189,93 @@ def test_an_execution_role_that_lacks_an_action_fails_and_names_it(ready_account
     assert "denied: ec2:CreateVpc" in check.got
 
 
+NEEDED = ("SlipwayBase", "SlipwayGuards", "SlipwayNetwork", "SlipwayParallelCluster")
+"""The policies of CloudFormation for the probe plan's target."""
+
+
+def lacks_networks(sent):
+    return {
+        "EvaluationResults": [
+            decision(action, "implicitDeny" if action in ("ec2:CreateVpc", "iam:CreateUser") else "allowed")
+            for action in actions_of(sent)
+        ],
+        "IsTruncated": False,
+    }
+
+
+@pytest.fixture
+def execution_fix(ready_account, examined, probe_plan):
+    """The fix for an execution role that has some policies and lacks rights."""
+
+    def fix(*policies):
+        iam = client(ready_account, "iam")
+        role = f"cdk-hnb659fds-cfn-exec-role-123456789012-{REGION}"
+        right = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
+        text = json.dumps({"Version": "2012-10-17", "Statement": [right]})
+        for policy in policies:
+            made = iam.create_policy(PolicyName=policy, PolicyDocument=text)["Policy"]["Arn"]
+            iam.attach_role_policy(RoleName=role, PolicyArn=made)
+        ready_account.canned["iam.SimulatePrincipalPolicy"] = lacks_networks
+        (check,) = named(examined(probe_plan(), only="execution role"), "execution role")
+        assert check.result is Outcome.FAILED
+        return check.fix
+
+    return fix
+
+
+def test_an_execution_role_of_another_kind_keeps_its_policies_in_the_fix(execution_fix):
+    fix = execution_fix("SlipwayBase", "SlipwayGuards", "SlipwayNetwork", "SlipwayEKS", "TeamApp")
+    command, _, remark = fix.partition("   (")
+    arns = command.partition("--cloudformation-execution-policies ")[2].split(",")
+    assert {arn.rpartition("/")[2] for arn in arns} == {*NEEDED, "SlipwayEKS", "TeamApp"}
+    assert remark.startswith("it lacks SlipwayParallelCluster; the command keeps the policies that it has")
+    assert command.startswith(f"cdk bootstrap aws://123456789012/{REGION} ")
+    assert "--qualifier" not in command
+
+
+def test_an_execution_role_with_old_policies_gets_new_versions_of_them(execution_fix):
+    fix = execution_fix(*NEEDED)
+    assert "aws iam create-policy-version --policy-arn ARN" in fix
+    assert "cdk bootstrap" not in fix
+
+
+def test_an_execution_role_with_no_room_gets_a_bootstrap_of_slipways_own(execution_fix):
+    fix = execution_fix(*(f"Team{n}" for n in range(8)))
+    command = fix.partition("   (")[0]
+    assert "Team" not in command
+    assert command.endswith("--qualifier slipway --toolkit-stack-name CDKToolkit-slipway")
+    assert "security: {qualifier: slipway}" in fix
+
+
+def test_conditions_of_the_policies_are_simulated_with_values_that_hold(ready_account, examined, probe_plan):
+    """Without them IAM answers that it cannot know, and the check would never pass."""
+    seen = {}
+
+    def careful(sent):
+        keys = [value for key, value in sent.items() if key.endswith("ContextKeyName")]
+        values = [value for key, value in sent.items() if key.endswith("ContextKeyValues.member.1")]
+        for action in actions_of(sent):
+            seen.setdefault(action, []).append(dict(zip(keys, values, strict=True)))
+        return lacks_nothing(sent)
+
+    ready_account.canned["iam.SimulatePrincipalPolicy"] = careful
+    (check,) = named(examined(probe_plan(), only="execution role"), "execution role")
+    assert check.result is Outcome.OK
+    assert "parallelcluster" in check.asked
+    assert {"iam:PassedToService": "lambda.amazonaws.com"} in seen["iam:PassRole"]
+    assert any("iam:PolicyARN" in context for context in seen["iam:AttachRolePolicy"])
+    assert seen["ec2:CreateVpc"] == [{}]
+
+
+def lacks_nothing(sent):
+    return {
+        "EvaluationResults": [
+            decision(action, "implicitDeny" if action == "iam:CreateUser" else "allowed") for action in actions_of(sent)
+        ],
+        "IsTruncated": False,
+    }
+
+
 def test_billing_is_asked_only_when_it_is_wanted(ready_account, examined, probe_plan):
     ready_account.canned["ce.ListCostAllocationTags"] = {
         "CostAllocationTags": [{"TagKey": "slipway:cluster", "Type": "UserDefined", "Status": "Inactive"}]
