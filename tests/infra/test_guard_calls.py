@@ -15,6 +15,7 @@ from botocore import xform_name
 
 from launcher.catalog.assets import asset
 from launcher.workflow.deploy.policies import PolicyRequest, policies_of
+from tests.infra.caused_calls import caused
 from tests.infra.guarded_plans import BOUNDARY, KINDS, RATE, guarded_plan
 from tests.infra.iam import ACCOUNT, allows, fits, formats
 from tests.infra.role_policies import REGION, STORE, Stack, roles
@@ -84,7 +85,6 @@ IAM_NAMES = {
     "lambda:Invoke": "lambda:InvokeFunction",
 }
 """IAM's actions where they are named otherwise than the operation."""
-PCS = {"CalledVia": ["pcs.amazonaws.com"]}
 
 
 @cache
@@ -188,32 +188,6 @@ def needs(kind, stack, plan):
             context = {"service-namespace": "sagemaker"}
         yield action, arn if formats(action) else "*", context
         yield from caused(method, place, name, stack)
-
-
-def caused(method, place, name, stack):
-    """What a service demands of the caller of one of its calls."""
-    if method == "update_compute_node_group":
-        for action in (
-            *("ec2:DescribeCapacityBlockStatus", "ec2:DescribeCapacityBlocks", "ec2:DescribeCapacityReservations"),
-            *("ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypeOfferings"),
-            *("ec2:DescribeLaunchTemplates", "ec2:DescribeLaunchTemplateVersions", "ec2:DescribeSecurityGroups"),
-            *("ec2:DescribeSubnets", "ec2:DescribeVpcs"),
-        ):
-            yield action, "*", PCS
-        yield "ec2:RunInstances", f"arn:aws:ec2:{place}:instance/*", PCS
-        yield "ec2:CreateFleet", f"arn:aws:ec2:{place}:fleet/*", PCS
-        yield "ec2:CreateTags", f"arn:aws:ec2:{place}:instance/*", {**PCS, "CreateAction": "RunInstances"}
-        yield "iam:GetInstanceProfile", f"arn:aws:iam::{ACCOUNT}:instance-profile/aws-pcs/{name}-x", PCS
-        (role,) = [key for key in stack.resources if key.startswith("ProfileRole")]
-        yield "iam:PassRole", stack.arn(role), {"PassedToService": "ec2.amazonaws.com"}
-    if method == "delete_endpoint":
-        target = f"arn:aws:application-autoscaling:{place}:scalable-target/0ec5"
-        yield "application-autoscaling:DeregisterScalableTarget", target, {"service-namespace": "sagemaker"}
-    if method == "register_scalable_target":
-        yield "sagemaker:DescribeEndpoint", f"arn:aws:sagemaker:{place}:endpoint/{name}", {}
-        component = f"arn:aws:sagemaker:{place}:inference-component/{name}"
-        yield "sagemaker:DescribeInferenceComponent", component, {}
-        yield "sagemaker:UpdateInferenceComponentRuntimeConfig", component, {}
 
 
 def test_every_call_of_a_guard_and_what_it_needs_is_allowed(guard):

@@ -11,6 +11,7 @@ from launcher.planning.registry import BUDGET, budget_findings
 from launcher.rendering.policies import TARGET_POLICIES
 from launcher.targets.registry import TARGETS, target_of
 from tests.infra.deployer import PERMISSIONS
+from tests.infra.guarded_plans import KINDS, RATE, guarded_plan
 from tests.infra.region_check import OPTIONAL, check_every_region
 from tests.infra.registry import types_in
 
@@ -34,6 +35,11 @@ def test_clusters_in_every_region_are_deployable_or_refused(example_of_kind, cat
     kind, assembly = example_of_kind
     refused = check_every_region(assembly, catalog)
     assert not refused or target_of(TargetKind(kind)).registry_types
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stacks_with_every_guard_in_every_region_are_deployable_or_refused(kind, synthesised, catalog):
+    check_every_region(synthesised(guarded_plan(kind, catalog), **RATE), catalog)
 
 
 def test_budget_in_a_region_without_the_type_is_left_out(synthesised, catalog):

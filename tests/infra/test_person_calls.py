@@ -1,0 +1,332 @@
+"""Every call of a launch, of `down` and of the guides' commands is allowed to whoever runs them, on a plan's resources.
+
+The requests name action, resource and context: those of the call itself and those that a service makes with the rights
+of the caller. Dependent actions: UpdateCluster and CreateTrainingJob pass roles (SageMaker developer guide, API
+permissions reference); UpdateComputeNodeGroup does what a creation does (PCS user guide, minimum permissions); a
+deletion of S3 objects in a versioned bucket needs s3:DeleteObjectVersion; a session needs its document beside its node
+(Systems Manager user guide). CloudFormation removes stacks with the role that made them (its user guide, DeleteStack).
+"""
+
+import json
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+
+from launcher.aws import bootstrap
+from launcher.model.errors import ImpossibleError
+from launcher.model.plan import Plan
+from launcher.model.request import OWN_QUALIFIER
+from launcher.workflow.cluster.readback.training import GRANTING
+from launcher.workflow.deploy.policies import PolicyRequest, policies_of
+from tests.checks import some
+from tests.infra.caused_calls import caused
+from tests.infra.guarded_plans import BOUNDARY, ENDPOINTS, KINDS, RATE, guarded_plan
+from tests.infra.iam import ACCOUNT, allows, fits, formats
+from tests.infra.named_roles import ROLES
+from tests.infra.role_policies import Stack, roles
+from tests.launcher_calls import AWS, FREE, RENAMED, calls
+
+UNLIMITED = {
+    *("application-autoscaling:DescribeScalableTargets", "application-autoscaling:DescribeScalingPolicies"),
+    *("application-autoscaling:DescribeScheduledActions", "budgets:ViewBudget", "ce:GetCostAndUsage"),
+    *("bcm-data-exports:GetExport", "bcm-data-exports:ListExports", "billing:GetCredits", "ce:ListCostAllocationTags"),
+    *("cloudformation:DescribeStackEvents", "cloudformation:DescribeStacks", "cloudformation:GetTemplate"),
+    *("cloudformation:ListExports", "cloudformation:ListImports", "cloudformation:ListStackResources"),
+    *("cloudwatch:DescribeAlarms", "cloudwatch:GetDashboard", "cloudwatch:GetMetricStatistics", "ecr:DescribeImages"),
+    *("eks:DescribeAddon", "eks:DescribeCluster", "eks:DescribeNodegroup", "eks:ListAssociatedAccessPolicies"),
+    *("eks:ListClusters", "eks:ListPodIdentityAssociations", "elasticloadbalancing:DescribeLoadBalancers"),
+    *("elasticloadbalancing:DescribeTags", "events:DescribeRule", "events:ListTargetsByRule"),
+    *("fsx:DescribeDataRepositoryAssociations", "fsx:DescribeFileSystems", "iam:GetPolicy", "iam:GetPolicyVersion"),
+    *("iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies"),
+    *("iam:SimulatePrincipalPolicy", "kms:DescribeKey", "kms:GetKeyPolicy", "lambda:GetFunctionConfiguration"),
+    *("lambda:GetFunctionEventInvokeConfig", "lambda:GetPolicy", "logs:DescribeLogGroups", "pricing:GetProducts"),
+    *("sagemaker:DescribeCluster", "sagemaker:DescribeComputeQuota", "sagemaker:DescribeEndpoint"),
+    *("sagemaker:DescribeEndpointConfig", "sagemaker:DescribeInferenceComponent", "sagemaker:DescribeModel"),
+    *("sagemaker:DescribeTrainingPlan", "sagemaker:ListClusterNodes", "sagemaker:SearchTrainingPlanOfferings"),
+    *("savingsplans:DescribeSavingsPlansOfferingRates", "servicequotas:ListAWSDefaultServiceQuotas"),
+    *("servicequotas:ListServiceQuotas", "sns:GetTopicAttributes", "sns:ListSubscriptionsByTopic"),
+    *("ssm:GetCommandInvocation", "sts:GetCallerIdentity"),
+}
+"""Reads that the policies allow on every resource; so are all of EC2's and of the pricing calculator."""
+ON_STORE = {
+    *("s3:GetBucketLogging", "s3:GetBucketPolicy", "s3:GetBucketPublicAccessBlock", "s3:GetEncryptionConfiguration"),
+    *("s3:GetLifecycleConfiguration", "s3:ListBucket", "s3:ListBucketMultipartUploads", "s3:ListBucketVersions"),
+    "s3:DeleteBucket",
+}
+ON_OBJECTS = {
+    *("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObject", "s3:PutObject"),
+    "s3:PutObjectTagging",
+}
+
+
+LOGINS = {"ec2": "node", "pcs": "login"}
+"""The purposes of instances that people enter, by kinds that tag them themselves."""
+
+
+def document(place, name):
+    """The ARN of a document of AWS."""
+    return f"arn:aws:ssm:{place.partition(':')[0]}::document/{name}"
+
+
+def sessions(place, node, context, *names):
+    """A session on a node, with its documents."""
+    yield "ssm:StartSession", node, context
+    for name in names:
+        yield "ssm:StartSession", document(place, name), {}
+    yield "ssm:StartSession", f"arn:aws:ssm:{place}:document/SSM-SessionManagerRunShell", {}
+
+
+def entered(kind, place, cluster):
+    """The sessions and commands of a kind."""
+    instance = f"arn:aws:ec2:{place}:instance/i-1"
+    if kind == "parallelcluster":
+        context = {"resourceTag/parallelcluster_cluster-name": f"slipway-{cluster}"}
+    elif kind in LOGINS:
+        context = {"resourceTag/slipway_machine": LOGINS[kind]}
+    elif kind == "eks":
+        context = {"resourceTag/eks_cluster-name": f"slipway-{cluster}"}
+    elif kind.startswith("hyperpod"):
+        node = f"arn:aws:sagemaker:{place}:cluster/abc123"
+        names = ("AWS-StartNonInteractiveCommand", "AWS-StartPortForwardingSessionToRemoteHost")
+        yield from sessions(place, node, {}, *names)
+        return
+    else:
+        return
+    yield from sessions(place, instance, context)
+    if kind != "eks":
+        yield "ssm:SendCommand", instance, context
+        yield "ssm:SendCommand", document(place, "AWS-RunShellScript"), {}
+
+
+class Own(NamedTuple):
+    """What the calls for one kind are about."""
+
+    plan: Plan
+    stacks: list
+    name: str
+    place: str
+
+    @property
+    def tagged(self):
+        return {"ResourceTag/slipway_cluster": self.plan.cluster_name}
+
+    def role(self, part):
+        """The ARN of the only role whose logical id has a part."""
+        (role,) = [role for stack in self.stacks for role in stack.roles if part in role.logical_id]
+        return role.arn
+
+
+def of_parallelcluster(own):
+    table = f"arn:aws:dynamodb:{own.place}:table/parallelcluster-{own.name}"
+    for call in ("GetItem", "UpdateItem"):
+        yield f"dynamodb:{call}", table, {"LeadingKeys": ["COMPUTE_FLEET"]}
+
+
+def of_ec2(own):
+    group = f"arn:aws:autoscaling:{own.place}:autoScalingGroup:8131d980:autoScalingGroupName/{own.name}"
+    for call in ("DescribeAutoScalingGroups", "DescribeLifecycleHooks", "DescribeScalingActivities"):
+        yield f"autoscaling:{call}", "*", {}
+    for call in ("CreateOrUpdateTags", "SetDesiredCapacity"):
+        yield f"autoscaling:{call}", group, {}
+    for image in ("deeplearning/ami", "neuron/dlami"):
+        yield "ssm:GetParameter", f"arn:aws:ssm:{own.plan.place.region}::parameter/aws/service/{image}/x", {}
+
+
+def of_eks(own):
+    yield "eks:UpdateNodegroupConfig", f"arn:aws:eks:{own.place}:nodegroup/{own.name}/workers/8131d980", {}
+    yield "sts:AssumeRole", own.role("EksAccess"), {}
+    yield "logs:DeleteLogGroup", f"arn:aws:logs:{own.place}:log-group:/aws/eks/{own.name}/cluster", {}
+
+
+def of_hyperpod(own):
+    for call in ("UpdateCluster", "BatchAddClusterNodes"):
+        yield f"sagemaker:{call}", f"arn:aws:sagemaker:{own.place}:cluster/abc123", own.tagged
+    for group in training_groups(own.stacks[-1]):
+        yield "iam:PassRole", group, {"PassedToService": "sagemaker.amazonaws.com"}
+
+
+def of_hyperpod_eks(own):
+    yield from of_hyperpod(own)
+    yield from of_eks(own)
+
+
+def of_pcs(own):
+    controller = f"arn:aws:pcs:{own.place}:cluster/pcs_x"
+    for call in ("GetCluster", "ListQueues", "ListComputeNodeGroups"):
+        yield f"pcs:{call}", controller, {}
+    queue, group = f"{controller}/queue/q", f"{controller}/computenodegroup/g"
+    yield from (("pcs:GetQueue", queue, {}), ("pcs:GetComputeNodeGroup", group, {}))
+    yield "pcs:DeleteQueue", queue, own.tagged
+    for call in ("UpdateComputeNodeGroup", "DeleteComputeNodeGroup"):
+        yield f"pcs:{call}", group, own.tagged
+    yield "ssm:GetParameter", f"arn:aws:ssm:{own.plan.place.region}::parameter/aws/service/pcs/ami/x", {}
+    yield from caused("update_compute_node_group", own.place, own.name, own.stacks[-1])
+
+
+def of_training_jobs(own):
+    for call in ("CreateTrainingJob", "AddTags", "DescribeTrainingJob", "ListTags", "StopTrainingJob"):
+        yield f"sagemaker:{call}", f"arn:aws:sagemaker:{own.place}:training-job/probe-x", {}
+    yield "sagemaker:ListTrainingJobs", "*", {}
+    yield "logs:FilterLogEvents", f"arn:aws:logs:{own.place}:log-group:/aws/sagemaker/TrainingJobs:log-stream:x", {}
+    yield "iam:PassRole", own.role("MachineRole"), {"PassedToService": "sagemaker.amazonaws.com"}
+
+
+def of_endpoints(own):
+    for call in ("InvokeEndpoint", "InvokeEndpointAsync"):
+        yield f"sagemaker:{call}", f"arn:aws:sagemaker:{own.place}:endpoint/{own.name}", {}
+    yield "sagemaker:InvokeEndpoint", f"arn:aws:sagemaker:{own.place}:inference-component/{own.name}", {}
+    log = f"arn:aws:logs:{own.place}:log-group:/aws/sagemaker/Endpoints/{own.name}"
+    yield "logs:DescribeLogStreams", log, {}
+    yield "logs:GetLogEvents", f"{log}:log-stream:x", {}
+    yield "sagemaker:CallWithBearerToken", "*", {}
+
+
+OWN = {
+    "parallelcluster": of_parallelcluster,
+    "ec2": of_ec2,
+    "eks": of_eks,
+    "hyperpod-slurm": of_hyperpod,
+    "hyperpod-eks": of_hyperpod_eks,
+    "pcs": of_pcs,
+    "sagemaker-training": of_training_jobs,
+    **dict.fromkeys(ENDPOINTS, of_endpoints),
+}
+"""The calls of a launch, a stop and a removal for one kind."""
+
+
+def own(kind, plan, stacks):
+    return OWN[kind](Own(plan, stacks, f"slipway-{plan.cluster_name}", f"{plan.place.region}:{ACCOUNT}"))
+
+
+def shared(plan, stacks):
+    """The calls for every kind: deployment through the bootstrap, files of jobs, removal of stacks and of the store."""
+    region, qualifier = plan.place.region, plan.request.security.qualifier or OWN_QUALIFIER
+    for part in ("deploy", "file-publishing"):
+        role = bootstrap.role_name(qualifier, part, ACCOUNT, region)
+        yield "sts:AssumeRole", f"arn:aws:iam::{ACCOUNT}:role/{role}", {}
+    version = bootstrap.version_parameter(qualifier)
+    yield "ssm:GetParameter", f"arn:aws:ssm:{region}:{ACCOUNT}:parameter{version}", {}
+    yield "s3:ListBucket", f"arn:aws:s3:::{bootstrap.staging_bucket(qualifier, ACCOUNT, region)}", {}
+    for stack in stacks:
+        for call in ("DeleteStack", "UpdateTerminationProtection"):
+            yield f"cloudformation:{call}", stack.pseudo["AWS::StackId"], {}
+        for logical_id, resource in stack.resources.items():
+            if resource["Type"] == "AWS::S3::Bucket":
+                store = stack.arn(logical_id)
+                yield from ((action, store, {}) for action in sorted(ON_STORE))
+                yield from ((action, f"{store}/jobs/x", {}) for action in sorted(ON_OBJECTS))
+
+
+def training_groups(stack):
+    """The execution roles of a HyperPod cluster's groups."""
+    (properties,) = [
+        resource["Properties"] for resource in stack.resources.values() if resource["Type"] == "AWS::SageMaker::Cluster"
+    ]
+    return sorted({stack.value(group["ExecutionRole"]) for group in properties["InstanceGroups"]})
+
+
+class Account(Stack):
+    """A stack with its roles."""
+
+    roles = ()
+
+
+def stacks_of(assembly):
+    """The stacks of an assembly, the training stack last."""
+    found = [Account(file.removesuffix(".template.json"), template) for file, template in assembly.templates.items()]
+    every = roles(assembly)
+    for stack in found:
+        stack.roles = [role for role in every if role.logical_id in stack.resources]
+    return sorted(found, key=lambda stack: stack.name.endswith(("-training", "-serving")))
+
+
+@pytest.fixture(scope="module", params=[(kind, limit) for kind in KINDS for limit in (None, BOUNDARY)], ids=str)
+def person(request, synthesised, catalog):
+    """The kind, the requests, the plan, and the policies that `slipway policies PLAN` writes for its user."""
+    kind, limit = request.param
+    assembly = synthesised(guarded_plan(kind, catalog, limit), **RATE)
+    plan, stacks = assembly.plan, stacks_of(assembly)
+    written = policies_of(PolicyRequest(account=ACCOUNT, region=plan.place.region), plan.request).person
+    place = f"{plan.place.region}:{ACCOUNT}"
+    requests = [
+        *shared(plan, stacks),
+        *own(kind, plan, stacks),
+        *entered(kind, place, plan.cluster_name),
+    ]
+    return kind, requests, [json.loads(policy.text) for policy in written]
+
+
+def test_every_call_and_what_it_needs_is_allowed(person):
+    _, requests, documents = person
+    refused = [
+        (action, arn, context)
+        for action, arn, context in [*some(requests), *((action, "*", {}) for action in UNLIMITED - FREE)]
+        if not allows(documents, action, arn, **context)
+    ]
+    assert refused == []
+
+
+def test_requests_are_on_resources_that_their_actions_have(person):
+    _, requests, _ = person
+    for action, arn, _ in requests:
+        sagemaker_node = action == "ssm:StartSession" and ":sagemaker:" in arn  # HyperPod's nodes are in no reference
+        assert arn == "*" or sagemaker_node or any(fits(arn, form) for form in formats(action)), (action, arn)
+
+
+def test_resources_of_other_teams_are_refused(person):
+    kind, requests, documents = person
+    for action, arn, context in requests:
+        if action in UNLIMITED or arn == "*":
+            continue
+        # The same request for a resource with another name and without Slipway's tags.
+        theirs = arn.replace("slipway", "payroll")
+        if theirs != arn:
+            assert not allows(documents, action, theirs), (kind, action, theirs)
+        elif any("slipway" in str(value) or "Tag" in key for key, value in context.items()):
+            assert not allows(documents, action, arn), (kind, action, arn)
+
+
+@pytest.mark.parametrize("kind", ["hyperpod-slurm", "hyperpod-eks", "sagemaker-training"])
+def test_roles_that_a_plan_names_may_be_passed_to_sagemaker_alone(kind, catalog):
+    plan = guarded_plan(kind, catalog)
+    security = replace(plan.request.security, roles=replace(plan.request.security.roles, nodes=ROLES["nodes"]))
+    options = PolicyRequest(account=ACCOUNT, region=plan.place.region)
+    written = policies_of(options, replace(plan.request, security=security)).person
+    documents = [json.loads(policy.text) for policy in written]
+    assert allows(documents, "iam:PassRole", ROLES["nodes"], PassedToService="sagemaker.amazonaws.com")
+    assert not allows(documents, "iam:PassRole", ROLES["nodes"], PassedToService="ec2.amazonaws.com")
+    assert not allows(documents, "iam:PassRole", ROLES["pods"], PassedToService="sagemaker.amazonaws.com")
+
+
+def test_sessions_on_hyperpod_reach_only_the_clusters_that_are_named():
+    own, other = (f"arn:aws:sagemaker:us-east-2:{ACCOUNT}:cluster/{name}" for name in ("abc123", "def456"))
+    options = PolicyRequest(account=ACCOUNT, region="us-east-2", hyperpods=(own,))
+    for limited in (True, False):
+        written = policies_of(options if limited else replace(options, hyperpods=()))
+        documents = [json.loads(policy.text) for policy in written.person]
+        assert allows(documents, "ssm:StartSession", own)
+        assert allows(documents, "ssm:StartSession", other) != limited
+        # Its documents stay allowed.
+        assert allows(documents, "ssm:StartSession", document("us-east-2", "AWS-StartNonInteractiveCommand"))
+
+
+def test_more_clusters_than_a_policy_has_room_for_are_refused():
+    named = tuple(f"arn:aws:sagemaker:us-east-2:{ACCOUNT}:cluster/{n:012}" for n in range(90))
+    with pytest.raises(ImpossibleError, match="the policy of users has") as refused:
+        policies_of(PolicyRequest(account=ACCOUNT, region="us-east-2", hyperpods=named))
+    assert "name fewer HyperPod clusters" in str(refused.value.hint)
+
+
+def test_every_call_of_the_launcher_is_in_the_tables(synthesised, catalog):
+    """A call that is added to launcher/aws gets its resource here."""
+    listed = UNLIMITED | ON_STORE | ON_OBJECTS | GRANTING
+    for kind in KINDS:
+        assembly = synthesised(guarded_plan(kind, catalog, None), **RATE)
+        stacks, plan = stacks_of(assembly), assembly.plan
+        every = [*shared(plan, stacks), *own(kind, plan, stacks), *entered(kind, "r:1", plan.cluster_name)]
+        listed |= {action for action, _, _ in every}
+    called = {RENAMED.get(call, call) for path in sorted(AWS.glob("*.py")) for call in calls(path)} - {None}
+    rest = {call for call in called - listed if not call.startswith(("ec2:", "bcm-pricing-calculator:"))}
+    # The document of logged sessions, which the reference lists under ssm:StartSession's documents.
+    assert rest == {"ssm:GetDocument"}
