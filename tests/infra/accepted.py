@@ -125,6 +125,11 @@ EKS = (
         "AWS's own policies for nodes: joining, addresses of pods, images, sessions",
     ),
     (
+        r"AwsSolutions-IAM5\[Resource::.*/trouble/boots/\*\]",
+        r"-training/NodeRole/Resource",
+        "a node reports each of its boots in an object of its own",
+    ),
+    (
         r"AwsSolutions-IAM5\[Resource::.*:eks:[a-z0-9-]+:.*:nodegroup/slipway-[a-z0-9-]+/workers/\*\]",
         r"-training/Guardrails/Guard/Role/Resource",
         "EKS ends a node group's ARN with an id of its own choice",
