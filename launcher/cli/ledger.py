@@ -12,6 +12,7 @@ import typer
 from launcher.cli import options, output
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import Grouping, Ledger
+from launcher.model.report import RunStatus
 
 
 def register(app: typer.Typer) -> None:
@@ -80,6 +81,10 @@ def _read_ledger() -> Ledger:
     from launcher.workflow.history.ledger import folder_ledger
 
     local_ledger = folder_ledger(Path.cwd())
+    if any(entry.status == RunStatus.RUNNING.value for entry in local_ledger.entries):
+        from launcher.workflow.run.running_ledger import with_running
+
+        local_ledger = with_running(local_ledger, Path.cwd(), options.now())
     if not os.environ.get("SLIPWAY_LEDGER"):
         return local_ledger
     from launcher.workflow.history.ledger_shared import shared_ledger, shared_place

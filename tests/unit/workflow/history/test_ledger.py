@@ -263,6 +263,34 @@ class TestUsed:
         )
 
 
+class TestRunning:
+    @pytest.mark.parametrize(
+        "events, attempts",
+        [(EVENTS[:1], []), (EVENTS[:4], report()["attempts"][:1])],
+        ids=["first attempt", "second attempt"],
+    )
+    def test_running_job_has_the_hours_and_dollars_that_report_shows(
+        self, ledger_run, ledger_command, slipway, events, attempts
+    ):
+        folder = ledger_run()
+        folder.write_json("report.json", report(status="running") | {"attempts": attempts})
+        (folder.path / "job" / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+        (row,) = json.loads(ledger_command("--json").out)["runs"]
+        actual = json.loads(slipway("report", "tiny", "--json").out)["actual"]
+        # Both count until now: a minute may pass between the two.
+        assert row["hours"] == pytest.approx(actual["hours"], abs=1 / 60)
+        assert row["hours"] > 24
+        assert float(row["usd_used"]) == pytest.approx(float(actual["usd_used"]), abs=1.0)
+        assert float(row["usd_used"]) > 24 * 40
+
+    def test_running_job_without_an_attempt_has_used_nothing(self, ledger_run, ledger_command):
+        folder = ledger_run()
+        folder.write_json("report.json", report(status="running") | {"attempts": []})
+        folder.events.write_text("")
+        (row,) = json.loads(ledger_command("--json").out)["runs"]
+        assert (row["status"], row["hours"], float(row["usd_used"])) == ("running", 0.0, 0.0)
+
+
 class TestIndex:
     def test_only_what_changed_is_read_again(self, ledger_run, tmp_path, monkeypatch):
         changed = ledger_run()
