@@ -12,6 +12,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from launcher.agent.node.reserve import reserve_tail
+
 
 def utc_now() -> str:
     """The current time, ISO with milliseconds and Z."""
@@ -23,6 +25,8 @@ FORECAST = "forecast"
 NEWER = "a newer checkpoint is complete"
 """The reason why a checkpoint was dropped, if nothing is lost."""
 
+_LONGEST_LINE = 4096
+"""Bytes of an event; most have a few hundred."""
 _MAX_UNWRITTEN = 1000
 """Events that wait for room on the disk; of more, the oldest are lost."""
 
@@ -55,6 +59,8 @@ class EventLog:
         self._fields = fields
         self._lock = threading.Lock()
         self._broken = self._torn = False
+        self._reserved = 0
+        """The size of the file up to which its disk has room for it alone."""
         self._unwritten: deque[bytes] = deque(maxlen=_MAX_UNWRITTEN)
         self._listener: Callable[[Mapping[str, Any]], None] | None = None
         self._end_a_torn_line()
@@ -82,6 +88,7 @@ class EventLog:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             try:
+                self._reserve(descriptor)
                 while self._unwritten:
                     data = b"\n" + self._unwritten[0] if self._torn else self._unwritten[0]
                     self._torn = os.write(descriptor, data) < len(data)  # a disk that fills up takes a piece of it
@@ -94,6 +101,12 @@ class EventLog:
             if not self._broken:
                 _print(f"[slipway] events cannot be written: {error}")
             self._broken = True
+
+    def _reserve(self, descriptor: int) -> None:
+        """Keep room for further events, which a trainer that fills the disk must not take."""
+        size = os.fstat(descriptor).st_size
+        if size + _LONGEST_LINE > self._reserved:
+            self._reserved = reserve_tail(descriptor, size)
 
     def _end_a_torn_line(self) -> None:
         """End an incomplete line that a killed agent may have left; the next event must start on a new line."""
