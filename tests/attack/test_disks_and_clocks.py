@@ -112,7 +112,7 @@ def test_full_disk_after_a_trainer_filled_it_goes_on_from_the_newest(node, bucke
         node.job(3 + attempt, 0.05, SIZE, "slipway", "fill", *(["hold"] if killed else []), **FEW)
         if killed:
             agent = node.start(attempt)
-            node.wait_until(lambda attempt=attempt: node.steps("checkpoint-uploaded", attempt))
+            node.wait_until(lambda attempt=attempt: 3 + attempt in node.steps("checkpoint-uploaded", attempt))
             node.wait_until(lambda: shutil.disk_usage(disk).free <= RESERVE_BYTES)
             agent.kill()
             agent.wait()
