@@ -1,6 +1,7 @@
 """The events on a node, one JSON object per line, in a file that outlives the node."""
 
 import contextlib
+import ctypes
 import json
 import os
 import stat
@@ -11,8 +12,6 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
-
-from launcher.agent.node.reserve import reserve_tail
 
 
 def utc_now() -> str:
@@ -27,6 +26,10 @@ NEWER = "a newer checkpoint is complete"
 
 _LONGEST_LINE = 4096
 """Bytes of an event; most have a few hundred."""
+_TAIL_BYTES = 64 * 1024
+"""Space beyond the end of the log: more than 200 events."""
+_KEEP_SIZE = 1
+"""FALLOC_FL_KEEP_SIZE of <linux/falloc.h>."""
 _MAX_UNWRITTEN = 1000
 """Events that wait for room on the disk; of more, the oldest are lost."""
 
@@ -106,7 +109,7 @@ class EventLog:
         """Keep room for further events, which a trainer that fills the disk must not take."""
         size = os.fstat(descriptor).st_size
         if size + _LONGEST_LINE > self._reserved:
-            self._reserved = reserve_tail(descriptor, size)
+            self._reserved = _reserve_tail(descriptor, size)
 
     def _end_a_torn_line(self) -> None:
         """End an incomplete line that a killed agent may have left; the next event must start on a new line."""
@@ -126,6 +129,25 @@ def events_path(path: Path, *, part: int) -> Path:
     'events-part1.jsonl'
     """
     return path if part == 0 else path.with_name(f"{path.stem}-part{part}{path.suffix}")
+
+
+def _reserve_tail(descriptor: int, end: int) -> int:
+    """Allocate space beyond the end of an open log, so that its next lines fit on a full disk.
+
+    A file system that cannot, or has no room, leaves the log as it is.
+
+    Args:
+        descriptor: the log.
+        end: its size.
+
+    Returns:
+        The size up to which it may grow now; `end` if nothing was allocated.
+    """
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "fallocate"):
+        return end
+    place, size = ctypes.c_int64(end), ctypes.c_int64(_TAIL_BYTES)
+    return end if libc.fallocate(ctypes.c_int(descriptor), _KEEP_SIZE, place, size) else end + _TAIL_BYTES
 
 
 def _print(line: str) -> None:

@@ -1,7 +1,6 @@
 """Space on the node's disk for the agent's records, which a trainer that fills the disk must not take."""
 
 import contextlib
-import ctypes
 import errno
 import os
 from pathlib import Path
@@ -11,10 +10,6 @@ RESERVE_BYTES = 1 << 20
 _NAME = ".reserve"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PARTIAL_SUFFIX = ".tmp"
-_TAIL_BYTES = 64 * 1024
-"""Space beyond the end of a log: more than 200 lines."""
-_KEEP_SIZE = 1
-"""FALLOC_FL_KEEP_SIZE of <linux/falloc.h>."""
 
 
 class Reserve:
@@ -56,25 +51,6 @@ class Reserve:
             if error.errno not in _FULL or not self.spend():
                 raise
             _replace(path, text)
-
-
-def reserve_tail(descriptor: int, end: int) -> int:
-    """Allocate space beyond the end of an open log, so that its next lines fit on a full disk.
-
-    A file system that cannot, or has no room, leaves the log as it is.
-
-    Args:
-        descriptor: the log.
-        end: its size.
-
-    Returns:
-        The size up to which it may grow now; `end` if nothing was allocated.
-    """
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "fallocate"):
-        return end
-    place, size = ctypes.c_int64(end), ctypes.c_int64(_TAIL_BYTES)
-    return end if libc.fallocate(ctypes.c_int(descriptor), _KEEP_SIZE, place, size) else end + _TAIL_BYTES
 
 
 def _replace(path: Path, text: str) -> None:
