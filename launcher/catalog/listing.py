@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
 from launcher.catalog.bill import EVERYWHERE, current_tiers
 from launcher.catalog.catalog import Catalog
@@ -182,8 +182,12 @@ def _compute(catalog: Catalog, key: Key) -> Iterator[PriceRow]:
         if row.as_of > catalog.until or elsewhere or (key.term_years and not row.usd):
             continue
         spot = key.kind == PurchaseOption.SPOT.value
-        yield replace(
-            _row(catalog, key.kind, (key.name, key.region), row, row.usd),
+        yield _row(
+            catalog,
+            key.kind,
+            (key.name, key.region),
+            row,
+            row.usd,
             zone=key.zone,
             detail=key.detail,
             term_years=key.term_years or None,
@@ -193,7 +197,7 @@ def _compute(catalog: Catalog, key: Key) -> Iterator[PriceRow]:
         )
 
 
-def _row(catalog: Catalog, kind: str, place: tuple[str, str], dated: Dated, usd: str) -> PriceRow:
+def _row(catalog: Catalog, kind: str, place: tuple[str, str], dated: Dated, usd: str, **more: Any) -> PriceRow:
     return PriceRow(
         kind=kind,
         name=place[0],
@@ -203,6 +207,7 @@ def _row(catalog: Catalog, kind: str, place: tuple[str, str], dated: Dated, usd:
         basis=Basis(dated.basis) if usd else None,
         source=catalog.store.source_title(dated.source),
         note=dated.note,
+        **more,
     )
 
 
@@ -228,7 +233,7 @@ def _ranges(catalog: Catalog, wants: Wants) -> Iterator[PriceRow]:
                 if row.as_of <= catalog.until:
                     for detail, usd in (("min", row.usd_min), ("avg", row.usd_avg), ("max", row.usd_max)):
                         if usd:
-                            yield replace(_row(catalog, SPOT_RANGE, place, row, usd), detail=detail)
+                            yield _row(catalog, SPOT_RANGE, place, row, usd, detail=detail)
 
 
 def _bill(catalog: Catalog, wants: Wants) -> Iterator[PriceRow]:
@@ -240,6 +245,4 @@ def _bill(catalog: Catalog, wants: Wants) -> Iterator[PriceRow]:
             if row.as_of <= catalog.until:
                 tier = f"{row.tier_from} to {row.tier_to}" if row.tier_to else f"from {row.tier_from}"
                 detail = "" if tier == "from 0" else tier
-                yield replace(
-                    _row(catalog, BILL_ITEM, place, row, row.usd), detail=detail, unit=row.unit, current=row in chosen
-                )
+                yield _row(catalog, BILL_ITEM, place, row, row.usd, detail=detail, unit=row.unit, current=row in chosen)

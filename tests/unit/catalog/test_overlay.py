@@ -299,3 +299,29 @@ class TestFarOutside:
         write(tmp_path, tables.ON_DEMAND, ("p9.48xlarge", "us-east-2", "", "0.5", *ORIGIN))
         (row,) = load(overlay=tmp_path).selector.rows(Key("on-demand", "p9.48xlarge", "us-east-2"))
         assert (row.usd, row.basis) == ("0.5", Basis.LISTED)
+
+
+class TestSharedCatalog:
+    """The catalog of the shipped files, one for all callers of a process."""
+
+    def test_load_without_rows_of_a_cache_reads_the_shipped_files_once(self, tmp_path: Path):
+        assert load() is load(overlay=tmp_path / "nowhere", today=date(2026, 11, 20))
+        assert load().store is load(prices_as_of=date(2026, 11, 18)).store
+
+    def test_load_after_the_first_refresh_has_its_rows(self, tmp_path: Path):
+        folder = tmp_path / "cache"
+        before = load(overlay=folder).on_demand("p5.48xlarge", "us-east-1")
+        write(folder, tables.ON_DEMAND, ("p5.48xlarge", "us-east-1", "", "49.5", *ORIGIN))
+        after = load(overlay=folder).on_demand("p5.48xlarge", "us-east-1")
+        assert isinstance(before, Price)
+        assert isinstance(after, Price)
+        assert (before.usd, after.usd) == (Decimal("55.04"), Decimal("49.5"))
+
+    def test_load_of_one_cache_twice_reads_it_twice(self, tmp_path: Path):
+        write(tmp_path, tables.ON_DEMAND, ("p5.48xlarge", "us-east-1", "", "49.5", *ORIGIN))
+        first = load(overlay=tmp_path)
+        write(tmp_path, tables.ON_DEMAND, ("p5.48xlarge", "us-east-1", "", "48.5", *ORIGIN))
+        price = load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
+        assert isinstance(price, Price)
+        assert price.usd == Decimal("48.5")
+        assert load(overlay=tmp_path) is not first

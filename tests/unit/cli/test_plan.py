@@ -12,6 +12,7 @@ from launcher.answers.plan import page
 from launcher.answers.plan_document import document
 from launcher.answers.plan_screen import selected
 from launcher.answers.quote import page as quote_page
+from launcher.pricing import priced
 from launcher.pricing.priced import Priced
 from launcher.records.quote_document import quote_document
 from launcher.workflow.quote.options import PriceOptions
@@ -274,6 +275,19 @@ def test_all_shows_every_combination(price_text):
     assert len(priced_plan.candidates) == sum(group.combinations for group in priced_plan.resolution.groups)
     assert len(priced_plan.candidates) > len(price_text(text).candidates)
     assert len({quote.digest for quote in priced_plan.quotes}) == len(priced_plan.candidates)
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_short_ids_of_all_rows_are_compared_once(monkeypatch, price_text, everything):
+    """For every row again, a plan of a thousand rows took three times as long."""
+    compared = []
+    monkeypatch.setattr(priced, "_lengths", lambda digests: compared.append(len(digests)) or iter(()))
+    text = HOURS + f"tags: {{once: '{everything}'}}\n"
+    priced_plan = price_text(text, everything=everything)
+    ids = {priced_plan.short_id(rank) for rank in range(1, len(priced_plan.candidates) + 1)}
+    assert all(row.gate.hint for row in priced_plan.rows if not row.gate.allowed)
+    assert len(ids) > 1
+    assert compared == [len(priced_plan.candidates)]
 
 
 def test_ranks_and_digests_name_the_same_candidate(price_text, slipway):

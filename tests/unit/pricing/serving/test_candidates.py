@@ -7,6 +7,7 @@ import pytest
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import load
 from launcher.catalog.serving import load_serving
+from launcher.model.document import plan_at
 from launcher.planning.endpoint_pin import pinned_serving
 from launcher.workflow.quote.options import PriceOptions
 from tests.unit.pricing.serving.conftest import request as requested
@@ -96,3 +97,16 @@ def test_a_synthesis_by_hand_has_the_layout_of_the_quote(serving_priced, serve):
     by_hand = pinned.request.workload.serve
     names = ("tensor_parallel", "batch_size", "sequence_length")
     assert [getattr(by_hand, name) for name in names] == [getattr(quoted, name) for name in names]
+
+
+@pytest.mark.parametrize("types", [["inf2.48xlarge", "g6e.12xlarge"], ["p5.48xlarge", "trn1.32xlarge"]])
+def test_the_plan_of_every_place_is_that_of_its_own_request(serving_priced, types):
+    """The text of a layout's request is written once for all its places."""
+    priced = serving_priced(
+        target={"instance_type": types, "region": ["us-east-1", "us-west-2"]}, options=PriceOptions(everything=True)
+    )
+    plans = [candidate.plan for candidate in priced.candidates if candidate.fleet is not None]
+    assert len({plan.place.region for plan in plans}) > 1
+    assert len({plan.request.workload.serve for plan in plans}) > 1
+    assert [plan.text for plan in plans] == [plan_at(plan.request, plan.place).text for plan in plans]
+    assert [plan.request.workload.serve.max_instances for plan in plans] != [None] * len(plans)
