@@ -265,7 +265,7 @@ def test_init_writes_a_plan_that_is_priced_and_never_writes_over_one(empty_folde
 
 
 def test_render_writes_the_files_and_executes_nothing(empty_folder, slipway):
-    (empty_folder / "plan.yaml").write_text(GOOD)
+    (empty_folder / "plan.yaml").write_text(ON_EC2)
     assert slipway("render", "plan.yaml", "-o", "out").code == 0
     assert {path.name for path in (empty_folder / "out").iterdir()} >= {"cluster.yaml", "job.sbatch", "job.json"}
     (empty_folder / "blocked").write_text("a file")
