@@ -122,13 +122,13 @@ def _bill(plan: PlanDiff, width: int) -> list[str]:
 
 def comment(difference: PlansDiff, refusal: str | None) -> list[str]:
     """The change as one comment on a pull request, in GitHub's Markdown."""
-    lines = [MARK, f"### {_safe(headline(difference))}", ""]
+    lines = [MARK, f"### {safe(headline(difference))}", ""]
     if refusal is not None:
-        lines += [f"**Refused by the policy:** {_safe(refusal)}", ""]
+        lines += [f"**Refused by the policy:** {safe(refusal)}", ""]
     if difference.plans:
         lines += ["| plan | before | after | change | a |", "|:--|--:|--:|--:|:--|"]
         lines += [
-            f"| `{_code(plan.file)}` | {' | '.join(_safe(cell) for cell in _totals(plan))} | {plan.unit} |"
+            f"| `{_code(plan.file)}` | {' | '.join(safe(cell) for cell in _totals(plan))} | {plan.unit} |"
             for plan in difference.plans
         ]
     for plan in difference.plans:
@@ -137,24 +137,24 @@ def comment(difference: PlansDiff, refusal: str | None) -> list[str]:
 
 
 def _details(plan: PlanDiff) -> Iterator[str]:
-    yield f"<details><summary>{_safe(plan.file)}: what changed and why</summary>"
+    yield f"<details><summary>{safe(plan.file)}: what changed and why</summary>"
     yield ""
-    yield from (f"- {_safe(reason)}" for reason in plan.why)
+    yield from (f"- {safe(reason)}" for reason in plan.why)
     if plan.lines:
         yield ""
         yield "| line | before | after | because |"
         yield "|:--|--:|--:|:--|"
         for line in plan.lines:
             sums = f"{words.dollars(line.old_usd)} | {words.dollars(line.new_usd)}"
-            yield f"| {_safe(line.name)} | {sums} | {line.change.value.replace('-', ' ')} |"
+            yield f"| {safe(line.name)} | {sums} | {line.change.value.replace('-', ' ')} |"
     yield ""
     yield "</details>"
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
     r"""Text escaped so that Markdown and HTML show it literally: a plan's text creates no markup and mentions no user.
 
-    >>> print(_safe("a|b <i> `x`"))
+    >>> print(safe("a|b <i> `x`"))
     a\|b &lt;i&gt; \`x\`
     """
     text = visible(" ".join(text.split())).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

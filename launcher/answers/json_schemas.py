@@ -17,6 +17,7 @@ from launcher.answers.doctor import DoctorDocument
 from launcher.answers.down import DownDocument
 from launcher.answers.endpoint import AnswerDocument
 from launcher.answers.error import ErrorDocument
+from launcher.answers.estimate import EstimateDocument
 from launcher.answers.ledger import LedgerDocument
 from launcher.answers.models import ModelsDocument
 from launcher.answers.outputs import OutputsDocument
@@ -31,6 +32,7 @@ from launcher.answers.spike import SpikeDocument
 from launcher.answers.started import StartedDocument
 from launcher.answers.status import StatusDocument
 from launcher.answers.sweep import SweepDocument
+from launcher.answers.version import VersionDocument
 from launcher.records.json_schema import document_schema
 from launcher.records.load_documents import LoadDocument
 from launcher.records.quote_document import QuoteDocument
@@ -54,6 +56,7 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "doctor": (DoctorDocument,),
     "down": (DownDocument,),
     "error": (ErrorDocument,),
+    "estimate": (EstimateDocument,),
     "ledger": (LedgerDocument,),
     "load": (LoadDocument,),
     "outputs": (OutputsDocument,),
@@ -71,6 +74,7 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "started": (StartedDocument,),
     "status": (StatusDocument,),
     "sweep": (SweepDocument,),
+    "version": (VersionDocument,),
 }
 """The forms of each document that has a schema."""
 

@@ -33,6 +33,7 @@ SUMMARIES: Mapping[str, str] = {
     "diff": (
         "Show how changed plans change totals, by plan and cost line, and why. Makes no AWS call; spends nothing."
     ),
+    "estimate": ("Price the accelerators, storage and network of any CloudFormation app (cdk.out) per hour and month."),
     "render": "Write the files that a plan would deploy and submit. Executes nothing.",
     "deploy": "Price a plan and deploy its cluster without a job, or its endpoint. --sandbox uses an emulated AWS.",
     "launch": ("Price a plan, deploy its cluster, run its job to the end, and report. The gate must allow the quote."),
@@ -73,6 +74,7 @@ SUMMARIES: Mapping[str, str] = {
     "skill": (
         "Print instructions for a coding agent (SKILL.md): the commands that spend nothing, and what a person decides."
     ),
+    "version": "Print the version, the dates of the prices, and the installed plugins.",
     "sandbox": "Start, show and stop an emulated AWS that keeps running.",
     "checkpoints": "List, verify, prune and restore the checkpoints of a job.",
     "prices": "Show the known prices, compare two days, read current prices from AWS.",

@@ -5,7 +5,6 @@ import os
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -30,20 +29,6 @@ New = Annotated[
 ]
 
 
-class Form(StrEnum):
-    """How the change is printed."""
-
-    TABLE = "table"
-    GITHUB_COMMENT = "github-comment"
-
-
-def _form(text: str) -> Form:
-    try:
-        return Form(text)
-    except ValueError as problem:
-        raise typer.BadParameter(f"{text!r} is not allowed; choose from {', '.join(Form)}") from problem
-
-
 def _percent(text: str) -> float:
     try:
         value = float(text)
@@ -64,9 +49,7 @@ def diff(
     new: New = None,
     *,
     json: options.Json = False,
-    form: Annotated[
-        Form, typer.Option("--format", parser=_form, metavar="table|github-comment", help="The output format.")
-    ] = Form.TABLE,
+    form: options.Format = options.Form.TABLE,
     policy: Annotated[Path | None, typer.Option("--policy", metavar="FILE", help="A file with a cost policy.")] = None,
     max_increase_usd: Annotated[
         Decimal | None,
@@ -106,7 +89,7 @@ def diff(
     refusal = limits.refusal(difference)
     if json:
         output.document(diff_page.document(difference, refusal))
-    elif form is Form.GITHUB_COMMENT:
+    elif form is options.Form.GITHUB_COMMENT:
         output.result(diff_page.comment(difference, refusal), keep=diff_page.NO_LINK)
     else:
         output.page(diff_page.page(difference, refusal, output.terminal_width()))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
+from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
@@ -120,6 +121,25 @@ AttachSandbox = Annotated[
 InSandbox = Annotated[bool, typer.Option("--sandbox", help="Use an emulated AWS on this computer.")]
 
 
+class Form(StrEnum):
+    """How a cost for a pull request is printed."""
+
+    TABLE = "table"
+    GITHUB_COMMENT = "github-comment"
+
+
+def _form(text: str) -> Form:
+    try:
+        return Form(text)
+    except ValueError as problem:
+        raise typer.BadParameter(f"{text!r} is not allowed; choose from {', '.join(Form)}") from problem
+
+
+Format = Annotated[
+    Form, typer.Option("--format", parser=_form, metavar="table|github-comment", help="The output format.")
+]
+
+
 Command = TypeVar("Command", bound=Callable[..., None])
 SETTINGS: ContextVar[tuple[str, ...]] = ContextVar("settings", default=())
 """The settings of this command over its plan file, each KEY=VALUE."""
@@ -160,17 +180,7 @@ def _with_options(command: Command, offered: Mapping[str, Any]) -> Command:
         SETTINGS.set(settings(**chosen))
         command(**arguments)
 
-    signature = inspect.signature(command)
-    extra = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=False if name == "spot" else None
-        )
-        for name, kind in offered.items()
-    ]
-    named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()]
-    run.__signature__ = signature.replace(parameters=[*named, *extra])  # type: ignore[attr-defined]
-    run.__annotations__ = {**command.__annotations__, **offered}
-    return cast("Command", run)
+    return _declared(run, command, offered, flags=("spot",))
 
 
 def settings(
@@ -192,6 +202,71 @@ def settings(
     short += [f"target.instance_type={type_name}"] if type_name is not None else []
     short += ["purchase.option=spot"] if spot else []
     return (*(set_values or ()), *short, *(f"run.env.{variable}" for variable in variables or ()))
+
+
+PLACE: ContextVar[Any] = ContextVar("place", default=None)
+"""The place of this command's run (workflow.history.run_index.Place) with its sandbox flag; None: this computer."""
+PLACE_OPTIONS: Mapping[str, Any] = {
+    "place_region": Annotated[
+        str | None,
+        typer.Option(
+            "--region",
+            help="Find a run of any computer, by the Slipway stacks of this region.",
+            autocompletion=completion.regions,
+        ),
+    ],
+    "place_store": Annotated[
+        str | None,
+        typer.Option("--store", metavar="S3_URI", help="Find a run of any computer, in this store (s3://BUCKET)."),
+    ],
+    "place_sandbox": AttachSandbox,
+}
+"""The options that `with_place` adds, by the names of their parameters."""
+
+
+def with_place(command: Command) -> Command:
+    """The command with --region and --store, by which `plan_name` finds the runs of other computers."""
+
+    @wraps(command)
+    def run(**arguments: Any) -> None:
+        region, store, sandbox = (arguments.pop(name, None) for name in PLACE_OPTIONS)
+        PLACE.set((region, store, bool(sandbox)) if region or store else None)
+        command(**arguments)
+
+    return _declared(run, command, PLACE_OPTIONS, flags=("place_sandbox",))
+
+
+def _declared(run: Any, command: Command, offered: Mapping[str, Any], flags: Sequence[str]) -> Command:
+    """The function with the options of a command and those offered, as typer reads them."""
+    signature = inspect.signature(command)
+    extra = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=False if name in flags else None
+        )
+        for name, kind in offered.items()
+    ]
+    named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()]
+    run.__signature__ = signature.replace(parameters=[*named, *extra])
+    run.__annotations__ = {**command.__annotations__, **offered}
+    return cast("Command", run)
+
+
+def fetched_runs(name: str | None) -> Path | None:
+    """The folder of the runs that --region or --store found on other computers; None without these options.
+
+    `name`: the runs of one plan; None: all.
+    """
+    if PLACE.get() is None:
+        return None
+    from launcher.cli import output
+    from launcher.records.run_folder import FETCHED
+    from launcher.workflow.history.run_index import Place, fetch, fetch_all
+
+    region, store, sandbox = PLACE.get()
+    place, calls = Place(region=region, store=store), environment(sandbox=sandbox)
+    root = fetch_all(place, calls) if name is None else fetch(name, place, calls, output.say)
+    FETCHED.set(root)
+    return root
 
 
 def environment(*, sandbox: bool) -> dict[str, str]:
@@ -273,7 +348,8 @@ def plan_name(text: str) -> str:
     from launcher import plan_file
 
     name = plan_file.load(Path(text)).name if plan_file.is_path(text) else text
-    _say_where(name)
+    if fetched_runs(name) is None:
+        _say_where(name)
     return name
 
 

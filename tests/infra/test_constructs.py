@@ -11,6 +11,7 @@ from pathlib import Path
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from cdk_nag import AwsSolutionsChecks
@@ -329,3 +330,29 @@ def test_a_limit_that_is_lower_than_the_plans_is_the_guards(cdk_app, plan_file):
     cdk_app.synth()
     outputs = training_template(cdk_app)["Outputs"]
     assert "$20" in json.dumps(outputs), outputs
+
+
+class TestRateOfForeignResources:
+    """BudgetGate prices resources of any construct, as slipway estimate does."""
+
+    def app(self, cdk_app, limit, kind="p5.48xlarge", most=4, region="us-east-1"):
+        stack = stack_in(cdk_app, region)
+        vpc = ec2.Vpc(stack, "Vpc", max_azs=1, nat_gateways=1)
+        launch = {"instance_type": ec2.InstanceType(kind), "vpc": vpc}
+        image = ec2.MachineImage.generic_linux({region: "ami-0a1b2c3d4e5f60718"})
+        autoscaling.AutoScalingGroup(stack, "Nodes", machine_image=image, min_capacity=0, max_capacity=most, **launch)
+        cdk.Validations.of(cdk_app).add_plugins(BudgetGate(cdk_app, max_usd_per_hour=limit))
+        return cdk_app
+
+    def test_an_app_above_its_hourly_limit_fails_with_the_dearest_resource(self, cdk_app):
+        with pytest.raises(RuntimeError, match="ValidationFailed") as refused:
+            self.app(cdk_app, Decimal(100)).synth()
+        assert re.search(r"costs up to \$\d{3}\.\d\d an hour, \S+ \(p5.48xlarge, on demand\)", str(refused.value))
+        assert "allowed are $100.00" in str(refused.value)
+
+    def test_an_app_below_its_hourly_limit_is_synthesised(self, cdk_app):
+        self.app(cdk_app, Decimal(100), most=1).synth()
+
+    def test_accelerators_without_a_price_are_refused(self, cdk_app):
+        with pytest.raises(RuntimeError, match=r"no instance type p9\.48xlarge in the catalog"):
+            self.app(cdk_app, Decimal(100_000), kind="p9.48xlarge").synth()

@@ -1,7 +1,9 @@
-"""The gate of a CDK app: a validation plugin that refuses a synthesis whose plans may cost more than allowed."""
+"""The gate of a CDK app: a validation plugin that refuses a synthesis that may cost more than allowed."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import jsii
 from aws_cdk import (
@@ -10,9 +12,15 @@ from aws_cdk import (
     PolicyValidationPluginReport,
     PolicyViolatingResource,
     PolicyViolation,
+    Stack,
+    Token,
 )
 from constructs import IConstruct
 
+from launcher.catalog.load import load
+from launcher.model.money import cents
+from launcher.model.template_estimate import EstimateLine, TemplateEstimate
+from launcher.workflow.quote.estimate import estimate_template
 from slipway_aws.priced import PricedConstruct
 
 GATE = "slipway:gate"
@@ -21,16 +29,34 @@ GATE = "slipway:gate"
 
 @jsii.implements(IPolicyValidationPlugin)
 class BudgetGate:
-    """A validation plugin: `Validations.of(app).add_plugins(BudgetGate(app, max_usd=Decimal(5000)))`.
+    """A validation plugin: `Validations.of(app).add_plugins(BudgetGate(app, max_usd_per_hour=Decimal(200)))`.
 
-    It refuses a plan that the gate refuses, as each cluster and endpoint does by itself, and an app whose plans
-    together may cost more than `max_usd`: the sum of their high estimates, of one run of each training plan and one
-    month of each endpoint.
+    It refuses a plan that the gate refuses, as each cluster and endpoint does by itself, and
+
+    - an app whose resources cost more than `max_usd_per_hour` with every group at its maximum, as `slipway estimate`
+      counts them. The resources may be of any construct; accelerators without a price are refused too;
+    - an app whose plans together may cost more than `max_usd`: the sum of their high estimates, of one run of each
+      training plan and one month of each endpoint.
     """
 
-    def __init__(self, scope: IConstruct, *, max_usd: Decimal | None = None) -> None:
-        """Judge the plans at and below a construct; `max_usd` None: each plan by its own budget alone."""
+    def __init__(
+        self,
+        scope: IConstruct,
+        *,
+        max_usd: Decimal | None = None,
+        max_usd_per_hour: Decimal | None = None,
+        region: str | None = None,
+    ) -> None:
+        """Judge what is at and below a construct.
+
+        Args:
+            scope: the app, a stage or a stack.
+            max_usd: the limit of the plans' totals; None: each plan by its own budget alone.
+            max_usd_per_hour: the limit of the templates' hourly rate; None: it is not checked.
+            region: the region of stacks without one.
+        """
         self._scope, self._max_usd = scope, max_usd
+        self._max_usd_per_hour, self._region = max_usd_per_hour, region
 
     @property
     def name(self) -> str:
@@ -48,13 +74,12 @@ class BudgetGate:
         return None
 
     def validate(self, context: IPolicyValidationContext) -> PolicyValidationPluginReport:
-        """Judge the app; its templates are not read, since the plans say what their resources cost."""
-        del context
+        """Judge the app by its plans, and by its templates if their rate is limited."""
         off = str(self._scope.node.try_get_context(GATE)) == "0"
-        violations = [] if off else list(self._violations())
+        violations = [] if off else [*self._of_plans(), *self._of_templates(context.template_paths)]
         return PolicyValidationPluginReport(success=not violations, violations=violations)
 
-    def _violations(self) -> Iterator[PolicyViolation]:
+    def _of_plans(self) -> Iterator[PolicyViolation]:
         plans = [child for child in self._scope.node.find_all() if isinstance(child, PricedConstruct)]
         for refused in (plan for plan in plans if plan.refusal):
             yield _violation("gate", refused.refusal, refused.remedy, refused)
@@ -64,6 +89,51 @@ class BudgetGate:
             parts = ", ".join(f"{plan.node.path} ${plan.high_usd or 0:,.2f}" for plan in plans)
             message = f"the plans of this app may cost ${total:,.2f} together, {parts}; allowed is ${limit:,.2f}"
             yield _violation("budget", message, "lower a plan's nodes or hours, or raise max_usd of BudgetGate", *plans)
+
+    def _of_templates(self, paths: list[str]) -> Iterator[PolicyViolation]:
+        limit = self._max_usd_per_hour
+        if limit is None:
+            return
+        stacks = {child.template_file: child for child in self._scope.node.find_all() if isinstance(child, Stack)}
+        own = [(Path(path), stacks[Path(path).name]) for path in paths if Path(path).name in stacks]
+        priced = [self._estimate(path, stack) for path, stack in own if stack.nested_stack_parent is None]
+        for line in (line for one in priced for line in one.unpriced_accelerators):
+            message = f"{line.resource}, {line.name}: {line.unpriced}"
+            fix = "slipway prices refresh, or name the instance type in the template"
+            yield _template_violation("unpriced", message, fix, line.resource)
+        total = sum((one.max_usd_per_hour for one in priced), Decimal(0))
+        if total > limit:
+            lines = sorted((line for one in priced for line in one.lines), key=_rate, reverse=True)
+            dearest = [line for line in lines[:SHOWN] if line.max_usd_per_hour]
+            parts = ", ".join(f"{line.resource} ({line.name}) ${cents(_rate(line))}" for line in dearest)
+            message = f"this app costs up to ${cents(total)} an hour, {parts}; allowed are ${cents(limit)}"
+            fix = "lower the maximum of a group or its instance type, or raise max_usd_per_hour of BudgetGate"
+            # The report repeats a violation for each of its resources.
+            yield _template_violation("rate", message, fix, next(line.resource for line in dearest))
+
+    def _estimate(self, path: Path, stack: Stack) -> TemplateEstimate:
+        """The cost of a stack's template.
+
+        Raises:
+            UnreadableInputError: the stack has no region, and none was given for such stacks.
+        """
+        region = self._region if Token.is_unresolved(stack.region) else stack.region
+        return estimate_template(path, load(), datetime.now(UTC), region, stack.stack_name)
+
+
+SHOWN = 3
+"""The dearest lines that a violation names."""
+
+
+def _rate(line: EstimateLine) -> Decimal:
+    return line.max_usd_per_hour or Decimal(0)
+
+
+def _template_violation(rule: str, message: str, fix: str, path: str) -> PolicyViolation:
+    resource = PolicyViolatingResource(construct_path=path, locations=[])
+    return PolicyViolation(
+        rule_name=rule, description=message, fix=fix, severity="error", violating_resources=[resource]
+    )
 
 
 def _violation(rule: str, message: str, fix: str, *plans: PricedConstruct) -> PolicyViolation:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.answers.diff import MARK, _safe, comment, page
+from launcher.answers.diff import MARK, comment, page, safe
 from launcher.model.errors import UnreadableInputError
 from launcher.model.plan_diff import DiffPolicy, LineChange
 from launcher.workflow.quote.diff import diff
@@ -191,7 +191,7 @@ def test_a_plans_own_words_make_no_markup_in_a_comment(repository):
 
 
 def test_a_plans_own_words_make_no_links_and_no_references_in_a_comment():
-    escaped = _safe("see https://x.example www.x.example #12 org/repo#7 GH-1 @me")
+    escaped = safe("see https://x.example www.x.example #12 org/repo#7 GH-1 @me")
     for live in ("://", "www.", "#1", "#7", "GH-1", "@me"):
         assert live not in escaped
     assert escaped.replace("\u200b", "") == "see https://x.example www.x.example #12 org/repo#7 GH-1 @me"
