@@ -8,6 +8,9 @@ from pathlib import Path
 from launcher.model.errors import UnreadableInputError
 from launcher.submit.git import run_git
 
+UNBORN = "HEAD"
+"""The revision that a new repository does not have yet."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
@@ -47,8 +50,21 @@ def find_revision(name: str, folder: Path, environment: Mapping[str, str]) -> Re
     try:
         commit = _git(folder, environment, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
     except UnreadableInputError:
+        if name != UNBORN:
+            return None
+        commit = _empty_tree(folder, environment)
+    if not commit:
         return None
     return Revision(name=name, commit=commit.decode().strip(), folder=folder, environment=environment)
+
+
+def _empty_tree(folder: Path, environment: Mapping[str, str]) -> bytes:
+    """The tree without files, which stands for HEAD before the first commit; empty outside a repository."""
+    try:
+        _git(folder, environment, "rev-parse", "--git-dir")
+        return _git(folder, environment, "hash-object", "-t", "tree", os.devnull)
+    except UnreadableInputError:
+        return b""
 
 
 def _git(folder: Path, environment: Mapping[str, str], *arguments: str) -> bytes:
