@@ -11,7 +11,7 @@ from launcher.cli import options, output
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("attach")(attach)
+    app.command("attach")(options.with_place(attach))
 
 
 def attach(run: options.RunName) -> None:

@@ -12,7 +12,7 @@ from launcher.records.submission import SANDBOX
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("cancel")(cancel)
+    app.command("cancel")(options.with_place(cancel))
 
 
 def cancel(

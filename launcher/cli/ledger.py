@@ -17,7 +17,7 @@ from launcher.model.report import RunStatus
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("ledger")(ledger)
+    app.command("ledger")(options.with_place(ledger))
 
 
 def ledger(
@@ -37,7 +37,7 @@ def ledger(
     """List all runs of this folder or a shared bucket: dollars quoted, used, billed, and per million tokens.
 
     SLIPWAY_LEDGER=s3://BUCKET/PREFIX names a bucket that several people share. Every run writes its entry there when it
-    ends; this command also sends missing entries of this folder.
+    ends; this command also sends missing entries of this folder. --region and --store list the runs of a job's store.
     """
     if json + csv + focus > 1:
         raise UnreadableInputError("--json, --csv and --focus exclude each other", hint="use one of them")
@@ -80,12 +80,14 @@ def ledger(
 def _read_ledger() -> Ledger:
     from launcher.workflow.history.ledger import folder_ledger
 
-    local_ledger = folder_ledger(Path.cwd())
+    fetched = options.fetched_runs(None)
+    root = fetched or Path.cwd()
+    local_ledger = folder_ledger(root)
     if any(entry.status == RunStatus.RUNNING.value for entry in local_ledger.entries):
         from launcher.workflow.run.running_ledger import with_running
 
-        local_ledger = with_running(local_ledger, Path.cwd(), options.now())
-    if not os.environ.get("SLIPWAY_LEDGER"):
+        local_ledger = with_running(local_ledger, root, options.now())
+    if fetched is not None or not os.environ.get("SLIPWAY_LEDGER"):
         return local_ledger
     from launcher.workflow.history.ledger_shared import shared_ledger, shared_place
 

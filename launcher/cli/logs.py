@@ -17,7 +17,7 @@ from launcher.records.submission import with_job
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("logs")(logs)
+    app.command("logs")(options.with_place(logs))
 
 
 def logs(

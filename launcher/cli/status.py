@@ -19,7 +19,7 @@ POLL_S = 15.0
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("status")(status)
+    app.command("status")(options.with_place(status))
 
 
 def status(

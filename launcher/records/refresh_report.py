@@ -32,6 +32,8 @@ class RefreshReport:
     unasked: tuple[str, ...] = ()
     # The SHA-256 of the file from which the prices were read, if not from AWS.
     snapshot: str | None = None
+    # The plugin that wrote them.
+    plugin: str | None = None
 
     @property
     def complete(self) -> bool:

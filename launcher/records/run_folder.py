@@ -7,6 +7,7 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ SANDBOX_LOG = "logs/sandbox.log"
 EVENTS, METRICS = "events.jsonl", "metrics.jsonl"
 LATEST = "latest"
 STAMP = "%Y%m%dT%H%M%SZ"
+FETCHED: ContextVar[Path | None] = ContextVar("fetched", default=None)
+"""The folder of the runs that this command fetched from a store (--store, --region): they come before all others."""
 
 
 @record
@@ -203,12 +206,16 @@ def latest(name: str, root: Path) -> RunFolder:
     if not path.is_dir():
         known = ", ".join(names(root)) or "none"
         message = f"no run of {name} under {root / RUNS}, and none of your recent runs has this name"
-        raise UnreadableInputError(message, hint=f"runs here: {known}")
+        raise UnreadableInputError(
+            message, hint=f"runs here: {known}; --region or --store finds those of other computers"
+        )
     return RunFolder(path=Path(os.path.realpath(path)))
 
 
 def home_of(name: str, root: Path) -> Path:
-    """The folder with the runs of a plan: `root` if it has one, else where the user launched it last, else `root`."""
+    """The folder with the runs of a plan: fetched ones, `root` if it has one, else where the user launched it last."""
+    if (fetched := FETCHED.get()) is not None:
+        return fetched
     if (root / RUNS / name / LATEST).is_dir():
         return root
     return recent_runs.root_of(name, os.environ) or root

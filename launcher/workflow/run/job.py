@@ -28,6 +28,7 @@ from launcher.workflow.cluster.failed_boots import failed_boots
 from launcher.workflow.cluster.reach import refuse_unless_answered, removal_of
 from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.deployment import deploys
+from launcher.workflow.history.run_index import publish
 from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.run.cluster_handle import cluster_handle
 from launcher.workflow.run.disruption import Undisturbed, disruption_for, guard_called
@@ -112,7 +113,16 @@ class Job:
             self.log.status = RunStatus.RUNNING
             self.log.write()
             self.log.status = RunStatus.FAILED
-        return self.target.submit(self._request(cluster))
+        submission = self.target.submit(self._request(cluster))
+        self.publish(RunStatus.RUNNING)
+        return submission
+
+    def publish(self, status: RunStatus) -> None:
+        """Write the run to the index of its store, so that other computers find it; not from a sandbox that ends."""
+        if self.account.stays:
+            self.log.status = status
+            self.log.write()
+            publish(self.plan.name, self.folder, self.aws, datetime.now(UTC), self.options.notify)
 
     def _request(self, cluster: ClusterHandle) -> JobRequest:
         plan, notify, from_step = self.plan, self.options.notify, self.options.from_step

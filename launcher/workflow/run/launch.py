@@ -170,3 +170,4 @@ def _run_steps(log: LaunchLog, priced: Priced, rank: int, options: LaunchOptions
         cluster = job.find_cluster()
         submission = job.submit(cluster)
     job.follow(submission)
+    job.publish(log.status)

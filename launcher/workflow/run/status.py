@@ -32,6 +32,7 @@ from launcher.workflow.history.attempts import STOPPED, attempts, budget_stop, c
 from launcher.workflow.history.idle_tail import learn_tails
 from launcher.workflow.history.ledger_shared import share
 from launcher.workflow.history.measurement import keep_measurement
+from launcher.workflow.history.run_index import publish
 from launcher.workflow.history.stored import stored_checkpoints
 from launcher.workflow.run.follow import FIRST_LINE
 from launcher.workflow.run.growing_lines import GrowingLines
@@ -164,6 +165,7 @@ def _current_state(
     if judged.status != before:
         keep_measurement(name, folder, folder.root, catalog_load.load(today=now.date()), notify)
         share(name, folder, environment, now, notify)
+        publish(name, folder, environment_of_run(folder, environment), now, notify)
     learn_tails(name, folder.root, environment, now, notify)
     return judged
 
