@@ -1,5 +1,7 @@
 """`slipway run`: launch a command without a plan file; the file that it would need is written."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -65,9 +67,9 @@ def run(
         price(path, options.now(), price_options)
         if not sandbox and not dry_run:
             refuse_without_terminal("launch", yes=yes)
-    except SlipwayError:
+    except SlipwayError as problem:
         _restore(path, earlier)
-        raise
+        raise in_options(problem, path) from problem
     output.say(f"{'wrote' if earlier is None else 'replaced'} {path}")
     try:
         launch(
@@ -82,6 +84,40 @@ def run(
     except DeclinedError:
         _restore(path, earlier)
         raise
+
+
+OPTIONS = {
+    "name": "--name",
+    "workload.train.hours": "--hours",
+    "target.instance_type": "--type",
+    "target.nodes": "--nodes",
+    "target.region": "--region",
+    "purchase.option": "--spot",
+    "run.env": "--env",
+    "run.command": "the command after --",
+}
+"""The option of each key of the plan that has one; --set sets the others."""
+
+
+def in_options(problem: SlipwayError, path: Path) -> SlipwayError:
+    """A refusal of the written plan in the words of the command line: the user wrote no file, and it has no lines."""
+    findings = [replace(finding, path=_option(finding.path), line=None, column=None) for finding in problem.findings]
+    same = type(problem)
+    message = problem.message.replace(str(path), "the command line")
+    return same(message, hint=problem.hint, findings=findings)
+
+
+def _option(key: str) -> str:
+    """The option of a key.
+
+    >>> _option("target.instance_type"), _option("run.env.A"), _option("storage.lustre_gib"), _option("")
+    ('--type', '--env A', '--set storage.lustre_gib', '')
+    """
+    parent, _, variable = key.rpartition(".")
+    if parent == "run.env":
+        return f"{OPTIONS[parent]} {variable}"
+    plain = re.sub(r"\[\d+\]", "", key)
+    return OPTIONS.get(plain, f"--set {key}" if key else "")
 
 
 def _restore(path: Path, earlier: str | None) -> None:

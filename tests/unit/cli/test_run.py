@@ -1,5 +1,6 @@
 """`slipway run`: the plan file of a command, and what it refuses."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,28 @@ def test_a_possible_command_without_a_terminal_asks_for_yes_and_writes_nothing(s
     assert code == 2
     assert "--yes" in err
     assert not Path("train.slipway.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    "words,option",
+    [
+        (["--type", "g6e.xlage"], "--type: the catalog has no instance type g6e.xlage"),
+        (["--type", "g6e.xlarge", "--set", "target.region=us-esat-1"], "--region: no region us-esat-1"),
+        (["--type", "g6e.xlarge", "--set", "storage.lustre_gib=7"], "--set storage.lustre_gib"),
+        (["--type", "g6e.xlarge", "--name", "My_Job"], "--name"),
+        (["--type", "g6e.xlarge", "--env", "1A=x"], "--env 1A"),
+    ],
+)
+def test_a_refusal_names_options_and_no_line_of_a_file_that_the_user_did_not_write(slipway, words, option):
+    result = slipway("run", *words, "--dry-run", "--", "python", "train.py")
+    assert result.code in (2, 5), result.err
+    assert option in result.err
+    assert "(line" not in result.err
+    assert "slipway.yaml" not in result.err
+    assert not list(Path().glob("*.slipway.yaml"))
+
+
+def test_the_json_of_a_refusal_has_the_option_and_no_line(slipway):
+    result = slipway("run", "--type", "g6e.xlage", "--dry-run", "--json", "--", "python", "train.py")
+    findings = json.loads(result.out)["findings"]
+    assert ("--type", None) in [(finding["path"], finding.get("line")) for finding in findings]
