@@ -199,6 +199,7 @@ class RefreshObject:
     public: bool
     unasked: tuple[str, ...]
     snapshot: str | None
+    plugin: str | None
 
 
 @json_object

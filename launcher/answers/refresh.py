@@ -22,6 +22,8 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
     where = f"AWS's public files, {answers}" if report.public else f"AWS, {answers}"
     if report.snapshot is not None:
         where = f"a snapshot with SHA-256 {report.snapshot}"
+    if report.plugin is not None:
+        where = f"plugin {report.plugin}"
     lines = ["", *wrapped(f"  {prices} read from {where}; kept in {report.cache}", width)]
     if report.unasked:
         kinds = ", ".join(kind.replace("-", " ") for kind in report.unasked)

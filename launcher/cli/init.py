@@ -1,5 +1,6 @@
 """`slipway init`: a commented plan file to start from."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -10,7 +11,7 @@ import typer
 from launcher.cli import output
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.request import NAME
-from launcher.model.schema import SCHEMA_FILE, commented_file
+from launcher.model.schema import SCHEMA_FILE, commented_file, json_schema
 from launcher.records.run_folder import write_whole
 
 
@@ -49,8 +50,19 @@ def init(
     except OSError as problem:
         hint = "name a file in a writable folder with free space"
         raise ImpossibleError(f"cannot write {file}: {problem.strerror}", hint=hint) from problem
-    output.say(f"wrote {file}", "", f"  next: slipway plan {shlex.quote(str(file))}")
-    output.say(f"  for an editor: slipway schema > {shlex.quote(str(file.parent / SCHEMA_FILE))}")
+    output.say(f"wrote {file}{_with_schema(file.parent)}", "", f"  next: slipway plan {shlex.quote(str(file))}")
+
+
+def _with_schema(folder: Path) -> str:
+    """Write the schema that the first line of a plan file names, for editors; what is to be said of it."""
+    path = folder / SCHEMA_FILE
+    if path.exists():
+        return ""
+    try:
+        write_whole(path, json.dumps(json_schema(), indent=2) + "\n", shared=True)
+    except OSError:
+        return f" (no {SCHEMA_FILE} for editors: slipway schema prints it)"
+    return f" and {path}, its schema for editors"
 
 
 def _imported(source: Path) -> str:

@@ -115,7 +115,11 @@ def refresh(
     ] = None,
     snapshot: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE", help="Import a snapshot file, with FILE.sha256 next to it."),
+        typer.Option(
+            "--from",
+            metavar="FILE|PLUGIN",
+            help="Import a snapshot file, with FILE.sha256 next to it, or a plugin's prices.",
+        ),
     ] = None,
     digest: Annotated[
         str | None, typer.Option("--sha256", metavar="DIGEST", help="The snapshot's SHA-256, in place of FILE.sha256.")
@@ -134,7 +138,14 @@ def refresh(
     now, settings = options.now(), options.SETTINGS.get()
     _refuse_idle_options(file, region or (), snapshot, everything=everything)
     if snapshot is not None:
-        report = story.take_snapshot(snapshot, digest, os.environ, now)
+        from launcher.workflow.quote.plugins import names
+
+        is_plugin = str(snapshot) in names() and not snapshot.exists()
+        report = (
+            story.take_plugin(str(snapshot), os.environ, now)
+            if is_plugin
+            else story.take_snapshot(snapshot, digest, os.environ, now)
+        )
     else:
         report = story.refresh_file(
             None if everything else file,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 from launcher.catalog import load as catalog_load
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import Level, PurchaseOption
 from launcher.model.errors import ImpossibleError, OverBudgetError, SlipwayError, UnpricedError
 from launcher.model.plan import Place, Plan
 from launcher.model.quote import Quote
@@ -29,6 +29,11 @@ def refuse_unless_allowed(priced: Priced, quoted: Quote, options: PriceOptions, 
     Raises:
         OverBudgetError, UnpricedError, ImpossibleError: the gate refuses; the hint is the smallest fix.
     """
+    _refuse_by_estimates(priced, quoted, options, say)
+    _refuse_by_plugins(priced, quoted, say)
+
+
+def _refuse_by_estimates(priced: Priced, quoted: Quote, options: PriceOptions, say: Say) -> None:
     if priced.request.workload.serve is None:
         _refuse_by_gate(quoted, REFUSALS)
         return
@@ -39,6 +44,29 @@ def refuse_unless_allowed(priced: Priced, quoted: Quote, options: PriceOptions, 
     _refuse_by_gate(quoted, [ImpossibleError.exit_code])
     refuse_by_verdict(priced, options, say)
     _refuse_by_gate(quoted, REFUSALS)
+
+
+def _refuse_by_plugins(priced: Priced, quoted: Quote, say: Say) -> None:
+    """Continue only if no plugin of the organisation has an error; its other findings are printed."""
+    from launcher.workflow.quote.plugins import checked, names
+
+    if not names():
+        return
+    from launcher.records.quote_document import quote_document
+
+    found = checked(quote_document(quoted, _rank_of(quoted, priced), priced.catalog.instance_types))
+    errors = tuple(finding for finding in found if finding.level is Level.ERROR)
+    for finding in found:
+        if finding not in errors:
+            say(f"{finding.level.value}: {finding.message}" + (f" ({finding.hint})" if finding.hint else ""))
+    if errors:
+        message = f"{len(errors)} finding{'s' if len(errors) > 1 else ''} of your organisation's plugins"
+        raise ImpossibleError(f"a launch is refused: {message}", findings=errors)
+
+
+def _rank_of(quoted: Quote, priced: Priced) -> int:
+    places = [candidate.place for candidate in priced.candidates]
+    return places.index(quoted.plan.place) + 1 if quoted.plan.place in places else 1
 
 
 def _refuse_by_gate(quoted: Quote, codes: Container[int]) -> None:

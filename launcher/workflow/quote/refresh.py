@@ -37,6 +37,7 @@ from launcher.records.price_cache import PriceCache
 from launcher.records.price_snapshot import unpack
 from launcher.records.refresh_report import RefreshReport
 from launcher.targets.registry import target_of
+from launcher.workflow.quote.plugins import write_prices
 from launcher.workflow.quote.price_needs import (
     BILL_ITEM,
     EVERY_TYPE,
@@ -135,17 +136,35 @@ def take_snapshot(path: Path, expected: str | None, environment: Mapping[str, st
     Raises:
         UnreadableInputError: the digest differs, or the file is no snapshot.
     """
-    cache = PriceCache(folder=cache_folder(environment))
     with TemporaryDirectory(prefix="slipway-prices-") as unpacked:
         digest = unpack(path, expected, Path(unpacked))
-        before = _every(known_catalog(environment, now))
-        try:
-            rows = cache.take(Path(unpacked), now.date())
-        except UnreadableInputError as problem:
-            if unpacked not in problem.message:
-                raise
-            message = problem.message.replace(f"price cache: {unpacked}/", "")
-            raise UnreadableInputError(f"snapshot {path}: {message}", hint="make snapshot writes one") from problem
+        return replace(_taken(Path(unpacked), f"snapshot {path}", environment, now), snapshot=digest)
+
+
+def take_plugin(name: str, environment: Mapping[str, str], now: datetime) -> RefreshReport:
+    """Import the prices of a plugin into the cache.
+
+    Raises:
+        ImpossibleError: the plugin has no prices, or fails.
+        UnreadableInputError: a table that it wrote is damaged.
+    """
+    with TemporaryDirectory(prefix="slipway-prices-") as written:
+        write_prices(name, Path(written))
+        return replace(_taken(Path(written), f"plugin {name}", environment, now), plugin=name)
+
+
+def _taken(folder: Path, source: str, environment: Mapping[str, str], now: datetime) -> RefreshReport:
+    """Take the tables of a folder into the cache."""
+    cache = PriceCache(folder=cache_folder(environment))
+    before = _every(known_catalog(environment, now))
+    try:
+        rows = cache.take(folder, now.date())
+    except UnreadableInputError as problem:
+        if str(folder) not in problem.message:
+            raise
+        message = problem.message.replace(f"price cache: {folder}/", "")
+        hint = "make snapshot writes one; its tables have the columns of the catalog's"
+        raise UnreadableInputError(f"{source}: {message}", hint=hint) from problem
     after = (FetchedPrice(key=key, usd=price.usd) for key, price in _every(known_catalog(environment, now)).items())
     moved = jumps(before, after)
     return RefreshReport(
@@ -159,7 +178,6 @@ def take_snapshot(path: Path, expected: str | None, environment: Mapping[str, st
         refused=(),
         failures=(),
         skipped_regions=(),
-        snapshot=digest,
     )
 
 

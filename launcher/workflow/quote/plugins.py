@@ -1,0 +1,112 @@
+"""Plugins of an organisation: entry points of the group `slipway.plugins`, each an object or module.
+
+A plugin has one or both of
+
+- `check(quote)`: gets slipway.quote/1 of a launch or deployment as a dictionary, after the gate has allowed it, and
+  returns findings: mappings with `level` (info, warning, error), `code`, `message`, and if wanted `path` and `hint`. An
+  error refuses;
+- `prices(folder)`: writes price tables into a folder, CSV files with the names and columns of the catalog
+  (`prices/on_demand.csv`, `sources.csv`); `slipway prices refresh --from NAME` takes them into the cache.
+
+A plugin that cannot be loaded, or fails, refuses: an organisation's policy is not skipped silently.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from launcher.agent.shape import read
+from launcher.model.enums import Level
+from launcher.model.errors import ImpossibleError
+from launcher.model.finding import Finding
+from launcher.model.record import record
+
+GROUP = "slipway.plugins"
+
+
+@record
+class PluginFinding:
+    """A finding as a plugin returns it."""
+
+    level: Level
+    code: str
+    message: str
+    path: str = ""
+    hint: str = ""
+
+
+KEYS = {item.name for item in fields(PluginFinding)}
+
+
+def _read(given: Any) -> PluginFinding:
+    if unknown := set(given) - KEYS:
+        raise ValueError(f"a finding has {', '.join(sorted(KEYS))}, got {', '.join(map(str, sorted(unknown)))}")
+    return read(PluginFinding, given)
+
+
+def names() -> tuple[str, ...]:
+    """The names of the installed plugins."""
+    return tuple(sorted(point.name for point in entry_points(group=GROUP)))
+
+
+def checked(quote: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """The findings of all plugins about a quote.
+
+    Raises:
+        ImpossibleError: a plugin cannot be loaded, or fails, or returns something else than findings.
+    """
+    return tuple(finding for name in names() for finding in _findings(name, quote))
+
+
+def _findings(name: str, quote: Mapping[str, Any]) -> Iterator[Finding]:
+    check = _function(name, "check")
+    if check is None:
+        return
+    try:
+        # A copy of its own: no plugin changes what another one, or the launch, sees.
+        for given in check(copy.deepcopy(dict(quote))) or ():
+            found = _read(given)
+            yield Finding(
+                level=found.level,
+                code=f"{name}-{found.code}",
+                path=found.path,
+                message=f"{found.message} (plugin {name})",
+                hint=found.hint,
+            )
+    except Exception as problem:
+        raise _failed(name, "check", problem) from problem
+
+
+def write_prices(name: str, folder: Path) -> None:
+    """Let a plugin write its price tables into a folder.
+
+    Raises:
+        ImpossibleError: it has none, cannot be loaded, or fails.
+    """
+    prices = _function(name, "prices")
+    if prices is None:
+        raise ImpossibleError(
+            f"plugin {name} has no prices", hint=f"price sources are plugins with prices(folder), group {GROUP}"
+        )
+    try:
+        prices(folder)
+    except Exception as problem:
+        raise _failed(name, "prices", problem) from problem
+
+
+def _function(name: str, function: str) -> Callable[..., Any] | None:
+    try:
+        (point,) = entry_points(group=GROUP, name=name)
+        value = getattr(point.load(), function, None)
+    except Exception as problem:
+        raise _failed(name, "import", problem) from problem
+    return value if callable(value) else None
+
+
+def _failed(name: str, step: str, problem: Exception) -> ImpossibleError:
+    reason = " ".join(f"{type(problem).__name__}: {problem}".split())
+    hint = f"correct the package that has the entry point {name} of {GROUP}, or uninstall it"
+    return ImpossibleError(f"plugin {name} failed in {step}: {reason}", hint=hint)
