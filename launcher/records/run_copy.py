@@ -5,6 +5,7 @@ other files stay in the folder of the launch.
 """
 
 import getpass
+import re
 import socket
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,14 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent.shape import read
-from launcher.model.errors import UnreadableInputError
+from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records.codec import Json, as_json
 from launcher.records.document import json_object
 from launcher.records.run_folder import LATEST, RUNS, RunFolder
+from launcher.records.submission import API, EKS, SANDBOX
 from launcher.records.submission import FILE as SUBMISSION
 
 SCHEMA = "slipway.run-copy/1"
 PARTS = ("plan.json", "quote.json", SUBMISSION, "report.json", "outputs.json")
+
+
+_REMOTE = {"ssh", "ssm", "session", EKS, API, SANDBOX}
+_NAMES = ("host", "instance", "region", "user", "kind")
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]*")
+"""Names that no program takes for an option or for more than one word."""
 
 
 @json_object
@@ -64,7 +72,21 @@ def read_copy(document: Any) -> RunCopy:
         raise UnreadableInputError(f"the stored run cannot be read: {problem}") from problem
     if copy.schema != SCHEMA:
         raise UnreadableInputError(f"the stored run has the schema {copy.schema!r}, expected {SCHEMA!r}")
+    _refuse_choices(copy)
     return copy
+
+
+def _refuse_choices(copy: RunCopy) -> None:
+    """Refuse a job whose connection another person could have chosen: writers of a store run nothing on its readers.
+
+    Raises:
+        ImpossibleError: the connection is a local one or a context of the reader's own, or no plain name.
+    """
+    node = copy.parts.get(SUBMISSION, {}).get("head_node", {})
+    plain = all(_PLAIN.fullmatch(str(node[key])) for key in _NAMES if node.get(key) is not None)
+    if node and (node.get("via") not in _REMOTE or not plain):
+        message = f"{copy.name} can be reached from the computer of its launch only, {copy.host}"
+        raise ImpossibleError(message, hint=f"there: slipway status {copy.name}")
 
 
 def unpack(copy: RunCopy, root: Path) -> RunFolder:

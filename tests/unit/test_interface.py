@@ -1,7 +1,9 @@
 """The Python interface returns what the commands print, imports quickly, and its examples run."""
 
 import doctest
+import inspect
 import json
+import re
 import subprocess
 import sys
 from datetime import UTC, date, datetime
@@ -127,3 +129,51 @@ def test_a_name_without_a_run_is_refused_by_each_function(tmp_path, monkeypatch)
     for function in (launcher.status, launcher.wait, launcher.cancel):
         with pytest.raises(launcher.SlipwayError, match="no run of nosuch"):
             function("nosuch")
+
+
+def reference():
+    """The page with every name of the interface: its signature and its docstring."""
+    lines = [
+        "# Python reference",
+        "",
+        "Written from the code; [Python](python.md) has examples. `slipway_aws` exports the same names.",
+        "",
+    ]
+    for name in launcher.__all__:
+        value = getattr(launcher, name)
+        kind = "class" if isinstance(value, type) else "def"
+        signature = str(inspect.signature(value))
+        signature = re.sub(
+            r"Options\([^()]*(?:\(\))?\)", "Options()", re.sub(r"<function \w+ at \w+>", "silent", signature)
+        )
+        plain = re.sub(r"(?:[a-z_]+\.)+([A-Z]\w+)", r"\1", signature.replace("PlanFile", "str | PathLike"))
+        lines += [f"## {name}", "", f"    {kind} {name}{plain}", "", *_indented(inspect.getdoc(value) or "")]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _indented(text):
+    """A docstring as Markdown: its sections as lists."""
+    for line in text.splitlines():
+        entry = re.fullmatch(r" {4}(\w+): (.*)", line)
+        if entry is not None:
+            yield f"- `{entry[1]}`: {entry[2]}"
+        elif re.fullmatch(r"(Args|Returns|Raises):", line):
+            yield line
+            yield ""
+        else:
+            yield line.strip() and (f"    {line.strip()}" if line.startswith("        ") else line.strip())
+    yield ""
+
+
+def test_the_reference_of_the_interface_is_in_step(golden):
+    golden("../../docs/python-reference.md", reference())
+
+
+def test_every_function_of_the_interface_is_typed_and_explained():
+    for name in launcher.__all__:
+        value = getattr(launcher, name)
+        assert inspect.getdoc(value), name
+        if not isinstance(value, type):
+            parameters = inspect.signature(value).parameters.values()
+            assert all(parameter.annotation is not parameter.empty for parameter in parameters), name
+            assert inspect.signature(value).return_annotation is not inspect.Signature.empty, name

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from launcher.agent import safe_json
 from launcher.aws import stacks
@@ -148,12 +149,19 @@ def _copies(store: Objects, name: str) -> list[RunCopy]:
     """The newest runs of a name in a store, the oldest first."""
     stored = [one for one in store.list_objects(below=f"{FOLDER}/{name}/") if _KEY.fullmatch(one.key)]
     keys = sorted(one.key for one in stored if one.bytes <= LARGEST)[-NEWEST:]
-    copies = [read_copy(safe_json.loads(store.read(key))) for key in keys]
+    copies = [read_copy(_loaded(store, key)) for key in keys]
     for key, copy in zip(keys, copies, strict=True):
         match = _KEY.fullmatch(key)
         if match is None or (copy.name, copy.run) != match.groups():
             raise UnreadableInputError(f"{store.uri}/{key} is the copy of another run")
     return copies
+
+
+def _loaded(store: Objects, key: str) -> Any:
+    try:
+        return safe_json.loads(store.read(key))
+    except ValueError as problem:
+        raise UnreadableInputError(f"the stored run {store.uri}/{key} cannot be read: {problem}") from problem
 
 
 def _names(store: Objects) -> list[str]:

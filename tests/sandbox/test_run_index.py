@@ -1,0 +1,198 @@
+"""The run index of a store: ambiguous and unknown names, damaged and hostile copies, stores that refuse."""
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from launcher.aws.objects import Objects
+from launcher.aws.session import Session
+from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.records import run_folder
+from launcher.workflow.history.run_index import FOLDER, Place, fetch, fetch_all, publish
+from tests.sandbox.clients import client
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+REGION = "us-east-1"
+SUBMISSION = {
+    "schema": "slipway.submission/1",
+    "job": "7",
+    "target": "parallelcluster",
+    "scheduler": "slurm",
+    "cluster": "team",
+    "head_node": {
+        "via": "ssm",
+        "instance": "i-1",
+        "region": REGION,
+        "host": None,
+        "user": None,
+        "role": None,
+        "kind": None,
+    },
+    "folder": "/home/job",
+    "checkpoint_uri": "s3://x/jobs/job",
+    "work": {"files": 1, "git": None},
+    "asked_at": NOW.isoformat(),
+    "cancelled": False,
+}
+SAID: list[str] = []
+
+
+@pytest.fixture
+def environment(sandbox, tmp_path):
+    SAID.clear()
+    return {**os.environ, **sandbox.process_environment({}), "XDG_STATE_HOME": str(tmp_path / "state")}
+
+
+@pytest.fixture
+def store_named(sandbox, environment):
+    """Makes a bucket with the jobs of a cluster, and the stack whose outputs name it."""
+    made = []
+
+    def make(name):
+        client(sandbox, "s3", region_name=REGION).create_bucket(Bucket=name)
+        template = {
+            "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
+            "Outputs": {"StoreUri": {"Value": f"s3://{name}/jobs"}},
+        }
+        stack = {"StackName": f"slipway-{name}-training", "Tags": [{"Key": "slipway:cluster", "Value": name}]}
+        client(sandbox, "cloudformation", region_name=REGION).create_stack(TemplateBody=json.dumps(template), **stack)
+        made.append(name)
+        return f"s3://{name}/jobs"
+
+    yield make
+    for name in made:
+        client(sandbox, "cloudformation", region_name=REGION).delete_stack(StackName=f"slipway-{name}-training")
+
+
+def published(uri, environment, root, *, name="job", key="job-20261120t120000z-0a1b2c3d"):
+    folder = run_folder.create(name, NOW, root)
+    folder.write_json("plan.json", {"slipway": 1, "name": name})
+    folder.write_json("submission.json", {**SUBMISSION, "key": key, "store_uri": uri})
+    folder.write_json("report.json", {"status": "running"})
+    publish(name, folder, environment, NOW, SAID.append)
+    return folder
+
+
+def at_region(environment, name="job"):
+    return fetch(name, Place(region=REGION, store=None), environment, SAID.append)
+
+
+def test_a_run_of_a_region_has_the_records_of_its_launch(store_named, environment, tmp_path):
+    folder = published(store_named("one-store"), environment, tmp_path / "here")
+    root = at_region(environment)
+    fetched = run_folder.RunFolder(path=Path(os.path.realpath(root / run_folder.RUNS / "job" / "latest")))
+    for part in ("plan.json", "submission.json", "report.json"):
+        assert fetched.read_json(part) == folder.read_json(part)
+    assert fetched.path.name == folder.path.name
+    assert root.is_relative_to(environment["XDG_STATE_HOME"])
+
+
+def test_a_later_state_of_a_run_replaces_the_earlier_one(store_named, environment, tmp_path):
+    uri = store_named("later-store")
+    folder = published(uri, environment, tmp_path / "here")
+    at_region(environment)
+    folder.write_json("report.json", {"status": "succeeded"})
+    publish("job", folder, environment, NOW, SAID.append)
+    root = at_region(environment)
+    assert [run.read_json("report.json")["status"] for _, run in run_folder.all_runs(root)] == ["succeeded"]
+
+
+def test_runs_of_one_name_in_two_stores_are_listed_and_one_can_be_chosen(store_named, environment, tmp_path):
+    first, second = store_named("anna-store"), store_named("berta-store")
+    published(first, environment, tmp_path / "anna")
+    published(second, environment, tmp_path / "berta")
+    with pytest.raises(ImpossibleError, match="2 stores have runs of job") as refused:
+        at_region(environment)
+    assert f"--store {first}" in refused.value.hint
+    assert f"--store {second}" in refused.value.hint
+    fetch("job", Place(region=REGION, store="s3://berta-store"), environment, SAID.append)
+    assert any("berta-store" in text for text in SAID)
+
+
+def test_two_launches_of_one_second_do_not_replace_each_other(store_named, environment, tmp_path):
+    uri = store_named("same-second")
+    published(uri, environment, tmp_path / "anna", key="job-1-aaaaaaaa")
+    published(uri, environment, tmp_path / "berta", key="job-1-bbbbbbbb")
+    session = Session(environment=environment, region=REGION)
+    assert len(Objects.at(session, uri).list_objects(below=f"{FOLDER}/job/")) == 2
+
+
+def test_an_unknown_name_is_refused_with_the_names_that_are_there(store_named, environment, tmp_path):
+    published(store_named("some-store"), environment, tmp_path / "here", name="llama-sft")
+    with pytest.raises(UnreadableInputError, match="no run of lama-sft") as refused:
+        at_region(environment, "lama-sft")
+    assert "did you mean llama-sft?" in refused.value.hint
+
+
+@pytest.mark.parametrize("uri", ["bucket", "s3://UPPER", "https://x", "s3://"])
+def test_an_address_that_is_no_store_is_refused(environment, uri):
+    with pytest.raises(UnreadableInputError, match="is no store"):
+        fetch("job", Place(region=REGION, store=uri), environment, SAID.append)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[]", "{}", "{", '{"schema": "slipway.run-copy/1", "name": "other", "run": "20261120T120000Z"}'],
+)
+def test_a_damaged_copy_is_refused_by_its_store(store_named, environment, text):
+    uri = store_named("damaged-store")
+    store = Objects.at(Session(environment=environment, region=REGION), uri)
+    store.put(f"{FOLDER}/job/20261120T120000Z-0a1b2c3d.json", text.encode())
+    with pytest.raises(UnreadableInputError, match=r"stored run|copy of another run"):
+        at_region(environment)
+
+
+def test_a_copy_cannot_write_outside_the_folder_of_fetched_runs(store_named, environment, tmp_path):
+    uri = store_named("hostile-store")
+    published(uri, environment, tmp_path / "here")
+    store = Objects.at(Session(environment=environment, region=REGION), uri)
+    (stored,) = store.list_objects(below=f"{FOLDER}/job/")
+    copy = json.loads(store.read(stored.key))
+    store.put(stored.key, json.dumps({**copy, "parts": {**copy["parts"], "../../../../x.json": {}}}).encode())
+    root = at_region(environment)
+    assert not list(tmp_path.rglob("x.json"))
+    store.put(stored.key, json.dumps({**copy, "run": "../../../../up"}).encode())
+    with pytest.raises(UnreadableInputError, match="copy of another run"):
+        at_region(environment)
+    assert root.is_dir()
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"via": "ssh", "host": "-oProxyCommand=touch x"},
+        {"via": "ssh", "host": "login.example", "user": "root; touch x"},
+        {"via": "ssm", "instance": "i-1 --parameters x"},
+        {"via": "local"},
+        {"via": "context", "host": "production"},
+    ],
+)
+def test_a_copy_that_would_choose_a_command_or_a_cluster_of_the_reader_is_refused(
+    store_named, environment, tmp_path, node
+):
+    """Whoever may write to the store must not decide what runs on the computer of a reader."""
+    uri = store_named("planted-store")
+    published(uri, environment, tmp_path / "here")
+    store = Objects.at(Session(environment=environment, region=REGION), uri)
+    (stored,) = store.list_objects(below=f"{FOLDER}/job/")
+    copy = json.loads(store.read(stored.key))
+    copy["parts"]["submission.json"]["head_node"].update(node)
+    store.put(stored.key, json.dumps(copy).encode())
+    with pytest.raises(ImpossibleError, match="computer of its launch"):
+        at_region(environment)
+
+
+def test_every_run_of_a_store_is_fetched_for_a_ledger(store_named, environment, tmp_path):
+    uri = store_named("ledger-store")
+    for name in ("a", "b"):
+        published(uri, environment, tmp_path / name, name=name)
+    root = fetch_all(Place(region=REGION, store=None), environment)
+    assert run_folder.names(root) == ["a", "b"]
+
+
+def test_a_store_that_cannot_be_written_is_a_message_and_no_failure(environment, tmp_path):
+    published("s3://no-such-bucket/jobs", environment, tmp_path / "here")
+    assert any("other computers do not find it" in text for text in SAID)
