@@ -42,7 +42,8 @@ def doctor(
     now, environment = options.now(), options.environment(sandbox=sandbox)
     plan, rate, catalog = None, None, load(overlay=options.price_cache(), today=now.date())
     if file is not None:
-        priced = price(file, now, options.price_options(region=region, any_age=True, picked=selection))
+        # The candidate that a launch would take: in the sandbox prices of any age are allowed.
+        priced = price(file, now, options.price_options(region=region, any_age=sandbox, picked=selection))
         quoted = pick(priced, selection)[1]
         plan, rate, catalog = quoted.plan, quoted.left_up_usd_per_hour, priced.catalog
     known = region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")

@@ -80,3 +80,14 @@ def test_without_a_plan_or_a_region_there_is_nothing_to_look_at(slipway):
     code, _, err = slipway("doctor")
     assert code == 2
     assert "add --region" in err
+
+
+@pytest.mark.parametrize("more", [[], ["--region", "eu-west-1"]], ids=["any region", "one region"])
+def test_a_plan_is_examined_where_a_launch_of_it_would_run(slipway, tmp_path, monkeypatch, more):
+    """Not where a price that is too old to launch would be lower."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    assert slipway("init", "plan.yaml").code == 0
+    region = json.loads(slipway("quote", "plan.yaml", "--json", *more).out)["region"]
+    assert f"my-job in {region}" in slipway("doctor", "plan.yaml", *more).out
