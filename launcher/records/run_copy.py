@@ -83,8 +83,10 @@ def _refuse_choices(copy: RunCopy) -> None:
         ImpossibleError: the connection is a local one or a context of the reader's own, or no plain name.
     """
     node = copy.parts.get(SUBMISSION, {}).get("head_node", {})
-    plain = all(_PLAIN.fullmatch(str(node[key])) for key in _NAMES if node.get(key) is not None)
-    if node and (node.get("via") not in _REMOTE or not plain):
+    via = node.get("via")
+    # The host of an AWS service is its name in words, and no program gets it.
+    plain = via == API or all(_PLAIN.fullmatch(str(node[key])) for key in _NAMES if node.get(key) is not None)
+    if node and (via not in _REMOTE or not plain):
         message = f"{copy.name} can be reached from the computer of its launch only, {copy.host}"
         raise ImpossibleError(message, hint=f"there: slipway status {copy.name}")
 

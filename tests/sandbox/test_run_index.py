@@ -67,10 +67,13 @@ def store_named(sandbox, environment):
         client(sandbox, "cloudformation", region_name=REGION).delete_stack(StackName=f"slipway-{name}-training")
 
 
-def published(uri, environment, root, *, name="job", key="job-20261120t120000z-0a1b2c3d"):
+def published(uri, environment, root, *, name="job", key="job-20261120t120000z-0a1b2c3d", node=None):
     folder = run_folder.create(name, NOW, root)
     folder.write_json("plan.json", {"slipway": 1, "name": name})
-    folder.write_json("submission.json", {**SUBMISSION, "key": key, "store_uri": uri})
+    folder.write_json(
+        "submission.json",
+        {**SUBMISSION, "key": key, "store_uri": uri, "head_node": {**SUBMISSION["head_node"], **(node or {})}},
+    )
     folder.write_json("report.json", {"status": "running"})
     publish(name, folder, environment, NOW, SAID.append)
     return folder
@@ -158,6 +161,12 @@ def test_a_copy_cannot_write_outside_the_folder_of_fetched_runs(store_named, env
     with pytest.raises(UnreadableInputError, match="copy of another run"):
         at_region(environment)
     assert root.is_dir()
+
+
+def test_a_job_of_an_aws_service_is_found(store_named, environment, tmp_path):
+    uri = store_named("service-store")
+    published(uri, environment, tmp_path / "here", node={"via": "api", "host": "EC2 Auto Scaling", "instance": None})
+    assert at_region(environment).is_dir()
 
 
 @pytest.mark.parametrize(
