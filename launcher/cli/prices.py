@@ -138,14 +138,7 @@ def refresh(
     now, settings = options.now(), options.SETTINGS.get()
     _refuse_idle_options(file, region or (), snapshot, everything=everything)
     if snapshot is not None:
-        from launcher.workflow.quote.plugins import names
-
-        is_plugin = str(snapshot) in names() and not snapshot.exists()
-        report = (
-            story.take_plugin(str(snapshot), os.environ, now)
-            if is_plugin
-            else story.take_snapshot(snapshot, digest, os.environ, now)
-        )
+        report = story.take(snapshot, digest, os.environ, now)
     else:
         report = story.refresh_file(
             None if everything else file,

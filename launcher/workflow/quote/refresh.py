@@ -37,7 +37,7 @@ from launcher.records.price_cache import PriceCache
 from launcher.records.price_snapshot import unpack
 from launcher.records.refresh_report import RefreshReport
 from launcher.targets.registry import target_of
-from launcher.workflow.quote.plugins import write_prices
+from launcher.workflow.quote.plugins import names, write_prices
 from launcher.workflow.quote.price_needs import (
     BILL_ITEM,
     EVERY_TYPE,
@@ -128,6 +128,17 @@ def _report_fees(
             say(f"{label}, by service {offer.service} (not confirmed; none of it prices a plan; {by_hand}):")
             for fee in offer.fees:
                 say(f"    {fee.usage_type}: ${fee.usd} per {fee.unit}")
+
+
+def take(source: Path, expected: str | None, environment: Mapping[str, str], now: datetime) -> RefreshReport:
+    """Import prices from a snapshot file, or from the plugin of this name.
+
+    Raises:
+        SlipwayError: as take_snapshot and take_plugin.
+    """
+    if str(source) in names() and not source.exists():
+        return take_plugin(str(source), environment, now)
+    return take_snapshot(source, expected, environment, now)
 
 
 def take_snapshot(path: Path, expected: str | None, environment: Mapping[str, str], now: datetime) -> RefreshReport:
