@@ -8,6 +8,9 @@ from launcher.model.money import Range, UsdRange
 from launcher.model.units import HOUR_S, spoken
 from launcher.records.document import filled, json_object
 
+SELDOM = 0.01
+"""Expected interruptions below which the number says nothing."""
+
 
 @json_object
 class QuotedTerms:
@@ -112,12 +115,21 @@ def _spot(meter: Meter) -> list[str]:
     return [f"spot now ${words.dollars(meter.spot.usd_per_hour)} an hour ({meter.spot.note}){beside}"]
 
 
+def _expected(count: float) -> str:
+    """A number of interruptions, without an exponent.
+
+    >>> _expected(0.84), _expected(9.2e-05), _expected(0)
+    ('0.84', 'under 0.01', '0')
+    """
+    return "under 0.01" if 0 < count < SELDOM else f"{count:.2g}"
+
+
 def _losses(meter: Meter) -> list[str]:
     expected = meter.quoted.interruptions
     lost = []
     if meter.interruptions or expected is not None:
         count = f"{meter.interruptions} interruption{'' if meter.interruptions == 1 else 's'}"
-        lost.append(count + (f", {expected:.2g} expected" if expected is not None else ""))
+        lost.append(count + (f", {_expected(expected)} expected" if expected is not None else ""))
     until = meter.next_checkpoint_s
     if until is not None:
         lost.append(f"next checkpoint in {spoken(until)}" if until > 0 else f"checkpoint {spoken(-until)} late")

@@ -56,7 +56,7 @@ def contradiction(candidate: Candidate) -> str:
     if row is None or used is None or price.as_of.isoformat() != used.as_of:
         return ""
     subject = f"{billed_name(place)} {place.option.value.replace('-', ' ')} in {place.region}"
-    return f"{subject}: {used.usd} of {used.as_of} is in use, {row.usd} was seen {row.as_of}, unverified"
+    return f"{subject}: price used ${used.usd} ({used.as_of}); a newer one, ${row.usd} ({row.as_of}), is unverified"
 
 
 def _fallen(price: Price | Unpriced) -> Iterator[Finding]:

@@ -87,7 +87,7 @@ class Shipment:
         """The shipment in words for the user."""
         count = self.archive.files
         size = f"{count:,} file{'' if count == 1 else 's'}, {self.archive.bytes / _MIB:,.1f} MiB"
-        went = f"{revision_text(self.archive.git)}, {'sent' if self.sent else 'already'} in S3"
+        went = f"{revision_text(self.archive.git)}, {'sent to' if self.sent else 'already in'} S3"
         return f"run.workdir: {size}, {went}{omitted_text(self.archive.left_out)}"
 
 

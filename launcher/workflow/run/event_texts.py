@@ -78,7 +78,7 @@ _EVENT_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
         f": {event['data']} fetched to {event['path']}: {event['files']} files, {event['bytes']:,} bytes"
     ),
     "outputs-stored": lambda event: f": outputs stored: {event['files']} files, {event['bytes']:,} bytes",
-    "checkpoint-layout": lambda event: f": its checkpoints are of layout {event['layout']}",
+    "checkpoint-layout": lambda event: f": checkpoint layout {event['layout']}",
     "read-back": lambda event: f": step {event['step']} was read back from S3 in {event['seconds']} s",
     "notice": lambda event: f": notice of an interruption ({event.get('source')})",
     "rebalance-recommended": lambda _: ": EC2 recommends leaving this instance: the risk of interruption is higher",

@@ -24,6 +24,8 @@ def refuse_unproven_run(log: LaunchLog, report: Report, options: LaunchOptions) 
     if options.sandbox:
         name = report.name
         hint = f"slipway logs {name} shows its files; set checkpoint.layout, pattern or mode"
-        raise DeploymentFailedError(f"the job succeeded, the rehearsal failed: {'; '.join(unproven)}", hint=hint)
+        raise DeploymentFailedError(
+            f"the job succeeded, but its interruption proved nothing: {'; '.join(unproven)}", hint=hint
+        )
     for reason in unproven:
         options.notify(f"warning: {reason}")

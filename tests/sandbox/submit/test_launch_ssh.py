@@ -127,7 +127,7 @@ def test_the_same_work_is_sent_once(far):
     assert far.messages.count("  this job resumes from it; --fresh starts at step 0 and deletes nothing") == 2
     assert f"  s3://{BUCKET}/team/{place}" in far.messages
     shipped = [line for line in far.messages if line.startswith("run.workdir: ")]
-    assert [line.rpartition(", ")[2] for line in shipped] == ["sent in S3", *["already in S3"] * 3]
+    assert [line.rpartition(", ")[2] for line in shipped] == ["sent to S3", *["already in S3"] * 3]
     assert len([key for key in far.stored() if "/.work/" in key]) == 1
 
 

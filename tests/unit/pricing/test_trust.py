@@ -23,8 +23,8 @@ def messages_with(priced, plan, code, **options):
 
 def test_a_newer_unverified_row_is_named_beside_the_price_in_use(priced):
     expected = (
-        "p5en.48xlarge capacity block in ap-northeast-1: 49.928 of 2026-07-22 is in use, 63.16 was seen 2026-10-07, "
-        "unverified"
+        "p5en.48xlarge capacity block in ap-northeast-1: price used $49.928 (2026-07-22); a newer one, $63.16 "
+        "(2026-10-07), is unverified"
     )
     assert messages_with(priced, BLOCK, "contradicted-price") == [expected]
     lines = ages_lines(priced(BLOCK).candidates, 80)
