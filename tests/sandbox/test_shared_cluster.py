@@ -110,7 +110,8 @@ def test_a_job_that_stored_nothing_ends_with_6_and_says_why(owners):
     assert raised.value.message == (
         "the job succeeded, but its interruption proved nothing: the interruption was not simulated: the job ended "
         "earlier than 35 s after its command started, and stored no checkpoint until then; the job stored no "
-        "checkpoint: an interruption would lose all its work; checkpoints-not-recognised: no file is recognised as a checkpoint, so none is "
+        "checkpoint: an interruption would lose all its work; "
+        "checkpoints-not-recognised: no file is recognised as a checkpoint, so none is "
         "stored: "
         "weights.bin; if they are, and each save writes the same names again, write checkpoint: {pattern: "
         "'weights\\.bin'}; else name them with their step"
