@@ -72,8 +72,17 @@ def test_a_new_plan_names_the_schema_that_an_editor_reads(slipway, tmp_path):
     code, _, err = slipway("init", str(tmp_path / "plan.yaml"))
     first = (tmp_path / "plan.yaml").read_text(encoding="utf-8").splitlines()[0]
     assert (code, first) == (0, "# yaml-language-server: $schema=slipway-plan.schema.json")
-    assert f"slipway schema > {tmp_path / 'slipway-plan.schema.json'}" in err
+    schema = tmp_path / "slipway-plan.schema.json"
+    assert f"and {schema}, its schema for editors" in err
+    assert json.loads(schema.read_text(encoding="utf-8")) == json.loads(slipway("schema")[1])
     assert json.loads(slipway("schema")[1])["$id"] == "urn:slipway:plan:1"
+
+
+def test_a_schema_that_exists_beside_a_new_plan_is_not_replaced(slipway, tmp_path):
+    schema = tmp_path / "slipway-plan.schema.json"
+    schema.write_text("own", encoding="utf-8")
+    assert slipway("init", str(tmp_path / "plan.yaml")).code == 0
+    assert schema.read_text(encoding="utf-8") == "own"
 
 
 @pytest.mark.parametrize(
