@@ -155,3 +155,10 @@ def test_user_data_of_eks_installs_the_script_as_it_is(tmp_path):
 def test_user_data_of_eks_is_left_out_where_a_node_needs_none():
     assert user_data(local_storage=False, reports=None) is None
     assert "x-shellscript" not in user_data(local_storage=True, reports=None)
+
+
+def test_scripts_of_eks_nodes_have_no_findings(tmp_path, shellcheck):
+    script = list(message_from_string(user_data(local_storage=False, reports=URI)).walk())[1].get_payload()
+    for name, text in (("joined.sh", reporting(JOINED)), ("user-data.sh", script)):
+        (tmp_path / name).write_text(text)
+        assert shellcheck(tmp_path / name) == "", name
