@@ -14,6 +14,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
+from launcher.model.sizing import head_node
 from launcher.model.update import KeyChange, Properties
 
 CLUSTER, HOSTING, TRAINING = "cluster", "hosting", "training"
@@ -182,6 +183,8 @@ class Target:
     scheduler: str = SLURM
     # The instance without accelerators that accepts jobs.
     head: HeadNode | None = None
+    # Its type for a small cluster, if that can be smaller than the pods or the controller of other targets allow.
+    smallest_head: str | None = None
     # It restarts a job itself after the loss of a node.
     resumes_jobs: bool = False
     # Its instances exist for one job: none idles after the job.
@@ -229,6 +232,10 @@ class Target:
     registry_types: tuple[str, ...] = ()
     # Keys of its clusters' components, used to find their announced ends; "{os}" and "{image}" are the plan's.
     software: tuple[str, ...] = ()
+
+    def head_instance(self, nodes: int, chosen: str | None) -> str:
+        """The instance type of the head node of a new cluster; `chosen` is the one that the plan names."""
+        return head_node(nodes, chosen, self.smallest_head)
 
     def fees(self, request: PlanRequest, nodes: int, facts: InstanceType) -> tuple[Fee, ...]:
         """Its service's charges for a number of nodes of a type; none by default."""

@@ -12,7 +12,7 @@ from launcher.model.idle import warm_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.record import record
-from launcher.model.sizing import LOGIN_NODE, head_node
+from launcher.model.sizing import LOGIN_NODE
 from launcher.planning.nat import nat_mode
 from launcher.targets.registry import target_of
 
@@ -105,8 +105,8 @@ def _ec2(
 ) -> Iterator[QuotaNeed | UnnamedQuota]:
     """The vCPUs of the nodes and of the other instances; queues of fallback types are used one at a time."""
     place, storage = plan.place, plan.request.storage
-    headed = target_of(place.target).head is not None
-    beside = {head_node(place.nodes, storage.head_node): 1} if headed else {}
+    target = target_of(place.target)
+    beside = {target.head_instance(place.nodes, storage.head_node): 1} if target.head is not None else {}
     if storage.login_nodes:
         beside[LOGIN_NODE] = beside.get(LOGIN_NODE, 0) + storage.login_nodes
     needs: dict[str, tuple[int, str]] = {}
@@ -154,7 +154,7 @@ def _sagemaker(
     spot = place.option is PurchaseOption.SPOT
     kind = quotas["hyperpod/spot" if spot else "hyperpod/on-demand"]
     yield _of_type(kind, ml_name(place.instance_type), place.nodes)
-    beside = {ml_name(head_node(place.nodes, storage.head_node)): 1}
+    beside = {ml_name(target_of(place.target).head_instance(place.nodes, storage.head_node)): 1}
     if storage.login_nodes:
         login = ml_name(LOGIN_NODE)
         beside[login] = beside.get(login, 0) + storage.login_nodes

@@ -20,7 +20,6 @@ from launcher.model.sizing import (
     LOG_RETENTION_DAYS,
     LOGIN_NODE,
     LOGIN_ROOT_GIB,
-    head_node,
 )
 from launcher.model.target import Fee, Target
 from launcher.model.units import BILLED, HOURS_PER_MONTH, billed_gb
@@ -259,7 +258,7 @@ class Bill:
             rows.append(public_addresses(prices, place, target))
         rows += _transfer(prices, request)
         if self.own_cluster and target.head is not None:
-            name = head_node(place.nodes, request.storage.head_node)
+            name = target.head_instance(place.nodes, request.storage.head_node)
             rows.append(_instance_line(prices, target.head.name, name, 1, target))
         rows += (*cluster.instances, *_logs(prices, place))
         if self.own_cluster:

@@ -10,7 +10,6 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest, TrainingPlanReference
 from launcher.model.service_updates import EKS_TYPE, HYPERPOD_TYPE, eks_version, head_group, hyperpod_groups
-from launcher.model.sizing import head_node
 from launcher.model.target import CLUSTER, KUBERNETES, HeadNode, Locations, RoleUse, Runs, Target
 from launcher.model.update import KeyChange, Properties
 
@@ -113,7 +112,7 @@ class HyperPodTarget(SageMakerTarget):
         self, request: PlanRequest, place: Place, instances: Mapping[str, InstanceType], role: str
     ) -> Iterator[Finding]:
         """The refusal of a type of the head node that HyperPod does not have; `role` names the node's purpose."""
-        head = head_node(place.nodes, request.storage.head_node)
+        head = self.head_instance(place.nodes, request.storage.head_node)
         if head in instances and not instances[head].ml:
             message = f"HyperPod has no ml.{head} for {role}"
             yield error("not-on-hyperpod", "storage.head_node", message, "for example m6i.xlarge")

@@ -32,7 +32,7 @@ def price_server():
     with served(AwsPrices()) as state:
         state.products = [
             ec2_product(P5, "us-east-2", term("55.04")),
-            ec2_product("m6i.xlarge", "us-east-2", term("0.2")),
+            ec2_product("m6i.large", "us-east-2", term("0.2")),
         ]
         state.spot = [
             spot_entry(P5, "us-east-2", "us-east-2a", "17.5", since="2026-11-20T09:00:00.000Z", zone_id="use2-az1")

@@ -28,6 +28,7 @@ from launcher.rendering.image import image_files
 from launcher.rendering.names import ClusterNames
 from launcher.rendering.node import OLD_KERNELS, boot_reports, is_nvidia, metrics_script, node_arguments, node_script
 from launcher.rendering.target_files import TargetFiles
+from launcher.targets.parallelcluster.target import ParallelCluster
 
 NODE_FILE = "node.sh"
 METRICS_FILE = "metrics.py"
@@ -85,7 +86,7 @@ def cluster_yaml(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
         login_role_arn=request.security.roles.login_nodes,
         node_role_arn=request.security.roles.nodes,
         node_setup_uri=names.node_setup_uri,
-        head_node_type=sizing.head_node(plan.place.nodes, request.storage.head_node),
+        head_node_type=ParallelCluster().head_instance(plan.place.nodes, request.storage.head_node),
         head_root_gib=sizing.HEAD_ROOT_GIB,
         compute_root_gib=sizing.COMPUTE_ROOT_GIB,
         idle_minutes=max(1, math.ceil(idle_minutes(request) or NEVER_MINUTES)),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.aws import instances, stacks
-from launcher.model.sizing import head_node
+from launcher.targets.parallelcluster.target import ParallelCluster
 from launcher.workflow.cluster.readback.reading import Instances, Reading
 from launcher.workflow.cluster.readback.training import BOUGHT_AS, COMPLETE, ON_DEMAND
 
@@ -16,7 +16,7 @@ def cluster(reading: Reading) -> None:
         name = reading.main.outputs["ClusterName"]
         state = stacks.find(reading.session, name)
         reading.checks.holds(f"ParallelCluster's stack {name}", state is not None and state.status in COMPLETE)
-        head_type = head_node(reading.plan.place.nodes, reading.plan.request.storage.head_node)
+        head_type = ParallelCluster().head_instance(place.nodes, reading.plan.request.storage.head_node)
         reading.checks.holds(f"head node {head_type} runs", head_type in instances.running(reading.session, name))
         return
     running = reading.cluster(reading.main.outputs["ClusterName"])

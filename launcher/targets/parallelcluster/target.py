@@ -18,6 +18,9 @@ class ParallelCluster(Ec2Target):
     title = "a ParallelCluster"
     short = "PC"
     example = "p5-spot.yaml"
+    # ParallelCluster's own least is 0.6 GiB and 1 GiB for 25 nodes (aws-parallelcluster 3.16.1,
+    # HeadNodeMemorySizeValidator); this has 8.
+    smallest_head = "m6i.large"
     head = HeadNode(
         name="head node",
         alarms=len(HEAD_NODE_ALARMS),

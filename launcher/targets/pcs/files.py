@@ -129,7 +129,7 @@ def _login(plan: Plan, names: ClusterNames) -> GroupContext:
     return GroupContext(
         name=pcs.LOGIN,
         queue=None,
-        instance_type=sizing.head_node(plan.place.nodes, plan.request.storage.head_node),
+        instance_type=Pcs().head_instance(plan.place.nodes, plan.request.storage.head_node),
         purchase="ONDEMAND",
         minimum=1,
         maximum=1,

@@ -7,8 +7,8 @@ from typing import Any
 from launcher.aws import node_groups, pcs
 from launcher.catalog.load import load
 from launcher.model.pcs import LOGIN, PURCHASES, ROLE_PATH, SETTINGS, SLURM_VERSION, interfaces, size_of
-from launcher.model.sizing import head_node
 from launcher.rendering.cluster import queue_name
+from launcher.targets.pcs.target import Pcs
 from launcher.workflow.cluster.readback.reading import Instances, Reading
 
 
@@ -40,7 +40,7 @@ def groups(reading: Reading) -> None:
     )
     checks.equal("images", 1, len({group.image for group in running.values()}))
     if LOGIN in running:
-        login, head = running[LOGIN], head_node(place.nodes, plan.request.storage.head_node)
+        login, head = running[LOGIN], Pcs().head_instance(place.nodes, plan.request.storage.head_node)
         checks.equal("login node", (head, 1, 1), (login.instance_type, login.minimum, login.maximum))
     if queue in running:
         bought = (place.instance_type, PURCHASES[place.option])

@@ -34,6 +34,8 @@ class Pcs(Ec2Target):
     short = "PCS"
     example = "pcs/p5-spot.yaml"
     head = HeadNode(name="login node")
+    # The controller is the service's: the login node only serves sessions.
+    smallest_head = "m6i.large"
     guard = Guard(
         module="pcs",
         variable="PCS",

@@ -18,7 +18,6 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
-from launcher.model.sizing import head_node
 from launcher.model.stages import Notify
 from launcher.planning.nat import nat_mode
 from launcher.records.quote_document import quote_document
@@ -166,7 +165,7 @@ def plan_lines(plan: Plan) -> list[str]:
     place, request = plan.place, plan.request
     where = place.az_id or place.region
     instances = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}, in {where}"
-    head = head_node(place.nodes, request.storage.head_node)
+    head = target_of(place.target).head_instance(place.nodes, request.storage.head_node)
     lines = [cluster_of(plan).describe(plan, head, instances)]
     if request.network.vpc_id is None and target_of(place.target).in_service_network:
         lines.append("network: the service's own")

@@ -12,9 +12,8 @@ from launcher.model.errors import ImpossibleError, OverBudgetError, SlipwayError
 from launcher.model.plan import Place, Plan
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
-from launcher.model.sizing import head_node
 from launcher.pricing.priced import Priced
-from launcher.targets.registry import billed_name
+from launcher.targets.registry import billed_name, target_of
 from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price, price_request
@@ -85,7 +84,8 @@ def no_head(_plan: Plan) -> str | None:
 
 
 def _with_deployed_head(request: PlanRequest, plan: Plan, head: Head, say: Say) -> PlanRequest:
-    existing, new = head(plan), head_node(plan.place.nodes, request.storage.head_node)
+    existing = head(plan)
+    new = target_of(plan.place.target).head_instance(plan.place.nodes, request.storage.head_node)
     if existing is None or existing == new:
         return request
     say(f"cluster {plan.cluster_name} keeps its head node, {existing}; a new cluster of this size would get {new}")

@@ -14,7 +14,7 @@ from launcher.model.names import nearest_name
 from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
-from launcher.model.sizing import HEAD_NODES, LOGIN_NODE, head_node
+from launcher.model.sizing import HEAD_NODES, LOGIN_NODE
 from launcher.targets.registry import TARGETS, target_of
 
 ON_DEMAND, SPOT = PurchaseOption.ON_DEMAND.value, PurchaseOption.SPOT.value
@@ -75,7 +75,8 @@ def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
     types = _types(request, catalog)
     places = {type_.name: _regions(request, catalog, type_.name) for type_ in types}
     nodes = request.target.nodes
-    hosts = _hosts(request, (nodes.minimum, nodes.maximum) if nodes is not None else None)
+    kinds = request.target.kind or tuple(TargetKind)
+    hosts = _hosts(request, kinds, (nodes.minimum, nodes.maximum) if nodes is not None else None)
     heads = dict.fromkeys(hosts, tuple(sorted({region for place in places.values() for region in place})))
     count = nodes.minimum if nodes is not None else 1
     questions = [*_on_demand({**heads, **places}, places if _commits(options) else {})]
@@ -83,13 +84,13 @@ def for_plan(request: PlanRequest, catalog: Catalog) -> tuple[Question, ...]:
         questions += _spot({type_.name: places[type_.name] for type_ in types if SPOT in type_.usage_classes})
     if PurchaseOption.CAPACITY_BLOCK in options:
         questions += [block for name in types for block in _blocks(request, catalog, name, count)]
-    kinds = [target_of(target_kind) for target_kind in request.target.kind or TargetKind]
+    targets = [target_of(kind) for kind in kinds]
     if PurchaseOption.TRAINING_PLAN in options and any(
-        PurchaseOption.TRAINING_PLAN in target.trains for target in kinds
+        PurchaseOption.TRAINING_PLAN in target.trains for target in targets
     ):
         questions += _training_plans({type_.name: places[type_.name] for type_ in types if type_.training_plans}, count)
     ml = {f"ml.{type_.name}": places[type_.name] for type_ in types if type_.ml or _is_in_sagemaker(type_)}
-    if any(target.managed for target in kinds) and any(option in options for option in ML_OPTIONS):
+    if any(target.managed for target in targets) and any(option in options for option in ML_OPTIONS):
         questions += _by_name(SAGEMAKER, ml)
     if PurchaseOption.SAVINGS_PLAN in options:
         kind = request.purchase.plan_kind
@@ -105,7 +106,7 @@ def for_place(place: Place, request: PlanRequest) -> tuple[Question, ...]:
     regions = (place.region,)
     name, ml = place.instance_type, f"ml.{place.instance_type}"
     commits = _commits((place.option,))
-    hosts = _hosts(request, (place.nodes,))
+    hosts = _hosts(request, (place.target,), (place.nodes,))
     questions = [*_on_demand(dict.fromkeys((*hosts, name), regions), {name: regions} if commits else {})]
     if target_of(place.target).managed:
         questions += _by_name(SAGEMAKER, {ml: regions})
@@ -190,17 +191,18 @@ def _regions(request: PlanRequest, catalog: Catalog, name: str) -> tuple[str, ..
     return tuple(region for region in regions if zone is None or region == catalog.region_of_az(zone))
 
 
-def _hosts(request: PlanRequest, counts: tuple[int, ...] | None) -> tuple[str, ...]:
+def _hosts(request: PlanRequest, kinds: Iterable[TargetKind], counts: tuple[int, ...] | None) -> tuple[str, ...]:
     """The head and login nodes of clusters with the given node counts, of any size for None; an endpoint has none."""
+    targets = [target for target in map(target_of, kinds) if target.head is not None]
     if request.workload.serve is not None:
         return ()
     chosen = request.storage.head_node
     if chosen:
         heads = {chosen}
     elif counts is None:
-        heads = {name for _, name in HEAD_NODES}
+        heads = {name for _, name in HEAD_NODES} | {target.head_instance(1, None) for target in targets}
     else:
-        heads = {head_node(count, None) for count in counts}
+        heads = {target.head_instance(count, None) for target in targets for count in counts}
     return tuple(sorted(heads)) + ((LOGIN_NODE,) if request.storage.login_nodes else ())
 
 

@@ -149,7 +149,7 @@ class TestTypes:
 
 
 class TestHeadNode:
-    @pytest.mark.parametrize("nodes, expected", [(2, "m6i.xlarge"), (64, "m6i.2xlarge")])
+    @pytest.mark.parametrize("nodes, expected", [(4, "m6i.large"), (5, "m6i.xlarge"), (64, "m6i.2xlarge")])
     def test_it_grows_with_the_nodes(self, configuration_of, nodes, expected):
         assert configuration_of(target={"nodes": nodes})["HeadNode"]["InstanceType"] == expected
 
