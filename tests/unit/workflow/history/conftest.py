@@ -15,6 +15,7 @@ name: %s
 workload: {train: {hours: 10}}
 target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: us-east-2, az_id: use2-az1}
 purchase: {option: %s}
+storage: {head_node: m6i.xlarge}
 """
 
 

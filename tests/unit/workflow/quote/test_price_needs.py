@@ -28,9 +28,10 @@ def as_tuples(questions):
     return {(question.kind, question.names, question.regions, question.count) for question in questions}
 
 
-def test_a_pinned_spot_plan_takes_three_questions(request_of, catalog):
+def test_a_pinned_spot_plan_asks_for_its_type_and_the_head_nodes_of_all_targets(request_of, catalog):
     request = request_of(f"{{instance_type: {P5}, region: us-east-2, nodes: 2}}", "{option: spot}")
     assert as_tuples(for_plan(request, catalog)) == {
+        ("on-demand", ("m6i.large",), ("us-east-2",), 1),
         ("on-demand", ("m6i.xlarge",), ("us-east-2",), 1),
         ("on-demand", (P5,), ("us-east-2",), 1),
         ("spot", (P5,), ("us-east-2",), 1),
@@ -54,6 +55,7 @@ def test_commitments_bring_reserved_rates_and_plan_rates(request_of, catalog):
     questions = for_plan(request, catalog)
     assert {question.names: question.reserved for question in questions if question.kind == "on-demand"} == {
         (P5,): True,
+        ("m6i.large",): False,
         ("m6i.xlarge",): False,
     }
     assert ("savings-plan", (P5,), ("us-east-2",), 1) in as_tuples(questions)

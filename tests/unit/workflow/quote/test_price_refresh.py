@@ -39,7 +39,7 @@ def usual(aws):
     aws.products = [
         ec2_product(P5, "us-east-2", term("55.04")),
         ec2_product(P4, "us-east-2", term("21.957642")),
-        ec2_product("m6i.xlarge", "us-east-2", term("0.192")),
+        ec2_product("m6i.large", "us-east-2", term("0.192")),
     ]
     aws.spot = [spot(zone, price) for zone, price in (("use2-az1", "14"), ("use2-az2", "15"), ("use2-az3", "16"))]
     aws.blocks = [block(P5, "us-east-2", "996.672")]
@@ -305,7 +305,7 @@ class TestForPlans:
             request.body["ServiceCode"] for request in usual_prices.requests if request.operation == "GetProducts"
         }
         assert services >= {"AmazonEC2", "AmazonS3", "AmazonVPC", "AmazonCloudWatch", "AmazonEKS"}
-        assert isinstance(refreshed_catalog().on_demand("m6i.xlarge", "us-east-2"), Price)
+        assert isinstance(refreshed_catalog().on_demand("m6i.large", "us-east-2"), Price)
 
     def test_bill_items_and_bands_come_with_it(self, usual_prices, path, tmp_path, refreshed_catalog):
         gp3 = item_product("USE2-EBS:VolumeUsage.gp3", "us-east-2", "GB-Mo", ("0", "Inf", "0.0850"), family="Storage")
