@@ -16,7 +16,7 @@ _LATER = {
     "run": ("after", "before", "data", "outputs", "outputs_gib", "volumes"),
     "checkpoint": ("restart", "signal", "layout", "pattern", "tracker", "kms_key_arn"),
     "purchase": ("support_percent",),
-    "security": ("roles",),
+    "security": ("encrypt_traffic", "roles"),
     "storage": ("login_pool",),
     "network": ("nat",),
 }
