@@ -40,6 +40,7 @@ LATER = [
     ("run", "outputs", []),
     ("run", "outputs_gib", None),
     ("run", "volumes", []),
+    ("security", "encrypt_traffic", False),
     ("security", "roles", document(REQUEST)["security"]["roles"]),
 ]
 """Keys that came later, with their defaults: plans without them keep their digest."""
