@@ -334,13 +334,13 @@ def bill_assumptions(
     target, nodes = place.target, place.nodes
     lines = [
         _assumed("logs", f"{LOG_GB_PER_NODE_HOUR:g}", "GB a node-hour"),
-        Assumption(name="a GB of the bill", value="1.073741824", unit="GB of 10^9 bytes", source=BILLED),
+        Assumption(name="billing unit", value="1.073741824", unit="GB of 10^9 bytes", source=BILLED),
     ]
     existing = _existing_cluster(request)
     if existing is None:
         source = f"start-up and idle tail of its nodes, at least {CLUSTER_OVERHEAD_H:g} h (assumption, not measured)"
         around = f"{size.up_h - size.hours:.3g}"
-        lines.append(Assumption(name="cluster runs before and after the job", value=around, unit="h", source=source))
+        lines.append(Assumption(name="cluster time outside the job", value=around, unit="h", source=source))
         lines += network_assumptions(request, catalog, target, nat_mode(request, place, catalog.instance_types))
         lines += monitoring_assumptions()
     else:
@@ -359,7 +359,9 @@ def bill_assumptions(
         lines.append(Assumption(name=name, value=request.checkpoint.own_uri, unit="", source=source))
     elif request.checkpoint.mode is not CheckpointMode.NONE:
         lines.append(
-            _assumed(f"the {request.checkpoint.keep} kept checkpoints stay for", f"{RETENTION_MONTHS:g}", "month")
+            _assumed(
+                f"storage time of the {request.checkpoint.keep} kept checkpoints", f"{RETENTION_MONTHS:g}", "month"
+            )
         )
         rule = "the bucket's rule expires them at midnight; a bucket of your own needs the same"
         stay = f"{SUPERSEDED_MONTHS * HOURS_PER_MONTH:g}"

@@ -141,5 +141,5 @@ def monitoring_assumptions() -> Iterator[Assumption]:
         name="the guard",
         value=f"{GUARD_CALLS_PER_HOUR:g} calls of {GUARD_SECONDS:g} s",
         unit="an hour",
-        source="its schedule; seconds assumed, not measured; what an account has free is taken as used up",
+        source="its schedule; seconds assumed, not measured; the free tier is not counted",
     )

@@ -173,7 +173,7 @@ def of_storage(templates, configuration, quote, stands_h):
 def replaced_gb(quote):
     """GB of superseded checkpoints, from the quote's saves, their size and the number retained."""
     retention = next(
-        (assumption for assumption in quote["assumptions"] if assumption["name"].endswith("kept checkpoints stay for")),
+        (assumption for assumption in quote["assumptions"] if assumption["name"].endswith("kept checkpoints")),
         None,
     )
     if retention is None:
@@ -187,7 +187,7 @@ def replaced_gb(quote):
 def interval_s(quote):
     """Seconds between checkpoints: from the number of uploads, each of a checkpoint's parts of 64 MB."""
     retention = next(
-        assumption for assumption in quote["assumptions"] if assumption["name"].endswith("kept checkpoints stay for")
+        assumption for assumption in quote["assumptions"] if assumption["name"].endswith("kept checkpoints")
     )
     keep = int(re.search(r"\d+", retention["name"])[0])
     hours, uploads = job_hours(quote), quantity(quote, "S3 uploads")
