@@ -48,6 +48,18 @@ class Gap(Protocol):
         """Why it is not emulated."""
 
 
+class SandboxNode(Protocol):
+    """A node of an emulated cluster."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def instance_id(self) -> str:
+        """Its instance, empty without one."""
+
+
 class LostNode(Protocol):
     """A node that was interrupted."""
 
@@ -101,7 +113,7 @@ class Emulator(Protocol):
     def clusters(self) -> Sequence[str]:
         """The names of the running clusters."""
 
-    def nodes(self, cluster: str) -> Sequence[object]:
+    def nodes(self, cluster: str) -> Sequence[SandboxNode]:
         """The current nodes of a cluster."""
 
     def groups(self, cluster: str) -> Sequence[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ eks_calls.py. Not emulated: network access to the API; that pods get the roles t
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -77,6 +77,15 @@ class Hosts(Protocol):
 
     def has_chart(self, name: str) -> bool:
         """Whether HyperPod's chart is installed in a cluster."""
+
+    def identify(self, name: str, group: str, instance_ids: Sequence[str]) -> None:
+        """Give the nodes of a group their instances."""
+
+    def restart(self, name: str, instance_ids: Collection[str]) -> None:
+        """Reboot instances of a cluster."""
+
+    def renew_node(self, name: str, instance_id: str, new_id: str) -> None:
+        """Replace the node of an instance by the node of another one."""
 
     def stop(self, name: str) -> None:
         """Stop a cluster; do nothing if no cluster has that name."""
@@ -304,7 +313,7 @@ class Eks:
             self.hosts.join(cluster, _node_group(requested, group))
         except ClusterFailedError as problem:
             raise ResourceRefusedError(str(problem)) from problem
-        node_groups.match(_eks(requested), cluster, group)
+        self.hosts.identify(cluster, group, node_groups.match(_eks(requested), cluster, group))
         return created
 
     def _change_group(self, requested: Requested, created: Created) -> Created:

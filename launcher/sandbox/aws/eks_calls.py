@@ -8,9 +8,10 @@ sets the number of nodes immediately; the log group of a deleted cluster, which 
 (terraform-aws-eks, issues 2763 and 2446). Not emulated: delays, and resources that other calls create.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, Protocol
 
 from moto.core.responses import ActionResult
 from moto.eks import urls
@@ -61,7 +62,14 @@ def forget(cluster: Cluster, account: str, region: str) -> None:
     _UNWRITTEN.add((account, region, f"/aws/eks/{cluster.name}/cluster"))
 
 
-def install(hosts: Resizable) -> None:
+class SizedHosts(Resizable, Protocol):
+    """The owner of node groups, which can change their sizes and knows their instances."""
+
+    def identify(self, name: str, group: str, instance_ids: Sequence[str]) -> None:
+        """Give the nodes of a group their instances."""
+
+
+def install(hosts: SizedHosts) -> None:
     """Add the calls to moto's EKS; `hosts` changes the number of nodes."""
     for path in _PATHS:
         urls.url_paths[path] = urls.response.dispatch
@@ -91,7 +99,8 @@ def install(hosts: Resizable) -> None:
                 hosts.resize(request["cluster_name"], request["nodegroup_name"], int(requested["desiredSize"]))
             except ClusterFailedError as failure:
                 raise _invalid(request["cluster_name"], request["nodegroup_name"], str(failure)) from failure
-            node_groups.match(backend, request["cluster_name"], request["nodegroup_name"])
+            ids = node_groups.match(backend, request["cluster_name"], request["nodegroup_name"])
+            hosts.identify(request["cluster_name"], request["nodegroup_name"], ids)
         return done
 
     EKSBackend.update_nodegroup_config = update_nodegroup_config  # type: ignore[method-assign,assignment]

@@ -31,6 +31,11 @@ class EmulatedEc2:
     region: str
 
     @property
+    def replaces_down(self) -> bool:
+        """Whether down nodes are replaced: by ParallelCluster's daemon (user guide, clustermgtd)."""
+        return True
+
+    @property
     def _backend(self) -> Any:
         return ec2_backends[self.account_id][self.region]
 
@@ -147,6 +152,11 @@ class Ec2Fleet:
     def region(self) -> str:
         """The region's name."""
         return self.ec2.region
+
+    @property
+    def replaces_down(self) -> bool:
+        """Whether down nodes are replaced: HyperPod replaces instances on request, and faulty ones."""
+        return False
 
     def subnet(self, subnet_id: str) -> SubnetFacts | None:
         """The facts about a subnet; None if no subnet has that id."""

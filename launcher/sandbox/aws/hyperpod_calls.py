@@ -5,10 +5,12 @@ reference.
 
 Emulated: UpdateCluster for instance recovery and for the size of a worker group, up to its first size;
 BatchDeleteClusterNodes, which lowers the target size; with EKS BatchAddClusterNodes, which raises it (the sandbox
-chooses which nodes go); DeleteCluster, which ends the cluster's Slurm; clusters by ARN, and ResourceNotFound. Not
-emulated: other changes of a cluster, and delays.
+chooses which nodes go); BatchRebootClusterNodes and BatchReplaceClusterNodes by instance id, which end what runs on a
+node; DeleteCluster, which ends the cluster's Slurm; clusters by ARN, and ResourceNotFound. Not emulated: other changes
+of a cluster, health checks of a replacement, and delays.
 """
 
+import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
@@ -30,6 +32,9 @@ _MAX_GROUPS = 5
 """Maximum of one BatchAddClusterNodes (SageMaker API reference)."""
 _MAX_IDS = 99
 """Maximum of one BatchDeleteClusterNodes (SageMaker developer guide, "Scaling down a SageMaker HyperPod cluster")."""
+_MAX_CHANGED = 25
+"""Maximum of one BatchRebootClusterNodes or BatchReplaceClusterNodes (botocore 1.44.5)."""
+_ID = re.compile(r"i-[a-f0-9]{8}(?:[a-f0-9]{9})?")
 _BY_NAME = ("describe_cluster", "describe_cluster_node", "list_cluster_nodes")
 _UPDATED = frozenset(("ClusterName", "InstanceGroups", "NodeRecovery"))
 _RECOVERIES = ("Automatic", "None")
@@ -56,13 +61,22 @@ def install(clusters: Clusters, hosts: PodHosts) -> None:
         pod, request = _pod(response), response._get_params()  # noqa: SLF001  the same
         return ActionResult(_added(hosts, pod, request))
 
+    def batch_reboot_cluster_nodes(response: Any) -> ActionResult:
+        pod, request = _pod(response), response._get_params()  # noqa: SLF001  the same
+        return ActionResult(_rebooted(clusters, pod, request))
+
+    def batch_replace_cluster_nodes(response: Any) -> ActionResult:
+        pod, request = _pod(response), response._get_params()  # noqa: SLF001  the same
+        return ActionResult(_replaced(clusters, hosts, pod, request))
+
     def delete_cluster(response: Any) -> ActionResult:
         pod = _pod(response)
         end(pod, clusters, hosts)
         response.sagemaker_backend.clusters.pop(pod.cluster_name, None)
         return ActionResult({"ClusterArn": pod.arn})
 
-    for call in (update_cluster, batch_delete_cluster_nodes, batch_add_cluster_nodes, delete_cluster):
+    calls = (update_cluster, batch_delete_cluster_nodes, batch_add_cluster_nodes, delete_cluster)
+    for call in (*calls, batch_reboot_cluster_nodes, batch_replace_cluster_nodes):
         setattr(SageMakerResponse, call.__name__, call)
     for name in _BY_NAME:
         setattr(SageMakerModelBackend, name, _by_name_or_arn(getattr(SageMakerModelBackend, name)))
@@ -164,6 +178,7 @@ def _added(hosts: PodHosts, pod: PodCluster, request: Mapping[str, Any]) -> dict
         added += [
             {"NodeLogicalId": pod.add(group), "InstanceGroupName": group, "Status": "Running"} for _ in range(more)
         ]
+        hosts.identify(name, group, pod.instances(group))
     return {"Successful": added, "Failed": []}
 
 
@@ -188,7 +203,42 @@ def _deleted(clusters: Clusters, hosts: PodHosts, pod: PodCluster, request: Mapp
         pod.nodes.pop(node_id, None)
     for name in sorted(set(groups)) if control is not None else ():
         hosts.resize(str(control), name, pod.groups[name]["InstanceCount"])
+        hosts.identify(str(control), name, pod.instances(name))
     return {"Successful": leaving, "Failed": failed}
+
+
+def _requested(pod: PodCluster, request: Mapping[str, Any]) -> tuple[list[str], list[dict[str, str]]]:
+    """The instances of a request that the cluster has, and the failures of the others."""
+    if request.get("NodeLogicalIds"):
+        raise NotImplementedError("the sandbox's BatchReboot- and BatchReplaceClusterNodes support only NodeIds")
+    ids = request.get("NodeIds", ())
+    if not 1 <= len(ids) <= _MAX_CHANGED:
+        raise ValidationError(message=f"NodeIds: got {len(ids)}, allowed: 1 to {_MAX_CHANGED}")
+    if wrong := [id_ for id_ in ids if not _ID.fullmatch(id_)]:
+        raise ValidationError(message=f"NodeIds: {', '.join(wrong)} must satisfy the pattern {_ID.pattern}")
+    failed = [
+        {"NodeId": id_, "ErrorCode": "InstanceIdNotFound", "Message": f"{id_} is no instance of {pod.cluster_name}"}
+        for id_ in ids
+        if id_ not in pod.nodes
+    ]
+    return [id_ for id_ in ids if id_ in pod.nodes], failed
+
+
+def _rebooted(clusters: Clusters, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+    ids, failed = _requested(pod, request)
+    clusters.restart(eks_name(pod.request) or pod.cluster_name, ids)
+    return {"Successful": ids, "Failed": failed}
+
+
+def _replaced(clusters: Clusters, hosts: PodHosts, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+    ids, failed = _requested(pod, request)
+    control = eks_name(pod.request)
+    if control is None:
+        clusters.renew(pod.cluster_name, ids)
+    for id_ in ids if control is not None else ():
+        group = pod.nodes.pop(id_).instance_group_name
+        hosts.renew_node(str(control), id_, pod.add(group))
+    return {"Successful": ids, "Failed": failed}
 
 
 def _undeletable(pod: PodCluster, ids: Iterable[str]) -> Iterable[dict[str, str]]:

@@ -82,8 +82,8 @@ def join(requested: Requested, hosts: Hosts, cluster: Described) -> None:
             hosts.join(name, instances)
         except ClusterFailedError as problem:
             raise ResourceRefusedError(str(problem)) from problem
-        for _ in range(group["InstanceCount"]):
-            cluster.add(group["InstanceGroupName"])
+        ids = [cluster.add(group["InstanceGroupName"]) for _ in range(group["InstanceCount"])]
+        hosts.identify(name, group["InstanceGroupName"], ids)
 
 
 def remove_nodes(cluster: Described, hosts: Hosts) -> None:

@@ -1,21 +1,72 @@
 """The instances of EKS's managed node groups in moto's EC2.
 
+Judged by: moto 5.2.5 for the calls of EC2.
+
 Emulated: an instance for each node, with EKS's tags (EKS user guide, managed node groups); an instance of a Capacity
-Block has its reservation.
+Block has its reservation; RebootInstances ends what runs on the node; TerminateInstances replaces the node, because
+the group's Auto Scaling group keeps its size. Not emulated: the Auto Scaling group itself, and the time of a boot.
 """
 
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, Protocol
 
 from moto.ec2.models import ec2_backends
-from moto.eks.models import EKSBackend
+from moto.ec2.responses.instances import InstanceResponse
+from moto.eks.models import EKSBackend, eks_backends
 
 _IMAGE = "ami-00000000000000000"
 _LIVING = ("pending", "running")
+_CLUSTER, _GROUP = "eks:cluster-name", "eks:nodegroup-name"
 _LIFECYCLES = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 
 
-def match(backend: EKSBackend, cluster: str, group: str) -> None:
-    """Make the number of a group's instances in EC2 equal to the desired size of the group."""
+class NodeOwner(Protocol):
+    """The owner of the Kubernetes nodes of instances."""
+
+    def restart(self, name: str, instance_ids: Collection[str]) -> None:
+        """Reboot instances of a cluster."""
+
+    def renew_node(self, name: str, instance_id: str, new_id: str) -> None:
+        """Replace the node of an instance by the node of another one."""
+
+
+def install(owner: NodeOwner) -> None:
+    """Let the calls of EC2 that reboot and end instances reach the nodes of a cluster."""
+    rebooted, terminated = InstanceResponse.reboot_instances, InstanceResponse.terminate_instances
+
+    def reboot_instances(response: Any) -> Any:
+        answer = rebooted(response)
+        for id_, (cluster, _) in _nodes_of(response).items():
+            owner.restart(cluster, [id_])
+        return answer
+
+    def terminate_instances(response: Any) -> Any:
+        nodes, answer = _nodes_of(response), terminated(response)
+        backend = eks_backends[response.current_account][response.region]
+        for id_, (cluster, group) in nodes.items():
+            before = set(_running(backend, cluster, group))
+            fresh = [each for each in match(backend, cluster, group) if each not in before]
+            if fresh:
+                owner.renew_node(cluster, id_, fresh[0])
+        return answer
+
+    InstanceResponse.reboot_instances = reboot_instances  # type: ignore[method-assign,assignment]
+    InstanceResponse.terminate_instances = terminate_instances  # type: ignore[method-assign,assignment]
+
+
+def _nodes_of(response: Any) -> dict[str, tuple[str, str]]:
+    """The living instances of a request that are nodes of a group, each with its cluster and group."""
+    found = {}
+    requested = set(response._get_param("InstanceIds", []))  # noqa: SLF001  the way moto's own responses read
+    for instance in response.ec2_backend.all_instances():
+        tags = {tag["key"]: tag["value"] for tag in instance.get_tags()}
+        if instance.id in requested and instance.state in _LIVING and _GROUP in tags:
+            found[instance.id] = (tags[_CLUSTER], tags[_GROUP])
+    return found
+
+
+def match(backend: EKSBackend, cluster: str, group: str) -> Sequence[str]:
+    """Make the number of a group's instances in EC2 equal to the desired size of the group; return their ids."""
     nodegroup = backend.clusters[cluster].nodegroups[group]
     running = _running(backend, cluster, group)
     count = int(nodegroup.scaling_config["desiredSize"])
@@ -40,6 +91,7 @@ def match(backend: EKSBackend, cluster: str, group: str) -> None:
         )
         if "CapacityReservationId" in target:
             created.instances[0].capacity_reservation_id = target["CapacityReservationId"]
+    return _running(backend, cluster, group)
 
 
 def end(backend: EKSBackend, cluster: str, group: str) -> None:
@@ -50,7 +102,7 @@ def end(backend: EKSBackend, cluster: str, group: str) -> None:
 
 
 def _tags(cluster: str, group: str) -> dict[str, str]:
-    return {"eks:cluster-name": cluster, "eks:nodegroup-name": group}
+    return {_CLUSTER: cluster, _GROUP: group}
 
 
 def _running(backend: EKSBackend, cluster: str, group: str) -> list[str]:

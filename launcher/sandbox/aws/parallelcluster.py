@@ -47,6 +47,12 @@ class Clusters(Protocol):
     def dismiss(self, name: str, instance_ids: Collection[str]) -> None:
         """Remove instances of a cluster; its scheduler requeues their jobs."""
 
+    def restart(self, name: str, instance_ids: Collection[str]) -> None:
+        """Reboot instances of a cluster; its scheduler requeues their jobs."""
+
+    def renew(self, name: str, instance_ids: Collection[str]) -> None:
+        """Replace instances of a cluster with Slurm; its scheduler requeues their jobs."""
+
     def set_fleet(self, name: str, *, up: bool) -> None:
         """Remove all nodes of a cluster, or start them again; do nothing if no cluster has that name."""
 

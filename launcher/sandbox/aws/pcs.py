@@ -383,6 +383,11 @@ class PcsFleet(Ec2Fleet):
     service: PcsService
     cluster: PcsCluster
 
+    @property
+    def replaces_down(self) -> bool:
+        """Whether down nodes are replaced; how PCS handles them is not documented, and they are here."""
+        return True
+
     def run_head_node(self, spec: ClusterSpec) -> str:
         """Return no id: the account has no instance of the controller, and the login node already exists."""
         del spec

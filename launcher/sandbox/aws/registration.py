@@ -19,6 +19,7 @@ from launcher.sandbox.aws import (
     instance_commands,
     intrinsics,
     network,
+    node_groups,
     offerings,
     on_demand_reservations,
     parameters,
@@ -103,6 +104,7 @@ def _install_calls(clusters: Everything, jobs: TrainingJobs, groups: Groups) -> 
     file_systems.install()
     hyperpod_calls.install(clusters, clusters)
     eks_calls.install(clusters)
+    node_groups.install(clusters)
     task_governance.install()
     training_jobs.install(jobs)
     auto_scaling.install(groups)

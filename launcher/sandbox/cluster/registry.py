@@ -3,6 +3,7 @@
 The registry is part of the server's process. It owns the daemons and nodes, so that they end with the process.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
@@ -20,6 +21,7 @@ from launcher.sandbox.slurm import daemons, files
 from launcher.sandbox.slurm.files import SlurmPlaces
 from launcher.sandbox.slurm.local_slurm import LocalSlurm
 from launcher.sandbox.slurm.scheduler import Scheduler, SlurmScheduler
+from launcher.submit.jobs import SchedulerError
 
 _MAX_NODES = 128
 _LOSSES = {
@@ -30,6 +32,10 @@ _LOSSES = {
 _REMOVED = "Client.UserInitiatedShutdown"
 _DISMISSED = "instance deleted"
 """The reason for Slurm if a user deleted the instance."""
+_REBOOTED = "Node unexpectedly rebooted"
+"""Slurm's own reason for a node whose boot is newer than its last message (slurmctld, node_mgr.c of 22.05)."""
+_WATCH_S = 3.0
+"""Seconds between two looks for nodes that a user has marked as down; ParallelCluster's daemon takes a minute."""
 
 
 class Cluster:
@@ -52,6 +58,7 @@ class Cluster:
         self._mark = mark
         self._scheduler: Scheduler | None = None
         self._lock = threading.RLock()
+        self._over = threading.Event()
 
     def start(self) -> str:
         """Start the cluster; return the id of its head node's instance.
@@ -69,6 +76,7 @@ class Cluster:
             except (daemons.SlurmError, OSError) as failure:
                 self.stop()
                 raise ClusterFailedError(f"the private Slurm of {self.spec.name} did not start: {failure}") from failure
+            threading.Thread(target=self._watch, name="node-watch", daemon=True).start()
             return self._head_node
 
     def _start_scheduler(self) -> Scheduler:
@@ -96,6 +104,7 @@ class Cluster:
 
     def stop(self) -> None:
         """Stop the cluster and remove its instances."""
+        self._over.set()
         if self._scheduler is not None:
             self._scheduler.stop()
         with self._lock:
@@ -160,6 +169,65 @@ class Cluster:
                     self.replace(name)
                 except (daemons.SlurmError, OSError) as failure:
                     raise ClusterFailedError(f"{name} does not come up: {failure}") from failure
+
+    def restart(self, instance_ids: Collection[str]) -> None:
+        """Reboot instances: their processes end, and the nodes come back with their disks; jobs are requeued."""
+        with self._lock:
+            names = [name for name, node in self._nodes.items() if node.up and node.instance_id in instance_ids]
+            for name in names:
+                self._end_processes(name, _REBOOTED)
+        threading.Thread(target=self._started_again, args=(names,), name="reboot", daemon=True).start()
+
+    def renew(self, instance_ids: Collection[str]) -> None:
+        """Replace instances by others with empty disks, as their service does on request; jobs are requeued."""
+        with self._lock:
+            names = [name for name, node in self._nodes.items() if node.up and node.instance_id in instance_ids]
+            for name in names:
+                self._end_processes(name, _DISMISSED)
+                self._take_down(self._nodes[name], _REMOVED)
+        threading.Thread(target=self._booted_again, args=(names,), name="replacement", daemon=True).start()
+
+    def _end_processes(self, name: str, reason: str) -> None:
+        if self._slurm is not None:
+            self._slurm.kill_node(name)
+            self._slurm.declare_down(name, reason)
+        life = self._node(name).life
+        processes.end(lambda: processes.with_descendants(processes.marked(processes.NODE_MARK, life)))
+        self.scheduler.node_lost(name)
+
+    def _started_again(self, names: Sequence[str]) -> None:
+        self._quietly(names, lambda name: self._slurm.start_node(name) if self._slurm is not None else None)
+
+    def _booted_again(self, names: Sequence[str]) -> None:
+        self._quietly(names, self.replace)
+
+    def _quietly(self, names: Sequence[str], bring_up: Callable[[str], None]) -> None:
+        """Bring nodes up in a thread of its own; one that does not come up stays down, and the log has the reason."""
+        for name in names:
+            try:
+                with self._lock:
+                    if self._over.is_set():
+                        return
+                    bring_up(name)
+                self.scheduler.node_replaced(name)
+            except (daemons.SlurmError, OSError) as failure:
+                logging.getLogger(__name__).warning("%s does not come up: %s", name, failure)
+
+    def _watch(self) -> None:
+        """Reboot nodes on Slurm's request, and replace those that a user has marked as down, as clustermgtd does."""
+        while not self._over.wait(_WATCH_S):
+            with self._lock:
+                for name in self._slurm.reboot_requested() if self._slurm is not None else ():
+                    if self._nodes[name].up and self._slurm is not None:
+                        self._slurm.reboot_node(name)
+            try:
+                marked = self.scheduler.marked_down() if self._fleet.replaces_down else frozenset[str]()
+            except SchedulerError:
+                continue
+            with self._lock:
+                ids = [node.instance_id for name, node in self._nodes.items() if name in marked and node.up]
+            if ids and not self._over.is_set():
+                self.renew(ids)
 
     def set_fleet(self, *, up: bool) -> None:
         """Remove all nodes, or start the removed nodes again."""
@@ -330,6 +398,24 @@ class Registry:
         with self._lock:
             if name in self._clusters:
                 self._clusters[name].dismiss(instance_ids)
+
+    def restart(self, name: str, instance_ids: Collection[str]) -> None:
+        """Reboot instances of a cluster."""
+        self.cluster(name).restart(instance_ids)
+
+    def renew(self, name: str, instance_ids: Collection[str]) -> None:
+        """Replace instances of a cluster with Slurm."""
+        with self._lock:
+            cluster = self._clusters[name]
+        cluster.renew(instance_ids)
+
+    def renew_node(self, name: str, instance_id: str, new_id: str) -> None:
+        """Replace the node of an instance in an EKS cluster by the node of another one."""
+        self.hosted(name).renew(instance_id, new_id)
+
+    def identify(self, name: str, group: str, instance_ids: Sequence[str]) -> None:
+        """Give the nodes of a group in an EKS cluster their instances."""
+        self.hosted(name).identify(group, instance_ids)
 
     def set_fleet(self, name: str, *, up: bool) -> None:
         """Remove all nodes of a cluster, or start them again; do nothing if no cluster has that name."""

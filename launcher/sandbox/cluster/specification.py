@@ -110,6 +110,10 @@ class Fleet(Protocol):
     def region(self) -> str:
         """The region's name."""
 
+    @property
+    def replaces_down(self) -> bool:
+        """Whether its service replaces the instances of nodes that a user has marked as down in Slurm."""
+
     def subnet(self, subnet_id: str) -> SubnetFacts | None:
         """The facts about a subnet; None if no subnet has that id."""
 

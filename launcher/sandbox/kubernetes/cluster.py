@@ -134,8 +134,9 @@ class KubernetesCluster:
         labels: Mapping[str, str] | None = None,
         taints: tuple[Mapping[str, str], ...] = (),
         devices: Mapping[str, str] | None = None,
+        provider_id: str = "",
     ) -> None:
-        """Add a node to the cluster.
+        """Add a node to the cluster; `provider_id` names its instance.
 
         Pods can request `devices` once their device plugin is in the cluster.
         """
@@ -145,7 +146,10 @@ class KubernetesCluster:
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
-            "spec": {"taints": [dict(taint) for taint in taints]} if taints else {},
+            "spec": {
+                **({"taints": [dict(taint) for taint in taints]} if taints else {}),
+                **({"providerID": provider_id} if provider_id else {}),
+            },
         }
         kind = self._cluster.kind("", "nodes")
         node_object = self.api.create(kind, "", node)
@@ -192,8 +196,16 @@ class KubernetesCluster:
 
         self.api.objects.update(self._cluster.kind("", "nodes"), "", apply, name)
 
-    def take_node(self, name: str) -> None:
-        """Remove a node immediately, with its disk and all its processes."""
+    def set_provider(self, name: str, provider_id: str) -> None:
+        """Name the instance of a node."""
+
+        def apply(stored: Object) -> Object:
+            return {**stored, "spec": {**stored["spec"], "providerID": provider_id}}
+
+        self.api.objects.update(self._cluster.kind("", "nodes"), "", apply, name)
+
+    def restart_node(self, name: str) -> None:
+        """End what runs on a node, as a reboot of its instance does; the node object stays, also cordoned."""
         with self._lock:
             # Its kubelet dies first: nothing reports the end of what ran there.
             runs = [
@@ -203,6 +215,10 @@ class KubernetesCluster:
             run.lose()
         for run in runs:
             run.join()
+
+    def take_node(self, name: str) -> None:
+        """Remove a node immediately, with its disk and all its processes."""
+        self.restart_node(name)
         shutil.rmtree(self._folder / name, ignore_errors=True)
         self.api.objects.remove(self._cluster.kind("", "nodes"), "", name)
 

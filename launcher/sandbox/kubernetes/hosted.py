@@ -7,7 +7,7 @@ node, as managed node groups do (EKS user guide, managed node groups, Spot capac
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -251,8 +251,42 @@ class HostedKubernetes:
             )
             self._nodes[node] = fresh
         self._kubernetes.add_node(
-            node, allocatable=node_group.room, labels=node_group.node_labels, devices=node_group.devices
+            node,
+            allocatable=node_group.room,
+            labels=node_group.node_labels,
+            devices=node_group.devices,
+            provider_id=_provider_id(node_group, fresh.instance_id),
         )
+
+    def identify(self, group: str, instance_ids: Sequence[str]) -> None:
+        """Give the nodes of a group the instances that run for them."""
+        with self._lock:
+            nodes = [node for node in self._nodes.values() if node.partition == group and node.life]
+            taken = {node.instance_id for node in nodes} & set(instance_ids)
+            free = [id_ for id_ in instance_ids if id_ not in taken]
+            for node in nodes:
+                if node.instance_id not in taken and free:
+                    self._identify(node, free.pop(0))
+
+    def _identify(self, node: NodeView, instance_id: str) -> None:
+        self._nodes[node.name] = replace(node, instance_id=instance_id)
+        provider_id = _provider_id(self._node_groups[node.partition], instance_id)
+        self._kubernetes.set_provider(node.name, provider_id)
+
+    def restart(self, instance_ids: Collection[str]) -> None:
+        """Reboot instances: what runs on their nodes ends."""
+        for node in self.nodes():
+            if node.instance_id in instance_ids:
+                self._kubernetes.restart_node(node.name)
+
+    def renew(self, instance_id: str, new_id: str) -> None:
+        """Replace the node of an instance by the node of another one; do nothing if no node has the instance."""
+        name = next((node.name for node in self.nodes() if node.instance_id == instance_id), None)
+        if name is not None:
+            self.lose(name, "")
+            self.replace(name)
+            with self._lock:
+                self._identify(self._node(name), new_id)
 
     def environment(self, path: str) -> dict[str, str]:
         """Return only PATH: clients reach the cluster by its API."""
@@ -301,6 +335,12 @@ class HostedKubernetes:
             if name not in self._nodes:
                 raise KeyError(f"no node {name!r} in cluster {self._name}, there are: {', '.join(self._nodes)}")
             return self._nodes[name]
+
+
+def _provider_id(node_group: PodNodeGroup, instance_id: str) -> str:
+    """The node's instance as the cloud provider writes it: `aws:///ZONE/i-...`; HyperPod has a path between."""
+    between = "" if node_group.managed else "sagemaker/cluster/hyperpod-"
+    return f"aws:///{node_group.zone}/{between}{instance_id}"
 
 
 def _state(job: Mapping[str, Any]) -> str:

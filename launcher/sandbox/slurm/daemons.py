@@ -143,6 +143,20 @@ class PrivateSlurm:
         self._start_slurmd(name)
         self._wait_until({name}, _UP)
 
+    def reboot_requested(self) -> list[str]:
+        """The nodes whose RebootProgram has run since the last call."""
+        requested = []
+        for index, name in enumerate(self._names):
+            if self.places.reboot_request(index).is_file():
+                self.places.reboot_request(index).unlink()
+                requested.append(name)
+        return requested
+
+    def reboot_node(self, name: str) -> None:
+        """Start the slurmd of a node again as after a boot (slurmd -b): Slurm waits for that after RebootProgram."""
+        self.kill_node(name)
+        self._start_slurmd(name, "-b")
+
     def run(self, *command: str) -> str:
         """Run one of Slurm's commands; return its output."""
         done = subprocess.run(command, env=self._environment(), capture_output=True, text=True, check=False)
@@ -179,9 +193,9 @@ class PrivateSlurm:
                     f"{name}: Slurm counts {count} of its {expected[name]} processors (CustomSlurmSettings)"
                 )
 
-    def _start_slurmd(self, name: str) -> None:
+    def _start_slurmd(self, name: str, *options: str) -> None:
         configuration = self.places.node_configuration(self._names.index(name))
-        self._spawn(name, "-D", "-f", str(configuration), "-N", name, program="slurmd")
+        self._spawn(name, "-D", "-f", str(configuration), "-N", name, *options, program="slurmd")
 
     def _spawn(self, name: str, *arguments: str, program: str = "") -> None:
         path = shutil.which(program or name, path=search_path())

@@ -28,7 +28,7 @@ AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/none
 MpiDefault=none
 SwitchType=switch/none
-ReturnToService=2
+ReturnToService=1
 EnforcePartLimits=ALL
 GresTypes=gpu
 SlurmdParameters=config_overrides
@@ -51,6 +51,11 @@ _ATTEMPT = """#!/bin/sh
 printf '{{"event":"{event}","time":%s,"job":"%s","restart":%s,"nodes":"%s","code":"%s"}}\\n' \\
     "$(date +%s.%N)" "$SLURM_JOB_ID" "$SLURM_JOB_RESTART_COUNT" "$SLURM_JOB_NODELIST" "$SLURM_JOB_EXIT_CODE2" \\
     >>'{attempts}'
+"""
+
+_REBOOT = """#!/bin/sh
+# What reboots an instance: the sandbox watches for the file, and starts the node's slurmd again.
+: >'{request}'
 """
 
 _TASK = """#!/bin/sh
@@ -92,6 +97,14 @@ class SlurmPlaces:
         """slurm.conf of one node, with its own spool folder."""
         return self.folder / f"node-{index}.conf"
 
+    def reboot_program(self, index: int) -> Path:
+        """RebootProgram of one node."""
+        return self.folder / f"reboot-{index}"
+
+    def reboot_request(self, index: int) -> Path:
+        """The file that a node's RebootProgram makes."""
+        return self.folder / f"reboot-{index}.requested"
+
     def spool(self, index: int) -> Path:
         """The spool folder of one node, with the sockets of its job steps."""
         return self.folder / f"s{index}"
@@ -109,6 +122,8 @@ def write(places: SlurmPlaces, spec: ClusterSpec, ports: Sequence[int]) -> None:
     for index, _ in enumerate(names):
         places.spool(index).mkdir(mode=0o700, exist_ok=True)
         text = f"include {places.configuration}\nSlurmdSpoolDir={places.spool(index)}\n"
+        text += f"RebootProgram={places.reboot_program(index)}\n"
+        _script(places.reboot_program(index), _REBOOT.format(request=places.reboot_request(index)))
         places.node_configuration(index).write_text(text, encoding="utf-8")
     (places.folder / "gres.conf").write_text(_gres(places, spec), encoding="utf-8")
     (places.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n", encoding="utf-8")
@@ -163,6 +178,8 @@ def slurm_conf(places: SlurmPlaces, spec: ClusterSpec, ports: Sequence[int]) -> 
         "TaskProlog": f"{places.folder}/task",
         "PrologSlurmctld": f"{places.folder}/start",
         "EpilogSlurmctld": f"{places.folder}/end",
+        # Each node's own configuration names its own.
+        "RebootProgram": str(places.reboot_program(0)),
     }
     if bound:
         head["CommunicationParameters"] = "NoCtldInAddrAny,NoInAddrAny"

@@ -55,7 +55,9 @@ def srun(arguments: list[str]) -> int:
         sys.stderr.write("srun: no command\n")
         return 2
     # From outside of the job a step has to say whose it is, and --overlap shares what the job has.
-    job = options.get("--jobid") or os.environ["SLURM_JOB_ID"]
+    job = options.get("--jobid") or os.environ.get("SLURM_JOB_ID")
+    if job is None:
+        return _without_job(arguments, options)
     mine = (options.get("--nodelist") or os.environ["SLURM_JOB_NODELIST"]).split(",")
     nodes = mine[: int(options.get("--nodes") or options.get("-N") or len(mine))]
     per_node = int(options.get("--ntasks-per-node") or os.environ.get("SLURM_NTASKS_PER_NODE", "1"))
@@ -71,6 +73,22 @@ def srun(arguments: list[str]) -> int:
             for other in tasks:
                 other.terminate()
     return worst
+
+
+def _without_job(arguments: list[str], options: Mapping[str, str]) -> int:
+    """Run a command on one node as a job of its own, for as long as it takes."""
+    node = options.get("--nodelist", "")
+    taken = _call("take", node=node)
+    if taken["refused"]:
+        sys.stderr.write(f"srun: error: {taken['refused']}\n")
+        return 1
+    try:
+        (task,) = _start_tasks(arguments, 0, {node: taken["variables"]}, 1)
+        _forward_signals([task])
+        code = task.wait()
+        return 128 - code if code < 0 else code
+    finally:
+        _call("give", node=node)
 
 
 def _start_tasks(

@@ -224,6 +224,9 @@ class LocalScheduler:
         self._jobs: dict[str, Job] = {}
         self._lost: set[str] = set()
         self._drained: set[str] = set()
+        self._down: set[str] = set()
+        self._taken: set[str] = set()
+        self._begun = datetime.now(UTC)
         folder.mkdir(parents=True, mode=0o700)
 
     def submit(self, script: Path, *, folder: Path, environment: Mapping[str, str], options: Sequence[str] = ()) -> str:
@@ -268,7 +271,7 @@ class LocalScheduler:
     def busy(self, node: str) -> bool:
         """Whether a job runs on a node now."""
         with self._lock:
-            return any(node in job.nodes for job in self._jobs.values())
+            return node in self._taken or any(node in job.nodes for job in self._jobs.values())
 
     def jobs(self) -> tuple[Job, ...]:
         """All jobs so far, in their current state."""
@@ -286,6 +289,24 @@ class LocalScheduler:
             current = self._job(job)
             current.steps += 1
             return current.steps - 1, {name: variables[name] for name in nodes}
+
+    def take(self, node: str) -> dict[str, str]:
+        """Reserve an idle node for an srun without a job; return the node's variables.
+
+        Raises:
+            SchedulerError: it is not idle.
+        """
+        with self._lock:
+            found = next((view for view in self._nodes_now() if view.name == node), None)
+            if found is None or self.busy(node) or node in self._lost | self._drained | self._down:
+                raise SchedulerError("Unable to allocate resources: Requested nodes are busy")
+            self._taken.add(node)
+            return _node_variables(found)
+
+    def give(self, node: str) -> None:
+        """End the reservation of a node."""
+        with self._lock:
+            self._taken.discard(node)
 
     def cancel(self, job: str) -> None:
         """Cancel a job."""
@@ -305,6 +326,43 @@ class LocalScheduler:
         """Resume a drained node."""
         with self._lock:
             self._drained.discard(node)
+            self._down.discard(node)
+
+    def resume_when_free(self, node: str) -> None:
+        """Resume a drained node once no job runs on it: a reboot of this computer's nodes takes no time."""
+        while self.busy(node):
+            time.sleep(_POLL_S)
+        self.resume(node)
+
+    def mark_down(self, node: str) -> None:
+        """Mark a node as down: its jobs end and are requeued, and it gets no more jobs."""
+        with self._lock:
+            self._down.add(node)
+        self.node_lost(node)
+
+    def marked_down(self) -> frozenset[str]:
+        """The nodes that a user has marked as down."""
+        with self._lock:
+            return frozenset(self._down)
+
+    def node_state(self, node: str) -> str:
+        """Slurm's words for the state of a node."""
+        with self._lock:
+            if node in self._down | self._lost:
+                return "DOWN"
+            state = "ALLOCATED" if self.busy(node) else "IDLE"
+            return f"{state}+DRAIN" if node in self._drained else state
+
+    def last_busy(self, node: str) -> datetime:
+        """When the last job on a node ended, else when this scheduler began."""
+        with self._lock:
+            ends = [
+                attempt.ended_at
+                for job in self._jobs.values()
+                for attempt in job.attempts
+                if node in attempt.nodes and attempt.ended_at is not None
+            ]
+            return max([self._begun, *ends])
 
     def node_lost(self, node: str) -> None:
         """Record that a node is lost; jobs on it lose the attempt and are requeued."""
@@ -321,6 +379,7 @@ class LocalScheduler:
         with self._lock:
             self._lost.discard(node)
             self._drained.discard(node)
+            self._down.discard(node)
 
     def stop(self) -> None:
         """End every job."""
@@ -352,7 +411,7 @@ class LocalScheduler:
         while not job.cancelled.wait(_POLL_S):
             with self._lock:
                 busy = {name for job in self._jobs.values() for name in job.nodes}
-                blocked = busy | self._lost | self._drained
+                blocked = busy | self._lost | self._drained | self._taken
                 free = [
                     node
                     for node in self._nodes_now()

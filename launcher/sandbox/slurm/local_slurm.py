@@ -8,6 +8,7 @@ database.
 import secrets
 import shlex
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -70,11 +71,12 @@ class LocalSlurm:
         secret = secrets.token_urlsafe(32)
         (folder / local_commands.SECRET).write_text(secret, encoding="ascii")
         self._write_commands(folder / "bin")
-        operations = {"command": self._command, "step": self._step}
+        operations = {"command": self._command, "step": self._step, "take": self._take, "give": self._give}
         self._control = ControlServer(operations, secret, folder / local_commands.SOCKET)
         self.busy = self.scheduler.busy
         self.node_lost = self.scheduler.node_lost
         self.node_replaced = self.scheduler.node_replaced
+        self.marked_down = self.scheduler.marked_down
 
     def environment(self, path: str) -> dict[str, str]:
         """The environment variables that a process needs to reach the scheduler; `path` is the PATH of the process."""
@@ -109,6 +111,16 @@ class LocalSlurm:
     def _step(self, request: Mapping[str, Any]) -> dict[str, Any]:
         number, nodes = self.scheduler.step(request["job"], request["nodes"])
         return {"number": number, "nodes": nodes}
+
+    def _take(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Give an idle node to an srun without a job."""
+        try:
+            return {"refused": "", "variables": self.scheduler.take(str(request["node"]))}
+        except SchedulerError as problem:
+            return {"refused": problem.message, "variables": {}}
+
+    def _give(self, request: Mapping[str, Any]) -> None:
+        self.scheduler.give(str(request["node"]))
 
     def _command(self, request: Mapping[str, Any]) -> dict[str, Any]:
         name, options, arguments = str(request["name"]), {}, []
@@ -160,11 +172,14 @@ class LocalSlurm:
 
     def _squeue(self, command: _Command) -> str:
         _refuse_unknown(command.options, "--noheader", "--states", "--name", "--format")
-        if command.options.get("--format") != "%i" or "--noheader" not in command.options or command.arguments:
-            raise _RefusedError("the local scheduler prints only job ids: --noheader --format=%i")
+        form = command.options.get("--format")
+        if form not in ("%i", "%i|%T|%N") or "--noheader" not in command.options or command.arguments:
+            raise _RefusedError("the local scheduler prints only job ids (or %i|%T|%N): --noheader --format=%i")
         name, every = command.options.get("--name"), command.options.get("--states") == "all"
         jobs = [job for job in self.scheduler.jobs() if name in (None, job.name) and (every or not job.state.final)]
-        return "".join(f"{job.id}\n" for job in jobs)
+        if form == "%i":
+            return "".join(f"{job.id}\n" for job in jobs)
+        return "".join(f"{job.id}|{job.slurm_state}|{','.join(job.nodes)}\n" for job in jobs)
 
     def _sinfo(self, command: _Command) -> str:
         _refuse_unknown(command.options, "--noheader", "--format")
@@ -191,11 +206,18 @@ class LocalSlurm:
             case ["show", "hostnames", *names]:
                 nodes = names[0] if names else command.environment.get("SLURM_JOB_NODELIST", "")
                 return "".join(f"{node}\n" for node in nodes.split(","))
-            case ["show", "node", name]:
+            case ["show", "node", *names]:
+                known = {node.name: node for node in self.scheduler.nodes_now()}
+                for name in names:
+                    if name not in known:
+                        raise _RefusedError(f"Node {name} not found", plain=True)
+                return "".join(self._node_line(known[name], command) for name in names or known)
+            case ["reboot", "ASAP", "nextstate=RESUME", *_, name]:
                 if name not in {node.name for node in self.scheduler.nodes_now()}:
-                    raise _RefusedError(f"Node {name} not found", plain=True)
-                # All of them are this computer.
-                return f"NodeName={name} NodeAddr=127.0.0.1 NodeHostName={name}\n"
+                    raise _RefusedError("scontrol_reboot_nodes error: Invalid node name specified")
+                self.scheduler.drain(name)
+                threading.Thread(target=self.scheduler.resume_when_free, args=(name,), daemon=True).start()
+                return ""
             case ["show", "job", job]:
                 return self._described(self._job(job, "slurm_load_jobs error: " + _NO_JOB), command)
             case ["requeue", job]:
@@ -207,10 +229,23 @@ class LocalSlurm:
                 )
         raise _RefusedError(f"the local scheduler does not support: {' '.join(command.arguments)}")
 
+    def _node_line(self, node: NodeView, command: _Command) -> str:
+        """A node as `scontrol --oneliner show node` prints it, with the fields that callers read."""
+        state = self.scheduler.node_state(node.name)
+        at = command.moment(self.scheduler.last_busy(node.name))
+        # All of them are this computer.
+        return (
+            f"NodeName={node.name} NodeAddr=127.0.0.1 NodeHostName={node.name}"
+            f" ActiveFeatures=dynamic,{node.instance_type} State={state} Partitions={node.partition} "
+            f" BootTime={at} LastBusyTime={at}\n"
+        )
+
     def _update(self, settings: Mapping[str, str]) -> str:
         match settings:
             case {"nodename": node, "state": "drain" | "DRAIN"}:
                 self.scheduler.drain(node)
+            case {"nodename": node, "state": "down" | "DOWN"}:
+                self.scheduler.mark_down(node)
             case {"nodename": node, "state": "resume" | "RESUME"}:
                 self.scheduler.resume(node)
             case {"jobid": job, "starttime": _}:

@@ -30,6 +30,9 @@ class Scheduler(Protocol):
     def node_replaced(self, node: str) -> None:
         """Record that a lost node was replaced by an empty one."""
 
+    def marked_down(self) -> frozenset[str]:
+        """The nodes that are down although they respond: a user has marked them."""
+
     def stop(self) -> None:
         """End the processes that the scheduler itself runs."""
 
@@ -57,11 +60,18 @@ class SlurmScheduler:
         return [{"id": job, "name": name, "state": state} for job, state, name in rows]
 
     def _queue(self, *options: str) -> str:
-        command = ("squeue", "--noheader", *options)
+        return self._asked("squeue", "--noheader", *options)
+
+    def _asked(self, *command: str) -> str:
         done = subprocess.run(command, env=self.environment(""), capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SchedulerError(f"{' '.join(command)}: {done.stderr.strip() or f'exit {done.returncode}'}")
         return done.stdout
+
+    def marked_down(self) -> frozenset[str]:
+        """The nodes that are down although they respond: a user has marked them."""
+        lines = self._asked("sinfo", "--noheader", "--Node", "--format=%N %T").splitlines()
+        return frozenset(name for name, _, state in (line.partition(" ") for line in lines) if state.strip() == "down")
 
     def node_lost(self, node: str) -> None:
         """Do nothing: the cluster reports the loss to Slurm."""

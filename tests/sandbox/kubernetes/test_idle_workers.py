@@ -37,6 +37,9 @@ class Hosts:
         assert name == NAME
         self._hosted.resize(group, count)
 
+    def identify(self, name, group, instance_ids):
+        self._hosted.identify(group, instance_ids)
+
 
 @pytest.fixture
 def hosted(tmp_path):

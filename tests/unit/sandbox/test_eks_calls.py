@@ -27,6 +27,9 @@ class Hosts:
     def resize(self, name, group, count):
         self.sizes[name, group] = count
 
+    def identify(self, name, group, instance_ids):
+        assert len(instance_ids) == self.sizes.get((name, group), len(instance_ids))
+
 
 HOSTS = Hosts()
 

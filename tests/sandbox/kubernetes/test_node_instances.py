@@ -1,0 +1,163 @@
+"""The nodes of Kubernetes with their instances: listed, drained, rebooted and replaced, by the APIs of AWS."""
+
+import secrets
+import time
+from contextlib import closing
+from datetime import UTC, datetime
+
+import boto3
+import pytest
+from moto import mock_aws
+from moto.sagemaker.models import sagemaker_backends
+
+from launcher.aws import hyperpod
+from launcher.aws.session import Session
+from launcher.model.cluster_nodes import NodeUse
+from launcher.model.errors import AwsError
+from launcher.sandbox.aws import hyperpod_calls
+from launcher.sandbox.aws.hyperpod import PodCluster
+from launcher.sandbox.keys import KeyRing
+from launcher.sandbox.kubernetes.hosted import HostedKubernetes, PodNodeGroup
+from launcher.submit.kubernetes import cluster_nodes
+from launcher.submit.kubernetes.connection import Endpoint, to_endpoint
+from launcher.submit.kubernetes.shell_pods import ShellPods
+
+pytestmark = pytest.mark.xdist_group("node-instances")
+kubernetes = pytest.importorskip("kubernetes")
+
+ACCOUNT, REGION, NAME = "123456789012", "us-east-1", "slipway-x"
+KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+GROUP = {"InstanceGroupName": "workers", "InstanceType": "ml.p5.48xlarge", "InstanceCount": 2}
+
+
+class Hosts:
+    """One cluster, by its name."""
+
+    def __init__(self, hosted):
+        self._hosted = hosted
+
+    def restart(self, name, instance_ids):
+        assert name == NAME
+        self._hosted.restart(instance_ids)
+
+    def renew_node(self, name, instance_id, new_id):
+        assert name == NAME
+        self._hosted.renew(instance_id, new_id)
+
+
+@pytest.fixture
+def hosted(tmp_path):
+    environment = {"PATH": "/usr/bin:/bin"}
+    cluster = HostedKubernetes(
+        NAME, tmp_path / "kube", mark=secrets.token_hex(8), environment=environment, keys=KeyRing()
+    )
+    cluster.join(
+        PodNodeGroup(
+            group="workers",
+            count=2,
+            instance_type="ml.p5.48xlarge",
+            capacity_type="ON_DEMAND",
+            zone="us-east-1a",
+            zone_id="use1-az1",
+            room={"cpu": "8"},
+            devices={},
+            labels={},
+            managed=False,
+        )
+    )
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def connection(hosted):
+    own = hosted._kubernetes.tokens.own
+    endpoint = Endpoint(name=NAME, address=hosted.address, authority=None, token=lambda: own)
+    with closing(to_endpoint(endpoint)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def session(hosted):
+    """HyperPod's API of a cluster whose instances are the nodes."""
+    settings = {"LifeCycleConfig": {"SourceS3Uri": "s3://b/x", "OnCreate": "on_create.sh"}, "ExecutionRole": "arn:x"}
+    request = {
+        "ClusterName": NAME,
+        "Orchestrator": {"Eks": {"ClusterArn": f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/{NAME}"}},
+        "InstanceGroups": [{**GROUP, **settings}],
+    }
+    with mock_aws():
+        hosts = Hosts(hosted)
+        hyperpod_calls.install(hosts, hosts)
+        pod = PodCluster(
+            request=request,
+            region_name=REGION,
+            account_id=ACCOUNT,
+            cluster_id="abcdefghijkl",
+            tags=[],
+            creation_time=datetime.now(UTC),
+        )
+        hosted.identify("workers", [pod.add("workers") for _ in range(2)])
+        sagemaker_backends[ACCOUNT][REGION].clusters[NAME] = pod
+        boto3.client("sagemaker", region_name=REGION, aws_access_key_id="a", aws_secret_access_key="b")
+        yield Session(environment=KEYS, region=REGION)
+
+
+def until(so):
+    deadline = time.monotonic() + 20
+    while not (value := so()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return value
+
+
+def test_nodes_have_the_instances_of_hyperpod(session, connection):
+    nodes = cluster_nodes.read_nodes(connection)
+    assert {node.instance for node in nodes} == {node.id for node in hyperpod.nodes(session, NAME)}
+    assert {node.use for node in nodes} == {NodeUse.IDLE}
+    assert {node.group for node in nodes} == {"workers"} or {node.group for node in nodes} == {""}
+
+
+def test_cordoned_node_stays_cordoned_through_a_reboot_and_is_resumed(session, connection):
+    first, _ = cluster_nodes.read_nodes(connection)
+    cluster_nodes.drain(connection, first.name)
+    hyperpod.reboot(session, NAME, first.instance)
+    again = cluster_nodes.read_nodes(connection)[0]
+    assert (again.use, again.instance) == (NodeUse.DRAINED, first.instance)
+    cluster_nodes.cordon(connection, first.name, schedulable=True)
+    assert cluster_nodes.read_nodes(connection)[0].use is NodeUse.IDLE
+
+
+def test_replaced_node_has_another_instance_and_accepts_pods(session, connection):
+    first, second = cluster_nodes.read_nodes(connection)
+    cluster_nodes.drain(connection, first.name)
+    hyperpod.replace(session, NAME, first.instance)
+    nodes = {node.name: node for node in cluster_nodes.read_nodes(connection)}
+    assert nodes[first.name].instance not in (first.instance, second.instance)
+    assert nodes[first.name].use is NodeUse.IDLE
+    assert nodes[second.name].instance == second.instance
+    assert {node.id for node in hyperpod.nodes(session, NAME)} == {node.instance for node in nodes.values()}
+
+
+@pytest.mark.parametrize("call", [hyperpod.reboot, hyperpod.replace])
+def test_unknown_instance_is_refused_with_hyperpods_code(session, call):
+    with pytest.raises(AwsError, match="InstanceIdNotFound"):
+        call(session, NAME, "i-00000000000000000")
+
+
+def test_more_instances_than_one_call_takes_are_refused(session):
+    ids = [f"i-{number:017x}" for number in range(26)]
+    with pytest.raises(Exception, match="allowed: 1 to 25"):
+        session.client("sagemaker").batch_replace_cluster_nodes(ClusterName=NAME, NodeIds=ids)
+
+
+def test_shell_without_a_job_is_a_pod_on_the_node_that_goes_afterwards(session, connection, capfd):
+    first, _ = cluster_nodes.read_nodes(connection)
+    cluster_nodes.cordon(connection, first.name)
+    pods = ShellPods(connection=connection, namespace="slipway-none-yet", image="busybox", names=(first.name,))
+    with closing(pods):
+        assert pods.read(first.name, ["sh", "-c", "echo from the node"]) == "from the node\n"
+        assert pods.run(first.name, ["sh", "-c", "exit 3"]) == 3
+        (pod,) = connection.ask("GET", "/api/v1/pods")["items"]
+        assert (pod["spec"]["nodeName"], pod["metadata"]["namespace"]) == (first.name, "default")
+    until(lambda: not connection.ask("GET", "/api/v1/pods")["items"])
