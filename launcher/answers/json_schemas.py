@@ -11,6 +11,7 @@ from launcher.answers.commit import CommitDocument
 from launcher.answers.compare_document import CompareDocument
 from launcher.answers.config import ConfigDocument
 from launcher.answers.cost import CostDocument
+from launcher.answers.debug import DebugDocument
 from launcher.answers.deploy import DeployDocument
 from launcher.answers.diff import DiffDocument
 from launcher.answers.doctor import DoctorDocument
@@ -20,6 +21,7 @@ from launcher.answers.error import ErrorDocument
 from launcher.answers.estimate import EstimateDocument
 from launcher.answers.ledger import LedgerDocument
 from launcher.answers.models import ModelsDocument
+from launcher.answers.nodes import NodeActionDocument, NodesDocument
 from launcher.answers.outputs import OutputsDocument
 from launcher.answers.plan_document import PlanDocument
 from launcher.answers.policies import PoliciesDocument
@@ -32,6 +34,7 @@ from launcher.answers.spike import SpikeDocument
 from launcher.answers.started import StartedDocument
 from launcher.answers.status import StatusDocument
 from launcher.answers.sweep import SweepDocument
+from launcher.answers.top import TopDocument
 from launcher.answers.version import VersionDocument
 from launcher.records.json_schema import document_schema
 from launcher.records.load_documents import LoadDocument
@@ -51,6 +54,7 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "compare": (CompareDocument,),
     "config": (ConfigDocument,),
     "cost": (CostDocument,),
+    "debug": (DebugDocument,),
     "deploy": (DeployDocument,),
     "diff": (DiffDocument,),
     "doctor": (DoctorDocument,),
@@ -68,12 +72,15 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "render": (RenderDocument,),
     "report": (ReportDocument,),
     "models": (ModelsDocument,),
+    "node-action": (NodeActionDocument,),
+    "nodes": (NodesDocument,),
     "runs": (RunsDocument,),
     "sandbox": (NoSandboxDocument, SandboxDocument),
     "spike": (SpikeDocument,),
     "started": (StartedDocument,),
     "status": (StatusDocument,),
     "sweep": (SweepDocument,),
+    "top": (TopDocument,),
     "version": (VersionDocument,),
 }
 """The forms of each document that has a schema."""

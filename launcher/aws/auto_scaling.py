@@ -99,6 +99,14 @@ def stop(session: Session, name: str) -> None:
         )
 
 
+def replace(session: Session, instance: str) -> None:
+    """End an instance of a group without lowering its size: the group starts another one; a hook lets the job save."""
+    with translated(f"replace {instance}"):
+        session.client("autoscaling").terminate_instance_in_auto_scaling_group(
+            InstanceId=instance, ShouldDecrementDesiredCapacity=False
+        )
+
+
 def refusal(session: Session, name: str) -> str:
     """EC2's reason for the newest instance that did not start; empty if the newest instances started."""
     with translated(f"read why instances of {name} do not start"):

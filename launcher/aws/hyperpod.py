@@ -86,6 +86,19 @@ class TrainingPlanState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """An instance of a cluster: its group, its type in EC2's words, its host name, and SageMaker's status of it."""
+
+    id: str
+    group: str
+    instance_type: str
+    host: str
+    launched_at: datetime
+    status: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaState:
     """A team's quota of a cluster: its state, and instances by SageMaker type."""
 
@@ -188,6 +201,50 @@ def instances(session: Session, cluster: str, group: str) -> tuple[str, ...]:
         for summary in items(call, subject, _NODES, ClusterName=cluster, InstanceGroupNameContains=group)
         if summary["InstanceGroupName"] == group and summary["InstanceStatus"]["Status"] == "Running"
     )
+
+
+def nodes(session: Session, cluster: str) -> tuple[NodeState, ...]:
+    """The instances of a cluster, in any state."""
+    call, subject = session.client("sagemaker").list_cluster_nodes, f"list the instances of HyperPod cluster {cluster}"
+    return tuple(
+        NodeState(
+            id=str(summary["InstanceId"]),
+            group=str(summary["InstanceGroupName"]),
+            instance_type=str(summary["InstanceType"]).removeprefix("ml."),
+            host=str(summary.get("PrivateDnsHostname", "")).partition(".")[0],
+            launched_at=summary["LaunchTime"],
+            status=str(summary["InstanceStatus"]["Status"]),
+            message=str(summary["InstanceStatus"].get("Message") or ""),
+        )
+        for summary in items(call, subject, _NODES, ClusterName=cluster)
+    )
+
+
+def reboot(session: Session, cluster: str, instance: str) -> None:
+    """Reboot an instance, through EC2's RebootInstances in SageMaker's account.
+
+    Raises:
+        AwsError: SageMaker does not reboot it.
+    """
+    with translated(f"reboot {instance} of HyperPod cluster {cluster}"):
+        answer = session.client("sagemaker").batch_reboot_cluster_nodes(ClusterName=cluster, NodeIds=[instance])
+    _refuse_failures(cluster, answer)
+
+
+def replace(session: Session, cluster: str, instance: str) -> None:
+    """End an instance with its disks, and start another one in its place.
+
+    Raises:
+        AwsError: SageMaker does not replace it.
+    """
+    with translated(f"replace {instance} of HyperPod cluster {cluster}"):
+        answer = session.client("sagemaker").batch_replace_cluster_nodes(ClusterName=cluster, NodeIds=[instance])
+    _refuse_failures(cluster, answer)
+
+
+def _refuse_failures(cluster: str, answer: Mapping[str, Any]) -> None:
+    for failure in answer.get("Failed", ()):
+        raise AwsError(f"{cluster}: {failure['NodeId']}: {failure['ErrorCode']}: {failure['Message']}")
 
 
 def instance_counts(session: Session, cluster: str) -> Mapping[str, int]:

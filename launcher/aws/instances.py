@@ -1,12 +1,14 @@
-"""The instances of a cluster as EC2 describes them."""
+"""The instances of a cluster as EC2 describes them, their boot output, and how to reboot or end one."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from launcher.aws.calls import items
-from launcher.aws.session import Session
+from launcher.aws.session import Session, error_code, translated
+from launcher.model.errors import AwsError
 
 PARALLELCLUSTER_TAG = "parallelcluster:cluster-name"
 NODE_TAG = "parallelcluster:node-type"
@@ -14,8 +16,15 @@ NODE_TAG = "parallelcluster:node-type"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningInstance:
-    """A starting or running instance. `lifecycle` is "spot", "capacity-block" or "", `reservation` an id or ""."""
+    """A starting or running instance. `lifecycle` is "spot", "capacity-block" or "", `reservation` an id or "".
 
+    `address` is its first private address, and `host` the first label of its private DNS name; both may be empty.
+    """
+
+    id: str
+    address: str
+    host: str
+    launched_at: datetime
     instance_type: str
     lifecycle: str
     reservation: str
@@ -34,6 +43,10 @@ def of_cluster(
     call, subject = session.client("ec2").describe_instances, f"describe the instances of {cluster}"
     return tuple(
         RunningInstance(
+            id=str(instance["InstanceId"]),
+            address=str(instance.get("PrivateIpAddress", "")),
+            host=str(instance.get("PrivateDnsName", "")).partition(".")[0],
+            launched_at=instance["LaunchTime"],
             instance_type=str(instance["InstanceType"]),
             lifecycle=str(instance.get("InstanceLifecycle", "")),
             reservation=str(instance.get("CapacityReservationId", "")),
@@ -56,3 +69,32 @@ def running(session: Session, cluster: str, kinds: Sequence[str] = ()) -> Mappin
     """
     more = [{"Name": f"tag:{NODE_TAG}", "Values": list(kinds)}] if kinds else []
     return Counter(instance.instance_type for instance in of_cluster(session, PARALLELCLUSTER_TAG, cluster, more))
+
+
+def console_output(session: Session, instance: str) -> str:
+    """The newest 64 KiB of an instance's console output; empty if EC2 has none.
+
+    Only instances on the Nitro System have the output of the moment; of others EC2 keeps the output of their boot.
+    """
+    call, subject = session.client("ec2").get_console_output, f"read the console output of {instance}"
+    try:
+        with translated(subject):
+            answer = call(InstanceId=instance, Latest=True)
+    except AwsError as problem:
+        if error_code(problem) != "UnsupportedOperation":
+            raise
+        with translated(subject):
+            answer = call(InstanceId=instance)
+    return str(answer.get("Output") or "")
+
+
+def reboot(session: Session, instance: str) -> None:
+    """Reboot an instance: it keeps its disks, its addresses and its host."""
+    with translated(f"reboot {instance}"):
+        session.client("ec2").reboot_instances(InstanceIds=[instance])
+
+
+def terminate(session: Session, instance: str) -> None:
+    """End an instance with its disks; what started it starts another one, if it keeps a number of instances."""
+    with translated(f"terminate {instance}"):
+        session.client("ec2").terminate_instances(InstanceIds=[instance])

@@ -69,3 +69,15 @@ def trouble_line(session: Session, group: str) -> str | None:
     lines = [str(event["message"]).strip() for event in log_events["events"]]
     telling = [line for line in lines if any(word in line.lower() for word in TROUBLE)]
     return next(iter([*reversed(telling), *reversed(lines)]), None)
+
+
+def last_lines(session: Session, group: str, stream: str, count: int) -> tuple[str, ...]:
+    """The newest lines of a stream of a log group; empty if the stream does not exist."""
+    try:
+        with translated(f"read the log {group}"):
+            events = session.client("logs").get_log_events(logGroupName=group, logStreamName=stream, limit=count)
+    except AwsError as problem:
+        if error_code(problem) == "ResourceNotFoundException":
+            return ()
+        raise
+    return tuple(str(event["message"]).rstrip() for event in events["events"])

@@ -1,5 +1,6 @@
 """CloudFormation stacks: their state, outputs, resources and importers, and their deletion."""
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -246,6 +247,16 @@ def _events(session: Session, stack: StackState) -> Iterator[dict[str, Any]]:
     call, subject = session.client("cloudformation").describe_stack_events, f"read the events of stack {stack.name}"
     for page in pages(call, subject, "StackEvents", StackName=stack.id):
         yield from page["StackEvents"]
+
+
+def event_lines(session: Session, stack: StackState, most: int) -> tuple[str, ...]:
+    """The newest events of a stack, newest first: time, resource, type, state, reason."""
+    lines = []
+    for raw in itertools.islice(_events(session, stack), most):
+        event = _event(raw)
+        reason = f": {event.reason}" if event.reason else ""
+        lines.append(f"{raw['Timestamp']:%Y-%m-%dT%H:%M:%SZ} {event.logical_id} {event.type} {event.status}{reason}")
+    return tuple(lines)
 
 
 def _failure(session: Session, stack: StackState, failed: list[dict[str, Any]]) -> DeploymentFailedError:

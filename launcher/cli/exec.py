@@ -21,10 +21,13 @@ def execute(
     *,
     node: options.Node = None,
 ) -> None:
-    """Run a command on a node of a plan's running job (default: the first), and exit with its exit code."""
+    """Run a command on a node of a plan's running job (default: the first), and exit with its exit code.
+
+    Without a running job the command runs on a node of the cluster, as slipway ssh enters one.
+    """
     from launcher.workflow.run.on_nodes import chosen, nodes_of
 
     name = options.plan_name(run)
-    with nodes_of(name, with_job(name, Path.cwd(), output.say), os.environ) as nodes:
+    with nodes_of(name, with_job(name, Path.cwd(), output.say), os.environ, output.say) as nodes:
         code = nodes.run(chosen(nodes, node), command)
     raise typer.Exit(code)

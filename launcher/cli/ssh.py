@@ -1,4 +1,4 @@
-"""`slipway ssh`: a shell on a node of a running job."""
+"""`slipway ssh`: a shell on a node of a job, or of its cluster."""
 
 import os
 from pathlib import Path
@@ -21,13 +21,17 @@ def ssh(
     *,
     by_option: options.Node = None,
 ) -> None:
-    """Open a shell on a node of a plan's running job (default: the first). Opens no port."""
+    """Open a shell on a node of a plan's running job (default: the first). Opens no port.
+
+    Without a running job the shell is on a node of the cluster: with Slurm as a job of its own on an idle node, over
+    ssh from the head node on any other, and on Kubernetes in a pod with the plan's image, removed afterwards.
+    """
     from launcher.workflow.run.on_nodes import chosen, nodes_of
 
     name = options.plan_name(run)
-    with nodes_of(name, with_job(name, Path.cwd(), output.say), os.environ) as nodes:
+    with nodes_of(name, with_job(name, Path.cwd(), output.say), os.environ, output.say) as nodes:
         place = chosen(nodes, node if node is not None else by_option)
         others = f", node {nodes.names.index(place)} of 0 to {len(nodes.names) - 1}" if len(nodes.names) > 1 else ""
-        output.say(f"  on {place}{others}; exit leaves the job running")
+        output.say(f"  on {place}{others}; exit leaves a job running")
         code = nodes.shell(place)
     raise typer.Exit(code)

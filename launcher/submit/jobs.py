@@ -67,6 +67,13 @@ class Nodes(Protocol):
     def run(self, node: str, command: Sequence[str]) -> int:
         """Run a command on a node, with its output on this process's output; return the command's exit code."""
 
+    def read(self, node: str, command: Sequence[str]) -> str:
+        """The output of a short command on a node.
+
+        Raises:
+            SchedulerError: the command fails, or the node does not answer.
+        """
+
     def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
         """Forward a local port to a port of a node until the user interrupts the tunnel.
 

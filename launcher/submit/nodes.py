@@ -63,6 +63,14 @@ class SlurmNodes:
         sys.stderr.write(answer.err)
         return answer.code
 
+    def read(self, node: str, command: Sequence[str]) -> str:
+        """The output of a short command on a node."""
+        answer = self.head.run(self._step(node, command))
+        if answer.code != 0:
+            reason = " | ".join(answer.err.strip().splitlines()[-2:]) or f"exit {answer.code}"
+            raise SchedulerError(f"{node}: {command[0]}: {reason}")
+        return answer.out
+
     def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
         """Forward a local port to a port of a node."""
         command = self.head.forwarding(node, port, local_port)
@@ -79,11 +87,41 @@ class SlurmNodes:
         return attended(command, self.head.environment)
 
     def _step(self, node: str, command: Sequence[str], *options: str) -> str:
+        """The script that starts a command as a step of the job on one of its nodes."""
         step = ["srun", f"--jobid={self.job}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={node}"]
         return (
             f'{WITHOUT_CALLERS_JOB}PATH="$PATH:/opt/slurm/bin"\n{STEP_DEVICES}\n'
             f"cd {shlex.quote(self.folder)} && set -- {shlex.join(step)} && "
             f'exec "$@" $(step_devices {shlex.quote(node)} "$@") {shlex.join([*options, *command])}'
+        )
+
+
+IMMEDIATE_S = 60
+"""How long a shell on a node without a job waits until Slurm gives it the node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeSlurmNodes(SlurmNodes):
+    """The nodes of a Slurm cluster without the job: a shell is a job of its own on an idle node.
+
+    `partitions` has the partition of each idle node. Slurm gives no job to another one: there the shell goes over ssh,
+    which ParallelCluster and HyperPod set up for the head node's user.
+    """
+
+    partitions: Mapping[str, str]
+
+    def _step(self, node: str, command: Sequence[str], *options: str) -> str:
+        partition = self.partitions.get(node)
+        if partition is None:
+            terminal = ["-t"] if options else []
+            reach = ["ssh", *terminal, "-o", "ConnectTimeout=20", "-o", "StrictHostKeyChecking=accept-new", node]
+            return f"{WITHOUT_CALLERS_JOB}exec {shlex.join([*reach, shlex.join(command)])}"
+        step = ["srun", f"--partition={partition}", f"--nodelist={node}", "--nodes=1", "--ntasks=1", "--exclusive"]
+        step += [f"--immediate={IMMEDIATE_S}", "--job-name=slipway-shell"]
+        return (
+            f'{WITHOUT_CALLERS_JOB}PATH="$PATH:/opt/slurm/bin"\n'
+            f"gres=\"$(scontrol --oneliner show node {shlex.quote(node)} | sed -n 's/.* Gres=\\([^ (]*\\).*/\\1/p')\"\n"
+            f'exec {shlex.join(step)} ${{gres:+"--gres=$gres"}} {shlex.join([*options, *command])}'
         )
 
 

@@ -141,7 +141,7 @@ def accounted(printed: str) -> tuple[JobFacts, tuple[Attempt, ...]] | None:
 
 def _attempt(*, number: int, began: str, ended: str, code: str, nodes: tuple[str, ...], word: str) -> Attempt | None:
     """An attempt from Slurm's texts; None for an attempt that never began."""
-    started_at, ended_at = _moment(began), _moment(ended)
+    started_at, ended_at = moment_of(began), moment_of(ended)
     if started_at is None:
         return None
     status, _, signal = code.partition(":")
@@ -162,7 +162,7 @@ def _number(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,15}", text) else None
 
 
-def _moment(text: str) -> datetime | None:
+def moment_of(text: str) -> datetime | None:
     """Seconds since 1970 as a datetime; None for any other text, and for seconds beyond the year 9999."""
     seconds = _number(text)
     return datetime.fromtimestamp(seconds, UTC) if seconds is not None and seconds < LAST_S else None

@@ -28,6 +28,7 @@ class Ec2Target(Target):
     )
     deployed = (Runs.TRAINING,)
     savings_plans = (SavingsPlanKind.COMPUTE, SavingsPlanKind.EC2_INSTANCE)
+    person: tuple[str, ...] = ("nodes",)
     logs_sessions = True
 
 
@@ -87,6 +88,7 @@ class HyperPodTarget(SageMakerTarget):
     service = "HyperPod"
     logs_sessions = True
     resumes_jobs = True
+    person: tuple[str, ...] = ("nodes",)
     registry_types: tuple[str, ...] = (HYPERPOD_TYPE,)
 
     def key_changes(self, resource_type: str, old: Properties, new: Properties) -> Iterator[KeyChange]:

@@ -119,7 +119,7 @@ def test_the_guide_to_a_running_job_works_as_it_is_written(terminal):
     (terminal.folder / "plan.yaml").write_text(yaml.safe_dump(plan), encoding="utf-8")
     commands = [line for block in marked("running job") for line in lines(block)]
     by_command = {line.split()[1]: line for line in commands}
-    assert list(by_command) == ["attach", "ssh", "exec", "tunnel", "cancel"]
+    assert list(by_command) == ["attach", "ssh", "exec", "top", "tunnel", "cancel"]
     terminal.run("slipway sandbox start")
     launch, log = terminal.start("slipway launch plan.yaml --sandbox --yes")
     until(lambda: " of 100,000 " in log.read_text(encoding="utf-8"), lambda: log.read_text(encoding="utf-8"))
@@ -129,6 +129,7 @@ def test_the_guide_to_a_running_job_works_as_it_is_written(terminal):
     assert "the job of tiny-gpt continues" in terminal.start_and_interrupt(by_command["attach"], "step ")
     assert re.search(r"^job=\d+$", terminal.run(by_command["ssh"], stdin="echo job=$SLURM_JOB_ID\n"), re.MULTILINE)
     assert "NVIDIA H100" in terminal.run(by_command["exec"])
+    assert "tiny-gpt: running" in terminal.run(by_command["top"])
     with socket.create_server(("127.0.0.1", int(by_command["tunnel"].split()[-1]))):
         assert "leads to port 6006" in terminal.start_and_interrupt(by_command["tunnel"], "Ctrl-C")
     terminal.run(f"{by_command['cancel']} --yes")

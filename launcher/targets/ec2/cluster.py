@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from launcher.aws import auto_scaling, ssm, stacks
+from launcher.aws import auto_scaling, instances, ssm, stacks
 from launcher.aws.auto_scaling import GroupState
 from launcher.aws.session import CredentialsError, Session, error_code
 from launcher.catalog.load import load
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse
 from launcher.model.ec2 import GROUP_OUTPUT, IMAGE_INPUT, image_parameter
-from launcher.model.errors import AwsError, DeploymentFailedError
+from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.model.job import Submitted
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify
@@ -21,11 +22,14 @@ from launcher.rendering.names import stack_name
 from launcher.submit.shell import Shell
 from launcher.targets.ec2 import readback
 from launcher.targets.ec2.files import ENVIRONMENT_FILE, INSTANCE_FILE, log_group
+from launcher.workflow.cluster.cluster_access import ClusterAccess, ec2_instances
 from launcher.workflow.cluster.deployed import DeployedCluster, JobRequest, Outputs, Reached
 from launcher.workflow.cluster.instance_jobs import FILES, channel_at, group_of, reach_instances
 from launcher.workflow.cluster.readback.training import around
 from launcher.workflow.cluster.shipping import job_archive, ship_work, submission_of
 
+_USES = {auto_scaling.IN_SERVICE: NodeUse.BUSY, "Pending": NodeUse.STARTING, "Standby": NodeUse.DRAINED}
+"""Lifecycle states of instances (EC2 Auto Scaling user guide, instance lifecycle); every other one leads to the end."""
 END_LOOKS, END_POLL_S = 30, 10.0
 """The number and interval (s) of polls until stopped instances have ended: five minutes."""
 
@@ -142,3 +146,52 @@ class InstancesCluster(DeployedCluster):
             if group is None or not group.states:
                 return
             pause(END_POLL_S)
+
+    def nodes(self, access: ClusterAccess) -> tuple[ClusterNode, ...]:
+        """The instances of its group, each with the job for which the group has them."""
+        group = auto_scaling.describe(access.session, access.outputs.get(GROUP_OUTPUT, ""))
+        started = {instance.id: instance.launched_at for instance in ec2_instances(access)}
+        return tuple(
+            ClusterNode(
+                name=instance,
+                instance=instance,
+                instance_type=group.instance_types[instance] if group is not None else "",
+                group=group.name if group is not None else "",
+                use=_USES.get(state.partition(":")[0], NodeUse.DRAINING),
+                state=state,
+                reason="",
+                job=(group.job or None) if group is not None else None,
+                up_since=started.get(instance),
+                idle_since=None,
+            )
+            for instance, state in sorted(group.states.items() if group is not None else ())
+        )
+
+    def node_effect(self, action: NodeAction, facts: NodeFacts) -> NodeEffect:
+        """What a replacement does; an instance of one job has no other state.
+
+        Raises:
+            ImpossibleError: the instance runs its job or ends: it cannot be drained, resumed or rebooted.
+        """
+        if action is not NodeAction.REPLACE:
+            reason = (
+                "an instance starts its job once, at its first boot"
+                if action is NodeAction.REBOOT
+                else "an instance starts and ends with its one job"
+            )
+            raise ImpossibleError(
+                f"{action} is not possible on plain instances: {reason}",
+                hint="slipway nodes NAME replace NODE gives the job another instance; slipway cancel NAME ends the job",
+            )
+        job = facts.loses
+        node = "its group ends it after the job has had time to save, and starts another one"
+        cost = f"the new instance is billed at {facts.billed} from its start, also while it boots"
+        return NodeEffect(job=job, node=node, cost=cost)
+
+    def change_node(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
+        """Let the group end an instance without lowering its size."""
+        auto_scaling.replace(access.session, node.name)
+
+    def boot_output(self, access: ClusterAccess, node: ClusterNode) -> str:
+        """The console output of an instance."""
+        return instances.console_output(access.session, node.name)

@@ -43,7 +43,7 @@ class Ec2Instances(Ec2Target):
     efa_on_one_node = False
     own_outputs = (GROUP_OUTPUT,)
     policies = ("network", "ec2")
-    person = ("ec2-jobs",)
+    person = ("ec2-jobs", "nodes")
     roles = (
         RoleUse(
             key="nodes", service=EC2, needs=("jobs", "values", "machine-of-ec2", "entered"), entered=True, pulls=True

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from launcher.aws import node_groups
+from launcher.aws import instances, node_groups
 from launcher.aws.session import Session
+from launcher.model.cluster_nodes import ClusterNode, NodeAction
 from launcher.model.eks import WORKERS
 from launcher.model.enums import PREPAID, PurchaseOption
 from launcher.model.errors import ImpossibleError
@@ -15,6 +16,7 @@ from launcher.rendering.device_plugins import PLUGINS_FILE
 from launcher.rendering.kubernetes_job import MANIFEST_FILE, NAMESPACE_FILE
 from launcher.submit.kubernetes.connection import require_client
 from launcher.targets.eks import readback
+from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.deployed import Outputs
 from launcher.workflow.cluster.pods import PodCluster
 from launcher.workflow.cluster.readback.training import around
@@ -40,6 +42,8 @@ def through_tunnel(outputs: Mapping[str, str]) -> str:
 class EksCluster(PodCluster):
     """A deployed EKS cluster with node groups."""
 
+    rebooted = "EC2 reboots its instance, which keeps its disks and its host"
+    replaced = "its instance ends with its disks, and the node group's Auto Scaling group starts another one"
     readers = around(
         *readback.CONTROL_PLANE,
         (readback.groups, ("AWS::EKS::Nodegroup",)),
@@ -121,3 +125,20 @@ class EksCluster(PodCluster):
             " Name=tag:eks:nodegroup-name,Values=system --query 'Reservations[0].Instances[0].InstanceId' --output text"
         )
         return forwarding(region, f"$({system})", outputs)
+
+    def change_instance(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
+        """Reboot or end the EC2 instance of a drained node.
+
+        Raises:
+            ImpossibleError: the cluster is not one of Slipway's, or Kubernetes names no instance.
+        """
+        if node.instance is None or not access.outputs:
+            raise ImpossibleError(
+                f"{node.name} is drained; its instance is not changed: {access.cluster} was not deployed by Slipway",
+                hint="reboot or end the instance with the tools that made the cluster",
+            )
+        (instances.reboot if action is NodeAction.REBOOT else instances.terminate)(access.session, node.instance)
+
+    def boot_output(self, access: ClusterAccess, node: ClusterNode) -> str:
+        """The console output of its instance in EC2."""
+        return "" if node.instance is None else instances.console_output(access.session, node.instance)

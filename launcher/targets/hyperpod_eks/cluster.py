@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from launcher.aws import hyperpod
 from launcher.aws.session import Session
+from launcher.model.cluster_nodes import ClusterNode, NodeAction
 from launcher.model.eks import SYSTEM, WORKERS
 from launcher.model.plan import Plan
 from launcher.model.service_updates import HYPERPOD_TYPE
@@ -13,6 +14,8 @@ from launcher.rendering.kubernetes_job import MANIFEST_FILE, NAMESPACE_FILE
 from launcher.targets.eks.cluster import EksCluster, forwarding
 from launcher.targets.eks.readback import CONTROL_PLANE
 from launcher.targets.hyperpod_slurm import readback
+from launcher.workflow.cluster import hyperpod_nodes
+from launcher.workflow.cluster.cluster_access import ClusterAccess, NodeInstance
 from launcher.workflow.cluster.deployed import Outputs
 from launcher.workflow.cluster.readback.training import around
 
@@ -20,6 +23,8 @@ from launcher.workflow.cluster.readback.training import around
 class HyperPodEksCluster(EksCluster):
     """A deployed HyperPod cluster with EKS."""
 
+    rebooted = hyperpod_nodes.REBOOTED
+    replaced = hyperpod_nodes.REPLACED
     readers = around(
         (readback.cluster, (HYPERPOD_TYPE,)), (readback.quotas, ("AWS::SageMaker::ComputeQuota",)), *CONTROL_PLANE
     )
@@ -52,3 +57,15 @@ class HyperPodEksCluster(EksCluster):
             f" --instance-group-name-contains {SYSTEM} --query 'ClusterNodeSummaries[0].InstanceId' --output text"
         )
         return forwarding(region, f'"sagemaker-cluster:{outputs["ClusterId"]}_{SYSTEM}-$({system})"', outputs)
+
+    def node_instances(self, access: ClusterAccess) -> tuple[NodeInstance, ...]:
+        """The instances of its nodes, as SageMaker lists them."""
+        return hyperpod_nodes.node_instances(access)
+
+    def change_instance(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
+        """Let SageMaker reboot or replace the instance of a drained node."""
+        hyperpod_nodes.change(action, node, access)
+
+    def boot_output(self, access: ClusterAccess, node: ClusterNode) -> str:
+        """The output of the scripts at the start of its instance."""
+        return hyperpod_nodes.boot_output(access, node)

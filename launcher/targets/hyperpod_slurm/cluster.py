@@ -8,6 +8,7 @@ from launcher.agent import safe_json
 from launcher.aws import hyperpod
 from launcher.aws.calls import forbidden
 from launcher.aws.session import Session
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts
 from launcher.model.enums import PREPAID
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.model.hyperpod import CONTROLLER, SHARED_HOME, USER
@@ -19,6 +20,8 @@ from launcher.rendering.cluster import cluster_name, queue_name
 from launcher.rendering.slurm_job import BATCH_FILE
 from launcher.submit.session import connect_command, missing_program
 from launcher.targets.hyperpod_slurm import readback
+from launcher.workflow.cluster import hyperpod_nodes
+from launcher.workflow.cluster.cluster_access import ClusterAccess, NodeInstance
 from launcher.workflow.cluster.deployed import Outputs
 from launcher.workflow.cluster.readback.training import around
 from launcher.workflow.cluster.slurm_jobs import SlurmCluster
@@ -27,6 +30,8 @@ from launcher.workflow.cluster.slurm_jobs import SlurmCluster
 class HyperPodSlurmCluster(SlurmCluster):
     """A deployed HyperPod cluster with Slurm."""
 
+    after_replace = hyperpod_nodes.REPLACED
+    drained_stays = True
     readers = around(
         (readback.cluster, (HYPERPOD_TYPE,)),
         (readback.file_systems, ("AWS::FSx::FileSystem",)),
@@ -116,3 +121,25 @@ class HyperPodSlurmCluster(SlurmCluster):
     def instance_counts(self, session: Session, outputs: Outputs) -> Mapping[str, int]:
         """The running instances of its groups, by type."""
         return hyperpod.instances_of(session, outputs)
+
+    def node_instances(self, access: ClusterAccess) -> tuple[NodeInstance, ...]:
+        """The instances of its nodes, as SageMaker lists them."""
+        return hyperpod_nodes.node_instances(access)
+
+    def node_effect(self, action: NodeAction, facts: NodeFacts) -> NodeEffect:
+        """What an action on a node does: SageMaker reboots and replaces instances at once, whatever runs on them."""
+        effect = super().node_effect(action, facts)
+        if action is NodeAction.REBOOT:
+            return NodeEffect(job=facts.loses, node=hyperpod_nodes.REBOOTED, cost=effect.cost)
+        return effect
+
+    def change_node(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
+        """Ask Slurm to drain and resume, and SageMaker to reboot and replace."""
+        if action in (NodeAction.DRAIN, NodeAction.RESUME):
+            super().change_node(action, node, access)
+        else:
+            hyperpod_nodes.change(action, node, access)
+
+    def boot_output(self, access: ClusterAccess, node: ClusterNode) -> str:
+        """The output of the scripts at the start of its instance."""
+        return hyperpod_nodes.boot_output(access, node)

@@ -40,6 +40,11 @@ USERS = {
 class DeployedParallelCluster(SlurmCluster):
     """A deployed ParallelCluster."""
 
+    # Its daemon ends the instances of nodes that are down, and of drained ones without a job (ParallelCluster user
+    # guide, cluster capacity size and update, and clustermgtd; read 2026-11-28).
+    after_drain = "without a job, ParallelCluster ends its instance, and starts another one when a job needs it"
+    after_replace = "ParallelCluster ends its instance within minutes, and starts another one when a job needs it"
+
     readers = around((readback.cluster, (CLUSTER_TYPE,)))
     instances = MappingProxyType({CLUSTER_TYPE: readback.cluster_instances})
 

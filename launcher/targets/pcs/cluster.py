@@ -8,6 +8,7 @@ from launcher.aws import instances, pcs, ssm, stacks
 from launcher.aws.calls import forbidden
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
+from launcher.model.cluster_nodes import ClusterNode, NodeAction
 from launcher.model.errors import AwsError, DeploymentFailedError
 from launcher.model.pcs import IMAGE_INPUT, IMAGE_PARAMETER, LOGIN, PCS_CLUSTER_TAG, USER
 from launcher.model.plan import Plan
@@ -19,6 +20,7 @@ from launcher.rendering.names import stack_name
 from launcher.targets.hyperpod_slurm.readback import data_links, file_systems
 from launcher.targets.pcs import readback
 from launcher.targets.pcs.target import CLUSTER_TYPE, GROUP_TYPE, QUEUE_TYPE
+from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.deployed import Outputs
 from launcher.workflow.cluster.readback.reading import ClusterState, QueueState
 from launcher.workflow.cluster.readback.training import around
@@ -30,6 +32,9 @@ LOGIN_S, POLL_S = 900.0, 10.0
 
 class PcsCluster(SlurmCluster):
     """A deployed PCS cluster."""
+
+    after_replace = "its instance ends at once, and PCS starts another one when a job needs it"
+    drained_stays = True
 
     readers = around(
         (readback.cluster, (CLUSTER_TYPE,)),
@@ -135,3 +140,9 @@ class PcsCluster(SlurmCluster):
     def instance_counts(self, session: Session, outputs: Outputs) -> Mapping[str, int]:
         """The number of running instances of each type."""
         return instances.counted(session, PCS_CLUSTER_TAG, outputs["PcsClusterId"])
+
+    def change_node(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
+        """Ask Slurm; a node that is replaced loses its instance too, because PCS may keep one that is only down."""
+        super().change_node(action, node, access)
+        if action is NodeAction.REPLACE and node.instance is not None:
+            instances.terminate(access.session, node.instance)

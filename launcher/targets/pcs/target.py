@@ -60,7 +60,7 @@ class Pcs(Ec2Target):
     fee_service = r"(aws|amazon)?(pcs|parallelcomputing(service)?)"
     software = (f"slurm/{SLURM_VERSION}",)
     policies = ("network", "pcs")
-    person = ("pcs-jobs",)
+    person = ("pcs-jobs", "nodes")
     quotas = ("pcs/clusters",)
     registry_types = (CLUSTER_TYPE, GROUP_TYPE, QUEUE_TYPE)
     roles = (

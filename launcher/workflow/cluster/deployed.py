@@ -1,6 +1,7 @@
 """A target's stacks in the account: the cluster that a launch uses, and the resources that are read back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -9,6 +10,7 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.model.bundle import Bundle
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts
 from launcher.model.enums import Operator
 from launcher.model.errors import ImpossibleError
 from launcher.model.instance_type import InstanceType
@@ -18,8 +20,9 @@ from launcher.model.stages import Notify
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import HeadNode, Submission
 from launcher.rendering.names import ClusterNames
-from launcher.submit.jobs import JobSource
+from launcher.submit.jobs import JobSource, Nodes
 from launcher.submit.shell import Shell
+from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.readback.reading import ClusterState, Readers, ReadInstances, Verification
 
 Outputs = Mapping[str, str]
@@ -160,3 +163,47 @@ class DeployedCluster(DeployedStacks):
     def instance_counts(self, session: Session, outputs: Outputs) -> Mapping[str, int]:
         """Its running instances by type that ParallelCluster's tags do not count; none by default."""
         return {}
+
+    def nodes(self, access: ClusterAccess) -> tuple[ClusterNode, ...]:
+        """Its nodes that run jobs, as its scheduler and its service report them.
+
+        Raises:
+            ImpossibleError: it has no nodes of its own.
+        """
+        raise _without_nodes(access.plan.name)
+
+    def node_effect(self, action: NodeAction, facts: NodeFacts) -> NodeEffect:
+        """What an action on a node does to its job, to the node, and to the bill.
+
+        Raises:
+            ImpossibleError: the action is not possible.
+        """
+        raise _without_nodes("NAME")
+
+    def change_node(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
+        """Carry out an action on a node."""
+        raise _without_nodes(access.plan.name)
+
+    def free_nodes(self, access: ClusterAccess, nodes: Sequence[ClusterNode]) -> AbstractContextManager[Nodes]:
+        """Access to nodes on which the run has no job.
+
+        Raises:
+            ImpossibleError: there is none.
+        """
+        raise ImpossibleError(f"the nodes of {access.cluster} can be entered only while its job runs")
+
+    def diagnostics(self, access: ClusterAccess) -> Mapping[str, str]:
+        """The state of its scheduler as texts by file name, for `slipway debug`; none by default."""
+        return {}
+
+    def boot_output(self, access: ClusterAccess, node: ClusterNode) -> str:
+        """The newest boot output of a node's instance; empty if there is none."""
+        return ""
+
+
+def _without_nodes(name: str) -> ImpossibleError:
+    return ImpossibleError(
+        "SageMaker training jobs have no nodes that can be listed, drained, rebooted or replaced: SageMaker starts and"
+        " ends the instances of each job",
+        hint=f"slipway status {name} shows the job; slipway cancel {name} ends it",
+    )

@@ -21,7 +21,7 @@ from launcher.model.job import Attempt, JobFacts, JobState, Submitted
 from launcher.model.monitoring import STAGED_FOLDER
 from launcher.records.submission import SANDBOX, Submission
 from launcher.rendering.names import FRESH_FOLDER, journal_uri
-from launcher.submit.jobs import Chunk, UnreachableError
+from launcher.submit.jobs import Chunk, SchedulerError, UnreachableError
 from launcher.submit.kubernetes import journal
 from launcher.submit.kubernetes.jobs import of_code
 from launcher.submit.nodes import EXEC_S, attended, free_port, running_on
@@ -228,17 +228,17 @@ class InstanceNodes:
 
     def run(self, node: str, command: Sequence[str]) -> int:
         """Run a command on an instance; its output comes when the command has ended."""
-        shell = SsmShell(
-            name=f"ssm {node}",
-            commands=InstanceCommands(session=self.session, instance=node),
-            user=USER,
-            stage=_no_files,
-            person=Person(target=node, region=self.session.region, environment=self.environment),
-        )
-        answer = shell.run(shlex.join(command), timeout_s=EXEC_S)
+        answer = self._shell(node).run(shlex.join(command), timeout_s=EXEC_S)
         sys.stdout.write(answer.out)
         sys.stderr.write(answer.err)
         return answer.code
+
+    def read(self, node: str, command: Sequence[str]) -> str:
+        """The output of a short command on an instance."""
+        answer = self._shell(node).run(shlex.join(command))
+        if answer.code != 0:
+            raise SchedulerError(f"{node}: {command[0]}: {answer.err.strip() or f'exit {answer.code}'}")
+        return answer.out
 
     def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
         """Forward a local port to a port of an instance."""
@@ -247,6 +247,15 @@ class InstanceNodes:
             pass
         ready()
         return attended(command, self.environment)
+
+    def _shell(self, node: str) -> SsmShell:
+        return SsmShell(
+            name=f"ssm {node}",
+            commands=InstanceCommands(session=self.session, instance=node),
+            user=USER,
+            stage=_no_files,
+            person=Person(target=node, region=self.session.region, environment=self.environment),
+        )
 
     def _person(self, node: str) -> Person:
         if self.emulated:

@@ -1,14 +1,17 @@
 """Submits a rendered job to Kubernetes once: its folder in S3, the devices of its nodes, its objects."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from launcher.aws.session import Session
 from launcher.catalog import safe_yaml
+from launcher.catalog.load import load
 from launcher.model.bundle import Bundle
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts
 from launcher.model.enums import Operator
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.kubernetes import JOB_KINDS
@@ -25,12 +28,17 @@ from launcher.rendering.kubernetes_job import (
     namespace_of,
     operator_of,
 )
+from launcher.rendering.kubernetes_pod import image_of
 from launcher.rendering.names import FRESH_FOLDER, checkpoint_uri
-from launcher.submit.jobs import SchedulerError, UnreachableError
+from launcher.submit.jobs import Nodes, SchedulerError, UnreachableError
+from launcher.submit.kubernetes import cluster_nodes
 from launcher.submit.kubernetes.jobs import KubernetesJobs, served
+from launcher.submit.kubernetes.shell_pods import ShellPods
 from launcher.submit.shell import Shell
 from launcher.targets.registry import target_of
+from launcher.workflow.cluster import pod_nodes
 from launcher.workflow.cluster.beginning import Beginning
+from launcher.workflow.cluster.cluster_access import ClusterAccess, NodeInstance, ec2_instances
 from launcher.workflow.cluster.deployed import DeployedCluster, JobRequest, Reached
 from launcher.workflow.cluster.reach import jobs_at
 from launcher.workflow.cluster.shipping import job_archive, job_settings, ship_work, submission_of
@@ -41,6 +49,10 @@ POLL_S, POLL_HERE_S = 5.0, 0.5
 
 class PodCluster(DeployedCluster):
     """A cluster whose Kubernetes API accepts jobs."""
+
+    # What happens to the instance of a node that is rebooted, and of one that is replaced.
+    rebooted: str
+    replaced: str
 
     def submit(self, request: JobRequest) -> Submission:
         """Ship a job and create its objects in the cluster; report it only when they exist.
@@ -89,6 +101,53 @@ class PodCluster(DeployedCluster):
         )
         poll_s = POLL_HERE_S if head_node.via == SANDBOX else POLL_S
         return Reached(source=jobs, poll_s=poll_s, close=connection.close)
+
+    def nodes(self, access: ClusterAccess) -> tuple[ClusterNode, ...]:
+        """Its nodes of the plan's instance type, with their instances."""
+        return pod_nodes.listed(access, self.node_instances(access))
+
+    def node_instances(self, access: ClusterAccess) -> tuple[NodeInstance, ...]:
+        """The instances of its nodes."""
+        return ec2_instances(access)
+
+    def node_effect(self, action: NodeAction, facts: NodeFacts) -> NodeEffect:
+        """What an action on a node does: pods are evicted, and save, before their node goes."""
+        return pod_nodes.effect(action, facts, rebooted=self.rebooted, replaced=self.replaced)
+
+    def change_node(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
+        """Drain the node, and then reboot or end its instance."""
+        pod_nodes.change(action, node, access, lambda: self.change_instance(action, node, access))
+
+    @contextmanager
+    def free_nodes(self, access: ClusterAccess, nodes: Sequence[ClusterNode]) -> Iterator[Nodes]:
+        """Access to nodes through a pod on each, with the plan's image, which is removed afterwards."""
+        facts = load().instance_types[access.plan.place.instance_type]
+        image = image_of(access.plan, facts)
+        if image is None:
+            raise ImpossibleError(
+                f"which image a pod on {facts.name} can run is not known", hint="name one in the plan: run.image"
+            )
+        with (
+            access.api() as connection,
+            closing(
+                ShellPods(
+                    connection=connection,
+                    namespace=namespace_of(access.plan),
+                    image=image,
+                    names=tuple(node.name for node in nodes),
+                )
+            ) as pods,
+        ):
+            yield pods
+
+    def diagnostics(self, access: ClusterAccess) -> Mapping[str, str]:
+        """The nodes of the cluster, and the pods, jobs and events of the plan's namespace, as JSON."""
+        with access.api() as connection:
+            return cluster_nodes.diagnostics(connection, namespace_of(access.plan))
+
+    def change_instance(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
+        """Reboot or end the instance of a drained node."""
+        raise NotImplementedError
 
     def _start_stopped_nodes(self, request: JobRequest) -> None:
         """Start missing nodes: a guard stopped them, or their block has just begun."""

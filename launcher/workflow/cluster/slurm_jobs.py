@@ -1,13 +1,15 @@
 """Jobs of Slurm: shipped to a head node through a shell, submitted with sbatch, and polled there."""
 
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from launcher.aws import instances
 from launcher.aws.session import Session
 from launcher.model.bundle import Bundle
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.plan import Plan
 from launcher.records.run_folder import RunFolder
@@ -15,12 +17,17 @@ from launcher.records.submission import Submission
 from launcher.rendering.blanks import with_names
 from launcher.rendering.cluster import queue_name
 from launcher.rendering.slurm_job import BATCH_FILE
-from launcher.submit.jobs import SchedulerError, UnreachableError
+from launcher.submit import slurm_nodes
+from launcher.submit.jobs import Nodes, SchedulerError, UnreachableError
+from launcher.submit.nodes import FreeSlurmNodes
 from launcher.submit.shell import Shell
 from launcher.submit.slurm import Slurm
+from launcher.workflow.cluster.cluster_access import ClusterAccess, NodeInstance, ec2_instances, with_instances
 from launcher.workflow.cluster.deployed import DeployedCluster, JobRequest, Reached
 from launcher.workflow.cluster.shipping import Shipment, job_archive, ship_work, submission_of
 
+REASON = "slipway nodes"
+"""Slurm's reason of a node that Slipway has changed."""
 FOLDER = "slipway"
 """Below the user's home directory: one folder for each submission."""
 
@@ -38,6 +45,12 @@ def node_commands(plan: Plan) -> list[tuple[str, str]]:
 
 class SlurmCluster(DeployedCluster):
     """A cluster whose head node accepts Slurm jobs through a shell."""
+
+    # What becomes of a node once it is drained, and of one that is replaced.
+    after_drain = "it accepts no job until slipway nodes NAME resume NODE"
+    after_replace: str
+    # Whether a drained node stays, so that it is billed without a job.
+    drained_stays = False
 
     def submit(self, request: JobRequest) -> Submission:
         """Ship and submit; report it only when Slurm has given the job an id.
@@ -72,6 +85,62 @@ class SlurmCluster(DeployedCluster):
         """The connection to Slurm through a head node."""
         way = shell()
         return Reached(source=Slurm(shell=way), poll_s=way.poll_s, close=way.close)
+
+    def nodes(self, access: ClusterAccess) -> tuple[ClusterNode, ...]:
+        """The nodes that Slurm knows, with their instances."""
+        with access.shell() as shell:
+            listed = slurm_nodes.read_nodes(shell)
+        return with_instances(listed, self.node_instances(access), access.placed())
+
+    def node_instances(self, access: ClusterAccess) -> tuple[NodeInstance, ...]:
+        """The instances of its nodes."""
+        return ec2_instances(access)
+
+    def node_effect(self, action: NodeAction, facts: NodeFacts) -> NodeEffect:
+        """What an action on a node does: Slurm lets a job end before a drain and a reboot, and not before `down`."""
+        match action:
+            case NodeAction.DRAIN:
+                until = "as long as it is drained" if self.drained_stays else "until its instance ends"
+                return NodeEffect(job=facts.continues, node=self.after_drain, cost=f"{facts.billed} {until}")
+            case NodeAction.REBOOT:
+                node = "it reboots once no job runs on it, keeps its instance, and accepts jobs again"
+                return NodeEffect(job=facts.continues, node=node, cost=f"{facts.billed}, also while it reboots")
+            case NodeAction.REPLACE:
+                cost = f"the new instance is billed at {facts.billed} from its start, also while it boots"
+                return NodeEffect(job=facts.loses, node=self.after_replace, cost=cost)
+            case NodeAction.RESUME:
+                return NodeEffect(job=facts.continues, node="it accepts jobs again", cost=f"{facts.billed}, as before")
+
+    def change_node(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
+        """Ask Slurm; the service behind it starts and ends instances by Slurm's states."""
+        with access.shell() as shell:
+            match action:
+                case NodeAction.DRAIN:
+                    slurm_nodes.drain(shell, node.name, REASON)
+                case NodeAction.REBOOT:
+                    slurm_nodes.reboot(shell, node.name, REASON)
+                case NodeAction.REPLACE:
+                    slurm_nodes.mark_down(shell, node.name, REASON)
+                case NodeAction.RESUME:
+                    slurm_nodes.resume(shell, node.name)
+
+    @contextmanager
+    def free_nodes(self, access: ClusterAccess, nodes: Sequence[ClusterNode]) -> Iterator[Nodes]:
+        """Access to nodes as jobs of their own, and over ssh where Slurm gives no job to a node."""
+        # A node that starts will accept the job: srun waits for it.
+        idle = {node.name: node.group for node in nodes if node.use in (NodeUse.IDLE, NodeUse.STARTING)}
+        names = [node.name for node in nodes if node.use is not NodeUse.OFF]
+        with access.shell() as shell:
+            yield FreeSlurmNodes(head=shell, job="", folder="", names=tuple(names), partitions=idle)
+
+    def diagnostics(self, access: ClusterAccess) -> Mapping[str, str]:
+        """What Slurm says of its nodes, queue, configuration and jobs, and the end of its controller's log."""
+        with access.shell() as shell:
+            return slurm_nodes.diagnostics(shell)
+
+    def boot_output(self, access: ClusterAccess, node: ClusterNode) -> str:
+        """The console output of its instance in EC2."""
+        return "" if node.instance is None else instances.console_output(access.session, node.instance)
 
 
 def submit_batch(

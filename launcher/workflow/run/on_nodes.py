@@ -1,33 +1,83 @@
-"""Shells, commands and tunnels on the nodes of a run's job."""
+"""Shells, commands and tunnels on the nodes of a run's job, or of its cluster if no job runs."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
-from launcher.model.errors import ImpossibleError
+from launcher.model.errors import ImpossibleError, SlipwayError
+from launcher.model.stages import Notify
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import recorded
 from launcher.submit.jobs import Nodes
+from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.job_connection import reached
 from launcher.workflow.cluster.reach import gone_if_removed
+from launcher.workflow.run.node_access import cluster_access
 from launcher.workflow.run.submission import find_submission
 
 
 @contextmanager
-def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str]) -> Iterator[Nodes]:
-    """The nodes of a run's job.
+def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str], notify: Notify) -> Iterator[Nodes]:
+    """The nodes of a run's job; without a running job, those of its cluster that can be entered.
 
     Raises:
-        ImpossibleError: the run has no job on a cluster, or the job does not run.
+        ImpossibleError: neither a job runs, nor does the cluster have nodes that can be entered.
     """
     submission = recorded(folder)
     if submission is None:
-        hint = "you cannot enter a launch with its own sandbox; run slipway sandbox start first"
-        raise ImpossibleError(f"{name} has no job on a cluster", hint=hint)
-    with gone_if_removed(submission, environment), closing(reached(submission, environment)) as way:
-        recorded_submission = find_submission(folder, way.source)
-        if recorded_submission is None:
-            raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
-        yield way.source.nodes(recorded_submission.submitted)
+        refused = ImpossibleError(
+            f"{name} has no job on a cluster",
+            hint="you cannot enter a launch with its own sandbox; run slipway sandbox start first",
+        )
+    else:
+        with gone_if_removed(submission, environment), closing(reached(submission, environment)) as way:
+            recorded_submission = find_submission(folder, way.source)
+            if recorded_submission is None:
+                message = f"the cluster never accepted a job of {name}"
+                refused = ImpossibleError(message, hint=f"slipway status {name}")
+            else:
+                try:
+                    nodes = way.source.nodes(recorded_submission.submitted)
+                except ImpossibleError as problem:
+                    refused = problem
+                else:
+                    yield nodes
+                    return
+    with _free_nodes(name, folder, environment, refused) as free:
+        notify(f"  {refused.message}; entering a node of the cluster without a job")
+        yield free
+
+
+@contextmanager
+def _free_nodes(
+    name: str, folder: RunFolder, environment: Mapping[str, str], refused: ImpossibleError
+) -> Iterator[Nodes]:
+    """The nodes of a cluster without regard to a job.
+
+    Raises:
+        ImpossibleError: as `refused`, if the cluster cannot be entered without a job.
+    """
+    with ExitStack() as stack:
+        try:
+            access = stack.enter_context(cluster_access(name, folder, environment))
+            deployed = cluster_of(access.plan)
+            free = stack.enter_context(deployed.free_nodes(access, deployed.nodes(access)))
+        except SlipwayError as problem:
+            raise refused from problem
+        if not free.names:
+            raise refused
+        yield free
+
+
+TENSORBOARD_PORT = 6006
+"""TensorBoard's own default."""
+_EVENT_FILES = 'find "${SLIPWAY_ROOT:-.}" -maxdepth 8 -name "events.out.tfevents.*" 2>/dev/null | sort | tail -n 1'
+"""The newest by name of TensorBoard's logs below the job's folder, in which a step begins, or the pod's."""
+
+
+def tensorboard_folder(nodes: Nodes, node: str) -> str | None:
+    """The folder on a node in which the job writes logs for TensorBoard; None if it writes none there."""
+    found = nodes.read(node, ["sh", "-c", _EVENT_FILES]).strip()
+    return found.rpartition("/")[0] or None
 
 
 def chosen(nodes: Nodes, node: str | None) -> str:

@@ -41,6 +41,7 @@ def test_every_file_has_its_command_and_the_bootstrap_all_of_cloudformations(sli
         "SlipwayTrainingJobs",
         "SlipwayEC2Jobs",
         "SlipwayPCSJobs",
+        "SlipwayNodes",
     }
     assert commands[-1][:3] == ["cdk", "bootstrap", "aws://123456789012/us-east-2"]
     assert f"--boundary {OWN}" in err

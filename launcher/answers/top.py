@@ -1,0 +1,129 @@
+"""A running job at a glance as text and JSON: `slipway top`."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+from launcher.answers import meter, words
+from launcher.answers.lines import wrapped
+from launcher.answers.table import Column, render
+from launcher.model.chip_use import ChipUse
+from launcher.records.codec import Json, as_json
+from launcher.records.document import json_object
+from launcher.workflow.run.top import JobNow, NodeNow
+
+UNKNOWN = "–"
+
+
+@json_object
+class NodeNowDocument:
+    """A node of the job; `unknown` is the reason if its chips are not known."""
+
+    name: str
+    chips: ChipUse | None
+    unknown: str
+
+
+@json_object
+class TopDocument:
+    """The job at a moment; null for what is not known."""
+
+    schema: Literal["slipway.top/1"] = "slipway.top/1"
+    name: str
+    run: str
+    status: str
+    job: str | None
+    as_of: datetime
+    step: int | None
+    steps: int | None
+    step_s: float | None
+    loss: float | None
+    usd_per_hour: Decimal | None
+    meter: meter.MeterDocument | None
+    nodes: tuple[NodeNowDocument, ...]
+
+
+def document(now: JobNow) -> Json:
+    """slipway.top/1."""
+    state = now.state
+    return as_json(
+        TopDocument(
+            name=state.name,
+            run=state.run,
+            status=state.status,
+            job=None if state.submission is None else state.submission.job,
+            as_of=now.as_of,
+            step=state.step,
+            steps=state.steps,
+            step_s=now.step_s,
+            loss=state.loss,
+            usd_per_hour=now.usd_per_hour,
+            meter=None if state.meter is None else meter.MeterDocument.of(state.meter),
+            nodes=tuple(NodeNowDocument(name=node.name, chips=node.chips, unknown=node.unknown) for node in now.nodes),
+        )
+    )
+
+
+def page(now: JobNow, width: int) -> list[str]:
+    """The job in two lines, and a row for each node."""
+    state = now.state
+    job = f", job {state.submission.job}" if state.submission is not None and state.submission.job else ""
+    lines = ["", *wrapped(f"  {state.name}: {state.status}{job} · {now.as_of:%H:%M:%S} UTC", width)]
+    lines += [piece for text in _job(now) for piece in wrapped(text, width, 2)]
+    if not now.nodes:
+        return [*lines, "  no node runs it now"]
+    lines += ["", *_table(now, width)]
+    reasons = dict.fromkeys(node.unknown for node in now.nodes if node.unknown)
+    return lines + [
+        piece for reason in reasons for piece in wrapped(f"  {UNKNOWN} chips not known: {reason}", width, 2)
+    ]
+
+
+def _job(now: JobNow) -> list[str]:
+    state = now.state
+    parts = []
+    if state.loss is not None:
+        parts.append(f"loss {state.loss:.3f}")
+    if now.step_s is not None:
+        parts.append(f"{now.step_s:.3g} s a step")
+    if now.usd_per_hour is not None:
+        parts.append(f"${words.dollars(now.usd_per_hour)} an hour")
+    told = [f"  {meter.line(state.meter, bar=False)}"] if state.meter is not None else []
+    return [*told, *([f"  {' · '.join(parts)}"] if parts else [])]
+
+
+def _table(now: JobNow, width: int) -> list[str]:
+    rows = list(enumerate(now.nodes))
+    columns: list[Column[tuple[int, NodeNow]]] = [
+        Column("#", lambda row: str(row[0]), "right"),
+        Column("node", lambda row: row[1].name, shrinks=True),
+        Column("chips", lambda row: "" if row[1].chips is None else str(row[1].chips.chips), "right", yields=3),
+        Column("used", lambda row: _percent(None if row[1].chips is None else row[1].chips.utilization), "right"),
+        Column(
+            "lowest", lambda row: _percent(None if row[1].chips is None else row[1].chips.lowest), "right", yields=2
+        ),
+        Column("memory GiB", lambda row: _memory(row[1].chips), "right", yields=1),
+        Column("power", lambda row: _power(row[1].chips), "right", yields=1),
+        Column("step", lambda _: "" if now.step_s is None else f"{now.step_s:.3g} s", "right", yields=4),
+        Column("$/h", lambda _: _share(now), "right", yields=0),
+    ]
+    return render(columns, rows, width)
+
+
+def _percent(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.0f} %"
+
+
+def _memory(use: ChipUse | None) -> str:
+    if use is None or use.memory_gib is None:
+        return UNKNOWN
+    return f"{use.memory_gib:,.0f}" + ("" if use.memory_total_gib is None else f" of {use.memory_total_gib:,.0f}")
+
+
+def _power(use: ChipUse | None) -> str:
+    return UNKNOWN if use is None or use.power_w is None else f"{use.power_w:,.0f} W"
+
+
+def _share(now: JobNow) -> str:
+    """The hourly cost of one of the job's nodes."""
+    return "" if now.usd_per_hour is None else words.dollars(now.usd_per_hour / len(now.nodes))

@@ -1,0 +1,82 @@
+"""`slipway nodes`: the nodes of a run's cluster, and what a person does with one of them."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launcher.cli import options, output
+from launcher.cli.confirm import confirm, refuse_without_terminal
+from launcher.model.cluster_nodes import NodeAction
+from launcher.model.errors import UnreadableInputError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("nodes")(nodes)
+
+
+def nodes(
+    run: options.RunName,
+    action: Annotated[
+        NodeAction | None,
+        typer.Argument(metavar="ACTION", help="drain, reboot, replace or resume. Default: list the nodes."),
+    ] = None,
+    node: Annotated[
+        str | None, typer.Argument(metavar="NODE", help="The node's number in the list, its name, or its instance.")
+    ] = None,
+    *,
+    yes: options.Yes = False,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+) -> None:
+    """List the nodes of a plan's cluster, or drain, reboot, replace or resume one. Needs no running job.
+
+    The list shows each node's state, job, instance, and the dollars since it became idle; for a node that starts or is
+    down also the reason and the end of its boot output.
+
+    drain lets a node accept no more jobs, resume ends that; replace gives it another instance. Before an action the
+    command shows what happens to the running job and what it costs, and asks.
+    """
+    from launcher.records.submission import with_job
+    from launcher.workflow.run.cluster_nodes import list_nodes
+
+    name = options.plan_name(run)
+    if action is None:
+        from launcher.answers import nodes as answer
+
+        folder = with_job(name, Path.cwd(), output.say)
+        output.answer(answer, list_nodes(name, folder, os.environ, options.now()), json=json)
+        return
+    if node is None:
+        raise UnreadableInputError(
+            f"{action} needs a node", hint=f"slipway nodes {name} lists them; slipway nodes {name} {action} 0"
+        )
+    _change(name, action, node, yes=yes, dry_run=dry_run, json=json)
+
+
+def _change(name: str, action: NodeAction, node: str, *, yes: bool, dry_run: bool, json: bool) -> None:
+    """Show what an action does, ask, and carry it out."""
+    from launcher.answers import nodes as answer
+    from launcher.records.submission import with_job
+    from launcher.workflow.run.cluster_nodes import carry_out, plan_action
+
+    if not dry_run:
+        refuse_without_terminal(f"{action} {node}", yes=yes)
+    folder = with_job(name, Path.cwd(), output.say)
+    planned = plan_action(name, folder, os.environ, options.now(), action=action, wanted=node)
+    lines = answer.action_lines(planned, output.terminal_width())
+    if dry_run:
+        if json:
+            output.document(answer.action_document(planned, done=False))
+        else:
+            output.result([*lines, "  dry run: nothing was changed"])
+        return
+    output.say(*lines)
+    confirm(f"{action} {planned.node.name}", yes=yes)
+    carry_out(name, folder, os.environ, planned)
+    if json:
+        output.document(answer.action_document(planned, done=True))
+    else:
+        output.result(answer.done_lines(planned))

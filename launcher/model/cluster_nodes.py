@@ -1,0 +1,124 @@
+"""The nodes of a cluster: their state, and what a person can do with one of them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from launcher.model.record import record
+from launcher.model.units import HOUR_S, spoken
+
+
+class NodeUse(StrEnum):
+    """What a node does. OFF: the scheduler knows the node, and no instance runs for it."""
+
+    BUSY = "busy"
+    IDLE = "idle"
+    STARTING = "starting"
+    DRAINING = "draining"
+    DRAINED = "drained"
+    DOWN = "down"
+    OFF = "off"
+
+    @property
+    def troubled(self) -> bool:
+        """Whether the node's boot output may show why no job runs on it."""
+        return self in (NodeUse.STARTING, NodeUse.DOWN)
+
+
+class NodeAction(StrEnum):
+    """An action on one node."""
+
+    DRAIN = "drain"
+    REBOOT = "reboot"
+    REPLACE = "replace"
+    RESUME = "resume"
+
+
+@record
+class ClusterNode:
+    """A node of a cluster that runs jobs, as its scheduler and its service report it."""
+
+    # The scheduler's name of the node.
+    name: str
+    # Its instance in EC2 or HyperPod; None if none runs, or if the scheduler does not say which one.
+    instance: str | None
+    instance_type: str
+    # Its partition or node group.
+    group: str
+    use: NodeUse
+    # The scheduler's own word for its state, and the reason that the scheduler or the service gives.
+    state: str
+    reason: str
+    # The job that runs on it.
+    job: str | None
+    # The start of its instance, and the end of its last job; None if unknown.
+    up_since: datetime | None
+    idle_since: datetime | None
+    # The last lines of its boot output, of a troubled node.
+    boot: tuple[str, ...] = ()
+
+
+@record
+class NodeFacts:
+    """A node with what an action on it depends on: dollars an hour of it and of its job, and the job's unsaved work."""
+
+    node: ClusterNode
+    usd_per_hour: Decimal | None
+    job_usd_per_hour: Decimal | None = None
+    # Seconds since the job's newest checkpoint, or since its start; None if unknown.
+    unsaved_s: float | None = None
+
+    @property
+    def continues(self) -> str:
+        """The sentence for a job that an action leaves alone."""
+        if self.node.job is None:
+            return "no job runs on it"
+        return f"job {self.node.job} continues to its end on it; no other job starts there"
+
+    @property
+    def loses(self) -> str:
+        """The sentence for a job that an action ends without a chance to save."""
+        if self.node.job is None:
+            return "no job runs on it"
+        began = f"job {self.node.job} ends with it on all its nodes, and starts again from its newest checkpoint"
+        if self.unsaved_s is None:
+            return f"{began}; the work since then is lost"
+        lost = self._dollars(self.job_usd_per_hour, self.unsaved_s)
+        return f"{began}: the last {spoken(self.unsaved_s)} are lost{lost}"
+
+    @property
+    def saves(self) -> str:
+        """The sentence for a job whose pods are evicted, and save within their grace period."""
+        if self.node.job is None:
+            return "no job runs on it"
+        return (
+            f"job {self.node.job} loses its pod: the agent saves within the grace period, and the job starts again"
+            " from that checkpoint once it has as many nodes as before"
+        )
+
+    @property
+    def billed(self) -> str:
+        """The node's dollars an hour."""
+        return "an unknown rate" if self.usd_per_hour is None else f"${self.usd_per_hour:,.2f} an hour"
+
+    @staticmethod
+    def _dollars(rate: Decimal | None, seconds: float) -> str:
+        return "" if rate is None else f" (${rate * Decimal(seconds / HOUR_S):,.2f} of all its nodes)"
+
+
+@record
+class NodeEffect:
+    """What an action does, as sentences: to the running job, to the node, and to the bill."""
+
+    job: str
+    node: str
+    cost: str
+
+
+def node_numbered(nodes: Sequence[ClusterNode], wanted: str) -> ClusterNode | None:
+    """A node by its name, its instance, or its number in the list, from 0."""
+    named = next((node for node in nodes if wanted in (node.name, node.instance)), None)
+    if named is None and wanted.isdecimal() and int(wanted) < len(nodes):
+        return nodes[int(wanted)]
+    return named

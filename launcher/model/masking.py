@@ -1,0 +1,69 @@
+"""Masks secrets, account numbers and addresses of people in text that others may read."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+MASK = "[masked]"
+_NAMES = (
+    r"(?:pass(?:word|wd|phrase)?|secret|token(?!s|i[sz])|api[_-]?key|access[_-]?key|private[_-]?key|credential"
+    r"|authorization|cookie)"
+)
+"""Words of names whose values are secrets: a number of tokens, and a tokenizer, is none."""
+_NAMED = re.compile(
+    rf"(?i)(?P<name>{_NAMES}[\w.-]{{0,40}})(?P<mark>[\"']?\s*[:=]\s*)(?P<quote>[\"']?)(?!\s*(?:null|none|true|false)\b)"
+    r"(?P<value>(?:bearer\s+|basic\s+)?[^\s\"',;&}\]]{4,})"
+)
+"""`NAME: value`, `NAME=value` and `"NAME": "value"` where the name says that the value is a secret."""
+_FORMS = tuple(
+    re.compile(form)
+    for form in (
+        r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+        r"(?i)\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{16,}",
+        r"\b(?:hf_|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|sk-|npm_|pypi-|dop_v1_|k8s-aws-v1\.)[A-Za-z0-9_-]{16,}",
+        r"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{5,}",
+        r"(?i)X-Amz-(?:Signature|Credential|Security-Token)=[^&\s\"']+",
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    )
+)
+"""Keys of AWS, tokens of Hugging Face, GitHub, GitLab, Slack, OpenAI, npm, PyPI, EKS; web tokens; signed addresses."""
+_LOGIN = re.compile(r"(?P<scheme>://)[^/\s:@]{1,100}:[^/\s@]{1,200}@")
+_ACCOUNT = re.compile(r"(?<![0-9A-Za-z.])\d{12}(?![0-9A-Za-z.])")
+_PERSON = re.compile(r"\b[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}\b")
+_NUMBER = re.compile(r"[\d.,eE+-]+")
+_SECRET_NAME = re.compile(rf"(?i){_NAMES}|(?:^|_)(?:key|pat|auth)(?:_|$)")
+MIN_VALUE = 6
+"""Shorter values are words that occur elsewhere."""
+
+
+def secret_values(variables: Mapping[str, str]) -> frozenset[str]:
+    """The values of variables whose names say that they are secrets.
+
+    >>> secret_values({"WANDB_API_KEY": "0123456789", "HF_TOKEN": "x", "LANG": "C.UTF-8"})
+    frozenset({'0123456789'})
+    """
+    return frozenset(
+        value for name, value in variables.items() if len(value) >= MIN_VALUE and _SECRET_NAME.search(name)
+    )
+
+
+def masked(text: str, known: Iterable[str] = ()) -> str:
+    """The text without secrets, account numbers and e-mail addresses; `known` are values to mask wherever they occur.
+
+    >>> masked('"HF_TOKEN": "hf_abcdefghijklmnopqrst", "role": "arn:aws:iam::123456789012:role/a"')
+    '"HF_TOKEN": "[masked]", "role": "arn:aws:iam::ACCOUNT:role/a"'
+    >>> masked("git clone https://me:pass@git.example.com/a and write to me@example.com")
+    'git clone https://[masked]@git.example.com/a and write to EMAIL'
+    """
+    for value in sorted(known, key=len, reverse=True):
+        text = text.replace(value, MASK)
+    for form in _FORMS:
+        text = form.sub(MASK, text)
+    text = _LOGIN.sub(rf"\g<scheme>{MASK}@", text)
+    text = _NAMED.sub(_without_value, text)
+    return _PERSON.sub("EMAIL", _ACCOUNT.sub("ACCOUNT", text))
+
+
+def _without_value(match: re.Match[str]) -> str:
+    if match["value"] == MASK or _NUMBER.fullmatch(match["value"]):
+        return match[0]
+    return f"{match['name']}{match['mark']}{match['quote']}{MASK}"

@@ -1,0 +1,166 @@
+"""The nodes of a run's cluster with their dollars, and the actions on one of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from launcher.agent.shape import moment
+from launcher.aws.calls import forbidden
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse, node_numbered
+from launcher.model.enums import TargetKind
+from launcher.model.errors import AwsError, ImpossibleError
+from launcher.model.money import CENT
+from launcher.model.units import HOUR_S
+from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder
+from launcher.records.stored_quote import QUOTE_FILE, stored_quote
+from launcher.records.submission import SANDBOX
+from launcher.targets.clusters import cluster_of
+from launcher.workflow.cluster.cluster_access import ClusterAccess
+from launcher.workflow.history.attempts import attempts, read_events
+from launcher.workflow.run.node_access import cluster_access
+
+BOOT_LINES, MAX_LINE = 6, 200
+"""Lines of boot output of a troubled node, and characters of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedNodes:
+    """The nodes of a run's cluster. `usd_per_hour` is the quoted rate of one node, None if unknown."""
+
+    name: str
+    run: str
+    cluster: str
+    target: TargetKind
+    region: str
+    simulated: bool
+    as_of: datetime
+    usd_per_hour: Decimal | None
+    nodes: tuple[ClusterNode, ...]
+
+    def idle_usd(self, node: ClusterNode) -> Decimal | None:
+        """The cost of a node since it became idle; None for a node at work, and if its rate is unknown."""
+        if node.idle_since is None or node.use is NodeUse.OFF or self.usd_per_hour is None:
+            return None
+        hours = Decimal(max(0.0, (self.as_of - node.idle_since).total_seconds()) / HOUR_S)
+        return (self.usd_per_hour * hours).quantize(CENT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAction:
+    """An action on a node of a run's cluster before it is carried out, with its effect."""
+
+    listed: ListedNodes
+    action: NodeAction
+    node: ClusterNode
+    effect: NodeEffect
+
+
+def list_nodes(name: str, folder: RunFolder, environment: Mapping[str, str], now: datetime) -> ListedNodes:
+    """The nodes of the cluster of a run; the boot output only of nodes that start or are down.
+
+    Raises:
+        ImpossibleError: the cluster has no nodes, or no longer exists.
+    """
+    with cluster_access(name, folder, environment) as access:
+        return _listed(name, folder, access, now)
+
+
+def plan_action(
+    name: str, folder: RunFolder, environment: Mapping[str, str], now: datetime, *, action: NodeAction, wanted: str
+) -> PlannedAction:
+    """What an action would do to a node, by its name, its instance, or its number.
+
+    Raises:
+        ImpossibleError: there is no such node, or it is not in a state for the action.
+    """
+    with cluster_access(name, folder, environment) as access:
+        listed = _listed(name, folder, access, now, boots=False)
+        node = node_numbered(listed.nodes, wanted)
+        if node is None:
+            named = ", ".join(f"{number} {each.name}" for number, each in enumerate(listed.nodes))
+            raise ImpossibleError(f"{access.cluster} has no node {wanted}", hint=f"its nodes: {named or 'none'}")
+        _refuse_unfit(action, node)
+        facts = _facts(folder, listed, node, now)
+        effect = cluster_of(access.plan).node_effect(action, facts)
+    named_effect = replace(effect, node=effect.node.replace("NAME", name).replace("NODE", node.name))
+    return PlannedAction(listed=listed, action=action, node=node, effect=named_effect)
+
+
+def carry_out(name: str, folder: RunFolder, environment: Mapping[str, str], planned: PlannedAction) -> None:
+    """Carry out an action, and note it in the run's events."""
+    with cluster_access(name, folder, environment) as access:
+        cluster_of(access.plan).change_node(planned.action, planned.node, access)
+    node = planned.node
+    folder.append_event("node-changed", action=planned.action.value, node=node.name, instance=node.instance)
+
+
+def _refuse_unfit(action: NodeAction, node: ClusterNode) -> None:
+    """Refuse an action on a node without an instance, and one that changes nothing."""
+    if node.use is NodeUse.OFF:
+        raise ImpossibleError(
+            f"{node.name} has no running instance ({node.state})", hint="the scheduler starts one when a job needs it"
+        )
+    if action is NodeAction.DRAIN and node.use in (NodeUse.DRAINING, NodeUse.DRAINED):
+        raise ImpossibleError(f"{node.name} is {node.use} already", hint="slipway nodes NAME resume NODE ends that")
+    if action is NodeAction.RESUME and node.use in (NodeUse.BUSY, NodeUse.IDLE, NodeUse.STARTING):
+        raise ImpossibleError(f"{node.name} is {node.use}, not drained", hint="only drained and down nodes are resumed")
+
+
+def _listed(name: str, folder: RunFolder, access: ClusterAccess, now: datetime, *, boots: bool = True) -> ListedNodes:
+    nodes = cluster_of(access.plan).nodes(access)
+    return ListedNodes(
+        name=name,
+        run=folder.path.name,
+        cluster=access.cluster,
+        target=access.plan.place.target,
+        region=access.plan.place.region,
+        simulated=access.head_node.via == SANDBOX,
+        as_of=now,
+        usd_per_hour=_rate(folder),
+        nodes=tuple(_with_boot(node, access) if boots and node.use.troubled else node for node in nodes),
+    )
+
+
+def _rate(folder: RunFolder) -> Decimal | None:
+    if not (folder.path / QUOTE_FILE).is_file():
+        return None
+    quote = stored_quote(folder)
+    return None if quote.usd_per_hour is None or not quote.nodes else quote.usd_per_hour / quote.nodes
+
+
+def _with_boot(node: ClusterNode, access: ClusterAccess) -> ClusterNode:
+    """The node with the end of its boot output, or with the reason why that could not be read."""
+    try:
+        output = cluster_of(access.plan).boot_output(access, node)
+    except AwsError as problem:
+        if not forbidden(problem):
+            raise
+        return replace(node, boot=(f"not read: {problem.message}",))
+    lines = [line.strip()[:MAX_LINE] for line in output.splitlines() if line.strip()]
+    return replace(node, boot=tuple(lines[-BOOT_LINES:]))
+
+
+def _facts(folder: RunFolder, listed: ListedNodes, node: ClusterNode, now: datetime) -> NodeFacts:
+    of_job = [each for each in listed.nodes if each.job is not None and each.job == node.job]
+    rate = listed.usd_per_hour
+    return NodeFacts(
+        node=node,
+        usd_per_hour=rate,
+        job_usd_per_hour=None if rate is None else rate * len(of_job),
+        unsaved_s=_unsaved_s(folder, now) if node.job is not None else None,
+    )
+
+
+def _unsaved_s(folder: RunFolder, now: datetime) -> float | None:
+    """Seconds since the newest checkpoint of the running attempt, or since its start; None if not known here."""
+    events: Sequence[Mapping[str, object]] = read_events(folder.path / JOB_FOLDER / EVENTS)
+    ran = attempts(events)
+    if not ran or ran[-1].ended_at is not None:
+        return None
+    saved = [
+        moment(str(event["time"]))
+        for event in events
+        if event.get("event") == "checkpoint-uploaded" and "time" in event
+    ]
+    return max(0.0, (now - max([ran[-1].started_at, *saved])).total_seconds())

@@ -1,0 +1,118 @@
+"""`slipway nodes`: its screens at 80 and 120 columns, its documents, and its refusals."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from launcher.answers.nodes import action_document, action_lines, document, page
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse
+from launcher.model.enums import TargetKind
+from launcher.records import run_folder
+from launcher.targets.clusters import cluster_at
+from launcher.workflow.run.cluster_nodes import ListedNodes, PlannedAction
+
+AT = datetime(2026, 11, 28, 12, tzinfo=UTC)
+CLUSTERS = ("parallelcluster", "pcs", "eks", "hyperpod-slurm", "hyperpod-eks")
+
+
+def node(number, use, **more):
+    fields = {
+        "name": f"ip-10-0-1-{number}.us-east-2.compute.internal",
+        "instance": f"i-{number:017x}",
+        "instance_type": "p5.48xlarge",
+        "group": "workers",
+        "use": use,
+        "state": use.value.upper(),
+        "reason": "",
+        "job": "job-1" if use is NodeUse.BUSY else None,
+        "up_since": AT - timedelta(hours=5),
+        "idle_since": None if use is NodeUse.BUSY else AT - timedelta(hours=2),
+    }
+    return ClusterNode(**{**fields, **more})
+
+
+NODES = (
+    node(1, NodeUse.BUSY),
+    node(2, NodeUse.IDLE),
+    node(3, NodeUse.DOWN, reason="Kubelet stopped posting node status", boot=("[  12.3] nvidia: Xid 79", "x" * 150)),
+    node(4, NodeUse.OFF, instance=None, up_since=None),
+)
+LISTED = ListedNodes(
+    name="big",
+    run="20261128T120000Z",
+    cluster="big",
+    target=TargetKind.EKS,
+    region="us-east-2",
+    simulated=False,
+    as_of=AT,
+    usd_per_hour=Decimal("55.04"),
+    nodes=NODES,
+)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_screen_fits_and_names_the_node_in_trouble_with_its_boot(width):
+    lines = page(LISTED, width)
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    assert "big · cluster big in us-east-2 · 4 nodes · $55.04 an hour each" in text
+    assert "Kubelet stopped posting node status" in text
+    assert "nvidia: Xid 79" in text
+    assert lines[-1] == "  next: slipway nodes big replace 2"
+
+
+def test_dollars_are_counted_since_a_node_became_idle_and_not_without_an_instance():
+    rows = document(LISTED)["nodes"]
+    assert [row["usd_since_idle"] for row in rows] == [None, "110.08", "110.08", None]
+    assert [row["number"] for row in rows] == [0, 1, 2, 3]
+    unpriced = document(replace(LISTED, usd_per_hour=None))
+    assert {row["usd_since_idle"] for row in unpriced["nodes"]} == {None}
+
+
+def test_cluster_without_nodes_has_a_sentence():
+    assert "it has no nodes now" in page(replace(LISTED, nodes=()), 80)[-1]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_action_says_what_happens_to_job_node_and_bill(width):
+    effect = NodeEffect(job="job job-1 ends " * 12, node="it goes " * 12, cost="$55.04 an hour " * 8)
+    planned = PlannedAction(listed=LISTED, action=NodeAction.REPLACE, node=NODES[0], effect=effect)
+    lines = action_lines(planned, width)
+    assert max(map(len, lines)) <= width
+    assert [line[4:8] for line in lines if line[4:8].strip()][1:] == ["job ", "node", "cost"]
+    assert action_document(planned, done=False)["done"] is False
+
+
+@pytest.mark.parametrize("kind", CLUSTERS)
+@pytest.mark.parametrize("action", NodeAction)
+def test_every_cluster_says_what_each_action_does(kind, action):
+    facts = NodeFacts(node=NODES[0], usd_per_hour=Decimal("55.04"), job_usd_per_hour=Decimal("220.16"), unsaved_s=600.0)
+    effect = cluster_at(kind).node_effect(action, facts)
+    assert all(sentence.strip() for sentence in (effect.job, effect.node, effect.cost))
+    assert "$55.04 an hour" in effect.cost
+    assert "job-1" in effect.job
+
+
+@pytest.fixture
+def empty_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return run_folder.create("tiny", AT, tmp_path)
+
+
+def test_action_without_a_node_is_refused_before_any_work(empty_run, slipway):
+    code, _, err = slipway("nodes", "tiny", "drain", "--yes")
+    assert (code, "drain needs a node" in err, "slipway nodes tiny drain 0" in err) == (2, True, True)
+
+
+def test_action_without_a_terminal_needs_yes(empty_run, slipway):
+    code, _, err = slipway("nodes", "tiny", "replace", "0")
+    assert (code, "cannot ask whether to replace 0: no terminal" in err, "--yes" in err) == (2, True, True)
+
+
+def test_run_without_a_plan_is_an_error_and_no_traceback(empty_run, slipway):
+    code, out, _ = slipway("nodes", "tiny", "--json")
+    assert code == 2
+    assert json.loads(out)["schema"] == "slipway.error/1"

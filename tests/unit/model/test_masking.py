@@ -1,0 +1,60 @@
+"""Text that a stranger may read holds no secret, no account number and no address of a person."""
+
+import pytest
+
+from launcher.model.masking import MASK, masked, secret_values
+
+KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+
+
+@pytest.mark.parametrize(
+    "text, secret",
+    [
+        (f"AWS_SECRET_ACCESS_KEY={KEY}", KEY),
+        (f"aws_secret_access_key = {KEY}", KEY),
+        (f'{{"SecretAccessKey": "{KEY}"}}', KEY),
+        ("using AKIAIOSFODNN7EXAMPLE for it", "AKIAIOSFODNN7EXAMPLE"),
+        ("Authorization: Bearer abcdefghijklmnop0123456789", "abcdefghijklmnop0123456789"),
+        ("export HF_TOKEN=hf_abcdefghijklmnopqrstuv", "hf_abcdefghijklmnopqrstuv"),
+        ("token hf_abcdefghijklmnopqrstuv was refused", "hf_abcdefghijklmnopqrstuv"),
+        ("WANDB_API_KEY: 0123456789abcdef0123456789abcdef01234567", "0123456789abcdef0123456789abcdef01234567"),
+        ("wandb login --password 'x' password=hunter2hunter2", "hunter2hunter2"),
+        ("postgres://team:s3cr3tpass@db.example.com/runs", "s3cr3tpass"),
+        ("GET https://b.s3.amazonaws.com/k?X-Amz-Signature=0badc0de&X-Amz-Date=2", "0badc0de"),
+        ("k8s-aws-v1.aHR0cHM6Ly9zdHMuYW1hem9uYXdzLmNvbS8", "aHR0cHM6Ly9zdHMuYW1hem9uYXdzLmNvbS8"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIB\n-----END RSA PRIVATE KEY-----", "MIIEpAIB"),
+        ("-----BEGIN PRIVATE KEY-----\nMIIEpAIBcut off", "MIIEpAIB"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghij", "eyJzdWIiOiIxMjM0In0"),
+        ("arn:aws:iam::123456789012:role/slipway", "123456789012"),
+        ("s3://cdk-slipway-assets-123456789012-us-east-2/a", "123456789012"),
+        ("notify: [first.last@example.com]", "first.last@example.com"),
+    ],
+)
+def test_secret_is_masked_in_its_usual_places(text, secret):
+    assert secret in text
+    assert secret not in masked(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step 400 loss 2.31 tokens 12288000000 tokens_per_s 11250",
+        '"tokens": 4096, "tokens_b": 2.0, "max_tokens": 8192',
+        "tokenizer: meta-llama/Llama-3.1-8B is loaded",
+        "2026-11-28T15:00:00Z i-0123456789abcdef0 sg-0123456789abcdef0 DOWN*",
+        "e554774e857acd723e4c9f8870df5279c89f6cf4c337c6c6b33220d8680796f9",
+        "token: null, password: none",
+    ],
+)
+def test_text_without_a_secret_stays_as_it_is(text):
+    assert masked(text) == text
+
+
+def test_known_values_are_masked_wherever_they_occur():
+    known = secret_values(
+        {"MY_API_KEY": "correct horse", "TEAM_PASSWORD": "battery", "HOME": "/home/me", "X_KEY": "ab"}
+    )
+    assert known == {"correct horse", "battery"}
+    assert (
+        masked("the trainer printed correct horse battery staple", known) == f"the trainer printed {MASK} {MASK} staple"
+    )

@@ -1,0 +1,95 @@
+"""The nodes of a job on plain instances: listed from its group, and replaced without a smaller group."""
+
+from contextlib import nullcontext
+from decimal import Decimal
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from launcher import plan_file
+from launcher.aws.session import Session
+from launcher.catalog.load import load
+from launcher.model.cluster_nodes import NodeAction, NodeFacts, NodeUse
+from launcher.model.ec2 import GROUP_OUTPUT
+from launcher.model.errors import ImpossibleError
+from launcher.model.tags import CLUSTER_TAG, PURPOSE_TAG, RUN_TAG
+from launcher.planning.pin import pinned_plan
+from launcher.records.submission import API, HeadNode
+from launcher.targets.ec2.cluster import InstancesCluster
+from launcher.targets.sagemaker_training.cluster import SageMakerTrainingCluster
+from launcher.workflow.cluster.cluster_access import ClusterAccess
+from tests.plans import EXAMPLES
+
+REGION, GROUP = "us-east-2", "slipway-lora"
+KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+
+
+def clients(*services):
+    options = {"region_name": REGION, "aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    return [boto3.client(service, **options) for service in services]
+
+
+@pytest.fixture
+def access():
+    """The access to a group of two instances of a job."""
+    plan = pinned_plan(plan_file.load(EXAMPLES / "ec2" / "lora-g6e.yaml"), load())
+    with mock_aws():
+        ec2, scaling = clients("ec2", "autoscaling")
+        subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
+        data = {"ImageId": "ami-00000000000000000", "InstanceType": plan.place.instance_type}
+        template = ec2.create_launch_template(LaunchTemplateName="t", LaunchTemplateData=data)["LaunchTemplate"]
+        tags = {CLUSTER_TAG: plan.cluster_name, PURPOSE_TAG: "node", RUN_TAG: "job-1"}
+        scaling.create_auto_scaling_group(
+            AutoScalingGroupName=GROUP,
+            MinSize=0,
+            MaxSize=4,
+            DesiredCapacity=2,
+            VPCZoneIdentifier=subnet,
+            LaunchTemplate={"LaunchTemplateId": template["LaunchTemplateId"], "Version": "1"},
+            Tags=[{"Key": key, "Value": value, "PropagateAtLaunch": True} for key, value in tags.items()],
+        )
+        yield ClusterAccess(
+            plan=plan,
+            cluster=plan.cluster_name,
+            head_node=HeadNode(via=API, host="EC2 Auto Scaling", region=REGION),
+            outputs={GROUP_OUTPUT: GROUP},
+            session=Session(environment=KEYS, region=REGION),
+            shell=nullcontext,
+            api=nullcontext,
+            placed=dict,
+        )
+
+
+def test_instances_of_the_group_run_its_job(access):
+    nodes = InstancesCluster().nodes(access)
+    assert [(node.use, node.job, node.name) for node in nodes] == [
+        (NodeUse.BUSY, "job-1", node.instance) for node in nodes
+    ]
+    assert len(nodes) == 2
+    assert all(node.up_since is not None for node in nodes)
+    assert "Linux version" in InstancesCluster().boot_output(access, nodes[0])
+
+
+def test_replacement_keeps_the_size_of_the_group(access):
+    first, second = InstancesCluster().nodes(access)
+    InstancesCluster().change_node(NodeAction.REPLACE, first, access)
+    after = {node.name for node in InstancesCluster().nodes(access)}
+    assert first.name not in after
+    assert second.name in after
+    assert len(after) == 2
+
+
+@pytest.mark.parametrize("action", [NodeAction.DRAIN, NodeAction.REBOOT, NodeAction.RESUME])
+def test_other_actions_are_refused_with_what_is_possible(access, action):
+    node = InstancesCluster().nodes(access)[0]
+    facts = NodeFacts(node=node, usd_per_hour=Decimal(2))
+    with pytest.raises(ImpossibleError, match=f"{action} is not possible on plain instances") as refused:
+        InstancesCluster().node_effect(action, facts)
+    assert "replace NODE" in refused.value.hint
+    assert "$2.00 an hour" in InstancesCluster().node_effect(NodeAction.REPLACE, facts).cost
+
+
+def test_training_jobs_have_no_nodes_and_say_so(access):
+    with pytest.raises(ImpossibleError, match="SageMaker training jobs have no nodes"):
+        SageMakerTrainingCluster().nodes(access)

@@ -1,0 +1,79 @@
+"""The archive of `slipway debug` from a run folder whose cluster does not answer: whole, masked, and bounded."""
+
+import json
+import tarfile
+from datetime import UTC, datetime
+
+import pytest
+
+from launcher.records import run_folder
+from launcher.workflow.run import debug_bundle
+from tests.unit.cli.reports import REPORT
+
+AT = datetime(2026, 11, 28, 12, tzinfo=UTC)
+SECRET = "a-secret-of-the-plan"
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = run_folder.create("tiny", AT, tmp_path)
+    folder.write_json("report.json", REPORT)
+    folder.write_json(
+        "plan.json", {"slipway": 1, "name": "tiny", "run": {"env": {"WANDB_API_KEY": SECRET, "LANG": "C"}}}
+    )
+    folder.append_event("deployed", stack="arn:aws:cloudformation:us-east-2:123456789012:stack/slipway-tiny/1")
+    folder.logs.mkdir(exist_ok=True)
+    (folder.logs / "attempt-1.log").write_text(
+        f"begin\nwandb: using {SECRET}\n" + "line\n" * 400_000 + "the last line\n"
+    )
+    (folder.path / "job").mkdir()
+    (folder.path / "job" / "events-part1.jsonl").write_text('{"event": "failed", "exit_code": 3}\n')
+    return folder
+
+
+def read(path):
+    with tarfile.open(path) as archive:
+        return {entry.name: archive.extractfile(entry).read().decode() for entry in archive.getmembers()}
+
+
+def test_run_of_an_unreadable_cluster_is_packed_without_secrets(run, slipway, tmp_path):
+    code, out, _ = slipway("debug", "tiny", "-o", "d.tar.gz", "--json")
+    document = json.loads(out)
+    assert (code, document["schema"], document["path"]) == (0, "slipway.debug/1", "d.tar.gz")
+    files = read(tmp_path / "d.tar.gz")
+    assert {name.removeprefix("tiny-debug/") for name in files} == set(document["files"])
+    whole = "".join(files.values())
+    assert SECRET not in whole
+    assert "123456789012" not in whole
+    assert "arn:aws:cloudformation:us-east-2:ACCOUNT:stack/slipway-tiny/1" in files["tiny-debug/run/events.jsonl"]
+    assert json.loads(files["tiny-debug/status.json"])["status"] == "succeeded"
+    assert json.loads(files["tiny-debug/versions.json"])["python"]
+    # What could not be read is named with its reason, for the reader too.
+    missing = {part["path"]: part["reason"] for part in document["missing"]}
+    assert "cluster" in missing
+    assert f"cluster: {missing['cluster']}" in files["tiny-debug/README.txt"]
+    assert (tmp_path / "d.tar.gz").stat().st_mode & 0o077 == 0
+
+
+def test_log_keeps_its_end_and_says_what_was_cut(run, slipway, tmp_path):
+    slipway("debug", "tiny", "-o", "d.tar.gz")
+    log = read(tmp_path / "d.tar.gz")["tiny-debug/logs/attempt-1.log"]
+    assert log.endswith("the last line\n")
+    assert log.startswith(f"[the last {debug_bundle.MAX_FILE:,} of ")
+    assert len(log) < debug_bundle.MAX_FILE + 100
+
+
+def test_files_without_room_are_named(run, monkeypatch):
+    monkeypatch.setattr(debug_bundle, "MAX_TOTAL", 1000)
+    bundle = debug_bundle.collect("tiny", run, {}, AT, {"status.json": lambda: "x" * 900})
+    assert "status.json" in bundle.missing or "status.json" in bundle.files
+    assert "logs/attempt-1.log" in bundle.missing
+    assert "Not included:" in bundle.files["README.txt"]
+
+
+def test_existing_file_is_not_replaced(run, slipway, tmp_path):
+    (tmp_path / "d.tar.gz").write_text("mine")
+    code, _, err = slipway("debug", "tiny", "-o", "d.tar.gz")
+    assert (code, "cannot write d.tar.gz" in err) == (5, True)
+    assert (tmp_path / "d.tar.gz").read_text() == "mine"
