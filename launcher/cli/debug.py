@@ -12,7 +12,7 @@ from launcher.cli import options, output
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("debug")(debug)
+    app.command("debug")(options.with_place(debug))
 
 
 def debug(

@@ -14,7 +14,7 @@ from launcher.model.errors import UnreadableInputError
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("nodes")(nodes)
+    app.command("nodes")(options.with_place(nodes))
 
 
 def nodes(

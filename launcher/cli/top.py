@@ -20,7 +20,7 @@ CLEAR = "\x1b[H\x1b[J"
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("top")(top)
+    app.command("top")(options.with_place(top))
 
 
 def top(
