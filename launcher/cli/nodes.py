@@ -50,9 +50,7 @@ def nodes(
         output.answer(answer, list_nodes(name, folder, os.environ, options.now()), json=json)
         return
     if node is None:
-        raise UnreadableInputError(
-            f"{action} needs a node", hint=f"slipway nodes {name} lists them; slipway nodes {name} {action} 0"
-        )
+        raise UnreadableInputError(f"{action} needs a node", hint=f"slipway nodes {name} lists them")
     _change(name, action, node, yes=yes, dry_run=dry_run, json=json)
 
 

@@ -26,7 +26,7 @@ from launcher.workflow.cluster.cluster_access import ClusterAccess, NodeInstance
 from launcher.workflow.cluster.deployed import DeployedCluster, JobRequest, Reached
 from launcher.workflow.cluster.shipping import Shipment, job_archive, ship_work, submission_of
 
-REASON = "slipway nodes"
+REASON = "changed by a user of Slipway"
 """Slurm's reason of a node that Slipway has changed."""
 FOLDER = "slipway"
 """Below the user's home directory: one folder for each submission."""

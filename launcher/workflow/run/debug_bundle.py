@@ -194,7 +194,7 @@ def _events(session: Session, name: str) -> str:
 
 def _readme(name: str, folder: RunFolder, now: datetime, bundle: Bundle) -> str:
     lines = [
-        f"Diagnosis of run {folder.path.name} of {name}, made by `slipway debug` at {now:%Y-%m-%d %H:%M} UTC.",
+        f"Diagnosis of run {folder.path.name} of {name}, made at {now:%Y-%m-%d %H:%M} UTC.",
         "",
         "Masked: values of secret names, keys and tokens by their form, values of this computer's and the plan's",
         "secret variables, account numbers (ACCOUNT) and e-mail addresses (EMAIL). Read it before you send it:",

@@ -104,7 +104,7 @@ def empty_run(tmp_path, monkeypatch):
 
 def test_action_without_a_node_is_refused_before_any_work(empty_run, slipway):
     code, _, err = slipway("nodes", "tiny", "drain", "--yes")
-    assert (code, "drain needs a node" in err, "slipway nodes tiny drain 0" in err) == (2, True, True)
+    assert (code, "drain needs a node" in err, "slipway nodes tiny lists them" in err) == (2, True, True)
 
 
 def test_action_without_a_terminal_needs_yes(empty_run, slipway):
