@@ -88,22 +88,23 @@ def test_it_makes_one_zone_and_the_load_balancer_of_its_login_nodes(templates, l
     assert len(resources(templates, "AWS::Route53::HostedZone")) == monitoring.DNS_ZONES
     (balancer,) = resources(templates, "AWS::ElasticLoadBalancingV2::LoadBalancer")
     assert (balancer["Type"], balancer["Scheme"]) == ("network", "internal")
-    assert lines["load balancer of the login nodes"]["quantity"] == lines["head node m6i.xlarge"]["quantity"]
+    (head,) = (line for name, line in lines.items() if name.startswith("head node "))
+    assert lines["load balancer of the login nodes"]["quantity"] == head["quantity"]
     (group,) = resources(templates, "AWS::AutoScaling::AutoScalingGroup")
     assert int(group["DesiredCapacity"]) == 1
     assert "1 login node m6i.large" in lines
 
 
 def test_machines_and_their_volumes_are_those_of_the_quote(templates, lines):
-    disks_by_type = {
-        resource["LaunchTemplateData"]["InstanceType"]: [
-            disk["Ebs"] for disk in resource["LaunchTemplateData"]["BlockDeviceMappings"] if "Ebs" in disk
-        ]
-        for resource in resources(templates, "AWS::EC2::LaunchTemplate")
-    }
-    assert set(disks_by_type) == {"p4d.24xlarge", "m6i.xlarge", "m6i.large"}
-    (node,), (head,), (login,) = disks_by_type["p4d.24xlarge"], disks_by_type["m6i.xlarge"], disks_by_type["m6i.large"]
-    assert {"4 x p4d.24xlarge on-demand", "head node m6i.xlarge", "1 login node m6i.large"} <= lines.keys()
+    disks_by_type: dict[str, list[dict]] = {}
+    for resource in resources(templates, "AWS::EC2::LaunchTemplate"):
+        disks = [disk["Ebs"] for disk in resource["LaunchTemplateData"]["BlockDeviceMappings"] if "Ebs" in disk]
+        disks_by_type.setdefault(resource["LaunchTemplateData"]["InstanceType"], []).extend(disks)
+    # The head node of four nodes has the login nodes' type.
+    assert set(disks_by_type) == {"p4d.24xlarge", "m6i.large"}
+    (node,) = disks_by_type["p4d.24xlarge"]
+    head, login = sorted(disks_by_type["m6i.large"], key=lambda disk: "VolumeSize" not in disk)
+    assert {"4 x p4d.24xlarge on-demand", "head node m6i.large", "1 login node m6i.large"} <= lines.keys()
     for disk in (node, head, login):
         # Beyond these, gp3 is paid by the operation and the megabyte.
         assert (disk["VolumeType"], disk["Iops"], disk["Throughput"]) == ("gp3", 3000, 125)
