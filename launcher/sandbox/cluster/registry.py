@@ -59,6 +59,7 @@ class Cluster:
         self._scheduler: Scheduler | None = None
         self._lock = threading.RLock()
         self._over = threading.Event()
+        self._rebooting: set[str] = set()
 
     def start(self) -> str:
         """Start the cluster; return the id of its head node's instance.
@@ -174,6 +175,7 @@ class Cluster:
         """Reboot instances: their processes end, and the nodes come back with their disks; jobs are requeued."""
         with self._lock:
             names = [name for name, node in self._nodes.items() if node.up and node.instance_id in instance_ids]
+            self._rebooting.update(names)
             for name in names:
                 self._end_processes(name, _REBOOTED)
         threading.Thread(target=self._started_again, args=(names,), name="reboot", daemon=True).start()
@@ -197,6 +199,8 @@ class Cluster:
 
     def _started_again(self, names: Sequence[str]) -> None:
         self._quietly(names, lambda name: self._slurm.start_node(name) if self._slurm is not None else None)
+        with self._lock:
+            self._rebooting.difference_update(names)
 
     def _booted_again(self, names: Sequence[str]) -> None:
         self._quietly(names, self.replace)
@@ -220,12 +224,19 @@ class Cluster:
                 for name in self._slurm.reboot_requested() if self._slurm is not None else ():
                     if self._nodes[name].up and self._slurm is not None:
                         self._slurm.reboot_node(name)
+            with self._lock:
+                # A node that is replaced meanwhile, by whom it may be, has another life then.
+                lives = {name: node.life for name, node in self._nodes.items() if node.up}
             try:
                 marked = self.scheduler.marked_down() if self._fleet.replaces_down else frozenset[str]()
             except SchedulerError:
                 continue
             with self._lock:
-                ids = [node.instance_id for name, node in self._nodes.items() if name in marked and node.up]
+                ids = [
+                    node.instance_id
+                    for name, node in self._nodes.items()
+                    if name in marked - self._rebooting and node.up and node.life == lives.get(name)
+                ]
             if ids and not self._over.is_set():
                 self.renew(ids)
 
