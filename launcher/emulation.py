@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 from launcher.submit.shell import LocalShell
 
@@ -159,13 +159,6 @@ class Emulator(Protocol):
         """The guard of a stack, for calls on an accelerated clock."""
 
 
-class GuardClock(NamedTuple):
-    """The accelerated clock of a guard: real seconds between two calls, and the minutes that each of them counts."""
-
-    poll_s: float
-    minutes: float
-
-
 def attached(environment: Mapping[str, str], region: str) -> Emulator | None:
     """The sandbox that keeps running, ready for use; None if none runs."""
     record = find(environment)
@@ -224,11 +217,11 @@ def endpoint_gaps() -> Sequence[str]:
     return LEFT_OUT
 
 
-def guard_clock() -> GuardClock:
-    """The accelerated clock of the sandbox's guards."""
+def guard_clock() -> tuple[float, float]:
+    """The clock of the sandbox's guards: seconds between two calls, and the minutes that each of them counts."""
     from launcher.sandbox.guard_schedule import PERIOD, POLL_S
 
-    return GuardClock(poll_s=POLL_S, minutes=PERIOD.total_seconds() / 60)
+    return POLL_S, PERIOD.total_seconds() / 60
 
 
 def find(environment: Mapping[str, str], name: str | None = None) -> Running | None:

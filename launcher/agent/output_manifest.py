@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any
 
 from launcher.agent import safe_json
 from launcher.agent.errors import ManifestError
@@ -43,21 +43,6 @@ def manifest_key(run: str) -> str:
     return f"{FOLDER}/{run}/{MANIFEST}"
 
 
-class _File(NamedTuple):
-    path: str
-    bytes: int
-    sha256: str
-    key: str
-
-
-class _Document(NamedTuple):
-    schema: str
-    run: str
-    attempt: int
-    written_at: str
-    files: tuple[_File, ...]
-
-
 def parse_outputs(text: str) -> OutputManifest:
     """The manifest in `text`.
 
@@ -65,21 +50,19 @@ def parse_outputs(text: str) -> OutputManifest:
         ManifestError: the text is not such a manifest, or names a path outside the outputs.
     """
     try:
-        document = read(_Document, safe_json.loads(text))
+        document = read(dict[str, Any], safe_json.loads(text))
+        files = read(tuple[dict[str, Any], ...], document.get("files"), "files")
+        # Outputs are those of the whole run, not of a node, and no output is in a pack.
+        entries = [{**file, "part": 0, "offset": None} for file in files]
+        manifest = read(OutputManifest, {**document, "files": entries})
     except ValueError as error:
         raise ManifestError(f"not a manifest of outputs: {error}") from error
-    if document.schema != SCHEMA:
+    if document.get("schema") != SCHEMA:
         raise ManifestError(f"not a manifest of outputs: {text[:100]!r}")
-    for file in document.files:
+    for file in manifest.files:
         if not stored_name(file.path) or not file.key.startswith(f"{FOLDER}/"):
             raise ManifestError(f"a path outside the outputs: {file.path!r} at {file.key!r}")
-    return OutputManifest(
-        run=document.run,
-        attempt=document.attempt,
-        written_at=document.written_at,
-        # Outputs are those of the whole run, not of a node.
-        files=tuple(StoredFile(**file._asdict(), part=0) for file in document.files),
-    )
+    return manifest
 
 
 def stored_name(path: str) -> str:

@@ -30,8 +30,8 @@ def read(cls: type[T], data: Any, where: str = "", *, whole: bool = False, exact
     tuples of pairs objects.
 
     Args:
-        cls: a dataclass, a record or a NamedTuple.
-        data: an object with a key for each field.
+        cls: a dataclass, a record or a NamedTuple, whose object has a key for each field, or a type of fields.
+        data: the parsed JSON.
         where: the path of the object, for errors.
         whole: every field needs its key, even if the field has a default.
         exact: refuse keys that are not fields, in every object; the outermost may have `schema`.

@@ -7,7 +7,7 @@ manifest of its own.
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Any
 
 from launcher.agent import safe_json
 from launcher.agent.errors import ManifestError
@@ -16,12 +16,6 @@ from launcher.agent.shape import read
 
 WITHDRAWN_KEY = "withdrawn.json"
 SCHEMA = "slipway.withdrawn/1"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Record:
-    schema: str
-    manifests: tuple[str, ...]
 
 
 def withdrawn_text(manifests: Iterable[str]) -> str:
@@ -36,9 +30,10 @@ def withdrawn_manifests(text: str) -> frozenset[str]:
         ManifestError: the text is unusable. Without it an attempt could resume from a checkpoint that a user rejected.
     """
     try:
-        record = read(_Record, safe_json.loads(text))
+        record = read(dict[str, Any], safe_json.loads(text))
+        manifests = read(tuple[str, ...], record.get("manifests"), "manifests")
     except (ValueError, TypeError) as error:
         raise ManifestError(f"{WITHDRAWN_KEY} is unusable: {error}") from error
-    if record.schema != SCHEMA or any(step_of_key(key) is None for key in record.manifests):
+    if record.get("schema") != SCHEMA or any(step_of_key(key) is None for key in manifests):
         raise ManifestError(f"{WITHDRAWN_KEY} is unusable: it is not of schema {SCHEMA}")
-    return frozenset(record.manifests)
+    return frozenset(manifests)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 from launcher.aws.calls import RefusedPriceError, dollars, items
 from launcher.aws.session import Session
@@ -15,16 +15,10 @@ YEAR = timedelta(days=364)
 """How far back credits may be requested: at most a year (botocore 1.44.5, GetCredits)."""
 
 
-class AvailableCredits(NamedTuple):
-    """Credits for any usage, and descriptions of credits that are not counted, with the reason."""
+def account_credits(session: Session, account: str, now: datetime) -> tuple[tuple[Credit, ...], tuple[str, ...]]:
+    """The credits of an account for any usage, and descriptions of credits that are not counted, with the reason.
 
-    usable: tuple[Credit, ...]
-    left_out: tuple[str, ...]
-
-
-def account_credits(session: Session, account: str, now: datetime) -> AvailableCredits:
-    """The credits of an account; if it pays for an organization, the credits of the organization.
-
+    If the account pays for an organization, they are the credits of the organization.
     A credit only for certain products or purchases is not counted: how AWS would apply it to this bill is unknown. The
     session is for us-east-1.
     """
@@ -50,7 +44,7 @@ def account_credits(session: Session, account: str, now: datetime) -> AvailableC
             continue
         if usd:
             usable.append(Credit(pool=name, usd=usd, expires=_utc(credit.get("endDate"))))
-    return AvailableCredits(tuple(usable), tuple(left_out))
+    return tuple(usable), tuple(left_out)
 
 
 def _unusable(credit: Mapping[str, Any], now: datetime) -> str:

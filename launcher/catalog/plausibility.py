@@ -7,7 +7,6 @@ and notes the earlier price.
 
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from typing import NamedTuple
 
 from launcher.catalog import tables
 from launcher.catalog.tables import FREE, Table, priced_columns
@@ -56,37 +55,32 @@ def _mark_if_implausible(
 ) -> None:
     """Mark one row as unverified, or add it to the trusted ones; its note has the reason, or the fall."""
     basis, note = table.columns.index("basis"), table.columns.index("note")
-    fall = _fall(table, row, believed)
+    fall, description = _fall(table, row, believed)
     reason, alike = _reason(table, row, bounds), Decimal(FAR)
-    if not reason and fall is not None and fall.share > HALVED and table not in _MOVES:
-        reason, alike = f"{fall.text}: not believed alone", ALIKE
+    if not reason and fall > HALVED and table not in _MOVES:
+        reason, alike = f"{description}: not believed alone", ALIKE
     if reason and not _confirmed(table, row, readings, alike):
         row[basis] = Basis.UNVERIFIED.value
     else:
-        reason = f"{FALL_NOTE}{fall.text}" if fall is not None and fall.share > FELL else ""
+        reason = f"{FALL_NOTE}{description}" if fall > FELL else ""
         believed.append(list(row))
     row[note] = "; ".join(part for part in (row[note], reason) if part)
 
 
-class _Fall(NamedTuple):
-    """The fall of a price against its predecessor: as a share, and in words."""
+def _fall(table: Table, row: Sequence[str], believed: Iterable[Sequence[str]]) -> tuple[Decimal, str]:
+    """The fall of a row against the newest trusted row of an earlier day: as a share, and in words.
 
-    share: Decimal
-    text: str
-
-
-def _fall(table: Table, row: Sequence[str], believed: Iterable[Sequence[str]]) -> _Fall | None:
-    """The fall of a row against the newest trusted row of an earlier day; None without a fall or without such a row."""
+    The share is 0 without a fall or without such a row.
+    """
     dated, prices = table.columns.index("as_of"), dict(_prices(table, row))
     earlier = max((past for past in believed if past[dated] < row[dated]), key=lambda past: past[dated], default=None)
     if earlier is None:
-        return None
+        return Decimal(0), ""
     falls = [
         (1 - prices[name] / usd, prices[name], usd) for name, usd in _prices(table, earlier) if usd and name in prices
     ]
     share, now, then = max(falls, default=(Decimal(0), Decimal(0), Decimal(0)))
-    description = f"{share:.0%} from {then:f} ({earlier[dated]}) to {now:f}"
-    return _Fall(share, description) if share > 0 else None
+    return max(share, Decimal(0)), f"{share:.0%} from {then:f} ({earlier[dated]}) to {now:f}"
 
 
 def _believed(table: Table, rows: Iterable[list[str]]) -> dict[tuple[str, ...], list[Sequence[str]]]:

@@ -131,17 +131,14 @@ def _with_credits(quoted: "Quote") -> "Quote":
     from launcher.pricing.cash import after_credits
     from launcher.workflow.quote.verify import credits_of
 
-    account_credits = credits_of(dict(os.environ), options.now())
+    usable, left_out = credits_of(dict(os.environ), options.now())
     if quoted.cash_usd is None:
         return quoted
-    remaining, lines = after_credits(quoted.cash_usd, account_credits.usable, options.now())
+    remaining, lines = after_credits(quoted.cash_usd, usable, options.now())
     plan_assumptions = tuple(
         assumption for assumption in quoted.assumptions if not assumption.name.startswith("credit ")
     )
-    bare = tuple(
-        Assumption(name="credit not counted", value="0", unit="dollars", source=reason)
-        for reason in account_credits.left_out
-    )
+    bare = tuple(Assumption(name="credit not counted", value="0", unit="dollars", source=reason) for reason in left_out)
     return replace(quoted, cash_after_credits_usd=remaining, assumptions=(*plan_assumptions, *lines, *bare))
 
 

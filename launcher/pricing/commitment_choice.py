@@ -159,13 +159,6 @@ def _instruments(loads: Sequence[Load]) -> Iterator[_Instrument]:
         yield _Instrument(PurchaseOption.RESERVED, None, f"{name} in {region}", some)
 
 
-class _Rates(NamedTuple):
-    """Committed rates over on-demand rates, as one ratio; `origin` has their sources, weakest basis and oldest date."""
-
-    ratio: float
-    origin: Price
-
-
 def _options(instrument: _Instrument, years: int, payment: Payment, catalog: Catalog) -> Iterator[CommitmentOption]:
     """The instrument at 75 % of the floor, and at the level above which a further dollar saves nothing."""
     priced = [(load, _rate(load, instrument, years, payment, catalog)) for load in instrument.loads]
@@ -180,12 +173,15 @@ def _options(instrument: _Instrument, years: int, payment: Payment, catalog: Cat
     paid = sum(usd * share for usd, share, _ in loads)
     # AWS applies a plan where it saves most first: one ratio for all of them is the mean, weighted by the dollars.
     ratio = sum(usd * share * units for usd, share, units in loads) / paid if paid else 1.0
-    rates = _Rates(ratio, sum_price((1.0, rate) for _, rate in covered))
+    # Its sources, weakest basis and oldest date.
+    origin = sum_price((1.0, rate) for _, rate in covered)
     levels = {"floor": OF_THE_FLOOR * Decimal(repr(curve.floor)), "most saving": Decimal(repr(curve.best(ratio)))}
     for name, level in levels.items():
         whole = _whole_instances(level, covered[0][0]) if instrument.option is PurchaseOption.RESERVED else level
         if whole > 0 and ratio < 1:
-            yield _option(instrument, years, payment, catalog, name=name, level=whole, rates=rates, curve=curve)
+            yield _option(
+                instrument, years, payment, catalog, name=name, level=whole, ratio=ratio, origin=origin, curve=curve
+            )
 
 
 def _whole_instances(level: Decimal, load: Load) -> Decimal:
@@ -218,10 +214,10 @@ def _option(
     *,
     name: str,
     level: Decimal,
-    rates: _Rates,
+    ratio: float,
+    origin: Price,
     curve: Demand,
 ) -> CommitmentOption:
-    ratio = rates.ratio
     hours = HOURS_A_YEAR * years
     usd_per_hour = (level * Decimal(repr(ratio))).quantize(CENT)
     used = curve.used(float(level))
@@ -242,9 +238,9 @@ def _option(
         break_even=ratio,
         risks=tuple(_risks(instrument, total, catalog)),
         command=_command(instrument, years, payment, usd_per_hour, level),
-        source=rates.origin.source,
-        basis=rates.origin.basis,
-        as_of=rates.origin.as_of,
+        source=origin.source,
+        basis=origin.basis,
+        as_of=origin.as_of,
         marginal=tuple(
             Marginal(
                 usd_per_hour=Decimal(repr(mark * ratio)).quantize(CENT),

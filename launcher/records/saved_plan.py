@@ -11,6 +11,7 @@ from launcher.agent import safe_json
 from launcher.agent.shape import read
 from launcher.catalog.regular_file import read_regular
 from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.money import UsdRange
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.plan_file import MAX_BYTES, SAVED
@@ -34,14 +35,10 @@ class SavedPlan:
     stacks: Mapping[str, str]
 
 
-class _Usd(NamedTuple):
-    high: Decimal
-
-
 class _Head(NamedTuple):
     """The keys of the file that no field of the facts has."""
 
-    usd: _Usd
+    usd: UsdRange
     plan: dict[str, Any]
 
 

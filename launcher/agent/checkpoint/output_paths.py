@@ -28,16 +28,11 @@ class OutputPath:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundOutputs:
-    """The files of all outputs, by their names in the store, and why required outputs are missing."""
+def find_outputs(outputs: Iterable[OutputPath]) -> tuple[dict[str, Path], tuple[str, ...]]:
+    """The files that outputs name, by their names in the store, and why required outputs are missing.
 
-    files: dict[str, Path]
-    missing: tuple[str, ...]
-
-
-def find_outputs(outputs: Iterable[OutputPath]) -> FoundOutputs:
-    """The files that outputs name; a folder stands for all files below it."""
+    A folder stands for all files below it.
+    """
     files: dict[str, Path] = {}
     missing = []
     for output in outputs:
@@ -53,7 +48,7 @@ def find_outputs(outputs: Iterable[OutputPath]) -> FoundOutputs:
         if taken:
             missing.append(f"{output.written}: another output is stored as {taken[0]}")
         files = {**found, **files}
-    return FoundOutputs(files=files, missing=tuple(missing))
+    return files, tuple(missing)
 
 
 def places_of(output: OutputPath) -> list[Path]:

@@ -49,14 +49,14 @@ class Outputs:
 
         Returns why not all outputs are in the store; None if they are.
         """
-        found = find_outputs(outputs)
-        for reason in found.missing:
+        files, missing = find_outputs(outputs)
+        for reason in missing:
             self._log.append("output-missing", reason=reason)
-        reason = self._upload(found.files, deadline) if found.files else ""
+        reason = self._upload(files, deadline) if files else ""
         if reason:
             return Lack(code=exits.STORE_FAILED, reason=f"its outputs are not in the store: {reason}")
-        if found.missing:
-            lacking = "; ".join(found.missing)
+        if missing:
+            lacking = "; ".join(missing)
             reason = f"run.outputs names what does not exist: {lacking} ({_OPTIONAL} lets a run end without it)"
             return Lack(code=exits.BAD_JOB, reason=reason)
         return None

@@ -134,13 +134,6 @@ def parse(text: str, slot: int) -> TagPart | None:
     return sheet if all(step_of_key(key) is not None for key in sheet.keys) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _HandedOut:
-    sheet: TagPart
-    part: int
-    since: float
-
-
 class TagParts:
     """The sheets that the first node has distributed."""
 
@@ -150,7 +143,8 @@ class TagParts:
         self._owner = owner
         self._number = 0
         self._next = 0
-        self._out: list[_HandedOut] = []
+        # Each sheet with the node that tags its keys, and the time since when.
+        self._out: list[tuple[TagPart, int, float]] = []
         self._ask_at = 0.0
 
     @property
@@ -176,7 +170,7 @@ class TagParts:
             sheet_keys = tuple(keys[share * (slot + 1) : share * (slot + 2)])
             sheet = TagPart(number=self._number, slot=slot, owner=self._owner, keys=sheet_keys)
             self._store.write_text(sheet.key, sheet.to_json())
-            self._out.append(_HandedOut(sheet=sheet, part=part, since=time.monotonic()))
+            self._out.append((sheet, part, time.monotonic()))
         self._ask_at = time.monotonic() + _ASK_AGAIN_S
         self._peers.publish_state(tagging=[self._number, takers])
         return keys[:share]
@@ -190,11 +184,12 @@ class TagParts:
         tagged: list[str] = []
         back: list[str] = []
         for out in list(self._out):
-            lost = bool(gathered.ended >> out.part & 1) or out.part in gathered.silent
-            if self._is_done(out.sheet):
-                tagged += out.sheet.keys
-            elif lost or time.monotonic() - out.since >= _PATIENCE_S:
-                back += out.sheet.keys
+            sheet, part, since = out
+            lost = bool(gathered.ended >> part & 1) or part in gathered.silent
+            if self._is_done(sheet):
+                tagged += sheet.keys
+            elif lost or time.monotonic() - since >= _PATIENCE_S:
+                back += sheet.keys
             else:
                 continue
             self._out.remove(out)

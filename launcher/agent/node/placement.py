@@ -42,7 +42,13 @@ def placement(run: str, environment: Mapping[str, str]) -> Placement:
     ... ).attempt
     3
     """
-    number = _Numbers(environment)
+
+    def number(name: str, default: int) -> int:
+        text = environment.get(name, "")
+        if text and not text.isdigit():
+            raise JobSpecError([f"{name}: got {text!r} from the environment; it must be a number"])
+        return int(text or default)
+
     if "SLURM_JOB_ID" in environment:
         attempt = number("SLURM_RESTART_COUNT", 0) + 1
     else:
@@ -62,16 +68,3 @@ def placement(run: str, environment: Mapping[str, str]) -> Placement:
         node=environment.get("SLURMD_NODENAME") or environment.get("SLIPWAY_POD") or os.uname().nodename,
         session=session,
     )
-
-
-class _Numbers:
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = environment
-
-    def __call__(self, name: str, default: int) -> int:
-        text = self._environment.get(name, "")
-        if not text:
-            return default
-        if not text.isdigit():
-            raise JobSpecError([f"{name}: got {text!r} from the environment; it must be a number"])
-        return int(text)

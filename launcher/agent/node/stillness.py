@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 IDLE_VCPUS = 1.0
 IDLE_BYTES_PER_S = 1e6
@@ -13,13 +12,6 @@ _AT_WORK = (0, 1, 2, 5, 6, 7)
 _LOOPBACK = "lo"
 _ADAPTERS = "*/ports/*/hw_counters/*_bytes"
 """Bytes that an EFA interface has moved past the kernel (EC2 user guide, Monitor an Elastic Fabric Adapter)."""
-
-
-class Counters(NamedTuple):
-    """The activity of a node since its start: busy seconds of its CPUs, and bytes of its interfaces."""
-
-    busy_s: float
-    moved: int
 
 
 class Stillness:
@@ -45,7 +37,8 @@ class Stillness:
                 self._since = now
         return max(0.0, now - self._since)
 
-    def _counters(self) -> Counters | None:
+    def _counters(self) -> tuple[float, int] | None:
+        """Busy seconds of the node's CPUs since its start, and bytes that its interfaces moved; None if unreadable."""
         try:
             stat = (self._proc / "stat").read_text(encoding="ascii").splitlines()[0].split()[1:]
             ticks = sum(int(stat[index]) for index in _AT_WORK)
@@ -58,9 +51,10 @@ class Stillness:
             moved += sum(int(path.read_text(encoding="ascii")) for path in self._adapters.glob(_ADAPTERS))
         except (OSError, ValueError, IndexError):
             return None
-        return Counters(busy_s=ticks / os.sysconf("SC_CLK_TCK"), moved=moved)
+        return ticks / os.sysconf("SC_CLK_TCK"), moved
 
 
-def _works(last: Counters, current: Counters, seconds: float) -> bool:
-    vcpus, bytes_per_s = (current.busy_s - last.busy_s) / seconds, (current.moved - last.moved) / seconds
+def _works(last: tuple[float, int], current: tuple[float, int], seconds: float) -> bool:
+    vcpus, bytes_per_s = (now - before for before, now in zip(last, current, strict=True))
+    vcpus, bytes_per_s = vcpus / seconds, bytes_per_s / seconds
     return vcpus >= IDLE_VCPUS or bytes_per_s >= IDLE_BYTES_PER_S

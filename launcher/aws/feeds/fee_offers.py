@@ -23,15 +23,12 @@ class Fee(NamedTuple):
     unit: str
 
 
-class FeeOffer(NamedTuple):
-    """A service of the Price List, and its prices in one region."""
+def fee_offer(
+    folder: Path, where: Addresses, pattern: str, region: str, now: datetime
+) -> tuple[str, tuple[Fee, ...]] | None:
+    """The first service in the index whose code matches a pattern, in any case, with its prices in one region.
 
-    service: str
-    fees: tuple[Fee, ...]
-
-
-def fee_offer(folder: Path, where: Addresses, pattern: str, region: str, now: datetime) -> FeeOffer | None:
-    """The first service in the index whose code matches a pattern, in any case, with its prices; None if none matches.
+    None if no service matches.
 
     Raises:
         AwsError: a file is not available or does not have the documented format.
@@ -50,7 +47,7 @@ def fee_offer(folder: Path, where: Addresses, pattern: str, region: str, now: da
         assert file is not None  # noqa: S101 - the same
         listed = products(file.path, f"{codes[0]} in {region}", lambda _: True)
         downloads.forget(file)
-    return FeeOffer(codes[0], tuple(sorted({fee for product in listed for fee in _fees(product, now)})))
+    return codes[0], tuple(sorted({fee for product in listed for fee in _fees(product, now)}))
 
 
 def _fees(product: Product, now: datetime) -> Iterator[Fee]:

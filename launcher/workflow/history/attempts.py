@@ -1,7 +1,7 @@
 """The attempts of a run, from the events of the agent and the launcher."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -51,30 +51,12 @@ class _Values(NamedTuple):
     loss: float | None = None
 
 
-class _Started(NamedTuple):
-    attempt: int
-    time: datetime
-
-
-class _Step(NamedTuple):
-    step: int
-
-
-class _Uploaded(NamedTuple):
-    attempt: int
-    step: int
-
-
-class _Ended(NamedTuple):
-    time: datetime
-
-
-_NEEDED: Mapping[str, type] = {
-    "attempt-started": _Started,
-    "restored": _Step,
-    "attempt-progress": _Step,
-    "checkpoint-uploaded": _Uploaded,
-    **dict.fromkeys(ENDINGS, _Ended),
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "attempt-started": ("attempt", "time"),
+    "restored": ("step",),
+    "attempt-progress": ("step",),
+    "checkpoint-uploaded": ("attempt", "step"),
+    **dict.fromkeys(ENDINGS, ("time",)),
 }
 """The values that the readers of a kind of event rely on."""
 STOPPED = "stopped"
@@ -145,17 +127,9 @@ def _event(line: str) -> dict[str, Any] | None:
         if not isinstance(event, dict):
             return None
         kind = read(_Values, event).event
-        if kind in _NEEDED:
-            read(_NEEDED[kind], event)
     except ValueError:
         return None
-    return event
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Numbered:
-    number: int
-    attempt: Attempt
+    return event if all(event.get(name) is not None for name in _NEEDED.get(kind, ())) else None
 
 
 def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
@@ -165,17 +139,18 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
     adds while it follows, and its checkpoints give the last step. An attempt without an ending event lost its node
     without notice; it ended at the latest when the next one began: its hours were billed.
     """
-    ran: list[_Numbered] = []
+    ran: list[Attempt] = []
+    number: int | None = None
     for event in events:
         kind = event.get("event")
         if kind == "attempt-started":
-            if ran and ran[-1].attempt.ended_at is None:
-                lost = replace(ran[-1].attempt, ended_at=moment(event["time"]), ended_by=EndedBy.NODE_LOST)
-                ran[-1] = replace(ran[-1], attempt=lost)
-            ran.append(_Numbered(number=int(event["attempt"]), attempt=_started(event)))
-        elif ran and event.get("attempt") == ran[-1].number:
-            ran[-1] = replace(ran[-1], attempt=_updated(ran[-1].attempt, event))
-    return tuple(numbered.attempt for numbered in ran)
+            if ran and ran[-1].ended_at is None:
+                ran[-1] = replace(ran[-1], ended_at=moment(event["time"]), ended_by=EndedBy.NODE_LOST)
+            ran.append(_started(event))
+            number = int(event["attempt"])
+        elif ran and event.get("attempt") == number:
+            ran[-1] = _updated(ran[-1], event)
+    return tuple(ran)
 
 
 def closed(ran: tuple[Attempt, ...], last: ScheduledAttempt | None) -> tuple[Attempt, ...]:

@@ -1,9 +1,8 @@
 """Load tests of a folder's runs as measured rows of a serving plan, and why Slipway does not use a test."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.errors import UnreadableInputError
@@ -18,20 +17,8 @@ LOAD_FILE = "load.json"
 CODE = "load-test-unused"
 
 
-class LoadTestHistory(NamedTuple):
-    """The load tests under a folder, and findings about unreadable files."""
-
-    loads: tuple[PastLoadTest, ...]
-    findings: tuple[Finding, ...]
-
-    def beside(self, facts: ServingFacts) -> ServingFacts:
-        """The facts, extended by the usable rows."""
-        usable = tuple(load.row for load in self.loads if not load.unfit)
-        return replace(facts, measured=(*facts.measured, *usable)) if usable else facts
-
-
-def load_test_history(root: Path | None) -> LoadTestHistory:
-    """The load tests of every run under a folder; empty without a folder."""
+def load_test_history(root: Path | None) -> tuple[tuple[PastLoadTest, ...], tuple[Finding, ...]]:
+    """The load tests of every run under a folder, and findings about unreadable files; empty without a folder."""
     loads: list[PastLoadTest] = []
     findings: list[Finding] = []
     for name, folder in all_runs(root) if root is not None else ():
@@ -47,11 +34,17 @@ def load_test_history(root: Path | None) -> LoadTestHistory:
             continue
         if load is not None:
             loads.append(load)
-    return LoadTestHistory(tuple(loads), tuple(findings))
+    return tuple(loads), tuple(findings)
+
+
+def with_load_tests(facts: ServingFacts, loads: Iterable[PastLoadTest]) -> ServingFacts:
+    """The facts, extended by the usable rows of load tests."""
+    usable = tuple(load.row for load in loads if not load.unfit)
+    return replace(facts, measured=(*facts.measured, *usable)) if usable else facts
 
 
 def remarks(
-    history: LoadTestHistory,
+    loads: Iterable[PastLoadTest],
     serve: ServingWorkload,
     model: ServedModel | None,
     estimates: Mapping[str, tuple[ServingEstimate, ...]],
@@ -62,10 +55,10 @@ def remarks(
     Only the newest test of each type is reported.
     """
     newest: dict[str, PastLoadTest] = {}
-    for load in sorted(history.loads, key=lambda past: past.row.date):
+    for load in sorted(loads, key=lambda past: past.row.date):
         if model is not None and load.row.model == model.name and load.row.instance_type in estimates:
             newest[load.row.instance_type] = load
-    findings = list(history.findings)
+    findings = []
     for name, load in newest.items():
         assert model is not None  # noqa: S101 - none is newest without one
         facts = catalog.instance_types[name]

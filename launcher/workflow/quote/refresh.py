@@ -125,8 +125,9 @@ def _report_fees(
             if offer is None:
                 say(f"{label}: the Price List's index has no service of that name; {by_hand}")
                 break
-            say(f"{label}, by service {offer.service} (not confirmed; none of it prices a plan; {by_hand}):")
-            for fee in offer.fees:
+            service, fees = offer
+            say(f"{label}, by service {service} (not confirmed; none of it prices a plan; {by_hand}):")
+            for fee in fees:
                 say(f"    {fee.usage_type}: ${fee.usd} per {fee.unit}")
 
 

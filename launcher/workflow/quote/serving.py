@@ -12,7 +12,7 @@ from launcher.model.request import PlanRequest
 from launcher.planning.serving.resolve import model_of, resolve_serving, with_catalog_model
 from launcher.pricing.serving.candidates import serving_candidates
 from launcher.pricing.serving.quoting import ServingPriced
-from launcher.workflow.quote.load_test_history import load_test_history, remarks
+from launcher.workflow.quote.load_test_history import load_test_history, remarks, with_load_tests
 from launcher.workflow.quote.options import PriceOptions, context_for, refuse_errors
 
 
@@ -28,11 +28,11 @@ def price_serving(
     assert serve is not None  # noqa: S101 - the caller has looked
     bedrock = BedrockCatalog(prices_as_of=catalog.prices_as_of)
     request, serve = with_catalog_model(request, serve, catalog, bedrock)
-    history = load_test_history(options.runs)
-    facts = history.beside(load_serving())
+    loads, unreadable = load_test_history(options.runs)
+    facts = with_load_tests(load_serving(), loads)
     resolution = resolve_serving(request, serve, catalog, bedrock, facts=facts)
-    history_findings = remarks(history, serve, model_of(serve, catalog), resolution.choices.estimates, catalog)
-    resolution = replace(resolution, findings=(*resolution.findings, *history_findings))
+    unused = remarks(loads, serve, model_of(serve, catalog), resolution.choices.estimates, catalog)
+    resolution = replace(resolution, findings=(*resolution.findings, *unreadable, *unused))
     refuse_errors(path, resolution.findings)
     context = context_for(request, catalog, now, options)
     images = load_images()

@@ -7,7 +7,6 @@ from decimal import Decimal
 from launcher.aws import credits as aws_credits
 from launcher.aws import price_calculator, price_list
 from launcher.aws.clients import Sessions
-from launcher.aws.credits import AvailableCredits
 from launcher.aws.identity import caller
 from launcher.aws.price_calculator import RATE_TYPE, Answered, Usage
 from launcher.aws.price_list import Product
@@ -16,6 +15,7 @@ from launcher.catalog.billed import is_usage_type
 from launcher.model.bill import QuotedLine
 from launcher.model.enums import COMMITTED, PurchaseOption
 from launcher.model.errors import ImpossibleError
+from launcher.model.request import Credit
 from launcher.model.verification import Verification, VerifiedLine
 from launcher.records.stored_quote import StoredQuote
 from launcher.workflow.quote.quoted_lines import quoted_lines
@@ -66,8 +66,8 @@ def verify(
     )
 
 
-def credits_of(environment: Mapping[str, str], now: datetime) -> AvailableCredits:
-    """The credits of the environment's AWS account.
+def credits_of(environment: Mapping[str, str], now: datetime) -> tuple[tuple[Credit, ...], tuple[str, ...]]:
+    """The credits of the environment's AWS account, and descriptions of those that are not counted.
 
     Raises:
         AwsError: the permission is missing, or a call failed.

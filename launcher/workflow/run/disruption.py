@@ -33,8 +33,8 @@ def guard_called(
     if sandbox is None or guard is None or stops_at(plan.request, plan.place.option) is None:
         yield
         return
-    clock = guard_clock()
-    notify(f"the sandbox calls the guard every {clock.poll_s:g} s; each call counts as {clock.minutes:g} minutes")
+    poll_s, minutes = guard_clock()
+    notify(f"the sandbox calls the guard every {poll_s:g} s; each call counts as {minutes:g} minutes")
     play = sandbox.guard_schedule(stack_name(plan, "training"), guard.module, environment)
     play.start()
     try:
