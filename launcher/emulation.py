@@ -8,16 +8,12 @@ from typing import Any, Protocol, cast
 from launcher.submit.shell import LocalShell
 
 
-class Marked(Protocol):
+class Running(Protocol):
     """The record of a sandbox that keeps running."""
 
     @property
     def mark(self) -> str:
         """The value of `MARK` in its processes."""
-
-
-class Running(Marked, Protocol):
-    """The record with what is shown of it."""
 
     @property
     def name(self) -> str:
@@ -34,18 +30,6 @@ class Running(Marked, Protocol):
     @property
     def since(self) -> str:
         """When it was started, ISO, UTC."""
-
-
-class Gap(Protocol):
-    """A feature that is not emulated."""
-
-    @property
-    def name(self) -> str:
-        """The feature."""
-
-    @property
-    def reason(self) -> str:
-        """Why it is not emulated."""
 
 
 class SandboxNode(Protocol):
@@ -93,7 +77,7 @@ class Emulator(Protocol):
     """An emulated AWS with the clusters that are deployed into it (`launcher/sandbox/sandbox.py`)."""
 
     @property
-    def record(self) -> Marked | None:
+    def record(self) -> Running | None:
         """The record of a sandbox that keeps running; None if it ends with the command."""
 
     @property
@@ -131,8 +115,8 @@ class Emulator(Protocol):
     def stacks(self) -> Sequence[Mapping[str, str]]:
         """The stacks."""
 
-    def not_emulated(self, stacks: Collection[str] | None = None) -> Sequence[Gap]:
-        """Features of some stacks that are not emulated."""
+    def not_emulated(self, stacks: Collection[str] | None = None) -> Mapping[str, str]:
+        """Features of some stacks that are not emulated, each with the reason."""
 
     def create_prerequisites(self, *args: Any, **named: Any) -> tuple[str, ...]:
         """Create resources that a plan names as existing."""

@@ -11,6 +11,7 @@ from launcher.model.errors import AwsError
 
 _AT_ONCE = 1000
 """Versions per DeleteObjects call."""
+_NO_BUCKET = "NoSuchBucket"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,9 @@ def contents(session: Session, name: str) -> BucketContents | None:
         for page in _pages(session.client("s3").list_object_versions, name):
             sizes = [int(version["Size"]) for version in page.get("Versions", [])]
             count, size = count + len(sizes), size + sum(sizes)
-    except _NoBucketError:
+    except AwsError as problem:
+        if error_code(problem) != _NO_BUCKET:
+            raise
         return None
     return BucketContents(versions=count, bytes=size)
 
@@ -115,7 +118,9 @@ def delete(session: Session, name: str, notify: Callable[[int], None]) -> None:
             for start in range(0, len(versions), _AT_ONCE):
                 deleted += _delete_versions(client, name, versions[start : start + _AT_ONCE])
                 notify(deleted)
-    except _NoBucketError:
+    except AwsError as problem:
+        if error_code(problem) != _NO_BUCKET:
+            raise
         return
     with translated(f"delete bucket {name}"):
         client.delete_bucket(Bucket=name)
@@ -132,17 +137,8 @@ def _delete_versions(client: Any, name: str, versions: list[dict[str, Any]]) -> 
     return len(objects)
 
 
-class _NoBucketError(Exception):
-    """The bucket does not exist."""
-
-
 def _pages(call: Callable[..., Mapping[str, Any]], name: str) -> Iterator[Mapping[str, Any]]:
-    try:
-        yield from pages(call, f"list bucket {name}", Bucket=name)
-    except AwsError as problem:
-        if error_code(problem) == "NoSuchBucket":
-            raise _NoBucketError from problem
-        raise
+    yield from pages(call, f"list bucket {name}", Bucket=name)
 
 
 def _configured(call: Callable[..., Mapping[str, Any]], absent: str, bucket: str) -> Mapping[str, Any]:

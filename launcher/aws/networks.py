@@ -115,24 +115,14 @@ def lets_all_from(rules: Iterable[Mapping[str, Any]], group: str) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NatState:
-    """One NAT gateway: whether it is available, and the allocation ids of its addresses."""
-
-    id: str
-    available: bool
-    allocations: frozenset[str]
-
-
-def nat_gateways(session: Session, ids: Sequence[str]) -> tuple[NatState, ...]:
-    """The NAT gateways with the given ids."""
+def nat_gateways(session: Session, ids: Sequence[str]) -> tuple[tuple[bool, frozenset[str]], ...]:
+    """Whether each of the given NAT gateways is available, and the allocation ids of its addresses."""
     with translated("describe NAT gateways"):
         answer = session.client("ec2").describe_nat_gateways(NatGatewayIds=list(ids))
     return tuple(
-        NatState(
-            id=str(gateway["NatGatewayId"]),
-            available=gateway["State"] == "available",
-            allocations=frozenset(str(address["AllocationId"]) for address in gateway["NatGatewayAddresses"]),
+        (
+            gateway["State"] == "available",
+            frozenset(str(address["AllocationId"]) for address in gateway["NatGatewayAddresses"]),
         )
         for gateway in answer["NatGateways"]
     )

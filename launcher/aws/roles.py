@@ -1,6 +1,5 @@
 """Roles and policies as IAM describes them."""
 
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
@@ -9,31 +8,16 @@ from launcher.aws.calls import items
 from launcher.aws.session import Session, translated
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoleState:
-    """One role: its permissions boundary's ARN, and the services that may assume it."""
-
-    name: str
-    boundary_arn: str | None
-    services: frozenset[str]
-
-
-def role(session: Session, name: str) -> RoleState:
-    """The state of a role."""
+def role(session: Session, name: str) -> tuple[str | None, frozenset[str]]:
+    """The ARN of a role's permissions boundary, and the services that may assume the role."""
     with translated(f"describe role {name}"):
         description = session.client("iam").get_role(RoleName=name)["Role"]
     trusted = [
         statement.get("Principal", {}).get("Service", [])
         for statement in _parsed(description["AssumeRolePolicyDocument"])["Statement"]
     ]
-    return RoleState(
-        name=name,
-        boundary_arn=description.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn"),
-        services=frozenset(
-            service
-            for services in trusted
-            for service in ([services] if isinstance(services, str) else map(str, services))
-        ),
+    return description.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn"), frozenset(
+        service for services in trusted for service in ([services] if isinstance(services, str) else map(str, services))
     )
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from launcher.catalog import facts
 from launcher.catalog.bill import EVERYWHERE, newer_rows, price_item
 from launcher.catalog.derived_items import ANCHOR, derived
-from launcher.catalog.market import InterruptionBand, SpotRange, band_of
+from launcher.catalog.market import InterruptionBand, band_of
 from launcher.catalog.selection import FOREVER, PRICING, price_of
 from launcher.catalog.selector import SAGEMAKER, Key, OfferingClass, RowSelector, usd_of
 from launcher.catalog.store import BandRow, Row, Store
@@ -234,15 +234,6 @@ class Catalog:
         key = Key(PurchaseOption.SPOT.value, instance_type, region)
         zone_prices = ((zone, self.price(key._replace(zone=zone))) for zone in self.selector.zones(key))
         return {zone: price for zone, price in zone_prices if isinstance(price, Price)}
-
-    def spot_range(self, instance_type: str, region: str) -> SpotRange | None:
-        """The past spot prices in a region, without zones: context, not an offer."""
-        row = self.selector.spot_range(instance_type, region)
-        if row is None:
-            return None
-        low = price_of(row, row.usd_min, self.store) if row.usd_min else None
-        high = price_of(row, row.usd_max, self.store) if row.usd_max else None
-        return SpotRange(low=low, average=price_of(row, row.usd_avg, self.store), high=high)
 
     def interruption_band(self, instance_type: str, region: str) -> InterruptionBand | None:
         """The Spot Advisor's newest band; of several on one day the last row; None without a band."""

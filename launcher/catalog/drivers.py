@@ -4,23 +4,14 @@ from collections.abc import Mapping
 from functools import cache
 
 from launcher.catalog.tables import read_cells
-from launcher.model.record import record
 
 DRIVERS = "drivers.csv"
 
 
-@record
-class Driver:
-    """A driver's major version, None if no source names it, with a note."""
-
-    version: int | None
-    note: str
-
-
 @cache
-def load_drivers() -> Mapping[str, Driver]:
-    """By chip the least driver, by target the driver of its default image."""
-    return {
-        row["key"]: Driver(version=int(row["driver"]) if row["driver"] else None, note=row["note"])
-        for row in read_cells(DRIVERS)
-    }
+def load_drivers() -> Mapping[str, tuple[int | None, str]]:
+    """By chip the least driver, by target the driver of its default image.
+
+    Each is a major version, None if no source names it, with a note.
+    """
+    return {row["key"]: (int(row["driver"]) if row["driver"] else None, row["note"]) for row in read_cells(DRIVERS)}

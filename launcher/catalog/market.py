@@ -5,7 +5,6 @@ from datetime import date
 
 from launcher.catalog.store import BandRow, Row, Store
 from launcher.model.enums import Basis, Market
-from launcher.model.money import Price
 from launcher.model.record import record
 
 TOLERANCE_USD = 0.0001
@@ -19,15 +18,6 @@ FLOOR_FRACTION = 0.1
 
 _BANDS: tuple[tuple[int, int | None], ...] = ((0, 5), (5, 10), (10, 15), (15, 20), (20, None))
 """Percent of instances interrupted in a month, by the band's number in the Spot Advisor's data."""
-
-
-@record
-class SpotRange:
-    """Lowest, average and highest spot price of a type in one region: context, without a zone, so not an offer."""
-
-    low: Price | None
-    average: Price
-    high: Price | None
 
 
 @record

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from launcher.catalog.market import market_of
 from launcher.catalog.selection import PRICING, newest, unverified
-from launcher.catalog.store import RangeRow, Row, Store, TermRow, Zoned
+from launcher.catalog.store import Row, Store, TermRow, Zoned
 from launcher.model.enums import Basis, Market, Payment, PurchaseOption, SavingsPlanKind
 
 OfferingClass = Literal["standard", "convertible"]
@@ -135,10 +135,6 @@ class RowSelector:
     def market(self, row: Row, name: str, region: str) -> Market:
         """The market of a spot row, compared with the on-demand rows of its type and region."""
         return market_of(row.usd, self.store.on_demand.get((name, region), ()))
-
-    def spot_range(self, name: str, region: str) -> RangeRow | None:
-        """The past spot prices in a region, without zones: context for a zone's price, not an offer."""
-        return newest(self.store.spot_ranges.get((name, region), ()), attrgetter("usd_avg"), self.until)
 
     def _region(self, key: Key) -> Sequence[Row]:
         return zoned_rows(self.store, key.kind).get((key.name, key.region), ())

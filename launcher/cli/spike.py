@@ -59,9 +59,17 @@ def spike(
         progress=person.progress,
         meter=person.meter,
     )
-    spike_options = story.SpikeOptions(steps=steps, minutes=minutes, types=tuple(types or ()))
     with person:
-        result = story.spike(file, options.now, price_options, spike_options=spike_options, options=how, person=person)
+        result = story.spike(
+            file,
+            options.now,
+            price_options,
+            steps=steps,
+            minutes=minutes,
+            types=types or (),
+            options=how,
+            person=person,
+        )
     output.answer(answer, result, json=json)
     for line in result.left:
         output.say(f"  {line}")

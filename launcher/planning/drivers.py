@@ -17,28 +17,24 @@ def driver_findings(request: PlanRequest, place: Place, catalog: Catalog) -> Ite
     """An error if the default image's driver is too old for the chip, a warning if unknown, else a remark."""
     facts = catalog.instance_types.get(place.instance_type)
     drivers = load_drivers()
-    least = drivers.get(facts.accelerator or "") if facts is not None else None
-    if least is None or request.target.ami is not None or request.target.cluster is not None:
+    wanted = drivers.get(facts.accelerator or "") if facts is not None else None
+    if wanted is None or request.target.ami is not None or request.target.cluster is not None:
         return
-    image, title = drivers.get(place.target), target_of(place.target).title
-    needs = f"{place.instance_type} needs NVIDIA driver {least.version} or later"
-    own = (
-        f"set target.ami to an image with driver {least.version}"
-        if not target_of(place.target).in_service_network
-        else ""
-    )
-    other = ", ".join(
-        kind for kind in TARGETS if (drivers.get(kind) or least).version == least.version and kind in drivers
-    )
+    least, _ = wanted
+    image, note = drivers.get(place.target, (None, ""))
+    title = target_of(place.target).title
+    needs = f"{place.instance_type} needs NVIDIA driver {least} or later"
+    own = f"set target.ami to an image with driver {least}" if not target_of(place.target).in_service_network else ""
+    other = ", ".join(kind for kind in TARGETS if kind in drivers and drivers[kind][0] == least)
     hint = f"{own}{', or ' if own else ''}target.kind: {other}"
-    if image is None or image.version is None:
+    if image is None:
         message = f"{needs}, and no source names the driver of the default image of {title}"
         yield warning("driver-unknown", PATH, message, hint)
-    elif image.version < (least.version or 0):
-        message = f"{needs}; the default image of {title} has driver {image.version} ({image.note})"
+    elif image < (least or 0):
+        message = f"{needs}; the default image of {title} has driver {image} ({note})"
         yield error("driver-too-old", PATH, message, hint)
     else:
-        yield info("driver", PATH, f"{needs}; the default image of {title} has it ({image.note})")
+        yield info("driver", PATH, f"{needs}; the default image of {title} has it ({note})")
 
 
 def driver_refusals(request: PlanRequest, place: Place, catalog: Catalog) -> Iterator[Finding]:

@@ -5,7 +5,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from launcher.agent.job import JobSpec
 from launcher.catalog import safe_yaml
@@ -126,13 +125,6 @@ def job_name(plan: Plan, run: str) -> str:
     return f"{plain or 'job'}-{token}" if (plain or "j")[0].isalpha() else f"j{plain[1:]}-{token}"
 
 
-class JobManifests(NamedTuple):
-    """A submission's objects as YAML: the job's namespace and service account, and the job with its service."""
-
-    namespace: str
-    job: str
-
-
 def job_manifests(
     plan: Plan,
     *,
@@ -141,8 +133,8 @@ def job_manifests(
     job: JobSettings,
     operator: Operator | None = None,
     account: str | None = None,
-) -> JobManifests:
-    """The objects of a job.
+) -> tuple[str, str]:
+    """The objects of a job as YAML: the namespace with its service account, and the job with its service.
 
     `operator` and `account`: those of the inspected cluster; None: those of the plan.
 
@@ -189,7 +181,7 @@ def job_manifests(
     lost = tuple(document_findings(safe_yaml.documents(text), facts.efa_interfaces, where="templates/kubernetes"))
     if lost:
         raise ImpossibleError(f"{plan.name}: its pods would have no EFA", findings=lost)
-    return JobManifests(namespace=rendered("kubernetes/namespace.yaml.j2", plan=plan, **place), job=text)
+    return rendered("kubernetes/namespace.yaml.j2", plan=plan, **place), text
 
 
 def _image(plan: Plan, facts: InstanceType) -> str:
@@ -206,10 +198,10 @@ def job_files(
     """The files of a plan's job; empty if the plan has only a cluster."""
     if plan.request.workload.train is None:
         return []
-    manifests = job_manifests(plan, instances=instances, names=names, job=job)
+    namespace_text, job_text = job_manifests(plan, instances=instances, names=names, job=job)
     return [
-        RenderedFile(path=NAMESPACE_FILE, text=manifests.namespace),
-        RenderedFile(path=MANIFEST_FILE, text=manifests.job),
+        RenderedFile(path=NAMESPACE_FILE, text=namespace_text),
+        RenderedFile(path=MANIFEST_FILE, text=job_text),
         RenderedFile(path=START_FILE, text=script_text(START_SCRIPT)),
         RenderedFile(path=JOB_FILE, text=pod_spec(plan, names=names, job=job).to_json()),
     ]

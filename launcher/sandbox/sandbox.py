@@ -46,17 +46,6 @@ from launcher.submit.shell import LocalShell
 from launcher.submit.slurm_output import state_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotEmulated:
-    """A requested feature that the sandbox does not emulate.
-
-    `name` is a resource type, a part of a type, a part of a cluster, or an API call.
-    """
-
-    name: str
-    reason: str
-
-
 def resources_of(ledger: Mapping[str, Any]) -> tuple[Resource, ...]:
     """The resources in the server's ledger."""
     return tuple(Resource(**{**entry, "ignored": tuple(entry["ignored"])}) for entry in ledger["resources"])
@@ -64,15 +53,16 @@ def resources_of(ledger: Mapping[str, Any]) -> tuple[Resource, ...]:
 
 def not_emulated(
     ledger: Mapping[str, Any], clusters: Mapping[str, Sequence[str]], stacks: Collection[str] | None = None
-) -> tuple[NotEmulated, ...]:
-    """The features that are not emulated, each once, sorted by name.
+) -> dict[str, str]:
+    """The requested features that are not emulated, each with the reason, sorted by name.
 
-    `stacks` None: all stacks, including the CDK's own.
+    A feature is a resource type, a part of a type, a part of a cluster, or an API call. `stacks` None: all stacks,
+    including the CDK's own.
 
     >>> entry = {"stack": "s", "logical_id": "A", "type": "AWS::XRay::Group", "physical_id": "s-A"}
     >>> entry |= {"model": "nothing", "reason": "moto has no model of this type", "ignored": []}
     >>> not_emulated({"resources": [entry], "actions": {}}, {})
-    (NotEmulated(name='AWS::XRay::Group', reason='moto has no model of this type'),)
+    {'AWS::XRay::Group': 'moto has no model of this type'}
     """
     types = set()
     for resource in [resource for resource in resources_of(ledger) if stacks is None or resource.stack in stacks]:
@@ -82,7 +72,7 @@ def not_emulated(
     types.update((f"call to {action}", "the sandbox does not emulate this API") for action in ledger["actions"])
     for cluster, parts in clusters.items():
         types.update((f"cluster {cluster}: {part}", "checked but not created") for part in parts)
-    return tuple(NotEmulated(name=name, reason=reason) for name, reason in sorted(types))
+    return dict(sorted(types))
 
 
 NOTICE_S = 120.0
@@ -248,7 +238,7 @@ class Sandbox:
         """All deployed resources, each with its emulation."""
         return resources_of(self._call("ledger"))
 
-    def not_emulated(self, stacks: Collection[str] | None = None) -> tuple[NotEmulated, ...]:
+    def not_emulated(self, stacks: Collection[str] | None = None) -> dict[str, str]:
         """Deployed or requested features that are not emulated: types, parts of a type, parts of a cluster, calls.
 
         `stacks` None: all stacks, including the CDK's own CDKToolkit.

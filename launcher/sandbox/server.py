@@ -54,20 +54,19 @@ class Settings:
     with_slurm: bool
 
 
-class PortTakenError(Exception):
-    """Another process uses the requested port."""
-
-
 def bind(port: int) -> list[socket.socket]:
     """Sockets that listen on one port of every loopback address: "localhost" is 127.0.0.1 or ::1, by client.
 
     `port` 0: any port that is free on all addresses.
+
+    Raises:
+        OSError: another process uses the requested port.
     """
     for _ in range(_TRIES):
         try:
             first = _listen(socket.AF_INET, _HOST, port)
         except OSError as error:
-            raise PortTakenError(f"port {port} on {_HOST} cannot be used: {error.strerror}") from error
+            raise OSError(f"port {port} on {_HOST} cannot be used: {error.strerror}") from error
         chosen = first.getsockname()[1]
         try:
             return [first, _listen(socket.AF_INET6, _HOST_6, chosen)]
@@ -76,8 +75,8 @@ def bind(port: int) -> list[socket.socket]:
                 return [first]  # a computer without IPv6
             first.close()
             if port:
-                raise PortTakenError(f"port {port} on {_HOST_6} cannot be used: {error.strerror}") from error
-    raise PortTakenError(f"no port is free on {_HOST} and {_HOST_6} together")
+                raise OSError(f"port {port} on {_HOST_6} cannot be used: {error.strerror}") from error
+    raise OSError(f"no port is free on {_HOST} and {_HOST_6} together")
 
 
 def _listen(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
@@ -311,7 +310,7 @@ def main(arguments: list[str]) -> int:
     prepare_environment(settings.folder)
     try:
         server = Server(settings, over.set)
-    except PortTakenError as error:
+    except OSError as error:
         sys.stderr.write(f"{error}\n")
         return PORT_TAKEN
     threading.Thread(target=_watch_owner, args=(over,), name="owner", daemon=True).start()

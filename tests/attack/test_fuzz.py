@@ -170,7 +170,6 @@ def test_price_caches(numbers, tmp_path):
         queries = (
             lambda: catalog.on_demand("p5.48xlarge", "us-east-1"),
             lambda: catalog.spot("p5.48xlarge", "us-east-2"),
-            lambda: catalog.spot_range("p5.48xlarge", "us-east-1"),
             lambda: catalog.capacity_block("p5.48xlarge", "us-east-1"),
             lambda: catalog.savings_plan("p5.48xlarge", "us-east-1", SavingsPlanKind.COMPUTE, 1, Payment.NO_UPFRONT),
             lambda: catalog.interruption_band("p5.48xlarge", "us-east-1"),

@@ -30,7 +30,8 @@ from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefuse
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
 from launcher.sandbox.aws.training_plans import bought_in
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
-from launcher.sandbox.cluster.hyperpod_request import Account, RequestRefusedError, read, script_of_controller
+from launcher.sandbox.cluster.hyperpod_request import Account, read, script_of_controller
+from launcher.sandbox.cluster.schema import RequestRefusedError
 from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup
 
 _IN_SERVICE = "InService"

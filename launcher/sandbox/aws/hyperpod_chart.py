@@ -21,7 +21,6 @@ from launcher.sandbox.aws.eks import Hosts
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.kubernetes.hyperpod_chart import (
-    HelmFailedError,
     is_emulated,
     own_objects,
     rendered_by_helm,
@@ -102,5 +101,5 @@ def _objects(requested: Requested, chart: bytes) -> tuple[list[dict[str, Any]], 
     try:
         release, namespace = requested.need("Release"), requested.need("Namespace")
         return rendered_by_helm(chart, layer, values, release=release, namespace=namespace), ""
-    except HelmFailedError as problem:
+    except RuntimeError as problem:
         raise ResourceRefusedError(str(problem)) from problem

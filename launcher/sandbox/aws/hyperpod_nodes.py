@@ -22,7 +22,8 @@ from launcher.sandbox.aws.model import Requested, ResourceRefusedError
 from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.aws.training_plans import bought_in
 from launcher.sandbox.cluster.hyperpod_eks_request import ControlPlane, eks_name, refuse
-from launcher.sandbox.cluster.hyperpod_request import Account, RequestRefusedError, ec2_type, network_of
+from launcher.sandbox.cluster.hyperpod_request import Account, ec2_type, network_of
+from launcher.sandbox.cluster.schema import RequestRefusedError
 from launcher.sandbox.kubernetes.hosted import PodNodeGroup
 
 COMPUTE = ("sagemaker.amazonaws.com/compute-type", "hyperpod")

@@ -21,7 +21,8 @@ from moto.cloudformation.models import cloudformation_backends
 from launcher.sandbox.aws import compute_fleet
 from launcher.sandbox.aws.fleet import EmulatedEc2
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
-from launcher.sandbox.cluster.configuration import ConfigurationRefusedError, read
+from launcher.sandbox.cluster.configuration import read
+from launcher.sandbox.cluster.schema import RequestRefusedError
 from launcher.sandbox.cluster.specification import ClusterSpec, Fleet
 from launcher.targets.parallelcluster.updates import Patch
 
@@ -126,7 +127,7 @@ class ParallelCluster:
             raise ResourceRefusedError("ClusterConfiguration must be a mapping")
         try:
             return read(name, configuration, EmulatedEc2(requested.account_id, requested.region_name))
-        except ConfigurationRefusedError as refusal:
+        except RequestRefusedError as refusal:
             raise ResourceRefusedError(str(refusal)) from refusal
 
     def _attributes(self, requested: Requested, spec: ClusterSpec, head_node: str) -> dict[str, Any]:

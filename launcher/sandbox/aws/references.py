@@ -8,10 +8,6 @@ from typing import Any
 _SUBSTITUTION = re.compile(r"\$\{([^!}]+)\}")
 
 
-class CircularTemplateError(Exception):
-    """Resources of a template that reference each other in a circle."""
-
-
 def named_in(value: Any) -> Iterator[str]:
     """The logical ids that a part of a template references with Ref, Fn::GetAtt, Fn::Sub or DependsOn.
 
@@ -51,7 +47,7 @@ def in_order(resources: Mapping[str, Any]) -> list[str]:
     """The logical ids, each after the ids that it references; otherwise in the order of the template.
 
     Raises:
-        CircularTemplateError: resources refer to each other in a circle.
+        ValueError: resources refer to each other in a circle.
 
     >>> in_order({"Subnet": {"Properties": {"VpcId": {"Ref": "Vpc"}}}, "Vpc": {}})
     ['Vpc', 'Subnet']
@@ -62,7 +58,7 @@ def in_order(resources: Mapping[str, Any]) -> list[str]:
         sorter.prepare()
     except graphlib.CycleError as error:
         circle = " -> ".join(error.args[1])
-        raise CircularTemplateError(f"Circular dependency between resources: [{circle}]") from error
+        raise ValueError(f"Circular dependency between resources: [{circle}]") from error
     place = {name: index for index, name in enumerate(resources)}
     ordered: list[str] = []
     while sorter.is_active():

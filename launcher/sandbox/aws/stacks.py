@@ -21,7 +21,7 @@ from moto.cloudformation.parsing import OutputMap
 from moto.cloudformation.utils import generate_stack_id
 
 from launcher.agent import safe_json
-from launcher.sandbox.aws.references import CircularTemplateError, imports_of
+from launcher.sandbox.aws.references import imports_of
 from launcher.sandbox.aws.resources import ResourceFailedError, Resources
 
 # The rules of a template, which CloudFormation evaluates before it makes or changes anything; moto passes them over.
@@ -77,15 +77,6 @@ _MOMENT = timedelta(milliseconds=1)
 
 _LOCK = threading.RLock()
 """The lock that allows one stack operation at a time: the CDK CLI may deploy several stacks together."""
-
-
-class ChangeSetNotFoundError(CloudFormationError):
-    """No change set has that name."""
-
-    code = "ChangeSetNotFound"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"ChangeSet [{name}] does not exist")
 
 
 class EmulatedStack(Stack):
@@ -150,7 +141,7 @@ class EmulatedStack(Stack):
                 raise ValidationError(message=f"Template validation error: {'; '.join(broken)}")
             fresh = self._create_resource_map()
             fresh.order()
-        except (CircularTemplateError, ValueError) as problem:
+        except ValueError as problem:
             raise ValidationError(message=f"Template error: {problem}") from problem
         finally:
             self.template, self.template_dict, self.parameters = before
@@ -366,7 +357,9 @@ class EmulatedCloudFormation(CloudFormationBackend):
                 return change_set
             if name == change_set.change_set_name and stack_name in (None, change_set.stack_name, change_set.stack_id):
                 return change_set
-        raise ChangeSetNotFoundError(name)
+        refusal = CloudFormationError(f"ChangeSet [{name}] does not exist")
+        refusal.code = "ChangeSetNotFound"
+        raise refusal
 
     def forget_change_set(self, name: str, stack_name: str | None) -> None:
         """Remove a change set; do nothing if it does not exist."""

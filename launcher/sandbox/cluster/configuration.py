@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from launcher.sandbox.cluster.schema import Problem, problems
+from launcher.sandbox.cluster.schema import Problem, RequestRefusedError, problems
 from launcher.sandbox.cluster.slurm_settings import denied
 from launcher.sandbox.cluster.specification import AwsFacts, ClusterSpec, NodeGroup, Queue, TypeFacts
 
@@ -17,14 +17,6 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,24}")
 _LUSTRE_FIRST_GIB, _LUSTRE_STEP_GIB = 1200, 2400
 _MAX_COUNT = 10
 """ParallelCluster's default of MaxCount."""
-
-
-class ConfigurationRefusedError(Exception):
-    """A configuration that ParallelCluster would refuse, with every reason."""
-
-    def __init__(self, problems_found: list[Problem]) -> None:
-        super().__init__("Invalid cluster configuration: " + "; ".join(str(problem) for problem in problems_found))
-        self.problems = tuple(problems_found)
 
 
 def read(name: str, configuration: Mapping[str, Any], aws: AwsFacts) -> ClusterSpec:
@@ -37,7 +29,7 @@ def read(name: str, configuration: Mapping[str, Any], aws: AwsFacts) -> ClusterS
         for check in (_cluster_problems, _of_the_head, _of_the_settings, _of_the_storage, _of_the_queues):
             invalid.extend(check(configuration, aws))
     if invalid:
-        raise ConfigurationRefusedError(invalid)
+        raise RequestRefusedError("configuration", invalid)
     head = configuration["HeadNode"]
     scheduling = configuration["Scheduling"]
     return ClusterSpec(

@@ -11,13 +11,12 @@ from typing import Any
 from launcher.aws.api_shape import complaints
 from launcher.sandbox.cluster.hyperpod_request import (
     Account,
-    RequestRefusedError,
     file_problems,
     instance_problems,
     network_of,
     training_plan_problems,
 )
-from launcher.sandbox.cluster.schema import Problem
+from launcher.sandbox.cluster.schema import Problem, RequestRefusedError
 
 _OF_THE_WHOLE = ("ClusterName", "InstanceGroups", "VpcConfig", "Orchestrator")
 _OF_A_GROUP = ("InstanceType", "LifeCycleConfig")
@@ -57,7 +56,7 @@ def refuse(
         invalid.extend(_of_the_groups(request, account))
         invalid.extend(training_plan_problems(request, account))
     if invalid:
-        raise RequestRefusedError(invalid)
+        raise RequestRefusedError("request", invalid)
 
 
 def _absent(request: Mapping[str, Any]) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from launcher.aws.api_shape import complaints
-from launcher.sandbox.cluster.schema import Problem
+from launcher.sandbox.cluster.schema import Problem, RequestRefusedError
 from launcher.sandbox.cluster.specification import AwsFacts, ClusterSpec, NodeGroup, Queue, TypeFacts
 from launcher.sandbox.cluster.training_plan import TrainingPlan
 
@@ -24,14 +24,6 @@ _UNUSED = ("ImageId", "OnStartDeepHealthChecks")
 _USABLE = ("Scheduled", "Active")
 """States of a training plan in which clusters can use its instances."""
 _PREFIX = "ml."
-
-
-class RequestRefusedError(Exception):
-    """A request that SageMaker would refuse, or whose instances would not start, with every reason."""
-
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("Invalid cluster request: " + "; ".join(str(problem) for problem in problems))
-        self.problems = tuple(problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +55,7 @@ def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
         for check in (_of_the_parts, _of_the_groups, training_plan_problems):
             invalid.extend(check(request, account))
     if invalid:
-        raise RequestRefusedError(invalid)
+        raise RequestRefusedError("request", invalid)
     controller = next(group for group in request["InstanceGroups"] if _part(group) == "Controller")
     compute = [group for group in request["InstanceGroups"] if _part(group) == "Compute"]
     names = dict.fromkeys(_partition(group) for group in compute)

@@ -40,6 +40,14 @@ class Problem:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
+class RequestRefusedError(Exception):
+    """A cluster's request or configuration that AWS would refuse, with every reason."""
+
+    def __init__(self, subject: str, problems: list[Problem]) -> None:
+        super().__init__(f"Invalid cluster {subject}: " + "; ".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
 @lru_cache(maxsize=1)
 def _schema_validator() -> Draft202012Validator:
     return Draft202012Validator(safe_json.load(_FILE))

@@ -23,10 +23,6 @@ _RUNS_ON = ("Linux", "x86_64")
 """The platform of the layer's helm: that of Lambda."""
 
 
-class HelmFailedError(Exception):
-    """Helm failed to render a chart."""
-
-
 def emulated_files() -> dict[str, bytes]:
     """Archives that replace the chart and the layer, by their names in an assembly."""
     pins, buffer = chart_pins(), io.BytesIO()
@@ -90,5 +86,5 @@ def rendered_by_helm(chart: bytes, layer: bytes, values: str, *, release: str, n
             command, env=environment, capture_output=True, text=True, check=False, timeout=_RENDERED_WITHIN_S
         )
     if done.returncode != 0:
-        raise HelmFailedError(f"helm template: {done.stderr.strip()[-2000:]}")
+        raise RuntimeError(f"helm template: {done.stderr.strip()[-2000:]}")
     return [document for document in safe_yaml.documents(done.stdout) if document]

@@ -175,7 +175,7 @@ def _for_cluster(request: JobRequest) -> Bundle:
     plan = request.quoted.plan
     if _operator(request) is operator_of(plan) and request.cluster.account is None:
         return request.bundle
-    manifests = job_manifests(
+    namespace_text, job_text = job_manifests(
         plan,
         instances=request.instances,
         names=blank_names(plan),
@@ -183,7 +183,7 @@ def _for_cluster(request: JobRequest) -> Bundle:
         operator=_operator(request),
         account=request.cluster.account,
     )
-    return request.bundle.with_text(MANIFEST_FILE, manifests.job).with_text(NAMESPACE_FILE, manifests.namespace)
+    return request.bundle.with_text(MANIFEST_FILE, job_text).with_text(NAMESPACE_FILE, namespace_text)
 
 
 def _refuse_unless_able(request: JobRequest, jobs: KubernetesJobs) -> None:

@@ -155,9 +155,7 @@ def left_out(sandbox: Emulator, checked: Verification | None, prerequisites: Ite
     assumed = dict.fromkeys(prerequisites, "emulated; your own is not read")
     if checked is None:
         return tuple(f"{name}: {reason}" for name, reason in sorted(assumed.items()))
-    known = {
-        emulated.name: emulated.reason for emulated in sandbox.not_emulated([stack.name for stack in checked.stacks])
-    }
+    known = sandbox.not_emulated([stack.name for stack in checked.stacks])
     return tuple(f"{name}: {reason}" for name, reason in sorted({**checked.unread, **known, **assumed}.items()))
 
 

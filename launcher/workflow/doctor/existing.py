@@ -233,7 +233,7 @@ def _role(subject: Subject, plan: Plan, role: NamedRole) -> Iterator[Check]:
         )
         return
     try:
-        state = account_roles.role(subject.session("iam"), role.name)
+        _, services = account_roles.role(subject.session("iam"), role.name)
     except AwsError as problem:
         if error_code(problem) != _NO_ROLE:
             raise
@@ -244,10 +244,10 @@ def _role(subject: Subject, plan: Plan, role: NamedRole) -> Iterator[Check]:
             "use an existing role, or remove the key: the stack then creates its own",
         )
         return
-    if role.use.service in state.services:
+    if role.use.service in services:
         yield ok(title, requirement, "yes; conditions of its trust policy were not evaluated")
     else:
-        got = f"its trust policy names {', '.join(sorted(state.services)) or 'no service'}"
+        got = f"its trust policy names {', '.join(sorted(services)) or 'no service'}"
         actions = ["sts:AssumeRole", *(["sts:TagSession"] if role.use.service == _PODS else [])]
         allow = {"Effect": "Allow", "Principal": {"Service": role.use.service}, "Action": actions}
         yield failed(title, requirement, got, f"add to its trust policy: {json.dumps(allow)}")

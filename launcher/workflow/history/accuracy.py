@@ -1,36 +1,19 @@
 """The `accuracy` command: it compares the quotes of a folder's runs with their measurements."""
 
-from decimal import Decimal
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from launcher.agent.shape import read
 from launcher.model.accuracy import RunAccuracy
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import LedgerEntry
 from launcher.model.report import RunStatus
-from launcher.records.bill_document import BILLED
+from launcher.records.bill_document import BILLED, Amount
 from launcher.records.measurements import parse_measurement
 from launcher.records.run_folder import RUNS, RunFolder
 from launcher.records.stored_quote import stored_quote
 from launcher.workflow.history.ledger import folder_ledger
 from launcher.workflow.history.measurement import IN_RUN
-
-
-class _Amount(NamedTuple):
-    quantity: float | None
-    usd: Decimal | None
-
-
-class _Line(NamedTuple):
-    quoted: _Amount
-    billed: _Amount
-
-
-class _Bill(NamedTuple):
-    """The lines of a run's bill (slipway.billed/1)."""
-
-    lines: tuple[_Line, ...]
 
 
 def run_accuracies(root: Path) -> tuple[tuple[RunAccuracy, ...], tuple[tuple[str, str], ...]]:
@@ -78,8 +61,10 @@ def _billed(folder: RunFolder) -> tuple[float | None, float | None]:
     """Billed over quoted compute: dollars an instance-hour, and instance-hours; None without a bill."""
     if not (folder.path / BILLED).is_file():
         return None, None
+    lines = read(tuple[dict[str, Any], ...], folder.read_json(BILLED).get("lines"), "lines")
     # Compute is the first line of every quote.
-    for quoted, billed in read(_Bill, folder.read_json(BILLED)).lines[:1]:
+    for line in lines[:1]:
+        quoted, billed = (read(Amount, line.get(key), f"lines[0].{key}") for key in ("quoted", "billed"))
         if quoted.quantity and billed.quantity and quoted.usd:
             quoted_rate, billed_rate = float(quoted.usd) / quoted.quantity, float(billed.usd or 0) / billed.quantity
             return billed_rate / quoted_rate, billed.quantity / quoted.quantity

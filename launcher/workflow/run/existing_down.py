@@ -35,21 +35,14 @@ _OVER = {"Complete": "completed", "Succeeded": "completed", "Completed": "comple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobThere:
-    """A job on a cluster: the kind of its object, its place, and whether it is running."""
-
-    kind: str
-    submitted: Submitted
-    state: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobsThere:
-    """The plan's objects on an existing cluster, before removal; `granted` says whether its pods have a role."""
+    """The plan's objects on an existing cluster, before removal."""
 
     plan: Plan
     existing: ExistingCluster
-    jobs: tuple[JobThere, ...]
+    # Each with the kind of its object, and whether it has ended.
+    jobs: tuple[tuple[str, Submitted, str], ...]
+    # Whether its pods have a role.
     granted: bool
     removal: Removal
 
@@ -105,13 +98,13 @@ def survey_jobs(plan: Plan, environment: Mapping[str, str]) -> JobsThere:
         stacks=(),
         instances=(),
         kept=retained,
-        jobs=tuple((job.submitted.folder, job.state) for job in jobs),
+        jobs=tuple((job.folder, state) for _, job, state in jobs),
         on=plan.cluster_name,
     )
     return JobsThere(plan=plan, existing=existing, jobs=jobs, granted=granted, removal=removal)
 
 
-def _jobs(connection: Connection, plan: Plan) -> Iterator[JobThere]:
+def _jobs(connection: Connection, plan: Plan) -> Iterator[tuple[str, Submitted, str]]:
     for operator in served(connection):
         kind, namespace = JOB_KINDS[operator], namespace_of(plan)
         query = {"labelSelector": f"{PLAN_LABEL}={plan.name}"}
@@ -126,7 +119,7 @@ def _jobs(connection: Connection, plan: Plan) -> Iterator[JobThere]:
             state = next((_OVER[word] for word in ended if word in _OVER), "not ended")
             key = metadata.get("annotations", {}).get(RUN_ANNOTATION, "")
             job = Submitted(job=metadata["name"], key=key, folder=f"{namespace}/{metadata['name']}")
-            yield JobThere(kind=kind.kind, submitted=job, state=state)
+            yield kind.kind, job, state
 
 
 def _retained(connection: Connection, plan: Plan, existing: ExistingCluster) -> Iterator[Retained]:
@@ -166,15 +159,15 @@ def remove_jobs(
         DeploymentFailedError: a job is not deleted in time; running the same command checks again.
     """
     with closing(connection_to(cluster_jobs.existing.head_node, environment)) as connection:
-        for job in cluster_jobs.jobs:
-            notify(f"deleting {job.kind} {job.submitted.folder}")
-            jobs = KubernetesJobs(connection=connection, namespace=namespace_of(cluster_jobs.plan), kind=job.kind)
-            jobs.remove(job.submitted)
+        for kind, job, _ in cluster_jobs.jobs:
+            notify(f"deleting {kind} {job.folder}")
+            jobs = KubernetesJobs(connection=connection, namespace=namespace_of(cluster_jobs.plan), kind=kind)
+            jobs.remove(job)
             end = clock() + PATIENCE_S
-            while remaining := jobs.remains(job.submitted):
+            while remaining := jobs.remains(job):
                 if clock() > end:
                     raise DeploymentFailedError(
-                        f"{job.kind} {job.submitted.job} was deleted but still exists: {', '.join(remaining)}",
+                        f"{kind} {job.job} was deleted but still exists: {', '.join(remaining)}",
                         hint="run the same command to check again; only its controller should remove a finalizer",
                     )
                 sleep(POLL_S)

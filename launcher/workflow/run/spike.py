@@ -99,15 +99,6 @@ READ_BACK_ENDINGS = ("read-back", "read-back-failed", "read-back-skipped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpikeOptions:
-    """The limits of a spike: minimum steps, maximum minutes, and types; without types, the plan's."""
-
-    steps: int
-    minutes: float
-    types: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SpikePlans:
     """The plans of one job's spikes."""
 
@@ -186,13 +177,16 @@ def spike(
     clock: Callable[[], datetime],
     price: PriceOptions,
     *,
-    spike_options: SpikeOptions,
+    steps: int,
+    minutes: float,
+    types: Sequence[str],
     options: LaunchOptions,
     person: Person,
 ) -> SpikeResult:
     """Measure a plan's job on each of its instance types, one after the other.
 
-    A dry run shows every spike and launches none.
+    Each runs for at least so many steps and at most so many minutes; without types, on those of the plan. A dry run
+    shows every spike and launches none.
 
     Raises:
         ImpossibleError: the plan has no job, or one without a model.
@@ -210,15 +204,15 @@ def spike(
     measured: list[Spiked] = []
     unmeasured: list[tuple[str, str]] = []
     remaining: list[str] = []
-    for name in spike_options.types or plans.types(clock(), price):
-        plan = plans.plan(name, spike_options.minutes)
+    for name in types or plans.types(clock(), price):
+        plan = plans.plan(name, minutes)
         if options.dry_run:
             launch_plan(_written(plan, options.root), clock, price, selection=None, options=options, person=person)
             unmeasured.append((name, "dry run: not launched"))
             continue
         try:
             with _removed_after(plan, clock(), catalog, options, remaining):
-                measurement = _measure(plan, clock, price, steps=spike_options.steps, options=options, person=person)
+                measurement = _measure(plan, clock, price, steps=steps, options=options, person=person)
             measured.append(plans.beside(measurement))
         except NothingMeasuredError as problem:
             unmeasured.append((name, problem.message))

@@ -102,7 +102,9 @@ def submit_rendered(cluster, endpoint, catalog, tmp_path):
             sha256 = digest or hashlib.sha256(archive.read_bytes()).hexdigest()
             shipped = JobArchive(uri=f"{store.uri}/.work/job.tar.gz", sha256=sha256, size=str(archive.stat().st_size))
         settings = replace(settings, archive=shipped)
-        manifests = job_manifests(plan, instances=catalog.instance_types, names=where, job=settings, operator=operator)
+        namespace_text, job_text = job_manifests(
+            plan, instances=catalog.instance_types, names=where, job=settings, operator=operator
+        )
         cluster._environment |= {**KEYS, "AWS_ENDPOINT_URL": endpoint, "SLIPWAY_SANDBOX": "1", **(pods or {})}
         room = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "64Gi"}
         names = {f"n{number}" for number in range(machines)}
@@ -112,7 +114,7 @@ def submit_rendered(cluster, endpoint, catalog, tmp_path):
         connections.append(
             to_endpoint(Endpoint(name="c", address=cluster.server.address, authority=None, token=lambda: token))
         )
-        documents = [*yaml.safe_load_all(manifests.namespace), *yaml.safe_load_all(manifests.job)]
+        documents = [*yaml.safe_load_all(namespace_text), *yaml.safe_load_all(job_text)]
         if change:
             change(documents)
         journal = Objects.at(session, journal_uri(f"{store.uri}/{plan.name}", submission))

@@ -55,7 +55,7 @@ def context_of(catalog):
 
 
 def documents(manifests):
-    return list(yaml.safe_load_all(manifests.job))
+    return list(yaml.safe_load_all(manifests[1]))
 
 
 def pods(document):
@@ -85,7 +85,7 @@ class TestSchemas:
         target = {"instance_type": name, "nodes": 1 if name == "g5.xlarge" else 2}
         image = {} if name != "p6-b200.48xlarge" else {"run": {"image": "team/trainer@sha256:" + "0" * 64}}
         manifests = context_of(on_kubernetes(target=target, **image), Operator.JOB)
-        for manifest in (*documents(manifests), *yaml.safe_load_all(manifests.namespace)):
+        for manifest in (*documents(manifests), *yaml.safe_load_all(manifests[0])):
             kubernetes_validate.validate(manifest, version, strict=True)
 
     @pytest.mark.parametrize("operator", Operator)
@@ -309,7 +309,7 @@ class TestAccount:
     """Whose rights pods have: their plan's on clusters of our own, one that all jobs share on those of others."""
 
     def accounts(self, manifests):
-        spoken, manifests = documents(manifests), list(yaml.safe_load_all(manifests.namespace))
+        spoken, manifests = documents(manifests), list(yaml.safe_load_all(manifests[0]))
         return [manifests[-1]["metadata"]["name"], spoken[-1]["spec"]["template"]["spec"]["serviceAccountName"]]
 
     def test_it_is_called_as_the_plan_where_the_cluster_is_made_for_it(self, context_of, on_kubernetes):

@@ -164,9 +164,9 @@ class TestFetch:
     def test_the_manifest_holds_the_script_as_it_is(self, plan_of, catalog):
         plan = plan_of()
         job = replace(JOB, archive=JobArchive(uri="s3://b/k", sha256="a", size="7"))
-        manifest = job_manifests(
+        _, manifest = job_manifests(
             plan, instances=catalog.instance_types, names=symbolic_names(plan), job=job, operator=Operator.JOB
-        ).job
+        )
         (first,) = list(yaml.safe_load_all(manifest))[-1]["spec"]["template"]["spec"]["initContainers"]
         assert first["command"][2] == asset(FETCH_SCRIPT).read_text(encoding="utf-8")
         values = {variable["name"]: variable["value"] for variable in first["env"]}

@@ -78,7 +78,7 @@ def test_so_is_its_job_under_every_operator(pod_plan, catalog, operator, version
     manifests = job_manifests(
         pod_plan, instances=catalog.instance_types, names=symbolic_names(pod_plan), job=JOB, operator=operator
     )
-    for text in (manifests.namespace, manifests.job):
+    for text in manifests:
         for document in some(yaml.safe_load_all(text)):
             assert refusals(document, version=version) == []
 
@@ -88,14 +88,14 @@ def test_the_operators_own_definition_takes_it(pod_plan, catalog):
     """With its rules in CEL."""
     pytest.importorskip("cel")
     path = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", "kubeflow.org_pytorchjobs.yaml")
-    manifests = job_manifests(
+    _, job_text = job_manifests(
         pod_plan,
         instances=catalog.instance_types,
         names=symbolic_names(pod_plan),
         job=JOB,
         operator=Operator.PYTORCHJOB,
     )
-    (document,) = yaml.safe_load_all(manifests.job)
+    (document,) = yaml.safe_load_all(job_text)
     kinds = tuple(defined(yaml.safe_load(path.read_text(encoding="utf-8"))))
     assert refusals(document, kinds=kinds) == []
     assert refusals({**document, "spec": {**document["spec"], "pytorchReplicaSpec": {}}}, kinds=kinds) != []
@@ -110,14 +110,14 @@ def hyperpod():
 
 @pytest.mark.long
 def test_what_hyperpods_client_knows_of_its_operators_job(hyperpod, pod_plan, catalog):
-    manifests = job_manifests(
+    _, job_text = job_manifests(
         pod_plan,
         instances=catalog.instance_types,
         names=symbolic_names(pod_plan),
         job=JOB,
         operator=Operator.HYPERPOD_PYTORCHJOB,
     )
-    (document,) = yaml.safe_load_all(manifests.job)
+    (document,) = yaml.safe_load_all(job_text)
     (replicas,) = document["spec"]["replicaSpecs"]
     affinity = replicas["template"]["spec"].get("affinity", {})
     if pod_plan.place.nodes > 1 and pod_plan.request.target.queue is None:

@@ -3,7 +3,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from launcher.sandbox.cluster.configuration import ConfigurationRefusedError, read
+from launcher.sandbox.cluster.configuration import read
+from launcher.sandbox.cluster.schema import RequestRefusedError
 from launcher.sandbox.cluster.specification import SubnetFacts, TypeFacts
 
 P5 = TypeFacts(vcpus=192, memory_mib=2097152, gpus=8, efa=True, network_cards=32)
@@ -79,7 +80,7 @@ def block(queue):
 
 
 def refusals(document, name="demo", aws=None):
-    with pytest.raises(ConfigurationRefusedError) as refused:
+    with pytest.raises(RequestRefusedError) as refused:
         read(name, document, aws or Aws())
     return [str(problem) for problem in refused.value.problems]
 
@@ -211,7 +212,7 @@ class TestHeadNodeInPublicSubnet:
     def test_head_node_without_elastic_address_is_refused(self):
         public = configuration()
         public["HeadNode"]["Networking"]["SubnetId"] = "subnet-00public"
-        with pytest.raises(ConfigurationRefusedError, match="the head node gets no"):
+        with pytest.raises(RequestRefusedError, match="the head node gets no"):
             read("c", public, Aws())
 
     def test_head_node_with_elastic_address_is_accepted(self):

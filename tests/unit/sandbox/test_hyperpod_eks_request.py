@@ -7,7 +7,7 @@ import yaml
 
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.sandbox.cluster.hyperpod_eks_request import ControlPlane, refuse
-from launcher.sandbox.cluster.hyperpod_request import RequestRefusedError
+from launcher.sandbox.cluster.schema import RequestRefusedError
 from launcher.sandbox.kubernetes.hyperpod_chart import emulated_files, is_emulated, own_objects
 from launcher.sandbox.kubernetes.validation import refusals
 from tests.unit.sandbox.hyperpod_plans import ACCOUNT, PLANS

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from launcher.sandbox.cluster.hyperpod_request import RequestRefusedError, read
+from launcher.sandbox.cluster.hyperpod_request import read
+from launcher.sandbox.cluster.schema import RequestRefusedError
 from tests.unit.sandbox.hyperpod_plans import ACCOUNT, REGION
 
 

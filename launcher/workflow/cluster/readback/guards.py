@@ -156,8 +156,8 @@ def overview(reading: Reading) -> None:
 def budget(reading: Reading) -> None:
     """Check the limit and the tag of the cluster's budget."""
     (name,) = reading.ids("AWS::Budgets::Budget")
-    state = budgets.describe(reading.session, reading.account, name)
+    got, tags = budgets.describe(reading.session, reading.account, name)
     limit = reading.limit_usd
-    reading.checks.equal("monthly budget, $", None if limit is None else limit.normalize(), state.limit_usd.normalize())
+    reading.checks.equal("monthly budget, $", None if limit is None else limit.normalize(), got.normalize())
     tag = f"user:slipway:cluster${reading.plan.cluster_name}"
-    reading.checks.equal("budget counts", frozenset((tag,)), state.tags)
+    reading.checks.equal("budget counts", frozenset((tag,)), tags)

@@ -63,11 +63,11 @@ def check_way_out(reading: Reading) -> None:
         return
     checks.equal("private subnet leaves through NAT", set(gateway_ids), set(routes))
     gateways = networks.nat_gateways(session, gateway_ids)
-    checks.holds("NAT gateway is up", gateways and all(gateway.available for gateway in gateways))
+    checks.holds("NAT gateway is up", gateways and all(available for available, _ in gateways))
     addresses = set(networks.allocations(session, reading.ids("AWS::EC2::EIP")))
     checks.holds(
         "NAT gateway has the stack's address",
-        addresses == {allocation for gateway in gateways for allocation in gateway.allocations},
+        addresses == {allocation for _, allocations in gateways for allocation in allocations},
     )
 
 
@@ -160,11 +160,13 @@ def role_boundaries(reading: Reading) -> None:
 
     A role that users assume to reach a Kubernetes cluster may only do that and grant the pods' role.
     """
-    states = [roles.role(reading.session, role_id) for role_id in reading.ids("AWS::IAM::Role")]
+    states = {role_id: roles.role(reading.session, role_id) for role_id in reading.ids("AWS::IAM::Role")}
     boundaries = {reading.plan.request.security.permissions_boundary_arn}
-    reading.checks.equal("boundary of the roles", boundaries, {role.boundary_arn for role in states})
+    reading.checks.equal("boundary of the roles", boundaries, {boundary for boundary, _ in states.values()})
     entry = reading.main.outputs.get("AccessRoleArn", "").rpartition("/")[2]
-    reading.checks.holds("roles are for services only", all(role.services for role in states if role.name != entry))
+    reading.checks.holds(
+        "roles are for services only", all(services for name, (_, services) in states.items() if name != entry)
+    )
     if entry:
         statements = roles.rights(reading.session, entry)
         given = {
