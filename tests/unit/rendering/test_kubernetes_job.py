@@ -261,7 +261,7 @@ class TestOperators:
         replicas = document["spec"]["pytorchReplicaSpecs"]
         assert (replicas["Master"]["replicas"], replicas["Worker"]["replicas"]) == (1, 1)
         assert "annotations" in documents(context_of(on_kubernetes()))[-1]["metadata"]
-        assert "sagemaker" not in context_of(on_kubernetes()).job
+        assert "sagemaker" not in context_of(on_kubernetes())[1]
 
     def test_hyperpods_operator_watches_the_steps(self, context_of, on_kubernetes):
         plan = on_kubernetes(managed=True, guardrails={"hung_minutes": 20})
