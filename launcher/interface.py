@@ -38,6 +38,8 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "now": datetime,
     "settings": tuple,
 }
+AMOUNT = re.compile(r"-?[0-9]+([.][0-9]+)?")
+"""Money as in the JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +103,6 @@ Notify: TypeAlias = Callable[[str], None]
 
 def _silent(_: str) -> None:
     """Print nothing."""
-
-
-AMOUNT = re.compile(r"-?[0-9]+([.][0-9]+)?")
-"""Money as in the JSON."""
 
 
 def plan(file: PlanFile, options: Options = DEFAULTS) -> Document:

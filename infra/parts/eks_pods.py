@@ -17,6 +17,7 @@ from launcher.model.monitoring import COMPILED_FOLDER, COUNTER_MEMORY_MB, GUARD_
 from launcher.model.sizing import LOG_RETENTION_DAYS
 
 _SECONDS = 60
+_OWN = f"${{{ACCOUNT_KEY}}}"
 
 
 class PodCounter(Construct):
@@ -57,9 +58,6 @@ def _role(scope: Construct, log: logs.CfnLogGroup) -> iam.Role:
         description="Counts the pods of a cluster",
         inline_policies={"Count": iam.PolicyDocument(statements=statements)},
     )
-
-
-_OWN = f"${{{ACCOUNT_KEY}}}"
 
 
 def pod_statements(store: StoreAccess, *, compile_cache: bool, owner: str | None) -> list[iam.PolicyStatement]:

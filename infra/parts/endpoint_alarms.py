@@ -26,6 +26,16 @@ _TROUBLE = (
     "UpdateRollbackFailed",
 )
 """AWS's example event has the states in capitals; its API has the second spelling of each pair."""
+NAMESPACE = "AWS/SageMaker"
+_ROLLBACK = (EndpointAlarm.ERRORS, EndpointAlarm.LATENCY)
+"""The alarms that abort a deployment: errors, and response times close to SageMaker's limit."""
+_MINUTE, _FIVE = 60, 300
+_MICROSECONDS = 1e6
+WHOLE_S, STREAMED_S = 50, 420
+"""Slightly below SageMaker's limits: 60 s, or 8 minutes for streamed responses (developer guide, hosting code)."""
+OVERHEAD_S = 1
+MAX_PERIODS = 288
+"""An alarm evaluates at most one day: 288 periods of five minutes (CloudWatch, PutMetricAlarm)."""
 
 
 def rights(plan: Plan, scope: Construct) -> Rights:
@@ -79,18 +89,6 @@ def announce(plan: Plan, guardrails: Guardrails) -> None:
         "detail": {"EndpointName": [cluster_name(plan)], "EndpointStatus": list(_TROUBLE)},
     }
     guardrails.notify("State", "an endpoint that fails or is rolled back", pattern)
-
-
-NAMESPACE = "AWS/SageMaker"
-_ROLLBACK = (EndpointAlarm.ERRORS, EndpointAlarm.LATENCY)
-"""The alarms that abort a deployment: errors, and response times close to SageMaker's limit."""
-_MINUTE, _FIVE = 60, 300
-_MICROSECONDS = 1e6
-WHOLE_S, STREAMED_S = 50, 420
-"""Slightly below SageMaker's limits: 60 s, or 8 minutes for streamed responses (developer guide, hosting code)."""
-OVERHEAD_S = 1
-MAX_PERIODS = 288
-"""An alarm evaluates at most one day: 288 periods of five minutes (CloudWatch, PutMetricAlarm)."""
 
 
 class _Watch(NamedTuple):

@@ -15,6 +15,7 @@ HEARTBEAT_FOLDER = "running"
 """Below the location of the messages (launcher/agent/store/guard_messages.py), where nodes already may write."""
 HEARTBEAT_S = 300.0
 """Seconds between two objects: 12 requests an hour and node, as often as the guard polls."""
+_TELLING = ("checkpoint-uploaded", "restored", "failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +60,6 @@ def parse_attempt_state(text: str) -> AttemptState | None:
         return read(AttemptState, {**document, "number": number})
     except ValueError:
         return None
-
-
-_TELLING = ("checkpoint-uploaded", "restored", "failed")
 
 
 def newest_step(events: Iterable[Mapping[str, Any]]) -> int:

@@ -17,6 +17,16 @@ MAX_BYTES = 256 * 1024 * 1024
 
 
 _MAX_LENGTH = 2**62
+_VALUES = frozenset(
+    (
+        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+        *("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
+        *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+    )
+)
+_PUTS = frozenset(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"))
+_GETS = frozenset(("GET", "BINGET", "LONG_BINGET"))
+_IGNORED = frozenset(("PROTO", "FRAME", "STOP"))
 
 
 def check_size(size: int) -> None:
@@ -161,13 +171,6 @@ def _pickled_object(_: Iterable[Any]) -> _PickledObject:
     return _PickledObject()
 
 
-_VALUES = frozenset(
-    (
-        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
-        *("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
-        *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
-    )
-)
 _CONSTANTS: dict[str, Callable[[], Any]] = {
     "NONE": lambda: None,
     "NEWTRUE": lambda: True,
@@ -178,9 +181,6 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
     "EMPTY_SET": _PickledObject,
     "GLOBAL": _PickledObject,
 }
-_PUTS = frozenset(("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"))
-_GETS = frozenset(("GET", "BINGET", "LONG_BINGET"))
-_IGNORED = frozenset(("PROTO", "FRAME", "STOP"))
 _STEPS: dict[str, Callable[[_PickleReader], object]] = {
     "MARK": _PickleReader.mark,
     "POP": _PickleReader.pop,

@@ -14,6 +14,7 @@ MAX_DEPTH = 100
 """Maximum nesting of lists and mappings. A CRD of Kubernetes has 40; recursive functions process the value, and
 Python allows 1,000 calls."""
 _MAX_DIGITS = 40
+_TOO_DEEP = f"it has more than {MAX_DEPTH} nested lists and mappings"
 
 
 class JsonError(ValueError):
@@ -88,9 +89,6 @@ def _hold_depth(value: Any, text: str) -> None:
         if not level:
             return
     raise JsonError(_TOO_DEEP)
-
-
-_TOO_DEEP = f"it has more than {MAX_DEPTH} nested lists and mappings"
 
 
 def _refuse(word: str) -> NoReturn:

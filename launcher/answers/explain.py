@@ -9,6 +9,8 @@ from launcher.model.quote import Quote
 from launcher.pricing.hazard import STRESS
 from launcher.pricing.priced import Priced
 
+PERCENTILES = "10th, 50th and 90th percentile of one joint distribution"
+
 
 def page(priced: Priced, rank: int, width: int) -> list[str]:
     """The explanation of a row, to be read from top to bottom."""
@@ -48,9 +50,6 @@ def page(priced: Priced, rank: int, width: int) -> list[str]:
         low, mid, high = (words.dollars(usd) for usd in (quoted.usd.low, quoted.usd.mid, quoted.usd.high))
         lines += _block(f"total: ${mid}, from ${low} to ${high}", _total(quoted), "", width)
     return lines
-
-
-PERCENTILES = "10th, 50th and 90th percentile of one joint distribution"
 
 
 def _hours(quoted: Quote) -> tuple[str, ...]:

@@ -23,6 +23,14 @@ MAX_NOTED = 200
 """Number of rows above which the notes below the table are only counted."""
 MAX_TIMES = 20
 """A term commitment above this multiple of the cheapest total gets a row only on request."""
+METHODS = {
+    Method.PRETRAIN: "pretraining",
+    Method.FULL: "full fine-tuning",
+    Method.SFT: "full fine-tuning",
+    Method.LORA: "LoRA",
+    Method.QLORA: "QLoRA",
+}
+"""Training methods in words; the others are known by their abbreviation."""
 
 
 def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[str]:
@@ -122,16 +130,6 @@ def also_unpriced(candidates: Sequence[Candidate], width: int) -> list[str]:
         return []
     parts = [f"{ways} of {', '.join(names)}" for ways, names in types.items()]
     return wrapped(f"  Also unpriced: {'; '.join(parts)}.", width)
-
-
-METHODS = {
-    Method.PRETRAIN: "pretraining",
-    Method.FULL: "full fine-tuning",
-    Method.SFT: "full fine-tuning",
-    Method.LORA: "LoRA",
-    Method.QLORA: "QLoRA",
-}
-"""Training methods in words; the others are known by their abbreviation."""
 
 
 def _not_deployed(priced: Priced, width: int) -> list[str]:

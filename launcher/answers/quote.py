@@ -28,6 +28,12 @@ is longer than MAX_LINES."""
 MAX_LINES = 45
 MIN_QUANTITY = 0.1
 GROUPS = ("compute", "storage", "network", "other")
+AVAILABLE = {
+    Availability.OFFERED: "AWS sells it there; the capacity is known only at the request",
+    Availability.LEAD_TIME: "it begins when AWS offers one; the wait is not in the hours",
+    Availability.NO_MARKET: "the price shows no market: it may never start",
+    Availability.UNKNOWN: "nothing is known about capacity there",
+}
 
 
 def page(
@@ -218,14 +224,6 @@ def _price(quoted: Quote, today: date, width: int, *, explained: bool) -> list[s
     bedrock = quoted.plan.place.option is PurchaseOption.BEDROCK
     unit = "tokens" if bedrock else f"${words.exact(price.usd)} an instance-hour"
     return wrapped(f"  {unit}: {origin}", width)
-
-
-AVAILABLE = {
-    Availability.OFFERED: "AWS sells it there; the capacity is known only at the request",
-    Availability.LEAD_TIME: "it begins when AWS offers one; the wait is not in the hours",
-    Availability.NO_MARKET: "the price shows no market: it may never start",
-    Availability.UNKNOWN: "nothing is known about capacity there",
-}
 
 
 def _available(quoted: Quote, width: int) -> list[str]:

@@ -25,6 +25,18 @@ NAMED, MIN_NAMED = 1, Decimal("0.1")
 """Lines of a group that are named, and the share of the group from which one is."""
 LABEL, VALUE = 15, 9
 """Columns of a fact's label and value."""
+DECISIVE = (
+    *WASTE,
+    "announced-end",
+    "zero-price",
+    "no-checkpoints-to-retry-from",
+    "ttl-too-short",
+    "time-limit-too-short",
+    "stop-exempt",
+    "trainer-cannot-resume",
+)
+"""Warnings that can change the decision, beside what the gate says."""
+MAX_GRAVE = 2
 
 
 def page(quoted: Quote, rank: int, width: int, priced: Priced) -> list[str]:
@@ -249,20 +261,6 @@ def _overhead(quoted: Quote) -> Iterator[str]:
     if overhead is not None and overhead.share >= SHOWN_SHARE:
         hints = (finding.hint for finding in quoted.findings if finding.code == SHARE_CODE and finding.hint)
         yield "; ".join((overhead.text, *hints))
-
-
-DECISIVE = (
-    *WASTE,
-    "announced-end",
-    "zero-price",
-    "no-checkpoints-to-retry-from",
-    "ttl-too-short",
-    "time-limit-too-short",
-    "stop-exempt",
-    "trainer-cannot-resume",
-)
-"""Warnings that can change the decision, beside what the gate says."""
-MAX_GRAVE = 2
 
 
 def _next(quoted: Quote, rank: int, priced: Priced) -> str:

@@ -12,6 +12,19 @@ from launcher.model.units import HOUR_S, spoken
 from launcher.rendering.names import STORE_STACK
 
 TO_COME = "idle tail and storage are still to come"
+ATTEMPTS: Sequence[Column[Attempt]] = (
+    Column(
+        "took",
+        lambda attempt: spoken(attempt.hours * HOUR_S) if attempt.ended_at else "running",
+        "right",
+        value=lambda attempt: attempt.hours,
+    ),
+    Column("ended by", lambda attempt: (attempt.ended_by or "").replace("-", " ")),
+    Column("exit", lambda attempt: "" if attempt.exit_code is None else str(attempt.exit_code), "right"),
+    Column("from step", lambda attempt: str(attempt.resumed_from_step), "right"),
+    Column("to step", lambda attempt: "" if attempt.last_step is None else str(attempt.last_step), "right"),
+)
+"""Columns of an attempt, as text and as HTML, after its start."""
 
 
 def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
@@ -143,18 +156,3 @@ def left_up(report: Report) -> list[str]:
         shows = "" if report.simulated else " slipway cost shows the rate now."
         return [f"While its nodes run, {costs} about ${most} an hour; {later}.{shows}"]
     return [f"While it stays up, {costs} {amount} until slipway down {report.name}."]
-
-
-ATTEMPTS: Sequence[Column[Attempt]] = (
-    Column(
-        "took",
-        lambda attempt: spoken(attempt.hours * HOUR_S) if attempt.ended_at else "running",
-        "right",
-        value=lambda attempt: attempt.hours,
-    ),
-    Column("ended by", lambda attempt: (attempt.ended_by or "").replace("-", " ")),
-    Column("exit", lambda attempt: "" if attempt.exit_code is None else str(attempt.exit_code), "right"),
-    Column("from step", lambda attempt: str(attempt.resumed_from_step), "right"),
-    Column("to step", lambda attempt: "" if attempt.last_step is None else str(attempt.last_step), "right"),
-)
-"""Columns of an attempt, as text and as HTML, after its start."""

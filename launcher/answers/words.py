@@ -14,6 +14,7 @@ CENT = Decimal("0.01")
 SHORT_HOURS = 0.05
 MAX_DIGITS = 12
 """Maximum digits of a listed price."""
+SHORT = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "plan", PurchaseOption.RESERVED: "RI"}
 
 
 def dollars(amount: Decimal | None, without: str = "–") -> str:
@@ -105,9 +106,6 @@ def place_instances(place: Place) -> str:
     if place.option is PurchaseOption.BEDROCK:
         return "Bedrock"
     return f"{place.nodes} × {billed_name(place)}"
-
-
-SHORT = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "plan", PurchaseOption.RESERVED: "RI"}
 
 
 def option(place: Place, *, short: bool = False) -> str:

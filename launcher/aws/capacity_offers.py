@@ -22,6 +22,10 @@ PLACES = Decimal("0.000001")
 ULTRASERVER = "u-"
 """Prefix of the names of UltraServers; EC2 sells only complete UltraServers."""
 LOCAL = "local-zone"
+MAX_REGIONS = 10
+"""Limit of one GetSpotPlacementScores call (EC2 API reference)."""
+MIN_TYPES = 3
+"""Minimum number of types: with one or two, the score is always low (EC2 API reference, GetSpotPlacementScores)."""
 
 
 def capacity_blocks(session: Session, instance_type: str, count: int, now: datetime) -> Answer:
@@ -89,12 +93,6 @@ def _parts(offering: Mapping[str, Any], instance_type: str) -> Iterator[Decimal]
         minutes = part.get("CapacityBlockDurationHours", 0) * 60 + part.get("CapacityBlockDurationMinutes", 0)
         count = part.get("UltraserverCount" if whole else "InstanceCount", 0)
         yield Decimal(minutes) / 60 * count
-
-
-MAX_REGIONS = 10
-"""Limit of one GetSpotPlacementScores call (EC2 API reference)."""
-MIN_TYPES = 3
-"""Minimum number of types: with one or two, the score is always low (EC2 API reference, GetSpotPlacementScores)."""
 
 
 def block_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str]) -> tuple[CapacityOffer, ...]:

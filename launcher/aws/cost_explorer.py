@@ -17,23 +17,6 @@ from launcher.model.bill import BilledRow, ChargeKind
 from launcher.model.errors import AwsError
 
 ACTIVE = "Active"
-
-
-def tag_states(session: Session, keys: Sequence[str]) -> Mapping[str, str]:
-    """The state of cost allocation tags, "Active" or "Inactive", for tags that billing knows.
-
-    The session is for us-east-1, where Cost Explorer has its endpoint.
-    """
-    tags = items(
-        session.client("ce").list_cost_allocation_tags,
-        "list the cost allocation tags",
-        "CostAllocationTags",
-        TagKeys=list(keys),
-        Type="UserDefined",
-    )
-    return {str(tag["TagKey"]): str(tag["Status"]) for tag in tags}
-
-
 HOME = "us-east-1"
 """The region of the endpoint for every region of the commercial partition (AWS General Reference)."""
 USED = ("Usage", "DiscountedUsage", "SavingsPlanCoveredUsage")
@@ -49,6 +32,21 @@ _KINDS: Mapping[str, ChargeKind] = {
     "negation": ChargeKind.DISCOUNT,
 }
 """Kinds by a word in the record type's name; a record type without any of these words is a fee."""
+
+
+def tag_states(session: Session, keys: Sequence[str]) -> Mapping[str, str]:
+    """The state of cost allocation tags, "Active" or "Inactive", for tags that billing knows.
+
+    The session is for us-east-1, where Cost Explorer has its endpoint.
+    """
+    tags = items(
+        session.client("ce").list_cost_allocation_tags,
+        "list the cost allocation tags",
+        "CostAllocationTags",
+        TagKeys=list(keys),
+        Type="UserDefined",
+    )
+    return {str(tag["TagKey"]): str(tag["Status"]) for tag in tags}
 
 
 def billed_rows(session: Session, tag: tuple[str, str], begin: date, end: date) -> list[BilledRow]:

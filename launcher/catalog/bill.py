@@ -15,6 +15,8 @@ from launcher.model.record import record
 
 REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
 """A region's code, which the Key Management Service puts before its usage types."""
+_READ = frozenset((Basis.LISTED.value, Basis.DERIVED.value))
+_MEMORY = frozenset((Basis.MEMORY.value,))
 
 
 @record
@@ -113,10 +115,6 @@ def item_questions(regions: Iterable[str]) -> tuple[tuple[str, str], ...]:
 def item_units() -> dict[str, str]:
     """The catalog's unit of each bill item."""
     return {cells["item"]: cells["unit"] for cells in read_cells(BILL_ITEMS.path)}
-
-
-_READ = frozenset((Basis.LISTED.value, Basis.DERIVED.value))
-_MEMORY = frozenset((Basis.MEMORY.value,))
 
 
 def newer_rows(regional: Sequence[TierRow], everywhere: Sequence[TierRow], until: str) -> Sequence[TierRow]:

@@ -34,6 +34,15 @@ _EQUAL: Mapping[str, OfferingClass] = {plan.value: equal for plan, equal in PARI
 
 UNSTATED = "unstated"
 """The region of rows whose source names none: shown, never a price."""
+_ZONED = {
+    PurchaseOption.ON_DEMAND.value: attrgetter("on_demand"),
+    SPOT: attrgetter("spot"),
+    CAPACITY_BLOCK: attrgetter("capacity_blocks"),
+    PurchaseOption.TRAINING_PLAN.value: attrgetter("training_plans"),
+}
+_RATES: dict[str, Callable[[TermRow], str]] = {
+    payment.value: attrgetter(payment.value.replace("-", "_")) for payment in Payment
+}
 
 
 class Key(NamedTuple):
@@ -180,22 +189,9 @@ def zoned_rows(store: Store, kind: str) -> Zoned:
     return rows
 
 
-_ZONED = {
-    PurchaseOption.ON_DEMAND.value: attrgetter("on_demand"),
-    SPOT: attrgetter("spot"),
-    CAPACITY_BLOCK: attrgetter("capacity_blocks"),
-    PurchaseOption.TRAINING_PLAN.value: attrgetter("training_plans"),
-}
-
-
 def rate_of(payment: Payment) -> Callable[[TermRow], str]:
     """The function that reads the rate of one payment option from a row."""
     return _RATES[payment.value]
-
-
-_RATES: dict[str, Callable[[TermRow], str]] = {
-    payment.value: attrgetter(payment.value.replace("-", "_")) for payment in Payment
-}
 
 
 def _of_elsewhere(rows: Sequence[Row], zone: str) -> Iterator[Row]:

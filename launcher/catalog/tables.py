@@ -31,6 +31,18 @@ CLOCKS_APART = timedelta(days=1)
 
 FREE = "free"
 """Written instead of a price if AWS charges nothing; a zero is never written."""
+_PAYMENTS = ("no_upfront", "partial_upfront", "all_upfront")
+_ORIGIN = ("as_of", "basis", "source", "note")
+_BASES = tuple(member.value for member in Basis)
+_CLOSED = {
+    # Of the Spot Advisor: under 5 % a month, 5 to 10, 10 to 15, 15 to 20, above.
+    "band": re.compile("[0-4]"),
+    "savings_percent": re.compile("-?[0-9]{1,3}"),
+    "offering_class": re.compile("standard|convertible"),
+    "plan_kind": re.compile("|".join(member.value for member in SavingsPlanKind)),
+    "term_years": re.compile("1|3"),
+}
+"""Columns with a closed vocabulary."""
 
 
 @record
@@ -46,10 +58,6 @@ def _zoned(name: str) -> Table:
     columns = ("instance_type", "region", "zone", "usd", "as_of", "basis", "source", "note")
     return Table(path=f"prices/{name}.csv", columns=columns, keys=3)
 
-
-_PAYMENTS = ("no_upfront", "partial_upfront", "all_upfront")
-_ORIGIN = ("as_of", "basis", "source", "note")
-_BASES = tuple(member.value for member in Basis)
 
 ON_DEMAND = _zoned("on_demand")
 SPOT = _zoned("spot")
@@ -85,15 +93,6 @@ BILL_ITEMS = Table(
     columns=("item", "region", "unit", "tier_from", "tier_to", "usd", *_ORIGIN),
     keys=4,
 )
-_CLOSED = {
-    # Of the Spot Advisor: under 5 % a month, 5 to 10, 10 to 15, 15 to 20, above.
-    "band": re.compile("[0-4]"),
-    "savings_percent": re.compile("-?[0-9]{1,3}"),
-    "offering_class": re.compile("standard|convertible"),
-    "plan_kind": re.compile("|".join(member.value for member in SavingsPlanKind)),
-    "term_years": re.compile("1|3"),
-}
-"""Columns with a closed vocabulary."""
 SOURCES = Table(path="sources.csv", columns=("id", "kind", "title", "note"), keys=1)
 
 PRICE_TABLES = (

@@ -11,6 +11,11 @@ CLUSTER_UPDATES = "pcluster_updates.csv"
 """Generated from the schemas of aws-parallelcluster by tests/infra/test_pcluster_updates.py."""
 UNKNOWN = "UNSUPPORTED"
 """The vendor's policy of a key without a policy (config_patch.py)."""
+SERVICE_UPDATES = "service_updates.csv"
+REPLACEMENT = "replacement.csv"
+Replacing = Mapping[str, Mapping[str, bool]]
+"""By resource type the paths of properties (`LustreConfiguration/DeploymentType`) that cannot be changed in place, each
+with True if this is certain, because some depend on the values. A missing type is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +40,6 @@ def load_cluster_updates() -> dict[str, KeyPolicy]:
         for path, row in rows.items()
     }
     return {"": KeyPolicy(keys=tuple(below[""])), **policies}
-
-
-SERVICE_UPDATES = "service_updates.csv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +72,6 @@ def load_service_rules() -> tuple[ServiceRule, ...]:
         )
         for row in read_cells(SERVICE_UPDATES)
     )
-
-
-REPLACEMENT = "replacement.csv"
-
-Replacing = Mapping[str, Mapping[str, bool]]
-"""By resource type the paths of properties (`LustreConfiguration/DeploymentType`) that cannot be changed in place, each
-with True if this is certain, because some depend on the values. A missing type is unknown."""
 
 
 def load_replacing() -> Replacing:

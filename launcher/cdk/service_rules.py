@@ -14,6 +14,9 @@ from launcher.model.update import KeyChange
 Template: TypeAlias = Mapping[str, Any]
 Applies: TypeAlias = Callable[[str, Template, Template], "tuple[Any, Any] | None"]
 """The old and the new value if a rule applies to a resource, by its logical id; None if it does not."""
+_TEMPLATES = {"Id": "LaunchTemplate", "TemplateId": "CustomLaunchTemplate"}
+"""The property of a group with its launch template, by the name of the template's id in it: EKS's, and PCS's."""
+_OF_NODES = ("AmiId", "IamInstanceProfileArn", "NodeLifecycleActions")
 
 
 def service_changes(old: Template, new: Template) -> dict[str, tuple[KeyChange, ...]]:
@@ -133,16 +136,9 @@ def _template_data(template: Template, key: str, property_name: str = "Id") -> A
     return _properties(template, name).get("LaunchTemplateData") if name in template["Resources"] else None
 
 
-_TEMPLATES = {"Id": "LaunchTemplate", "TemplateId": "CustomLaunchTemplate"}
-"""The property of a group with its launch template, by the name of the template's id in it: EKS's, and PCS's."""
-
-
 def _nodes_of_node_group_replaced(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:
     before, after = (_template_data(template, key) for template in (old, new))
     return None if before == after or None in (before, after) else (before, after)
-
-
-_OF_NODES = ("AmiId", "IamInstanceProfileArn", "NodeLifecycleActions")
 
 
 def _nodes_of_group_replaced(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:

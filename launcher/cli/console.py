@@ -20,6 +20,8 @@ from launcher.workflow.run.follow import Progress
 
 EVERY_S = 10.0
 """Seconds between two lines in a pipe, where nothing is redrawn."""
+CLOCK = len("  [ 0:00] ")
+"""Width of the time before each line, columns."""
 
 
 class JobLine:
@@ -86,10 +88,6 @@ def progress_line(now: Progress, *, stepped: bool) -> str:
     if now.saved_step is not None:
         parts.append(f"saved at step {now.saved_step:,}")
     return "  ".join(parts) if len(parts) > 1 else ""
-
-
-CLOCK = len("  [ 0:00] ")
-"""Width of the time before each line, columns."""
 
 
 class StepPrinter:

@@ -16,6 +16,13 @@ from launcher.model.errors import ImpossibleError
 
 if TYPE_CHECKING:
     from launcher.emulation import Emulator, Running
+_SHOWN = (
+    *("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+    *("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"),
+)
+_SHOWN_JOBS = 3
+_SCHEDULER_NAMES = {"slurm": "Slurm", "local": "the built-in local scheduler", "kubernetes": "Kubernetes"}
+"""What schedules the jobs of a cluster."""
 
 
 def register(app: typer.Typer) -> None:
@@ -144,12 +151,6 @@ def _document(recorded: "Running") -> None:
     )
 
 
-_SHOWN = (
-    *("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
-    *("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"),
-)
-
-
 def _in_its_region(environment: Mapping[str, str], stacks: list[dict[str, str]]) -> Mapping[str, str]:
     """The environment with the region of the stacks, where all are in one: `aws` and `cdk` then find them."""
     regions = {stack["region"] for stack in stacks}
@@ -167,11 +168,6 @@ def _exports(environment: Mapping[str, str], place: Path) -> list[str]:
         shown["AWS_SECRET_ACCESS_KEY"] = f"\"$(sed -n '{pattern}' {shlex.quote(str(place))})\""
     lines = [f"    export {name}={value}" for name, value in shown.items()]
     return ["  in a shell, for aws, boto3 and cdk:", *lines, "    unset AWS_PROFILE AWS_SESSION_TOKEN"]
-
-
-_SHOWN_JOBS = 3
-_SCHEDULER_NAMES = {"slurm": "Slurm", "local": "the built-in local scheduler", "kubernetes": "Kubernetes"}
-"""What schedules the jobs of a cluster."""
 
 
 def _called(name: str) -> str:

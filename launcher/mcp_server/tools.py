@@ -54,6 +54,9 @@ ASK = (
     " slipway approve {words} --for 2h. You cannot approve."
 )
 PICKED = "FILE --pick ID --max-usd 500"
+_FLAGS = {"region": "--region", "max_usd": "--max-usd", "prices_as_of": "--prices-as-of"}
+_WORD: Mapping[str, Any] = {"type": "string", "pattern": r"^[a-z0-9][a-z0-9.-]{0,39}$"}
+_PLAN: Mapping[str, Mapping[str, Any]] = {"file": FILE, **PRICING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +112,6 @@ def _priced(command: str, arguments: Arguments, folder: Path, *, pick: bool = Fa
     return words
 
 
-_FLAGS = {"region": "--region", "max_usd": "--max-usd", "prices_as_of": "--prices-as-of"}
-
-
 def _explained(arguments: Arguments, folder: Path) -> list[str]:
     return [*_priced("plan", arguments, folder), f"--explain={arguments['pick']}"]
 
@@ -139,8 +139,6 @@ def _fixed(*words: str) -> Words:
     return lambda _arguments, _folder: list(words)
 
 
-_WORD: Mapping[str, Any] = {"type": "string", "pattern": r"^[a-z0-9][a-z0-9.-]{0,39}$"}
-_PLAN: Mapping[str, Mapping[str, Any]] = {"file": FILE, **PRICING}
 _READ_ONLY: Sequence[Tool] = (
     Tool(
         name="plan",

@@ -27,6 +27,9 @@ _LATER_OF_JOBS = {
     **dict.fromkeys(("optimizer", "examples", "tokens_per_example", "epochs", "tokens_per_parameter")),
     "throughput_samples_per_s": None,
 }
+OF_A_PLACE = ("target", "purchase")
+"""The sections that a place decides."""
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def document(request: PlanRequest) -> dict[str, Any]:
@@ -169,16 +172,9 @@ class PlanBase:
         return self._purchases[key]
 
 
-OF_A_PLACE = ("target", "purchase")
-"""The sections that a place decides."""
-
-
 def plan_at(request: PlanRequest, place: Place) -> Plan:
     """The plan of a request at a place, with its digest: the SHA-256 of its canonical JSON."""
     return PlanBase(request).at(place)
-
-
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def _canonical(value: Any) -> str:

@@ -14,15 +14,6 @@ SCHEMA_ID = "urn:slipway:plan:1"
 SCHEMA_FILE = "slipway-plan.schema.json"
 """The file name of the schema in a plan file's first line, for editors: `slipway schema` prints the schema."""
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a plan file."""
-    plan = _object(PlanRequest)
-    plan["properties"] |= LAYERS
-    return {"$schema": _DRAFT, "$id": SCHEMA_ID, "title": "Slipway plan file", **plan}
-
-
 LAYERS = {
     "extends": {
         "anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}],
@@ -36,6 +27,32 @@ LAYERS = {
     },
 }
 """Keys of a file that are no part of the request: they say where the rest is from."""
+CONFIG_DOC = "path of a Hugging Face config.json, relative to the plan file; keys beside it win"
+_STARTER = """\
+slipway: 1
+name: {name}
+workload:
+  train:
+    model: llama-3.1-8b
+    tokens_b: 2.0
+"""
+_SERVING_STARTER = """\
+slipway: 1
+name: {name}
+workload:
+  serve:
+    model: llama-3.1-8b
+    input_tokens: 1500
+    output_tokens: 250
+    requests_per_s: 2
+"""
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a plan file."""
+    plan = _object(PlanRequest)
+    plan["properties"] |= LAYERS
+    return {"$schema": _DRAFT, "$id": SCHEMA_ID, "title": "Slipway plan file", **plan}
 
 
 def _object(owner: type) -> dict[str, Any]:
@@ -53,9 +70,6 @@ def _object(owner: type) -> dict[str, Any]:
     if required:
         result["required"] = required
     return result
-
-
-CONFIG_DOC = "path of a Hugging Face config.json, relative to the plan file; keys beside it win"
 
 
 def _schema(kind: kinds.Kind) -> dict[str, Any]:  # noqa: C901, PLR0911 - one case a kind
@@ -115,28 +129,6 @@ def _simple(kind: kinds.Kind) -> dict[str, Any]:
 
 def _bounds(name: str, **limits: float | None) -> dict[str, Any]:
     return {"type": name, **{key: value for key, value in limits.items() if value is not None}}
-
-
-_STARTER = """\
-slipway: 1
-name: {name}
-workload:
-  train:
-    model: llama-3.1-8b
-    tokens_b: 2.0
-"""
-
-
-_SERVING_STARTER = """\
-slipway: 1
-name: {name}
-workload:
-  serve:
-    model: llama-3.1-8b
-    input_tokens: 1500
-    output_tokens: 250
-    requests_per_s: 2
-"""
 
 
 def commented_file(name: str, *, serve: bool = False) -> str:

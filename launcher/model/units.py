@@ -13,6 +13,12 @@ BILLED = (
     "2^30 bytes: S3 and data transfer by the examples of the S3 FAQs, EBS and FSx by the GiB of their size; of NAT,"
     " endpoints and logs not confirmed"
 )
+MINUTE_S, HOUR_S = 60, 3600
+_SECONDS_UP_TO, _MINUTES_UP_TO = 2 * MINUTE_S, 2 * HOUR_S
+HOURS_A_YEAR = 8760
+MONTHS_A_YEAR = 12
+HOURS_PER_MONTH = 730.0
+"""A twelfth of a year's hours, as in AWS's own calculator."""
 
 
 def billed_gb(gigabytes: float) -> float:
@@ -22,10 +28,6 @@ def billed_gb(gigabytes: float) -> float:
     100.0
     """
     return gigabytes / GB_PER_GIB
-
-
-MINUTE_S, HOUR_S = 60, 3600
-_SECONDS_UP_TO, _MINUTES_UP_TO = 2 * MINUTE_S, 2 * HOUR_S
 
 
 def spoken(seconds: float) -> str:
@@ -52,9 +54,3 @@ def clock(seconds: float) -> str:
     minutes, seconds_left = divmod(int(seconds), MINUTE_S)
     hours, minutes = divmod(minutes, MINUTE_S)
     return f"{hours}:{minutes:02}:{seconds_left:02}" if hours else f"{minutes}:{seconds_left:02}"
-
-
-HOURS_A_YEAR = 8760
-MONTHS_A_YEAR = 12
-HOURS_PER_MONTH = 730.0
-"""A twelfth of a year's hours, as in AWS's own calculator."""

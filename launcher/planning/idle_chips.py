@@ -26,6 +26,17 @@ _MODULES = {
 }
 """Launchers that Python runs as modules."""
 _NO_LIMIT = frozenset({"auto", "gpu", "cpu", "xpu"})
+_FIXES = {
+    "torchrun": "leave --nnodes and --standalone out: Slipway sets both for torchrun",
+    "tune": "leave --nnodes and --standalone out: Slipway sets both for torchrun",
+    "accelerate": (
+        "--num_machines $SLIPWAY_NODES --machine_rank $SLIPWAY_NODE_RANK --main_process_ip $SLIPWAY_MASTER_ADDR"
+        " --main_process_port $SLIPWAY_MASTER_PORT --num_processes $((SLIPWAY_NODES * SLIPWAY_WORKERS_PER_NODE))"
+    ),
+    "deepspeed": "torchrun starts the same trainer on all nodes without options; docs/trainers.md has deepspeed's own",
+    "composer": "--world_size $((SLIPWAY_NODES * SLIPWAY_WORKERS_PER_NODE)) --node_rank $SLIPWAY_NODE_RANK",
+}
+"""How each launcher uses all nodes (docs/trainers.md)."""
 
 
 @record
@@ -256,19 +267,6 @@ def _fewer(where: str, option: str, used: int, of: int, *, place: str, nodes: No
 
 def _dollars(nodes: Nodes, idle: int, of: int) -> str:
     return "" if nodes.usd_per_hour is None else f", ${nodes.usd_per_hour * idle / of:,.0f} an hour"
-
-
-_FIXES = {
-    "torchrun": "leave --nnodes and --standalone out: Slipway sets both for torchrun",
-    "tune": "leave --nnodes and --standalone out: Slipway sets both for torchrun",
-    "accelerate": (
-        "--num_machines $SLIPWAY_NODES --machine_rank $SLIPWAY_NODE_RANK --main_process_ip $SLIPWAY_MASTER_ADDR"
-        " --main_process_port $SLIPWAY_MASTER_PORT --num_processes $((SLIPWAY_NODES * SLIPWAY_WORKERS_PER_NODE))"
-    ),
-    "deepspeed": "torchrun starts the same trainer on all nodes without options; docs/trainers.md has deepspeed's own",
-    "composer": "--world_size $((SLIPWAY_NODES * SLIPWAY_WORKERS_PER_NODE)) --node_rank $SLIPWAY_NODE_RANK",
-}
-"""How each launcher uses all nodes (docs/trainers.md)."""
 
 
 def runs_a_script(program: Program) -> bool:

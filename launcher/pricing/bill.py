@@ -42,6 +42,20 @@ LOG_GB_PER_NODE_HOUR = 0.05
 LOGS = "logs"
 """The service whose interface endpoint carries the logs, bypassing the NAT gateway."""
 ENDPOINT_DATA = ("interface endpoint data", "network", "vpc.interface-endpoint-data", "GB")
+RETENTION_MONTHS = 1.0
+"""Months for which retained checkpoints are priced; they cost money until they are deleted."""
+SUPERSEDED_MONTHS = (SUPERSEDED_DAYS + 0.5) * 24 / HOURS_PER_MONTH
+"""How long a superseded checkpoint stays: S3 expires objects at midnight, half a day later on average."""
+PART_MB = 64.0
+"""Megabytes of one part of a multipart upload, each of which is one PUT."""
+ACCESS_LOG_GB_PER_1000 = 0.0005
+"""Size of a thousand lines of the access log: an assumption, half a kilobyte a line."""
+FSX = {
+    125: "fsx.lustre-persistent-125",
+    250: "fsx.lustre-persistent-250",
+    500: "fsx.lustre-persistent-500",
+    1000: "fsx.lustre-persistent-1000",
+}
 
 
 def network_lines(prices: Prices, request: PlanRequest, target: Target, mode: NatMode | None) -> Iterator[Line]:
@@ -163,22 +177,6 @@ def network_assumptions(
             unit="",
             source="the first plan that uses it creates it; the number of plans that will share it is unknown",
         )
-
-
-RETENTION_MONTHS = 1.0
-"""Months for which retained checkpoints are priced; they cost money until they are deleted."""
-SUPERSEDED_MONTHS = (SUPERSEDED_DAYS + 0.5) * 24 / HOURS_PER_MONTH
-"""How long a superseded checkpoint stays: S3 expires objects at midnight, half a day later on average."""
-PART_MB = 64.0
-"""Megabytes of one part of a multipart upload, each of which is one PUT."""
-ACCESS_LOG_GB_PER_1000 = 0.0005
-"""Size of a thousand lines of the access log: an assumption, half a kilobyte a line."""
-FSX = {
-    125: "fsx.lustre-persistent-125",
-    250: "fsx.lustre-persistent-250",
-    500: "fsx.lustre-persistent-500",
-    1000: "fsx.lustre-persistent-1000",
-}
 
 
 class _ClusterLines(NamedTuple):

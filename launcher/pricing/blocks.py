@@ -21,6 +21,8 @@ PLAN_LOST_H = 1.0
 HOURS_A_DAY = 24.0
 LEAD_WEEKS = 8
 """A Capacity Block can be bought up to eight weeks before it begins (EC2 user guide)."""
+MIN_CHANCE = 0.005
+"""Overruns less likely than this are left out."""
 
 
 def lost_h(option: PurchaseOption) -> float:
@@ -40,10 +42,6 @@ def block_days(hours: float, lost: float = BLOCK_LOST_H) -> int | None:
     if days > DAILY_UP_TO:
         days = math.ceil(days / 7) * 7
     return days if days <= LONGEST_DAYS else None
-
-
-MIN_CHANCE = 0.005
-"""Overruns less likely than this are left out."""
 
 
 class PurchasedCapacity(NamedTuple):

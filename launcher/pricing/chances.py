@@ -9,6 +9,10 @@ from launcher.pricing.normal import Z_OF_THE_ENDS
 
 TARGET_CHANCE = 0.9
 """The chance to finish that `run.retries: auto` aims at: a policy of this project, stated in its contract."""
+MAX_EXACT = 500.0
+"""Expected failures above which the normal distribution replaces the Poisson distribution."""
+Z_OF_ENOUGH = 1.2816
+"""The 90 % quantile of the standard normal distribution."""
 
 
 def chance_above(span: Range, limit: float) -> float:
@@ -63,9 +67,3 @@ def needed_retries(failures: float) -> int:
     while chance_of_at_most(failures, count) < TARGET_CHANCE:
         count += 1
     return count
-
-
-MAX_EXACT = 500.0
-"""Expected failures above which the normal distribution replaces the Poisson distribution."""
-Z_OF_ENOUGH = 1.2816
-"""The 90 % quantile of the standard normal distribution."""

@@ -38,6 +38,14 @@ SHIFTS = 12
 """Points of the hours for the median of their product with a price."""
 RARE = 0.01
 """A loss larger than the speed's standard deviation counts by its mean and variance only if it is as rare as this."""
+GAUSS = ((-math.sqrt(3.0), 1 / 6), (0.0, 2 / 3), (math.sqrt(3.0), 1 / 6))
+"""Points of a normal variable and their weights: exact up to its fifth moment (Gauss and Hermite)."""
+_ENDS = {LOW: -Z_OF_THE_ENDS, HIGH: Z_OF_THE_ENDS}
+EDGE, STEP = 4.0, 0.03
+"""The farthest ceiling that counts, and the precision of widths, in logarithms."""
+LOWEST_SHIFT = -0.15
+"""A lower difference of the medians is not looked for: only a price at its ceiling with hours from a fourth to four
+times the middle would have one."""
 
 
 class Spread(NamedTuple):
@@ -103,10 +111,6 @@ def at_rates(losses: Losses, rate: Spread) -> Losses:
     variance = losses.variance * first + losses.mean**2 * max(0.0, second - first * first)
     none = sum(weight * losses.none ** rate.at(z) for z, weight in GAUSS)
     return Losses(none, losses.mean * first, variance, losses.least)
-
-
-GAUSS = ((-math.sqrt(3.0), 1 / 6), (0.0, 2 / 3), (math.sqrt(3.0), 1 / 6))
-"""Points of a normal variable and their weights: exact up to its fifth moment (Gauss and Hermite)."""
 
 
 class Points:
@@ -253,7 +257,6 @@ class Lossy:
         return total
 
 
-_ENDS = {LOW: -Z_OF_THE_ENDS, HIGH: Z_OF_THE_ENDS}
 Outcomes: TypeAlias = Smooth | Lossy | Points
 """A distribution of hours."""
 
@@ -445,13 +448,6 @@ def median_shift(hours: Spread, price: RandomPrice) -> float:
     floor = math.log(price.floor / price.mid) if price.floor > 0.0 else -EDGE
     steps = (round(value / STEP) for value in (*hours, price.scale))
     return _median_shift(*steps, max(-40, round(floor * 10)), min(40, round(ceiling * 10)))
-
-
-EDGE, STEP = 4.0, 0.03
-"""The farthest ceiling that counts, and the precision of widths, in logarithms."""
-LOWEST_SHIFT = -0.15
-"""A lower difference of the medians is not looked for: only a price at its ceiling with hours from a fourth to four
-times the middle would have one."""
 
 
 @lru_cache(maxsize=4096)

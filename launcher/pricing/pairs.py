@@ -25,6 +25,12 @@ GUIDES = "30 to 50 %"
 
 BothOutcomes: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
 """Equally likely totals of a run on GPU and on Trainium, in dollars."""
+SIDES = ("GPU", "Trainium")
+_CAPACITY = {
+    Availability.OFFERED: "{type} is sold there; whether instances are free shows at the request or with --live",
+    Availability.LEAD_TIME: "a block of {type} begins when AWS offers one: --live shows the offers",
+    Availability.NO_MARKET: "the price of {type} shows no market: it may never start",
+}
 
 
 def option_name(place: Place) -> str:
@@ -127,9 +133,6 @@ def _says(pair: Pair, chance: float) -> str:
     return f"{pair.name} on both sides: GPU {gpu}, Trainium {trainium} a run ({says})"
 
 
-SIDES = ("GPU", "Trainium")
-
-
 def capacity_reasons(pairs: tuple[Pair, ...], decided: Pair | None) -> Iterator[str]:
     """What is known of the capacity of the two sides, and which side cannot be had on demand."""
     for title, quote in () if decided is None else zip(SIDES, (decided.gpu, decided.trainium), strict=True):
@@ -156,13 +159,6 @@ def may_never_start(pair: Pair | None, side: str) -> str:
     if quote is None or pair is None or quote.availability is not Availability.NO_MARKET:
         return ""
     return f"the {pair.name} price of {quote.plan.place.instance_type} shows no market, so it may never start"
-
-
-_CAPACITY = {
-    Availability.OFFERED: "{type} is sold there; whether instances are free shows at the request or with --live",
-    Availability.LEAD_TIME: "a block of {type} begins when AWS offers one: --live shows the offers",
-    Availability.NO_MARKET: "the price of {type} shows no market: it may never start",
-}
 
 
 def guides_reason(pair: Pair) -> str:

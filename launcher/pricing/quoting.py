@@ -50,6 +50,10 @@ from launcher.targets.registry import target_of
 FIRST_RATE = 0.5
 TINY_USD = 1e-6
 MAX_RATE = 1e9
+NODES_OF_A_WHOLE_RESTORE = 32
+"""Number of nodes up to which the agent restores by copying every file to every node: a choice of this project."""
+MAX_INTERRUPTIONS = 1e9
+"""A job with more interruptions never ends."""
 
 
 def break_even(candidate: TrainingCandidate, rival_usd: Decimal | None) -> float | None:
@@ -82,13 +86,6 @@ def _excess(candidate: TrainingCandidate, target: float) -> Callable[[float], fl
         return math.inf if usd is None else math.log(max(float(usd), TINY_USD) / max(target, TINY_USD))
 
     return excess
-
-
-NODES_OF_A_WHOLE_RESTORE = 32
-"""Number of nodes up to which the agent restores by copying every file to every node: a choice of this project."""
-
-MAX_INTERRUPTIONS = 1e9
-"""A job with more interruptions never ends."""
 
 
 def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -> Quote:

@@ -54,6 +54,14 @@ NARROW = 16.0
 """If the lag is longer than so many segments, the time run in a segment is too small a part of a sum for the
 alternating series, which would lose its digits: two points of the same mean and variance replace the series, with an
 error of the fourth power of the inverse. If the sum has no other terms the series stays."""
+EXACT_BELOW = 5.0
+"""Expected interruptions from which the loss is approximated by a gamma distribution."""
+MANY = 400.0
+"""Expected interruptions from which a Poisson number is approximated by a normal distribution."""
+ENDLESS = 1e100
+"""Expected interruptions of a job that never ends, whose quantiles are infinite."""
+MIN_RATE = 1e-12
+"""Interruptions an hour, one in a hundred million years, below which the rate counts as 0."""
 
 
 class _Group(NamedTuple):
@@ -254,14 +262,6 @@ def _root(excess: Callable[[float], float], most: float) -> float:
 # from there on the whole is close to a gamma distribution, which takes its place. Times in hours.
 
 
-EXACT_BELOW = 5.0
-"""Expected interruptions from which the loss is approximated by a gamma distribution."""
-MANY = 400.0
-"""Expected interruptions from which a Poisson number is approximated by a normal distribution."""
-ENDLESS = 1e100
-"""Expected interruptions of a job that never ends, whose quantiles are infinite."""
-
-
 def poisson_quantile(mean: float, probability: float) -> int:
     """The smallest k with P(K <= k) >= probability for a Poisson number K.
 
@@ -304,10 +304,6 @@ def _gamma_quantile(parts: Segments, restart: float, probability: float) -> floa
     mean, variance = lost(parts, restart)
     ninth = variance / (9.0 * mean * mean)
     return mean * max(0.0, 1.0 - ninth + normal_quantile(probability) * math.sqrt(ninth)) ** 3
-
-
-MIN_RATE = 1e-12
-"""Interruptions an hour, one in a hundred million years, below which the rate counts as 0."""
 
 
 @record(slots=False)

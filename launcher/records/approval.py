@@ -27,6 +27,7 @@ SCHEMA = "slipway.approval/1"
 FOLDER = "approvals"
 ID = re.compile("[0-9a-f]{12}")
 MAX_BYTES = 65_536
+AGAIN = "a person runs slipway approve in a terminal: FILE --max-usd 500 --for 2h, or NAME --action down"
 
 
 class Action(Enum):
@@ -140,9 +141,6 @@ def revoke(given: str, environment: Mapping[str, str], now: datetime) -> Approva
     approval = find_approval(given, environment, now)
     claim(approval, environment)
     return approval
-
-
-AGAIN = "a person runs slipway approve in a terminal: FILE --max-usd 500 --for 2h, or NAME --action down"
 
 
 def _path(given: str, environment: Mapping[str, str]) -> Path:

@@ -43,6 +43,11 @@ FOCUS_KINDS: Mapping[str, ChargeKind] = {
 IDS = ("line_item_resource_id", "resource_id", "capacity_reservation_id", "reservation_reservation_a_r_n")
 """Columns that may name the resource of a fee; which of them AWS fills for a Capacity Block is not confirmed."""
 Cells = Mapping[str, str]
+_AMORTISED: Mapping[str, Sequence[str]] = {
+    "SavingsPlanCoveredUsage": ("savings_plan_savings_plan_effective_cost",),
+    "DiscountedUsage": ("reservation_effective_cost",),
+    "RIFee": ("reservation_unused_amortized_upfront_fee_for_billing_period", "reservation_unused_recurring_fee"),
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -189,13 +194,6 @@ def _amortised(cells: Cells) -> Decimal:
     if kind == "SavingsPlanRecurringFee":
         return usd("savings_plan_total_commitment_to_date") - usd("savings_plan_used_commitment")
     return sum((usd(name) for name in _AMORTISED.get(kind, ("line_item_unblended_cost",))), Decimal(0))
-
-
-_AMORTISED: Mapping[str, Sequence[str]] = {
-    "SavingsPlanCoveredUsage": ("savings_plan_savings_plan_effective_cost",),
-    "DiscountedUsage": ("reservation_effective_cost",),
-    "RIFee": ("reservation_unused_amortized_upfront_fee_for_billing_period", "reservation_unused_recurring_fee"),
-}
 
 
 def _text(cells: Cells, name: str) -> str:

@@ -29,6 +29,10 @@ REWRITE = 2
 """Lines per entry from which the file is rewritten."""
 MISSING = 1 << 62
 """Line count of a missing file: above any limit, so that the file is written."""
+_moment = datetime.fromisoformat
+_AMOUNTS = ("usd_per_hour", "usd_at_quoted_rate", "billed_usd", "usd_used")
+_usd = lru_cache(maxsize=65536)(Decimal)
+"""Dollars; cached, because the runs of one plan have the same rate, and many the same hours."""
 
 
 @record
@@ -173,9 +177,6 @@ def entry_of_line(line: str) -> LedgerEntry | None:
         return None
 
 
-_moment = datetime.fromisoformat
-
-
 @lru_cache(maxsize=4096)
 def _span(text: str) -> UsdRange:
     """A quoted range; cached, because the runs of one plan share it."""
@@ -183,16 +184,9 @@ def _span(text: str) -> UsdRange:
     return UsdRange(low=Decimal(low), mid=Decimal(mid), high=Decimal(high))
 
 
-_AMOUNTS = ("usd_per_hour", "usd_at_quoted_rate", "billed_usd", "usd_used")
-
-
 @lru_cache(maxsize=4096)
 def _shared(text: str) -> Shared:
     return read(Shared, safe_json.loads(text), "shared", whole=True)
-
-
-_usd = lru_cache(maxsize=65536)(Decimal)
-"""Dollars; cached, because the runs of one plan have the same rate, and many the same hours."""
 
 
 @lru_cache(maxsize=4096)

@@ -15,6 +15,7 @@ from launcher.agent import safe_json
 FILE = "recent-runs.jsonl"
 MAX_LINES = 1000
 """Lines above which the older half is dropped."""
+DEPTH = 3
 
 
 def state_folder(environment: Mapping[str, str]) -> Path:
@@ -57,9 +58,6 @@ def root_of(name: str, environment: Mapping[str, str]) -> Path | None:
         if len(folder.parents) > DEPTH and folder.is_dir():
             return folder.parents[DEPTH]
     return None
-
-
-DEPTH = 3
 
 
 def _lines(path: Path) -> list[str]:

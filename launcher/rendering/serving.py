@@ -28,6 +28,13 @@ NEIGHBOURS = "my-scheduler"
 """The second scheduler that Neuron's Helm chart installs for its extension (Neuron documentation, multiple schedulers;
 aws-neuron/neuron-helm-charts). Chips of a pod must be neighbours, or the runtime fails (aws/containers-roadmap#1735).
 Kubernetes' own scheduler does not know of this, and EKS's cannot be extended."""
+ENDPOINT_FILE = "endpoint.json"
+COMPILE_FILE = "compile.sh"
+TASKS = {ServingTask.CHAT: "text-generation", ServingTask.EMBEDDING: "feature-extraction"}
+WORK_GIB = 40
+"""GiB in addition to the weights: the image and the compiler's own files. Assumed."""
+TIMES_STORED = 3
+"""Copies of the weights on disk during compilation: downloaded, sharded, and the compiler's data. Assumed."""
 
 
 def kubernetes_files(served: ServingDeployment) -> dict[str, str]:
@@ -111,15 +118,6 @@ def _arguments(variables: Mapping[str, str]) -> tuple[str, ...]:
         elif name.startswith(PREFIX):
             arguments += [f"--{name.removeprefix(PREFIX).lower().replace('_', '-')}", value]
     return (*arguments, "--port", str(PORT)) if arguments else ()
-
-
-ENDPOINT_FILE = "endpoint.json"
-COMPILE_FILE = "compile.sh"
-TASKS = {ServingTask.CHAT: "text-generation", ServingTask.EMBEDDING: "feature-extraction"}
-WORK_GIB = 40
-"""GiB in addition to the weights: the image and the compiler's own files. Assumed."""
-TIMES_STORED = 3
-"""Copies of the weights on disk during compilation: downloaded, sharded, and the compiler's data. Assumed."""
 
 
 def render_serving(served: ServingDeployment, facts: ServingFacts) -> Bundle:

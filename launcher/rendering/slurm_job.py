@@ -18,6 +18,11 @@ COLLECTIVE = "templates/slurm/preflight.py"
 LINE_RATE_SHARE = 0.25
 """Of the line rate; a slower collective across nodes did not use EFA: this project's choice. Without EFA the single
 ENA interface carries a few per cent of it, and published all-reduces with EFA reach at least half."""
+PREFLIGHT_FILE = "preflight.sbatch"
+COLLECTIVE_FILE = "preflight.py"
+ENVIRONMENT_FILE = "environment.sh"
+BATCH_FILE = "job.sbatch"
+JOB_FILE = "job.json"
 
 
 def preflight_script(plan: Plan, instances: Mapping[str, InstanceType]) -> str | None:
@@ -39,13 +44,6 @@ def preflight_script(plan: Plan, instances: Mapping[str, InstanceType]) -> str |
         workers_per_node=workers,
         minimum_gb_s=round(facts.network_gbps / 8 * LINE_RATE_SHARE) if across_nodes else 0,
     )
-
-
-PREFLIGHT_FILE = "preflight.sbatch"
-COLLECTIVE_FILE = "preflight.py"
-ENVIRONMENT_FILE = "environment.sh"
-BATCH_FILE = "job.sbatch"
-JOB_FILE = "job.json"
 
 
 def job_files(

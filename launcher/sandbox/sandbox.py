@@ -45,6 +45,15 @@ from launcher.sandbox.slurm import daemons
 from launcher.submit.shell import LocalShell
 from launcher.submit.slurm_output import state_of
 
+NOTICE_S = 120.0
+"""From the notice to the end of a spot instance (EC2 User Guide, "Spot Instance interruption notices", 2026-11-20)."""
+_POLL_S = 0.05
+_FUNCTION = "AWS::Lambda::Function"
+_FIRST_PORT, _PORTS = 20_000, 10_000
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_unwinding: list[str] = []
+_before: dict[int, Any] = {}
+
 
 def resources_of(ledger: Mapping[str, Any]) -> tuple[Resource, ...]:
     """The resources in the server's ledger."""
@@ -73,17 +82,6 @@ def not_emulated(
     for cluster, parts in clusters.items():
         types.update((f"cluster {cluster}: {part}", "checked but not created") for part in parts)
     return dict(sorted(types))
-
-
-NOTICE_S = 120.0
-"""From the notice to the end of a spot instance (EC2 User Guide, "Spot Instance interruption notices", 2026-11-20)."""
-
-_POLL_S = 0.05
-_FUNCTION = "AWS::Lambda::Function"
-_FIRST_PORT, _PORTS = 20_000, 10_000
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
-_unwinding: list[str] = []
-_before: dict[int, Any] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

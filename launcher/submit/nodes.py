@@ -21,6 +21,8 @@ from launcher.submit.shell import WITHOUT_CALLERS_JOB, Shell
 EXEC_S = 3600.0
 """Timeout of a command whose output comes as one answer (Systems Manager)."""
 _PIECE = 65536
+Dialled = tuple[socket.socket, Callable[[], str]]
+"""A connection to a node's port, and a function that returns the remote error when it is over (empty if none)."""
 
 
 def running_on(facts: JobFacts | None, job: str) -> tuple[str, ...]:
@@ -158,10 +160,6 @@ def free_port(local_port: int) -> Iterator[socket.socket]:
             raise ImpossibleError(f"port {local_port} of this computer: {problem.strerror}", hint=hint) from problem
         listener.listen()
         yield listener
-
-
-Dialled = tuple[socket.socket, Callable[[], str]]
-"""A connection to a node's port, and a function that returns the remote error when it is over (empty if none)."""
 
 
 def forwarded(local_port: int, dial: Callable[[], Dialled], ready: Callable[[], None]) -> int:

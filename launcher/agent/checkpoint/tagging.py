@@ -37,6 +37,12 @@ WORKERS = 8
 optimizing Amazon S3 performance", read 2026-11-20); eight stay far below it and leave connections to the uploads."""
 BATCH = 500
 """Number of objects between two checks that tagging is still allowed."""
+_RETRY_S = 30.0
+_LAST_RETRY_S = 1.0
+"""The pause before a retry while the job waits for the thread to end."""
+_POLL_S = 1.0
+_NICENESS = 10
+_NOT_COMPARED = "steps of different layouts are not compared"
 
 
 class Tags:
@@ -248,14 +254,6 @@ def _assigned(value: object) -> tuple[int, list[int]]:
             return number, takers
         case _:
             return 0, []
-
-
-_RETRY_S = 30.0
-_LAST_RETRY_S = 1.0
-"""The pause before a retry while the job waits for the thread to end."""
-_POLL_S = 1.0
-_NICENESS = 10
-_NOT_COMPARED = "steps of different layouts are not compared"
 
 
 class Tagging(threading.Thread):

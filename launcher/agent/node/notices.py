@@ -34,6 +34,10 @@ _TOKEN_TTL_S = "21600"  # noqa: S105  six hours, the longest that IMDSv2 gives
 _TIMEOUT_S = 2.0
 _BODY_BYTES = 4096
 _OK, _UNAUTHORIZED, _NOT_FOUND = 200, 401, 404
+SIGNALS = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""The signals that count as a notice. The program blocks them at its start until `listen` unblocks them."""
+_LEFT_AT_CAPACITY_END_S = 900.0
+"""Seconds from the last checkpoint to the first instance that AWS ends: `leave_before_s` adds them to AWS's lead."""
 
 
 def endpoint(environment: Mapping[str, str]) -> str:
@@ -144,13 +148,6 @@ def _date(text: str | None) -> datetime:
         return date.astimezone(timezone.utc) if date.tzinfo is not None else date.replace(tzinfo=timezone.utc)
     except (OverflowError, TypeError, ValueError):
         return datetime.now(timezone.utc)
-
-
-SIGNALS = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""The signals that count as a notice. The program blocks them at its start until `listen` unblocks them."""
-
-_LEFT_AT_CAPACITY_END_S = 900.0
-"""Seconds from the last checkpoint to the first instance that AWS ends: `leave_before_s` adds them to AWS's lead."""
 
 
 def react_to_notice(notice: Notice, *, drain: bool, log: EventLog) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from launcher.agent.errors import AgentError
 
 _PRIVATE = 0o700
+_ELSEWHERE = "set another scratch folder (SLIPWAY_SCRATCH)"
 
 
 def make_private(above: Path, *names: str) -> Path:
@@ -68,9 +69,6 @@ def _refuse_open_ways(folder: Path) -> None:
             raise AgentError(f"{place} belongs to user {status.st_uid}, who can replace its contents; {_ELSEWHERE}")
         if stat.S_ISDIR(status.st_mode) and mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             raise AgentError(f"{place} is writable by all users and not sticky (mode {mode:04o}); {_ELSEWHERE}")
-
-
-_ELSEWHERE = "set another scratch folder (SLIPWAY_SCRATCH)"
 
 
 def _levels(folder: Path) -> list[Path]:

@@ -124,6 +124,8 @@ SLIDER = (
     '<label for="scenario">Scenario, low to high: <input id="scenario" type="range" min="0" max="100" '
     'value="50" step="1"> <output id="scenario-words" for="scenario">middle</output></label>'
 )
+BEGIN = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+"""The beginning of every page."""
 
 
 def table(
@@ -202,10 +204,6 @@ def folded(title: str, body: str) -> str:
 def paragraphs(lines: Sequence[str], kind: str = "") -> str:
     """One paragraph per line."""
     return "".join(f'<p class="{kind}">{escape(line.strip())}</p>' for line in lines if line.strip())
-
-
-BEGIN = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-"""The beginning of every page."""
 
 
 def document(title: str, parts: Sequence[str | Plot]) -> str:

@@ -19,6 +19,7 @@ from launcher.workflow.run.timeline import RunTimeline
 
 ROW = 52.0
 MAX_ROWS = 12
+MINUTE_S = 60.0
 
 
 def section(billed: BilledRun) -> list[str | Plot]:
@@ -86,9 +87,6 @@ def _cell_text(index: int, row: Sequence[Any]) -> str:
 
 def _value(index: int, row: Sequence[Any]) -> Decimal | None:
     return row[index] if isinstance(row[index], Decimal) else None
-
-
-MINUTE_S = 60.0
 
 
 def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None) -> str:

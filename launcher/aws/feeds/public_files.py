@@ -45,6 +45,20 @@ _MAX_CHARACTERS = 16 << 20
 
 ProductFilter = Callable[[dict[str, str]], bool]
 """Whether a product with these attributes is wanted."""
+OLD_NAMES = {
+    "us-east": "us-east-1",
+    "us-west": "us-west-1",
+    "eu-ireland": "eu-west-1",
+    "apac-sin": "ap-southeast-1",
+    "apac-syd": "ap-southeast-2",
+    "apac-tokyo": "ap-northeast-1",
+}
+"""Region names in older copies of the spot price file."""
+ONE_ZONE = "one zone's price, the page does not say which"
+_BANDS = range(5)
+EC2, SAGEMAKER = "AmazonEC2", "AmazonSageMaker"
+LEFT_OUT = frozenset(("description", "location", "locationType", "servicecode", "servicename"))
+"""Attributes of products that Slipway does not use."""
 
 
 def products(path: Path, source: str, selects: ProductFilter) -> list[Product]:
@@ -176,19 +190,6 @@ class _JsonStream:
 # Neither is promised by a contract: what is not of the shape that was read in 2026 is not read, and never a price.
 
 
-OLD_NAMES = {
-    "us-east": "us-east-1",
-    "us-west": "us-west-1",
-    "eu-ireland": "eu-west-1",
-    "apac-sin": "ap-southeast-1",
-    "apac-syd": "ap-southeast-2",
-    "apac-tokyo": "ap-northeast-1",
-}
-"""Region names in older copies of the spot price file."""
-ONE_ZONE = "one zone's price, the page does not say which"
-_BANDS = range(5)
-
-
 def spot_prices(path: Path, names: Collection[str], regions: Collection[str]) -> Answer:
     """Linux spot prices of some types in some regions, without zones; Local Zone groups are no regions.
 
@@ -258,11 +259,6 @@ def _document(path: Path, source: str) -> dict[str, Any]:
 
 def _other_shape(source: str) -> AwsError:
     return AwsError(f"{source}: unknown format, so nothing is read from it")
-
-
-EC2, SAGEMAKER = "AmazonEC2", "AmazonSageMaker"
-LEFT_OUT = frozenset(("description", "location", "locationType", "servicecode", "servicename"))
-"""Attributes of products that Slipway does not use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,10 @@ REFERENCE_PARAMS_B, REFERENCE_LAYERS, REFERENCE_HIDDEN = 6.74, 32.0, 4096.0
 HEAD_DIM = 128
 USUAL_KV_HEADS = 8
 """The number of key-value heads in most open models since 2023."""
+USUAL_EXPERTS, USUAL_TOP_K = 128, 8
+"""Experts of a layer and of a token in most open mixtures since 2024 (Qwen3, DeepSeek-V3 with 256, GLM-4.5)."""
+SUGGESTED = 4
+"""Maximum number of types in a hint."""
 
 
 def served_model(spec: ModelSpec) -> ServedModel:
@@ -76,10 +80,6 @@ def from_dimensions(model: ModelDimensions) -> ServedModel:
     )
 
 
-USUAL_EXPERTS, USUAL_TOP_K = 128, 8
-"""Experts of a layer and of a token in most open mixtures since 2024 (Qwen3, DeepSeek-V3 with 256, GLM-4.5)."""
-
-
 class _Experts(TypedDict):
     expert_b: float
     experts: int
@@ -94,10 +94,6 @@ def _experts(model: ModelDimensions, layers: float) -> _Experts:
     experts, top_k = model.experts or USUAL_EXPERTS, model.top_k or USUAL_TOP_K
     expert_b = min(model.params_b, (model.params_b - model.active_b) / (1 - min(top_k / experts, 0.99)))
     return _Experts(expert_b=expert_b, experts=experts, experts_per_token=top_k, moe_layers=layers)
-
-
-SUGGESTED = 4
-"""Maximum number of types in a hint."""
 
 
 @record

@@ -25,6 +25,9 @@ from launcher.pricing.offers import Offer, offer
 from launcher.pricing.serving.other_costs import other_costs, request_storage
 from launcher.targets.registry import billed_name
 
+RESTART_H = 1 / 3
+"""Hours that a replaced spot instance costs before it serves: 20 minutes to start and load; assumed, as AWAKE_H."""
+
 
 def refusals(serve: ServingWorkload, load: Fleet | None) -> Iterator[Finding]:
     """Refusals if the load needs more instances than the maximum or the schedule allows; Bedrock has none."""
@@ -37,10 +40,6 @@ def refusals(serve: ServingWorkload, load: Fleet | None) -> Iterator[Finding]:
         message = f"at {hour:02d}:00 the load needs {needed} instances, the schedule allows {allowed}"
         hint = f"raise the range to {needed}, to 0-0 for no service, or ask for fewer requests in that hour"
         yield error("schedule-short", "workload.serve.schedule", message, hint)
-
-
-RESTART_H = 1 / 3
-"""Hours that a replaced spot instance costs before it serves: 20 minutes to start and load; assumed, as AWAKE_H."""
 
 
 @record(slots=False)

@@ -30,6 +30,8 @@ from launcher.targets.registry import serving_targets
 WINDOW_S = 300.0
 MINUTES_PER_MONTH = HOURS_PER_MONTH * 60
 PATH = "workload.serve.bedrock"
+HOME = "us-east-1"
+"""The region whose price list most rows cite; the default if the plan names none."""
 
 
 def imported(
@@ -108,10 +110,6 @@ def open_share(serve: ServingWorkload) -> float:
     """
     load = served_per_s(serve)
     return sum(rate * WINDOW_S / (1 + rate * WINDOW_S) for rate in load) / HOURS_A_DAY
-
-
-HOME = "us-east-1"
-"""The region whose price list most rows cite; the default if the plan names none."""
 
 
 class Hosted(NamedTuple):

@@ -41,6 +41,13 @@ from launcher.pricing.uncounted import uncounted_assumptions, unpriced_lines
 
 PATH = "workload.serve"
 CACHE = "prompt cache"
+COMPILE_H = 1.0
+"""Hours of one instance. Compiling takes up to an hour (aws-neuron/aws-neuron-sdk#825, huggingface/optimum-neuron#698,
+read 2026-11-20); fetching the weights and storing the result are assumed to be in it."""
+NEURON = "neuron"
+NAME = "compile job, where the shape is not compiled yet"
+MILLION = Decimal(1_000_000)
+MONTH = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
 
 
 def bedrock_findings(terms: BedrockTerms, serve: ServingWorkload, region: str) -> Iterator[Finding]:
@@ -98,13 +105,6 @@ def cache_lines(serve: ServingWorkload, terms: BedrockTerms | None) -> tuple[Ass
     return (Assumption(name=CACHE, value=share, unit=unit, source=source),)
 
 
-COMPILE_H = 1.0
-"""Hours of one instance. Compiling takes up to an hour (aws-neuron/aws-neuron-sdk#825, huggingface/optimum-neuron#698,
-read 2026-11-20); fetching the weights and storing the result are assumed to be in it."""
-NEURON = "neuron"
-NAME = "compile job, where the shape is not compiled yet"
-
-
 def compile_lines(place: Place, catalog: Catalog) -> tuple[Assumption, ...]:
     """The price of the compile job that `slipway render` writes; empty if the chip needs none.
 
@@ -125,10 +125,6 @@ def compile_lines(place: Place, catalog: Catalog) -> tuple[Assumption, ...]:
             source=f"{COMPILE_H:g} h assumed of {rate}; it takes up to an hour: aws-neuron-sdk#825",
         ),
     )
-
-
-MILLION = Decimal(1_000_000)
-MONTH = Range(low=HOURS_PER_MONTH, mid=HOURS_PER_MONTH, high=HOURS_PER_MONTH)
 
 
 def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quote:

@@ -36,6 +36,7 @@ from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue
 CREATION = UPDATE = timedelta(seconds=2)
 """How long a cluster that the API creates stays in creation, and a node group in an update; on AWS minutes."""
 _CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+_NAMES = {"ClusterId": "clusterIdentifier", "TemplateId": "id"}
 
 
 class PcsError(Exception):
@@ -510,9 +511,6 @@ def _delete(call: Callable[[], None]) -> None:
     except PcsError as refusal:
         if refusal.code != "ResourceNotFoundException":
             raise ResourceRefusedError(f"{refusal} (Service: Pcs, {refusal.code})") from refusal
-
-
-_NAMES = {"ClusterId": "clusterIdentifier", "TemplateId": "id"}
 
 
 def _request(requested: Requested, name_key: str) -> dict[str, Any]:

@@ -29,6 +29,11 @@ from launcher.sandbox.aws.resources import ResourceFailedError, Resources
 # Functions and conditions are those of the CloudFormation User Guide, "Rules section syntax" and "Rule-specific
 # intrinsic functions" (read 2026-11-23). The words of the refusal were not seen in an account.
 
+_DEAD_ENDS = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED")
+_MOMENT = timedelta(milliseconds=1)
+_LOCK = threading.RLock()
+"""The lock that allows one stack operation at a time: the CDK CLI may deploy several stacks together."""
+
 
 def broken_rules(template: Mapping[str, Any], parameters: Mapping[str, Any]) -> list[str]:
     """The messages of the assertions that fail.
@@ -70,13 +75,6 @@ def _value(expression: Any, parameters: Mapping[str, Any]) -> Any:
     if isinstance(expression, Mapping):
         return str(parameters[expression["Ref"]]) if "Ref" in expression else _is_true(expression, parameters)
     return expression
-
-
-_DEAD_ENDS = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED")
-_MOMENT = timedelta(milliseconds=1)
-
-_LOCK = threading.RLock()
-"""The lock that allows one stack operation at a time: the CDK CLI may deploy several stacks together."""
 
 
 class EmulatedStack(Stack):

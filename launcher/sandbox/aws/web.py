@@ -35,6 +35,8 @@ _CODES: Mapping[Refusal, tuple[str, str, str]] = {
     Refusal.PLACE: ("AccessDenied", "AccessDenied", "AccessDeniedException"),
 }
 _HINT = "slipway sandbox status prints the keys of this sandbox"
+_POLL_S = 0.05
+_LACKS = (NotImplementedError, LookupError, TypeError, ValueError, AttributeError, AssertionError)
 
 
 class Entrance:
@@ -85,10 +87,6 @@ def _body(environ: Environ) -> bytes:
         body = environ["wsgi.input"].read() if environ.get("wsgi.input_terminated") else b""
     environ["wsgi.input"] = io.BytesIO(body)
     return bytes(body)
-
-
-_POLL_S = 0.05
-_LACKS = (NotImplementedError, LookupError, TypeError, ValueError, AttributeError, AssertionError)
 
 
 class PlainAnswers:

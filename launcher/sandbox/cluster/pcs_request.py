@@ -14,6 +14,8 @@ from launcher.sandbox.cluster.specification import AwsFacts
 
 _MULTIPART = "Content-Type: multipart/mixed"
 _USER_DATA_BYTES = 16_384
+_KEPT = ("clusterName", "size", "networking")
+"""What UpdateCluster cannot modify (PCS user guide, Updating a cluster, limitations)."""
 
 
 class PcsAws(AwsFacts, Protocol):
@@ -54,10 +56,6 @@ def cluster_problems(request: Mapping[str, Any], aws: AwsFacts) -> list[str]:
         problems.append("slurmConfiguration/accounting/defaultPurgeTimeInDays: got 0, allowed: -1, and 1 to 10000")
     problems.extend(_settings(slurm, pcs.CLUSTER_SETTINGS))
     return problems
-
-
-_KEPT = ("clusterName", "size", "networking")
-"""What UpdateCluster cannot modify (PCS user guide, Updating a cluster, limitations)."""
 
 
 def cluster_update_problems(before: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[str]:

@@ -29,6 +29,25 @@ TOKEN_PREFIX = "sagemaker-api-key-"  # noqa: S105 - what every token begins with
 ACTION = "CallWithBearerToken"
 _SCOPE = re.compile(r"Credential=[^/]+/\d{8}/(?P<region>[a-z0-9-]+)/sagemaker/aws4_request")
 _WHEN = "%Y%m%dT%H%M%SZ"
+PATH = re.compile(
+    r"/endpoints/(?P<endpoint>[^/]+)(?:/inference-components/(?P<component>[^/]+))?"
+    r"/(?P<kind>openai/v1/chat/completions|invocations|async-invocations)"
+)
+WORDS = ("This", "is", "a", "stand-in", "of", "the", "sandbox", "and", "no", "model.")
+NUMBERS = 8
+"""Numbers of an embedding; a model returns hundreds."""
+MAX_TOKENS = 16
+"""Tokens of an answer if the request sets no limit."""
+STALL_S = 600.0
+"""Seconds that the connection of a stalled answer stays open."""
+LEFT_OUT = (
+    "endpoint: its alarms and its guard (stored and readable; nothing triggers them)",
+    "endpoint: its instances, image and model (none is started; an emulator answers)",
+    "endpoint: its scaling (stored and readable; nothing is scaled)",
+    "endpoint: stepwise traffic shifting and its alarm watch time (an update takes effect immediately)",
+)
+"""Features that a deployment into the sandbox does not test."""
+_HERE = "InService"
 
 
 class RefusedError(Exception):
@@ -104,27 +123,6 @@ def _region_of_token(token: str, keys: KeyRing) -> str:
     except signed.AccessError as problem:
         raise RefusedError(403, "AccessDeniedException", f"The bearer token is invalid: {problem}") from problem
     return scope["region"]
-
-
-PATH = re.compile(
-    r"/endpoints/(?P<endpoint>[^/]+)(?:/inference-components/(?P<component>[^/]+))?"
-    r"/(?P<kind>openai/v1/chat/completions|invocations|async-invocations)"
-)
-WORDS = ("This", "is", "a", "stand-in", "of", "the", "sandbox", "and", "no", "model.")
-NUMBERS = 8
-"""Numbers of an embedding; a model returns hundreds."""
-MAX_TOKENS = 16
-"""Tokens of an answer if the request sets no limit."""
-STALL_S = 600.0
-"""Seconds that the connection of a stalled answer stays open."""
-LEFT_OUT = (
-    "endpoint: its alarms and its guard (stored and readable; nothing triggers them)",
-    "endpoint: its instances, image and model (none is started; an emulator answers)",
-    "endpoint: its scaling (stored and readable; nothing is scaled)",
-    "endpoint: stepwise traffic shifting and its alarm watch time (an update takes effect immediately)",
-)
-"""Features that a deployment into the sandbox does not test."""
-_HERE = "InService"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

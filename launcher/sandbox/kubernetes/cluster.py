@@ -26,6 +26,10 @@ from launcher.sandbox.kubernetes.statuses import RefusedError
 from launcher.sandbox.kubernetes.store import Object, conditioned, now, owned
 from launcher.sandbox.kubernetes.tokens import Tokens
 
+_POLL_S = 0.2
+_ROOM = {"cpu": "192", "memory": "2000Gi", "ephemeral-storage": "500Gi", "pods": "110", "hugepages-2Mi": "10Gi"}
+"""A node's default resources in addition to its devices."""
+
 
 def read_log(pod: Mapping[str, Any], log: Callable[[str], Path] | None, query: Mapping[str, str]) -> bytes:
     """The lines of a container's log.
@@ -64,11 +68,6 @@ def read_log(pod: Mapping[str, Any], log: Callable[[str], Path] | None, query: M
 def _time(line: bytes) -> datetime:
     stamp = line.partition(b" ")[0].decode().removesuffix("000Z")
     return datetime.fromisoformat(f"{stamp}+00:00")
-
-
-_POLL_S = 0.2
-_ROOM = {"cpu": "192", "memory": "2000Gi", "ephemeral-storage": "500Gi", "pods": "110", "hugepages-2Mi": "10Gi"}
-"""A node's default resources in addition to its devices."""
 
 
 class KubernetesCluster:

@@ -19,6 +19,12 @@ from launcher.sandbox.kubernetes.cluster import KubernetesCluster
 from launcher.sandbox.kubernetes.kinds import Kind, shipped
 from launcher.sandbox.kubernetes.statuses import RefusedError
 
+SCHEDULER = "kubernetes"
+_LIVING = ("Pending", "Running")
+_DRAIN_S, _POLL_S = 900.0, 0.2
+"""Seconds that a managed node group waits for a drained node: 15 minutes (EKS user guide, update behaviour)."""
+_ENDS = {"Complete": "COMPLETED", "Failed": "FAILED"}
+
 
 def create(api: Api, document: Mapping[str, Any]) -> None:
     """Create an object in its own namespace.
@@ -54,13 +60,6 @@ def _placed(api: Api, document: Mapping[str, Any]) -> tuple[Kind, str, dict[str,
     space = metadata.get("namespace", "default") if kind.namespaced else ""
     stored_metadata = metadata if space else {name: value for name, value in metadata.items() if name != "namespace"}
     return kind, space, {**document, "metadata": stored_metadata}
-
-
-SCHEDULER = "kubernetes"
-_LIVING = ("Pending", "Running")
-_DRAIN_S, _POLL_S = 900.0, 0.2
-"""Seconds that a managed node group waits for a drained node: 15 minutes (EKS user guide, update behaviour)."""
-_ENDS = {"Complete": "COMPLETED", "Failed": "FAILED"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

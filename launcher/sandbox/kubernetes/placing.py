@@ -9,6 +9,7 @@ from launcher.sandbox.kubernetes.pod_rules import quantity
 
 Object = dict[str, Any]
 _FITS = "NoSchedule", "NoExecute"
+_UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 def requests_of(pod: Mapping[str, Any]) -> Counter[str]:
@@ -79,9 +80,6 @@ def _against(pod: Mapping[str, Any], node: Object, used: Counter[str]) -> list[s
     room = {name: quantity(value) for name, value in node["status"]["allocatable"].items()}
     short = [name for name, quantity in requests_of(pod).items() if quantity > room.get(name, Decimal(0)) - used[name]]
     return ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in sorted(short)]
-
-
-_UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 def _tolerates(spec: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:

@@ -34,6 +34,12 @@ from launcher.sandbox.kubernetes.structure import Cause
 _LONGEST_HOST = 63
 _MAX_RULES, _MAX_CODES = 20, 255
 _TEMPLATE = "spec.template.spec"
+VERSION = eks.VERSION
+"""The version of Kubernetes whose schemas validate: that of the clusters that plans create."""
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_LONGEST_NAME, _LONGEST_LABEL = 253, 63
 
 
 def of_job(document: Mapping[str, Any]) -> list[Cause]:
@@ -143,15 +149,6 @@ def of_custom(document: Mapping[str, Any]) -> list[Cause]:
             text = "Required value: must have at least one container with name pytorch"
             causes.append((f"{at}.template.spec.containers", text))
     return causes
-
-
-VERSION = eks.VERSION
-"""The version of Kubernetes whose schemas validate: that of the clusters that plans create."""
-
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-_LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_LONGEST_NAME, _LONGEST_LABEL = 253, 63
 
 
 def refusals(

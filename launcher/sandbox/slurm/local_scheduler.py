@@ -51,6 +51,9 @@ _WITHOUT_EFFECT = frozenset(
 )
 """Options without effect on one computer, where nothing is shared and nothing is limited."""
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+_JOB_MARK = "SLIPWAY_SANDBOX_JOB"
+_POLL_S = 0.05
+_KILL_WAIT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,11 +170,6 @@ def _seconds(text: str) -> int | None:
     if match[1] is not None or match[4] is not None:
         return days * 86400 + first * 3600 + second * 60 + third
     return first * 60 + second
-
-
-_JOB_MARK = "SLIPWAY_SANDBOX_JOB"
-_POLL_S = 0.05
-_KILL_WAIT_S = 5.0
 
 
 @dataclass(slots=True, kw_only=True)

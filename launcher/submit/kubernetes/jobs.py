@@ -46,6 +46,29 @@ _DISRUPTED = {
 _EVENTS = ("Evicted", "OOMKilling", "Preempted", "TaintManagerEviction", "NodeNotReady", "Killing", "Failed")
 _LARGEST = 128
 """An exit code 128 + n means that signal n ended a process."""
+TRIES = 5
+_FIRST_PAUSE_S, _SLOWER = 2.0, 2.0
+LOG = "log.txt"
+_CHUNK = 4_000_000
+_FORBIDDEN, _NOT_THERE, _THERE = 403, 404, 409
+_MANAGED_BY = "app.kubernetes.io/managed-by"
+_PATHS = {
+    **{kind.kind: kind.path for kind in JOB_KINDS.values()},
+    "Service": "/api/v1/namespaces/{namespace}/services",
+    "Namespace": "/api/v1/namespaces",
+    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+    "DaemonSet": "/apis/apps/v1/namespaces/{namespace}/daemonsets",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+}
+_ENDS = {
+    "Complete": JobState.COMPLETED,
+    "Succeeded": JobState.COMPLETED,
+    "Completed": JobState.COMPLETED,
+    "Failed": JobState.FAILED,
+}
+_DONE = {*_ENDS, "SuccessCriteriaMet", "FailureTarget"}
+"""A Job's conditions before its last pods have gone (Kubernetes, "Jobs": Job termination and cleanup; 2026-11-23)."""
 
 
 def of_job(condition: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], events: Iterable[Mapping[str, Any]]) -> str:
@@ -176,31 +199,6 @@ def _plain(message: str) -> str:
     'The node was low on resource: memory'
     """
     return re.sub(r"\s+", " ", message).strip().rstrip(".")
-
-
-TRIES = 5
-_FIRST_PAUSE_S, _SLOWER = 2.0, 2.0
-LOG = "log.txt"
-_CHUNK = 4_000_000
-_FORBIDDEN, _NOT_THERE, _THERE = 403, 404, 409
-_MANAGED_BY = "app.kubernetes.io/managed-by"
-_PATHS = {
-    **{kind.kind: kind.path for kind in JOB_KINDS.values()},
-    "Service": "/api/v1/namespaces/{namespace}/services",
-    "Namespace": "/api/v1/namespaces",
-    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
-    "DaemonSet": "/apis/apps/v1/namespaces/{namespace}/daemonsets",
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-}
-_ENDS = {
-    "Complete": JobState.COMPLETED,
-    "Succeeded": JobState.COMPLETED,
-    "Completed": JobState.COMPLETED,
-    "Failed": JobState.FAILED,
-}
-_DONE = {*_ENDS, "SuccessCriteriaMet", "FailureTarget"}
-"""A Job's conditions before its last pods have gone (Kubernetes, "Jobs": Job termination and cleanup; 2026-11-23)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

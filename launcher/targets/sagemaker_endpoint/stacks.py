@@ -18,6 +18,7 @@ IN_SERVICE = "InService"
 SPREAD = "LEAST_OUTSTANDING_REQUESTS"
 GUARD_METRICS = ("RunningNodes", FAILED_CALLS, "EstimatedSpend")
 """Alarms of every target; see guards.metric_alarms."""
+SAGEMAKER, SCALING = "AWS::SageMaker", "AWS::ApplicationAutoScaling"
 
 
 def _planned(reading: Reading) -> Endpoint:
@@ -176,9 +177,6 @@ def callers(reading: Reading) -> None:
 
 def _listed(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
-
-
-SAGEMAKER, SCALING = "AWS::SageMaker", "AWS::ApplicationAutoScaling"
 
 
 def _variant_instances(properties: Mapping[str, Any], resources: Mapping[str, Any]) -> Iterator[Instances]:

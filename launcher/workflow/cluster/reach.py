@@ -30,6 +30,8 @@ from launcher.workflow.cluster.deployed import DeployedCluster
 
 ASKED_TIMES, ASK_AGAIN_S = 19, 10.0
 """Number of attempts for a new API, and the seconds between them: three minutes in total."""
+_REMOVAL = "DELETE_"
+"""The beginning of the states of a stack from the start of its removal on."""
 
 
 def connection_to(head_node: HeadNode, environment: Mapping[str, str]) -> Connection:
@@ -126,10 +128,6 @@ def gone_if_removed(submission: Submission, environment: Mapping[str, str]) -> I
             raise
         message = f"{removal}: this is the last known state"
         raise SchedulerEndedError(message, hint="slipway report NAME and slipway logs NAME show the run") from problem
-
-
-_REMOVAL = "DELETE_"
-"""The beginning of the states of a stack from the start of its removal on."""
 
 
 def removal_of(submission: Submission, environment: Mapping[str, str]) -> str:

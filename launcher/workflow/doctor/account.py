@@ -27,6 +27,21 @@ COST_TAGS = (CLUSTER_TAG, PLAN_TAG)
 """The tags by which a bill is split; one bill has more digests than anyone reads."""
 HOME = "us-east-1"
 """The region of Cost Explorer's endpoint, for the entire commercial partition (AWS General Reference)."""
+TABLES = ("COST_AND_USAGE_REPORT", "FOCUS_1_0", "FOCUS_1_2")
+"""The tables that `report --billed --export` reads."""
+READ, PARQUET = "TEXT_OR_CSV", "PARQUET"
+"""The file formats that `report --billed --export` reads."""
+NO_EXPORT = (
+    "none: report --billed uses Cost Explorer, which has daily values, no hourly values, and no reservation fees"
+)
+NEW_EXPORT = (
+    "create one with aws bcm-data-exports create-export: table COST_AND_USAGE_REPORT, Format TEXT_OR_CSV, "
+    "Compression GZIP"
+)
+MIN_BOOTSTRAP = 6
+"""The bootstrap version that assemblies with file assets require (aws-cdk-lib 2.275.0, cloud-assembly manifest,
+requiresBootstrapStackVersion); tests/infra compares the number with the manifests of the examples."""
+NOT_OPTED_IN = "not-opted-in"
 
 
 def cost_tags(subject: Subject) -> Iterator[Check]:
@@ -43,19 +58,6 @@ def cost_tags(subject: Subject) -> Iterator[Check]:
             yield unknown("cost tag", requirement, got, fix)
         else:
             yield failed("cost tag", requirement, f"{state}: the bill cannot be split by it", fix)
-
-
-TABLES = ("COST_AND_USAGE_REPORT", "FOCUS_1_0", "FOCUS_1_2")
-"""The tables that `report --billed --export` reads."""
-READ, PARQUET = "TEXT_OR_CSV", "PARQUET"
-"""The file formats that `report --billed --export` reads."""
-NO_EXPORT = (
-    "none: report --billed uses Cost Explorer, which has daily values, no hourly values, and no reservation fees"
-)
-NEW_EXPORT = (
-    "create one with aws bcm-data-exports create-export: table COST_AND_USAGE_REPORT, Format TEXT_OR_CSV, "
-    "Compression GZIP"
-)
 
 
 def exports(subject: Subject) -> Iterator[Check]:
@@ -91,12 +93,6 @@ BILLING = (
     Examination("cost tag", "Slipway's tags are active in billing", cost_tags),
     Examination("bill export", "the bill is exported as CUR 2.0 or FOCUS", exports),
 )
-
-
-MIN_BOOTSTRAP = 6
-"""The bootstrap version that assemblies with file assets require (aws-cdk-lib 2.275.0, cloud-assembly manifest,
-requiresBootstrapStackVersion); tests/infra compares the number with the manifests of the examples."""
-NOT_OPTED_IN = "not-opted-in"
 
 
 def credentials(subject: Subject) -> Iterator[Check]:

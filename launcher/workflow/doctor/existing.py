@@ -30,6 +30,9 @@ from launcher.workflow.doctor.rights import account_of, judged, one_of
 
 AVAILABLE = "available"
 """A tag of every stack that Slipway creates."""
+_NO_ROLE = "NoSuchEntity"
+_PODS = "pods.eks.amazonaws.com"
+_UNKNOWN = 401
 
 
 def machine_image(subject: Subject) -> Iterator[Check]:
@@ -142,10 +145,6 @@ ARTEFACTS = (
 )
 
 
-_NO_ROLE = "NoSuchEntity"
-_PODS = "pods.eks.amazonaws.com"
-
-
 def existing_cluster(subject: Subject) -> Iterator[Check]:
     """Whether the cluster exists, admits the caller, and has what the job needs."""
     plan = subject.plan
@@ -166,9 +165,6 @@ def existing_cluster(subject: Subject) -> Iterator[Check]:
         return
     yield ok(name, requirement, f"{existing.head_node.text()}, Kubernetes {inspection.cluster.version}")
     yield from checks(plan, subject.catalog.instance_types[plan.place.instance_type], inspection)
-
-
-_UNKNOWN = 401
 
 
 def _entry(cluster: str) -> str:

@@ -46,6 +46,15 @@ AT_ONCE = 8
 LENGTHS = 4
 """Number of lengths to query: the shortest that fits the job, and the next ones, which may be cheaper or sooner."""
 WEEK = timedelta(weeks=1)
+PLATFORM = "Linux/UNIX"
+OPTIONS = {
+    OfferKind.CAPACITY_BLOCK: PurchaseOption.CAPACITY_BLOCK,
+    OfferKind.EXTENSION: PurchaseOption.CAPACITY_BLOCK,
+    OfferKind.TRAINING_PLAN: PurchaseOption.TRAINING_PLAN,
+    OfferKind.RESERVATION: PurchaseOption.ON_DEMAND,
+    OfferKind.ON_DEMAND: PurchaseOption.ON_DEMAND,
+    OfferKind.SPOT: PurchaseOption.SPOT,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,17 +243,6 @@ def _tried(ask: Callable[[], Sequence[CapacityOffer]]) -> Sequence[CapacityOffer
         raise
     except AwsError as problem:
         return problem
-
-
-PLATFORM = "Linux/UNIX"
-OPTIONS = {
-    OfferKind.CAPACITY_BLOCK: PurchaseOption.CAPACITY_BLOCK,
-    OfferKind.EXTENSION: PurchaseOption.CAPACITY_BLOCK,
-    OfferKind.TRAINING_PLAN: PurchaseOption.TRAINING_PLAN,
-    OfferKind.RESERVATION: PurchaseOption.ON_DEMAND,
-    OfferKind.ON_DEMAND: PurchaseOption.ON_DEMAND,
-    OfferKind.SPOT: PurchaseOption.SPOT,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,11 @@ from launcher.workflow.quote.quoted_lines import quoted_lines
 SUFFIXES = (".csv", ".csv.gz", ".csv.zip", ".zip", ".parquet")
 PERIOD = re.compile(r"BILLING_PERIOD=(\d{4}-\d{2})|(\d{8})-\d{8}")
 """The folder of a billing period, in a data export or in the older report."""
+PLACES = Decimal("0.000001")
+"""The precision for products of quantities and rates; their sum equals the difference exactly."""
+COST_EXPLORER = "Cost Explorer"
+LATE_H = (8, 24)
+"""The delay of AWS's billing, in hours: from and to."""
 
 
 class ExportFile(NamedTuple):
@@ -186,10 +191,6 @@ def _write(into: IO[bytes], block: bytes) -> None:
     into.write(block)
 
 
-PLACES = Decimal("0.000001")
-"""The precision for products of quantities and rates; their sum equals the difference exactly."""
-
-
 class Reconciled(NamedTuple):
     """The lines of the quote, billed rows without a line, and separately reported rows."""
 
@@ -294,11 +295,6 @@ def _unquoted(key: tuple[str, str, str], rows: Sequence[BilledRow], upfront: Upf
     quantity = sum((row.quantity for row in rows if row.kind is ChargeKind.USAGE), Decimal(0)) if same else Decimal(0)
     usd = sum((row.dollars(upfront) for row in rows), Decimal(0))
     return Unquoted(service, usage_type, description, quantity, units.pop() if same else "", usd)
-
-
-COST_EXPLORER = "Cost Explorer"
-LATE_H = (8, 24)
-"""The delay of AWS's billing, in hours: from and to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

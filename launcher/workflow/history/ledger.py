@@ -11,6 +11,9 @@ from launcher.records.ledger_index import LedgerIndex, entry_of_line
 from launcher.records.run_folder import RUNS, RunFolder
 
 INDEX = Path(".slipway") / "ledger.index"
+_BY_BEGINNING = itemgetter(*(LedgerEntry._fields.index(name) for name in ("started_at", "name", "run")))
+"""By position, not by name: entries are tuples, and a long ledger has a hundred thousand entries."""
+_NAME = attrgetter("name")
 
 
 def folder_ledger(root: Path) -> Ledger:
@@ -49,10 +52,6 @@ def newest_first(entries: list[LedgerEntry]) -> tuple[LedgerEntry, ...]:
     return tuple(sorted(entries, key=_BY_BEGINNING, reverse=True))
 
 
-_BY_BEGINNING = itemgetter(*(LedgerEntry._fields.index(name) for name in ("started_at", "name", "run")))
-"""By position, not by name: entries are tuples, and a long ledger has a hundred thousand entries."""
-
-
 def _folders(runs: Path) -> Iterator[tuple[str, str, str, str]]:
     if not runs.is_dir():
         return
@@ -64,6 +63,3 @@ def _folders(runs: Path) -> Iterator[tuple[str, str, str, str]]:
         # In the order of their names, which are moments: what is nearly sorted is sorted in a third of the time.
         for folder in sorted(folders, key=_NAME, reverse=True):
             yield name, folder.name, folder.path, str(folder.stat(follow_symlinks=False).st_mtime_ns)
-
-
-_NAME = attrgetter("name")

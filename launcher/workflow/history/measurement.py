@@ -34,6 +34,13 @@ from launcher.records.stored_quote import StoredQuote, stored_quote
 from launcher.workflow.history.attempts import attempts, budget_stop, interrupted, points_of, read_events
 
 _KEYS = (b'"parallel"', b'"software"')
+WARM_UP = 0.2
+"""Share of an attempt's first lines that are omitted: compilation, caches, the first read of the data."""
+MIN_STRETCHES = 3
+LOW, HIGH = 0.05, 0.95
+MAX_STRETCHES = 100
+"""The maximum number of stretches of a run for rates, so that one line per step does not count as a spread."""
+IN_RUN = "measurement.json"
 
 
 def with_setup(
@@ -91,17 +98,6 @@ def fit(degrees: Mapping[str, int], workers: int) -> bool:
     """
     product = math.prod(degree for name, degree in degrees.items() if name != "expert")
     return workers % product == 0 and workers % degrees.get("expert", 1) == 0
-
-
-WARM_UP = 0.2
-"""Share of an attempt's first lines that are omitted: compilation, caches, the first read of the data."""
-MIN_STRETCHES = 3
-LOW, HIGH = 0.05, 0.95
-MAX_STRETCHES = 100
-"""The maximum number of stretches of a run for rates, so that one line per step does not count as a spread."""
-
-
-IN_RUN = "measurement.json"
 
 
 def keep_measurement(

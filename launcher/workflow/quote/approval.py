@@ -15,6 +15,7 @@ from launcher.workflow.quote.options import PriceOptions
 
 LONGEST = timedelta(hours=24)
 _DURATION = re.compile(r"([0-9]{1,4})(m|h)")
+_UNITS = {"m": "minutes", "h": "hours"}
 
 
 def duration(text: str) -> timedelta:
@@ -31,9 +32,6 @@ def duration(text: str) -> timedelta:
     if not timedelta() < length <= LONGEST:
         raise UnreadableInputError(f"--for takes 1m to 24h, got {text!r}", hint="--for 2h")
     return length
-
-
-_UNITS = {"m": "minutes", "h": "hours"}
 
 
 def quoted_for_approval(

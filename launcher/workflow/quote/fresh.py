@@ -20,6 +20,8 @@ from launcher.workflow.quote.price import pick, price, price_request
 
 Say: TypeAlias = Callable[[str], None]
 REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
+Head: TypeAlias = Callable[[Plan], str | None]
+"""Returns the type of the head node that a plan's cluster already has (existing_head.py), None if it has none."""
 
 
 def refuse_unless_allowed(priced: Priced, quoted: Quote, options: PriceOptions, say: Say = lambda _: None) -> None:
@@ -72,10 +74,6 @@ def _refuse_by_gate(quoted: Quote, codes: Container[int]) -> None:
     if not quoted.gate.allowed and quoted.gate.exit_code in codes:
         errors = tuple(finding for finding in quoted.findings if finding.level == "error")
         raise REFUSALS[quoted.gate.exit_code](quoted.gate.reason, hint=quoted.gate.hint, findings=errors)
-
-
-Head: TypeAlias = Callable[[Plan], str | None]
-"""Returns the type of the head node that a plan's cluster already has (existing_head.py), None if it has none."""
 
 
 def no_head(_plan: Plan) -> str | None:

@@ -30,6 +30,12 @@ ML_OPTIONS = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN, PurchaseOpt
 
 HyperPod's spot price follows from EC2's spot price and its own on-demand rate: both are queried with the picked
 place."""
+Places = Mapping[str, tuple[str, ...]]
+"""Regions by type."""
+FIRST_REGIONS = ("us-east-1", "us-east-2", "us-west-2")
+"""Regions whose price files are read if none is named: a file of EC2 has hundreds of megabytes."""
+EVERY_TYPE = ("all types",)
+_SIGNED = (CAPACITY_BLOCK, TRAINING_PLAN, SAVINGS_PLAN)
 
 
 @record
@@ -214,10 +220,6 @@ def _is_in_sagemaker(facts: InstanceType) -> bool:
     return any(target.kind in facts.targets for target in TARGETS.values() if target.managed)
 
 
-Places = Mapping[str, tuple[str, ...]]
-"""Regions by type."""
-
-
 def _on_demand(places: Places, reserved: Places) -> Iterator[Question]:
     for name, regions in places.items():
         if regions:
@@ -251,16 +253,6 @@ def _blocks(request: PlanRequest, catalog: Catalog, facts: InstanceType, count: 
         if named or region in sold:
             size = count if count in facts.block_counts else 1
             yield Question(kind=CAPACITY_BLOCK, names=(facts.name,), regions=(region,), count=size)
-
-
-FIRST_REGIONS = ("us-east-1", "us-east-2", "us-west-2")
-"""Regions whose price files are read if none is named: a file of EC2 has hundreds of megabytes."""
-
-
-EVERY_TYPE = ("all types",)
-
-
-_SIGNED = (CAPACITY_BLOCK, TRAINING_PLAN, SAVINGS_PLAN)
 
 
 def public_files(questions: Sequence[Question], catalog: Catalog, regions: Sequence[str]) -> tuple[Question, ...]:

@@ -58,6 +58,16 @@ from launcher.workflow.quote.price_needs import (
 from launcher.workflow.quote.price_tasks import FetchPrices, answers, public, signed
 from launcher.workflow.quote.prices import check_regions, known_catalog
 
+_FILE_KINDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    PRICE_FILE: {"AmazonEC2": ("on-demand", "reserved"), "AmazonSageMaker": (SAGEMAKER,)},
+    SPOT_PAGE: {EVERY_TYPE[0]: ("spot",)},
+    SPOT_BAND: {},
+    BILL_ITEM: {},
+}
+"""The kinds of price in the answers of a question, except bands and bill items."""
+_ZONED = {"on-demand": False, "spot": True}
+"""Whether the answers of a kind name an availability zone."""
+
 
 def refresh_file(
     path: Path | None,
@@ -305,17 +315,6 @@ def _recent_rows(question: Question, catalog: Catalog) -> dict[Key, KnownPrice]:
     if question.kind == SPOT_PAGE:
         return {key: price for key, price in prices.items() if not key.zone}
     return {key: price for key, price in prices.items() if key.kind not in _ZONED or bool(key.zone) is _ZONED[key.kind]}
-
-
-_FILE_KINDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    PRICE_FILE: {"AmazonEC2": ("on-demand", "reserved"), "AmazonSageMaker": (SAGEMAKER,)},
-    SPOT_PAGE: {EVERY_TYPE[0]: ("spot",)},
-    SPOT_BAND: {},
-    BILL_ITEM: {},
-}
-"""The kinds of price in the answers of a question, except bands and bill items."""
-_ZONED = {"on-demand": False, "spot": True}
-"""Whether the answers of a kind name an availability zone."""
 
 
 @dataclass(kw_only=True)

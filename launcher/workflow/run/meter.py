@@ -27,6 +27,8 @@ from launcher.workflow.history.attempts import attempts, interrupted, points_of,
 CACHE_S = 300.0
 """Seconds until the spot price is read again; EC2's history changes every few hours."""
 _cached_prices: dict[tuple[str, ...], tuple[float, SpotNow]] = {}
+EVERY_S = 30.0
+TAIL_BYTES = 64 * 1024
 
 
 def spot_now(folder: RunFolder, environment: Mapping[str, str]) -> SpotNow | None:
@@ -65,10 +67,6 @@ def _current_spot_price(name: str, zone: str | None, nodes: int, session: Sessio
     price = max(of_zone, key=lambda fetched_price: fetched_price.usd)
     where = "" if zone is not None or len(of_zone) == 1 else f", in {price.key.zone}, the dearest zone"
     return SpotNow(usd_per_hour=price.usd * Decimal(nodes), note=f"{price.note}{where}")
-
-
-EVERY_S = 30.0
-TAIL_BYTES = 64 * 1024
 
 
 @dataclass(slots=True, kw_only=True)

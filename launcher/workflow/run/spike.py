@@ -48,6 +48,22 @@ from launcher.workflow.quote.price import load_request, price_job
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.plan_launch import launch_plan
 
+NO_AMOUNT: Mapping[str, Any] = dict.fromkeys(
+    (
+        *("tokens_b", "examples", "tokens_per_example", "epochs", "tokens_per_parameter"),
+        "throughput_samples_per_s",
+    )
+)
+"""The keys of a training job that a spike, which has hours of its own, leaves out."""
+PLANS = Path(".slipway") / "spikes"
+MIN_LINES = 10
+"""Minimum lines of metrics: a fifth is warm-up, and the others must show their own spread."""
+LONGEST_NAME = 40
+MINUTES_PER_HOUR = 60
+PATIENCE = timedelta(minutes=5)
+"""The maximum wait for reading back a first checkpoint after the rate is measured: a trainer may write none."""
+READ_BACK_ENDINGS = ("read-back", "read-back-failed", "read-back-skipped")
+
 
 def remove_clusters(
     runs: Iterable[RunFolder], begun: datetime, catalog: Catalog, environment: Mapping[str, str], notify: Notify
@@ -79,23 +95,6 @@ def _removed(
     for item in removal.kept:
         notify(f"kept: {item.kind.value} {item.name}: {item.reason}")
     return ()
-
-
-NO_AMOUNT: Mapping[str, Any] = dict.fromkeys(
-    (
-        *("tokens_b", "examples", "tokens_per_example", "epochs", "tokens_per_parameter"),
-        "throughput_samples_per_s",
-    )
-)
-"""The keys of a training job that a spike, which has hours of its own, leaves out."""
-PLANS = Path(".slipway") / "spikes"
-MIN_LINES = 10
-"""Minimum lines of metrics: a fifth is warm-up, and the others must show their own spread."""
-LONGEST_NAME = 40
-MINUTES_PER_HOUR = 60
-PATIENCE = timedelta(minutes=5)
-"""The maximum wait for reading back a first checkpoint after the rate is measured: a trainer may write none."""
-READ_BACK_ENDINGS = ("read-back", "read-back-failed", "read-back-skipped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

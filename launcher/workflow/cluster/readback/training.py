@@ -18,6 +18,21 @@ from launcher.workflow.cluster.readback.reading import ClusterState, Reader, Rea
 
 GATEWAYS = ("dynamodb", "s3")
 """Services with a gateway endpoint in every Slipway network (infra/parts/network.py)."""
+COMPLETE = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
+ON_DEMAND = "ONDEMAND"
+BOUGHT_AS: Mapping[PurchaseOption, str] = {
+    PurchaseOption.SPOT: "SPOT",
+    PurchaseOption.CAPACITY_BLOCK: "CAPACITY_BLOCK",
+}
+"""ParallelCluster's name of a purchase option; a commitment uses on-demand capacity."""
+GRANTING = {
+    "eks:CreatePodIdentityAssociation",
+    "eks:DeletePodIdentityAssociation",
+    "eks:ListPodIdentityAssociations",
+    "iam:GetRole",
+    "iam:PassRole",
+}
+"""The actions that grant a role to pods and revoke it."""
 
 
 def vpc(reading: Reading) -> None:
@@ -86,23 +101,6 @@ def flow_log(reading: Reading) -> None:
     """The flow log records traffic that the VPC rejects."""
     expected = frozenset((vpc_id, "REJECT") for vpc_id in reading.ids("AWS::EC2::VPC"))
     reading.checks.equal("flow log", expected, networks.flow_logs(reading.session, reading.ids("AWS::EC2::FlowLog")))
-
-
-COMPLETE = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
-ON_DEMAND = "ONDEMAND"
-BOUGHT_AS: Mapping[PurchaseOption, str] = {
-    PurchaseOption.SPOT: "SPOT",
-    PurchaseOption.CAPACITY_BLOCK: "CAPACITY_BLOCK",
-}
-"""ParallelCluster's name of a purchase option; a commitment uses on-demand capacity."""
-GRANTING = {
-    "eks:CreatePodIdentityAssociation",
-    "eks:DeletePodIdentityAssociation",
-    "eks:ListPodIdentityAssociations",
-    "iam:GetRole",
-    "iam:PassRole",
-}
-"""The actions that grant a role to pods and revoke it."""
 
 
 def node_group(reading: Reading) -> None:
