@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Protocol
 
-from aws_cdk import Aws, CfnOutput, Stack
+from aws_cdk import Aws, Stack
 from aws_cdk import aws_budgets as budgets
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
@@ -16,6 +16,7 @@ from infra.parts.budget_stop import StopPlace, budget_stop, plain_usd
 from infra.parts.guard_folder import GuardFolder
 from infra.parts.guard_function import GuardFunction, GuardSettings, ReservedNodes, Rights
 from infra.parts.limits import Limits
+from infra.parts.outputs import add_output
 from launcher.model.budget_stop import exempt
 from launcher.model.enums import PREPAID, PurchaseOption
 from launcher.model.idle import idle_minutes
@@ -91,11 +92,9 @@ class Guardrails(Construct):
         self._guard(limits, target_guard)
         target_guard.announce(plan, self)
         if stop is not None:
-            CfnOutput(Stack.of(self), OUTPUTS["stop_uri"], value=stop.uri, description="Asks jobs to save and end")
+            add_output(Stack.of(self), OUTPUTS["stop_uri"], stop.uri)
         if folder is not None:
-            CfnOutput(
-                Stack.of(self), OUTPUTS["word_uri"], value=folder.word_uri, description="Messages of jobs for users"
-            )
+            add_output(Stack.of(self), OUTPUTS["word_uri"], folder.word_uri)
         self._alarms(limits)
         if limits.max_usd is not None and has_budget(plan.place.region):
             self._budget(limits.max_usd)

@@ -1,12 +1,13 @@
 """The log of Session Manager's shells on a cluster's nodes, with its document: who opened a shell, and its output."""
 
-from aws_cdk import Aws, CfnOutput, RemovalPolicy, Stack
+from aws_cdk import Aws, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from infra.parts.node_policy import OWN_PATH
+from infra.parts.outputs import add_output
 from launcher.model.plan import Plan
 from launcher.model.sizing import LOG_RETENTION_DAYS
 
@@ -68,13 +69,12 @@ class SessionLog(Construct):
     def outputs(self, region: str | None = None, target: str = "INSTANCE_ID") -> None:
         """Name the document in the stack's outputs; with a region, also the command of a shell on one of many nodes."""
         stack = Stack.of(self)
-        CfnOutput(stack, "SessionDocument", value=self.document, description="Shells by it are logged")
+        add_output(stack, "SessionDocument", self.document)
         if region is not None:
-            CfnOutput(
+            add_output(
                 stack,
                 "ShellOnANode",
-                value=f"aws ssm start-session --region {region} --document-name {self.document} --target {target}",
-                description="A logged shell; the providerID of a node ends in its instance",
+                f"aws ssm start-session --region {region} --document-name {self.document} --target {target}",
             )
 
 

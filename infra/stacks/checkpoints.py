@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-from aws_cdk import CfnOutput, Duration
+from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from infra.parts.outputs import add_output
 from infra.parts.private_bucket import INCOMPLETE_DAYS, private_bucket
 from infra.stacks.plan_stack import PlanStack
 from launcher.model.monitoring import (
@@ -93,4 +94,4 @@ class CheckpointsStack(PlanStack):
         self.store = CheckpointStore(
             self, "Store", prefix=prefix, kms_key_arn=storage.kms_key_arn, access_log=storage.access_log
         )
-        CfnOutput(self, "BucketName", value=self.store.bucket.bucket_name, description="The checkpoint bucket")
+        add_output(self, "BucketName", self.store.bucket.bucket_name)

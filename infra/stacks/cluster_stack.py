@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from aws_cdk import CfnOutput
 from constructs import Construct
 
 from infra.cluster_network import ClusterNetwork, cluster_network
@@ -12,6 +11,7 @@ from infra.parts.dashboard import Dashboard
 from infra.parts.guard_folder import guard_folder
 from infra.parts.guardrails import Guardrails, TargetGuard, guardrail_text
 from infra.parts.limits import Limits
+from infra.parts.outputs import add_output
 from infra.parts.session_log import SessionLog
 from infra.stacks.plan_stack import PlanStack
 from launcher.catalog.load import Catalog
@@ -62,9 +62,9 @@ class ClusterStack(PlanStack):
             folder=guard_folder(network.store_uri, network.store),
         )
         dashboard = Dashboard(self, "Overview", plan=plan, limits=self._limits, target_widgets=widgets)
-        CfnOutput(self, "NotifyTopicArn", value=guardrails.topic.ref, description="Topic of all notifications")
-        CfnOutput(self, "DashboardUrl", value=dashboard.url)
-        CfnOutput(self, "GuardrailSummary", value="; ".join(guardrail_text(plan, self._limits)))
+        add_output(self, "NotifyTopicArn", guardrails.topic.ref)
+        add_output(self, "DashboardUrl", dashboard.url)
+        add_output(self, "GuardrailSummary", "; ".join(guardrail_text(plan, self._limits)))
 
 
 def add_cluster(

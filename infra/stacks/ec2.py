@@ -3,7 +3,7 @@
 import functools
 from dataclasses import dataclass
 
-from aws_cdk import Aws, CfnOutput, CfnParameter, RemovalPolicy, Stack
+from aws_cdk import Aws, CfnParameter, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -18,6 +18,7 @@ from infra.parts.guard_function import Rights
 from infra.parts.guardrails import Guardrails
 from infra.parts.instance_group import InstanceGroup, InstanceProfile, group_arn
 from infra.parts.node_policy import OWN_PATH, NodePolicy, store_statements
+from infra.parts.outputs import add_output
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.model.ec2 import GROUP_OUTPUT, IMAGE_INPUT
@@ -170,7 +171,7 @@ class InstancesStack(ClusterStack):
         values |= {"ClusterName": cluster_name(plan), "Region": plan.place.region, "PlanDigest": plan.digest}
         values[GROUP_OUTPUT] = self.group.resource.ref
         for name, value in values.items():
-            CfnOutput(self, name, value=value)
+            add_output(self, name, value)
         if self.session_log is not None:
             self.session_log.outputs()
 

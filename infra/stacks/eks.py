@@ -3,7 +3,6 @@
 import functools
 from collections.abc import Mapping
 
-from aws_cdk import CfnOutput
 from constructs import Construct
 
 from infra.cluster_network import ClusterNetwork, cluster_findings
@@ -15,6 +14,7 @@ from infra.parts.eks_nodes import NodeGroup, node_role, report_statements
 from infra.parts.eks_pods import PodCounter, pod_statements
 from infra.parts.guard_folder import guard_folder
 from infra.parts.node_policy import OWN_PATH, NodePolicy
+from infra.parts.outputs import add_output
 from infra.parts.pod_role import grant, pod_role
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
@@ -122,35 +122,27 @@ class EksStack(ClusterStack):
             "store_uri": network.store_uri,
         }
         for key, value in values.items():
-            CfnOutput(self, OUTPUTS[key], value=value)
-        CfnOutput(self, "ClusterName", value=self.cluster.resource.ref, description="The cluster in EKS")
-        CfnOutput(self, "ClusterArn", value=self.cluster.resource.attr_arn)
-        CfnOutput(self, "ClusterEndpoint", value=self.cluster.resource.attr_endpoint, description="Its API")
-        CfnOutput(
-            self,
-            "AccessRoleArn",
-            value=self.cluster.access_role.role_arn,
-            description="What jobs are put into the cluster with",
-        )
-        CfnOutput(self, "PodRoleArn", value=pods_role, description="The role of the pods of each job")
-        CfnOutput(self, "Region", value=region)
-        CfnOutput(
+            add_output(self, OUTPUTS[key], value)
+        add_output(self, "ClusterName", self.cluster.resource.ref)
+        add_output(self, "ClusterArn", self.cluster.resource.attr_arn)
+        add_output(self, "ClusterEndpoint", self.cluster.resource.attr_endpoint)
+        add_output(self, "AccessRoleArn", self.cluster.access_role.role_arn)
+        add_output(self, "PodRoleArn", pods_role)
+        add_output(self, "Region", region)
+        add_output(
             self,
             "Connect",
-            value=f"aws eks update-kubeconfig --region {region} --name {name}"
-            f" --role-arn {self.cluster.access_role.role_arn}",
-            description="Has kubectl reach the cluster",
+            f"aws eks update-kubeconfig --region {region} --name {name} --role-arn {self.cluster.access_role.role_arn}",
         )
-        CfnOutput(
+        add_output(
             self,
             "StartFleet",
-            value=f"aws eks update-nodegroup-config --region {region} --cluster-name {name}"
+            f"aws eks update-nodegroup-config --region {region} --cluster-name {name}"
             f" --nodegroup-name {WORKERS} --scaling-config desiredSize={plan.place.nodes}",
-            description="Makes the nodes again after they were stopped",
         )
         if self.session_log is not None:
             self.session_log.outputs(region)
-        CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
+        add_output(self, "PlanDigest", plan.digest)
 
 
 def control_subnets(scope: Construct, plan: Plan, catalog: Catalog, network: ClusterNetwork) -> list[str]:

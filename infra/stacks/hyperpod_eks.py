@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from aws_cdk import Acknowledgment, CfnOutput, CfnResource, Tags, Validations
+from aws_cdk import Acknowledgment, CfnResource, Tags, Validations
 from aws_cdk import aws_eks as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -26,6 +26,7 @@ from infra.parts.hyperpod_chart import HyperPodChart
 from infra.parts.hyperpod_cluster import HyperPodCluster
 from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
 from infra.parts.hyperpod_role import HyperPodRole
+from infra.parts.outputs import add_output
 from infra.parts.pinned_asset import pinned_asset
 from infra.parts.pod_role import grant, grant_to, trusted_by_pods
 from infra.parts.session_log import session_log
@@ -246,27 +247,22 @@ class HyperPodEksStack(ClusterStack):
         for field in fields(ClusterNames):
             value = getattr(names, field.name)
             if value is not None:
-                CfnOutput(self, {**OUTPUTS, **HYPERPOD_OUTPUTS}[field.name], value=value)
+                add_output(self, {**OUTPUTS, **HYPERPOD_OUTPUTS}[field.name], value)
         region, name, access = plan.place.region, cluster_name(plan), self.control.access_role.role_arn
-        CfnOutput(self, "ClusterName", value=self.control.resource.ref, description="In EKS, and in SageMaker")
-        CfnOutput(self, "ClusterArn", value=self.cluster.resource.attr_cluster_arn)
-        CfnOutput(self, "ClusterId", value=self.cluster.cluster_id, description="What sessions name the cluster by")
-        CfnOutput(self, "ClusterEndpoint", value=self.control.resource.attr_endpoint, description="Its API")
-        CfnOutput(self, "AccessRoleArn", value=access, description="What jobs are put into the cluster with")
-        CfnOutput(self, "PodRoleArn", value=pods_role, description="The role of the pods of each job")
-        CfnOutput(self, "Region", value=region)
+        add_output(self, "ClusterName", self.control.resource.ref)
+        add_output(self, "ClusterArn", self.cluster.resource.attr_cluster_arn)
+        add_output(self, "ClusterId", self.cluster.cluster_id)
+        add_output(self, "ClusterEndpoint", self.control.resource.attr_endpoint)
+        add_output(self, "AccessRoleArn", access)
+        add_output(self, "PodRoleArn", pods_role)
+        add_output(self, "Region", region)
         connect = f"aws eks update-kubeconfig --region {region} --name {name} --role-arn {access}"
-        CfnOutput(self, "Connect", value=connect, description="Has kubectl reach the cluster")
-        CfnOutput(
-            self,
-            "StartFleet",
-            value=" && ".join(start_commands(region, name, plan.place.nodes)),
-            description="Makes the workers again after they were stopped",
-        )
+        add_output(self, "Connect", connect)
+        add_output(self, "StartFleet", " && ".join(start_commands(region, name, plan.place.nodes)))
         if self.session_log is not None:
             target = f"sagemaker-cluster:{self.cluster.cluster_id}_{WORKERS}-INSTANCE_ID"
             self.session_log.outputs(region, target)
-        CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
+        add_output(self, "PlanDigest", plan.digest)
 
 
 findings = cluster_findings

@@ -4,8 +4,6 @@ import functools
 from collections.abc import Mapping
 from dataclasses import fields
 
-from aws_cdk import CfnOutput
-
 from infra.cluster_network import ClusterNetwork, cluster_findings
 from infra.parts import hyperpod_guard
 from infra.parts.dashboard import hyperpod_widgets
@@ -15,6 +13,7 @@ from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
 from infra.parts.hyperpod_lustre import HyperPodLustre
 from infra.parts.hyperpod_role import HyperPodRole
 from infra.parts.node_policy import OWN_PATH, NodePolicy
+from infra.parts.outputs import add_output
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.catalog import safe_yaml
@@ -109,23 +108,22 @@ class HyperPodStack(ClusterStack):
         for field in fields(ClusterNames):
             value = getattr(names, field.name)
             if value is not None:
-                CfnOutput(self, {**OUTPUTS, **HYPERPOD_OUTPUTS}[field.name], value=value)
+                add_output(self, {**OUTPUTS, **HYPERPOD_OUTPUTS}[field.name], value)
         region, name = plan.place.region, cluster_name(plan)
-        CfnOutput(self, "ClusterName", value=name, description="The cluster in SageMaker")
-        CfnOutput(self, "ClusterArn", value=self.cluster.resource.attr_cluster_arn)
-        CfnOutput(self, "ClusterId", value=self.cluster.cluster_id, description="What sessions name the cluster by")
-        CfnOutput(self, "Region", value=region)
-        CfnOutput(self, "Connect", value=connect, description="A shell on the controller; it needs the session plug-in")
+        add_output(self, "ClusterName", name)
+        add_output(self, "ClusterArn", self.cluster.resource.attr_cluster_arn)
+        add_output(self, "ClusterId", self.cluster.cluster_id)
+        add_output(self, "Region", region)
+        add_output(self, "Connect", connect)
         if self.session_log is not None:
             self.session_log.outputs()
         groups = self.to_json_string([self.cluster.workers])
-        CfnOutput(
+        add_output(
             self,
             "StartFleet",
-            value=f"aws sagemaker update-cluster --region {region} --cluster-name {name} --instance-groups '{groups}'",
-            description="Makes the workers again after they were stopped",
+            f"aws sagemaker update-cluster --region {region} --cluster-name {name} --instance-groups '{groups}'",
         )
-        CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
+        add_output(self, "PlanDigest", plan.digest)
 
 
 findings = cluster_findings

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from aws_cdk import CfnOutput, CfnStack, CustomResource
+from aws_cdk import CfnStack, CustomResource
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
@@ -18,6 +18,7 @@ from infra.parts.efa import NodeSecurityGroup
 from infra.parts.entered_policy import entered_policy
 from infra.parts.guard_folder import guard_folder
 from infra.parts.node_policy import PATH, NodePolicy
+from infra.parts.outputs import add_output
 from infra.parts.provider_access import ProviderAccess
 from infra.parts.published import published_template
 from infra.parts.session_log import session_log
@@ -167,23 +168,20 @@ class TrainingStack(ClusterStack):
             value = getattr(names, field.name)
             # The guard's part has the output of its folder.
             if value is not None and field.name != "word_uri":
-                CfnOutput(self, OUTPUTS[field.name], value=value)
+                add_output(self, OUTPUTS[field.name], value)
         head_node = self.cluster.resource.get_att_string("headNode.instanceId")
-        CfnOutput(
-            self, "ClusterName", value=cluster_name(plan), description="The cluster, for pcluster and as stack name"
-        )
-        CfnOutput(self, "HeadNodeInstanceId", value=head_node, description="The head node")
-        CfnOutput(self, "Region", value=plan.place.region)
-        CfnOutput(self, "Connect", value=connect, description="A shell on the head node")
+        add_output(self, "ClusterName", cluster_name(plan))
+        add_output(self, "HeadNodeInstanceId", head_node)
+        add_output(self, "Region", plan.place.region)
+        add_output(self, "Connect", connect)
         if self.session_log is not None:
             self.session_log.outputs()
-        CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
-        CfnOutput(
+        add_output(self, "PlanDigest", plan.digest)
+        add_output(
             self,
             "StartFleet",
-            value=f"pcluster update-compute-fleet --cluster-name {cluster_name(plan)} --region {plan.place.region}"
+            f"pcluster update-compute-fleet --cluster-name {cluster_name(plan)} --region {plan.place.region}"
             " --status START_REQUESTED",
-            description="Starts the compute fleet again after it was stopped",
         )
 
 

@@ -4,7 +4,7 @@ import functools
 import shlex
 from dataclasses import dataclass, fields
 
-from aws_cdk import Aws, CfnOutput, CfnParameter, RemovalPolicy, Stack
+from aws_cdk import Aws, CfnParameter, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_pcs as pcs
@@ -20,6 +20,7 @@ from infra.parts.guard_function import Rights
 from infra.parts.guardrails import Guardrails
 from infra.parts.hyperpod_lustre import HyperPodLustre
 from infra.parts.node_policy import OWN_PATH, NodePolicy
+from infra.parts.outputs import add_output
 from infra.parts.pcs_nodes import PcsGroup, PcsProfile, PcsScripts
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
@@ -289,16 +290,16 @@ class PcsStack(ClusterStack):
             value = getattr(names, field.name)
             # The guard's part has the output of its folder.
             if value is not None and field.name != "word_uri":
-                CfnOutput(self, named[field.name], value=value)
-        CfnOutput(self, "ClusterName", value=context.name, description="The cluster in PCS")
-        CfnOutput(self, "PcsClusterId", value=self.cluster.attr_id)
-        CfnOutput(self, "LoginGroupId", value=self.groups[LOGIN].resource.attr_id)
-        CfnOutput(self, "Region", value=plan.place.region)
-        CfnOutput(self, "Connect", value=connect, description="A shell on the login node")
+                add_output(self, named[field.name], value)
+        add_output(self, "ClusterName", context.name)
+        add_output(self, "PcsClusterId", self.cluster.attr_id)
+        add_output(self, "LoginGroupId", self.groups[LOGIN].resource.attr_id)
+        add_output(self, "Region", plan.place.region)
+        add_output(self, "Connect", connect)
         if self.session_log is not None:
             self.session_log.outputs()
-        CfnOutput(self, "StartFleet", value=self._start(context), description="Lets nodes come again after a stop")
-        CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
+        add_output(self, "StartFleet", self._start(context))
+        add_output(self, "PlanDigest", plan.digest)
 
     def _start(self, context: PcsContext) -> str:
         """The commands that undo the guard's stop."""

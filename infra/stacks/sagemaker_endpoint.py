@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from aws_cdk import Aws, CfnOutput, RemovalPolicy
+from aws_cdk import Aws, RemovalPolicy
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
@@ -15,6 +15,7 @@ from infra.parts.endpoint_scaling import EndpointScaling
 from infra.parts.endpoint_store import INPUT, OUTPUT, EndpointStore
 from infra.parts.guardrails import Guardrails, guardrail_text
 from infra.parts.limits import Limits
+from infra.parts.outputs import add_output
 from infra.stacks.plan_stack import PlanStack
 from launcher.catalog.load import Catalog
 from launcher.catalog.serving import load_serving
@@ -102,7 +103,7 @@ class ServingStack(PlanStack):
         alarms.notify(guardrails.topics)
         self.endpoint_name = endpoint.name
         self.callers = InvokePolicy(self, "Callers", endpoint=endpoint, store=store).policy
-        CfnOutput(self, "InvokePolicyArn", value=self.callers.ref, description="For those who call the endpoint")
+        add_output(self, "InvokePolicyArn", self.callers.ref)
         self._watched(plan, endpoint, limits, topic=guardrails.topic.ref)
         self._outputs(served, store)
 
@@ -115,9 +116,9 @@ class ServingStack(PlanStack):
 
     def _watched(self, plan: Plan, endpoint: Endpoint, limits: Limits, *, topic: str) -> None:
         dashboard = EndpointDashboard(self, "Overview", plan=plan, endpoint=endpoint, limits=limits)
-        CfnOutput(self, "NotifyTopicArn", value=topic, description="Topic of all notifications")
-        CfnOutput(self, "DashboardUrl", value=dashboard.url)
-        CfnOutput(self, "GuardrailSummary", value="; ".join(guardrail_text(plan, limits)))
+        add_output(self, "NotifyTopicArn", topic)
+        add_output(self, "DashboardUrl", dashboard.url)
+        add_output(self, "GuardrailSummary", "; ".join(guardrail_text(plan, limits)))
 
     def _log(self, endpoint: Endpoint) -> logs.CfnLogGroup:
         """The log group of the containers, created before they start: SageMaker's own group would never expire."""
@@ -133,29 +134,19 @@ class ServingStack(PlanStack):
 
     def _outputs(self, served: ServingDeployment, store: EndpointStore | None) -> None:
         plan, endpoint = served.plan, served.endpoint
-        CfnOutput(self, "EndpointName", value=endpoint.name, description="The endpoint in SageMaker")
-        CfnOutput(
-            self,
-            "EndpointConfigName",
-            value=self.serving.config.attr_endpoint_config_name,
-            description="What the endpoint must run; another one means that the update was rolled back",
-        )
-        CfnOutput(self, "ModelName", value=self.serving.model.attr_model_name)
-        CfnOutput(self, "Mode", value=endpoint.mode.value)
-        CfnOutput(self, "Image", value=endpoint.image, description="What serves")
-        CfnOutput(self, "Region", value=plan.place.region)
+        add_output(self, "EndpointName", endpoint.name)
+        add_output(self, "EndpointConfigName", self.serving.config.attr_endpoint_config_name)
+        add_output(self, "ModelName", self.serving.model.attr_model_name)
+        add_output(self, "Mode", endpoint.mode.value)
+        add_output(self, "Image", endpoint.image)
+        add_output(self, "Region", plan.place.region)
         if endpoint.mode is EndpointMode.COMPONENTS:
-            CfnOutput(self, "InferenceComponentName", value=endpoint.name)
+            add_output(self, "InferenceComponentName", endpoint.name)
         if endpoint.mode is EndpointMode.ASYNCHRONOUS and store is not None:
-            CfnOutput(self, "RequestsUri", value=store.uri(INPUT), description="Where requests are put")
-            CfnOutput(self, "AnswersUri", value=store.uri(OUTPUT), description="Where answers come")
+            add_output(self, "RequestsUri", store.uri(INPUT))
+            add_output(self, "AnswersUri", store.uri(OUTPUT))
         elif served.serve.task is ServingTask.CHAT:
             part = f"/inference-components/{endpoint.name}" if endpoint.mode is EndpointMode.COMPONENTS else ""
             host = f"https://runtime.sagemaker.{plan.place.region}.{Aws.URL_SUFFIX}"
-            CfnOutput(
-                self,
-                "OpenAiUrl",
-                value=f"{host}/endpoints/{endpoint.name}{part}/openai/v1",
-                description="The base URL of OpenAI clients; leave the model's name empty",
-            )
-        CfnOutput(self, "PlanDigest", value=plan.digest, description="The plan this was deployed from")
+            add_output(self, "OpenAiUrl", f"{host}/endpoints/{endpoint.name}{part}/openai/v1")
+        add_output(self, "PlanDigest", plan.digest)

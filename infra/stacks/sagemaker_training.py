@@ -6,7 +6,7 @@ An API call creates the job itself: CloudFormation's registry has no resource ty
 import functools
 from collections.abc import Sequence
 
-from aws_cdk import Aws, CfnOutput, Stack
+from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -15,6 +15,7 @@ from infra.parts import training_job_guard
 from infra.parts.dashboard import training_job_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.node_policy import OWN_PATH, NodePolicy, store_statements
+from infra.parts.outputs import add_output
 from infra.parts.vpc_access import vpc_statements
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
 from launcher.model.monitoring import JOURNAL_FOLDER
@@ -111,7 +112,7 @@ class TrainingJobsStack(ClusterStack):
         outputs |= {"ClusterName": cluster_name(plan), "Region": plan.place.region, "PlanDigest": plan.digest}
         outputs[JOBS_OUTPUT] = f"{CLUSTER_TAG}={plan.cluster_name}"
         for name, value in outputs.items():
-            CfnOutput(self, name, value=value)
+            add_output(self, name, value)
         self._watch(training_job_guard, training_job_widgets(plan))
 
     def _policy(self) -> NodePolicy:

@@ -1,0 +1,25 @@
+"""The outputs of every stack are described for readers of the console."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from infra.parts.outputs import DESCRIPTIONS
+from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "infra"
+TEMPLATES = sorted([*GOLDEN.glob("*/*.json"), *GOLDEN.glob("*.json")])
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(GOLDEN)))
+def test_outputs_of_a_stack_all_have_a_description(path):
+    outputs = json.loads(path.read_text()).get("Outputs", {})
+    # The CDK itself adds outputs for references between stacks.
+    own = {name: output for name, output in outputs.items() if not name.startswith("ExportsOutput")}
+    assert [name for name, output in own.items() if not output.get("Description")] == []
+
+
+@pytest.mark.parametrize("name", [*OUTPUTS.values(), *HYPERPOD_OUTPUTS.values()])
+def test_output_that_launches_read_has_a_description(name):
+    assert DESCRIPTIONS[name]
