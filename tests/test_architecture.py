@@ -207,7 +207,7 @@ class TestPurity:
 
 
 class TestEmulator:
-    def test_one_module_of_the_launcher_imports_it(self):
+    def test_one_module_of_the_launcher_imports_emulator(self):
         importers = {
             name(path)
             for path in SOURCES
@@ -215,7 +215,7 @@ class TestEmulator:
         }
         assert importers == {"launcher/emulation.py"}
 
-    def test_launch_on_aws_loads_nothing_of_it(self):
+    def test_launch_on_aws_loads_nothing_of_emulator(self):
         code = (
             "import sys, launcher.workflow.run.plan_launch, launcher.workflow.deploy.plan_deploy,"
             " launcher.workflow.run.existing_down, launcher.workflow.deploy.down\n"
@@ -247,7 +247,7 @@ AGENT = [path for path in SOURCES if package(path) == "agent"]
 
 
 class TestAgent:
-    def test_it_stands_on_the_standard_library_and_boto3(self):
+    def test_agent_stands_on_the_standard_library_and_boto3(self):
         allowed = set(sys.stdlib_module_names) | {"boto3"} | {"botocore", "s3transfer", "urllib3"}
         other_imports = {name(path): sorted(tops(path) - allowed - {"launcher"}) for path in AGENT}
         assert {module: others for module, others in other_imports.items() if others} == {}
@@ -266,7 +266,7 @@ class TestAgent:
         }
         assert inside <= SHARED_BY_AGENT
 
-    def test_the_launcher_takes_nothing_else_from_it(self):
+    def test_the_launcher_takes_nothing_else_from_agent(self):
         imports = {
             f"{name(path)} imports {module}"
             for path in SOURCES
@@ -302,7 +302,7 @@ finally:
 """
 
     @pytest.mark.parametrize("words", [["--help"], ["plan", "examples/tiny-gpt.yaml"]], ids=["help", "plan"])
-    def test_it_loads_no_cloud_library(self, words):
+    def test_start_loads_no_cloud_library(self, words):
         program = self.PROGRAM.format(heavy=json.dumps(HEAVY))
         command = [sys.executable, "-c", program, *words]
         answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -149,7 +149,7 @@ def enforced_guard(request, users, boto, guards_stack):
         yield getattr(loaded, kind)(parsed, lambda service: boto(users[request.param], service), datetime.now(UTC))
 
 
-def test_it_reads_its_age_and_tells_under_its_role(enforced_guard):
+def test_guard_reads_its_age_and_tells_under_its_role(enforced_guard):
     assert enforced_guard.deployed_at() <= datetime.now(UTC)
     enforced_guard.notify("nodes stopped", "its time is over")
 
@@ -201,7 +201,7 @@ def test_the_calls_that_are_simulated_are_on_what_they_can_be_on(example, action
 
 
 @pytest.mark.parametrize("example,action,arn", DOES)
-def test_its_calls_are_allowed(simulated, example, action, arn):
+def test_guard_calls_are_allowed(simulated, example, action, arn):
     assert simulated(example, action, arn)
 
 

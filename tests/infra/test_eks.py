@@ -83,7 +83,7 @@ def shown(assembly, catalog):
 
 
 class TestControlPlane:
-    def test_it_is_private_logged_in_standard_support_and_knows_access_entries_alone(self, p5_block):
+    def test_control_plane_is_private_logged_in_standard_support_and_knows_access_entries_alone(self, p5_block):
         cluster = p5_block.only("training", "AWS::EKS::Cluster")
         assert cluster["ResourcesVpcConfig"]["EndpointPrivateAccess"] is True
         assert cluster["ResourcesVpcConfig"]["EndpointPublicAccess"] is False
@@ -104,7 +104,7 @@ class TestControlPlane:
         assert (access["EndpointPublicAccess"], access["PublicAccessCidrs"]) == (True, ["52.94.76.0/24"])
 
     @pytest.mark.parametrize("path", [*EKS_FILES.values(), *HYPERPOD_EKS_FILES.values()], ids=lambda path: path.stem)
-    def test_its_control_plane_comes_before_its_machines(self, synthesised, plan_at, tmp_path, path):
+    def test_control_plane_comes_before_its_nodes(self, synthesised, plan_at, tmp_path, path):
         """What is deployed first is of the templates that were shown, and refers to nothing that comes later."""
         whole = Synthesised.read(synthesised(plan_at(path)).folder)
         part = control_part(whole, tmp_path / "part")
@@ -126,7 +126,7 @@ class TestControlPlane:
         for other in set(part.stacks) - {name}:
             assert part.templates[other].read_bytes() == whole.templates[other].read_bytes()
 
-    def test_its_interfaces_are_in_two_zones(self, example):
+    def test_control_plane_interfaces_are_in_two_zones(self, example):
         subnets = example.resources("training", "AWS::EC2::Subnet").values()
         zones = [subnet["AvailabilityZoneId"] for subnet in subnets]
         assert len(set(zones)) == 2

@@ -26,7 +26,7 @@ def topic_of(assembly):
 
 
 class TestGuard:
-    def test_it_gets_the_plans_limits(self, team):
+    def test_guard_gets_the_plans_limits(self, team):
         guard_variables = variables(team)
         assert (guard_variables["CLUSTER"], guard_variables["PARALLELCLUSTER"], guard_variables["PREPAID"]) == (
             "team-a",
@@ -45,14 +45,14 @@ class TestGuard:
         assert guard_variables["PREPAID"] == "true"
         assert not {"TTL_HOURS", "USD_PER_NODE_HOUR"} & set(guard_variables)
 
-    def test_it_gets_a_block_that_is_paid_for_whether_or_not_its_machines_run(self, team, trn2_block):
+    def test_guard_gets_a_block_that_is_paid_for_whether_or_not_its_machines_run(self, team, trn2_block):
         assert "RESERVED_NODES" not in variables(team)
         guard_variables = variables(trn2_block)
         assert guard_variables["RESERVED_NODES"] == "2"
         assert guard_variables["RESERVED_FROM"] == "2026-12-01T11:30:00+00:00"
         assert guard_variables["RESERVED_UNTIL"] == "2026-12-03T11:00:00+00:00", "EC2 ends them half an hour before"
 
-    def test_it_is_called_every_five_minutes_and_for_spot_notices(self, team, trn2_block):
+    def test_guard_is_called_every_five_minutes_and_for_spot_notices(self, team, trn2_block):
         (function,) = team.resources("training", "AWS::Lambda::Function")
         target = {"Arn": {"Fn::GetAtt": [function, "Arn"]}, "Id": "Guard"}
         assert rules(team)["Schedule"]["ScheduleExpression"] == "rate(5 minutes)"
@@ -72,7 +72,7 @@ class TestGuard:
         config = assembly.only("training", "AWS::Lambda::EventInvokeConfig")
         assert config == {"FunctionName": {"Ref": function}, "MaximumRetryAttempts": 0, "Qualifier": "$LATEST"}
 
-    def test_its_role_says_why_it_needs_every_star(self, team):
+    def test_guard_role_says_why_it_needs_every_star(self, team):
         (role,) = team.resources("training", "AWS::IAM::Role").values()
         (policy,) = role["Policies"]
         starred = {
@@ -88,7 +88,7 @@ class TestGuard:
         ]
         assert starred["Report"]["Condition"] == {"StringEquals": {"cloudwatch:namespace": "Slipway"}}
 
-    def test_it_can_stop_its_own_fleet_alone(self, team):
+    def test_guard_can_stop_its_own_fleet_alone(self, team):
         (role,) = team.resources("training", "AWS::IAM::Role").values()
         statements = {statement["Sid"]: statement for statement in role["Policies"][0]["PolicyDocument"]["Statement"]}
         stop = statements["StopFleet"]
@@ -102,7 +102,7 @@ class TestGuard:
             "aws:ResourceTag/parallelcluster:node-type": "Compute",
         }
 
-    def test_its_log_expires(self, team):
+    def test_guard_log_expires(self, team):
         (log,) = team.resources("training", "AWS::Logs::LogGroup").values()
         assert log["RetentionInDays"] == LOG_RETENTION_DAYS
 
@@ -204,7 +204,7 @@ class TestMoney:
 
 
 class TestDashboard:
-    def test_it_shows_nodes_money_and_accelerators(self, team):
+    def test_dashboard_shows_nodes_money_and_accelerators(self, team):
         dashboard = team.only("training", "AWS::CloudWatch::Dashboard")
         assert dashboard["DashboardName"] == "slipway-team-a-us-east-2"
         text = json.dumps(dashboard["DashboardBody"])

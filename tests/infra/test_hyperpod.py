@@ -36,7 +36,7 @@ def statements(assembly):
 
 
 class TestCluster:
-    def test_it_is_the_one_that_was_shown(self, example, catalog):
+    def test_cluster_is_the_one_that_was_shown(self, example, catalog):
         """Every id in the template is exchanged for the word that stands for it in the rendered file."""
         plan, facts = example.plan, catalog.instance_types
         text = cluster_text(plan, instances=facts, names=symbolic_names(plan))
@@ -91,7 +91,7 @@ class TestCluster:
         assert cluster(pod)["NodeProvisioningMode"] == "Continuous"
         assert pod.template("training")["Parameters"].keys() == {"BootstrapVersion"}
 
-    def test_it_stands_in_the_zone_of_the_capacity(self, named):
+    def test_cluster_stands_in_the_zone_of_the_capacity(self, named):
         network = named("p5-training-plan").resources("network", "AWS::EC2::Subnet").values()
         assert {subnet["AvailabilityZoneId"] for subnet in network} == {"use2-az1"}
 
@@ -121,7 +121,7 @@ class TestSecurityGroups:
 
 
 class TestFileSystem:
-    def test_every_machine_mounts_it(self, example):
+    def test_every_machine_mounts_file_system(self, example):
         (key,) = example.resources("training", "AWS::FSx::FileSystem")
         for group in some(groups(example).values()):
             mount = group["InstanceStorageConfigs"][0]["FsxLustreConfig"]
@@ -151,7 +151,7 @@ class TestFileSystem:
 
 
 class TestScripts:
-    def test_they_lie_in_a_folder_of_their_own(self, example, catalog):
+    def test_lifecycle_scripts_lie_in_a_folder_of_their_own(self, example, catalog):
         assets = json.loads((example.folder / f"slipway-{example.plan.cluster_name}-training.assets.json").read_text())
         scripts = {}
         for file in assets["files"].values():
@@ -239,12 +239,12 @@ class TestRole:
 
 
 class TestOutputs:
-    def test_they_hold_what_rendering_needs(self, example):
+    def test_outputs_hold_what_rendering_needs(self, example):
         outputs = example.template("training")["Outputs"]
         hyperpod_outputs = set(HYPERPOD_OUTPUTS.values()) - {"EksArn"}
         assert hyperpod_outputs | {"StoreUri", "PrivateSubnetId", "NodePolicyArn"} <= set(outputs)
 
-    def test_they_say_how_to_connect_and_how_to_start_again(self, named):
+    def test_outputs_say_how_to_connect_and_how_to_start_again(self, named):
         outputs = named("p5-training-plan").template("training")["Outputs"]
         connect = json.dumps(outputs["Connect"]["Value"])
         assert '--target \\\\\\"sagemaker-cluster:' in json.dumps(connect)

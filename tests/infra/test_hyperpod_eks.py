@@ -173,7 +173,7 @@ class TestChart:
         assert set(statements) == {"FetchChart", "StandInSubnet", "Log"}
         assert json.dumps(statements["FetchChart"]["Resource"]).endswith(f'/{chart_pins().sha256}.zip"]]}}')
 
-    def test_it_stands_in_the_nodes_subnet_where_a_private_api_answers(self, example):
+    def test_chart_function_stands_in_the_nodes_subnet_where_a_private_api_answers(self, example):
         function = functions(example)["Chart"]
         network = example.only("training", CLUSTER)["VpcConfig"]
         assert function["VpcConfig"] == {

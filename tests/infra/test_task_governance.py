@@ -16,7 +16,7 @@ def p5_queue(named):
     return named("p5-queue")
 
 
-def test_so_is_task_governance(p5_queue, catalog):
+def test_task_governance_config_equals_rendered_file(p5_queue, catalog):
     for kind, request in some(yaml.safe_load(shown(p5_queue, catalog)["governance.yaml"]).items()):
         properties = p5_queue.only("training", f"AWS::SageMaker::{kind}")
         cluster_key = key_of(p5_queue, CLUSTER)

@@ -39,7 +39,7 @@ def test_there_are_no_others():
         pytest.param("p5-training-plan", marks=pytest.mark.slow),
     ],
 )
-def test_it_deploys_is_read_back_and_goes_away(name, sandbox, tmp_path):
+def test_example_deploys_is_read_back_and_goes_away(name, sandbox, tmp_path):
     before = remains(sandbox)
     world = World(example(name, tmp_path), sandbox, tmp_path)
     assert_read_back(world)

@@ -42,7 +42,7 @@ def end(scheduler, job):
 
 
 class TestJobs:
-    def test_one_that_succeeds(self, scheduler, submit, output):
+    def test_job_that_succeeds(self, scheduler, submit, output):
         job = submit('echo "$SLURM_JOB_ID $SLURMD_NODENAME $SLURM_JOB_PARTITION $GREETING"', GREETING="hello")
         assert end(scheduler, job) is JobState.COMPLETED
         assert output() == f"{job} gpu-dy-p5-1 gpu hello\n"
@@ -50,12 +50,12 @@ class TestJobs:
         assert (attempt.number, attempt.exit_code, attempt.nodes) == (1, 0, ("gpu-dy-p5-1",))
         assert attempt.started_at < attempt.ended_at
 
-    def test_one_that_fails(self, scheduler, submit):
+    def test_job_that_fails(self, scheduler, submit):
         job = submit("exit 3")
         assert end(scheduler, job) is JobState.FAILED
         assert scheduler.attempts(job)[0].exit_code == 3
 
-    def test_the_requeue_code_brings_it_back(self, scheduler, submit, output):
+    def test_the_requeue_code_brings_job_back(self, scheduler, submit, output):
         job = submit(
             'echo "restart ${SLURM_RESTART_COUNT-none}"; [ -n "${SLURM_RESTART_COUNT-}" ] || exit 75',
             "--open-mode=append",
@@ -77,7 +77,7 @@ class TestJobs:
         assert end(scheduler, job) is JobState.FAILED
         assert scheduler.attempts(job)[0].signal == 15
 
-    def test_a_waiting_one_starts_when_there_is_room(self, scheduler, submit, tmp_path):
+    def test_waiting_job_starts_when_there_is_room(self, scheduler, submit, tmp_path):
         first = submit(f"until [ -e {tmp_path}/go ]; do sleep 0.05; done", "--nodes=2")
         until(lambda: scheduler.nodes(first))
         second = submit("true")
@@ -94,24 +94,24 @@ class TestJobs:
             (("--array=1-2",), "--array"),
         ],
     )
-    def test_one_that_cannot_run_is_refused(self, submit, options, message):
+    def test_job_that_cannot_run_is_refused(self, submit, options, message):
         with pytest.raises(SchedulerError, match=message):
             submit("true", *options)
 
-    def test_an_unknown_one(self, scheduler):
+    def test_unknown_job_is_not_found(self, scheduler):
         with pytest.raises(SchedulerError, match="there is no job 9"):
             scheduler.state("9")
 
 
 class TestCancel:
-    def test_it_may_clean_up(self, scheduler, submit, output):
+    def test_cancelled_job_may_clean_up(self, scheduler, submit, output):
         job = submit("trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
         until(lambda: "ready" in output())
         scheduler.cancel(job)
         assert end(scheduler, job) is JobState.CANCELLED
         assert "told" in output()
 
-    def test_a_waiting_one(self, scheduler, submit):
+    def test_waiting_job_is_cancelled(self, scheduler, submit):
         submit("sleep 600", "--nodes=2")
         waiting = submit("true")
         scheduler.cancel(waiting)
@@ -127,7 +127,7 @@ class TestCancel:
 
 
 class TestNodes:
-    def test_a_drained_one_takes_no_job(self, scheduler, submit, output):
+    def test_drained_node_takes_no_job(self, scheduler, submit, output):
         job = submit(
             'echo $SLURMD_NODENAME; [ -n "${SLURM_RESTART_COUNT-}" ] && exit 0;'
             ' scontrol update nodename=$SLURMD_NODENAME state=drain reason="spot notice" && exit 75',
@@ -136,7 +136,7 @@ class TestNodes:
         assert end(scheduler, job) is JobState.COMPLETED
         assert output().split() == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
 
-    def test_a_lost_one_takes_its_attempt_with_it(self, scheduler, submit, output, nodes):
+    def test_lost_node_takes_its_attempt_with_it(self, scheduler, submit, output, nodes):
         job = submit(
             'ls $SLIPWAY_SCRATCH; [ -n "${SLURM_RESTART_COUNT-}" ] && exit 0;'
             " touch $SLIPWAY_SCRATCH/file; echo ready; sleep 600",
@@ -154,7 +154,7 @@ class TestNodes:
         first, second = scheduler.attempts(job)
         assert (first.node_lost, first.exit_code, second.node_lost, second.exit_code) == (True, None, False, 0)
 
-    def test_one_that_aws_took_away_unasked_takes_its_attempt_with_it_too(self, scheduler, submit, nodes, output):
+    def test_node_that_aws_took_away_unasked_takes_its_attempt_with_it_too(self, scheduler, submit, nodes, output):
         wait = "echo began; while [[ ! -e gone ]]; do sleep 0.05; done; exit 9"
         job = submit(f'[[ -z "${{SLURM_RESTART_COUNT:-}}" ]] || exit 0; {wait}')
         until(output)

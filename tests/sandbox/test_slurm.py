@@ -112,11 +112,11 @@ class TestCluster:
         with pytest.raises(SlurmError, match="counts 96 of its 192 processors"):
             slurm.start()
 
-    def test_its_settings_are_in_force(self, private_slurm):
+    def test_cluster_settings_are_in_force(self, private_slurm):
         completed = private_slurm.run("scontrol", "show", "config")
         assert any(line.split()[0:3] == ["RequeueExit", "=", "75"] for line in completed.splitlines() if line.strip())
 
-    def test_it_keeps_to_its_folder(self, private_slurm, slurm_folder):
+    def test_cluster_keeps_to_its_folder(self, private_slurm, slurm_folder):
         completed = private_slurm.run("scontrol", "show", "config")
         settings = ("StateSaveLocation", "SlurmctldLogFile", "SlurmctldPidFile", "SLURM_CONF", "PlugStackConfig")
         for line in some(completed.splitlines()):
@@ -188,12 +188,12 @@ class TestJobs:
         until(lambda: slurm_jobs.state(job) is JobState.RUNNING)
         assert names["running_jobs"](frozenset()) == {job}
 
-    def test_one_that_fails(self, slurm_jobs, submit_to_slurm):
+    def test_job_that_fails(self, slurm_jobs, submit_to_slurm):
         job = submit_to_slurm("exit 3")
         assert end(slurm_jobs, job) is JobState.FAILED
         assert slurm_jobs.attempts(job)[0].exit_code == 3
 
-    def test_the_requeue_code_brings_it_back_when_released(self, slurm_jobs, submit_to_slurm, slurm_output):
+    def test_the_requeue_code_brings_job_back_when_released(self, slurm_jobs, submit_to_slurm, slurm_output):
         job = submit_to_slurm('echo "restart ${SLURM_RESTART_COUNT-none}"; [ -n "${SLURM_RESTART_COUNT-}" ] || exit 75')
         until(lambda: slurm_jobs.attempts(job) and slurm_jobs.attempts(job)[0].ended_at)
         until(lambda: slurm_jobs.state(job) is JobState.PENDING)
@@ -202,7 +202,7 @@ class TestJobs:
         assert slurm_output() == "restart none\nrestart 1\n"
         assert [(attempt.number, attempt.exit_code) for attempt in slurm_jobs.attempts(job)] == [(1, 75), (2, 0)]
 
-    def test_one_that_is_released_as_soon_as_it_is_back_starts_again(self, slurm_jobs, submit_to_slurm):
+    def test_job_that_is_released_as_soon_as_it_is_back_starts_again(self, slurm_jobs, submit_to_slurm):
         """On the same node, with an end at the beginning of a second: slurmd tells attempts apart by whole seconds."""
         job = submit_to_slurm(
             '[ "${SLURM_RESTART_COUNT-0}" = 5 ] && exit 0; until [ "$(date +%1N)" = 0 ]; do sleep 0.01; done; exit 75'
@@ -216,7 +216,7 @@ class TestJobs:
         assert slurm_jobs.state(job) is JobState.COMPLETED
         assert [attempt.exit_code for attempt in slurm_jobs.attempts(job)] == [75, 75, 75, 75, 75, 0]
 
-    def test_a_cancelled_one(self, slurm_jobs, submit_to_slurm, slurm_output):
+    def test_cancelled_job_ends_as_cancelled(self, slurm_jobs, submit_to_slurm, slurm_output):
         job = submit_to_slurm("echo ready; sleep 600")
         until(lambda: "ready" in slurm_output())
         assert slurm_jobs.nodes(job)
@@ -224,11 +224,11 @@ class TestJobs:
         slurm_jobs.cancel(job)
         assert end(slurm_jobs, job) is JobState.CANCELLED
 
-    def test_one_that_cannot_run_is_refused(self, submit_to_slurm):
+    def test_job_that_cannot_run_is_refused(self, submit_to_slurm):
         with pytest.raises(SchedulerError, match="invalid partition"):
             submit_to_slurm("true", "--partition=cpu")
 
-    def test_an_unknown_one(self, slurm_jobs):
+    def test_unknown_job_is_not_found(self, slurm_jobs):
         with pytest.raises(SchedulerError, match="Invalid job id"):
             slurm_jobs.state("99999")
 
@@ -298,7 +298,7 @@ class TestStart:
         finally:
             shutil.rmtree(folder)
 
-    def test_it_needs_no_root(self):
+    def test_slurm_needs_no_root(self):
         folder = short_folder()
         user = 65534 if os.getuid() == 0 else os.getuid()
         try:

@@ -84,7 +84,7 @@ def test_another_refusal_is_not_taken_for_none(aws, endpoint_guard):
     assert aws.metric("RunningNodes") == []
 
 
-def test_it_is_never_deleted_for_being_idle(aws, endpoint_guard):
+def test_endpoint_is_never_deleted_for_being_idle(aws, endpoint_guard):
     aws.describes(1)
     endpoint_guard(ttl_h="24", later=timedelta(hours=10)).watch()
     assert aws.messages == []
@@ -97,7 +97,7 @@ def test_people_are_warned_before_its_time_is_over(aws, endpoint_guard):
     assert subject == "slipway tiny: time to live ends soon"
 
 
-def test_it_is_deleted_when_its_time_is_over(aws, endpoint_guard):
+def test_endpoint_is_deleted_when_its_time_is_over(aws, endpoint_guard):
     aws.describes(2, times=2)
     aws.lists()
     aws.stub.add_response("delete_endpoint", {}, {"EndpointName": NAME})
@@ -192,7 +192,7 @@ class TestSum:
         aws.stub.assert_no_pending_responses()
 
 
-def test_it_is_deleted_once(aws, endpoint_guard):
+def test_endpoint_is_deleted_once(aws, endpoint_guard):
     aws.describes(2, status="Deleting", times=2)
     endpoint_guard(ttl_h="24", later=timedelta(hours=26)).watch()
     assert aws.messages == []

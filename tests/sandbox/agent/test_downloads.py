@@ -56,7 +56,7 @@ def fetch(store, path, size=SIZE, key="large"):
     return content
 
 
-def test_it_arrives_whole_in_two_requests(store_behind_front, store_front, tmp_path):
+def test_download_arrives_whole_in_two_requests(store_behind_front, store_front, tmp_path):
     (tmp_path / "there").write_bytes(b"what was in the file before" * 2_000_000)
     assert fetch(store_behind_front, tmp_path / "there") == CONTENT
     assert [method for method, _ in store_front.begun] == ["GET", "GET"]
@@ -70,7 +70,7 @@ def test_a_connection_that_breaks_again_and_again_goes_on_where_it_broke(store_b
     assert len(store_front.begun) == 3 * ATTEMPTS + 2
 
 
-def test_one_that_brings_nothing_is_given_up(store_behind_front, store_front, tmp_path):
+def test_download_that_brings_nothing_is_given_up(store_behind_front, store_front, tmp_path):
     store_front.rule = lambda *_: "cut"
     with pytest.raises(StoreError, match="downloading large"):
         fetch(store_behind_front, tmp_path / "there")
@@ -148,7 +148,7 @@ def test_files_of_all_sizes_at_once_and_connections_that_break(store_behind_fron
         assert coming[key].result() == hashlib.sha256(content).hexdigest()
 
 
-def test_one_that_is_missing_keeps_no_other_from_arriving(store_behind_front, tmp_path):
+def test_download_that_is_missing_keeps_no_other_from_arriving(store_behind_front, tmp_path):
     contents = uploaded(store_behind_front, tmp_path)
     downloads = store_behind_front.downloads()
     missing = downloads.download("missing", tmp_path / "missing", 5 * PART_BYTES)
@@ -176,7 +176,7 @@ def test_a_broken_tls_record_is_a_broken_connection(store_behind_front, tmp_path
     assert fetch(store_behind_front, tmp_path / "there") == CONTENT
 
 
-def test_a_connection_that_stalls_is_a_broken_one(store_behind_front, store_front, tmp_path, monkeypatch):
+def test_connection_that_stalls_counts_as_broken(store_behind_front, store_front, tmp_path, monkeypatch):
     real, stalled = HTTPResponse.readinto, itertools.count()
 
     def readinto(body, buffer):
@@ -216,7 +216,7 @@ def test_a_broken_record_that_urllib3_tells(store_behind_front, tmp_path, monkey
     assert next(broken) > 0
 
 
-def test_one_that_never_heals_is_reported(store_behind_front, tmp_path, monkeypatch):
+def test_download_that_never_heals_is_reported(store_behind_front, tmp_path, monkeypatch):
     def readinto(*_):
         raise ssl.SSLError("decryption failed or bad record mac")
 

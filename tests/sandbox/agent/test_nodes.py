@@ -29,7 +29,7 @@ def pair(node, bucket):
 
 
 class TestCheckpoint:
-    def test_is_whole_when_every_part_is_there(self, node, bucket, pair):
+    def test_checkpoint_is_whole_when_every_part_is_there(self, node, bucket, pair):
         node.job(1, 0, "slow-1")
         assert codes(pair()) == [0, 0]
         whole = bucket.manifest(1)
@@ -82,7 +82,7 @@ class TestCheckpoint:
         # What the newest one points to elsewhere must outlive it.
         assert {file.key for file in newest.files} <= bucket.retained_keys()
 
-    def test_is_invisible_while_a_part_is_missing(self, node, bucket, pair):
+    def test_checkpoint_is_invisible_while_a_part_is_missing(self, node, bucket, pair):
         node.job(1, 0, "torn-1", final_upload_s=1.5)
         assert codes(pair()) == [74, 0]
         assert "step-1/manifest.json" not in [*bucket.keys()]
@@ -103,7 +103,7 @@ class TestCheckpoint:
         assert reasons in ({}, {1: NEWER})
         assert bucket.whole()[-1] == 2
 
-    def test_is_whole_without_a_node_that_writes_none(self, node, bucket, pair):
+    def test_checkpoint_is_whole_without_a_node_that_writes_none(self, node, bucket, pair):
         """As many trainers do that save from the first rank alone."""
         node.job(60, 1.0, "only-0")
         agents = pair()
@@ -122,7 +122,7 @@ class TestCheckpoint:
         assert bucket.whole()[-1] == last + 1
         assert node.output("vn1")[-1] == f"found base-0 same-name shard-0 own 0 step {last}"
 
-    def test_one_that_a_node_passed_over_does_not_stop_the_next(self, node, bucket, pair):
+    def test_checkpoint_that_a_node_passed_over_does_not_stop_the_next(self, node, bucket, pair):
         node.job(3, 1.0, "skip-1-1")
         assert codes(pair()) == [0, 0]
         assert bucket.whole()[-1] == 3
@@ -156,7 +156,7 @@ class TestCheckpoint:
 
 
 class TestNotice:
-    def test_of_one_node_reaches_all(self, node, bucket, pair):
+    def test_notice_of_one_node_reaches_all(self, node, bucket, pair):
         service = MetadataService({"instance-id": "i-0123456789abcdef0"})
         node.job(60, 0.3, imds=True, drain=True, grace_seconds=30.0)
         try:
@@ -178,7 +178,7 @@ class TestNotice:
         last = [max(int(s.split()[1]) for s in node.output(n) if s.startswith("step")) for n in ("vn0", "vn1")]
         assert bucket.whole()[-1] == min(last)
 
-    def test_is_the_reason_where_all_ranks_leave_at_once(self, node, bucket, pair):
+    def test_notice_is_the_reason_where_all_ranks_leave_at_once(self, node, bucket, pair):
         """As collectives have it: one is told to stop, and all do before the others' agents have heard why."""
         service = MetadataService({"instance-id": "i-0123456789abcdef0"})
         node.job(100_000, 0.02, "together", imds=True)
@@ -225,7 +225,7 @@ class TestFailure:
         assert node.events("failed")[0]["reason"] == "no new step for 0.05 minutes after step 2"
         assert bucket.whole()[-1] == 2
 
-    def test_one_that_follows_from_a_lost_node_is_none(self, node, bucket, pair):
+    def test_failure_that_follows_from_a_lost_node_is_none(self, node, bucket, pair):
         node.job(60, 0.5)
         first, second = pair()
         node.wait_for("checkpoint-uploaded")

@@ -117,7 +117,7 @@ class TestWhatIsSuperseded:
         assert len(steps[2]) == 3
         assert {*steps} == {1, 2}
 
-    def test_one_that_is_not_whole_does_not_count_among_those_kept(self, store, bucket):
+    def test_incomplete_checkpoint_does_not_count_among_those_kept(self, store, bucket):
         whole(bucket, 1)
         whole(bucket, 2)
         whole(bucket, 3)
@@ -201,7 +201,7 @@ class TestOtherLayouts:
         policy = keeping(store, newest=whole(bucket, 20, layout="megatron"))
         assert tag_superseded(policy) == {10: ["step-10/r0.a1/0-beef/rest"]}
 
-    def test_one_that_names_no_layout_goes_by_its_folder(self, store, bucket):
+    def test_checkpoint_that_names_no_layout_goes_by_its_folder(self, store, bucket):
         whole(bucket, 50)
         assert {*tag_superseded(keeping(store, newest=whole(bucket, 100, layout="dcp")))} == {50}
         assert {*tag_superseded(keeping(store, newest=whole(bucket, 200, layout="megatron")))} == set()
@@ -230,7 +230,7 @@ class TestOtherLayouts:
             *tag_superseded(Retention(store, keep=1, inspect=dcp.inspect(store), newest=retention.retained(newest)))
         } == {7}
 
-    def test_it_is_reported(self, bucket, store, tmp_path):
+    def test_checkpoint_is_reported(self, bucket, store, tmp_path):
         whole(bucket, 1, layout="hf")
         log = EventLog(tmp_path / "events.jsonl")
         claim = Claim(store, log, run="r1", attempt=1, node="n")
@@ -299,7 +299,7 @@ class TestTagging:
         tagging.finish(time.monotonic() + 900)
         assert bucket.expiring() == set()
 
-    def test_one_that_is_protected_is_remembered_as_superseded_no_longer(self, store, bucket):
+    def test_checkpoint_that_is_protected_is_remembered_as_superseded_no_longer(self, store, bucket):
         manifest = whole(bucket, 1)
         keys = [commit_key(1), *(file.key for file in manifest.files)]
         for key in keys:

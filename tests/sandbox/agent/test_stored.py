@@ -25,7 +25,7 @@ def dropped(node, attempt=None):
 
 class TestWhatCannotBeStored:
     @pytest.mark.parametrize("odd", ODD)
-    def test_is_said_at_once_and_the_job_has_failed(self, node, bucket, odd):
+    def test_unstorable_checkpoint_is_said_at_once_and_the_job_has_failed(self, node, bucket, odd):
         make, reason = ODD[odd]
         script = f"{SHELL} mkdir tmp; echo weights >tmp/data; {make}; mv tmp step-3"
         node.job(command=("bash", "-c", script))
@@ -37,14 +37,14 @@ class TestWhatCannotBeStored:
             node.events()[-1]["reason"] == "the command completed, but its last checkpoint, step 3, is not in the store"
         )
 
-    def test_an_older_one_that_can_stands(self, node, bucket):
+    def test_older_storable_checkpoint_stays(self, node, bucket):
         script = f"{SHELL} mkdir tmp; echo w >tmp/data; mv tmp step-1; mkdir tmp; mkfifo tmp/x; mv tmp step-2; sleep 1"
         node.job(command=("bash", "-c", script))
         assert node.run() == 74
         assert [step for step, _ in dropped(node)] == [2]
         assert bucket.whole() == [1]
 
-    def test_it_is_said_while_the_command_runs_and_once(self, node, bucket):
+    def test_unstorable_checkpoint_is_said_while_the_command_runs_and_once(self, node, bucket):
         node.job(command=("bash", "-c", f"{SHELL} mkdir tmp; mkfifo tmp/x; mv tmp step-3; exec sleep 60"))
         agent = node.start()
         node.wait_for("checkpoint-dropped")
@@ -72,7 +72,7 @@ class TestWhatCannotBeStored:
 
 
 class TestLinks:
-    def test_are_stored_as_what_they_lead_to(self, node, bucket):
+    def test_links_are_stored_as_what_they_lead_to(self, node, bucket):
         script = f"{SHELL} mkdir -p tmp/a; echo w >tmp/a/data; ln -s a tmp/b; ln -s a/data tmp/c; mv tmp step-1"
         node.job(command=("bash", "-c", script))
         assert node.run() == 0

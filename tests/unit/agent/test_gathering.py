@@ -86,7 +86,7 @@ def test_one_that_has_not_spoken_is_missed():
 
 class TestSilence:
     @pytest.mark.parametrize("part", [1, 20, 299])
-    def test_is_reported_by_name(self, part):
+    def test_silence_is_reported_by_name(self, part):
         job = Job(300)
         job.looks(4)
         job.dead.add(part)
@@ -96,7 +96,7 @@ class TestSilence:
         assert inspection.silent_s >= SILENT_S
         assert inspection.age_s >= inspection.silent_s
 
-    def test_of_many_names_a_few(self):
+    def test_silence_of_many_names_a_few(self):
         job = Job(300)
         job.looks(4)
         job.dead |= set(range(17, 300))
@@ -109,7 +109,7 @@ class TestSilence:
 
 
 class TestEnd:
-    def test_of_one_in_between_leaves_nobody_unheard(self):
+    def test_end_of_one_in_between_leaves_nobody_unheard(self):
         job = Job(40)
         job.looks(3)
         job.end(1)
@@ -118,7 +118,7 @@ class TestEnd:
         assert inspection.clean >> 17 & 1
         assert inspection.silent == {}
 
-    def test_of_all_in_any_order_is_known_in_the_end(self):
+    def test_end_of_all_in_any_order_is_known_in_the_end(self):
         job = Job(300)
         job.looks(3)
         order = random.Random(1).sample(range(1, 300), 299)
@@ -130,7 +130,7 @@ class TestEnd:
         assert inspection.clean == inspection.ended == (1 << 300) - 2
         assert inspection.silent == {}
 
-    def test_of_most_costs_the_others_no_more_reads_at_once(self):
+    def test_end_of_most_costs_the_others_no_more_reads_at_once(self):
         job = Job(2048)
         job.looks(1)
         for part in range(1, 257):
@@ -146,7 +146,7 @@ class TestEnd:
 
 
 class TestText:
-    def test_is_read_as_it_was_written(self):
+    def test_text_is_read_as_it_was_written(self):
         inspection = Job(40).looks(3)
         assert gathering.parse(json.loads(json.dumps(inspection.to_json()))) == inspection
 
@@ -160,19 +160,19 @@ class TestNews:
         first = with_notice({}, Notice(source=FAILURE, detail="3", node="a", code=3))
         assert with_notice(first, Notice(source=FAILURE, detail="1", node="b", code=1)) is None
 
-    def test_of_spot_notices_the_sooner(self):
+    def test_earliest_spot_notice_wins(self):
         notices = with_notice({}, Notice(source=SPOT, detail="stop", at="2026-11-20T14:10:00Z", node="a"))
         assert with_notice(notices, Notice(source=SPOT, detail="stop", at="2026-11-20T14:11:00Z", node="b")) is None
         sooner = with_notice(notices, Notice(source=SPOT, detail="stop", at="2026-11-20T14:09:00Z", node="b"))
         assert sooner["spot"]["node"] == "b"
 
-    def test_of_advice_the_newest(self):
+    def test_newest_advice_wins(self):
         advice = with_notice({}, Notice(source=REBALANCE, detail="1", node="a"))
         assert with_notice(advice, Notice(source=REBALANCE, detail="2", node="b"))["rebalance"]["detail"] == "2"
 
 
 class TestLast:
-    def test_is_the_lowest_of_those_that_write_and_have_ended(self):
+    def test_last_node_is_the_lowest_of_those_that_write_and_have_ended(self):
         job = Job(40)
         for part, (wrote, last) in {1: (True, 8), 20: (True, 10), 39: (False, -1)}.items():
             job.states[part] |= {"wrote": wrote, "last": last}
@@ -181,7 +181,7 @@ class TestLast:
 
 
 class TestAnswers:
-    def test_of_the_newest_question_count(self):
+    def test_answers_of_the_newest_question_count(self):
         job = Job(40)
         for part in range(1, 40):
             job.states[part]["answer"] = [7, part != 20]

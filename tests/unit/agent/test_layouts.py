@@ -101,7 +101,7 @@ def test_without_its_marker_or_tracker_nothing_is_finished(tmp_path, layout):
     assert reason.startswith("it was unfinished when the command ended: ")
 
 
-def test_a_tracker_of_an_earlier_step_says_nothing_of_a_later_one(tmp_path):
+def test_tracker_of_an_earlier_step_says_nothing_of_a_later_checkpoint(tmp_path):
     play(tmp_path, "deepspeed")
     write(tmp_path, "global_step50/mp_rank_00_model_states.pt")
     watch = CheckpointWatch(tmp_path)
@@ -109,7 +109,7 @@ def test_a_tracker_of_an_earlier_step_says_nothing_of_a_later_one(tmp_path):
     assert watch.poll(60) == []
 
 
-def test_a_tracker_that_names_the_best_one_names_the_other_of_its_step(tmp_path):
+def test_tracker_that_names_the_best_checkpoint_names_the_other_of_its_step(tmp_path):
     """OpenRLHF 0.9.9, trainer/ppo_trainer.py:536-544: it saves the step, evaluates, and saves it again as the best."""
     for name in ("global_step20", "best_global_step20"):
         write(tmp_path, f"_actor/{name}/mp_rank_00_model_states.pt")
@@ -174,7 +174,7 @@ def test_the_one_before_is_whole_when_a_later_one_was_begun(tmp_path, layout, le
     assert [checkpoint.step for checkpoint in watch.settle(0.2, clean=False)] == [step]
 
 
-def test_a_later_one_of_an_earlier_attempt_was_not_begun_after_it(tmp_path):
+def test_later_checkpoint_of_an_earlier_attempt_was_not_begun_after_it(tmp_path):
     write(tmp_path, "checkpoint-60/model.safetensors")
     play(tmp_path, "hf")
     watch = CheckpointWatch(tmp_path)
@@ -312,7 +312,7 @@ def test_another_node_that_never_heard_offers_what_it_has_at_the_end(tmp_path):
 
 
 @pytest.mark.parametrize("layout", [name for name in PLAYERS if name not in ("slipway", "torchtune")])
-def test_after_a_restore_the_framework_finds_it(tmp_path, layout):
+def test_after_a_restore_the_framework_finds_checkpoint(tmp_path, layout):
     """Trackers and links come back as the framework writes them; the evidence holds again."""
     play(tmp_path, layout)
     (row,) = {checkpoint.layout for checkpoint in Layouts().only(f"{layout}/step").entries_in(tmp_path)}

@@ -52,7 +52,7 @@ def test_small_changes_are_left_alone(make_pace, tmp_path):
     assert (len(written), events(tmp_path)) == (1, [])
 
 
-def test_is_not_shorter_than_an_upload(make_pace):
+def test_interval_is_not_shorter_than_an_upload(make_pace):
     pace, written = make_pace(600.0, mtbf_s=86400.0)
     pace.written(1, 0.1)
     pace.uploaded(1, seconds=900.0, size_bytes=1)

@@ -38,7 +38,7 @@ def wait_until(condition):
 
 
 class TestFolder:
-    def test_is_private_and_has_an_empty_checkpoint_folder(self, tmp_path):
+    def test_folder_is_private_and_has_an_empty_checkpoint_folder(self, tmp_path):
         with claim(tmp_path) as scratch:
             assert scratch.root == tmp_path / f"slipway-{os.getuid()}" / "tiny"
             assert scratch.root.stat().st_mode & 0o077 == 0
@@ -79,7 +79,7 @@ class TestFolder:
         with claim(tmp_path), pytest.raises(AgentError, match="another agent uses"), claim(tmp_path):
             pass
 
-    def test_one_that_cannot_be_written(self):
+    def test_folder_that_cannot_be_written_is_refused(self):
         with pytest.raises(AgentError, match="cannot be used"), Scratch(Path("/proc/none"), job="a", run="r"):
             pass
 
@@ -141,7 +141,7 @@ class TestPrevious:
             assert [path.name for path in scratch.previous.iterdir()] == ["step-1"]
             assert scratch.newest_finished().path == scratch.previous / "step-1"
 
-    def test_it_outlives_a_start_that_was_killed(self, tmp_path):
+    def test_previous_checkpoint_outlives_a_start_that_was_killed(self, tmp_path):
         with claim(tmp_path) as scratch:
             keep(scratch, content="old")
         with claim(tmp_path) as scratch:
@@ -157,7 +157,7 @@ class TestPrevious:
         with claim(tmp_path) as scratch:
             assert scratch.newest_finished().path == scratch.previous / "step-10"
 
-    def test_one_that_changed_since_is_not_trusted(self, tmp_path):
+    def test_previous_checkpoint_that_changed_since_is_not_trusted(self, tmp_path):
         with claim(tmp_path) as scratch:
             record(scratch, keep(scratch, "step-1"))
             folder = keep(scratch, "step-2")
@@ -205,7 +205,7 @@ class TestWhatIsNotRecognised:
             keep(scratch, "step-9")
         return scratch
 
-    def test_a_later_attempt_finds_it_in_place(self, tmp_path, left):
+    def test_a_later_attempt_finds_unrecognised_checkpoint_in_place(self, tmp_path, left):
         for _ in range(2):
             with claim(tmp_path) as scratch:
                 assert names(scratch.checkpoints) == ["epoch=0-step=50.ckpt", "global_step25"]
@@ -224,7 +224,7 @@ class TestWhatIsNotRecognised:
             assert names(scratch.checkpoints) == ["epoch=0-step=50.ckpt", "global_step25", "step-9"]
 
     @pytest.mark.parametrize("other", [{"run": "r2"}, {"job": "other", "run": "r9"}], ids=["its job", "another job"])
-    def test_another_run_moves_it_and_the_first_gets_it_back(self, tmp_path, left, other):
+    def test_another_run_moves_unrecognised_checkpoint_and_the_first_gets_it_back(self, tmp_path, left, other):
         with claim(tmp_path, **other) as scratch:
             aside = left.root / "aside" / "r1"
             assert names(aside) == ["epoch=0-step=50.ckpt", "global_step25", "step-9"]
@@ -238,7 +238,7 @@ class TestWhatIsNotRecognised:
             assert names(scratch.checkpoints) == ["epoch=0-step=50.ckpt", "global_step25"]
             assert names(scratch.previous) == ["step-9"]
 
-    def test_of_two_runs_with_one_name_neither_is_lost(self, tmp_path, left):
+    def test_unrecognised_checkpoints_of_two_runs_with_one_name_both_stay(self, tmp_path, left):
         for run in ("r2", "r3"):
             with claim(tmp_path, run=run) as scratch:
                 keep(scratch, "global_step25", run)
@@ -248,7 +248,9 @@ class TestWhatIsNotRecognised:
             }
         assert contents == {"r1": "x", "r2": "r2"}
 
-    def test_it_goes_for_room_alone_the_oldest_first_and_is_named(self, tmp_path, left, monkeypatch):
+    def test_unrecognised_checkpoint_goes_for_room_alone_the_oldest_first_and_is_named(
+        self, tmp_path, left, monkeypatch
+    ):
         for at, name in enumerate(("step-9", "global_step25", "epoch=0-step=50.ckpt")):
             os.utime(left.checkpoints / name, (at, at))
         removed = []
@@ -289,7 +291,7 @@ class TestTheOnlyCopy:
             keep(scratch, "step-6")
         return scratch.previous / "step-5"
 
-    def test_it_outlives_one_start_after_the_other(self, tmp_path, left):
+    def test_only_copy_outlives_one_start_after_the_other(self, tmp_path, left):
         for _ in range(3):
             with claim(tmp_path) as scratch:
                 assert scratch.newest_finished().path == left
@@ -317,7 +319,7 @@ class TestTheOnlyCopy:
         with Scratch(tmp_path, job="tiny", run="r2", uri="s3://elsewhere", layouts=Layouts()) as scratch:
             assert [checkpoint.path.name for checkpoint in scratch.unsent_checkpoints()] == ["step-5.of-r1"]
 
-    def test_a_torn_one_of_the_same_step_does_not_take_its_place(self, tmp_path, left):
+    def test_torn_checkpoint_of_the_same_step_does_not_replace_the_only_copy(self, tmp_path, left):
         with claim(tmp_path) as scratch:
             keep(scratch, "step-5", "torn")
         with claim(tmp_path) as scratch:
@@ -334,7 +336,7 @@ class TestTheOnlyCopy:
 
 
 class TestLeftoverCommand:
-    def test_is_killed_with_all_it_started(self, tmp_path):
+    def test_leftover_command_is_killed_with_all_it_started(self, tmp_path):
         script = "sleep 60 & echo $! > child; wait"
         command = Command(["sh", "-c", script], workdir=tmp_path, environment=os.environ)
         wait_until(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text().strip())
@@ -368,7 +370,7 @@ class TestCommand:
         wait_until(lambda: not command.group_lives())
         command.signal(signal.SIGKILL)  # to nobody: no error
 
-    def test_it_is_started_as_told(self, tmp_path):
+    def test_command_is_started_as_told(self, tmp_path):
         expression = "(sys.argv[1:], os.environ['A'], os.getpgid(0) == os.getpid())"
         program = f"import os, sys; open('out', 'w').write(repr({expression}))"
         arguments = ["$HOME", 'a "b"', "; touch x", ""]
@@ -377,7 +379,7 @@ class TestCommand:
         assert (tmp_path / "out").read_text() == repr((arguments, "b c", True))
 
     @pytest.mark.parametrize("name,code", [("missing", 127), ("plain", 126)])
-    def test_one_that_cannot_be_started(self, tmp_path, name, code):
+    def test_command_that_cannot_be_started_fails(self, tmp_path, name, code):
         (tmp_path / "plain").write_text("x")
         with pytest.raises(OSError) as caught:  # noqa: PT011  the kind is what is asked about
             Command([str(tmp_path / name)], workdir=tmp_path, environment={})

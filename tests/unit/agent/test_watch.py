@@ -36,7 +36,7 @@ def checkpoint_watch(tmp_path):
 
 
 class TestRenamed:
-    def test_is_finished_at_once(self, tmp_path, checkpoint_watch):
+    def test_renamed_checkpoint_is_finished_at_once(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "tmp-1").rename(tmp_path / "step-1")
         assert steps(checkpoint_watch.poll(0)) == [1]
 
@@ -46,7 +46,7 @@ class TestRenamed:
         fill(elsewhere / "x").rename(tmp_path / "checkpoint-20")
         assert steps(checkpoint_watch.poll(0)) == [20]
 
-    def test_is_reported_once(self, tmp_path, checkpoint_watch):
+    def test_renamed_checkpoint_is_reported_once(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "tmp-1").rename(tmp_path / "step-1")
         assert steps(checkpoint_watch.poll(0) + checkpoint_watch.poll(1) + checkpoint_watch.poll(20)) == [1]
 
@@ -80,7 +80,7 @@ class TestRenamed:
 
 
 class TestWrittenInPlace:
-    def test_is_not_finished_while_it_is_young(self, tmp_path, checkpoint_watch):
+    def test_checkpoint_in_place_is_not_finished_while_it_is_young(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "step-1")
         assert checkpoint_watch.poll(0) + checkpoint_watch.poll(9.9) == []
         assert steps(checkpoint_watch.poll(10)) == [1]
@@ -94,7 +94,7 @@ class TestWrittenInPlace:
         assert checkpoint_watch.poll(18) + checkpoint_watch.poll(27) == []
         assert steps(checkpoint_watch.poll(28)) == [1]
 
-    def test_a_change_that_leaves_the_size_is_one(self, tmp_path, checkpoint_watch):
+    def test_change_of_equal_size_counts_as_a_change(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "step-1")
         assert checkpoint_watch.poll(0) == []
         os.utime(folder / "weights", ns=(1, 1))
@@ -137,7 +137,7 @@ class TestEndOfTheCommand:
 class TestWriteTime:
     """From the first look at a folder, or the one before it, to the one that finds it finished."""
 
-    def test_of_one_that_is_renamed(self, tmp_path, checkpoint_watch):
+    def test_write_time_of_renamed_checkpoint(self, tmp_path, checkpoint_watch):
         checkpoint_watch.poll(0)
         fill(tmp_path / "tmp-1")
         checkpoint_watch.poll(5)
@@ -146,7 +146,7 @@ class TestWriteTime:
         (finished,) = checkpoint_watch.poll(12)
         assert finished.write_s == 12  # it was not there at 0
 
-    def test_of_one_that_is_written_in_place_ends_with_the_last_change(self, tmp_path, checkpoint_watch):
+    def test_write_time_of_checkpoint_in_place_ends_with_the_last_change(self, tmp_path, checkpoint_watch):
         checkpoint_watch.poll(0)
         folder = fill(tmp_path / "step-1")
         checkpoint_watch.poll(1)
@@ -190,7 +190,7 @@ class TestWhatIsNoCheckpoint:
 class TestWhatCannotBeStored:
     """It is reported as finished, so that who is to store it says why it does not."""
 
-    def test_is_reported_when_it_is_finished(self, tmp_path, checkpoint_watch):
+    def test_unstorable_checkpoint_is_reported_when_it_is_finished(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "tmp")
         os.mkfifo(folder / "pipe")
         assert checkpoint_watch.poll(0) == []

@@ -224,14 +224,14 @@ class TestFarOutside:
         return ("p5.48xlarge", region, "", usd, day, "listed", "price-list", "")
 
     @pytest.mark.parametrize("usd", [FAR, DEAR])
-    def test_it_is_not_believed_alone(self, tmp_path: Path, usd: str):
+    def test_implausible_price_is_not_believed_alone(self, tmp_path: Path, usd: str):
         write(tmp_path, tables.ON_DEMAND, self.row(usd))
         price = load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
         assert isinstance(price, Price)
         assert price.usd == Decimal("55.04")
         assert f"a newer unverified row says {usd}" in price.note
 
-    def test_it_is_shown_with_the_reason(self, tmp_path: Path):
+    def test_implausible_price_is_shown_with_the_reason(self, tmp_path: Path):
         write(tmp_path, tables.ON_DEMAND, self.row(self.FAR))
         last = load(overlay=tmp_path).selector.rows(Key("on-demand", "p5.48xlarge", "us-east-1"))[-1]
         assert (last.usd, last.basis) == (self.FAR, Basis.UNVERIFIED)

@@ -36,7 +36,7 @@ class TestCandidates:
         assert targets(priced({"target": POD})) == {TargetKind.HYPERPOD_SLURM}
         assert targets(priced({"target": BOTH})) == set(map(TargetKind, BOTH["kind"]))
 
-    def test_a_price_of_ones_own_brings_it_in_and_the_cheaper_is_kept(self, priced):
+    def test_a_price_of_ones_own_brings_hyperpod_in_and_the_cheaper_is_kept(self, priced):
         anywhere = {"target": {"kind": "any"}}
         own = {**anywhere, "purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "30"}}}
         (candidate,) = priced(own).candidates
@@ -44,11 +44,11 @@ class TestCandidates:
         dear = {**anywhere, "purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "400"}}}
         assert targets(priced(dear)) <= {TargetKind.PARALLELCLUSTER, TargetKind.EKS, TargetKind.EC2}
 
-    def test_a_training_plan_asks_for_it(self, priced):
+    def test_a_training_plan_asks_for_hyperpod(self, priced):
         (only,) = priced({"target": {"kind": "any"}, "purchase": {"option": "training-plan"}}).candidates
         assert billed_name(only.place).startswith("ml.")
 
-    def test_all_shows_it_where_the_plan_names_it(self, priced):
+    def test_all_shows_hyperpod_where_the_plan_names_it(self, priced):
         job = {"train": {"hours": None, "tokens_b": 1}}
         priced_plan = priced({"workload": job, "target": {**BOTH, "nodes": {"min": 1, "max": 4}}}, everything=True)
         assert {(candidate.place.target, candidate.place.nodes) for candidate in priced_plan.candidates} >= {
@@ -137,7 +137,7 @@ class TestPrices:
 
 
 class TestBill:
-    def test_it_has_what_hyperpod_has_and_nothing_of_parallelcluster(self, priced):
+    def test_hyperpod_bill_has_what_hyperpod_has_and_nothing_of_parallelcluster(self, priced):
         components = lines(priced({"target": POD, "storage": {"login_nodes": 2}}).quote(1))
         for name in ("FSx Lustre 1200 GiB, 250 MB/s/TiB", "controller ml.m6i.xlarge", "2 login nodes ml.m6i.large"):
             assert components[name].usd > 0
@@ -153,7 +153,7 @@ class TestBill:
 
 
 class TestSurcharge:
-    def test_it_is_held_against_the_failures_it_could_shorten(self, priced):
+    def test_surcharge_is_held_against_the_failures_it_could_shorten(self, priced):
         job = {"workload": {"train": {"hours": None, "tokens_b": 100}}, "target": {**POD, "nodes": 8}}
         quoted = priced(job).quote(1)
         finding = codes(quoted)["hyperpod-surcharge"]

@@ -20,7 +20,7 @@ def new_run(tmp_path):
 
 @pytest.mark.parametrize("head_node,scheduler", [(API, "kubernetes"), (NODE, "slurm")])
 @pytest.mark.parametrize("cancelled", [True, False])
-def test_it_is_read_as_it_was_written(new_run, head_node, scheduler, cancelled):
+def test_submission_is_read_as_it_was_written(new_run, head_node, scheduler, cancelled):
     record = submission(head_node, job="j", cancelled=cancelled)
     record.write(new_run)
     assert recorded(new_run) == record
@@ -51,7 +51,7 @@ def test_one_of_an_earlier_version_is_read(new_run):
 
 
 @pytest.mark.parametrize("key,value", [("kind", 3), ("role", ["a"])])
-def test_a_damaged_one_is_refused(new_run, key, value):
+def test_damaged_submission_is_refused(new_run, key, value):
     submission(API).write(new_run)
     document = new_run.read_json(FILE)
     document["head_node"][key] = value
@@ -103,7 +103,7 @@ class TestTheRunWithAJob:
         newest = launched(tmp_path, **report)
         assert with_job("x", tmp_path, pytest.fail).path == newest.path
 
-    def test_a_launch_that_still_deploys_is_the_one(self, tmp_path):
+    def test_launch_that_still_deploys_is_the_run(self, tmp_path):
         launched(tmp_path, status="running")
         newest = launched(tmp_path)
         with recorded_command(newest, "launch", done="submitted"):
@@ -124,7 +124,7 @@ class TestThePlaceOfCheckpoints:
         new_run.write_json("rendered/job.json", {"checkpoint": {"uri": "s3://slipway-x-checkpoints/jobs/x"}})
         return new_run
 
-    def test_it_is_the_submitted_one(self, rendered):
+    def test_checkpoint_place_is_the_submitted_one(self, rendered):
         submission(NODE, job="7").write(rendered)
         assert place_of(rendered) == ("s3://b/jobs/x", "us-east-2")
 

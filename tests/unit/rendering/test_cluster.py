@@ -150,13 +150,13 @@ class TestTypes:
 
 class TestHeadNode:
     @pytest.mark.parametrize("nodes, expected", [(4, "m6i.large"), (5, "m6i.xlarge"), (64, "m6i.2xlarge")])
-    def test_it_grows_with_the_nodes(self, configuration_of, nodes, expected):
+    def test_head_node_grows_with_the_nodes(self, configuration_of, nodes, expected):
         assert configuration_of(target={"nodes": nodes})["HeadNode"]["InstanceType"] == expected
 
     def test_the_plan_can_name_it(self, configuration_of):
         assert configuration_of(storage={"head_node": "c6i.large"})["HeadNode"]["InstanceType"] == "c6i.large"
 
-    def test_it_is_reached_through_ssm_and_by_nothing_else(self, configuration_of):
+    def test_head_node_is_reached_through_ssm_and_by_nothing_else(self, configuration_of):
         head = configuration_of(storage={"login_nodes": 1})
         for machine in (head["HeadNode"], *head["LoginNodes"]["Pools"]):
             assert machine["Ssh"] == {"AllowedIps": "127.0.0.1/32"}
@@ -257,7 +257,7 @@ class TestSettings:
 
 
 class TestNames:
-    def test_they_fit_parallelcluster(self, catalog):
+    def test_names_fit_parallelcluster(self, catalog):
         trained = [
             instance_type for instance_type in catalog.instance_types.values() if instance_type.accelerator is not None
         ]

@@ -67,7 +67,7 @@ def pod(bundle):
 
 
 class TestEndpointFile:
-    def test_it_is_what_the_stack_makes(self, serving_bundle):
+    def test_endpoint_file_is_what_the_stack_makes(self, serving_bundle):
         endpoint = json.loads(serving_bundle("llama31-8b-inf2").file(ENDPOINT_FILE).text)
         assert (endpoint["mode"], endpoint["copies"], endpoint["least"], endpoint["most"]) == ("components", 3, 1, 5)
         assert "sdk2.26.1" in endpoint["image"]
@@ -150,7 +150,7 @@ class TestCompile:
             path.write_text(bundle.file(COMPILE_FILE).text)
             assert shellcheck(path) == ""
 
-    def test_it_compiles_the_shape_with_the_image_that_serves_it(self, compile_model):
+    def test_compile_job_compiles_the_shape_with_the_image_that_serves_it(self, compile_model):
         done, calls = compile_model()
         assert done.returncode == 0, done.stderr
         (export,) = [call for call in calls if " export neuron " in call]
@@ -159,7 +159,7 @@ class TestCompile:
         assert export.endswith(f"--model /compile/model --task text-generation --instance_type inf2 {shape}")
         assert "--device" in export
 
-    def test_it_is_stored_under_a_name_that_tells_the_shape_and_the_last_file_says_so(self, compile_model):
+    def test_compile_job_is_stored_under_a_name_that_tells_the_shape_and_the_last_file_says_so(self, compile_model):
         done, calls = compile_model()
         destination = "s3://models/llama/weights-inf2-tp2-b8-s2048"
         assert calls[-2].endswith(f"/compiled {destination}")
@@ -199,7 +199,7 @@ class TestCompile:
         assert message in done.stderr
         assert not any(" s3 cp " in call for call in calls)
 
-    def test_it_can_be_done_again(self, compile_model):
+    def test_compile_job_can_be_done_again(self, compile_model):
         done, _ = compile_model(COMPILED="0", SLIPWAY_RECOMPILE="1")
         assert done.returncode == 0
 

@@ -416,7 +416,7 @@ class TestGuard:
         client(ready_account, "cloudformation").create_stack(StackName="slipway-probe-training", TemplateBody=body)
         return probe_plan()
 
-    def test_it_may_do_what_its_policies_say(self, examined, deployed):
+    def test_guard_may_do_what_its_policies_say(self, examined, deployed):
         (check,) = named(examined(deployed), "guard")
         description = "the guard of probe may make the 2 calls that stop nodes and send notifications"
         assert (check.result, check.asked) == (Outcome.OK, description)

@@ -112,7 +112,7 @@ def unused(priced_plan):
 
 
 class TestUsed:
-    def test_it_stands_in_place_of_the_model(self, keep, price_serve):
+    def test_load_test_stands_in_place_of_the_model(self, keep, price_serve):
         before = price_serve().candidates[0].estimate
         keep(measured())
         priced_plan = price_serve()
@@ -126,7 +126,7 @@ class TestUsed:
         assert estimate.ttft_ms == 1000.0
         assert estimate.tpot_ms == pytest.approx(50.0, rel=0.01)
 
-    def test_the_pinned_plan_it_was_deployed_from_uses_it_too(self, keep, price_serve):
+    def test_the_pinned_plan_it_was_deployed_from_uses_load_test_too(self, keep, price_serve):
         keep(measured())
         assert price_serve(**PINNED).candidates[0].estimate.source == "load test of 2026-11-20"
 
@@ -135,7 +135,7 @@ class TestUsed:
         lines = {assumption.name: assumption for assumption in price_serve().quote(1).assumptions}
         assert lines["measured throughput"].source == "load test of 2026-11-20"
 
-    def test_it_goes_before_a_published_row(self, keep, price_serve):
+    def test_load_test_goes_before_a_published_row(self, keep, price_serve):
         published = price_serve(input_tokens=1500).candidates[0].estimate
         keep(measured(lengths=(1500, 250), got=(1500, 250)))
         estimate = price_serve(input_tokens=1500).candidates[0].estimate
@@ -153,7 +153,7 @@ class TestUsed:
         keep(measured(per_s=400))
         assert price_serve(requests_per_s=40).candidates[0].usd > before
 
-    def test_it_says_nothing_of_other_types(self, keep, price_serve):
+    def test_load_test_says_nothing_of_other_types(self, keep, price_serve):
         keep(measured())
         priced_plan = price_serve(instance_type="inf2.24xlarge")
         assert not priced_plan.candidates[0].estimate.measured
@@ -256,7 +256,7 @@ class TestCommands:
 
         return stdout_of
 
-    def test_plan_quote_compare_and_portfolio_use_it(self, keep, run):
+    def test_plan_quote_compare_and_portfolio_use_load_test(self, keep, run):
         keep(measured())
         quoted = json.loads(run("quote", "--json"))
         assert (quoted["serving"]["basis"], quoted["serving"]["source"]) == ("measured", "load test of 2026-11-20")
@@ -267,7 +267,7 @@ class TestCommands:
         assert {option["instance_type"] for option in measured_options} == {"inf2.48xlarge"}
         assert run("portfolio")
 
-    def test_explain_names_it(self, keep, run):
+    def test_explain_names_load_test(self, keep, run):
         keep(measured())
         assert "load test of 2026-11-20" in run("plan", "--explain", "1")
 
