@@ -36,7 +36,7 @@ class TestAccess:
         assert set(bucket_properties["PublicAccessBlockConfiguration"].values()) == {True}
         assert len(bucket_properties["PublicAccessBlockConfiguration"]) == 4
 
-    def test_it_speaks_tls_alone(self, synthesised):
+    def test_access_speaks_tls_alone(self, synthesised):
         policy = synthesised("p5-spot").only("checkpoints", "AWS::S3::BucketPolicy")["PolicyDocument"]
         denied = [statement["Condition"] for statement in policy["Statement"] if statement["Effect"] == "Deny"]
         assert {"Bool": {"aws:SecureTransport": "false"}} in denied
@@ -54,7 +54,7 @@ class TestAccess:
         assert [fnmatchcase(f"/jobs/tiny/{key}", pattern) for key in named] == [True, True]
         assert not [key for key in others if fnmatchcase(f"/jobs/tiny/{key}", pattern)]
 
-    def test_it_is_encrypted_with_s3s_key_or_the_plans(self, bucket_properties, synthesised):
+    def test_access_is_encrypted_with_s3s_key_or_the_plans(self, bucket_properties, synthesised):
         def encryption(properties):
             (rule,) = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
             return rule

@@ -47,7 +47,7 @@ def machine(*, name=NAME, of="workers"):
 
 
 class TestNodes:
-    def test_they_are_the_machines_of_the_jobs(self, eks_guard):
+    def test_nodes_are_the_machines_of_the_jobs(self, eks_guard):
         guard, _ = eks_guard
         instance = machine()
         machine(of="system")

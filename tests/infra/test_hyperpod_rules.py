@@ -21,10 +21,10 @@ def p5_planned(named):
 
 
 class TestGuard:
-    def test_it_gets_the_rate_of_one_node(self, trn2):
+    def test_guard_gets_the_rate_of_one_node(self, trn2):
         assert variables(trn2)["USD_PER_NODE_HOUR"] == "50.000000"
 
-    def test_it_is_hyperpods_and_gets_the_plans_limits(self, trn2):
+    def test_guard_is_hyperpods_and_gets_the_plans_limits(self, trn2):
         function, guard_variables = trn2.only("training", "AWS::Lambda::Function"), variables(trn2)
         assert function["Handler"] == "hyperpod.handler"
         assert (guard_variables["CLUSTER"], guard_variables["HYPERPOD"], guard_variables["PREPAID"]) == (
@@ -41,7 +41,7 @@ class TestGuard:
         description = p5_planned.template("training")["Outputs"]["GuardrailSummary"]["Value"]
         assert "the training plan is prepaid: its nodes are never stopped" in description
 
-    def test_it_can_delete_workers_of_its_own_cluster_alone(self, trn2):
+    def test_guard_can_delete_workers_of_its_own_cluster_alone(self, trn2):
         roles = trn2.resources("training", "AWS::IAM::Role").values()
         (guard,) = (role for role in roles if "lambda.amazonaws.com" in json.dumps(role["AssumeRolePolicyDocument"]))
         statements = {statement["Sid"]: statement for statement in guard["Policies"][0]["PolicyDocument"]["Statement"]}

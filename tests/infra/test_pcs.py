@@ -102,7 +102,7 @@ class TestMachines:
             assert any("qr(^slurmd) => 0" in command for command in commands)
             assert len(base64.b64encode(text.encode())) <= 16_384
 
-    def test_they_answer_tokens_alone_and_their_volumes_are_encrypted(self, example):
+    def test_machines_answer_tokens_alone_and_their_volumes_are_encrypted(self, example):
         for _, data in some(groups(example).values()):
             assert data["MetadataOptions"]["HttpTokens"] == "required"
             (root,) = data["BlockDeviceMappings"]
@@ -161,7 +161,7 @@ class TestCapacity:
 
 
 class TestCluster:
-    def test_its_settings_are_ones_that_pcs_takes(self, example):
+    def test_cluster_settings_are_ones_that_pcs_takes(self, example):
         cluster = example.only("training", "AWS::PCS::Cluster")
         slurm = cluster["SlurmConfiguration"]
         parameter_values = {

@@ -192,7 +192,7 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
 
 
 class TestCluster:
-    def test_it_is_the_one_that_was_shown(self, assembly, catalog):
+    def test_cluster_is_the_one_that_was_shown(self, assembly, catalog):
         """Every id in the template is exchanged for the word that stands for it in the rendered file."""
         plan = assembly.plan
         shown = yaml.safe_load(cluster_yaml(plan, instances=catalog.instance_types, names=symbolic_names(plan)))
@@ -202,7 +202,7 @@ class TestCluster:
         resource = configuration(assembly)["Scheduling"]["SlurmQueues"][0]["ComputeResources"][0]
         assert [type(resource["MaxCount"]), type(resource["Efa"]["Enabled"])] == [int, bool]
 
-    def test_its_name_is_not_a_stacks(self, assembly):
+    def test_cluster_name_is_not_a_stacks(self, assembly):
         name = assembly.only("training", "Custom::PclusterCluster")["ClusterName"]
         assert name == f"slipway-{assembly.plan.cluster_name}"
         assert name not in assembly.manifest
@@ -262,13 +262,13 @@ class TestAccount:
 
 
 class TestOutputs:
-    def test_they_hold_what_rendering_needs_after_a_deployment(self, assembly):
+    def test_outputs_hold_what_rendering_needs_after_a_deployment(self, assembly):
         outputs = set(assembly.template("training")["Outputs"])
         request = assembly.plan.request
         unasked = {"SessionLogPolicyArn": request.security.session_log, "StopUri": request.budget.stop_at_usd}
         assert set(OUTPUTS.values()) - outputs == {name for name, is_needed in unasked.items() if not is_needed}
 
-    def test_they_say_how_to_connect(self, p5):
+    def test_outputs_say_how_to_connect(self, p5):
         outputs = p5.template("training")["Outputs"]
         assert "aws ssm start-session --region us-east-2 --target " in json.dumps(outputs["Connect"]["Value"])
         assert outputs["PlanDigest"]["Value"] == p5.plan.digest

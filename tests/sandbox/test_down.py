@@ -339,7 +339,7 @@ class TestSpikeRemoval:
 
         return run
 
-    def test_its_stacks_and_its_checkpoints_go(self, sandbox_account, remove):
+    def test_spike_removal_stacks_and_its_checkpoints_go(self, sandbox_account, remove):
         bucket = sandbox_account.cluster("job-spike-p5", objects=2)
         sandbox_account.cluster("job")
         remaining, lines = remove("job-spike-p5", begun=BEFORE)

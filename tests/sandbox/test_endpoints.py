@@ -100,7 +100,7 @@ def chat(tmp_path_factory):
 class TestChatOnInferentia:
     """Step by step; the last takes it down."""
 
-    def test_it_is_deployed_read_back_and_answers(self, chat):
+    def test_chat_on_inferentia_is_deployed_read_back_and_answers(self, chat):
         assert_all_is_read_back(chat, chat.first)
         report = report_of(chat.first)
         assert (report["status"], report["simulated"], report["attempts"]) == ("succeeded", True, [])
@@ -206,7 +206,7 @@ class TestChatOnInferentia:
         assert report["status"] == "interrupted"
         assert report["stacks"][0]["name"] == "slipway-llama31-8b-inf2-serving"
 
-    def test_it_goes_away(self, chat, slipway_in):
+    def test_chat_on_inferentia_goes_away(self, chat, slipway_in):
         code, out, err = slipway_in(chat, "down", "plan.yaml", "--yes", "--json")
         assert code == 0, err
         removal = read_document(out)
@@ -234,7 +234,7 @@ def asynchronous(tmp_path_factory):
 class TestQueue:
     """Step by step; the last takes it down."""
 
-    def test_it_answers_through_s3(self, asynchronous):
+    def test_queue_answers_through_s3(self, asynchronous):
         assert_all_is_read_back(asynchronous, asynchronous.first)
         answer = report_of(asynchronous.first)["endpoint"]["answer"]
         assert (answer["kind"], answer["output_tokens"], answer["ttft_ms"]) == ("asynchronous", 64, None)
@@ -288,7 +288,7 @@ class TestQueue:
         assert "\nlog: ERROR the model cannot be loaded" in failure.value.message
         assert asynchronous.outputs("summaries-inf2") == before
 
-    def test_it_goes_away_and_its_requests_stay(self, asynchronous, slipway_in):
+    def test_queue_goes_away_and_its_requests_stay(self, asynchronous, slipway_in):
         bucket = asynchronous.outputs("summaries-inf2")["RequestsUri"].removeprefix("s3://").partition("/")[0]
         code, out, err = slipway_in(asynchronous, "down", "summaries-inf2", "--yes", "--json")
         assert code == 0, err

@@ -55,7 +55,7 @@ def p5_spot(tmp_path_factory):
 class TestP5Spot:
     """One example step by step; the last step takes it down."""
 
-    def test_it_is_read_back(self, p5_spot):
+    def test_p5_spot_is_read_back(self, p5_spot):
         assert_read_back(p5_spot)
 
     def test_what_was_changed_behind_the_plan_is_found_by_each_service(self, p5_spot):
@@ -99,5 +99,5 @@ class TestP5Spot:
         ):
             assert any(line.startswith(start) for line in complaints), (start, complaints)
 
-    def test_it_goes_away(self, p5_spot, monkeypatch, capsys):
+    def test_p5_spot_goes_away(self, p5_spot, monkeypatch, capsys):
         assert_gone(p5_spot, p5_spot.down(monkeypatch, capsys))

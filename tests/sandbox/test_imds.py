@@ -56,7 +56,7 @@ class TestToken:
         assert ask(service, f"{META}/instance-id", X_aws_ec2_metadata_token="guessed") == (401, "")
 
     @pytest.mark.parametrize("ttl", ["0", "21601", "long", ""])
-    def test_its_time_to_live_is_bounded(self, service, ttl):
+    def test_token_time_to_live_is_bounded(self, service, ttl):
         status, _ = ask(service, "/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds=ttl)
         assert status == 400
 

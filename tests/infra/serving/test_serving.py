@@ -172,7 +172,7 @@ class TestPermissions:
         assert load["Action"] == "s3:GetObject"
         assert json.dumps(load["Resource"]).endswith('models-of-the-team/llama-3.3-70b/inf2-tp24-b8-s2048/*"]]}')
 
-    def test_they_pull_one_repository(self, endpoint_stack):
+    def test_permissions_pull_one_repository(self, endpoint_stack):
         (pull,) = statements(endpoint_stack("llama31-8b-g6e"), "PullImage")
         assert json.dumps(pull["Resource"]).endswith(':ecr:us-east-1:763104351884:repository/vllm"]]}')
 

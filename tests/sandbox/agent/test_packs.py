@@ -112,7 +112,7 @@ class TestManySmallFiles:
         restored_checkpoint, _ = restored(store, tmp_path / "down")
         assert content(restored_checkpoint.resume) == content(folder)
 
-    def test_are_refused_when_one_changed_since_it_was_finished(self, store, tmp_path):
+    def test_many_small_files_are_refused_when_one_changed_since_it_was_finished(self, store, tmp_path):
         folder = folder_of_many(tmp_path / "up", 3)
         before = finished(folder)
         sorted(folder.glob("part-0/*"))[3].write_bytes(b"x" * 3)

@@ -74,7 +74,7 @@ class TestCapacityEnd:
 
 
 class TestRebalance:
-    def test_has_a_checkpoint_written_at_once_and_goes_on(self, trainer_node, bucket):
+    def test_rebalance_has_a_checkpoint_written_at_once_and_goes_on(self, trainer_node, bucket):
         service = MetadataService({"instance-id": "i-0123456789abcdef0"})
         trainer_node.environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = service.endpoint
         trainer_node.job(600, 0, interval_s=600.0, imds=True)
@@ -96,7 +96,7 @@ class TestRebalance:
 
 
 class TestHungJob:
-    def test_is_ended_and_says_so(self, trainer_node, bucket):
+    def test_hung_job_is_ended_and_says_so(self, trainer_node, bucket):
         trainer_node.job(5, 0, "hang", hung_minutes=0.03)
         assert trainer_node.run() == 124
         assert trainer_node.events("hung")[0]["step"] == 5

@@ -72,7 +72,7 @@ class TestParallelCluster:
         assert [node.name for node in world_sandbox.nodes("demo")] == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
         assert {node.instance_id for node in world_sandbox.nodes("demo")} == {node["InstanceId"] for node in nodes}
 
-    def test_its_end_is_the_end_of_its_nodes(self, stack, client, cloudformation, world_sandbox):
+    def test_parallel_cluster_end_is_the_end_of_its_nodes(self, stack, client, cloudformation, world_sandbox):
         deployed = stack(cluster_template())
         ids = [node.instance_id for node in world_sandbox.nodes("demo")]
         cloudformation.delete_stack(StackName=deployed["StackName"])

@@ -39,11 +39,11 @@ class TestFile:
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         assert done.stdout == "['Secrets Manager', 'SSM']\n", done.stderr
 
-    def test_is_named_by_its_content(self, built_agent):
+    def test_file_is_named_by_its_content(self, built_agent):
         path, digest = built_agent
         assert digest == sha256(path.read_bytes()).hexdigest()
 
-    def test_is_the_same_every_time(self, built_agent, tmp_path):
+    def test_file_is_the_same_every_time(self, built_agent, tmp_path):
         path, digest = built_agent
         assert build(tmp_path / "other") == digest
         assert (tmp_path / "other").read_bytes() == path.read_bytes()

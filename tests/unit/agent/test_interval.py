@@ -36,7 +36,7 @@ class TestDaly:
 
 
 class TestOverhead:
-    def test_is_the_price_of_the_checkpoints_alone_when_nothing_fails(self):
+    def test_overhead_is_the_price_of_the_checkpoints_alone_when_nothing_fails(self):
         assert overhead_fraction(checkpoint_s=12, interval_s=600, mtbf_s=math.inf) == pytest.approx(0.02)
         assert overhead_fraction(checkpoint_s=12, interval_s=600, mtbf_s=1e9) == pytest.approx(0.02, rel=1e-3)
 
@@ -54,7 +54,7 @@ class TestOverhead:
         assert overhead_fraction(**base | {"restart_s": 600.0}) > cost
         assert overhead_fraction(**base | {"mtbf_s": HOUR_S}) > cost
 
-    def test_is_infinite_where_no_interval_is_ever_finished(self):
+    def test_overhead_is_infinite_where_no_interval_is_ever_finished(self):
         assert overhead_fraction(checkpoint_s=1, interval_s=1e6, mtbf_s=1) == math.inf
 
 

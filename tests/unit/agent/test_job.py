@@ -46,7 +46,7 @@ class TestRoundTrip:
         assert job().to_json() == job().to_json()
         assert job().to_json().endswith("}\n")
 
-    def test_it_is_read_from_a_file(self, tmp_path):
+    def test_round_trip_is_read_from_a_file(self, tmp_path):
         path = tmp_path / "job.json"
         path.write_text(job().to_json(), encoding="utf-8")
         assert load(path) == job()

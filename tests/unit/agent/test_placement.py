@@ -41,7 +41,7 @@ class TestPlacement:
 
 
 class TestEvents:
-    def test_are_json_lines_with_the_fields_of_the_log(self, tmp_path, capsys):
+    def test_events_are_json_lines_with_the_fields_of_the_log(self, tmp_path, capsys):
         log = EventLog(tmp_path / "new" / "events.jsonl", run="r", attempt=2)
         log.append("restored", step=120, seconds=0.5, at=None)
         log.append("failed", reason="a\nb")

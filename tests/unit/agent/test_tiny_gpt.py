@@ -124,7 +124,7 @@ class TestRun:
         summary = json.loads((often / "step-60" / "weights.json").read_text())
         assert summary == {"step": 60, "sha256": expected.split()[2]}
 
-    def test_it_learns(self, tmp_path):
+    def test_run_learns(self, tmp_path):
         metrics = tmp_path / "metrics.jsonl"
         code, output = finished(trainer(tmp_path, "--steps", "80", "--batch", "8", SLIPWAY_METRICS=str(metrics)))
         assert code == 0
@@ -137,7 +137,7 @@ class TestRun:
         assert output.count("\nstep ") == 8
         assert not list(tmp_path.glob("step-*"))
 
-    def test_it_saves_by_the_interval_in_the_file(self, tmp_path):
+    def test_run_saves_by_the_interval_in_the_file(self, tmp_path):
         interval = tmp_path / "interval"
         interval.write_text("0\n")
         finished(
@@ -158,12 +158,12 @@ class TestRun:
         finished(trainer(folder, "--steps", "2", "--checkpoint-dir", str(folder)))
         return folder / "step-2"
 
-    def test_it_refuses_another_runs_checkpoint(self, tmp_path, checkpoint):
+    def test_run_refuses_another_runs_checkpoint(self, tmp_path, checkpoint):
         code, output = finished(trainer(tmp_path, "--steps", "3", "--seed", "2", "--resume-dir", str(checkpoint)))
         assert code == 1
         assert output == f"{checkpoint}: written with another seed, steps; the same weights would not come of it\n"
 
-    def test_it_refuses_weights_that_are_not_those_saved(self, tmp_path, checkpoint):
+    def test_run_refuses_weights_that_are_not_those_saved(self, tmp_path, checkpoint):
         summary = checkpoint / "weights.json"
         summary.write_text(summary.read_text().replace('"sha256": "', '"sha256": "0'))
         code, output = finished(trainer(tmp_path, "--steps", "2", "--resume-dir", str(checkpoint)))

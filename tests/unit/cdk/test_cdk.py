@@ -237,7 +237,7 @@ SubprocessRunner().run(Command(argv=("/bin/sh", "-c", sys.argv[1]), cwd=Path(), 
 class TestTemporaryFiles:
     """jsii and the CDK CLI leave theirs when they are interrupted."""
 
-    def test_they_go_with_the_command(self, tmp_path):
+    def test_temporary_files_go_with_the_command(self, tmp_path):
         argv = (sys.executable, "-c", "import tempfile; print(tempfile.mkdtemp(prefix='jsii-kernel-'))")
         done = SubprocessRunner().run(Command(argv=argv, cwd=tmp_path, environment={"TMPDIR": str(tmp_path)}))
 

@@ -98,7 +98,7 @@ def locked_cli(tmp_path):
 
 
 class TestInstallCli:
-    def test_it_is_installed_once_and_runs(self, locked_cli, tmp_path):
+    def test_install_cli_is_installed_once_and_runs(self, locked_cli, tmp_path):
         node, cache = toolchain.find_node(os.environ), tmp_path / "cache"
         folder = toolchain.install_cli(locked_cli, cache, node, os.environ)
         script = folder / "node_modules" / "aws-cdk" / "bin" / "cdk"

@@ -272,7 +272,7 @@ class TestRefresh:
         "fields, whole",
         [({"failures": (), "refused": ()}, True), ({"failures": ()}, False), ({"refused": ()}, False)],
     )
-    def test_it_is_whole_when_nothing_failed_and_nothing_was_refused(self, fields, whole):
+    def test_refresh_is_whole_when_nothing_failed_and_nothing_was_refused(self, fields, whole):
         assert report(**fields).complete is whole
 
     def test_credentials_that_are_of_no_use_exit_with_one(self):

@@ -29,7 +29,7 @@ class TestRow:
         assert request.target.kind == (kind,)
         assert set(request.purchase.option) <= set(row.trains if request.workload.serve is None else row.serves)
 
-    def test_it_says_what_bills_it(self, kind):
+    def test_row_says_what_bills_it(self, kind):
         assert TARGETS[kind].sagemaker is None or TARGETS[kind].sagemaker in COMPONENTS
         assert TARGETS[kind].managed == TARGETS[kind].billed_name("p5.48xlarge").startswith("ml.")
 
@@ -39,7 +39,7 @@ class TestRow:
         if row.guard is not None:
             assert (ROOT / "templates" / "guard" / f"{row.guard.module}.py").is_file()
 
-    def test_it_takes_ways_of_buying_for_what_it_runs(self, kind):
+    def test_row_takes_ways_of_buying_for_what_it_runs(self, kind):
         row = TARGETS[kind]
         assert bool(row.trains) or Runs.TRAINING not in row.deployed
         assert bool(row.serves) or Runs.SERVING not in row.deployed

@@ -317,7 +317,7 @@ class TestEndpoint:
         assert made({"min_instances": 2}, {"nodes": 2}).rollout is Rollout.ROLLING
         assert made({"max_instances": 4}).rollout is Rollout.ALL_AT_ONCE
 
-    def test_its_volume_is_the_one_that_is_priced(self, unchecked_plan, catalog):
+    def test_endpoint_volume_is_the_one_that_is_priced(self, unchecked_plan, catalog):
         for model, gb in (("llama-3.1-8b", 16.06), ("llama-3.3-70b", 141.1)):
             assert served(unchecked_plan({"model": model}), catalog).volume_gib == rules.volume_gib(gb)
 

@@ -26,7 +26,7 @@ class TestKeys:
             ({"run": {"volumes": [{"claim": "data", "path": "/data"}]}}, "run.volumes"),
         ],
     )
-    def test_they_are_for_targets_with_pods(self, sections, path):
+    def test_keys_are_for_targets_with_pods(self, sections, path):
         of_slurm = {**sections, "target": {**sections.get("target", {}), "kind": "parallelcluster"}}
         assert codes_and_paths(**of_slurm) == [("kubernetes-key", path)]
         assert (

@@ -195,7 +195,7 @@ class TestRun:
         assert arguments == [f"{run_batch.job}/slipway-agent.pyz", "run", "--config", f"{run_batch.job}/job.json"]
 
     @pytest.mark.parametrize("code", [0, 1, 75, 143])
-    def test_its_exit_code_is_the_jobs(self, run_batch, one_node, code):
+    def test_run_exit_code_is_the_jobs(self, run_batch, one_node, code):
         assert run_batch(one_node(), agent=f"exit {code}").returncode == code
 
     def test_variables_of_the_node_stay(self, run_batch, one_node):
@@ -224,7 +224,7 @@ class TestRun:
         agent = 'trap "exit 75" USR1; echo $$ >agent.pid; kill -USR1 "$PPID"; for _ in {1..100}; do sleep 0.1; done'
         assert run_batch(one_node(), agent=agent).returncode == 75
 
-    def test_it_tells_the_agent_alone_and_not_srun(self, run_batch, bundle_of, plan_of):
+    def test_run_tells_the_agent_alone_and_not_srun(self, run_batch, bundle_of, plan_of):
         """srun would hand the signal on to the ranks (seen with Slurm 22.05.8)."""
         agent = 'trap "exit 75" USR1; echo $$ >agent.pid; kill -USR1 "$BATCH"; for _ in {1..100}; do sleep 0.1; done'
         programs = {"srun": 'shift 3; trap "exit 3" USR1; BATCH="$PPID" "$@" & wait "$!"', "scontrol": SCONTROL}

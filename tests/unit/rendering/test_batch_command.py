@@ -218,7 +218,7 @@ class TestTheCommandItself:
         assert (node_folder / "out" / "folder").read_text() == f"{node_folder / 'job'}\n"
 
     @WAYS
-    def test_its_exit_code_is_handed_on(self, way, node_folder, render):
+    def test_command_itself_exit_code_is_handed_on(self, way, node_folder, render):
         job = parse(render(run={"command": ["bash", "-c", "exit 7"], **IMAGES[way]}).file("job.json").text)
         answer = subprocess.run(job.command, env=environment_of(node_folder), cwd=node_folder / "job/work", check=False)
         assert answer.returncode == 7

@@ -133,7 +133,7 @@ class TestFiles:
     def test_a_job_for_parallelcluster_knows_nothing_of_it(self, plan_of, bundle_of):
         assert "sagemaker" not in bundle_of(plan_of()).file("job.sbatch").text
 
-    def test_they_are_the_ones_people_reviewed(self, golden, hyperpod_plan, bundle_of):
+    def test_files_are_the_ones_people_reviewed(self, golden, hyperpod_plan, bundle_of):
         bundle = bundle_of(hyperpod_plan)
         for path in ("cluster.yaml", "lifecycle/on_create.sh"):
             text = bundle.file(path).text.replace(hyperpod_plan.digest, "<digest>")

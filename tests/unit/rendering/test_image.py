@@ -21,7 +21,7 @@ def script(bundle):
 
 
 class TestComponent:
-    def test_it_runs_what_nodes_run(self, bundle_of, plan_of):
+    def test_component_runs_what_nodes_run(self, bundle_of, plan_of):
         first, second, *rest = script(bundle_of(plan_of(target=TRN2))).splitlines()
         assert first == "export SLIPWAY_BAKE=1"
         assert second.startswith("set -- aws-neuronx-dkms=2.31.7.0 ")
@@ -32,7 +32,7 @@ class TestComponent:
         assert rest[len(rest) - len(lines) + include + 1 :] == lines[include + 1 :]
         assert "report_boot() {" in included
 
-    def test_it_installs_in_a_dry_run(self, bundle_of, plan_of, tmp_path):
+    def test_component_installs_in_a_dry_run(self, bundle_of, plan_of, tmp_path):
         (tmp_path / "etc").mkdir()
         (tmp_path / "etc/os-release").write_text("ID=ubuntu\nVERSION_CODENAME=noble\n")
         environ = {"PATH": "/usr/bin:/bin", "SLIPWAY_DRY_RUN": "1", "SLIPWAY_ROOT": str(tmp_path)}
@@ -50,7 +50,7 @@ class TestComponent:
 
 
 class TestImage:
-    def test_it_uses_the_component_and_stays_private(self, bundle_of, plan_of):
+    def test_image_uses_the_component_and_stays_private(self, bundle_of, plan_of):
         extra = {"security": {"permissions_boundary_arn": "arn:aws:iam::123456789012:policy/engineers"}}
         build = files(bundle_of(plan_of(target=TRN2, **extra)))["image.yaml"]["Build"]
         (component,) = build["Components"]

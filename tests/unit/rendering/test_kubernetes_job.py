@@ -312,10 +312,10 @@ class TestAccount:
         spoken, manifests = documents(manifests), list(yaml.safe_load_all(manifests[0]))
         return [manifests[-1]["metadata"]["name"], spoken[-1]["spec"]["template"]["spec"]["serviceAccountName"]]
 
-    def test_it_is_called_as_the_plan_where_the_cluster_is_made_for_it(self, context_of, on_kubernetes):
+    def test_account_is_called_as_the_plan_where_the_cluster_is_made_for_it(self, context_of, on_kubernetes):
         assert self.accounts(context_of(on_kubernetes(name="mine"))) == ["mine", "mine"]
 
-    def test_it_is_shared_on_a_cluster_of_somebody_elses(self, context_of, on_kubernetes):
+    def test_account_is_shared_on_a_cluster_of_somebody_elses(self, context_of, on_kubernetes):
         plan = on_kubernetes(name="mine", target={"cluster": "theirs"}, checkpoint={"uri": "s3://theirs/runs"})
         assert self.accounts(context_of(plan)) == ["slipway-jobs", "slipway-jobs"]
 

@@ -49,7 +49,7 @@ class TestAccessLog:
             file.write('{"time": "2026')
         assert len(read(tmp_path / "log")) == 1
 
-    def test_is_readable_by_its_owner_alone(self, tmp_path):
+    def test_access_log_is_readable_by_its_owner_alone(self, tmp_path):
         AccessLog(answer, tmp_path / "log")
         assert (tmp_path / "log").stat().st_mode & 0o077 == 0
 
@@ -63,5 +63,5 @@ class TestService:
             ({}, "s3"),
         ],
     )
-    def test_is_that_of_the_signature(self, environ, service):
+    def test_service_is_that_of_the_signature(self, environ, service):
         assert service_of(environ) == service

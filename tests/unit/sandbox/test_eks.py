@@ -89,7 +89,7 @@ def group(ec2, *, capacity="ON_DEMAND", desired=2, **data):
 
 
 class TestCluster:
-    def test_it_can_be_described(self, subnets):
+    def test_cluster_can_be_described(self, subnets):
         created = cluster(subnets[:2])
         eks_cluster = eks_backends[ACCOUNT][REGION].describe_cluster("slipway-x")
         assert (eks_cluster.version, eks_cluster.resources_vpc_config["endpointPublicAccess"]) == ("1.35", False)
@@ -125,7 +125,7 @@ class TestKubernetes:
 
 
 class TestNodeGroup:
-    def test_it_can_be_described(self, ec2_backend, subnets):
+    def test_node_group_can_be_described(self, ec2_backend, subnets):
         cluster(subnets[:2])
         group(ec2_backend, capacity="CAPACITY_BLOCK", **BLOCK)
         node_group = eks_backends[ACCOUNT][REGION].describe_nodegroup("slipway-x", "workers")

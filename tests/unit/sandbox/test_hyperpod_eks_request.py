@@ -140,7 +140,7 @@ class TestChart:
             plugin for plugin in ("nvidia", "neuron", "aws-efa") if any(plugin in name for name in names)
         } == plugins
 
-    def test_it_is_known_for_what_it_is(self):
+    def test_chart_is_known_for_what_it_is(self):
         files = emulated_files()
         assert set(files) == {chart_pins().chart_name, chart_pins().layer_name}
         assert all(is_emulated(content) for content in files.values())

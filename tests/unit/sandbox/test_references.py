@@ -23,6 +23,6 @@ class TestInOrder:
 
 
 class TestImports:
-    def test_are_found_in_lists_and_joins(self):
+    def test_imports_are_found_in_lists_and_joins(self):
         template = {"Resources": {"A": {"X": [{"Fn::Join": ["", ["a", {"Fn::ImportValue": "net:Id"}]]}]}}}
         assert imports_of(template) == {"net:Id"}

@@ -36,7 +36,7 @@ class TestChat:
         assert reply.tokens_per_s > 0
         assert reply.shown.startswith("word0 word1")
 
-    def test_it_is_asked_as_openai_clients_ask(self, runtime, ask):
+    def test_chat_is_asked_as_openai_clients_ask(self, runtime, ask):
         ask(most_tokens=5)
         ((_, body, headers),) = runtime.requests
         assert (body["model"], body["stream"], body["max_tokens"]) == ("", True, 5)
@@ -169,7 +169,7 @@ class TestState:
         with pytest.raises(DeploymentFailedError, match=f"endpoint {NAME} does not exist, but its stack"):
             settled(served("small", endpoint_session), endpoint_session, print)
 
-    def test_it_is_waited_for_and_reported_at_every_change(self, runtime, endpoint_session):
+    def test_state_is_waited_for_and_reported_at_every_change(self, runtime, endpoint_session):
         runtime.before, messages, waited = ["Creating", "Creating", "Updating"], [], []
         assert (
             settled(served("small", endpoint_session), endpoint_session, messages.append, wait=waited.append).status
@@ -178,7 +178,7 @@ class TestState:
         assert messages == [f"endpoint {NAME}: {status}, 2 instances" for status in ("Creating", "Updating")]
         assert len(waited) == 3
 
-    def test_it_is_not_waited_for_without_end(self, runtime, endpoint_session):
+    def test_state_is_not_waited_for_without_end(self, runtime, endpoint_session):
         runtime.status = "Updating"
         clock = iter(range(0, 10_000, 600)).__next__
         with pytest.raises(DeploymentFailedError, match="still, after 60 min"):

@@ -94,7 +94,7 @@ class TestAssembly:
         (assembly / "manifest.json").write_text(json.dumps({"artifacts": {}}))
         return assembly
 
-    def test_it_knows_whether_it_names_the_chart(self, folder):
+    def test_assembly_knows_whether_it_names_the_chart(self, folder):
         from launcher.catalog.hyperpod_chart import chart_pins
 
         assert not Assembly.read(folder).names_chart

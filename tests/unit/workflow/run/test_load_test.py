@@ -51,7 +51,7 @@ def loaded(session, root, *, most=2, seconds=0.3, load_plan=SHORT, report=lambda
 
 class TestStep:
     @pytest.mark.long
-    def test_it_measures_what_the_endpoint_delivers(self, runtime, endpoint_session):
+    def test_step_measures_what_the_endpoint_delivers(self, runtime, endpoint_session):
         """Within a tenth of the stand-in's own count over its own clock, however busy the machine is."""
         runtime.tokens, runtime.token_s = 20, 0.025
         load_step = step(asker(served("small", endpoint_session), endpoint_session), 4, 2.0)
@@ -92,7 +92,7 @@ class TestStep:
 
 
 class TestRequests:
-    def test_they_are_as_long_as_the_endpoint_counts_them(self, runtime, endpoint_session):
+    def test_requests_are_as_long_as_the_endpoint_counts_them(self, runtime, endpoint_session):
         """The stand-in counts 30 tokens of a template beside the words."""
         load_plan = LoadPlan(input_tokens=300, output_tokens=20, setting=None, full=None)
         assert loader(served("small", endpoint_session), endpoint_session, load_plan)().input_tokens == pytest.approx(
@@ -162,7 +162,7 @@ class TestLoad:
                 on_step=lambda load_step: None,
             )
 
-    def test_it_stands_beside_the_quote_and_is_kept(self, endpoint_session, tmp_path, endpoint_run):
+    def test_load_stands_beside_the_quote_and_is_kept(self, endpoint_session, tmp_path, endpoint_run):
         messages = []
         load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
         load_test = loaded(endpoint_session, tmp_path, most=3, load_plan=load_plan, report=messages.append)
