@@ -25,13 +25,20 @@ from launcher.agent.node.process_table import Process
 
 SAVING_SIGNALS = (signal.SIGUSR1, signal.SIGTERM)
 """Signals that ask a rank to save, the first that it catches; `checkpoint.signal` may name one of them."""
+_SHELLS = frozenset({"ash", "bash", "busybox", "dash", "fish", "ksh", "mksh", "sh", "tcsh", "zsh"})
+_EITHER = frozenset({"axolotl", "axolotl.cli.main", "llamafactory-cli", "trl"})
+"""Programs that start launchers, or train themselves."""
+_OF_OTHERS = frozenset({"raylet"})
+"""If one of these runs, the ranks belong to it; the signals that the command's processes catch prove nothing."""
+_OF_MULTIPROCESSING = ("multiprocessing.", "--multiprocessing-fork")
+_EVERYTHING = 25
+"""The runtime of Go catches all signals but SIGKILL and SIGSTOP: of the first 31, no program has a use for so many."""
 
 
 def _tokens(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_SHELLS = frozenset({"ash", "bash", "busybox", "dash", "fish", "ksh", "mksh", "sh", "tcsh", "zsh"})
 _LAUNCHERS = _tokens(
     """accelerate accelerate.commands.accelerate_cli accelerate.commands.launch composer composer.cli.launcher conda
     containerd-shim deepspeed deepspeed.launcher.launch deepspeed.launcher.runner docker docker-init dumb-init enroot
@@ -39,8 +46,6 @@ _LAUNCHERS = _tokens(
     orterun pipenv pixi podman poetry prted prterun script srun su sudo time timeout tini torch.distributed.launch
     torch.distributed.run torchrun unshare uv uvx xargs"""
 )
-_EITHER = frozenset({"axolotl", "axolotl.cli.main", "llamafactory-cli", "trl"})
-"""Programs that start launchers, or train themselves."""
 _RUNTIMES = _tokens("R beam.smp bun deno dotnet java node nodejs npm npx pnpm ruby yarn")
 """Interpreters that catch signals whatever their program does: Node.js SIGUSR1 for its debugger, Ruby and R to
 end, Java SIGTERM. One of them is asked if it is all that a shell or launcher started."""
@@ -50,11 +55,6 @@ _HELPERS = _tokens(
     neuron-monitor neuron-top nvidia-smi nvtop pidstat rsync s5cmd sar sed sleep ssh tail tee tensorboard top ts vmstat
     wandb-core watch"""
 )
-_OF_OTHERS = frozenset({"raylet"})
-"""If one of these runs, the ranks belong to it; the signals that the command's processes catch prove nothing."""
-_OF_MULTIPROCESSING = ("multiprocessing.", "--multiprocessing-fork")
-_EVERYTHING = 25
-"""The runtime of Go catches all signals but SIGKILL and SIGSTOP: of the first 31, no program has a use for so many."""
 
 
 def ranks(
