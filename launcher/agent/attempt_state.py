@@ -20,19 +20,20 @@ _TELLING = ("checkpoint-uploaded", "restored", "failed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptState:
-    """The content of `life.json`: the number of the newest attempt, and whether the job ended with it (`completed`).
+    """The content of `life.json`."""
 
-    `stopped`: the job ended because its budget was used up. `failed`: an attempt ended with this exit code, and no
-    other attempt may follow. `failures`: failed attempts, of which `counted` is the last. `step`: the newest complete
-    checkpoint when attempt `step_of` failed, -1 for none; None if no attempt has failed.
-    """
-
+    # The number of the newest attempt.
     number: int
+    # The job ended with it.
     completed: bool = False
+    # The job ended because its budget was used up.
     stopped: bool = False
+    # An attempt ended with this exit code, and no other attempt may follow.
     failed: int | None = None
+    # Failed attempts, of which `counted` is the last.
     failures: int = 0
     counted: int = 0
+    # The newest complete checkpoint when attempt `step_of` failed, -1 for none; None if no attempt has failed.
     step: int | None = None
     step_of: int = 0
 

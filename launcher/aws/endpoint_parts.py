@@ -21,26 +21,25 @@ class ModelState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigState:
-    """A configuration with one variant; `model` is None if components have their own models.
-
-    `least` and `most` are the instance range that SageMaker itself maintains, None if it does not. `queue` is how many
-    queued requests an instance processes concurrently, None without a queue; `captured` the folder to which requests
-    are copied.
-    """
+    """A configuration with one variant."""
 
     name: str
     network: tuple[frozenset[str], frozenset[str]]
     instance_type: str
     instances: int
+    # None if components have their own models.
     model: str | None
     ami: str | None
     volume_gib: int | None
     kms_key_arn: str | None
     routing: str | None
+    # The instance range that SageMaker itself maintains, None if it does not.
     least: int | None
     most: int | None
+    # The queued requests that an instance processes concurrently, None without a queue.
     queue: int | None
     answers_uri: str | None
+    # The folder to which requests are copied.
     captured_uri: str | None
 
 

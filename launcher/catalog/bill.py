@@ -21,24 +21,26 @@ _MEMORY = frozenset((Basis.MEMORY.value,))
 
 @record
 class UsageType:
-    """The entry of a bill item in AWS's Price List: a service's usage type, without the region's prefix; "" for any.
-
-    `attributes` are the product attributes that distinguish it from others of the usage type, including the family. A
-    product that is the same `everywhere` names no region. `doubt` names the part that no public reading of the list
-    confirms, empty if all is confirmed. One of the list's units times `units` is one of the item's; `unit` is the
-    list's own if the two differ, empty if it is not compared. A quantity below `starts_at` is free and not in
-    the list. If `dearest` is true, several products with different prices are expected and the highest price counts.
-    """
+    """The entry of a bill item in AWS's Price List."""
 
     item: str
+    # The service whose usage type it is.
     service: str
+    # The usage type without the prefix of a region; "" for any.
     name: str
+    # The list's own unit if it differs from the item's, empty if it is not compared.
     unit: str
+    # One of the list's units times this is one of the item's.
     units: Decimal
+    # A quantity below is free and not in the list.
     starts_at: Decimal
+    # The product attributes that distinguish it from others of the usage type, including the family.
     attributes: tuple[tuple[str, str], ...] = ()
+    # A product that is the same in all regions names none.
     everywhere: bool = False
+    # The part that no public reading of the list confirms, empty if all is confirmed.
     doubt: str = ""
+    # Several products with different prices are expected, and the highest price counts.
     dearest: bool = False
 
     def matches(self, attributes: Mapping[str, str]) -> bool:

@@ -28,21 +28,23 @@ class PinnedFile:
 
 @record
 class ChartPins:
-    """The chart and the files that install it.
+    """The chart and the files that install it."""
 
-    `folder` of the chart's archive contains it at `commit`, from which `subcharts` are used. `sha256` is that of the
-    packed chart, `layer_sha256` that of the layer with helm, which is `layer_member` of `layer_archive` in its wheel.
-    `neuron_types` are the types whose devices the chart can expose.
-    """
-
+    # The commit of the chart's repository.
     commit: str
+    # The folder of the archive that contains the chart.
     folder: str
+    # The subcharts that are used.
     subcharts: tuple[str, ...]
+    # Of the packed chart.
     sha256: str
     files: tuple[PinnedFile, ...]
+    # The wheel with helm, and the layer in it.
     layer_archive: str
     layer_member: str
+    # Of the layer with helm.
     layer_sha256: str
+    # The types whose devices the chart can expose.
     neuron_types: frozenset[str]
 
     def of(self, role: str) -> tuple[PinnedFile, ...]:

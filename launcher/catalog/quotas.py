@@ -16,18 +16,17 @@ ANY_TYPE = "ml.*"
 
 @record
 class QuotaName:
-    """One quota of Service Quotas.
+    """One quota of Service Quotas."""
 
-    `name` is authoritative, and `code` is a hint: public lists of codes contradict each other. Either may be empty.
-    `unit` is its unit, empty if no source states it; `families` are patterns of the EC2 type families that it counts.
-    `default` is the value in an account that has not asked for more, None if no source gives one.
-    """
-
+    # Patterns of the EC2 type families that it counts.
     families: tuple[str, ...]
     service: str
+    # The name is authoritative, and `code` a hint: public lists of codes contradict each other. Either may be empty.
     name: str
     code: str
+    # Empty if no source states it.
     unit: str
+    # The value in an account that has not asked for more, None if no source gives one.
     default: int | None
     confirmed: bool
     source: str

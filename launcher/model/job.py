@@ -67,19 +67,20 @@ class BillableTime:
 
 @record
 class JobFacts:
-    """A job as its scheduler reports it now.
-
-    `word` is the scheduler's name of the state, `reason` why a job waits (empty if it does not), `restarts` the number
-    of requeues, `nodes` the nodes on which it runs. `attempt` is the last known one, None for a job that has never run.
-    `keeps_nodes`: the job has failed, and its other pods keep their nodes until it is cancelled. `billable` is the time
-    that its service bills, None without such a service.
-    """
+    """A job as its scheduler reports it now."""
 
     state: JobState
+    # The scheduler's name of the state.
     word: str
+    # Why a job waits, empty if it does not.
     reason: str
+    # The number of requeues.
     restarts: int
+    # The nodes on which it runs.
     nodes: tuple[str, ...]
+    # The last known one, None for a job that has never run.
     attempt: Attempt | None
+    # The job has failed, and its other pods keep their nodes until it is cancelled.
     keeps_nodes: bool = False
+    # The time that its service bills, None without such a service.
     billable: BillableTime | None = None

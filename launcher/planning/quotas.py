@@ -32,21 +32,20 @@ def run_time_s(plan: Plan, quotas: Mapping[str, QuotaName]) -> int:
 
 @record
 class QuotaNeed:
-    """The amount that one quota must leave available.
-
-    `name` is the quota's name, empty if only `code` is known; `amount` is in the quota's unit, `least` the smallest
-    possible amount if the unit is unknown. `default` is the value that every account has, None if unknown. `what`
-    describes the resource in words.
-    """
+    """The amount that one quota must leave available."""
 
     service: str
+    # Empty if only `code` is known.
     name: str
     code: str
     unit: str
+    # In the quota's unit; `least` is the smallest possible amount if the unit is unknown.
     amount: int
     least: int
+    # The resource in words.
     what: str
     confirmed: bool
+    # The value that every account has, None if unknown.
     default: int | None = None
 
 

@@ -23,18 +23,19 @@ POINTS = 200
 
 @record(slots=False)
 class Overrun:
-    """A way to finish a job that outlasts its offering, at a price of an instance-hour.
+    """A way to finish a job that outlasts its offering, at a price of an instance-hour."""
 
-    `name` is the name of its bill line, `text` describes how the job finishes. Beyond `usable_h` each hour costs
-    `instances` instance-hours, in whole steps of `step_h` (0: no steps), and `around_h` more once.
-    """
-
+    # The name of its bill line.
     name: str
+    # How the job finishes.
     text: str
     job: Outcomes
+    # Beyond it each hour costs `instances` instance-hours.
     usable_h: float
     instances: int
+    # In whole steps of so many hours; 0: no steps.
     step_h: float
+    # More hours, once.
     around_h: float
     price: Price
     other_usd: Decimal | None = None

@@ -40,18 +40,18 @@ _MANAGED_SOURCE = (
 
 
 class SpotForecast(NamedTuple):
-    """The forecast of EC2's spot price in one zone on one day.
+    """The forecast of EC2's spot price in one zone on one day."""
 
-    `usd` is the newest price and `days` its age. `alike` is the correlation between that price's zone and the job's.
-    `long_run` is the type's price in the long run, `most` the price on demand; None where they are unknown.
-    Without a traded market the newest price stays.
-    """
-
+    # The newest price, and its age.
     usd: float
     days: int
+    # The correlation between that price's zone and the job's.
     alike: float
+    # The type's price in the long run, None if unknown.
     long_run: float | None
+    # The price on demand, None if unknown.
     most: float | None
+    # Without a traded market the newest price stays.
     traded: bool = True
 
     @property

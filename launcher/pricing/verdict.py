@@ -45,22 +45,22 @@ class Verdict:
 
 @record
 class Terms:
-    """What the comparison rests on, beside the port.
+    """What the comparison rests on, beside the port."""
 
-    `where` begins a sentence with the purchase option and the region. `missing` is the side (GPU, Trainium) that cannot
-    be had, `why_missing` the reason: it decides for the other side, unless another rule decides for GPUs. `stale` is a
-    sentence on prices that a launch would refuse. `end` is the announced end of the software that Trainium needs;
-    `despite_verdict` recommends a port to it after its end. `reasons` and `flips` are further ones: capacity, the
-    guides' claims, the other options.
-    """
-
+    # Begins a sentence with the purchase option and the region.
     where: str = ""
+    # The side (GPU, Trainium) that cannot be had, and the reason: it decides for the other side, unless another rule
+    # decides for GPUs.
     missing: str = ""
     why_missing: str = ""
+    # A sentence on prices that a launch would refuse.
     stale: str = ""
+    # The announced end of the software that Trainium needs.
     end: AnnouncedEnd | None = None
     today: date | None = None
+    # Recommends a port to it after its end.
     despite_verdict: bool = False
+    # Further ones: capacity, the guides' claims, the other options.
     reasons: tuple[str, ...] = ()
     flips: tuple[str, ...] = ()
 

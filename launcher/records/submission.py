@@ -24,21 +24,20 @@ token or a context of the user's kubeconfig; to an AWS service that accepts jobs
 
 @record
 class HeadNode:
-    """The receiver of a cluster's jobs and its access: a head node, or a Kubernetes API.
+    """The receiver of a cluster's jobs and its access: a head node, or a Kubernetes API."""
 
-    `via` is "ssh", "ssm", "session", "local" or "sandbox"; `host` is its name for ssh, or the name of a sandbox's
-    cluster; `instance` its EC2 id, for a session its Systems Manager target, for a permanent sandbox its mark;
-    `user` is the owner of the jobs if commands arrive as root. For an API `via` is "eks" or "sandbox", `host` the name
-    of the cluster, `role` the role to assume for access, and `kind` that of the job's object; or `via` is
-    "context" and `host` the context, or "api" and `host` the service.
-    """
-
+    # "ssh", "ssm", "session", "local" or "sandbox"; of an API "eks", "sandbox", "context" or "api".
     via: str
+    # The name for ssh, or of a sandbox's cluster; of an API the EKS cluster, the context or the service.
     host: str | None = None
+    # The EC2 id, for a session its Systems Manager target, for a permanent sandbox its mark.
     instance: str | None = None
     region: str | None = None
+    # The owner of the jobs if commands arrive as root.
     user: str | None = None
+    # The role to assume for access to an API.
     role: str | None = None
+    # The kind of the job's object, for an API.
     kind: str | None = None
 
     def text(self) -> str:
@@ -56,23 +55,23 @@ class HeadNode:
 
 @record
 class Submission:
-    """One submission, to a target of the kind `target`.
-
-    `job` is None until Slipway knows that the job was accepted; `work` describes the shipped files.
-    `folder` is the job's on the head node, on Kubernetes its `namespace/name`. `cancelled` means that it was cancelled
-    permanently, which a Kubernetes API does not record.
-    """
+    """One submission."""
 
     key: str
+    # The kind of the target that runs the job.
     target: TargetKind
     head_node: HeadNode
     cluster: str
+    # The job's folder on the head node, on Kubernetes its `namespace/name`.
     folder: str
     store_uri: str
     checkpoint_uri: str
+    # The shipped files.
     work: dict[str, Any]
     asked_at: datetime
+    # None until Slipway knows that the job was accepted.
     job: str | None = None
+    # Cancelled permanently, which a Kubernetes API does not record.
     cancelled: bool = False
 
     @property

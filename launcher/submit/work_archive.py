@@ -55,16 +55,17 @@ class WorkFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkArchive:
-    """A packed archive; `bytes` is the size of the archive, `files` its number of files. `git` is None outside git.
-
-    `left_out` names the private items that were not packed: files, or folders with all their content.
-    """
+    """A packed archive."""
 
     path: Path
     sha256: str
+    # The size of the archive.
     bytes: int
+    # Its number of files.
     files: int
+    # None outside git.
     git: GitState | None
+    # Private items that were not packed: files, or folders with all their content.
     left_out: tuple[str, ...] = ()
 
 

@@ -22,22 +22,23 @@ GO_ON = "To continue: raise budget.stop_at_usd in the plan file and launch it ag
 
 @dataclass(frozen=True)
 class Sum:
-    """A spending limit and its settings (infra/parts/budget_stop.py).
+    """A spending limit and its settings (infra/parts/budget_stop.py)."""
 
-    `usd` is the limit in the plan's exact notation; `uri` is the stop object that the job polls, None without a job.
-    `settle` is the job's time to save. `reserve` is the part of the limit that is kept back, as a time of `nodes`
-    nodes. `beside` is dollars per hour of everything else. `to_zero`: an endpoint whose range allows zero is scaled to
-    zero. `least` is the number of instances below which an endpoint never scales.
-    """
-
+    # The limit in the plan's exact notation.
     usd: str
+    # The stop object that the job polls, None without a job.
     uri: str | None
+    # The job's time to save.
     settle: timedelta
+    # The part of the limit that is kept back, as a time of `nodes` nodes.
     reserve: timedelta
     ending: timedelta
     nodes: int
+    # Dollars per hour of everything else.
     beside: float
+    # An endpoint whose range allows zero is scaled to zero.
     to_zero: bool
+    # The number of instances below which an endpoint never scales.
     least: int
 
     @classmethod

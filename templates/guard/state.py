@@ -33,19 +33,19 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass
 class State:
-    """The state of one guard.
+    """The state of one guard."""
 
-    `looks` are the last counted checks and `sent` the last notifications by their name's digest, both in minutes since
-    1970. `spent_usd` counts from the stack's creation, `node_hours` from `since`, its last deployment. `ran_until` is
-    the last check that found a node, `boots_until` the last failed boot for which nodes were stopped.
-    """
-
+    # Counts from the stack's creation, `node_hours` from `since`, its last deployment.
     spent_usd: float = 0.0
     node_hours: float = 0.0
     since: datetime | None = None
+    # The last check that found a node.
     ran_until: datetime | None = None
+    # The last failed boot for which nodes were stopped.
     boots_until: datetime | None = None
+    # The last counted checks, in minutes since 1970.
     looks: list[int] = field(default_factory=list)
+    # The last notifications by their name's digest, in minutes since 1970.
     sent: dict[str, int] = field(default_factory=dict)
 
     @classmethod

@@ -7,23 +7,23 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingCluster:
-    """`count` nodes of one type, and the other requirements of the job.
-
-    `managed`: nodes of HyperPod, whose `instance_type` begins with `ml.`. `operators` are names of
-    launcher/sandbox/kubernetes/custom_kinds.yaml; `queue` is a queue of Kueue in `namespace`, or None.
-    `claims` are PersistentVolumeClaims in `namespace`, each bound to a file system that every node may write to.
-    """
+    """Nodes of one type, and the other requirements of the job."""
 
     name: str
+    # Nodes of HyperPod, whose `instance_type` begins with `ml.`.
     managed: bool
     instance_type: str
+    # The number of nodes.
     count: int
     capacity_type: str
     zone_id: str
     namespace: str
+    # Names of launcher/sandbox/kubernetes/custom_kinds.yaml.
     operators: tuple[str, ...]
+    # A queue of Kueue in `namespace`, or None.
     queue: str | None
     priority: str | None
+    # PersistentVolumeClaims in `namespace`, each bound to a file system that every node may write to.
     claims: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:

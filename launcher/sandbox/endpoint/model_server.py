@@ -127,21 +127,23 @@ def _region_of_token(token: str, keys: KeyRing) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """The behaviour of the emulated runtime.
+    """The behaviour of the emulated runtime; times in seconds."""
 
-    Times in seconds: before the first token, between two tokens, and before the answer of a queue. `stall_after` and
-    `break_after` are tokens, `refuse` is the status of every request, 0 for none. `empty` answers contain nothing.
-    `starts` False: the container does not pass its health check, so that no new version comes into service.
-    """
-
+    # Before the first token.
     first_s: float = 0.05
+    # Between two tokens.
     token_s: float = 0.01
+    # Tokens after which an answer stalls, or breaks.
     stall_after: int | None = None
     break_after: int | None = None
+    # The status of every request, 0 for none.
     refuse: int = 0
+    # Answers contain nothing.
     empty: bool = False
+    # Before the answer of a queue.
     queue_s: float = 0.0
     queue_fails: bool = False
+    # False: the container does not pass its health check, so that no new version comes into service.
     starts: bool = True
 
 
@@ -154,17 +156,15 @@ class Conduct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosted:
-    """An endpoint with the settings of its containers.
-
-    `environment` is that of the containers, with the model's name, its task and its longest sequence. `components` are
-    the names of its inference components. `answers` and `failures` are the S3 places of a queue's answers, None without
-    a queue.
-    """
+    """An endpoint with the settings of its containers."""
 
     name: str
     status: str
+    # Of the containers, with the model's name, its task and its longest sequence.
     environment: Mapping[str, str]
+    # The names of its inference components.
     components: tuple[str, ...]
+    # The S3 places of a queue's answers, None without a queue.
     answers: str | None
     failures: str | None
 

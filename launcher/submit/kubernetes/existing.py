@@ -49,23 +49,24 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedCluster:
-    """The current state of a cluster.
-
-    `nodes` are the nodes of the wanted type. `types` counts the nodes of each type if no node has the wanted type.
-    `operators` are the operators whose jobs the cluster accepts. `pools` are Karpenter node pools that may create nodes
-    of the wanted type. `drains`: AWS Node Termination Handler is installed. `queues` are the namespace's local queues,
-    with the reason if a queue is stopped; None without Kueue. `priority`: the wanted class exists. `role` is the role
-    that the job's service account names, if any.
-    """
+    """The current state of a cluster."""
 
     version: str
+    # The nodes of the wanted type.
     nodes: tuple[Node, ...] | None
+    # The nodes of each type, counted, if no node has the wanted type.
     types: Mapping[str, int]
+    # The operators whose jobs the cluster accepts.
     operators: tuple[Operator, ...]
+    # Karpenter node pools that may create nodes of the wanted type.
     pools: tuple[str, ...] | None
+    # AWS Node Termination Handler is installed.
     drains: bool | None
+    # The namespace's local queues, with the reason if a queue is stopped; None without Kueue.
     queues: Mapping[str, str] | None
+    # The wanted class exists.
     priority: bool | None
+    # The role that the job's service account names, if any.
     role: str | None
 
 

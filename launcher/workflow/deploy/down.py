@@ -50,21 +50,21 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The existing resources of a cluster, before removal.
-
-    `going` are the stacks to remove, in order. `buckets` are those of the checkpoint stack; `erase` deletes them too.
-    `kept` are resources that others use or that the plan only named; `provider_log` is the provider's log group.
-    `pods`: the cluster is, or may have been, a Kubernetes cluster, whose objects can have created resources outside any
-    stack.
-    """
+    """The existing resources of a cluster, before removal."""
 
     subject: Subject
+    # The stacks to remove, in order.
     going: tuple[StackState, ...]
+    # Those of the checkpoint stack; `erase` deletes them too.
     buckets: tuple[str, ...]
     erase: bool
+    # Resources that others use or that the plan only named.
     kept: tuple[Retained, ...]
+    # The provider's log group.
     provider_log: str | None
     removal: Removal
+    # The cluster is, or may have been, a Kubernetes cluster, whose objects can have created resources outside any
+    # stack.
     pods: bool = False
 
 

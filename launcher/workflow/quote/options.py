@@ -20,24 +20,24 @@ from launcher.workflow.quote.commands import ALL, CHANGES, FLAGS, SET
 
 @record
 class PriceOptions:
-    """Pricing options of the command line; `cache` is the folder of refreshed prices, if one exists.
-
-    `any_age` accepts prices of any age: in the sandbox, and for commands that buy nothing. `despite_verdict` deploys an
-    endpoint that the comparison advises against. `picked` selects a candidate: a short id, or a
-    rank. `runs` is the folder of runs whose load tests a serving plan uses;
-    None uses none. `settings` are values over those of the plan file, each KEY=VALUE.
-    """
+    """Pricing options of the command line."""
 
     region: str | None = None
     everything: bool = False
     prices_as_of: date | None = None
     max_price_age: int | None = None
     max_usd: Decimal | None = None
+    # Prices of any age: in the sandbox, and for commands that buy nothing.
     any_age: bool = False
+    # The folder of refreshed prices, if one exists.
     cache: Path | None = None
+    # The folder of runs whose load tests a serving plan uses; None uses none.
     runs: Path | None = None
+    # Deploys an endpoint that the comparison advises against.
     despite_verdict: bool = False
+    # Selects a candidate: a short id, or a rank.
     picked: str | None = None
+    # Values over those of the plan file, each KEY=VALUE.
     settings: tuple[str, ...] = ()
 
     @property

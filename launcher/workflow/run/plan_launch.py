@@ -68,21 +68,21 @@ def place_text(place: Place) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Fallback:
-    """A launch that continues with the next candidate while there is one.
-
-    `candidates` prices the plan file again with every zone; `requote` returns the quote of a digest at prices that
-    allow a deployment, or raises; `options_for` shows it and returns options that ask about it. `obstacle` says, before
-    a waiting job is cancelled, why a candidate cannot be deployed to the existing stacks: a cluster's network keeps its
-    zone, and its service may keep the instance type. `failed_plans` are plans whose clusters were created, got no
-    instances, and still exist: the end of the launch lists them with their cost.
-    """
+    """A launch that continues with the next candidate while there is one."""
 
     options: LaunchOptions
+    # Prices the plan file again with every zone.
     candidates: Callable[[], Priced]
+    # Returns the quote of a digest at prices that allow a deployment, or raises.
     requote: Callable[[str], Picked]
+    # Shows a quote, and returns options that ask about it.
     options_for: Callable[[Picked], LaunchOptions]
+    # Says, before a waiting job is cancelled, why a candidate cannot be deployed to the existing stacks: a cluster's
+    # network keeps its zone, and its service may keep the instance type.
     obstacle: Callable[[Quote], str | None]
     tried: list[Place] = field(default_factory=list)
+    # Plans whose clusters were created, got no instances, and still exist: the end of the launch lists them with their
+    # cost.
     failed_plans: list[Plan] = field(default_factory=list)
     judged: dict[Place, str | None] = field(default_factory=dict)
 
