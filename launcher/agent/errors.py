@@ -55,14 +55,6 @@ class LostNodeError(AgentError):
     exit_code = exits.INTERRUPTED
 
 
-class EndedNodeError(AgentError):
-    """The agent of another node ended before the command started; this agent ends with the same code."""
-
-    def __init__(self, message: str, *, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-
-
 class TakenOverError(AgentError):
     """Another agent writes these checkpoints; this agent may no longer change them."""
 

@@ -18,7 +18,7 @@ from typing import Any
 from launcher.agent import safe_json
 from launcher.catalog.load import Catalog, load
 from launcher.model.enums import ServingPrecision
-from launcher.model.errors import CatalogDataError
+from launcher.model.errors import SlipwayError
 from launcher.model.model_spec import ModelSpec
 from launcher.model.serving import MeasuredServing, ServingFacts
 
@@ -36,7 +36,7 @@ def load_serving() -> ServingFacts:
     """The facts, read once.
 
     Raises:
-        CatalogDataError: a coefficient is not a positive number.
+        SlipwayError: a coefficient is not a positive number.
     """
     return facts_from(safe_json.load(COEFFICIENTS), tuple(_measured(load())), _formats())
 
@@ -49,12 +49,12 @@ def facts_from(
     """The facts of one fit; the benchmark also creates facts from refits.
 
     Raises:
-        CatalogDataError: a coefficient is not a positive number.
+        SlipwayError: a coefficient is not a positive number.
     """
     for family in ("neuron", "gpu", "mixture"):
         for name, value in fitted[family].items():
             if not 0.0 < value < math.inf:
-                raise CatalogDataError(f"serving coefficient {family}.{name} is {value}; it must be finite and above 0")
+                raise SlipwayError(f"serving coefficient {family}.{name} is {value}; it must be finite and above 0")
     return ServingFacts(
         neuron=dict(fitted["neuron"]),
         gpu=dict(fitted["gpu"]),

@@ -18,7 +18,7 @@ from typing import Any
 
 from launcher.agent import safe_json
 from launcher.catalog.load import load
-from launcher.model.errors import CatalogDataError
+from launcher.model.errors import SlipwayError
 from launcher.model.instance_type import Accelerator
 from launcher.model.training import ChipTraits, Constant, PublishedBatch, Spread, TrainingFacts
 
@@ -36,7 +36,7 @@ def load_training() -> TrainingFacts:
     """The facts, read once.
 
     Raises:
-        CatalogDataError: a coefficient or a constant violates the estimator's guarantees.
+        SlipwayError: a coefficient or a constant violates the estimator's guarantees.
     """
     return facts_from(safe_json.load(COEFFICIENTS))
 
@@ -45,7 +45,7 @@ def facts_from(fitted: Mapping[str, Any]) -> TrainingFacts:
     """The facts of one fit together with the constants and the chips; the benchmark also creates facts from refits.
 
     Raises:
-        CatalogDataError: a coefficient or a constant violates the estimator's guarantees.
+        SlipwayError: a coefficient or a constant violates the estimator's guarantees.
     """
     rows = fitted["rows_by_chip"]
     chips = tuple(
@@ -80,11 +80,11 @@ def facts_from(fitted: Mapping[str, Any]) -> TrainingFacts:
     # Hold a fit to what the promises of the estimator need: signs, and a `step` loss that chips make up for
     for term, value in facts.coefficients.items():
         if not math.isfinite(value) or (value < 0.0 and term != "base"):
-            raise CatalogDataError(f"coefficient {term} is {value}; it must be finite and not below 0")
+            raise SlipwayError(f"coefficient {term} is {value}; it must be finite and not below 0")
     most = {"step": 1.0 / (1.0 + facts.constants["measured_loss_share"].mid), "exchange": 1.0}
     for term, bound in most.items():
         if facts.coefficients[term] > bound:
-            raise CatalogDataError(
+            raise SlipwayError(
                 f"coefficient {term} is {facts.coefficients[term]}; above {bound:.2f} more chips could be slower"
             )
     return facts
@@ -137,5 +137,5 @@ def _toml(name: str) -> dict[str, Any]:
 def _constant(name: str, table: Mapping[str, Any]) -> Constant:
     constant = Constant(**{**table, "as_of": table["as_of"].isoformat()})
     if not 0.0 <= constant.low <= constant.mid <= constant.high < math.inf:
-        raise CatalogDataError(f"constant {name} is out of order: {constant.low} {constant.mid} {constant.high}")
+        raise SlipwayError(f"constant {name} is out of order: {constant.low} {constant.mid} {constant.high}")
     return constant

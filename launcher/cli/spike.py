@@ -1,5 +1,6 @@
 """`slipway spike`: measure a job on its instance types before committing to them."""
 
+import functools
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -59,17 +60,9 @@ def spike(
         progress=person.progress,
         meter=person.meter,
     )
+    measure = functools.partial(story.spike, steps=steps, minutes=minutes, types=types or ())
     with person:
-        result = story.spike(
-            file,
-            options.now,
-            price_options,
-            steps=steps,
-            minutes=minutes,
-            types=types or (),
-            options=how,
-            person=person,
-        )
+        result = measure(file, options.now, price_options, options=how, person=person)
     output.answer(answer, result, json=json)
     for line in result.left:
         output.say(f"  {line}")

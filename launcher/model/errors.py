@@ -22,10 +22,6 @@ class AwsError(SlipwayError):
     """An AWS call failed, or an internal error occurred (exit 1)."""
 
 
-class CatalogDataError(SlipwayError):
-    """The shipped data contradict themselves; the text names the number (exit 1)."""
-
-
 class UnreadableInputError(SlipwayError):
     """The input cannot be understood: syntax, unknown key, wrong type, no answer to a question (exit 2)."""
 

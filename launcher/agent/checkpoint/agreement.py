@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from launcher.agent import exits
-from launcher.agent.errors import AgentError, EndedNodeError, LostNodeError
+from launcher.agent.errors import AgentError, LostNodeError
 from launcher.agent.node.gathering import name_of, node_state
 from launcher.agent.node.peers import Peers
 
@@ -79,7 +79,10 @@ def _refuse_one_that_ended(stopped: tuple[str, int] | None) -> None:
     if stopped is not None:
         name, code = stopped
         message = f"the agent on {name} ended before the command started"
-        raise EndedNodeError(message, exit_code=code or exits.INTERNAL)
+        ended = AgentError(message)
+        # This agent ends with the same code.
+        ended.exit_code = code or exits.INTERNAL
+        raise ended
 
 
 def _spoken(step: int | None) -> int:

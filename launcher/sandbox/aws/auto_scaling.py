@@ -49,13 +49,6 @@ _INSUFFICIENT = (
 )
 
 
-class ResourceInUseError(AutoscalingClientError):
-    """A group with instances."""
-
-    code = "ResourceInUse"
-    message = "You cannot delete an AutoScalingGroup while there are instances still in the group."
-
-
 @dataclass(slots=True)
 class Capacity:
     """What EC2 lacks: instance types, and pairs of a type and a zone."""
@@ -534,7 +527,9 @@ def _changes(groups: Groups) -> tuple[Any, ...]:
         given = _given(response)
         group = groups.find(response.region, given["AutoScalingGroupName"])
         if group.members and not given.get("ForceDelete"):
-            raise ResourceInUseError
+            raise AutoscalingClientError(
+                "ResourceInUse", "You cannot delete an AutoScalingGroup while there are instances still in the group."
+            )
         groups.delete(response.region, group.name)
         return EmptyResult()
 

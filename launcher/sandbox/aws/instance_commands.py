@@ -21,25 +21,6 @@ DOCUMENT = "AWS-RunShellScript"
 _DEFAULT_S = "3600"
 
 
-class InvalidInstanceIdError(ServiceException):
-    """An instance whose agent is not online."""
-
-    code = "InvalidInstanceId"
-    message = "Instances not in a valid state for account"
-
-
-class InvalidDocumentError(ServiceException):
-    """A document that does not exist."""
-
-    code = "InvalidDocument"
-
-
-class InvocationDoesNotExistError(ServiceException):
-    """A command that was not sent to the instance."""
-
-    code = "InvocationDoesNotExist"
-
-
 class Commands:
     """The commands of a sandbox, by command and instance."""
 
@@ -51,12 +32,12 @@ class Commands:
         """Run a script on instances; return the command's id.
 
         Raises:
-            InvalidInstanceIdError: an instance does not run.
+            ServiceException: an instance does not run.
         """
         try:
             machines = [self._groups.member(instance_id)[1].machine for instance_id in instance_ids]
         except ValidationError as problem:
-            raise InvalidInstanceIdError from problem
+            raise ServiceException("InvalidInstanceId", "Instances not in a valid state for account") from problem
         id_ = "-".join(secrets.token_hex(size) for size in (4, 2, 2, 2, 6))
         for machine in machines:
             self._outcomes[id_, machine.id] = {"Status": "InProgress", "StatusDetails": "InProgress"}
@@ -83,11 +64,11 @@ class Commands:
         """The result of a command on an instance.
 
         Raises:
-            InvocationDoesNotExistError: it was not sent there.
+            ServiceException: it was not sent there.
         """
         outcome = self._outcomes.get((command, instance_id))
         if outcome is None:
-            raise InvocationDoesNotExistError(f"no invocation of {command} on {instance_id}")
+            raise ServiceException("InvocationDoesNotExist", f"no invocation of {command} on {instance_id}")
         return {"CommandId": command, "InstanceId": instance_id, **outcome}
 
 
@@ -97,7 +78,7 @@ def install(commands: Commands) -> None:
     def send_command(response: Any) -> ActionResult:
         read = response._get_param  # noqa: SLF001  the way moto's own responses read
         if read("DocumentName") != DOCUMENT:
-            raise InvalidDocumentError(f"no document {read('DocumentName')}")
+            raise ServiceException("InvalidDocument", f"no document {read('DocumentName')}")
         parameters = read("Parameters", {})
         seconds = float(next(iter(parameters.get("executionTimeout", [_DEFAULT_S]))))
         id_ = commands.send(read("InstanceIds", []), parameters["commands"], seconds)

@@ -355,9 +355,7 @@ class EmulatedCloudFormation(CloudFormationBackend):
                 return change_set
             if name == change_set.change_set_name and stack_name in (None, change_set.stack_name, change_set.stack_id):
                 return change_set
-        refusal = CloudFormationError(f"ChangeSet [{name}] does not exist")
-        refusal.code = "ChangeSetNotFound"
-        raise refusal
+        raise CloudFormationError("ChangeSetNotFound", f"ChangeSet [{name}] does not exist")
 
     def forget_change_set(self, name: str, stack_name: str | None) -> None:
         """Remove a change set; do nothing if it does not exist."""

@@ -42,12 +42,6 @@ _MILLISECONDS = 1000
 _OF_FILTER = ("logStreamNamePrefix", "logGroupName", "startTime", "endTime", "limit", "nextToken", "filterPattern")
 
 
-class LimitExceededError(SagemakerClientError):
-    """A request that exceeds a quota of the account."""
-
-    code = "ResourceLimitExceeded"
-
-
 class TrainingJobs:
     """The training jobs of a sandbox, by region and name."""
 
@@ -132,7 +126,7 @@ class TrainingJobs:
                     f" {unit} and a request delta of {amount} {unit}. Please use AWS Service Quotas to request an"
                     " increase for this quota."
                 )
-                raise LimitExceededError(message)
+                raise SagemakerClientError("ResourceLimitExceeded", message)
         limit = self.capacity.quotas.get(resources["InstanceType"])
         running = (job.request for job in self.in_region(region) if not job.over)
         used = sum(
@@ -146,7 +140,7 @@ class TrainingJobs:
                 f" Instances and a request delta of {instances} Instances. Please use AWS Service Quotas to request an"
                 " increase for this quota."
             )
-            raise LimitExceededError(message)
+            raise SagemakerClientError("ResourceLimitExceeded", message)
 
 
 def _refuse_invalid(request: Mapping[str, Any]) -> None:

@@ -142,22 +142,20 @@ def _of_quote(quote: StoredQuote) -> Mapping[str, Any]:
     return {"instance_type": quote.instance_type or "", "accelerator": quote.accelerator or "", **named}
 
 
-class UnmeasuredError(UnreadableInputError):
-    """A run has too little data for its rate; the text says what is missing."""
-
-
 def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measurement:
     """The measurement of a run folder.
 
     Raises:
         UnreadableInputError: a file in the folder is damaged.
-        UnmeasuredError: its data is too little.
+        UnreadableInputError: its data is too little.
     """
     quote = stored_quote(folder)
     request = plan_file.load(folder.path / "plan.json")
     train = request.workload.train
     if train is None or train.model is None:
-        raise UnmeasuredError(f"{name}: the plan has no model", hint="workload.train.model, {params_b: ...} is enough")
+        raise UnreadableInputError(
+            f"{name}: the plan has no model", hint="workload.train.model, {params_b: ...} is enough"
+        )
     model, total, active = _model(request, catalog)
     metrics, stack = folder.path / JOB_FOLDER / METRICS, train.stack or stack_of(train.method)
     stretches = list(points(folder))
@@ -227,7 +225,7 @@ def _model(request: PlanRequest, catalog: Catalog) -> tuple[str, float, float]:
         return f"{model.params_b:g}B", model.params_b, model.active_params_b or model.params_b
     spec = catalog.find_model(model or "")
     if spec is None:
-        raise UnmeasuredError(f"the catalog has no model {model}", hint="give its dimensions")
+        raise UnreadableInputError(f"the catalog has no model {model}", hint="give its dimensions")
     return spec.name, spec.params_b, spec.active_params_b or spec.params_b
 
 
@@ -258,7 +256,7 @@ def _rates(
             if tokens is not None and tokens > 0:
                 stretches.append((tokens, after.seconds - before.seconds, after.step - before.step))
     if len(stretches) < MIN_STRETCHES:
-        raise UnmeasuredError(
+        raise UnreadableInputError(
             f"the trainer's metrics have {len(stretches)} stretches after the warm-up, {MIN_STRETCHES} are needed",
             hint="write step, tokens (or samples) and seconds to SLIPWAY_METRICS every few steps (docs/trainers.md)",
         )
@@ -331,7 +329,7 @@ def _boot(launcher_events: Iterable[Mapping[str, Any]], events: Iterable[Mapping
 def _ended(events: Iterable[Mapping[str, Any]]) -> datetime:
     times = [moment(event["time"]) for event in events if isinstance(event.get("time"), str)]
     if not times:
-        raise UnmeasuredError("the run has no events", hint="slipway status NAME fetches them from the cluster")
+        raise UnreadableInputError("the run has no events", hint="slipway status NAME fetches them from the cluster")
     return max(times).astimezone(UTC)
 
 

@@ -96,10 +96,6 @@ class NoCapacityError(DeploymentFailedError):
     """No instances became available within the plan's limit, and the job was cancelled before it ran."""
 
 
-class FailedBootsError(DeploymentFailedError):
-    """The guard stopped nodes that do not boot, and the job that waited for them was cancelled."""
-
-
 class ClusterRemovedError(DeploymentFailedError):
     """The cluster was removed while its job was followed, and the job with it."""
 
@@ -248,7 +244,7 @@ class RemoteWatch:
         self.boots_at = now
         reason = self.failed_boots()
         if reason and self.source.cancel(self.job, only_pending=True):
-            raise FailedBootsError(
+            raise DeploymentFailedError(
                 f"the guard stopped the nodes, and job {self.job.job} was cancelled: {reason}",
                 hint="mend what the node's lines name, start nodes again with the command in the stack's output"
                 " StartFleet, then slipway launch FILE",

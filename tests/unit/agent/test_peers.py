@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from launcher.agent.checkpoint.agreement import agree
-from launcher.agent.errors import AgentError, EndedNodeError, LostNodeError
+from launcher.agent.errors import AgentError, LostNodeError
 from launcher.agent.events import ROUTINE, EventLog
 from launcher.agent.node.notice import FAILURE, REBALANCE, SPOT, Notice
 from tests.waiting import until
@@ -146,7 +146,7 @@ class TestAgreement:
     def test_the_end_of_another_agent_ends_this_one_with_its_code(self, node_peers):
         first, second = node_peers(0), node_peers(1)
         first.close(exit_code=78)
-        with pytest.raises(EndedNodeError) as caught:
+        with pytest.raises(AgentError) as caught:
             agree(second, lambda _: 5, over=lambda: False)
         assert caught.value.exit_code == 78
 

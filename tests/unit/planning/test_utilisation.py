@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from launcher.catalog.training import facts_from, load_training
 from launcher.model.enums import Method, Precision, Recompute, Stack
-from launcher.model.errors import CatalogDataError
+from launcher.model.errors import SlipwayError
 from launcher.model.instance_type import Accelerator
 from launcher.planning import utilisation
 from launcher.planning.shape import TrainingShape
@@ -194,7 +194,7 @@ def fitted(**changes):
 
 @pytest.mark.parametrize("wrong", [{"tuned": -0.1}, {"step": 0.9}, {"fp8": math.nan}])
 def test_a_fit_that_breaks_a_promise_is_refused(wrong):
-    with pytest.raises(CatalogDataError, match=next(iter(wrong))):
+    with pytest.raises(SlipwayError, match=next(iter(wrong))):
         facts_from(fitted(**wrong))
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from launcher.catalog.serving import facts_from
-from launcher.model.errors import CatalogDataError
+from launcher.model.errors import SlipwayError
 from launcher.model.serving import Copy
 from launcher.model.workload import ModelDimensions
 from launcher.planning.serving import gpu, neuron
@@ -92,7 +92,7 @@ def test_a_fit_with_a_number_below_zero_is_refused(facts):
         "rows_by_chip": {},
         "fitted_on": "2026-11-20",
     }
-    with pytest.raises(CatalogDataError, match=r"neuron\.layer_s"):
+    with pytest.raises(SlipwayError, match=r"neuron\.layer_s"):
         facts_from(broken)
 
 

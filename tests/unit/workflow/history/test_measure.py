@@ -8,11 +8,12 @@ import pytest
 
 from launcher.answers import spike as answer
 from launcher.answers.spike import page
+from launcher.model.errors import UnreadableInputError
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
 from launcher.model.spike import Spiked, SpikeResult
 from launcher.records.measurements import FILE, add_measurement, measurement_document, parse_measurement
-from launcher.workflow.history.measurement import UnmeasuredError, keep_measurement, measurement_of
+from launcher.workflow.history.measurement import keep_measurement, measurement_of
 from tests.documents import read_document
 from tests.measured_runs import CATALOG, EVENTS, PLAN, QUOTE, lines, measurement, written_run
 
@@ -58,7 +59,7 @@ class TestFromRun:
 
     @pytest.mark.parametrize("metrics", [[], lines(100_000)[:4], lines(100_000, tokens=False)])
     def test_too_little_is_said(self, measured_run_of, metrics):
-        with pytest.raises(UnmeasuredError, match="stretches after the warm-up, 3 are needed"):
+        with pytest.raises(UnreadableInputError, match="stretches after the warm-up, 3 are needed"):
             measurement_of("tiny", measured_run_of(metrics), CATALOG)
 
     def test_what_a_run_met_on_its_way_is_kept(self, measured_run_of):
