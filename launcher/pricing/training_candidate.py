@@ -72,12 +72,12 @@ class TrainingCandidate:
     def size(self) -> JobSize:
         """The inputs of the non-compute lines."""
         cost = self.charge
-        around = cost.start_h + cost.tail_h if cost else boot_hours(self.work)
+        start_and_tail_h = cost.start_h + cost.tail_h if cost else boot_hours(self.work)
         hours = cost.line_h if cost else self.hours
         return JobSize(
             hours=hours,
             checkpoint_interval_s=self.interval_s,
-            around_h=around,
+            around_h=start_and_tail_h,
             losses=self.losses_per_h * hours,
         )
 

@@ -186,9 +186,9 @@ class Sandbox:
         self._cluster(cluster)
         variables, home = self.job_environment(base), self._folder / "home" / cluster
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        way = self._call("scheduler", cluster=cluster, path=variables.get("PATH", "/usr/bin:/bin"))
+        scheduler_environment = self._call("scheduler", cluster=cluster, path=variables.get("PATH", "/usr/bin:/bin"))
         name = f"the head node of {cluster} in the sandbox"
-        return LocalShell({**variables, **way, "HOME": str(home)}, name=name)
+        return LocalShell({**variables, **scheduler_environment, "HOME": str(home)}, name=name)
 
     def clusters(self) -> tuple[str, ...]:
         """The names of the running clusters."""

@@ -87,8 +87,8 @@ class SshShell:
 
     def forwarding(self, node: str, port: int, local_port: int) -> list[str] | None:
         """The ssh client, which forwards the port to the node through the head node."""
-        way = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{local_port}:{node}:{port}"]
-        return [*self._words, *way, "--", self._host]
+        tunnel = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{local_port}:{node}:{port}"]
+        return [*self._words, *tunnel, "--", self._host]
 
     def close(self) -> None:
         """End the shared connection."""

@@ -343,11 +343,11 @@ def _remarks(candidate: ServingCandidate) -> Iterator[Finding]:
 def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
     request, serve, load = candidate.context.request, candidate.serve, candidate.fleet
     budget, ttl_h = request.budget, request.guardrails.ttl_h
-    scaling = way = zones = None
+    scaling = rollout = zones = None
     if load is not None:
         most = serve.max_instances or load.instances.most
         scaling = f"{base_instances(serve)} to {most} instances"
-        way = f"{rollout_text(serve, candidate.hosting)}" + (
+        rollout = f"{rollout_text(serve, candidate.hosting)}" + (
             ", with alarms and rollback" if candidate.hosting.mode else ""
         )
         zones = f"{serve.zones} zones" if serve.zones > 1 else None
@@ -356,7 +356,7 @@ def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
         "budget stop": None if budget.stop_at_usd is None else _stop_text(budget.stop_at_usd, serve),
         "TTL": None if ttl_h is None else f"{ttl_h:g} h after the last deployment the endpoint is deleted",
         "autoscaling": scaling,
-        "deployment": way,
+        "deployment": rollout,
         "redundancy": zones,
         "data capture": "requests and answers in S3" if serve.data_capture else None,
         "notifications": ", ".join(request.guardrails.notify) or None,

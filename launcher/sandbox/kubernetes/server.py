@@ -328,13 +328,13 @@ class _Handler(BaseHTTPRequestHandler):
         for header, value in answer:
             self.send_header(header, value)
         self.end_headers()
-        way = channels.Channels(self.connection)
+        stream_channels = channels.Channels(self.connection)
         if part == "exec":
             streams = {name: parameters.get(name, ["false"])[0].lower() in ("1", "true") for name in ("tty", "stdin")}
-            channels.execute(way, spawn, parameters["command"], **streams)
+            channels.execute(stream_channels, spawn, parameters["command"], **streams)
         else:
-            channels.forward(way, int(parameters["ports"][0]))
-        way.close()
+            channels.forward(stream_channels, int(parameters["ports"][0]))
+        stream_channels.close()
 
     def _watch(self, kind: Kind, namespace: str, query: dict[str, str]) -> None:
         owner = self.server.owner

@@ -105,14 +105,14 @@ class Connection:
         streamed = self._streamed("portforward", "portforward", namespace, pod, ports=str(port))
         return streamed.socket(port), lambda: streamed.error(port) or ""
 
-    def _streamed(self, way: str, part: str, namespace: str, pod: str, **stream_options: Any) -> Any:
+    def _streamed(self, function: str, part: str, namespace: str, pod: str, **stream_options: Any) -> Any:
         from kubernetes import client, stream  # noqa: PLC0415 - only where a cluster is asked
 
         # The client replaces a method of what it calls through for as long as it connects: others may use this one.
         api_client = client.ApiClient(self._client.configuration)
         call = getattr(client.CoreV1Api(api_client), f"connect_get_namespaced_pod_{part}")
         with self._translated(f"pods/{pod}/{part}"):
-            return getattr(stream, way)(call, pod, namespace, _preload_content=False, **stream_options)
+            return getattr(stream, function)(call, pod, namespace, _preload_content=False, **stream_options)
 
     def close(self) -> None:
         """Close the connections of the client."""

@@ -87,16 +87,16 @@ def find(plan: Plan, session: Session) -> ExistingCluster:
     names = symbolic_names(plan) if stack is None else deployed_names(stack.outputs)
     pod_identity = None if stack is None else _pod_identity(stack)
     if target.context is not None and MARK not in session.environment:
-        way = HeadNode(via=CONTEXT, host=target.context, region=session.region)
+        head_node = HeadNode(via=CONTEXT, host=target.context, region=session.region)
         name = stack.outputs["ClusterName"] if stack is not None else _eks_name(plan, session, sure=False)
         return ExistingCluster(
-            head_node=way, names=names, by_slipway=stack is not None, eks=name, pod_identity=pod_identity
+            head_node=head_node, names=names, by_slipway=stack is not None, eks=name, pod_identity=pod_identity
         )
     name = stack.outputs["ClusterName"] if stack is not None else _eks_name(plan, session)
     role = stack.outputs.get(ROLE) if stack is not None else None
-    way = HeadNode(via=EKS, host=name, region=session.region, role=role)
+    head_node = HeadNode(via=EKS, host=name, region=session.region, role=role)
     return ExistingCluster(
-        head_node=way, names=names, by_slipway=stack is not None, eks=name, pod_identity=pod_identity
+        head_node=head_node, names=names, by_slipway=stack is not None, eks=name, pod_identity=pod_identity
     )
 
 

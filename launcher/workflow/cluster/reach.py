@@ -75,11 +75,11 @@ def refuse_unless_answered(
         ImpossibleError: it does not answer; the control plane exists, and no node.
     """
     region = plan.place.region
-    way = HeadNode(via=EKS, host=outputs["ClusterName"], region=region, role=outputs["AccessRoleArn"])
-    with stage(notify, f"requesting the API of {way.host} before any node starts"):
+    head_node = HeadNode(via=EKS, host=outputs["ClusterName"], region=region, role=outputs["AccessRoleArn"])
+    with stage(notify, f"requesting the API of {head_node.host} before any node starts"):
         for remaining in reversed(range(ASKED_TIMES)):
             try:
-                with closing(connection_to(way, environment)) as connection:
+                with closing(connection_to(head_node, environment)) as connection:
                     connection.ask("GET", "/version")
                 break
             except (AwsError, SchedulerError) as problem:

@@ -83,8 +83,8 @@ class SlurmCluster(DeployedCluster):
 
     def reach(self, submission: Submission, environment: Mapping[str, str], shell: Callable[[], Shell]) -> Reached:
         """The connection to Slurm through a head node."""
-        way = shell()
-        return Reached(source=Slurm(shell=way), poll_s=way.poll_s, close=way.close)
+        remote_shell = shell()
+        return Reached(source=Slurm(shell=remote_shell), poll_s=remote_shell.poll_s, close=remote_shell.close)
 
     def nodes(self, access: ClusterAccess) -> tuple[ClusterNode, ...]:
         """The nodes that Slurm knows, with their instances."""

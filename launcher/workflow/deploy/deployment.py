@@ -68,13 +68,13 @@ def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOption
             description = plan_lines(quoted.plan)
             show_deployment(deployment, description, options)
             return {}
-        around = stack.enter_context(deployment.agreed(deployment.difference(), plan_lines(quoted.plan)))
+        approval = stack.enter_context(deployment.agreed(deployment.difference(), plan_lines(quoted.plan)))
         if not ends:
             cost_notice = report_running_costs(
                 quoted.plan, context.environment, priced.catalog, notify, sandbox=options.sandbox
             )
             stack.enter_context(cost_notice)
-        deployed_stacks = deployment.bring_up(around)
+        deployed_stacks = deployment.bring_up(approval)
         if quoted.plan.place.option in PREPAID:
             Beginning(
                 plan=quoted.plan,

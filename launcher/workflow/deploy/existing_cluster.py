@@ -43,8 +43,8 @@ def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, context: Deplo
         notify(f"cluster {plan.cluster_name} exists as planned: nothing is deployed")
         context.approve()
         return _read_back(folder, context, deployment.verified(deployed_now=False))
-    with deployment.agreed(difference, plan_lines(plan)) as around:
-        return deployment.bring_up(around)
+    with deployment.agreed(difference, plan_lines(plan)) as approval:
+        return deployment.bring_up(approval)
 
 
 def _joined(folder: RunFolder, quoted: Quote, context: DeployContext, session: Session) -> Deployed:

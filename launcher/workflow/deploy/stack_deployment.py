@@ -91,7 +91,7 @@ class Deployment:
         """Show a difference and have it approved; the block deploys (`difference.agreed`)."""
         return agreed(difference, self.quoted, self.context, description)
 
-    def bring_up(self, around: AbstractContextManager[None]) -> Deployed:
+    def bring_up(self, approval: AbstractContextManager[None]) -> Deployed:
         """Deploy the assembly that was shown, write its outputs, and read back the resources.
 
         `around` surrounds only the deployment: it stops the fleet, if the update needs that.
@@ -106,7 +106,7 @@ class Deployment:
         prepared = self._control_part_first()
         training_stack = stack_name(plan, TRAINING_STACK)
         inputs = {f"{training_stack}:{name}": value for name, value in cluster_of(plan).inputs(plan, session).items()}
-        with around:
+        with approval:
             outputs = prepared.deploy(inputs=inputs)
         with stage(notify):
             checked = self.verified()

@@ -100,5 +100,5 @@ def _rows(priced: TrainingPriced, options: PriceOptions, offer: CapacityOffer) -
     when = "from now on" if soon or begins is None else f"from {begins:%Y-%m-%d %H:%M} UTC"
     until = f" to {offer.ends_at:%Y-%m-%d %H:%M}" if offer.ends_at is not None else ""
     label = "yours" if offer.kind is OfferKind.RESERVATION else "offered now"
-    way = "" if offer.kind is OfferKind.RESERVATION else f"; {command(priced, 'capacity')} shows how to buy it"
-    yield replace(best, offered=f"{label}: {offer.id}, {when}{until}{way}", to_buy=offer.kind in BOUGHT)
+    command_hint = "" if offer.kind is OfferKind.RESERVATION else f"; {command(priced, 'capacity')} shows how to buy it"
+    yield replace(best, offered=f"{label}: {offer.id}, {when}{until}{command_hint}", to_buy=offer.kind in BOUGHT)

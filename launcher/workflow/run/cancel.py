@@ -40,8 +40,8 @@ def cancel_run(
         )
     if submission is None:
         raise ImpossibleError(f"{name} has no job on a cluster", hint="stop a launch with its own sandbox with Ctrl-C")
-    with closing(reached(submission, environment)) as way:
-        source = way.source
+    with closing(reached(submission, environment)) as connection:
+        source = connection.source
         record = find_submission(folder, source)
         if record is None:
             raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")

@@ -29,14 +29,14 @@ def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str], notif
             hint="you cannot enter a launch with its own sandbox; run slipway sandbox start first",
         )
     else:
-        with gone_if_removed(submission, environment), closing(reached(submission, environment)) as way:
-            recorded_submission = find_submission(folder, way.source)
+        with gone_if_removed(submission, environment), closing(reached(submission, environment)) as connection:
+            recorded_submission = find_submission(folder, connection.source)
             if recorded_submission is None:
                 message = f"the cluster never accepted a job of {name}"
                 refused = ImpossibleError(message, hint=f"slipway status {name}")
             else:
                 try:
-                    nodes = way.source.nodes(recorded_submission.submitted)
+                    nodes = connection.source.nodes(recorded_submission.submitted)
                 except ImpossibleError as problem:
                     refused = problem
                 else:

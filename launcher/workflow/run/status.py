@@ -147,8 +147,8 @@ def with_running_job(name: str, root: Path, environment: Mapping[str, str], noti
 def _current_state(
     name: str, folder: RunFolder, submission: Submission, environment: Mapping[str, str], notify: Notify
 ) -> RunState:
-    with closing(reached(submission, environment)) as way:
-        source = way.source
+    with closing(reached(submission, environment)) as connection:
+        source = connection.source
         recorded_submission = find_submission(folder, source)
         if recorded_submission is None:
             return replace(_ended_state(name, folder), status=NOT_SUBMITTED, submission=submission)

@@ -60,14 +60,14 @@ def follow_logs(
     if submission is None:
         say(f"{name}: {run_state(name, folder, environment).status}")
         return
-    with gone_if_removed(submission, environment), closing(reached(submission, environment)) as way:
-        recorded_submission = find_submission(folder, way.source)
+    with gone_if_removed(submission, environment), closing(reached(submission, environment)) as connection:
+        recorded_submission = find_submission(folder, connection.source)
         if recorded_submission is None:
             raise ImpossibleError(f"the cluster never accepted a job of {name}", hint=f"slipway status {name}")
-        mirror = Mirror(source=way.source, job=recorded_submission.submitted, folder=folder.path / JOB_FOLDER)
+        mirror = Mirror(source=connection.source, job=recorded_submission.submitted, folder=folder.path / JOB_FOLDER)
         removed = partial(removal_of, submission, environment)
-        watch = RemoteWatch(mirror=mirror, poll_s=way.poll_s, notify=say, removed=removed)
-        log, offset, over = mirror.folder / way.source.log_name(recorded_submission.submitted), 0, False
+        watch = RemoteWatch(mirror=mirror, poll_s=connection.poll_s, notify=say, removed=removed)
+        log, offset, over = mirror.folder / connection.source.log_name(recorded_submission.submitted), 0, False
         meters = MeterReader(folder=folder, on_reading=on_meter, environment=environment_of(submission, environment))
         while not over:
             over = watch.ended()
@@ -75,7 +75,7 @@ def follow_logs(
             if log.is_file():
                 offset = _write_from(log, offset, write)
             if not over:
-                sleep(min(POLL_S, way.poll_s))
+                sleep(min(POLL_S, connection.poll_s))
     split_log(folder, log.name)
     say(f"{name}: {run_state(name, folder, environment).status}")
 
