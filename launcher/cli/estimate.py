@@ -50,7 +50,7 @@ def estimate(
     form: options.Format = options.Form.TABLE,
     prices_as_of: options.PricesAsOf = None,
 ) -> None:
-    """Price the accelerators, storage and network of any synthesised CDK or CloudFormation app, per hour and month.
+    """Price the accelerators, storage and network of any CloudFormation app (cdk.out) per hour and month.
 
     Makes no AWS call; spends nothing. What has no price is named.
     """
