@@ -152,7 +152,7 @@ def test_a_cluster_is_up_as_long_as_its_nodes(priced):
     components_by_name = {line.name: line for line in quoted.components}
     node_h = JOB_H + 0.15 + 24
     assert components_by_name["NAT gateway"].quantity == pytest.approx(node_h)
-    assert components_by_name["head node m6i.xlarge"].quantity == pytest.approx(node_h)
+    assert components_by_name["head node m6i.large"].quantity == pytest.approx(node_h)
     assert components_by_name["FSx Lustre 2400 GiB, 250 MB/s/TiB"].quantity == pytest.approx(2400 * node_h / 730)
     assert components_by_name["EBS gp3 root volumes"].quantity == pytest.approx(200 * node_h / 730)
     assert quoted.left_up_usd_per_hour > quoted.usd_per_hour
@@ -162,7 +162,7 @@ def test_a_cluster_is_up_as_long_as_its_nodes(priced):
 def test_what_stays_billed_until_the_cluster_is_removed_is_said(priced):
     quoted = priced({"storage": {"lustre_gib": 2400}}).quote(1)
     components_by_name = {line.name: line for line in quoted.components}
-    hourly = ("NAT gateway", "public IPv4 address of the NAT", "head node m6i.xlarge")
+    hourly = ("NAT gateway", "public IPv4 address of the NAT", "head node m6i.large")
     fsx = components_by_name["FSx Lustre 2400 GiB, 250 MB/s/TiB"].unit_price_usd * 2400 / 730
     least = sum(components_by_name[name].unit_price_usd for name in hourly) + fsx
     assert least < quoted.left_up_usd_per_hour < least * Decimal("1.5")
