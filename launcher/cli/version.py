@@ -11,7 +11,7 @@ def register(app: typer.Typer) -> None:
 
 
 def version(*, json: options.Json = False) -> None:
-    """Print the version, the dates of the shipped and refreshed prices, and the installed plugins."""
+    """Print the version, the dates of the prices, and the installed plugins."""
     from launcher.answers import version as answer
     from launcher.workflow.quote.plugins import names
 
