@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.budget_stop import stops_at
-from launcher.model.enums import Basis, CheckpointMode, Method, NatMode, TargetKind
+from launcher.model.enums import Basis, CheckpointMode, NatMode, TargetKind
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.monitoring import ACCESS_LOG_DAYS, SUPERSEDED_DAYS, interface_endpoints, nat_zones, node_metrics
@@ -24,8 +24,9 @@ from launcher.model.sizing import (
 from launcher.model.target import Fee, Target
 from launcher.model.units import BILLED, HOURS_PER_MONTH, billed_gb
 from launcher.model.work import Work
-from launcher.model.workload import ModelDimensions
 from launcher.planning.around import around_assumptions
+from launcher.planning.disks import training_volume_gib
+from launcher.planning.fetching import NAT_GB_PER_NODE, fetched_weights_gb
 from launcher.planning.nat import nat_mode
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, LowestPrices, Prices, total_usd
 from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, monitoring_lines
@@ -33,10 +34,6 @@ from launcher.pricing.hyperpod import volume_assumption
 from launcher.pricing.other_costs import OtherCosts
 from launcher.targets.registry import target_of
 
-NAT_GB_PER_NODE = 20.0
-"""Packages and a container image fetched through the NAT by each node: an assumption."""
-WEIGHT_BYTES = 2.0
-"""Bytes of a parameter on model hubs."""
 LOG_GB_PER_NODE_HOUR = 0.05
 """Cluster, job and flow logs of one node: an assumption."""
 LOGS = "logs"
@@ -114,18 +111,6 @@ def network_data(
             a_node_hour=2 * through.a_node_hour,
             a_loss=2 * through.a_loss,
         )
-
-
-def fetched_weights_gb(request: PlanRequest, catalog: Catalog) -> float:
-    """Billed GB of weights that each node of a fine-tuning job fetches from outside AWS; 0 if the job needs none.
-
-    Hubs store two bytes a parameter (bf16). A job that fetches from S3 (`run.data`) bypasses the NAT gateway.
-    """
-    train = request.workload.train
-    if train is None or train.model is None or train.method is Method.PRETRAIN or request.run.data:
-        return 0.0
-    known = train.model if isinstance(train.model, ModelDimensions) else catalog.find_model(train.model)
-    return 0.0 if known is None else billed_gb(WEIGHT_BYTES * known.params_b)
 
 
 def logged(line: Line, place: Place, months: float = 1.0) -> Line:
@@ -230,6 +215,7 @@ class Bill:
             self._kinds[known] = (
                 *(place.target, place.nodes, self._nat_mode(place), bool(node_metrics(facts)), self._stops(place)),
                 target_of(place.target).fees(self.request, place.nodes, facts),
+                target_of(place.target).per_job and not facts.nvme_gb,
             )
         return self._kinds[known]
 
@@ -249,6 +235,8 @@ class Bill:
         rows = [*cluster.storage]
         if not target.managed:
             rows.append(_root_volumes(prices, place, request, own_cluster=self.own_cluster))
+        elif target.per_job and not facts.nvme_gb:
+            rows.append(_job_volumes(prices, place, training_volume_gib(request, place.nodes, facts)))
         rows += (*_checkpoints(prices, request, work), *_outputs(prices, request), *cluster.network)
         if self.own_cluster and not target.in_service_network:
             rows += network_data(prices, place, request, self._zone(place), mode)
@@ -350,7 +338,7 @@ def bill_assumptions(
         cluster, source = existing
         lines.append(Assumption(name=resources, value="paid by", unit=cluster, source=source))
     if target_of(target).managed:
-        lines.append(volume_assumption(target))
+        lines += volume_assumption(target, facts)
     if request.checkpoint.own_uri is not None:
         source = "checkpoint.mode own: what it keeps there, and for how long, is not priced"
         name = "checkpoints stored by the trainer"
@@ -396,6 +384,12 @@ def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own_clu
         cluster = (head + login * request.storage.login_nodes) / HOURS_PER_MONTH
     line = prices.line("EBS gp3 root volumes", "storage", "ebs.gp3-storage", "GB-month")
     return line._replace(an_hour_up=cluster, a_node_hour=nodes)
+
+
+def _job_volumes(prices: Prices, place: Place, gib: int) -> Line:
+    """The volumes of a training job's nodes, of a type without local disks."""
+    line = prices.line(f"volumes of the job, {gib:,} GiB", "storage", "sagemaker.training-storage", "GB-month")
+    return line._replace(a_node_hour=gib * place.nodes / HOURS_PER_MONTH)
 
 
 def _file_system(prices: Prices, gib: int, speed: int) -> Line:

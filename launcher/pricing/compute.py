@@ -15,6 +15,7 @@ from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.units import HOURS_A_YEAR, HOURS_PER_MONTH, MONTHS_A_YEAR
 from launcher.model.work import Work
+from launcher.planning.fetching import fetching_lines
 from launcher.planning.learned import BOOT_H, BOOT_RANGE_H
 from launcher.pricing.blocks import (
     HOURS_A_DAY,
@@ -184,13 +185,13 @@ def charge(
         return _stopped(place, work, request, tail, job=job, spot=spot)
     known = purchased_capacity(request.purchase, place.option, nodes, now)
     if known is not None and known.window_h is not None:
-        usable_h = (known.usable_h or 0.0) - boot_hours(work) if known.offered else math.inf
+        usable_h = (known.usable_h or 0.0) - boot_hours(place, work) if known.offered else math.inf
         return _offered(job, known.window_h, known.instances, usable_h)
-    days = block_days((wall.at(HIGH) if longer else hours) + boot_hours(work), lost_h(place.option))
+    days = block_days((wall.at(HIGH) if longer else hours) + boot_hours(place, work), lost_h(place.option))
     if days is None:
         return None
     billed = days * HOURS_A_DAY
-    usable_h = billed - lost_h(place.option) - boot_hours(work)
+    usable_h = billed - lost_h(place.option) - boot_hours(place, work)
     if known is not None:
         fee = bought(request.purchase, place.option)
         sure = fee is not None and fee.fee_usd is not None
@@ -327,17 +328,18 @@ def start_hours(place: Place, work: Work) -> tuple[float, Spread]:
     guard, boot = target_of(place.target).guard, work.boot
     checks = (0.0, 0.0) if guard is None or place.option in PREPAID or boot is not None else guard.trial_hours
     known = BOOT_RANGE_H if boot is None else Range(low=boot.low, mid=boot.mid, high=boot.high)
-    return _start(known, checks, work.around_h)
+    return _start(known, checks, work.around_h, work.fetch_hours(place.target))
 
 
 @lru_cache(maxsize=64)
-def _start(boot: Range, checks: tuple[float, float], around_h: float) -> tuple[float, Spread]:
-    return start_spread(boot, checks, around_h)
+def _start(boot: Range, checks: tuple[float, float], around_h: float, fetch: Range | None) -> tuple[float, Spread]:
+    return start_spread(boot, checks, around_h, fetch)
 
 
-def boot_hours(work: Work) -> float:
+def boot_hours(place: Place, work: Work) -> float:
     """Hours from launch to the first step, measured by the user's own runs or assumed, plus the plan's own steps."""
-    return (BOOT_H if work.boot is None else work.boot.mid) + work.around_h
+    fetch = work.fetch_hours(place.target)
+    return (BOOT_H if work.boot is None else work.boot.mid) + (0.0 if fetch is None else fetch.mid) + work.around_h
 
 
 def least_hours(place: Place, work: Work, request: PlanRequest, learned: Learned | None) -> float:
@@ -366,11 +368,12 @@ def _around_lines(place: Place, work: Work, request: PlanRequest, middle: Charge
     lines = [
         Assumption(
             name="start-up of the nodes, billed before the first step",
-            value=f"{boot_h * 60:g}" if work.boot is None and not work.around_h else f"{boot_h * 60:.3g}",
+            value=f"{boot_h * 60:.3g}",
             unit="minutes",
-            source=_start_source(work, middle),
+            source=_start_source(place, work, middle),
             steps=() if work.boot is None else work.boot.steps,
         ),
+        *fetching_lines(place, work),
         tail_line(place, request, middle.tail_h, middle.tail),
     ]
     share = committed_hours(place, request, middle.used_h)
@@ -414,13 +417,12 @@ def _offering(place: Place, request: PlanRequest, *, middle: Charge) -> ComputeC
     return ComputeCost(charge=middle, hours=_percentiles(middle.wall), explained=lambda: lines, note=note)
 
 
-def _start_source(work: Work, middle: Charge) -> str:
+def _start_source(place: Place, work: Work, middle: Charge) -> str:
     if work.boot is not None:
         span = f"{work.boot.low * 60:.3g} to {work.boot.high * 60:.3g} minutes"
         return f"{work.boot.source}; {span}, from the submission to the first attempt"
-    checked = (
-        "; deep health checks in it, of which AWS publishes no time" if middle.start_h > BOOT_H + work.around_h else ""
-    )
+    trial_h = middle.start_h - boot_hours(place, work)
+    checked = "; deep health checks in it, of which AWS publishes no time" if trial_h > SAME else ""
     return f"assumption, not measured{checked}"
 
 

@@ -1,5 +1,6 @@
 """The cost of HyperPod's instances without accelerators, and the required gain from its surcharge over EC2."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 
@@ -7,6 +8,7 @@ from launcher.catalog.load import Catalog
 from launcher.model.enums import Basis, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, info
 from launcher.model.hyperpod import ml_name
+from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Price, Unpriced
 from launcher.model.plan import Place
 from launcher.model.work import Work
@@ -36,14 +38,15 @@ def instance_price(catalog: Catalog, instance_type: str, region: str) -> Price |
     )
 
 
-def volume_assumption(kind: TargetKind) -> Assumption:
-    """A line for the root volumes, which are not on the bill."""
-    return Assumption(
-        name=f"root volumes of {target_of(kind).title}",
-        value="in their rate",
-        unit="",
-        source="they run in SageMaker's account; not confirmed",
-    )
+def volume_assumption(kind: TargetKind, facts: InstanceType | None) -> Iterator[Assumption]:
+    """A line for the volumes that are not on the bill: of a training job only where the type has no local disks."""
+    target = target_of(kind)
+    if not target.per_job:
+        source = "they run in SageMaker's account; not confirmed"
+        yield Assumption(name=f"root volumes of {target.title}", value="in their rate", unit="", source=source)
+    elif facts is not None and facts.nvme_gb:
+        source = "API reference, ResourceConfig: a type with NVMe disks gets no ML storage volume"
+        yield Assumption(name="volumes of the job", value="none", unit="", source=source)
 
 
 def surcharge(place: Place, work: Work, price: Price, hours: float, catalog: Catalog) -> Finding | None:

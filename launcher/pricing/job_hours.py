@@ -70,15 +70,21 @@ def _failures(work: Work, bare_h: float, share: float, interval_s: float | None)
     return Losses(math.exp(-events), mean, variance, min(restart_h, mean))
 
 
-def start_spread(boot: Range, trial_h: tuple[float, float], fixed_h: float) -> tuple[float, Spread]:
+def start_spread(
+    boot: Range, trial_h: tuple[float, float], fixed_h: float, fetch: Range | None
+) -> tuple[float, Spread]:
     """Hours before the first step, the middle and its spread: start-up, health checks, and the plan's own steps.
 
     Args:
         boot: start-up, with its 5th and 95th percentile.
         trial_h: health checks, the middle and the high case.
         fixed_h: the plan's own steps, of known length.
+        fetch: what the nodes fetch from outside AWS.
     """
     nearer = Z_OF_THE_ENDS / WITHIN
     low, high = (boot.mid * (end / boot.mid) ** nearer for end in (boot.low, boot.high))
-    around = (low + trial_h[0] + fixed_h, boot.mid + trial_h[0] + fixed_h, high + trial_h[1] + fixed_h)
+    trials = (trial_h[0], *trial_h)
+    fetched = (0.0, 0.0, 0.0) if fetch is None else (fetch.low, fetch.mid, fetch.high)
+    parts = zip((low, boot.mid, high), trials, fetched, strict=True)
+    around = tuple(sum(part) + fixed_h for part in parts)
     return around[1], spread_of(*around)

@@ -38,10 +38,11 @@ class Overrun:
     # More hours, once.
     around_h: float
     price: Price
-    other_usd: Decimal | None = None
+    # The other way: a job that outlasts its offering takes the one that costs less for what is left of it.
+    other: "Overrun | None" = None
 
     def hours_at(self, job_h: float) -> float:
-        """Instance-hours in addition to the offering if the job takes so long."""
+        """Instance-hours in addition to the offering if the job takes so long and finishes in this way."""
         more_h = job_h - self.usable_h
         if more_h <= 0.0:
             return 0.0
@@ -49,38 +50,50 @@ class Overrun:
             more_h = math.ceil(more_h / self.step_h) * self.step_h
         return (more_h + self.around_h) * self.instances
 
+    def cheaper_at(self, job_h: float) -> "Overrun":
+        """The way that costs less if the job takes so long."""
+        other = self.other
+        return self if other is None or self._alone_at(job_h) <= other._alone_at(job_h) else other  # noqa: SLF001 - of its class
+
     def usd_at(self, job_h: float) -> Decimal:
         """Dollars in addition to the offering's fee if the job takes so long."""
-        return self.price.usd * Decimal(repr(self.hours_at(job_h)))
+        way = self.cheaper_at(job_h)
+        return way.price.usd * Decimal(repr(way.hours_at(job_h)))
+
+    def _alone_at(self, job_h: float) -> float:
+        return float(self.price.usd) * self.hours_at(job_h)
 
     @cached_property
-    def expected_h(self) -> float:
-        """Expected instance-hours."""
+    def alone_usd(self) -> float:
+        """Expected dollars of this way for every length of the job."""
         hours = self.job.coarse(POINTS)
-        return sum(self.hours_at(value) for value in hours) / len(hours)
+        return sum(map(self._alone_at, hours)) / len(hours)
 
-    @property
+    @cached_property
     def usd(self) -> Decimal:
-        """Expected dollars."""
-        return self.price.usd * Decimal(repr(self.expected_h))
+        """Expected dollars of the cheaper way for each length of the job."""
+        hours = self.job.coarse(POINTS)
+        usd = sum(self.cheaper_at(value)._alone_at(value) for value in hours) / len(hours)  # noqa: SLF001 - of its class
+        return Decimal(repr(usd))
 
     @property
     def line(self) -> Assumption:
         """A comparison of both ways, as a line of the quote."""
-        other = "is not possible, or has no price" if self.other_usd is None else f"${self.other_usd:,.2f}"
+        other = "is not possible, or has no price" if self.other is None else f"${self.other.alone_usd:,.2f}"
         return Assumption(
             name="a job that does not fit is",
             value=self.text,
             unit="",
-            source=f"expected ${self.usd:,.2f}, the other way {other}: extensions are whole days at the fee's rate,"
-            " on demand the remaining hours, with a start-up and an idle tail",
+            source=f"expected ${self.alone_usd:,.2f}, the other way {other}, the cheaper one for what is left"
+            f" ${self.usd:,.2f}: extensions are whole days at the fee's rate, on demand the remaining hours, with a"
+            " start-up and an idle tail",
         )
 
 
 def overrun(
     place: Place, work: Work, request: PlanRequest, *, cost: Charge, price: Price, on_demand: Price | Unpriced
 ) -> Overrun | None:
-    """The cheaper way by expected dollars; None for a window that is assumed to be long enough.
+    """Both ways, the cheaper one by expected dollars first; None for a window that is assumed to be long enough.
 
     Args:
         place: the place.
@@ -121,5 +134,5 @@ def overrun(
     if cost.billed_hours + extended.hours_at(job.at(HIGH)) / cost.instances > LONGEST_DAYS * HOURS_A_DAY:
         return finished
     ways = (extended, finished)
-    best, other = sorted(ways, key=lambda way: (way.usd, way.usd_at(job.at(HIGH))))
-    return replace(best, other_usd=other.usd)
+    best, other = sorted(ways, key=lambda way: (way.alone_usd, way.usd_at(job.at(HIGH))))
+    return replace(best, other=other)

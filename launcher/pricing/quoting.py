@@ -19,6 +19,7 @@ from launcher.model.units import GB_PER_GIB
 from launcher.model.work import Work
 from launcher.planning.disks import disk_findings
 from launcher.planning.drivers import driver_remarks
+from launcher.planning.fetching import connection_findings
 from launcher.planning.idle_chips import Nodes, idle_findings
 from launcher.planning.quotas import default_findings, quota_needs
 from launcher.planning.registry import budget_findings
@@ -111,7 +112,7 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
             *work.assumptions,
             *(candidate.hazard.assumptions if cost and candidate.hazard is not None else ()),
             *(cost.explained() if cost else ()),
-            *((candidate.overrun.line,) if candidate.overrun is not None and candidate.overrun.expected_h else ()),
+            *((candidate.overrun.line,) if candidate.overrun is not None and candidate.overrun.usd else ()),
             *bill_assumptions(context.request, context.catalog, place, facts, size=candidate.size),
             *(outlined.commitment.assumptions if outlined.commitment else ()),
             *paid.assumptions,
@@ -197,7 +198,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
 
 def _first_step_h(candidate: TrainingCandidate) -> float:
     """Start-up of the nodes and of the job: what the plan's own steps take is not in it."""
-    start_h = candidate.charge.start_h if candidate.charge else boot_hours(candidate.work)
+    start_h = candidate.charge.start_h if candidate.charge else boot_hours(candidate.place, candidate.work)
     return max(0.0, start_h - candidate.work.around_h)
 
 
@@ -292,6 +293,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     findings.extend(_disk_too_small(candidate, facts))
     findings.extend(idle_findings(context.job_command, context.request.run.env, _nodes(candidate, facts)))
     findings.extend(disk_findings(context.request, place, facts))
+    findings.extend(connection_findings(place, context.request, facts, context.catalog))
     findings.extend(_not_begun(candidate))
     findings.extend(budget_findings(context.request, place.region))
     findings.extend(driver_remarks(context.request, place, context.catalog))
@@ -306,7 +308,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     elif target.managed and isinstance(price, Price):
         more = surcharge(place, candidate.work, price, hours.mid, context.catalog)
         findings += [] if more is None else [more]
-    start_h = candidate.charge.start_h if candidate.charge else boot_hours(candidate.work)
+    start_h = candidate.charge.start_h if candidate.charge else boot_hours(candidate.place, candidate.work)
     findings.extend(time_findings(place, context.request, hours, start_h))
     findings.extend(retry_findings(context.request, candidate.failures, candidate.hours))
     findings.extend(warning(*late) for late in may_be_late(hours.high, hours.mid, place, context))

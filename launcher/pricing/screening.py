@@ -264,7 +264,7 @@ class _Screen:
         if shift:
             hours = _shifted(cost.line_h, cost.start_h, shift)
             instance_h += (hours - cost.line_h) * cost.instances
-        others = lead.moved + self._least_usd(place, self._size(work, hours, cost))
+        others = lead.moved + self._least_usd(place, self._size(place, work, hours, cost))
         return self._at_least(lead._replace(late=self._is_late(cost.hours), others=others, charge=cost), instance_h)
 
     def _at_least(self, lead: _Lead, instance_h: float) -> _Lead:
@@ -279,10 +279,10 @@ class _Screen:
         return -ROUNDED_USD if costs is None else costs.min_usd(size)
 
     @staticmethod
-    def _size(work: Work, hours: float, cost: Charge) -> JobSize:
+    def _size(place: Place, work: Work, hours: float, cost: Charge) -> JobSize:
         """The job as the lines other than compute count it, at the least: without the idle tail and lost nodes."""
         interval_s = work.checkpoint_interval_s if cost.spot is None else cost.spot.interval_s
-        return JobSize(hours, interval_s, boot_hours(work))
+        return JobSize(hours, interval_s, boot_hours(place, work))
 
     def _alike(self, lead: _Lead) -> list[tuple[Rates, Rates]]:
         """Places on spot by their rate of interruptions, each time with those whose price is nearest to its ceiling."""
@@ -325,7 +325,7 @@ class _Screen:
         work = self._estimator.work(place.instance_type, place.nodes)
         if cost.spot is not None:
             cost = cost.at_price(self._book.random_price(place, rate, cost.hours))
-        size = self._size(work, cost.line_h, cost)
+        size = self._size(place, work, cost.line_h, cost)
         usd = rate * cost.instance_hours * self._discounted
         usd += self._context.bill.other_costs(place, work).min_usd(size)
         where = (place.region, place.az_id or "", lead.group, location, lead.nodes, lead.term)

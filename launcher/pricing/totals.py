@@ -92,7 +92,7 @@ def _prepaid(candidate: TrainingCandidate, charged: Charge, usd: float, wall_h: 
     more = candidate.overrun
     fee = usd * charged.instance_hours
     extra = 0.0 if more is None else float(more.usd_at(wall_h))
-    return fee + extra + _other_usd(candidate, wall_h, boot_hours(candidate.work))
+    return fee + extra + _other_usd(candidate, wall_h, boot_hours(candidate.place, candidate.work))
 
 
 def _other_usd(candidate: TrainingCandidate, hours: float, around_h: float) -> float:

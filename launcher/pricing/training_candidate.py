@@ -72,7 +72,7 @@ class TrainingCandidate:
     def size(self) -> JobSize:
         """The inputs of the non-compute lines."""
         cost = self.charge
-        start_and_tail_h = cost.start_h + cost.tail_h if cost else boot_hours(self.work)
+        start_and_tail_h = cost.start_h + cost.tail_h if cost else boot_hours(self.place, self.work)
         hours = cost.line_h if cost else self.hours
         return JobSize(
             hours=hours,
@@ -241,8 +241,8 @@ def _quantities(candidate: TrainingCandidate, cost: Charge, price: Price) -> lis
     if place.option in PREPAID:
         paid = [(name, price, float(cost.billed_hours * cost.instances))]
         more = candidate.overrun
-        if more is not None and (more_h := more.hours_at(cost.hours)):
-            paid.append((more.name, more.price, more_h))
+        if more is not None and (more_h := (way := more.cheaper_at(cost.hours)).hours_at(cost.hours)):
+            paid.append((way.name, way.price, more_h))
         return paid
     failed_h = 0.0
     if candidate.work.training is None:

@@ -38,7 +38,7 @@ def _catalog(day: date | None) -> Catalog:
 BASE = {
     "slipway": 1,
     "name": "job",
-    "workload": {"train": {"model": "llama-3.1-8b", "hours": 10}},
+    "workload": {"train": {"model": "llama-3.1-8b", "method": "pretrain", "hours": 10}},  # fetches no weights
     "target": {"kind": "parallelcluster", "instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-1"},
     "purchase": {"option": "on-demand"},
 }

@@ -193,8 +193,8 @@ def test_every_line_says_where_its_price_is_from(priced):
 # --------------------------------------------------------------------------------------- what exists with the cluster
 
 
-FETCHED = 20 + 2 * 8.03 / 1.073741824
-"""GB that a node fetches: packages, and the weights of the plan's model; a few in a thousand are lost meanwhile."""
+FETCHED = 20
+"""GB that a node fetches: packages; a few in a thousand are lost meanwhile."""
 
 
 def hours_of(line):
@@ -207,6 +207,8 @@ def test_endpoints_are_paid_for_each_and_take_the_logs_past_the_nat(priced):
     assert logs["2 interface endpoints"].quantity == pytest.approx(2 * UP_H)
     assert plain["NAT data"].quantity == pytest.approx(FETCHED + plain["CloudWatch logs"].quantity, rel=0.01)
     assert logs["NAT data"].quantity == pytest.approx(FETCHED, rel=0.01)
+    tuned = lines(priced({"workload": {"train": {"method": "full"}}}))
+    assert tuned["NAT data"].quantity - plain["NAT data"].quantity == pytest.approx(2 * 8.03 / 1.073741824, rel=0.01)
     assert logs["interface endpoint data"].quantity == pytest.approx(plain["CloudWatch logs"].quantity)
     one = lines(priced({"network": {"endpoints": ["ssm"]}}))
     assert one["1 interface endpoint"].quantity == pytest.approx(UP_H)
@@ -251,8 +253,9 @@ def test_metrics_are_counted_of_the_cluster_and_of_every_node(priced):
     one, four = lines(priced()), lines(priced({"target": {"nodes": 4}}))
     of_node = (3 + 1) * NODE_H / 730
     assert one["custom metrics"].quantity == pytest.approx(7 * UP_H / 730 + of_node)
-    four_h = priced({"target": {"nodes": 4}}).quote(1).hours.mid
-    of_nodes = (4 * 3 + 1) * (four_h + 0.15 + 5 / 60) / 730
+    quoted = priced({"target": {"nodes": 4}}).quote(1)
+    four_h, start_h = quoted.hours.mid, quoted.hours_to_first_step
+    of_nodes = (4 * 3 + 1) * (four_h + start_h + 5 / 60) / 730
     assert four["custom metrics"].quantity == pytest.approx(7 * (four_h + 0.5) / 730 + of_nodes)
     of_node = (60 + 12 + 12 * (1 + 3)) * NODE_H / 1000
     assert one["CloudWatch requests"].quantity == pytest.approx((12 + 60) * UP_H / 1000 + of_node)
@@ -368,3 +371,18 @@ def test_a_line_of_nothing_is_left_out_and_the_total_is_the_sum_of_the_others():
 
 def test_without_an_interval_nothing_is_saved():
     assert JobSize(10.0, None).saves == 0
+
+
+def test_the_first_step_comes_later_behind_a_gateway_and_the_quote_says_why(priced):
+    parts = {
+        "workload": {"train": {"model": "llama-3.1-70b", "method": "full", "hours": None, "tokens_b": 1.0}},
+        "purchase": {"option": "on-demand"},
+    }
+    target = {"region": "us-east-1", "instance_type": "p5.48xlarge", "nodes": 16}
+    behind = priced({**parts, "target": {"kind": "parallelcluster", **target}}).quote(1)
+    outside = priced({**parts, "target": {"kind": "sagemaker-training", **target}}).quote(1)
+    assert behind.hours_to_first_step > outside.hours_to_first_step + 0.1
+    source = next(line.source for line in behind.assumptions if line.name.startswith("of it, weights"))
+    assert "5 Gbit/s" in source
+    assert "100" in source
+    assert "VPC user guide" in source

@@ -66,7 +66,7 @@ def test_an_overrun_is_in_the_high_end_and_in_the_mean_and_not_at_the_median():
 
 
 BLOCK = {"instance_type": "p5.48xlarge", "region": "us-east-2", "nodes": 4}
-WIDE = {"model": "llama-3.1-8b", "hours": None, "tokens_b": 17, "stack": "framework"}
+WIDE = {"model": "llama-3.1-8b", "method": "full", "hours": None, "tokens_b": 17, "stack": "framework"}
 
 
 def test_a_job_that_does_not_fit_is_finished_the_cheaper_way():
@@ -84,7 +84,7 @@ def test_a_job_that_does_not_fit_is_finished_the_cheaper_way():
     assert cheap.charge
     assert cheap.overrun.text == "finished on demand"
     late_h = [max(0.0, hours - cheap.charge.usable_h) for hours in cheap.charge.wall.coarse(200)]
-    assert cheap.overrun.expected_h >= 4 * 0.95 * sum(late_h) / len(late_h)
+    assert cheap.overrun.alone_usd >= 55 * 4 * 0.95 * sum(late_h) / len(late_h)
     assert quoted.overrun_probability == cheap.charge.outlasts
     assert f"{cheap.charge.outlasts:.0%} risk of overrun, then finished on demand" in quoted.note
     assert quoted.usd
@@ -95,7 +95,10 @@ def test_a_job_that_does_not_fit_is_finished_the_cheaper_way():
     assert dear.overrun.text == "extended by days"
     assert dear.overrun.hours_at(dear.charge.usable_h + 25.0) == 4 * 48.0
     assert dear.overrun.hours_at(dear.charge.usable_h) == 0.0
-    assert dear.overrun.usd <= dear.overrun.other_usd
+    assert dear.overrun.alone_usd <= dear.overrun.other.alone_usd
+    assert float(dear.overrun.usd) <= dear.overrun.alone_usd
+    # Of a job that is late by minutes alone, the rest costs less on demand than a whole day more.
+    assert dear.overrun.cheaper_at(dear.charge.usable_h + 0.01).text == "finished on demand"
     # Without checkpoints there is nothing to go on from.
     restarted, _ = offered("55", checkpoint={"mode": "none"})
     assert restarted.overrun
@@ -112,4 +115,4 @@ def test_an_extension_has_an_end():
     assert candidate.overrun
     assert candidate.charge.billed_hours + candidate.charge.wall.at(0.9) > 182 * 24
     assert candidate.overrun.text == "finished on demand"
-    assert candidate.overrun.other_usd is None
+    assert candidate.overrun.other is None

@@ -26,7 +26,7 @@ def test_an_hour_on_eight_machines_that_stay_for_an_hour_costs_two(priced):
     line = tail(quoted)
     assert (line.group, line.quantity) == ("compute", 8)
     assert line.usd == 8 * quoted.price.usd
-    assert quoted.billed_hours == pytest.approx(quoted.hours.mid + 1.15)
+    assert quoted.billed_hours == pytest.approx(quoted.hours.mid + quoted.hours_to_first_step + 1)
     assert quoted.usd.mid > 2 * 8 * quoted.price.usd
     assert quoted.usd.low < quoted.usd.mid
 

@@ -68,3 +68,37 @@ def test_a_training_plan_that_begins_later_is_waited_for_and_costs_nothing_until
     (finding,) = [finding for finding in priced(plan).quote(1).findings if finding.code == "not-begun"]
     assert finding.level == "info"
     assert "waits until then, and is not billed" in finding.message
+
+
+def volumes(priced, instance_type, **parts):
+    target = {"kind": "sagemaker-training", "region": "us-east-1", "instance_type": instance_type, "nodes": 2}
+    train = {"hours": 73.0, "model": None}
+    on_demand = {"option": "on-demand"}
+    quote = priced({"workload": {"train": train}, "target": target, "purchase": on_demand, **parts}).quote(1)
+    return quote, next((line for line in quote.components if line.name.startswith("volumes of the job")), None)
+
+
+def test_the_volumes_of_a_type_without_local_disks_are_billed(priced):
+    _, line = volumes(priced, "m5.4xlarge")
+    assert line.name == "volumes of the job, 100 GiB"
+    assert line.quantity == pytest.approx(2 * 100 * 73 / 730, rel=0.05)
+    assert line.unit_price_usd == Decimal("0.14")
+
+
+def test_the_volumes_grow_with_the_data_and_outputs_that_the_plan_states(priced):
+    data = [{"uri": "s3://team/a", "path": "/opt/ml/input/data/a", "gib": 400}]
+    run = {"command": ["true"], "data": data, "outputs": ["/opt/ml/model/*"], "outputs_gib": 50}
+    _, line = volumes(priced, "m5.4xlarge", run=run)
+    assert line.name == "volumes of the job, 550 GiB"
+
+
+@pytest.mark.parametrize("instance_type", ["g5.12xlarge", "p5.48xlarge"])
+def test_a_type_with_local_disks_has_no_volumes_and_the_quote_says_so(priced, instance_type):
+    quote, line = volumes(priced, instance_type)
+    assert line is None
+    assert any(assumed.name == "volumes of the job" and assumed.value == "none" for assumed in quote.assumptions)
+
+
+def test_the_listed_price_of_a_bill_is_used_in_its_region():
+    price = load().bill_item("sagemaker.training-storage", "eu-west-1")
+    assert (price.usd, price.basis) == (Decimal("0.154"), "listed")

@@ -1,0 +1,79 @@
+"""What nodes fetch before the first step: at their own speed, or together through one NAT gateway."""
+
+import pytest
+
+from launcher.model.enums import TargetKind
+from launcher.planning.fetching import NAT_CONNECTIONS, connection_findings, fetching
+from launcher.planning.pin import pinned_plan
+from tests.plans import request_of
+
+TUNING = {"model": "llama-3.1-70b", "method": "full", "tokens_b": 1.0}
+
+
+@pytest.fixture(scope="module")
+def plan_of(catalog):
+    """The plan of a job on p5.48xlarge in a network of its own."""
+
+    def make(train=None, nodes=16, run=None, network=None, **target):
+        target = {"kind": "parallelcluster", "region": "us-east-1", "instance_type": "p5.48xlarge", **target}
+        data = {"slipway": 1, "name": "n", "workload": {"train": train or TUNING}, "target": target | {"nodes": nodes}}
+        data |= {"purchase": {"option": "on-demand"}, "run": run or {}, "network": network or {}}
+        return pinned_plan(request_of(data), catalog)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def hours_of(catalog, plan_of):
+    """Hours of each node alone, and of all through a gateway."""
+
+    def make(**parts):
+        plan = plan_of(**parts)
+        return fetching(plan.request, catalog.instance_types[plan.place.instance_type], plan.place.nodes, catalog)
+
+    return make
+
+
+def test_all_nodes_share_the_gateway_between_its_documented_rates(hours_of):
+    alone_h, shared = hours_of()
+    every_gb = 16 * (2 * 70.55 + 20 * 1.073741824)
+    assert alone_h == pytest.approx(2 * 70.55 / 3600, rel=0.01)
+    assert shared.high == pytest.approx(every_gb / 0.625 / 3600, rel=0.01)
+    assert shared.low == pytest.approx((every_gb / 12.5 - 20 * 1.073741824) / 3600, rel=0.01)
+    assert shared.low < shared.mid < shared.high
+
+
+def test_one_node_is_limited_by_its_own_speed_once_the_gateway_has_scaled(hours_of):
+    alone_h, shared = hours_of(nodes=1)
+    assert shared.low == pytest.approx(alone_h)
+    assert shared.high > alone_h
+
+
+@pytest.mark.parametrize("train", [{"hours": 5.0}, {"model": "llama-3.1-8b", "method": "pretrain", "tokens_b": 1.0}])
+def test_a_job_without_weights_fetches_packages_alone(hours_of, train):
+    alone_h, shared = hours_of(train=train)
+    assert alone_h == 0.0
+    assert 0.0 < shared.mid < shared.high
+
+
+def test_weights_from_s3_bypass_the_gateway(hours_of):
+    run = {"command": ["true"], "data": [{"uri": "s3://team/weights", "path": "/scratch/w", "gib": 130}]}
+    assert hours_of(run=run)[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    "job, warned",
+    [
+        ((1000, TUNING, TargetKind.PARALLELCLUSTER), True),
+        ((800, TUNING, TargetKind.PARALLELCLUSTER), False),
+        ((1000, {"hours": 5.0}, TargetKind.PARALLELCLUSTER), False),
+        ((1000, TUNING, TargetKind.SAGEMAKER_TRAINING), False),
+    ],
+)
+def test_more_connections_than_a_gateway_allows_are_warned_of(catalog, plan_of, job, warned):
+    nodes, train, kind = job
+    plan = plan_of(train=train, nodes=nodes, kind=kind.value)
+    facts = catalog.instance_types["p5.48xlarge"]
+    findings = list(connection_findings(plan.place, plan.request, facts, catalog))
+    assert bool(findings) == warned
+    assert all(f"{NAT_CONNECTIONS:,}" in finding.message and "run.data" in finding.hint for finding in findings)
