@@ -70,7 +70,7 @@ def test_free_is_said(catalog: Catalog):
     "item, region",
     [
         ("vpc.nat-gateway-data", "sa-east-1"),
-        ("vpc.interface-endpoint", "ap-northeast-2"),
+        ("vpc.interface-endpoint", "eu-north-1"),
         ("s3.put-requests", "il-central-1"),
     ],
 )
@@ -107,3 +107,19 @@ def test_transfer_between_regions_takes_the_pair_first(catalog: Catalog):
     assert isinstance(far, Price)
     assert (near.usd, far.usd) == (Decimal("0.01"), Decimal("0.02"))
     assert catalog.transfer("sa-east-1", "us-east-1").basis is Basis.DERIVED
+
+
+@pytest.mark.parametrize(
+    "item, region, usd",
+    [
+        ("cloudwatch.logs-ingestion", "ap-northeast-2", "0.76"),
+        ("cloudwatch.logs-ingestion", "eu-west-2", "0.5985"),
+        ("s3.put-requests", "sa-east-1", "0.007"),
+        ("s3.get-requests", "eu-central-1", "0.00043"),
+    ],
+)
+def test_a_listed_price_of_a_region_is_used_instead_of_a_derived_one(
+    catalog: Catalog, item: str, region: str, usd: str
+):
+    bill_price = priced(catalog, item, region)
+    assert (bill_price.basis, bill_price.usd) == (Basis.LISTED, Decimal(usd))

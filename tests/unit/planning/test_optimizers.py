@@ -113,6 +113,7 @@ PLAN = {
     "workload": {
         "train": {
             "model": "llama-3.2-3b",
+            "method": "full",
             "hours": None,
             "tokens_b": 0.01,
             "stack": "huggingface",
