@@ -26,6 +26,7 @@ from launcher.catalog.training import COEFFICIENTS, FURTHER_RUNS, LATER_RUNS, RU
 from launcher.model.enums import Stack
 from launcher.model.training import TrainingFacts
 from launcher.planning import flops, goodput, utilisation
+from launcher.pricing.normal import Z_OF_THE_ENDS
 
 RUN_TERMS = ("run_framework", "run_tuned")
 """The losses of whole runs other than failures; they are no terms of MFU, but are fitted with them."""
@@ -66,6 +67,8 @@ ROUNDS = 12
 WINSOR = 0.8
 CLASS_PRIOR_ROWS = 10.0
 FEW_SOURCES = utilisation.FEW_SOURCES
+BETWEEN = 0.5
+"""The share of a class's variance that lies between its sources, from which on they are the sample."""
 SPREADS = ("bf16", "fp8", "moe", "finetuning", "adapters", "quantised", "huggingface", "neuron")
 RUN_SCALE_LEAST = 0.12
 """Minimum additional spread of whole runs compared with steady rates, whatever the rows show; judgement."""
@@ -276,6 +279,7 @@ def _spreads(
         share = len(members) / (len(members) + CLASS_PRIOR_ROWS)
         scale = math.sqrt(share * _scale(members) ** 2 + (1.0 - share) * pooled**2) if members else pooled
         means = _source_means(members)
+        scale *= _next_source(means, _scale(members))
         if 1 < len(means) < FEW_SOURCES:
             # The next source differs from the middle of so few by the spread between them.
             between = math.sqrt(sum(mean * mean for mean in means) / len(means) * (1.0 + 1.0 / len(means)))
@@ -290,6 +294,22 @@ def _spreads(
     found["quantile_low"] = round(_quantile(ratios), 3)
     found["quantile_high"] = round(_quantile([(weight, -ratio) for weight, ratio in ratios]), 3)
     return found
+
+
+def _next_source(means: Sequence[float], scale: float) -> float:
+    """The factor of a class in which sources differ more from each other than the rows of a source do, else 1.
+
+    Sources are then the sample, however many rows they have: the next one lies within Student's quantile of their
+    spread instead of the normal one, and as far again as the middle of so many is uncertain. Fewer sources have a rule
+    of their own.
+    """
+    count = len(means)
+    if count < FEW_SOURCES or sum(mean * mean for mean in means) / count < BETWEEN * scale * scale:
+        return 1.0
+    z, freedom = Z_OF_THE_ENDS, count - 1
+    terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
+    student = sum(term / freedom**power for power, term in enumerate(terms))  # Abramowitz and Stegun, 26.7.5
+    return student / z * math.sqrt(1.0 + 1.0 / count)
 
 
 def _source_means(members: Sequence[tuple[Observation, float]]) -> list[float]:
