@@ -227,7 +227,7 @@ class TestKept:
         starts = "start-up of the nodes, billed before the first step"
         restarts = "restart after an interruption, billed"
         rate = "interruptions of the job by spot"
-        assert (assumed[starts]["value"], assumed[restarts]["value"]) == ("9", "15")
+        assert (assumed[starts]["value"], assumed[restarts]["value"]) == ("9.27", "15")
         assert 20 < float(assumptions[starts]["value"]) <= 30
         assert 35 < float(assumptions[restarts]["value"]) <= 40
         assert 0.15 < float(assumptions[rate]["value"]) < 0.2
