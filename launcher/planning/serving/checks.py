@@ -24,15 +24,17 @@ MAX_BATCH = 4096
 MAX_INSTANCES = 10_000
 
 
-def check(request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) -> list[Finding]:
-    """All findings on a serving plan that need no candidate."""
+def check(
+    request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog, today: date | None = None
+) -> list[Finding]:
+    """All findings on a serving plan that need no candidate; without `today` no time of its schedule is over."""
     findings = list(check_every_workload(request, catalog))
     findings += unknown_targets(request, serving_targets(), "serves nothing")
     findings += _model(serve, catalog, bedrock)
     findings += _lengths(serve, catalog)
     findings += _traffic(serve)
     findings += _instances(serve)
-    findings += _schedule(request, serve, catalog.store.today)
+    findings += _schedule(request, serve, today)
     findings += _parallel(request, serve, catalog)
     findings += _purchase(request, serve, catalog, bedrock)
     findings += _without_machines(request, serve, catalog)

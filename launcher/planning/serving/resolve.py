@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from datetime import date
 from functools import partial
 from typing import TypedDict
 
@@ -107,7 +108,13 @@ class ServingResolution:
 
 
 def resolve_serving(
-    request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog, *, facts: ServingFacts
+    request: PlanRequest,
+    serve: ServingWorkload,
+    catalog: Catalog,
+    bedrock: BedrockCatalog,
+    *,
+    facts: ServingFacts,
+    today: date | None = None,
 ) -> ServingResolution:
     """The options of a serving plan; none for a plan with errors, and an error with the reason if nothing can serve it.
 
@@ -117,8 +124,9 @@ def resolve_serving(
         catalog: types and regions.
         bedrock: Bedrock's models.
         facts: coefficients and measured rows.
+        today: the UTC day; None: no time of the schedule is over.
     """
-    findings = checks.check(request, serve, catalog, bedrock)
+    findings = checks.check(request, serve, catalog, bedrock, today)
     hosted = checks.on_bedrock(serve, catalog, bedrock)
     model = model_of(serve, catalog)
     findings += _format_findings(serve, model, facts)

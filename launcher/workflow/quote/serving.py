@@ -30,7 +30,7 @@ def price_serving(
     request, serve = with_catalog_model(request, serve, catalog, bedrock)
     loads, unreadable = load_test_history(options.runs)
     facts = with_load_tests(load_serving(), loads)
-    resolution = resolve_serving(request, serve, catalog, bedrock, facts=facts)
+    resolution = resolve_serving(request, serve, catalog, bedrock, facts=facts, today=now.date())
     unused = remarks(loads, serve, model_of(serve, catalog), resolution.choices.estimates, catalog)
     resolution = replace(resolution, findings=(*resolution.findings, *unreadable, *unused))
     refuse_errors(path, resolution.findings)
