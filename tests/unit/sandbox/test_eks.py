@@ -23,6 +23,10 @@ class Hosts:
     def join(self, name, machines):
         self.joined[name, machines.group] = machines
 
+    def identify(self, name, group, instance_ids):
+        assert (name, group) in self.joined
+        assert len(set(instance_ids)) == len(instance_ids)
+
     def leave(self, name, group):
         del self.joined[name, group]
 

@@ -39,7 +39,8 @@ def running(account, tags, count, *, type_="p5.48xlarge", **more):
             if f"Filter.{number}.Name" in sent
         }
         filters = {name.removeprefix("tag:"): value for name, value in filters.items() if name.startswith("tag:")}
-        instances = [{"InstanceId": f"i-{number:017x}", "InstanceType": type_, **more} for number in range(count)]
+        facts = {"InstanceType": type_, "LaunchTime": "2026-11-20T08:00:00.000Z", **more}
+        instances = [{"InstanceId": f"i-{number:017x}", **facts} for number in range(count)]
         return {"Reservations": [{"Instances": instances if filters.items() <= tags.items() else []}]}
 
     account.canned["ec2.DescribeInstances"] = answer
