@@ -47,7 +47,7 @@ def test_overhead_is_the_total_without_the_jobs_hours_and_its_storage(quoted):
 
 @pytest.mark.parametrize("network", [{}, {"nat": "gateway"}])
 def test_high_share_names_the_target_with_a_lower_share(quoted, network):
-    said = finding(*quoted(network=network))
+    said = finding(*quoted(hours=0.5, network=network))
     assert (said.code, said.path, said.level) == ("overhead-share", "target.kind", "info")
     assert said.hint.startswith("target.kind: sagemaker-training has ")
     assert ("NAT data" in said.message) == bool(network)
