@@ -40,7 +40,7 @@ PLANS = (
     OWN / "serve-by-the-clock.yaml",
     EXAMPLES / "serve" / "closed-model.yaml",
 )
-TOLERANCE, SPOT_TOLERANCE = 0.005, 0.03
+TOLERANCE, SPOT_TOLERANCE = 0.006, 0.03
 """On spot the median of price x hours differs from the product of the medians, which is recomputed here."""
 MONTH_H = 730.0
 YEAR_H = 8760

@@ -47,8 +47,10 @@ def image_parameter(facts: InstanceType) -> str | None:
 
     >>> from launcher.catalog.load import load
     >>> types = load().instance_types
-    >>> [(image_parameter(types[each]) or "").split("/")[3] for each in ("g6e.xlarge", "trn1.32xlarge", "c5.12xlarge")]
-    ['deeplearning', 'neuron', '']
+    >>> [image_parameter(types[name]).split("/")[3] for name in ("g6e.xlarge", "trn1.32xlarge")]
+    ['deeplearning', 'neuron']
+    >>> image_parameter(types["m6i.large"]) is None
+    True
     """
     if facts.accelerator is None:
         return None

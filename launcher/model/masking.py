@@ -64,6 +64,7 @@ def masked(text: str, known: Iterable[str] = ()) -> str:
 
 
 def _without_value(match: re.Match[str]) -> str:
-    if match["value"] == MASK or _NUMBER.fullmatch(match["value"]):
+    # The value of a name ends before a closing bracket, that of the mask too.
+    if match["value"] == MASK.rstrip("]") or _NUMBER.fullmatch(match["value"]):
         return match[0]
     return f"{match['name']}{match['mark']}{match['quote']}{MASK}"

@@ -9,7 +9,7 @@ import math
 import re
 from pathlib import Path
 
-from tests.infra.counted import hours_up, job_hours
+from tests.infra.counted import hours_up, job_hours, same
 
 PRICES = Path(__file__).resolve().parents[2] / "launcher" / "catalog" / "data" / "prices" / "bill_items.csv"
 MONTH_H = 730
@@ -70,13 +70,6 @@ def differences(templates, shown, quote):
             name for name in quantities.keys() | quoted.keys() if not same(quantities.get(name, 0), quoted.get(name, 0))
         }
     return sorted(differing)
-
-
-def same(one, other):
-    """Whether two quantities are equal; numbers may differ by rounding."""
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
-    return one == other
 
 
 # ------------------------------------------------------------------------------------------------- what is deployed

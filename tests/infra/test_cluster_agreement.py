@@ -13,7 +13,6 @@ from tests.infra.counted import (
     GUARD_REQUESTS,
     HEALTH_H,
     MONTH_H,
-    START_UP_H,
     by_the_hour,
     change_group,
     differences,
@@ -22,6 +21,7 @@ from tests.infra.counted import (
     hours_up,
     named,
     resources,
+    start_h,
 )
 
 IDLE_VALUES = 3
@@ -56,6 +56,12 @@ def of_eks(templates, quote):
     return quantities
 
 
+def start_with(workers, quote):
+    """The quote's start-up of a node, or one that is wrong by the health checks that only one side has."""
+    hours = start_h(quote)
+    return hours if bool(workers.get("OnStartDeepHealthChecks")) is (hours > HEALTH_H) else abs(hours - HEALTH_H)
+
+
 def of_hyperpod(templates, quote):
     hours = quote["hours"]["mid"]
     up_h, runs = hours_up(quote)
@@ -67,9 +73,7 @@ def of_hyperpod(templates, quote):
         f"{count} x {type_} {'training-plan' if planned else 'on-demand'}": None if planned else count * hours
     }
     if not planned:
-        quantities["start-up of the nodes"] = count * (
-            START_UP_H + (HEALTH_H if "OnStartDeepHealthChecks" in workers else 0)
-        )
+        quantities["start-up of the nodes"] = count * start_with(workers, quote)
     quantities[f"controller {groups['controller']['InstanceType']}"] = groups["controller"]["InstanceCount"] * up_h
     if "login" in groups:
         logins = groups["login"]["InstanceCount"]
@@ -106,9 +110,8 @@ def of_hyperpod_eks(templates, quote):
         "control plane": len(resources(templates, "AWS::EKS::Cluster")) * up_h,
         **by_the_hour(templates, up_h),
     }
-    trial = HEALTH_H if workers.get("OnStartDeepHealthChecks") else 0
     if how != "training-plan":
-        quantities["start-up of the nodes"] = workers["InstanceCount"] * (START_UP_H + trial)
+        quantities["start-up of the nodes"] = workers["InstanceCount"] * start_with(workers, quote)
     functions = resources(templates, "AWS::Lambda::Function")
     counts_pods = any("PODS_FUNCTION" in function["Environment"]["Variables"] for function in functions)
     quantities["custom metrics"] = (GUARD_METRICS + counts_pods * COUNT_METRICS) * up_h / MONTH_H

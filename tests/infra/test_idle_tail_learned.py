@@ -71,7 +71,8 @@ def test_the_guards_counts_say_how_long_nodes_stayed_and_the_next_quote_uses_it(
     assert one.idle_tail_h == pytest.approx(14.5 / 60)
     assert parse_measurement(folder.read_json(IN_RUN)) == one
     assert learn(tmp_path) == [], "it is known"
-    (tmp_path / "tiny.yaml").write_text(json.dumps(PLAN))
+    plan = PLAN | {"target": PLAN["target"] | {"kind": "parallelcluster"}}
+    (tmp_path / "tiny.yaml").write_text(json.dumps(plan))
     capsys.readouterr()  # the guard's log
     code, page, _ = slipway("quote", "tiny.yaml", "--json")
     document = json.loads(page)

@@ -14,6 +14,7 @@ import pytest
 from launcher.catalog.assets import asset, root
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.monitoring import STORE_TAG, SUPERSEDED
+from launcher.planning.pin import pinned_plan
 from launcher.workflow.deploy.policies import PolicyRequest, policies_of
 from tests.checks import some
 from tests.infra.guarded_plans import BOUNDARY, NAMES, RATE, guarded_plan
@@ -109,7 +110,7 @@ def instance_calls(store, plan):
     place, name = f"{plan.place.region}:{ACCOUNT}", f"slipway-{plan.cluster_name}"
     group = f"arn:aws:autoscaling:{place}:autoScalingGroup:8131d980:autoScalingGroupName/{name}"
     for call in ("CompleteLifecycleAction", "SetDesiredCapacity", "TerminateInstanceInAutoScalingGroup"):
-        yield f"autoscaling:{call}", group, {}
+        yield f"autoscaling:{call}", group, {"ResourceTag/slipway_cluster": plan.cluster_name}
     yield "ec2:DescribeInstances", "*", {}
     for call in ("CreateLogStream", "PutLogEvents"):
         yield f"logs:{call}", f"arn:aws:logs:{place}:log-group:{name}-instances:log-stream:i-1", {}
@@ -137,7 +138,7 @@ def plan_with_everything(kind, catalog, limit):
     image = None if kind in WITHOUT_IMAGES else IMAGE
     run = replace(plan.request.run, secrets={"HF_TOKEN": SECRET, "TOKEN": PARAMETER}, image=image)
     storage = replace(plan.request.storage, kms_key_arn=KEY.replace(REGION, plan.place.region))
-    return replace(plan, request=replace(plan.request, run=run, storage=storage))
+    return pinned_plan(replace(plan.request, run=run, storage=storage), catalog)
 
 
 @pytest.fixture(scope="module", params=[(kind, limit) for kind in NAMES for limit in (None, BOUNDARY)], ids=str)

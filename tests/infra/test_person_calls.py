@@ -127,7 +127,7 @@ def of_ec2(own):
     group = f"arn:aws:autoscaling:{own.place}:autoScalingGroup:8131d980:autoScalingGroupName/{own.name}"
     for call in ("DescribeAutoScalingGroups", "DescribeLifecycleHooks", "DescribeScalingActivities"):
         yield f"autoscaling:{call}", "*", {}
-    for call in ("CreateOrUpdateTags", "SetDesiredCapacity"):
+    for call in ("CreateOrUpdateTags", "SetDesiredCapacity", "TerminateInstanceInAutoScalingGroup"):
         yield f"autoscaling:{call}", group, {}
     for image in ("deeplearning/ami", "neuron/dlami"):
         yield "ssm:GetParameter", f"arn:aws:ssm:{own.plan.place.region}::parameter/aws/service/{image}/x", {}
@@ -140,7 +140,7 @@ def of_eks(own):
 
 
 def of_hyperpod(own):
-    for call in ("UpdateCluster", "BatchAddClusterNodes"):
+    for call in ("UpdateCluster", "BatchAddClusterNodes", "BatchRebootClusterNodes", "BatchReplaceClusterNodes"):
         yield f"sagemaker:{call}", f"arn:aws:sagemaker:{own.place}:cluster/abc123", own.tagged
     for group in training_groups(own.stacks[-1]):
         yield "iam:PassRole", group, {"PassedToService": "sagemaker.amazonaws.com"}

@@ -80,7 +80,7 @@ class TestAgent:
         bucket.write(WITHDRAWN_KEY, b'{"schema": "slipway.withdrawn/1"}')
         node.job(1, 0, 10)
         assert node.run() not in (0, 75)
-        assert "withdrawn.json is unusable: manifests is missing" in node.events()[-1]["reason"]
+        assert "withdrawn.json is unusable: manifests must be list, got NoneType" in node.events()[-1]["reason"]
 
 
 class TestStore:

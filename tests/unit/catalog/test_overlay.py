@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from launcher.catalog import load as catalog_files
 from launcher.catalog import tables
 from launcher.catalog.load import load
 from launcher.catalog.selector import Key
@@ -305,6 +306,9 @@ class TestSharedCatalog:
     """The catalog of the shipped files, one for all callers of a process."""
 
     def test_load_without_rows_of_a_cache_reads_the_shipped_files_once(self, tmp_path: Path):
+        # Other tests may have read other files since.
+        catalog_files._shipped.cache_clear()
+        catalog_files._store.cache_clear()
         assert load() is load(overlay=tmp_path / "nowhere", today=date(2026, 11, 20))
         assert load().store is load(prices_as_of=date(2026, 11, 18)).store
 

@@ -36,7 +36,7 @@ def needs(plan):
 def test_spot_nodes_count_in_vcpus_of_their_family_and_the_head_node_in_standard(probe_plan):
     needed = {needed_quota.name: (needed_quota.amount, needed_quota.unit) for needed_quota in needs(probe_plan())}
     assert needed["All P5 Spot Instance Requests"] == (384, "vCPUs")
-    assert needed["Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"] == (4, "vCPUs")
+    assert needed["Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"] == (2, "vCPUs")
     assert needed["EC2-VPC Elastic IPs"] == (1, "addresses")
 
 
