@@ -7,6 +7,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
+from infra.parts.vpc_access import describe_network
 
 SERVICE_POLICY = "AmazonSageMakerClusterInstanceRolePolicy"
 """AWS's policy for HyperPod's instances: logs, metrics, sessions of Systems Manager."""
@@ -148,17 +149,7 @@ class HyperPodRole(Construct):
         interfaces, subnet = self._arn("network-interface/*"), self._arn(f"subnet/{subnet_id}")
         in_subnet = {"ArnLike": {"ec2:Subnet": subnet}}
         return [
-            iam.PolicyStatement(
-                sid="DescribeNetwork",
-                actions=[
-                    "ec2:DescribeDhcpOptions",
-                    "ec2:DescribeNetworkInterfaces",
-                    "ec2:DescribeSecurityGroups",
-                    "ec2:DescribeSubnets",
-                    "ec2:DescribeVpcs",
-                ],
-                resources=["*"],
-            ),
+            describe_network(),
             iam.PolicyStatement(
                 sid="MakeInterfaces",
                 actions=["ec2:CreateNetworkInterface"],

@@ -4,21 +4,26 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 
 
+def describe_network() -> iam.PolicyStatement:
+    """What SageMaker reads of a VPC; EC2's Describe actions support no resources."""
+    return iam.PolicyStatement(
+        sid="DescribeNetwork",
+        actions=[
+            "ec2:DescribeDhcpOptions",
+            "ec2:DescribeNetworkInterfaces",
+            "ec2:DescribeSecurityGroups",
+            "ec2:DescribeSubnets",
+            "ec2:DescribeVpcs",
+        ],
+        resources=["*"],
+    )
+
+
 def vpc_statements() -> tuple[iam.PolicyStatement, ...]:
     """The statements for the execution role of a training job or a model with VpcConfig (SageMaker developer guide)."""
     parts = ("network-interface", "security-group", "subnet")
     return (
-        iam.PolicyStatement(
-            sid="DescribeNetwork",
-            actions=[
-                "ec2:DescribeDhcpOptions",
-                "ec2:DescribeNetworkInterfaces",
-                "ec2:DescribeSecurityGroups",
-                "ec2:DescribeSubnets",
-                "ec2:DescribeVpcs",
-            ],
-            resources=["*"],
-        ),
+        describe_network(),
         iam.PolicyStatement(
             sid="Interfaces",
             actions=[

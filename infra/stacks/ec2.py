@@ -3,7 +3,7 @@
 import functools
 from dataclasses import dataclass
 
-from aws_cdk import Aws, CfnParameter, RemovalPolicy, Stack
+from aws_cdk import CfnParameter, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -18,6 +18,7 @@ from infra.parts.guard_function import Rights
 from infra.parts.guardrails import Guardrails
 from infra.parts.instance_group import InstanceGroup, InstanceProfile, group_arn
 from infra.parts.node_policy import OWN_PATH, NodePolicy, store_statements
+from infra.parts.node_termination import terminate_nodes
 from infra.parts.outputs import add_output
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
@@ -26,7 +27,7 @@ from launcher.model.monitoring import JOURNAL_FOLDER
 from launcher.model.plan import Plan
 from launcher.model.reach import reached
 from launcher.model.sizing import LOG_RETENTION_DAYS
-from launcher.model.tags import DIGEST_TAG, PLAN_TAG, PURPOSE_TAG
+from launcher.model.tags import DIGEST_TAG, PLAN_TAG
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
@@ -39,23 +40,12 @@ class InstanceGuard:
 
     def rights(self, plan: Plan, scope: Construct) -> Rights:
         """The guard's permissions: describe instances and groups, set one group to zero, terminate what remains."""
-        region = Stack.of(scope).region
         stop = iam.PolicyStatement(
             sid="StopInstances",
             actions=["autoscaling:SetDesiredCapacity"],
             resources=[group_arn(scope, cluster_name(plan))],
         )
-        end = iam.PolicyStatement(
-            sid="TerminateRemainingNodes",
-            actions=["ec2:TerminateInstances"],
-            resources=[f"arn:{Aws.PARTITION}:ec2:{region}:{Aws.ACCOUNT_ID}:instance/*"],
-            conditions={
-                "StringEquals": {
-                    "aws:ResourceTag/slipway:cluster": plan.cluster_name,
-                    f"aws:ResourceTag/{PURPOSE_TAG}": "node",
-                }
-            },
-        )
+        end = terminate_nodes(plan, "TerminateRemainingNodes")
         reads = (
             *("autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"),
             *("cloudwatch:GetMetricData", "ec2:DescribeInstances"),

@@ -20,6 +20,7 @@ from infra.parts.guard_function import Rights
 from infra.parts.guardrails import Guardrails
 from infra.parts.hyperpod_lustre import HyperPodLustre
 from infra.parts.node_policy import OWN_PATH, NodePolicy
+from infra.parts.node_termination import terminate_nodes
 from infra.parts.outputs import add_output
 from infra.parts.pcs_nodes import PcsGroup, PcsProfile, PcsScripts
 from infra.parts.session_log import session_log
@@ -29,7 +30,7 @@ from launcher.model.pcs import GROUP_TAG, IMAGE_INPUT, IMAGE_PARAMETER, LOGIN
 from launcher.model.plan import Plan
 from launcher.model.reach import reached
 from launcher.model.sizing import LOG_RETENTION_DAYS
-from launcher.model.tags import DIGEST_TAG, PLAN_TAG, PURPOSE_TAG
+from launcher.model.tags import DIGEST_TAG, PLAN_TAG
 from launcher.rendering.names import HYPERPOD_OUTPUTS, OUTPUTS, ClusterNames
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.targets.pcs.files import PcsContext, cluster_context
@@ -68,17 +69,7 @@ class PcsGuard:
                 resources=[self.role_arn],
                 conditions={"StringEquals": {"iam:PassedToService": f"ec2.{Aws.URL_SUFFIX}"}},
             ),
-            iam.PolicyStatement(
-                sid="TerminateRetainedNodes",
-                actions=["ec2:TerminateInstances"],
-                resources=[f"arn:{Aws.PARTITION}:ec2:{region}:{Aws.ACCOUNT_ID}:instance/*"],
-                conditions={
-                    "StringEquals": {
-                        "aws:ResourceTag/slipway:cluster": plan.cluster_name,
-                        f"aws:ResourceTag/{PURPOSE_TAG}": "node",
-                    }
-                },
-            ),
+            terminate_nodes(plan, "TerminateRetainedNodes"),
         )
         actions = (
             *("ec2:DescribeCapacityBlockStatus", "ec2:DescribeCapacityBlocks", "ec2:DescribeCapacityReservations"),
