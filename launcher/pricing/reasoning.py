@@ -36,7 +36,8 @@ class Rule(NamedTuple):
     name: str
     hard: bool
     reason: str
-    flip: str
+    # The change that would remove it; empty where that alone changes no recommendation.
+    flip: str = ""
 
 
 TRAITS = {
@@ -68,7 +69,6 @@ TRAITS = {
         name="cuda-team",
         hard=False,
         reason="the team works in CUDA: the port and its maintenance take it away from that work",
-        flip="the team knows Neuron (drop cuda-team from the traits)",
     ),
 }
 HEAVY_KERNELS = Rule(
@@ -87,7 +87,6 @@ ONE_OFF = Rule(
     name="one-off",
     hard=False,
     reason="the plan has 1 run, which must pay for the whole port",
-    flip="more runs of the same job (workload.train.runs)",
 )
 MAINSTREAM = Rule(
     name="mainstream",

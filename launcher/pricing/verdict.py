@@ -1,6 +1,6 @@
 """The recommendation between GPU and Trainium: the action, the reasons, and the changes that would flip it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -104,11 +104,11 @@ def recommend(
             choice=Choice.GPU,
             text=f"Train on GPUs: {why[0]}.{_although(port, terms) if not hard else ''}{terms.stale}",
             reasons=(*why, *(rule.reason for rule in against), cost, *terms.reasons),
-            flips=(*(rule.flip for rule in (*hard, *against)), *(["--despite-verdict"] if ended else []), *terms.flips),
+            flips=(_needed(port, hard, terms), *terms.flips),
         )
     chance = port.chance
     reasons = (cost, *(rule.reason for rule in soft), *terms.reasons)
-    flips = (*_price_flips(port), *(rule.flip for rule in against), *terms.flips)
+    flips = (*_price_flips(port), *terms.flips)
     if terms.missing:
         return _of_what_can_be_had(terms, reasons, flips)
     if is_close(chance):
@@ -130,8 +130,15 @@ def recommend(
     text = f"{how}. {_at(terms)}{saves} ({_likely(chance)}).{terms.stale}"
     choice = Choice.GPU_WHILE_PORTING if while_porting else Choice.TRAINIUM
     way_out = () if stack is None else (stack.way_out,)
-    flips = (*_price_flips(port), *(rule.flip for rule in soft), *way_out, *terms.flips)
+    flips = (*_price_flips(port), *(rule.flip for rule in soft if rule.flip), *way_out, *terms.flips)
     return Verdict(choice=choice, text=text, reasons=(*reasons, *_caveat(stack)), flips=flips)
+
+
+def _needed(port: Port, hard: Sequence[Rule], terms: Terms) -> str:
+    """All that must change for Trainium, where rules or the end of its software decide against it."""
+    cheaper = [next(_price_flips(port))] if port.chance < CLOSE[0] else []
+    despite = [] if terms.ended is None else ["--despite-verdict"]
+    return ", and ".join([*cheaper, *(rule.flip for rule in hard), *despite])
 
 
 def _of_what_can_be_had(terms: Terms, reasons: tuple[str, ...], flips: tuple[str, ...]) -> Verdict:
@@ -167,11 +174,16 @@ def _caveat(stack: TrainingStack | None) -> tuple[str, ...]:
     return () if stack is None else (stack.caveat,)
 
 
-def ending(verdict: Verdict, chosen: Mapping[Any, Quote | None], more: Iterable[str] = ()) -> Verdict:
-    """The verdict, with the date on which the chosen option is withdrawn; `more` adds changes that would flip it."""
+def ending(verdict: Verdict, chosen: Mapping[Any, Quote | None], reasons: Iterable[str] = ()) -> Verdict:
+    """The verdict, with further reasons and the dates on which the chosen option is withdrawn."""
     quoted = chosen.get(verdict.choice)
     ends = () if quoted is None else quoted.ends
-    return replace(verdict, text=until(verdict.text, ends), flips=(*verdict.flips, *more, *end_flips(ends)))
+    return replace(
+        verdict,
+        text=until(verdict.text, ends),
+        reasons=(*verdict.reasons, *reasons),
+        flips=(*verdict.flips, *end_flips(ends)),
+    )
 
 
 def one_sided(choice: Choice, text: str, rules: tuple[Rule, ...] = ()) -> Verdict:
@@ -230,6 +242,6 @@ def _price_flips(port: Port) -> Iterator[str]:
     other = port.usd / port.runs + port.maintenance_usd_per_month / Decimal(repr(port.runs_per_month))
     even = port.gpu_run.mid - other
     if even > 0:
-        yield f"a run on Trainium at ${even:,.0f} against ${port.trainium_run.mid:,.0f} here: both would cost the same"
+        yield f"a run on Trainium at ${even:,.0f} or less (${port.trainium_run.mid:,.0f} here)"
     else:
-        yield f"a GPU run above ${other:,.0f}: below it, no Trainium price pays for the port and its maintenance"
+        yield f"a GPU run above ${other:,.0f} (below it no Trainium price pays for the port and its maintenance)"

@@ -278,3 +278,19 @@ def test_the_json(compare_plan, slipway):
     assert [path["name"] for path in shown["break_even"]["paths"]] == ["gpu", "port-first", "gpu-while-porting"]
     vars(comparison)["port"] = None
     assert document(comparison)["break_even"] is None
+
+
+def test_flips_of_a_dearer_trainium_name_the_price_and_no_number_of_runs(compare_plan):
+    flips = compare_plan({"runs": 1}, gpu=10, trainium=1000).verdict.flips
+    assert not [flip for flip in flips if "more runs" in flip]
+    assert flips[0].startswith("a GPU run above $")
+
+
+def test_flips_of_a_hard_rule_beside_a_dearer_trainium_name_both(compare_plan):
+    flips = compare_plan({"traits": ["portability"]}, gpu=10, trainium=1000).verdict.flips
+    assert flips[0].startswith("a GPU run above $") and flips[0].endswith("(drop portability from the traits)")
+
+
+def test_flips_of_a_hard_rule_beside_a_cheaper_trainium_name_the_rule_alone(compare_plan):
+    flips = compare_plan({"traits": ["portability"]}, gpu=1000, trainium=10).verdict.flips
+    assert flips[0] == "AWS alone is enough (drop portability from the traits)"
