@@ -288,7 +288,8 @@ def test_flips_of_a_dearer_trainium_name_the_price_and_no_number_of_runs(compare
 
 def test_flips_of_a_hard_rule_beside_a_dearer_trainium_name_both(compare_plan):
     flips = compare_plan({"traits": ["portability"]}, gpu=10, trainium=1000).verdict.flips
-    assert flips[0].startswith("a GPU run above $") and flips[0].endswith("(drop portability from the traits)")
+    assert flips[0].startswith("a GPU run above $")
+    assert flips[0].endswith("(drop portability from the traits)")
 
 
 def test_flips_of_a_hard_rule_beside_a_cheaper_trainium_name_the_rule_alone(compare_plan):
