@@ -65,7 +65,7 @@ def used(approval, path, action=Action.LAUNCH, *, state, sandbox=False, now=NOW)
     return usable(approval.id, action, file=str(path), sandbox=sandbox, environment=state, now=now)
 
 
-def test_approve_without_a_terminal_is_refused_whatever_the_flags(tmp_path, state):
+def test_approve_without_terminal_refused_with_any_flag(tmp_path, state):
     path = written(tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "launcher", "approve", str(path), "--max-usd", "20"],
@@ -79,7 +79,7 @@ def test_approve_without_a_terminal_is_refused_whatever_the_flags(tmp_path, stat
     assert open_approvals(state, NOW) == []
 
 
-def test_approve_has_no_flag_that_answers_its_question(slipway):
+def test_approve_has_no_yes_or_confirm_flag(slipway):
     shown = slipway("approve", "--help").out
     assert "--yes" not in shown
     assert "--confirm" not in shown
@@ -87,7 +87,7 @@ def test_approve_has_no_flag_that_answers_its_question(slipway):
 
 @pytest.mark.long
 @pytest.mark.parametrize("typed,kept", [("small", 1), ("y", 0)])
-def test_approve_in_a_terminal_keeps_an_approval_once_the_name_is_typed(tmp_path, state, typed, kept):
+def test_approve_in_terminal_keeps_approval_only_after_plan_name_is_typed(tmp_path, state, typed, kept):
     path = written(tmp_path)
     command = [sys.executable, "-m", "launcher", "approve", str(path), "--max-usd", "20", "--for", "30m"]
     with terminal(command, state, tmp_path) as file:
@@ -103,7 +103,7 @@ def test_approve_in_a_terminal_keeps_an_approval_once_the_name_is_typed(tmp_path
         assert file.stat().st_mode & 0o077 == 0
 
 
-def test_an_approval_is_used_once(tmp_path, state):
+def test_approval_used_twice_refused(tmp_path, state):
     path = written(tmp_path)
     approval = approved(path, state)
     assert used(approval, path, state=state) == approval
@@ -115,14 +115,14 @@ def test_an_approval_is_used_once(tmp_path, state):
     assert open_approvals(state, NOW) == []
 
 
-def test_an_approval_ends_at_its_time(tmp_path, state):
+def test_expired_approval_refused(tmp_path, state):
     path = written(tmp_path)
     approval = approved(path, state, lasts=timedelta(minutes=1))
     with pytest.raises(ImpossibleError, match="expired at"):
         used(approval, path, state=state, now=NOW + timedelta(minutes=1))
 
 
-def test_an_approval_that_is_taken_back_is_refused(tmp_path, state):
+def test_revoked_approval_refused(tmp_path, state):
     approval = approved(written(tmp_path), state)
     revoke(approval.id, state, NOW)
     with pytest.raises(ImpossibleError, match="is used"):
@@ -137,7 +137,7 @@ def test_an_approval_that_is_taken_back_is_refused(tmp_path, state):
         ({"path": "other.yaml"}, "is for another plan: "),
     ],
 )
-def test_an_approval_of_something_else_is_refused(tmp_path, state, change, message):
+def test_approval_for_another_action_place_or_plan_refused(tmp_path, state, change, message):
     path = written(tmp_path)
     approval = approved(path, state)
     with pytest.raises(QuoteMismatchError, match=message):
@@ -151,12 +151,12 @@ def test_an_approval_of_something_else_is_refused(tmp_path, state, change, messa
 
 
 @pytest.mark.parametrize("given", ["../../plan", "0" * 11, "A" * 12, ""])
-def test_an_id_that_is_none_is_refused(state, given):
+def test_invalid_approval_id_refused(state, given):
     with pytest.raises(UnreadableInputError, match="12 hexadecimal digits"):
         find_approval(given, state, NOW)
 
 
-def test_the_file_of_an_approval_that_was_changed_by_hand_is_refused(tmp_path, state):
+def test_approval_file_edited_by_hand_refused(tmp_path, state):
     approval = approved(written(tmp_path), state)
     file = tmp_path / "state" / "slipway" / "approvals" / f"{approval.id}.json"
     file.write_text(file.read_text().replace('"max_usd": "20"', '"max_usd": 1e9'))
@@ -164,7 +164,7 @@ def test_the_file_of_an_approval_that_was_changed_by_hand_is_refused(tmp_path, s
         find_approval(approval.id, state, NOW)
 
 
-def test_a_changed_plan_is_another_quote(tmp_path, state):
+def test_approval_after_plan_change_refused_as_another_quote(tmp_path, state):
     path = written(tmp_path)
     approval = approved(path, state)
     changed = quoted_for_approval(
@@ -174,7 +174,7 @@ def test_a_changed_plan_is_another_quote(tmp_path, state):
         refuse_other_quote(approval, changed.quoted.digest, changed.quoted.usd.high)
 
 
-def test_a_quote_that_became_dearer_than_the_approval_is_refused(tmp_path, state):
+def test_approval_refused_when_quote_exceeds_approved_dollars(tmp_path, state):
     approval = approved(written(tmp_path), state)
     with pytest.raises(OverBudgetError, match=r"for \$20, and the job may cost \$20[.]01"):
         refuse_other_quote(approval, approval.digest, Decimal("20.01"))
@@ -182,13 +182,13 @@ def test_a_quote_that_became_dearer_than_the_approval_is_refused(tmp_path, state
         refuse_other_quote(approval, approval.digest, None)
 
 
-def test_a_limit_below_the_high_estimate_is_not_approved(tmp_path, state):
+def test_approval_with_limit_below_high_estimate_refused(tmp_path, state):
     with pytest.raises(OverBudgetError):
         quoted_for_approval(written(tmp_path), NOW, PriceOptions(max_usd=Decimal(1)), selection=None, sandbox=False)
 
 
 @pytest.mark.parametrize("text,got", [(PLAN, "is not set"), (STOPPED.replace("20}", "900}"), "is \\$900")])
-def test_on_aws_the_guard_must_hold_the_same_limit(tmp_path, state, text, got):
+def test_approval_on_aws_requires_equal_stop_at_usd(tmp_path, state, text, got):
     path = written(tmp_path, text)
     with pytest.raises(OverBudgetError, match=f"budget.stop_at_usd {got}") as refused:
         quoted_for_approval(path, NOW, LIMIT, selection=None, sandbox=False)
@@ -197,11 +197,11 @@ def test_on_aws_the_guard_must_hold_the_same_limit(tmp_path, state, text, got):
     assert approved(path, state, how=with_setting).stop_usd == 20
 
 
-def test_in_the_sandbox_no_guard_is_needed(tmp_path, state):
+def test_approval_in_sandbox_requires_no_guard(tmp_path, state):
     assert approved(written(tmp_path, PLAN), state, sandbox=True).stop_usd is None
 
 
-def test_a_command_never_gets_more_dollars_or_other_settings_than_were_approved(tmp_path, state):
+def test_approval_caps_max_usd_and_refuses_other_settings_or_candidate(tmp_path, state):
     path = written(tmp_path, PLAN)
     approval = approved(path, state, how=replace(LIMIT, settings=("budget.stop_at_usd=20",)))
     higher = limited(PriceOptions(max_usd=Decimal(900)), approval)
@@ -222,7 +222,7 @@ def test_a_command_never_gets_more_dollars_or_other_settings_than_were_approved(
         answers(approval.id, Action.LAUNCH, path, other, "abcdef", yes=False, sandbox=False)
 
 
-def test_an_approval_does_not_answer_for_a_second_job(tmp_path, state):
+def test_approval_refuses_second_job_and_stays_single_use(tmp_path, state):
     approval = approved(written(tmp_path), state)
     how = replace(options.price_options(), settings=())
     given = answers(approval.id, Action.LAUNCH, tmp_path / "plan.yaml", how, None, yes=False, sandbox=False)
@@ -234,12 +234,12 @@ def test_an_approval_does_not_answer_for_a_second_job(tmp_path, state):
 
 
 @pytest.mark.parametrize("text", ["0h", "25h", "2", "2 h", "1d", "-1h", "1440m1", ""])
-def test_a_time_that_is_none_or_too_long_is_refused(text):
+def test_approval_duration_invalid_or_over_24h_refused(text):
     with pytest.raises(UnreadableInputError, match="--for takes 1m to 24h, got"):
         duration(text)
 
 
-def test_down_with_an_approval_never_deletes_checkpoints(tmp_path, state, slipway):
+def test_down_with_approval_refuses_checkpoints_flag(tmp_path, state, slipway):
     approval = removal_approval("small", region="us-east-1", sandbox=False, now=NOW, lasts=timedelta(hours=1))
     write_approval(approval, state)
     result = slipway("down", "small", "--approval", approval.id, "--checkpoints")
@@ -248,7 +248,7 @@ def test_down_with_an_approval_never_deletes_checkpoints(tmp_path, state, slipwa
     assert open_approvals(state, NOW) == [approval]
 
 
-def test_an_approval_of_a_removal_is_for_its_folder_whatever_a_file_says(tmp_path, state, slipway, monkeypatch):
+def test_removal_approval_refused_in_another_folder(tmp_path, state, slipway, monkeypatch):
     approval = removal_approval("small", region="us-east-1", sandbox=False, now=NOW, lasts=timedelta(hours=1))
     write_approval(approval, state)
     (tmp_path / "elsewhere").mkdir()
@@ -260,7 +260,7 @@ def test_an_approval_of_a_removal_is_for_its_folder_whatever_a_file_says(tmp_pat
     assert open_approvals(state, NOW) == [approval]
 
 
-def test_an_approval_that_ends_before_the_action_is_not_used(tmp_path, state, monkeypatch):
+def test_approval_expiring_before_action_stays_unused(tmp_path, state, monkeypatch):
     path = written(tmp_path)
     approval = approved(path, state)
     given = answers(approval.id, Action.LAUNCH, path, LIMIT, None, yes=False, sandbox=False)
@@ -269,14 +269,14 @@ def test_an_approval_that_ends_before_the_action_is_not_used(tmp_path, state, mo
         given.person.approve("launch small")
 
 
-def test_on_aws_the_guard_of_an_endpoint_must_hold_the_limit_too(tmp_path, state):
+def test_approval_of_endpoint_on_aws_requires_stop_at_usd(tmp_path, state):
     text = (EXAMPLES / "serve/pinned/llama31-8b-g6e.yaml").read_text()
     how = PriceOptions(max_usd=Decimal(100_000), despite_verdict=True)
     with pytest.raises(OverBudgetError, match="stop_at_usd is not set: no guard"):
         quoted_for_approval(written(tmp_path, text), NOW, how, selection=None, sandbox=False)
 
 
-def test_a_try_that_used_no_approval_can_be_made_again_and_never_twice_at_once(tmp_path, state):
+def test_approval_of_failed_start_stays_open_and_refuses_concurrent_use(tmp_path, state):
     path = written(tmp_path)
     approval = approved(path, state)
     path.unlink()
@@ -291,7 +291,7 @@ def test_a_try_that_used_no_approval_can_be_made_again_and_never_twice_at_once(t
     assert started.wait(approval.id, state, 60)["exit_code"] == ended["exit_code"]
 
 
-def test_the_open_approvals_are_listed_with_what_they_allow(tmp_path, state, slipway):
+def test_approve_without_plan_lists_open_approvals_with_limits(tmp_path, state, slipway):
     approval = approved(written(tmp_path), state)
     assert slipway("approve", "--json").out
     listed = slipway("approve").out

@@ -65,7 +65,7 @@ def rate(quoted, total: float) -> float:
     return (total - rest) / quoted.billed_hours / quoted.plan.place.nodes
 
 
-def test_a_two_week_port_that_saves_40_percent_of_a_run_done_once_is_a_loss(compare_plan):
+def test_port_for_single_run_saving_40_percent_is_a_loss(compare_plan):
     comparison = saving(compare_plan, 0.4, 5000, {"runs": 1})
     assert comparison.port.usd == 10_000
     assert comparison.verdict.choice is Choice.GPU
@@ -74,7 +74,7 @@ def test_a_two_week_port_that_saves_40_percent_of_a_run_done_once_is_a_loss(comp
     assert any("the plan has 1 run" in reason for reason in comparison.verdict.reasons)
 
 
-def test_the_same_port_on_a_monthly_run_for_two_years_pays_back_many_times(compare_plan):
+def test_port_for_monthly_runs_over_two_years_pays_back(compare_plan):
     comparison = saving(compare_plan, 0.4, 5000, {"runs": 24, "runs_per_month": 1})
     assert comparison.verdict.choice is not Choice.GPU
     assert comparison.port.break_even_run == 7
@@ -83,7 +83,7 @@ def test_the_same_port_on_a_monthly_run_for_two_years_pays_back_many_times(compa
     assert comparison.port.saving_usd == pytest.approx(gross - comparison.port.usd - 24 * 500)
 
 
-def test_the_break_even_has_a_day_and_the_paths_their_ends(compare_plan):
+def test_break_even_has_date_and_each_path_a_completion_date(compare_plan):
     port_costs = saving(compare_plan, 0.4, 5000, {"runs": 24, "runs_per_month": 2}).port
     assert port_costs.break_even_run == 6
     assert port_costs.break_even_on == date(2027, 3, 6)
@@ -106,7 +106,7 @@ def test_the_break_even_has_a_day_and_the_paths_their_ends(compare_plan):
         ({}, {"purchase": {"deadline_h": 200}}, "deadline comes before"),
     ],
 )
-def test_what_decides_for_the_gpu_whatever_the_money_says(compare_plan, train, plan, words):
+def test_workload_traits_decide_for_gpu_despite_cheaper_trainium(compare_plan, train, plan, words):
     assert compare_plan(gpu=1000, trainium=10).verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
     comparison = compare_plan(train, gpu=1000, trainium=10, **plan)
     assert comparison.verdict.choice is Choice.GPU
@@ -114,14 +114,14 @@ def test_what_decides_for_the_gpu_whatever_the_money_says(compare_plan, train, p
     assert comparison.verdict.flips
 
 
-def test_near_totals_are_too_close_to_call(compare_plan):
+def test_near_equal_totals_give_measure_first_verdict(compare_plan):
     comparison = saving(compare_plan, 0.4, 2400, {"runs": 24})
     assert 0.3 <= comparison.port.chance <= 0.7
     assert comparison.verdict.choice is Choice.MEASURE_FIRST
     assert comparison.verdict.text.startswith("Too close to call: measure both first.")
 
 
-def test_a_port_to_software_whose_support_has_ended_is_not_recommended(compare_plan):
+def test_port_to_unsupported_neuron_sdk_not_recommended(compare_plan):
     types = ["p5.48xlarge", "trn1.32xlarge"]
     target = {"kind": "parallelcluster", "instance_type": types, "nodes": 1, "region": "us-east-2"}
     own = {"p5.48xlarge/on-demand": 1000, "trn1.32xlarge/on-demand": 10}
@@ -134,7 +134,7 @@ def test_a_port_to_software_whose_support_has_ended_is_not_recommended(compare_p
     assert despite.verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
 
 
-def test_the_verdict_names_the_option_and_the_region_and_rests_on_launchable_rows(compare_plan):
+def test_verdict_names_option_and_region_of_launchable_rows(compare_plan):
     comparison = compare_plan()
     pair = comparison.decided
     assert pair.allowed
@@ -142,19 +142,19 @@ def test_the_verdict_names_the_option_and_the_region_and_rests_on_launchable_row
     assert {quote.gate.allowed for quote in (pair.gpu, pair.trainium)} == {True}
 
 
-def test_a_verdict_on_old_prices_says_so(compare_plan):
+def test_verdict_from_old_spot_prices_names_price_age(compare_plan):
     comparison = compare_plan(target={"kind": "parallelcluster", "region": "us-east-2"}, purchase={"option": "spot"})
     assert "It rests on spot prices of " in comparison.verdict.text
 
 
-def test_like_is_compared_with_like(compare_plan):
+def test_compared_pairs_have_equal_purchase_options(compare_plan):
     for pair in compare_plan().pairs:
         options = {quote.plan.place.option for quote in (pair.gpu, pair.trainium) if quote is not None}
         assert len(options) == 1
 
 
 @pytest.mark.parametrize("target", [{"region": "us-east-2"}, {"region": "us-east-1"}])
-def test_the_other_options_flip_the_verdict_or_are_reasons_for_it(compare_plan, target):
+def test_other_purchase_options_appear_in_flips_or_reasons(compare_plan, target):
     comparison = compare_plan(target=target)
     decided = comparison.decided
     whole = [pair for pair in comparison.pairs if pair.totals is not None and pair is not decided]
@@ -166,7 +166,7 @@ def test_the_other_options_flip_the_verdict_or_are_reasons_for_it(compare_plan, 
         assert any(text.startswith(f"{pair.name} on both sides: ") for text in where)
 
 
-def test_the_chance_is_that_of_the_joint_distributions(compare_plan):
+def test_port_chance_equals_share_of_joint_outcomes(compare_plan):
     comparison = compare_plan(target={"kind": "parallelcluster", "region": "us-east-2"}, purchase={"option": "spot"})
     pair = comparison.decided
     for usd, outcomes in zip(pair.totals, pair.outcomes, strict=True):
@@ -182,7 +182,7 @@ def test_the_chance_is_that_of_the_joint_distributions(compare_plan):
 TRAINIUM_WINS = {"trn2.48xlarge/capacity-block": 1}
 
 
-def test_a_side_that_cannot_be_had_on_demand_as_the_plan_asks_decides_for_the_other(compare_plan):
+def test_side_without_on_demand_offer_decides_for_other_side(compare_plan):
     purchase = {"option": "on-demand", "price_overrides": TRAINIUM_WINS}
     comparison = compare_plan(target={"kind": "parallelcluster", "region": "ap-south-2"}, purchase=purchase)
     assert comparison.verdict.choice is Choice.GPU
@@ -192,7 +192,7 @@ def test_a_side_that_cannot_be_had_on_demand_as_the_plan_asks_decides_for_the_ot
     assert "slipway capacity FILE" in comparison.verdict.flips[0]
 
 
-def test_a_cheaper_side_without_a_market_does_not_win(compare_plan):
+def test_cheaper_side_without_market_does_not_win(compare_plan):
     cheap = compare_plan(gpu=1000, trainium=10)
     assert cheap.verdict.choice in {Choice.TRAINIUM, Choice.GPU_WHILE_PORTING}
     pair = cheap.decided
@@ -203,30 +203,30 @@ def test_a_cheaper_side_without_a_market_does_not_win(compare_plan):
     assert "Trainium is cheaper, but the on demand price of trn2.48xlarge shows no market" in cheap.verdict.text
 
 
-def test_the_claim_of_the_guides_stands_beside_the_figure_of_the_plan(compare_plan):
+def test_guide_claim_appears_with_calculated_saving(compare_plan):
     (reason,) = [reason for reason in compare_plan().verdict.reasons if reason.startswith("guides put Trainium")]
     assert "30 to 50 % below GPUs; here it is " in reason
     assert " times as much an hour, for " in reason
 
 
-def test_runs_that_overlap_at_the_pace_of_the_plan_are_reported(compare_plan):
+def test_overlapping_runs_are_reported(compare_plan):
     often = compare_plan({"runs_per_month": 100}, gpu=50, trainium=20)
     assert "at 100 a month runs overlap" in " ".join(" ".join(page(often, 100, verbose=True)).split())
     assert "overlap" not in " ".join(page(compare_plan(gpu=50, trainium=20), 100, verbose=True))
 
 
-def test_a_saving_is_reported_as_a_part_of_the_run_on_gpu(compare_plan):
+def test_saving_is_reported_relative_to_gpu_cost(compare_plan):
     comparison = saving(compare_plan, 0.4, 5000, {"runs": 24})
     assert "saves $2,000.00 of the $5,000.00 on GPU" in comparison.verdict.reasons[0]
 
 
-def test_weeks_of_the_port_follow_the_custom_kernels(compare_plan):
+def test_auto_port_weeks_follow_custom_kernels(compare_plan):
     for kernels, weeks, usd in (("none", 0.6, 3000), ("some", 1.5, 7500), ("heavy", 8, 40_000)):
         port_costs = compare_plan({"custom_kernels": kernels, "port_weeks": "auto"}, gpu=1000, trainium=10).port
         assert (port_costs.weeks.mid, port_costs.usd) == (weeks, usd)
 
 
-def test_a_pinned_type_stands_for_its_kind(compare_plan):
+def test_pinned_instance_type_represents_accelerator_kind(compare_plan):
     target = {"instance_type": "p4d.24xlarge", "region": "us-east-2", "nodes": 2}
     comparison = compare_plan(target=target, purchase={"option": "on-demand"})
     assert (comparison.gpu.plan.place.instance_type, comparison.gpu.plan.place.option) == ("p4d.24xlarge", "on-demand")
@@ -237,14 +237,14 @@ def test_a_pinned_type_stands_for_its_kind(compare_plan):
     }
 
 
-def test_a_commitment_of_years_stands_for_no_side_unless_it_is_asked_for(compare_plan):
+def test_reserved_term_compared_only_when_plan_requests_reserved(compare_plan):
     comparison = compare_plan()
     assert comparison.gpu.plan.place.term_years is None
     assert comparison.trainium.plan.place.term_years is None
     assert compare_plan(purchase={"option": "reserved", "term_years": 3}).trainium.plan.place.option == "reserved"
 
 
-def test_hours_compare_ways_of_buying_and_no_machines(compare_plan):
+def test_plan_in_hours_compares_purchase_options_without_port(compare_plan):
     target = {"instance_type": "p5.48xlarge", "nodes": 1, "region": "us-east-2"}
     comparison = compare_plan({"tokens_b": None, "hours": 5}, target=target)
     assert comparison.port is None
@@ -253,19 +253,19 @@ def test_hours_compare_ways_of_buying_and_no_machines(compare_plan):
     assert len({candidate.place.option for candidate in comparison.priced.candidates}) >= 4
 
 
-def test_a_plan_that_cannot_be_done_is_refused(compare_plan):
+def test_comparison_of_infeasible_plan_refused(compare_plan):
     with pytest.raises(ImpossibleError):
         compare_plan({"model": "llama-3.1-405b"}, target={"instance_type": "p5.48xlarge", "nodes": 1})
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_page(compare_plan, golden, width):
+def test_page_equals_golden(compare_plan, golden, width):
     lines = page(compare_plan({"port_weeks": "auto"}), width)
     assert max(len(line) for line in lines) <= width
     golden(f"plan/compare-{width}.txt", "\n".join(lines) + "\n")
 
 
-def test_the_json(compare_plan, slipway):
+def test_json_has_schema_ranked_options_and_break_even(compare_plan, slipway):
     comparison = compare_plan()
     ended = slipway("compare", "plan.yaml", "--json")
     shown = json.loads(ended.out)

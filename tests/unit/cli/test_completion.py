@@ -49,21 +49,21 @@ def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return here
 
 
-def test_plan_files_are_those_that_state_a_workload(work_folder: Path) -> None:
+def test_plan_file_completion_lists_only_files_with_workload(work_folder: Path) -> None:
     assert completion.plan_files("") == ["jobs/deep.yaml", "nightly.yaml", "saved.json"]
     assert completion.plan_files("jobs/d") == ["jobs/deep.yaml"]
     assert completion.plan_files(f"{work_folder}/jobs/old/") == [f"{work_folder}/jobs/old/older/too-deep.yaml"]
     assert completion.plan_files("no-such-folder/") == []
 
 
-def test_clusters_are_where_runs_went(work_folder: Path) -> None:
+def test_cluster_completion_lists_clusters_of_runs(work_folder: Path) -> None:
     assert completion.run_names("") == ["guest", "my-job"]
     assert completion.cluster_names("") == ["my-job", "shared-pool"]
     (work_folder / ".slipway" / "runs" / "guest" / "latest" / "plan.json").write_text("{")
     assert completion.cluster_names("") == ["my-job"]
 
 
-def test_names_of_the_catalog_are_its_own() -> None:
+def test_catalog_completion_lists_regions_types_and_price_kinds() -> None:
     assert {"us-east-1", "ap-southeast-2"} <= set(completion.regions(""))
     assert {"trn2.48xlarge", "ml.trn2.48xlarge", "c5.12xlarge"} <= set(completion.instance_types(""))
     assert "trn2.48xlarge" in completion.accelerated_types("")
@@ -71,7 +71,7 @@ def test_names_of_the_catalog_are_its_own() -> None:
     assert {"on-demand", "spot", "bill-item"} <= set(completion.price_kinds(""))
 
 
-def test_no_command_loads_pricing_planning_or_aws_to_be_completed() -> None:
+def test_completion_loads_no_pricing_planning_or_aws_modules() -> None:
     script = (
         "import json, sys\n"
         "from launcher.cli.app import application\n"
@@ -91,25 +91,25 @@ def test_no_command_loads_pricing_planning_or_aws_to_be_completed() -> None:
 @pytest.mark.parametrize(
     "line", ["slipway nonsense", "slipway plan --no-such", "slipway quote 'open", "slipway --version"]
 )
-def test_a_line_that_is_wrong_says_nothing(line: str, work_folder: Path) -> None:
+def test_completion_of_invalid_line_prints_no_error(line: str, work_folder: Path) -> None:
     done = run_completion(line + " ")
     assert done.stderr == ""
     assert not {"Error", "slipway"} & set(done.stdout.split())
 
 
-def test_a_folder_that_is_gone_says_nothing(tmp_path: Path) -> None:
+def test_completion_in_removed_folder_ends_with_1_without_output(tmp_path: Path) -> None:
     done = run_completion("slipway status ", "sh", "-c", 'rmdir "$0" && exec slipway', str(tmp_path), cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
 
 
-def test_what_an_option_does_is_one_line() -> None:
+def test_option_help_in_fish_completion_is_one_line() -> None:
     """Typer has rich wrap it at 80 columns; zsh then completes nothing, and fish shows the first line alone."""
     for word, sentence in (("launch", SUMMARIES["launch"]), ("compare", SUMMARIES["compare"])):
         assert run_completion(f"slipway {word}", kind="fish").stdout == f"{word}\t{sentence}\n"
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_each_kind_of_word_is_answered(line: str, work_folder: Path) -> None:
+def test_completion_of_each_argument_kind_lists_expected_words(line: str, work_folder: Path) -> None:
     assert run_completion(line).stdout == f"{LINES[line]}\n"
 
 
@@ -191,7 +191,7 @@ def test_fish_completes_a_word(lines: tuple[str, ...], work_folder: Path, home: 
     assert [line.partition("\t")[0] for line in done.stdout.splitlines()] == [LINES[line] for line in lines]
 
 
-def test_ranks_and_the_keys_of_a_plan_are_words_that_may_follow() -> None:
+def test_completion_offers_ranks_and_sweepable_plan_keys() -> None:
     assert completion.ranks("")[:3] == ["1", "2", "3"]
     keys = completion.swept_keys("")
     assert {"nodes=", "instance_type=", "precision=", "max_usd="} <= set(keys)

@@ -27,18 +27,18 @@ FOUND = Diagnosis(
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_page(golden, width):
+def test_page_equals_golden(golden, width):
     golden(f"doctor/page-{width}.txt", "\n".join(page(FOUND, "us-east-2", width)) + "\n")
 
 
-def test_no_sentence_is_wider_than_the_terminal():
+def test_page_at_any_width_has_no_wider_line():
     reason = "the sandbox cannot do this (servicequotas): NotImplementedError('The list_service_quotas action')"
     for width in range(60, 100):
         diagnosis = Diagnosis(name="probe", checks=(unknown("quota", "quotas allow the plan", reason),))
         assert [line for line in page(diagnosis, "us-east-2", width) if len(line) > width] == []
 
 
-def test_the_document_has_the_keys_of_the_contract():
+def test_document_has_contract_keys():
     json_document = document(FOUND)
     assert (json_document["schema"], json_document["name"], json_document["verdict"]) == (
         "slipway.doctor/1",
@@ -51,7 +51,7 @@ def test_the_document_has_the_keys_of_the_contract():
     assert [check["result"] for check in json_document["checks"]] == ["ok", "failed", "unknown", "advice"]
 
 
-def test_a_command_wider_than_the_terminal_is_a_line_of_its_own_and_a_sentence_is_broken():
+def test_long_command_gets_own_line_and_sentence_is_wrapped():
     command = f"cdk bootstrap aws://123456789012/us-east-2 {'--policy arn:aws:iam::123456789012:policy/A ' * 3}".strip()
     checks = (
         failed("bootstrap", "a bootstrap", "none", f"{command}   (slipway policies FILE writes them first)"),
@@ -63,11 +63,11 @@ def test_a_command_wider_than_the_terminal_is_a_line_of_its_own_and_a_sentence_i
     assert all(len(line) <= 80 for line in lines if line != command)
 
 
-def test_nothing_failed_is_ready():
+def test_diagnosis_without_failed_checks_is_ready():
     assert document(Diagnosis(name=None, checks=FOUND.checks[2:]))["verdict"] == "ready"
 
 
-def test_without_credentials_it_refuses_and_still_says_what_it_could_see(slipway):
+def test_doctor_without_credentials_refuses_and_reports_local_checks(slipway):
     code, out, _ = slipway("doctor", "examples/p5-spot.yaml", "--json")
     checks = {check["name"]: check["result"] for check in json.loads(out)["checks"]}
     assert code == 5
@@ -76,14 +76,14 @@ def test_without_credentials_it_refuses_and_still_says_what_it_could_see(slipway
     assert checks["type offered"] == "unknown"
 
 
-def test_without_a_plan_or_a_region_there_is_nothing_to_look_at(slipway):
+def test_doctor_without_plan_or_region_refused(slipway):
     code, _, err = slipway("doctor")
     assert code == 2
     assert "add --region" in err
 
 
 @pytest.mark.parametrize("more", [[], ["--region", "eu-west-1"]], ids=["any region", "one region"])
-def test_a_plan_is_examined_where_a_launch_of_it_would_run(slipway, tmp_path, monkeypatch, more):
+def test_doctor_checks_region_where_launch_would_run(slipway, tmp_path, monkeypatch, more):
     """Not where a price that is too old to launch would be lower."""
     monkeypatch.chdir(tmp_path)
     for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_REGION", "AWS_DEFAULT_REGION"):

@@ -7,19 +7,19 @@ import sys
 import pytest
 
 
-def test_init_refuses_a_name_that_plan_would_refuse(slipway, tmp_path):
+def test_init_refuses_name_invalid_for_plan(slipway, tmp_path):
     code, _, err = slipway("init", str(tmp_path / "plan.yaml"), "--name", "My Job")
     assert (code, list(tmp_path.iterdir())) == (2, [])
     assert "1 to 40 of a-z, 0-9 and -" in err
 
 
-def test_prices_of_a_day_to_come_are_refused(slipway):
+def test_prices_as_of_future_date_refused(slipway):
     code, _, err = slipway("plan", "examples/p5-spot.yaml", "--prices-as-of", "2999-01-01")
     assert code == 2
     assert "after today" in err
 
 
-def test_a_command_in_one_word_is_an_error(slipway, tmp_path):
+def test_command_in_one_word_refused(slipway, tmp_path):
     plan = tmp_path / "plan.yaml"
     plan.write_text(
         "slipway: 1\nname: a\nworkload: {train: {model: llama-3.1-8b, tokens_b: 1}}\n"
@@ -31,7 +31,7 @@ def test_a_command_in_one_word_is_an_error(slipway, tmp_path):
     assert "write [python, train.py]" in err
 
 
-def test_a_variable_that_no_job_has_is_an_error(slipway, tmp_path):
+def test_unknown_slipway_variable_in_command_list_refused(slipway, tmp_path):
     plan = tmp_path / "plan.yaml"
     plan.write_text(
         "slipway: 1\nname: a\nworkload: {train: {model: llama-3.1-8b, tokens_b: 1}}\n"
@@ -46,9 +46,7 @@ def test_a_variable_that_no_job_has_is_an_error(slipway, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("answer", ["n\n", pytest.param("\n", marks=pytest.mark.slow)])
-def test_no_at_the_question_is_no_error_and_has_a_code_of_its_own(
-    slipway, monkeypatch, tmp_path, answer, warm_launches
-):
+def test_declined_question_ends_with_7_without_error(slipway, monkeypatch, tmp_path, answer, warm_launches):
     plan = tmp_path / "plan.yaml"
     plan.write_text(
         "slipway: 1\nname: a\nworkload: {train: {hours: 1}}\n"
@@ -68,7 +66,7 @@ def test_no_at_the_question_is_no_error_and_has_a_code_of_its_own(
     assert not (tmp_path / ".slipway").exists()
 
 
-def test_a_new_plan_names_the_schema_that_an_editor_reads(slipway, tmp_path):
+def test_init_writes_schema_beside_plan_and_names_schema_in_first_line(slipway, tmp_path):
     code, _, err = slipway("init", str(tmp_path / "plan.yaml"))
     first = (tmp_path / "plan.yaml").read_text(encoding="utf-8").splitlines()[0]
     assert (code, first) == (0, "# yaml-language-server: $schema=slipway-plan.schema.json")
@@ -78,7 +76,7 @@ def test_a_new_plan_names_the_schema_that_an_editor_reads(slipway, tmp_path):
     assert json.loads(slipway("schema")[1])["$id"] == "urn:slipway:plan:1"
 
 
-def test_a_schema_that_exists_beside_a_new_plan_is_not_replaced(slipway, tmp_path):
+def test_init_keeps_existing_schema_file(slipway, tmp_path):
     schema = tmp_path / "slipway-plan.schema.json"
     schema.write_text("own", encoding="utf-8")
     assert slipway("init", str(tmp_path / "plan.yaml")).code == 0
@@ -94,7 +92,7 @@ def test_a_schema_that_exists_beside_a_new_plan_is_not_replaced(slipway, tmp_pat
         ('run: {env: {PATH: "/opt/bin:$PATH"}}', "run.env.PATH (line 3, column 13)"),
     ],
 )
-def test_error_between_keys_has_its_line_and_column(slipway, tmp_path, line, place):
+def test_error_about_several_keys_has_line_and_column(slipway, tmp_path, line, place):
     path = tmp_path / "plan.yaml"
     base = "" if line.startswith("workload") else "\nworkload: {train: {model: llama-3.1-8b, tokens_b: 1}}"
     path.write_text(f"slipway: 1\nname: a\n{line}{base}\n")

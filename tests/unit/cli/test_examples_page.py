@@ -12,6 +12,6 @@ def test_every_plan_is_listed_once() -> None:
     assert sorted(target for _, target in linked) == sorted(str(path.relative_to(EXAMPLES)) for path in PLANS)
 
 
-def test_every_link_leads_somewhere() -> None:
+def test_every_link_leads_to_an_existing_file() -> None:
     targets = re.findall(r"\]\((.+?)\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"))
     assert [target for target in some(targets) if not (EXAMPLES / target).is_file()] == []

@@ -57,7 +57,7 @@ CASES = [
 
 @pytest.mark.parametrize("command", ["plan", "quote"])
 @pytest.mark.parametrize("text,code,words", CASES)
-def test_bad_plans_are_refused_with_the_code_and_the_fix(*, text, code, words, command, empty_folder, slipway):
+def test_invalid_plans_refused_with_exit_code_and_fix(*, text, code, words, command, empty_folder, slipway):
     (empty_folder / "plan.yaml").write_text(text)
     result = slipway(command, "plan.yaml")
     assert result.code == code
@@ -66,7 +66,7 @@ def test_bad_plans_are_refused_with_the_code_and_the_fix(*, text, code, words, c
     assert result.out == ""
 
 
-def test_a_refusal_is_json_when_json_was_asked_for(empty_folder, slipway):
+def test_refusal_with_json_flag_is_error_document(empty_folder, slipway):
     (empty_folder / "plan.yaml").write_text(GOOD + "regoin: us-east-1\n")
     ended = slipway("plan", "plan.yaml", "--json")
     assert ended.code == 2
@@ -84,7 +84,7 @@ def test_a_refusal_is_json_when_json_was_asked_for(empty_folder, slipway):
     ],
     ids=["interrupted", "internal"],
 )
-def test_each_end_of_a_command_is_one_document_where_json_was_asked_for(problem, code, message, slipway, monkeypatch):
+def test_internal_failure_with_json_flag_prints_one_error_document(problem, code, message, slipway, monkeypatch):
     def ends(**_more):
         raise problem
 
@@ -95,7 +95,7 @@ def test_each_end_of_a_command_is_one_document_where_json_was_asked_for(problem,
     assert (document["schema"], document["exit_code"], document["message"]) == ("slipway.error/1", code, message)
 
 
-def test_what_fails_behind_the_document_is_reported_on_standard_error(monkeypatch, capsys):
+def test_failure_after_printed_document_goes_to_standard_error(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["slipway", "doctor", "--json"])
     output.WRITTEN.clear()
     output.document({"schema": "slipway.doctor/1"})
@@ -105,7 +105,7 @@ def test_what_fails_behind_the_document_is_reported_on_standard_error(monkeypatc
     assert "error: too late" in printed.err
 
 
-def test_json_behind_two_dashes_is_a_word_of_the_other_program(slipway):
+def test_json_flag_after_two_dashes_belongs_to_remote_command(slipway):
     ended = slipway("exec", "nobody", "--", "train", "--json")
     assert (ended.code, ended.out) == (2, "")
     assert "no run of nobody" in ended.err
@@ -121,9 +121,7 @@ def test_json_behind_two_dashes_is_a_word_of_the_other_program(slipway):
         (["plam", "plan.yaml"], "No such command 'plam'", "slipway --help"),
     ],
 )
-def test_words_that_no_command_takes_end_with_2_and_are_json_when_that_was_asked_for(
-    words, message, hint, empty_folder, slipway
-):
+def test_unknown_or_missing_arguments_end_with_2_and_honour_json_flag(words, message, hint, empty_folder, slipway):
     (empty_folder / "plan.yaml").write_text(GOOD)
     ended = slipway(*words)
     assert (ended.code, ended.out) == (2, "")
@@ -149,7 +147,7 @@ def test_words_that_no_command_takes_end_with_2_and_are_json_when_that_was_asked
         ["init", "new.yaml"],
     ],
 )
-def test_what_to_type_next_is_no_part_of_the_result(words, empty_folder, slipway):
+def test_next_command_hint_goes_to_standard_error(words, empty_folder, slipway):
     (empty_folder / "plan.yaml").write_text(GOOD)
     ended = slipway(*words)
     assert ended.code == 0
@@ -158,7 +156,7 @@ def test_what_to_type_next_is_no_part_of_the_result(words, empty_folder, slipway
     assert not ended.out.endswith("\n\n")
 
 
-def test_what_is_wrong_with_every_file_of_a_portfolio_is_said_at_once(empty_folder, slipway):
+def test_portfolio_reports_problems_of_every_file_at_once(empty_folder, slipway):
     (empty_folder / "binary.yaml").write_bytes(b"\xff\x00")
     (empty_folder / "twice.yaml").write_text("slipway: 1\nname: a\nname: b\n")
     (empty_folder / "far.yaml").write_text(GOOD.replace("slipway: 1", "slipway: 1\nrun: {command: []}"))
@@ -168,7 +166,7 @@ def test_what_is_wrong_with_every_file_of_a_portfolio_is_said_at_once(empty_fold
         assert message in ended.err
 
 
-def test_a_folder_is_no_page(empty_folder, slipway):
+def test_html_to_folder_refused(empty_folder, slipway):
     (empty_folder / "plan.yaml").write_text(GOOD)
     for folder in (".", "/"):
         ended = slipway("plan", "plan.yaml", "--html", folder)
@@ -176,7 +174,7 @@ def test_a_folder_is_no_page(empty_folder, slipway):
 
 
 @pytest.mark.parametrize("command", ["plan", "quote", "compare", "ledger"])
-def test_a_page_and_json_of_one_answer_can_be_asked_for_together(command, empty_folder, slipway):
+def test_html_and_json_written_together(command, empty_folder, slipway):
     (empty_folder / "plan.yaml").write_text(GOOD)
     ended = slipway(command, *([] if command == "ledger" else ["plan.yaml"]), "--html", "page.html", "--json")
     assert ended.code == 0
@@ -197,7 +195,7 @@ def test_a_page_and_json_of_one_answer_can_be_asked_for_together(command, empty_
         (["policies", "--account", "123456789012", "--region", "mars", "-o", "out"], "code of a region, got 'mars'"),
     ],
 )
-def test_words_that_do_not_go_together_or_name_nothing_are_refused(words, message, empty_folder, slipway):
+def test_conflicting_or_invalid_arguments_refused_without_files(words, message, empty_folder, slipway):
     (empty_folder / "plan.yaml").write_text(GOOD)
     ended = slipway(*words)
     assert ended.code == 2
@@ -233,7 +231,7 @@ def test_words_that_do_not_go_together_or_name_nothing_are_refused(words, messag
         (GOOD, ["plan", "plan.yaml", "--no-such-flag"], 2, "No such option"),
     ],
 )
-def test_nothing_starts_without_an_allowed_quote(*, text, words, code, message, empty_folder, slipway):
+def test_launch_without_allowed_quote_creates_no_run(*, text, words, code, message, empty_folder, slipway):
     (empty_folder / "plan.yaml").write_text(text)
     (empty_folder / "train.py").touch()
     ended = slipway(*words)
@@ -242,7 +240,7 @@ def test_nothing_starts_without_an_allowed_quote(*, text, words, code, message, 
     assert not (empty_folder / ".slipway").exists()
 
 
-def test_plan_and_quote_show_what_the_gate_would_say_and_end_well(empty_folder, slipway):
+def test_plan_and_quote_over_budget_show_refusal_and_end_with_0(empty_folder, slipway):
     (empty_folder / "plan.yaml").write_text(GOOD + "budget: {max_usd: 5}\n")
     for command in ("plan", "quote"):
         ended = slipway(command, "plan.yaml")
@@ -254,7 +252,7 @@ def test_plan_and_quote_show_what_the_gate_would_say_and_end_well(empty_folder, 
     assert (gate["verdict"], gate["exit_code"]) == ("refuse", 3)
 
 
-def test_init_writes_a_plan_that_is_priced_and_never_writes_over_one(empty_folder, slipway):
+def test_init_writes_priceable_plan_and_never_overwrites(empty_folder, slipway):
     assert slipway("init", "mine.yaml", "--name", "mine").code == 0
     ended = slipway("plan", "mine.yaml", "--json")
     assert ended.code == 0
@@ -264,7 +262,7 @@ def test_init_writes_a_plan_that_is_priced_and_never_writes_over_one(empty_folde
     assert (empty_folder / "mine.yaml").read_text() == before
 
 
-def test_render_writes_the_files_and_executes_nothing(empty_folder, slipway):
+def test_render_writes_files_and_refuses_file_as_folder(empty_folder, slipway):
     (empty_folder / "plan.yaml").write_text(ON_EC2)
     assert slipway("render", "plan.yaml", "-o", "out").code == 0
     assert {path.name for path in (empty_folder / "out").iterdir()} >= {"cluster.yaml", "job.sbatch", "job.json"}
@@ -272,7 +270,7 @@ def test_render_writes_the_files_and_executes_nothing(empty_folder, slipway):
     assert slipway("render", "plan.yaml", "-o", "blocked").code == 5
 
 
-def test_govcloud_is_priced_where_a_plan_names_it_and_only_there(empty_folder, slipway):
+def test_govcloud_priced_only_when_plan_names_region(empty_folder, slipway):
     def regions(text):
         (empty_folder / "plan.yaml").write_text(text)
         candidates = json.loads(slipway("plan", "plan.yaml", "--all", "--json").out)["candidates"]

@@ -80,7 +80,7 @@ def typed(arguments: list[str]) -> tuple[Any, list[str]]:
     return command, given[:end]
 
 
-def test_every_command_that_is_named_exists_and_can_be_pasted():
+def test_every_command_mentioned_in_texts_parses():
     named = list(mentions())
     assert len(named) > 100
     problems = [(where, arguments, refusal(where, arguments)) for where, arguments in named]
@@ -101,7 +101,7 @@ def refusal(where: str, arguments: list[str]) -> str | None:
     return None
 
 
-def test_the_command_that_is_named_next_keeps_what_this_one_was_given(tmp_path):
+def test_next_command_keeps_given_options(tmp_path):
     plan = tmp_path / "my plan.yaml"
     plan.write_text("slipway: 1\nname: a\nworkload: {train: {model: llama-3.1-8b, tokens_b: 1}}\n", encoding="utf-8")
     given = PriceOptions(

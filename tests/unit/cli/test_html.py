@@ -119,7 +119,7 @@ def pages(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_one_file_that_names_no_host(pages, name):
+def test_page_is_one_file_without_external_references(pages, name):
     text = pages[name].read_text(encoding="utf-8")
     assert "default-src 'none'" in text
     for mark in (' src="', "@import", "url(", "fetch(", '<link rel="stylesheet'):
@@ -130,7 +130,7 @@ def test_a_page_is_one_file_that_names_no_host(pages, name):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("name,table", [("plan", "candidates"), ("quote", "bill"), ("sweep", "points")])
-def test_a_wide_screen_and_paper_show_a_table_whole(browser, pages, name, table):
+def test_table_on_wide_screen_and_paper_is_not_clipped(browser, pages, name, table):
     hidden = """key => {
         const table = document.getElementById(key), box = table.parentElement.getBoundingClientRect();
         return Math.max(table.getBoundingClientRect().right - box.right, box.right - innerWidth, -box.left);
@@ -144,11 +144,11 @@ def test_a_wide_screen_and_paper_show_a_table_whole(browser, pages, name, table)
         page.close()
 
 
-def test_what_a_plan_or_a_run_says_is_no_markup(pages):
+def test_page_escapes_markup_in_values(pages):
     assert "vpc &lt;b&gt;: yes" in pages["report"].read_text(encoding="utf-8")
 
 
-def test_open_alone_writes_below_slipway_and_shows_it(tmp_path, monkeypatch):
+def test_open_flag_alone_writes_page_below_slipway_and_opens_browser(tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr("webbrowser.open", shown.append)
     monkeypatch.chdir(tmp_path)
@@ -188,7 +188,7 @@ def across(dot):
 @pytest.mark.browser
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("width", [360, *(pytest.param(wider, marks=pytest.mark.slow) for wider in (480, 800, 1200))])
-def test_a_page_asks_nobody_complains_of_nothing_and_fits(opened, name, width):
+def test_page_sends_no_requests_has_no_console_errors_and_fits_width(opened, name, width):
     page = opened(name, width, color_scheme="dark" if width == 360 else "light")
     assert [url for url in page.requests if not url.startswith(("file:", "data:"))] == []
     assert page.wrong == []
@@ -210,7 +210,7 @@ def test_a_page_asks_nobody_complains_of_nothing_and_fits(opened, name, width):
 
 
 @pytest.mark.browser
-def test_the_plots_of_a_plan_hold_the_numbers_of_its_json(opened, monkeypatch, capsys):
+def test_plan_plots_equal_json_values(opened, monkeypatch, capsys):
     page = opened("plan")
     assert typed("plan", str(TRAIN), "--json", monkeypatch=monkeypatch) == 0
     candidates = {str(candidate["rank"]): candidate for candidate in json.loads(capsys.readouterr().out)["candidates"]}
@@ -238,7 +238,7 @@ def test_the_plots_of_a_plan_hold_the_numbers_of_its_json(opened, monkeypatch, c
 
 
 @pytest.mark.browser
-def test_the_table_is_sorted_and_the_scenario_moves_the_totals(opened):
+def test_table_header_click_sorts_and_scenario_changes_totals(opened):
     page = opened("plan")
     head = page.locator("#candidates th", has_text="hours")
     head.locator("button").click()
@@ -259,7 +259,7 @@ def test_the_table_is_sorted_and_the_scenario_moves_the_totals(opened):
 
 
 @pytest.mark.browser
-def test_a_run_shows_its_interruption_and_its_dollars(opened):
+def test_report_page_marks_interruption_and_dollars_saved(opened):
     page = opened("report")
     assert page.locator("#loss line.bad").count() == 1
     assert page.locator("#loss line.save").count() == 1
@@ -267,7 +267,7 @@ def test_a_run_shows_its_interruption_and_its_dollars(opened):
 
 
 @pytest.mark.browser
-def test_spot_is_drawn_against_interruptions_with_its_break_even(opened):
+def test_quote_page_plots_spot_break_even_and_sorted_bill(opened):
     page = opened("quote")
     assert page.locator("#spot line.bad").count() == 1
     sums = [float(bar.get_attribute("data-usd")) for bar in page.locator("#money rect").all()]
@@ -277,7 +277,7 @@ def test_spot_is_drawn_against_interruptions_with_its_break_even(opened):
 
 
 @pytest.mark.browser
-def test_a_ledger_sets_what_was_used_and_billed_beside_the_quote(opened, pages, monkeypatch, capsys):
+def test_ledger_page_shows_used_and_billed_beside_quoted(opened, pages, monkeypatch, capsys):
     monkeypatch.chdir(pages["ledger"].parent)
     page = opened("ledger")
     assert typed("ledger", "--json", monkeypatch=monkeypatch) == 0
@@ -297,7 +297,7 @@ def test_a_ledger_sets_what_was_used_and_billed_beside_the_quote(opened, pages, 
 
 
 @pytest.mark.browser
-def test_a_sweep_draws_every_point_of_its_json(opened, monkeypatch, capsys):
+def test_sweep_page_draws_every_point_of_json(opened, monkeypatch, capsys):
     page = opened("sweep")
     assert typed("plan", str(TRAIN), *SWEEP, "--json", monkeypatch=monkeypatch) == 0
     points = json.loads(capsys.readouterr().out)["points"]
@@ -315,7 +315,7 @@ def test_a_sweep_draws_every_point_of_its_json(opened, monkeypatch, capsys):
     assert page.locator("#points tbody tr:not(.more)").count() == len(points)
 
 
-def test_a_comparison_says_what_is_cheaper_outside_of_the_plan_and_marks_it(tmp_path, monkeypatch, capsys):
+def test_comparison_page_marks_cheaper_rows_outside_plan(tmp_path, monkeypatch, capsys):
     plan, page = str(ROOT / "examples/p5-spot.yaml"), tmp_path / "page.html"
     monkeypatch.setenv("SLIPWAY_VERBOSE", "1")
     assert typed("compare", plan, "--html", str(page), monkeypatch=monkeypatch) == 0
@@ -330,7 +330,7 @@ def test_a_comparison_says_what_is_cheaper_outside_of_the_plan_and_marks_it(tmp_
     assert all("p5.48xlarge" in row and ">spot<" in row for row in inside)
 
 
-def test_two_sides_of_serving_cross_where_their_months_are_equal(pages):
+def test_serving_comparison_lines_cross_at_equal_monthly_cost(pages):
     text = pages["serving-compare"].read_text(encoding="utf-8")
     description = text.partition('id="traffic-d">')[2].partition("</desc>")[0]
     sides = {}
@@ -352,6 +352,6 @@ def test_two_sides_of_serving_cross_where_their_months_are_equal(pages):
     assert len(marks) == changes >= 1
 
 
-def test_a_monthly_amount_breaks_before_the_word_month():
+def test_monthly_amount_breaks_before_word_month():
     columns = [Column("quoted $", str, "point")]
     assert ">29,529/<wbr>month</td>" in table("runs", columns, ["29,529/month"], key="runs")

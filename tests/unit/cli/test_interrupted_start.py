@@ -36,7 +36,7 @@ def test_interrupt_while_modules_load_ends_without_a_traceback(module):
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-def test_interrupt_that_the_caller_ignores_is_ignored():
+def test_interrupt_ignored_by_caller_is_ignored():
     done = started("typer", "nohup")
     assert done.returncode == 0
     assert done.stderr == ""

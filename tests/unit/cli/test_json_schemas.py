@@ -34,29 +34,29 @@ PRINTED = {
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_the_schemas_in_the_docs_are_in_step(golden, name):
+def test_schemas_in_docs_equal_golden(golden, name):
     golden(f"../../docs/schemas/{name}.schema.json", json.dumps(schema_of(name), indent=2) + "\n")
 
 
-def test_objects_are_described_by_the_docstrings_of_their_classes():
+def test_objects_in_schema_have_class_docstring_as_description():
     stack = schema_of("cost")["properties"]["stacks"]["items"]
     assert stack["description"].startswith("One Slipway stack: its current dollars an hour")
     assert '"description": ""' not in json.dumps(schema_of("quote"))
 
 
-def test_no_other_schema_lies_there():
+def test_schemas_folder_has_no_unknown_schema():
     lie = {path.name.removesuffix(".schema.json") for path in (ROOT / "docs/schemas").glob("*.schema.json")}
     assert lie == set(DOCUMENTS)
 
 
 @pytest.mark.parametrize("kind,words", [(kind, words) for kind, every in PRINTED.items() for words in every])
-def test_what_a_command_prints_is_as_its_schema_says(slipway, tmp_path, monkeypatch, kind, words):
+def test_json_output_of_each_command_matches_schema(slipway, tmp_path, monkeypatch, kind, words):
     monkeypatch.chdir(tmp_path)
     assert read_document(slipway(*words, "--json").out)["schema"] == f"slipway.{kind}/1"
 
 
 @pytest.mark.parametrize("target", [None, Path("out")])
-def test_the_outputs_of_a_run_are_as_their_schema_says(target):
+def test_outputs_document_matches_schema(target):
     file = StoredFile(path="model.bin", bytes=3, sha256="ab" * 32, key="outputs/model.bin", part=0)
     output_manifest = OutputManifest(run="x-1", attempt=1, written_at="2026-11-20T12:00:00Z", files=(file,))
     text = json.dumps(outputs.document("x", "s3://bucket/jobs/x", output_manifest, target))
@@ -64,7 +64,7 @@ def test_the_outputs_of_a_run_are_as_their_schema_says(target):
 
 
 @pytest.mark.parametrize("change", [{"more": 1}, {"as_of": "yesterday"}, {"considered": "93"}, {"candidates": None}])
-def test_another_document_is_reported(slipway, change):
+def test_document_with_extra_wrong_or_missing_key_fails_validation(slipway, change):
     document = json.loads(slipway("plan", TRAIN, "--json").out)
     with pytest.raises(AssertionError, match="slipway schema plan"):
         read_document(json.dumps({**document, **change}))
@@ -74,12 +74,12 @@ def test_another_document_is_reported(slipway, change):
 
 
 @pytest.mark.parametrize("kind", [complex, list[set[int]], dict[str, bytes]])
-def test_schema_of_a_type_without_json_form_is_refused(kind):
+def test_schema_of_type_without_json_form_refused(kind):
     with pytest.raises(TypeError, match="no JSON Schema is known of"):
         document_schema("slipway.x/1", [kind])
 
 
-def test_the_command_prints_one_and_names_all(slipway):
+def test_schema_command_prints_requested_schema_and_lists_all_on_unknown_name(slipway):
     assert json.loads(slipway("schema", "doctor").out) == schema_of("doctor")
     code, _, err = slipway("schema", "nosuch")
     assert code == 2

@@ -44,7 +44,7 @@ def state(folder, *, ended=None, status="running", command="launch --sandbox"):
     folder.write_json("report.json", {**REPORT, "status": status, "attempts": []})
 
 
-def test_status_says_what_the_launch_has_brought(working_run, slipway):
+def test_status_during_sandbox_launch_shows_step_and_process(working_run, slipway):
     code, out, _ = slipway("status", "tiny", "--json")
     document = json.loads(out)
     assert (code, document["status"], document["step"], document["saved_step"]) == (0, "running", 40, 40)
@@ -55,7 +55,7 @@ def test_status_says_what_the_launch_has_brought(working_run, slipway):
     assert "over" not in status_text
 
 
-def test_a_launch_that_deploys_is_not_over(working_run, slipway):
+def test_status_during_deployment_is_running(working_run, slipway):
     state(working_run, command="launch")
     (working_run.path / "job" / "events.jsonl").unlink()
     status_text = " ".join(slipway("status", "tiny")[1].split())
@@ -63,7 +63,7 @@ def test_a_launch_that_deploys_is_not_over(working_run, slipway):
     assert "sandbox" not in status_text
 
 
-def test_watching_ends_with_the_launch_and_says_what_has_no_meter_once(working_run, slipway, monkeypatch):
+def test_watch_ends_with_launch_and_reports_missing_meter_once(working_run, slipway, monkeypatch):
     begun = working_run.path / "job" / "events.jsonl"
     begun.rename(begun.with_suffix(".later"))
     calls = []
@@ -82,7 +82,7 @@ def test_watching_ends_with_the_launch_and_says_what_has_no_meter_once(working_r
     assert "tiny: succeeded" in out
 
 
-def test_logs_are_followed_until_the_launch_is_over(working_run):
+def test_logs_followed_until_launch_ends(working_run):
     working_run.logs.mkdir(exist_ok=True)
     passed, messages = [], []
 

@@ -53,7 +53,7 @@ def without_times(document):
     return {key: value for key, value in document.items() if key not in ("as_of", "expires_at")}
 
 
-def test_the_tools_say_what_they_do_and_which_act(place, environment):
+def test_tools_are_annotated_read_only_or_destructive(place, environment):
     offered = {tool.name: tool for tool in tools(place, environment)}
     assert set(offered) >= {"plan", "quote", "compare", "explain", "status", "logs", "cost", "capacity", "prices"}
     for name, tool in offered.items():
@@ -91,7 +91,7 @@ def results(place, environment):
     return dict(zip(CALLS, ask(list(CALLS.values()), place, environment), strict=True))
 
 
-def test_a_tool_returns_the_document_of_its_command(place, environment, results):
+def test_tool_returns_command_document(place, environment, results):
     planned, quoted = results["planned"], results["two nodes"]
     assert (planned.is_error, quoted.is_error) == (False, False)
     printed = command(place, environment, "plan", str(place / "plan.yaml"), "--json")
@@ -102,13 +102,13 @@ def test_a_tool_returns_the_document_of_its_command(place, environment, results)
     assert results["approvals"].structured_content["approvals"] == []
 
 
-def test_a_client_of_the_older_protocol_gets_the_explanation_of_a_row(place, environment, results):
+def test_legacy_client_gets_explanation_of_row(place, environment, results):
     row = results["planned"].structured_content["candidates"][0]["id"]
     (explained,) = ask([("explain", {"file": "plan.yaml", "pick": row})], place, environment, "legacy")
     assert "g5.2xlarge" in explained.content[0].text
 
 
-def test_a_refusal_is_the_error_document_of_the_command(results):
+def test_refusal_is_error_document_of_command(results):
     misspelt, unknown = results["misspelt"], results["no such run"]
     assert misspelt.is_error
     assert misspelt.structured_content["exit_code"] == 2
@@ -117,7 +117,7 @@ def test_a_refusal_is_the_error_document_of_the_command(results):
     assert unknown.structured_content["schema"] == "slipway.error/1"
 
 
-def test_a_log_is_cut_and_its_control_characters_are_shown(results):
+def test_log_is_truncated_and_control_characters_removed(results):
     text = results["log"].content[0].text
     assert not results["log"].is_error
     assert len(text) <= 41_000
@@ -148,7 +148,7 @@ HOSTILE: list[tuple[str, dict[str, object], str]] = [
 ]
 
 
-def test_a_hostile_client_gets_nothing_but_refusals(place, environment):
+def test_hostile_client_requests_refused_without_file_changes(place, environment):
     (place.parent / "outside.yaml").write_text(PLAN)
     link = place / "link.yaml"
     link.unlink(missing_ok=True)
@@ -162,7 +162,7 @@ def test_a_hostile_client_gets_nothing_but_refusals(place, environment):
     assert sorted(str(path) for path in place.rglob("*")) == before
 
 
-def test_without_the_sdk_the_command_names_the_extra(place, environment, tmp_path):
+def test_mcp_without_sdk_names_pip_extra(place, environment, tmp_path):
     hidden = tmp_path / "sitecustomize.py"
     hidden.write_text("import sys\nsys.modules['mcp_types'] = None\n")
     done = subprocess.run(

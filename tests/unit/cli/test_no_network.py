@@ -43,12 +43,12 @@ def run(words, tmp_path, code=GUARD):
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:1]))
-def test_a_command_that_shows_opens_no_socket(words, tmp_path):
+def test_read_only_command_opens_no_socket(words, tmp_path):
     done = run(words, tmp_path)
     assert "sockets []" in done.stderr, done.stderr
     assert "code 0" in done.stderr
 
 
-def test_the_guard_of_these_tests_sees_a_socket(tmp_path):
+def test_socket_guard_detects_an_opened_socket(tmp_path):
     opening = GUARD.replace("    main()\n", "    import socket; socket.socket().close()\n")
     assert "sockets ['socket.__new__']" in run(["--help"], tmp_path, opening).stderr

@@ -54,7 +54,7 @@ LISTED = ListedNodes(
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_screen_fits_and_names_the_node_in_trouble_with_its_boot(width):
+def test_nodes_screen_fits_width_and_names_failing_node_with_boot_reason(width):
     lines = page(LISTED, width)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
@@ -64,7 +64,7 @@ def test_screen_fits_and_names_the_node_in_trouble_with_its_boot(width):
     assert lines[-1] == "  next: slipway nodes big replace 2"
 
 
-def test_dollars_are_counted_since_a_node_became_idle_and_not_without_an_instance():
+def test_idle_dollars_counted_since_idle_and_absent_without_instance():
     rows = document(LISTED)["nodes"]
     assert [row["usd_since_idle"] for row in rows] == [None, "110.08", "110.08", None]
     assert [row["number"] for row in rows] == [0, 1, 2, 3]
@@ -72,12 +72,12 @@ def test_dollars_are_counted_since_a_node_became_idle_and_not_without_an_instanc
     assert {row["usd_since_idle"] for row in unpriced["nodes"]} == {None}
 
 
-def test_cluster_without_nodes_has_a_sentence():
+def test_nodes_screen_of_empty_cluster_has_sentence():
     assert "it has no nodes now" in page(replace(LISTED, nodes=()), 80)[-1]
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_action_says_what_happens_to_job_node_and_bill(width):
+def test_action_screen_shows_effects_on_job_node_and_cost(width):
     effect = NodeEffect(job="job job-1 ends " * 12, node="it goes " * 12, cost="$55.04 an hour " * 8)
     planned = PlannedAction(listed=LISTED, action=NodeAction.REPLACE, node=NODES[0], effect=effect)
     lines = action_lines(planned, width)
@@ -88,7 +88,7 @@ def test_action_says_what_happens_to_job_node_and_bill(width):
 
 @pytest.mark.parametrize("kind", CLUSTERS)
 @pytest.mark.parametrize("action", NodeAction)
-def test_every_cluster_says_what_each_action_does(kind, action):
+def test_every_cluster_kind_describes_every_node_action(kind, action):
     facts = NodeFacts(node=NODES[0], usd_per_hour=Decimal("55.04"), job_usd_per_hour=Decimal("220.16"), unsaved_s=600.0)
     effect = cluster_at(kind).node_effect(action, facts)
     assert all(sentence.strip() for sentence in (effect.job, effect.node, effect.cost))
@@ -102,17 +102,17 @@ def empty_run(tmp_path, monkeypatch):
     return run_folder.create("tiny", AT, tmp_path)
 
 
-def test_action_without_a_node_is_refused_before_any_work(empty_run, slipway):
+def test_action_without_node_refused(empty_run, slipway):
     code, _, err = slipway("nodes", "tiny", "drain", "--yes")
     assert (code, "drain needs a node" in err, "slipway nodes tiny lists them" in err) == (2, True, True)
 
 
-def test_action_without_a_terminal_needs_yes(empty_run, slipway):
+def test_action_without_terminal_requires_yes(empty_run, slipway):
     code, _, err = slipway("nodes", "tiny", "replace", "0")
     assert (code, "cannot ask whether to replace 0: no terminal" in err, "--yes" in err) == (2, True, True)
 
 
-def test_run_without_a_plan_is_an_error_and_no_traceback(empty_run, slipway):
+def test_nodes_of_run_without_plan_is_error_document(empty_run, slipway):
     code, out, _ = slipway("nodes", "tiny", "--json")
     assert code == 2
     assert json.loads(out)["schema"] == "slipway.error/1"

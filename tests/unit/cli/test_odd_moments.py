@@ -48,7 +48,7 @@ SMALL_FILES = (
 
 
 @pytest.mark.parametrize("words", [("init", "new.yaml"), ("render", "plan.yaml", "-o", "out")])
-def test_no_room_leaves_nothing_half_written(current_folder, words):
+def test_full_disk_leaves_no_partial_file(current_folder, words):
     answer = run(current_folder, *words, before=SMALL_FILES)
     assert answer.returncode in (1, 5)
     assert "cannot write" in answer.stderr
@@ -59,7 +59,7 @@ def test_no_room_leaves_nothing_half_written(current_folder, words):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_no_room_for_the_output_is_said(current_folder):
+def test_full_output_device_is_reported(current_folder):
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         answer = run(current_folder, "plan", "plan.yaml", capture_output=False, stdout=full, stderr=subprocess.PIPE)
     assert answer.returncode == 1
@@ -67,7 +67,7 @@ def test_no_room_for_the_output_is_said(current_folder):
     assert "Traceback" not in answer.stderr
 
 
-def test_a_reader_that_goes_away_is_no_failure(current_folder):
+def test_closed_pipe_reader_ends_with_0(current_folder):
     inside, outside = os.pipe()
     os.close(inside)
     with os.fdopen(outside, "wb") as pipe:
@@ -76,14 +76,14 @@ def test_a_reader_that_goes_away_is_no_failure(current_folder):
 
 
 @pytest.mark.parametrize("words", [["plan"], ["plan", "--json"], ["quote"]])
-def test_an_output_that_the_caller_closed_is_an_error(current_folder, words):
+def test_closed_standard_output_is_error(current_folder, words):
     words = [sys.executable, "-m", "launcher", *words, str(current_folder / "plan.yaml")]
     answer = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *words], stderr=subprocess.PIPE, text=True, check=False)
     assert answer.returncode == 1
     assert answer.stderr.startswith("error: write error: Bad file descriptor: standard output is closed\n")
 
 
-def test_rendering_into_a_folder_with_other_files_asks(current_folder, slipway):
+def test_render_into_folder_with_other_files_requires_yes(current_folder, slipway):
     code, _, _ = slipway("render", "plan.yaml", "-o", "out")
     assert code == 0
     assert slipway("render", "plan.yaml", "-o", "out")[0] == 0, "its own files are no others"
@@ -121,7 +121,7 @@ REPORT = {
 }
 
 
-def test_a_killed_launch_tells_what_is_known(current_folder, slipway):
+def test_status_report_and_runs_of_killed_launch_show_known_facts(current_folder, slipway):
     folder = killed(current_folder)
     folder.write_json("report.json", REPORT)
     folder.write_json("outputs.json", {"slipway-x-network": {}})
@@ -135,7 +135,7 @@ def test_a_killed_launch_tells_what_is_known(current_folder, slipway):
     assert " killed" in slipway("runs")[1]
 
 
-def test_runs_lists_the_others_beside_one_whose_report_is_broken(current_folder, slipway):
+def test_runs_lists_valid_runs_beside_broken_report(current_folder, slipway):
     from datetime import UTC, datetime
 
     whole = killed(current_folder)
@@ -146,7 +146,7 @@ def test_runs_lists_the_others_beside_one_whose_report_is_broken(current_folder,
     assert f"cannot read {broken.path / 'report.json'}: " in err
 
 
-def test_what_is_deployed_is_listed_as_what_it_was(current_folder, slipway):
+def test_deployment_without_job_listed_by_command_and_end(current_folder, slipway):
     from datetime import UTC, datetime
 
     folder = run_folder.create("x", datetime.now(UTC), current_folder)
@@ -163,13 +163,13 @@ def test_what_is_deployed_is_listed_as_what_it_was(current_folder, slipway):
 
 
 @pytest.mark.parametrize("command", ["status", "logs", "report"])
-def test_a_plan_file_stands_for_its_name(current_folder, slipway, command):
+def test_plan_file_argument_resolves_to_plan_name(current_folder, slipway, command):
     code, _, err = slipway(command, "plan.yaml")
     assert code == 2
     assert "no run of x" in err
 
 
-def test_a_report_of_no_attempt_has_no_empty_table():
+def test_report_without_attempts_has_sentence_instead_of_table():
     from launcher.answers.report import attempt_rows
 
     assert attempt_rows((), 80) == ["  no attempt has started"]

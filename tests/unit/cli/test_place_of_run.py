@@ -34,7 +34,7 @@ def ran(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_a_run_of_a_sandbox_that_has_ended_asks_no_account(ran, slipway, words):
+def test_commands_on_run_of_ended_sandbox_make_no_aws_calls(ran, slipway, words):
     ran("launch --sandbox")
     code, _, err = slipway(*words)
     assert code == 5
@@ -44,7 +44,7 @@ def test_a_run_of_a_sandbox_that_has_ended_asks_no_account(ran, slipway, words):
 
 
 @pytest.mark.parametrize("more", [[], ["--region", "us-east-2"]], ids=["by its run", "by its region"])
-def test_a_run_of_an_account_asks_that(ran, slipway, more):
+def test_down_of_aws_run_or_with_region_calls_aws(ran, slipway, more):
     ran("launch" if not more else "launch --sandbox")
     code, _, err = slipway("down", "tiny", "--dry-run", *more)
     assert (code, "127.0.0.1:9" in err) == (1, True), err

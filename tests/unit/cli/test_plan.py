@@ -71,40 +71,40 @@ def price_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_page_of_a_plan(price_text, golden, width):
+def test_plan_page_equals_golden(price_text, golden, width):
     golden(f"plan/table-{width}.txt", "\n".join(page(price_text(SOME), width, everything=False)) + "\n")
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_page_of_a_quote(price_text, golden, width):
+def test_quote_page_equals_golden(price_text, golden, width):
     priced_plan = price_text(HOURS)
     golden(f"plan/quote-{width}.txt", "\n".join(quote_page(priced_plan.quote(1), 1, width, priced_plan)) + "\n")
 
 
 @pytest.mark.parametrize("option,good", [("on-demand", True), ("spot", False)])
-def test_a_quote_is_good_for_a_while_or_says_nothing_of_it(*, price_text, option, good):
+def test_quote_shows_good_until_only_when_gate_allows(*, price_text, option, good):
     priced_plan = price_text(HOURS.replace("{credits", f"{{option: {option}, credits").replace("1500", "90000"))
     quoted = priced_plan.quote(1)
     assert quoted.gate.exit_code == (0 if good else 4)
     assert ("good until" in "\n".join(quote_page(quoted, 1, 100, priced_plan))) == good
 
 
-def test_every_number_of_a_row_explained(price_text, golden):
+def test_explanation_of_row_equals_golden(price_text, golden):
     golden("plan/explain-100.txt", "\n".join(explain.page(price_text(HOURS), 1, 100)) + "\n")
 
 
-def test_the_json_of_a_plan(price_text, golden):
+def test_plan_json_equals_golden(price_text, golden):
     golden("plan/plan.json", json.dumps(document(price_text(HOURS)), indent=2, ensure_ascii=False) + "\n")
 
 
-def test_the_json_of_a_quote(price_text, golden):
+def test_quote_json_equals_golden(price_text, golden):
     priced_plan = price_text(HOURS)
     quoted = quote_document(priced_plan.quote(1), 1, priced_plan.catalog.instance_types)
     golden("plan/quote.json", json.dumps(quoted, indent=2, ensure_ascii=False) + "\n")
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
-def test_tails_of_blocks_and_commitments_are_reported_at_every_width(price_text, width):
+def test_commitment_and_block_remainders_reported_at_every_width(price_text, width):
     text = " ".join("\n".join(page(price_text(SOME), width, everything=False, verbose=True)).split())
     assert "Term commitments cost $" in text
     assert re.search(r"billed \d+ h at least; \d+ h unused; \d+% risk of overrun", text)
@@ -112,7 +112,7 @@ def test_tails_of_blocks_and_commitments_are_reported_at_every_width(price_text,
 
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize("text", [OPEN, SOME, HOURS])
-def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(price_text, text, width):
+def test_page_at_any_width_has_no_wider_line_and_no_cut_number(price_text, text, width):
     priced_plan = price_text(text)
     lines = page(priced_plan, width, everything=False)
     assert max(len(line) for line in lines) <= width
@@ -126,13 +126,13 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(price_text, tex
 
 
 @pytest.mark.parametrize("text", [OPEN, SOME, HOURS])
-def test_the_first_screen_has_at_most_fifteen_lines_at_eighty_columns(price_text, text):
+def test_first_screen_at_80_columns_has_at_most_16_lines(price_text, text):
     lines = page(price_text(text), 80, everything=False)[1:]
     assert len(lines) <= 16
 
 
 @pytest.mark.parametrize("text", [OPEN, SOME])
-def test_the_first_row_is_the_cheapest_that_the_gate_allows(price_text, text):
+def test_allowed_rows_come_first_sorted_by_price(price_text, text):
     candidates = document(price_text(text))["candidates"]
     allowed = [float(row["usd"]["mid"]) for row in candidates if row["gate"]["verdict"] == "allow"]
     assert candidates[0]["gate"]["verdict"] == "allow"
@@ -143,7 +143,7 @@ def test_the_first_row_is_the_cheapest_that_the_gate_allows(price_text, text):
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_heading_of_a_job_that_a_launch_refuses_does_not_call_it_launchable(price_text, width):
+def test_heading_of_refused_job_does_not_say_launchable(price_text, width):
     assert "  can be launched now " in "\n".join(page(price_text(SOME), width, everything=False))
     Path("train.py").unlink()
     shown = "\n".join(page(price_text(SOME), width, everything=False))
@@ -152,7 +152,7 @@ def test_the_heading_of_a_job_that_a_launch_refuses_does_not_call_it_launchable(
     assert "warning: run.command: train.py is not in" in shown
 
 
-def test_refused_rows_on_the_first_screen_are_cheaper_than_what_can_be_launched(price_text):
+def test_refused_rows_on_first_screen_are_cheaper_than_first_allowed_row(price_text):
     priced_plan = price_text(OPEN)
     allowed, refused = selected(priced_plan)
     assert allowed[0] == 1
@@ -160,7 +160,7 @@ def test_refused_rows_on_the_first_screen_are_cheaper_than_what_can_be_launched(
     assert all(priced_plan.candidates[rank - 1].usd < priced_plan.candidates[0].usd for rank in refused)
 
 
-def test_an_id_is_the_same_with_all_and_with_a_region(price_text, slipway):
+def test_row_id_with_all_or_region_is_unchanged(price_text, slipway):
     first = price_text(SOME)
     picked = first.short_id(1)
     region = first.quote(1).plan.place.region
@@ -169,7 +169,7 @@ def test_an_id_is_the_same_with_all_and_with_a_region(price_text, slipway):
         assert shown["digest"] == first.digest(1)
 
 
-def test_an_id_of_a_row_that_only_all_shows_is_quoted(price_text, slipway):
+def test_row_id_only_visible_with_all_can_be_quoted(price_text, slipway):
     few, every = price_text(SOME), price_text(SOME, everything=True)
     known = {quote.digest for quote in few.quotes}
     other = next(rank for rank in range(1, 300) if every.digest(rank) not in known)
@@ -177,7 +177,7 @@ def test_an_id_of_a_row_that_only_all_shows_is_quoted(price_text, slipway):
     assert shown["digest"] == every.digest(other)
 
 
-def test_a_plan_has_the_keys_of_the_contract(price_text):
+def test_plan_document_has_contract_keys(price_text):
     json_document = document(price_text(SOME))
     assert list(json_document)[:7] == ["schema", "name", "as_of", "considered", "candidates", "findings", "next"]
     assert json_document["schema"] == "slipway.plan/1"
@@ -187,7 +187,7 @@ def test_a_plan_has_the_keys_of_the_contract(price_text):
         check_candidate(candidate)
 
 
-def test_a_quote_has_the_keys_of_the_contract(price_text):
+def test_quote_document_has_contract_keys(price_text):
     priced_plan = price_text(SOME)
     for rank in range(1, len(priced_plan.candidates) + 1):
         quote = quote_document(priced_plan.quote(rank), rank, priced_plan.catalog.instance_types)
@@ -224,7 +224,7 @@ def check_candidate(candidate: dict) -> None:
         }
 
 
-def test_a_price_of_ones_own_has_the_user_for_its_source(price_text):
+def test_price_override_has_user_as_source(price_text):
     priced_plan = price_text(
         HOURS.replace("{credits", "{option: on-demand, price_overrides: {p5.48xlarge/on-demand: '18.10'}, credits")
     )
@@ -239,7 +239,7 @@ def test_a_price_of_ones_own_has_the_user_for_its_source(price_text):
     )
 
 
-def test_the_best_row_of_each_type_and_option_is_there_priced_or_not(price_text):
+def test_best_row_of_each_type_and_option_is_listed_priced_or_unpriced(price_text):
     candidates = document(price_text(SOME))["candidates"]
     keys = [(candidate["instance_type"], candidate["purchase_option"]) for candidate in candidates]
     # An option has a second row where a price that is too old is the cheaper one.
@@ -262,14 +262,14 @@ def test_the_best_row_of_each_type_and_option_is_there_priced_or_not(price_text)
     assert trn2["unverified"]["usd_per_hour"] == "85.964"
 
 
-def test_all_names_regions_by_their_codes_where_there_is_no_room(price_text):
+def test_all_at_narrow_width_shows_region_codes(price_text):
     text = SOME.replace("us-west-2]", "us-west-2]\n  nodes: 1")
     lines = page(price_text(text, everything=True), 100, everything=True)
     head = next(line for line in lines if line.lstrip().startswith("id "))
     assert " where " in head
 
 
-def test_all_shows_every_combination(price_text):
+def test_all_lists_every_combination(price_text):
     text = SOME.replace("region: [us-east-1, us-east-2, us-west-2]", "region: us-east-2\n  nodes: 1")
     priced_plan = price_text(text, everything=True)
     assert len(priced_plan.candidates) == sum(group.combinations for group in priced_plan.resolution.groups)
@@ -278,7 +278,7 @@ def test_all_shows_every_combination(price_text):
 
 
 @pytest.mark.parametrize("everything", [False, True])
-def test_short_ids_of_all_rows_are_compared_once(monkeypatch, price_text, everything):
+def test_short_ids_of_all_rows_computed_once(monkeypatch, price_text, everything):
     """For every row again, a plan of a thousand rows took three times as long."""
     compared = []
     monkeypatch.setattr(priced, "_lengths", lambda digests: compared.append(len(digests)) or iter(()))
@@ -290,21 +290,21 @@ def test_short_ids_of_all_rows_are_compared_once(monkeypatch, price_text, everyt
     assert compared == [len(priced_plan.candidates)]
 
 
-def test_ranks_and_digests_name_the_same_candidate(price_text, slipway):
+def test_rank_digest_and_short_digest_pick_equal_candidate(price_text, slipway):
     second = price_text(SOME).quote(2)
     for selection in (["--pick", "2"], ["--pick", second.digest], ["--pick", second.digest[:6].upper()]):
         shown = json.loads(slipway("quote", "plan.yaml", "--json", *selection).out)
         assert (shown["rank"], shown["digest"]) == (2, second.digest)
 
 
-def test_the_digest_depends_on_the_place_and_not_on_the_day(price_text):
+def test_digest_depends_on_candidate_and_not_on_date(price_text):
     now = price_text(SOME).quote(1)
     again = price(Path("plan.yaml"), NOW.replace(year=2027), PriceOptions(picked=now.digest))
     assert now.digest in {again.digest(rank) for rank in range(1, len(again.candidates) + 1)}
     assert now.digest != price_text(SOME).quote(2).digest
 
 
-def test_a_plan_that_nothing_can_do_in_time_is_shown_and_ends_with_5(price_text, slipway):
+def test_plan_missing_deadline_everywhere_is_shown_and_ends_with_5(price_text, slipway):
     price_text(SOME + "purchase: {deadline_h: 0.01}\n")
     ended = slipway("plan", "plan.yaml", "--json")
     assert ended.code == 5
@@ -315,7 +315,7 @@ NARROW = HOURS + "run: {command: torchrun --standalone train.py}\n"
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_first_screens_name_the_chips_that_the_command_leaves_idle(price_text, width):
+def test_first_screens_name_idle_chips_of_command(price_text, width):
     priced_plan = price_text(NARROW)
     screens = page(priced_plan, width, everything=False), quote_page(priced_plan.quote(1), 1, width, priced_plan)
     for screen in screens:

@@ -120,11 +120,11 @@ def page() -> str:
     return "\n".join(lines)
 
 
-def test_the_page_has_every_key_with_an_example(golden):
+def test_plan_file_page_equals_golden(golden):
     golden("../../docs/plan-file.md", page())
 
 
-def test_every_example_is_one_that_the_schema_takes():
+def test_every_key_example_validates_against_schema():
     for path, schema in some(keys(SCHEMA).items()):
         if not opened(schema):
             value = example(path)
@@ -134,7 +134,7 @@ def test_every_example_is_one_that_the_schema_takes():
             assert len(json.dumps(value)) <= LONGEST, path
 
 
-def test_the_page_of_json_names_every_document(golden):
+def test_json_page_names_every_document(golden):
     lines = [
         "# JSON documents",
         "",

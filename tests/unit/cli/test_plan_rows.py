@@ -27,7 +27,7 @@ def wide():
     return price_over(WIDE, everything=True)
 
 
-def test_a_row_shows_what_the_quote_does(wide):
+def test_row_values_equal_quote_values(wide):
     types = wide.catalog.instance_types
     rows = list(wide.rows)
     assert len({row.plan.place.option for row in rows}) > 3
@@ -41,7 +41,7 @@ def test_a_row_shows_what_the_quote_does(wide):
         )
 
 
-def test_rows_of_thousands_are_printed_one_by_one(wide, capsys):
+def test_long_document_is_printed_row_by_row(wide, capsys):
     types = wide.catalog.instance_types
     data = {"schema": "slipway.plan/1", "candidates": [], "next": 'a "word"', "findings": []}
     rows = [candidate(row, rank, types) for rank, row in enumerate(wide.rows, start=1)]
@@ -53,7 +53,7 @@ def test_rows_of_thousands_are_printed_one_by_one(wide, capsys):
     assert json.loads(capsys.readouterr().out) == data
 
 
-def test_a_note_that_the_table_shows_whole_is_not_reported_again():
+def test_note_shown_whole_in_table_not_repeated_below():
     def row(rank, note):
         return TableRow(id=str(rank), wide=(), narrow=(), note=note, below=note, unpriced="")
 
@@ -62,12 +62,12 @@ def test_a_note_that_the_table_shows_whole_is_not_reported_again():
     assert notes_below(rows, lines, 80) == ["  2: billed 48 h at least"]
 
 
-def test_the_note_of_an_unpriced_row_is_its_reason(wide):
+def test_note_of_unpriced_row_starts_with_reason(wide):
     (first, *_) = [row for row in wide.rows if row.unpriced]
     assert note_of(first).startswith(first.unpriced)
 
 
-def test_notes_of_a_long_table_are_counted(wide):
+def test_notes_of_long_table_are_counted(wide):
     rows = [table_row(str(rank), row) for rank, row in enumerate(wide.rows, start=1)]
     noted = [row for row in rows if row.below]
     unpriced = [row for row in rows if row.unpriced]

@@ -23,7 +23,7 @@ target: {instance_type: p5.48xlarge, nodes: 1, region: us-east-1}
 """
 
 
-def test_a_plan_loads_neither_pydantic_nor_another_command(tmp_path: Path) -> None:
+def test_plan_command_loads_no_pydantic_and_no_other_command(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(PLAN)
     script = (
         "import json, sys; sys.argv = ['slipway', 'plan', 'plan.yaml', '--max-price-age', '400', '--max-usd', '9.5']\n"
@@ -39,7 +39,7 @@ def test_a_plan_loads_neither_pydantic_nor_another_command(tmp_path: Path) -> No
     assert not unwanted & set(modules)
 
 
-def test_every_command_is_a_module_that_registers_itself() -> None:
+def test_every_command_module_registers_a_command() -> None:
     whole = get_command(command_line.app)
     names = set(getattr(whole, "commands"))  # noqa: B009 - typer carries its own click
     assert set(command_line.COMMANDS) <= names
@@ -72,7 +72,7 @@ def parsed(**changes: Any) -> dict[str, object]:
     return got
 
 
-def test_words_become_values_of_their_kind() -> None:
+def test_arguments_parse_to_annotated_types() -> None:
     arguments = ["a/b", "--name", "x", "--count", "3", "--hours", "0.5", "--usd", "2.50", "--loud"]
     assert parsed(words=[*arguments, "--many", "p", "--many", "q"]) == {
         "file": Path("a/b"),
@@ -95,7 +95,7 @@ def test_words_become_values_of_their_kind() -> None:
         [],
     ],
 )
-def test_words_of_the_wrong_kind_are_refused_by_their_name(words: list[str]) -> None:
+def test_arguments_of_wrong_type_refused_naming_parameter(words: list[str]) -> None:
     refusal: Any
     with pytest.raises(command_line._USAGE_ERROR) as refusal:
         parsed(words=words)
@@ -104,7 +104,7 @@ def test_words_of_the_wrong_kind_are_refused_by_their_name(words: list[str]) -> 
 
 
 @pytest.mark.parametrize("line", ["slipway launch plan.yaml --region us-", "slipway portfolio plan"])
-def test_what_follows_on_a_line_is_reported_without_pydantic_or_the_catalog(line: str) -> None:
+def test_completion_loads_no_pydantic_or_catalog(line: str) -> None:
     script = (
         "import atexit, sys; sys.argv = ['slipway']\n"
         "atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))\n"
@@ -121,6 +121,6 @@ def test_what_follows_on_a_line_is_reported_without_pydantic_or_the_catalog(line
     assert not {"pydantic", "rich.console", "launcher.catalog.catalog", "launcher.plan_file"} & set(loaded)
 
 
-def test_a_value_that_is_one_already_stays() -> None:
+def test_already_converted_value_passes_unchanged() -> None:
     assert Plain(int).coerce(5, None, None) == 5
     assert Plain(int).coerce(None, None, None) is None

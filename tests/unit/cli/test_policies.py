@@ -24,7 +24,7 @@ def slipway_here(slipway, monkeypatch, tmp_path):
     return slipway
 
 
-def test_every_file_has_its_command_and_the_bootstrap_all_of_cloudformations(slipway_here, tmp_path):
+def test_every_policy_file_has_create_command_and_bootstrap_lists_cloudformation_policies(slipway_here, tmp_path):
     code, out, err = slipway_here(*WORDS, "-o", "here")
     assert code == 0
     commands = [shlex.split(line) for line in out.splitlines() if line.startswith(("aws ", "cdk "))]
@@ -47,7 +47,7 @@ def test_every_file_has_its_command_and_the_bootstrap_all_of_cloudformations(sli
     assert f"--boundary {OWN}" in err
 
 
-def test_a_plan_brings_its_target_boundary_qualifier_and_data(slipway_here, tmp_path):
+def test_policies_follow_target_boundary_qualifier_and_data_of_plan(slipway_here, tmp_path):
     (tmp_path / "plan.yaml").write_text(PLAN)
     code, out, _ = slipway_here(*WORDS, "plan.yaml", "-o", "here", "--json")
     document = json.loads(out)
@@ -64,24 +64,24 @@ def test_a_plan_brings_its_target_boundary_qualifier_and_data(slipway_here, tmp_
     assert makes["Condition"] == {"StringEquals": expected}
 
 
-def test_without_a_bucket_of_data_no_buckets_policy_may_be_changed(slipway_here, tmp_path):
+def test_policies_without_data_bucket_have_no_data_buckets_statement(slipway_here, tmp_path):
     slipway_here(*WORDS, "-o", "here")
     assert "DataBuckets" not in (tmp_path / "here/SlipwayHyperPod.json").read_text()
 
 
 @pytest.mark.parametrize("account", ["12345", "arn:aws:iam::123456789012:root"])
-def test_what_is_no_account_is_refused_with_the_command_that_tells_it(slipway_here, account):
+def test_invalid_account_refused_with_caller_identity_command(slipway_here, account):
     code, _, err = slipway_here("policies", "--account", account, "--region", "us-east-2", "-o", "here")
     assert (code, "aws sts get-caller-identity" in err) == (2, True)
 
 
-def test_a_folder_that_cannot_be_written_is_reported(slipway_here, tmp_path):
+def test_unwritable_folder_refused(slipway_here, tmp_path):
     (tmp_path / "here").write_text("")
     code, _, err = slipway_here(*WORDS, "-o", "here")
     assert (code, "cannot write to here" in err) == (5, True)
 
 
-def test_a_plan_with_roles_of_its_own_brings_their_policies_and_lets_cloudformation_give_them(slipway_here, tmp_path):
+def test_plan_with_own_roles_gets_role_policies_and_pass_role(slipway_here, tmp_path):
     arn = "arn:aws:iam::123456789012:role/team/machines"
     (tmp_path / "plan.yaml").write_text(
         f'slipway: 1\nname: small\ntarget: {{kind: hyperpod-slurm}}\nsecurity: {{roles: {{nodes: "{arn}"}}}}\n'
@@ -114,7 +114,7 @@ OWN_BOOTSTRAP = "--qualifier slipway --toolkit-stack-name CDKToolkit-slipway"
 
 
 @pytest.mark.parametrize("plan", [None, PLAN.replace("qualifier: team, ", "")])
-def test_the_bootstrap_is_slipways_own_unless_another_is_named(slipway_here, tmp_path, plan):
+def test_bootstrap_is_slipways_own_by_default(slipway_here, tmp_path, plan):
     """The CDK replaces the policies of a bootstrap: other apps keep theirs."""
     if plan is not None:
         (tmp_path / "plan.yaml").write_text(plan)
@@ -126,7 +126,7 @@ def test_the_bootstrap_is_slipways_own_unless_another_is_named(slipway_here, tmp
     assert "cdk-slipway-" in (tmp_path / "here/SlipwayPerson.json").read_text()
 
 
-def test_the_cdks_own_bootstrap_is_named_with_a_warning(slipway_here):
+def test_default_cdk_bootstrap_gets_warning(slipway_here):
     code, out, err = slipway_here(*WORDS, "-o", "here", "--qualifier", "hnb659fds")
     assert code == 0
     assert "--toolkit-stack-name" not in out
@@ -136,7 +136,7 @@ def test_the_cdks_own_bootstrap_is_named_with_a_warning(slipway_here):
 CLUSTER = "arn:aws:sagemaker:us-east-2:123456789012:cluster/abc123"
 
 
-def test_sessions_on_hyperpod_are_limited_to_the_clusters_that_are_named(slipway_here, tmp_path):
+def test_hyperpod_sessions_limited_to_named_clusters(slipway_here, tmp_path):
     code, _, _ = slipway_here(*WORDS, "-o", "here", "--hyperpod", CLUSTER)
     assert code == 0
     person = (tmp_path / "here/SlipwayPerson.json").read_text()
@@ -145,7 +145,7 @@ def test_sessions_on_hyperpod_are_limited_to_the_clusters_that_are_named(slipway
 
 
 @pytest.mark.parametrize("arn", ["abc123", "arn:aws:eks:us-east-2:123456789012:cluster/team", f"{CLUSTER}/*"])
-def test_a_name_that_is_no_arn_of_a_hyperpod_cluster_is_refused_with_where_to_find_it(slipway_here, arn):
+def test_invalid_hyperpod_cluster_arn_refused_naming_output(slipway_here, arn):
     code, _, err = slipway_here(*WORDS, "-o", "here", "--hyperpod", arn)
     assert code == 2
     assert f"expected the ARN of a HyperPod cluster, got {arn}" in err

@@ -51,11 +51,11 @@ class TestShow:
             ("sagemaker", PriceFilter(region="us-west-2", option="sagemaker")),
         ],
     )
-    def test_the_page(self, golden, catalog, name, wanted, width):
+    def test_show_page_equals_golden(self, golden, catalog, name, wanted, width):
         golden(f"prices/show-{name}-{width}.txt", text(page(catalog, wanted, width)))
 
     @pytest.mark.parametrize("width", [80, 120])
-    def test_every_note_is_whole(self, catalog, width):
+    def test_every_note_is_shown_whole(self, catalog, width):
         for kind in ("spot", "bill-item", "savings-plan"):
             price_filter = PriceFilter(option=kind)
             shown = " ".join(" ".join(page(catalog, price_filter, width, everything=True)).split())
@@ -63,14 +63,14 @@ class TestShow:
                 assert row.note in shown, row
 
     @pytest.mark.parametrize("width", [80, 120])
-    def test_the_history(self, golden, catalog, width):
+    def test_history_page_equals_golden(self, golden, catalog, width):
         price_filter = PriceFilter(instance_type=P5, region="us-east-1", option="capacity-block")
         golden(f"prices/history-{width}.txt", text(page(catalog, price_filter, width, history=True)))
 
     @pytest.mark.long
     @pytest.mark.parametrize("width", [80, 120])
     @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "training-plan"])
-    def test_no_line_is_wider_than_the_terminal(self, catalog, kind, width):
+    def test_show_page_has_no_line_wider_than_terminal(self, catalog, kind, width):
         for history in (False, True):
             lines = page(catalog, PriceFilter(option=kind), width, everything=True, history=history)
             assert [line for line in some(lines) if len(line) > width] == []
@@ -92,27 +92,27 @@ class TestShow:
             assert f"  {row.name}, {row.unit}" in lines
             assert any(line.startswith(f"    {PLACES.get(row.region, row.region)} ") for line in lines)
 
-    def test_an_unverified_row_is_shown_as_such_and_an_unpriced_one_with_its_reason(self, catalog):
+    def test_unverified_and_unpriced_rows_are_shown_with_reason(self, catalog):
         page_text = text(page(catalog, PriceFilter(instance_type="trn2.48xlarge"), 80))
         assert "85.964  166 d   unverified" in page_text
         assert "unverified: one source that could not be confirmed; it is shown and prices\n  nothing." in page_text
         assert "unpriced: trn2.48xlarge everywhere: AWS lists no on-demand price" in page_text
 
-    def test_without_a_filter_each_kind_shows_its_first_rows_accelerators_first(self, catalog):
+    def test_rows_without_filter_are_truncated_with_accelerators_first(self, catalog):
         page_text = text(page(catalog, PriceFilter(), 100))
         assert re.search(rf"^  {MAX_ROWS_UNFILTERED} of \d+ shown; --all for the rest", page_text, re.MULTILINE)
         assert "c5.12xlarge" not in page_text
         assert "c5.12xlarge" in text(page(catalog, PriceFilter(option="on-demand"), 100, everything=True))
         assert f"  {MAX_ROWS} of " in text(page(catalog, PriceFilter(option="on-demand"), 100))
 
-    def test_on_an_earlier_day_what_was_known_then(self, catalog):
+    def test_earlier_date_shows_prices_known_on_date(self, catalog):
         price_filter = PriceFilter(instance_type=P5, option="on-demand")
         page_text = text(page(catalog.at(date(2025, 4, 1)), price_filter, 100))
         assert "1 price, as known on 2025-04-01" in page_text
         assert "98.32" in page_text
         assert "55.04" not in page_text
 
-    def test_nothing_known_is_said(self, catalog):
+    def test_page_without_known_prices_says_none_known(self, catalog):
         price_filter = PriceFilter(instance_type="trn3", region="us-east-1", option="spot")
         assert page(catalog, price_filter, 80) == ["", "  No price is known."]
 
@@ -126,20 +126,20 @@ class TestShow:
             (PriceFilter(option="zzz"), "no kind of price zzz", f"one of {', '.join(KINDS)}"),
         ],
     )
-    def test_a_word_that_nobody_knows_is_unreadable(self, catalog, wanted, message, hint):
+    def test_unknown_filter_value_refused_with_suggestion(self, catalog, wanted, message, hint):
         for ask in (lambda: show(catalog, wanted, NOW, history=False), lambda: diff(catalog, wanted, *CUT)):
             with pytest.raises(UnreadableInputError, match=message) as caught:
                 ask()
             assert (caught.value.exit_code, caught.value.hint) == (2, hint)
 
-    def test_regions_are_checked_one_by_one(self, catalog):
+    def test_unknown_region_in_list_refused(self, catalog):
         check_regions(catalog, ["us-east-1"])
         with pytest.raises(UnreadableInputError, match="us-eest-1"):
             check_regions(catalog, ["us-east-1", "us-eest-1"])
 
 
 class TestShowJson:
-    def test_each_row_says_what_it_is_and_what_it_costs(self, catalog):
+    def test_every_row_of_document_has_item_and_price_or_reason(self, catalog):
         newest = datetime(2026, 12, 1, 12, tzinfo=UTC)  # after the last row of the shipped files
         rows = show(catalog, PriceFilter(region="us-east-1"), newest, history=False)
         document = json.loads(json.dumps(show_document(now=newest, prices_as_of=None, rows=rows)))
@@ -155,7 +155,7 @@ class TestShowJson:
             assert row["source"]
             assert row["age_days"] >= 0
 
-    def test_a_kind_has_its_own_words(self, catalog):
+    def test_document_row_has_keys_of_price_kind(self, catalog):
         rows = show(catalog, PriceFilter(instance_type=P5, region="us-east-1"), NOW, history=False)
         document = show_document(now=NOW, prices_as_of=date(2026, 11, 1), rows=rows)
         rows_by_kind = {row["kind"]: row for row in document["rows"]}
@@ -169,11 +169,11 @@ class TestShowJson:
 
 class TestDiff:
     @pytest.mark.parametrize("width", [80, 120])
-    def test_the_cut_of_june_2025(self, golden, catalog, width):
+    def test_diff_page_across_june_2025_equals_golden(self, golden, catalog, width):
         changes = diff(catalog, PriceFilter(), *CUT)
         golden(f"prices/diff-{width}.txt", text(diff_page(changes, PriceFilter(), CUT, width, everything=False)))
 
-    def test_changes_come_first_and_the_largest_on_top(self, catalog):
+    def test_diff_lists_changes_sorted_by_size(self, catalog):
         days = (date(2026, 2, 1), date(2026, 11, 1))
         price_filter = PriceFilter(option="capacity-block")
         lines = diff_page(diff(catalog, price_filter, *days), price_filter, days, 100, everything=True)
@@ -181,7 +181,7 @@ class TestDiff:
         assert shares == sorted(shares, key=abs, reverse=True)
         assert len(shares) > 3
 
-    def test_gone_and_new_are_words(self, catalog):
+    def test_diff_marks_removed_and_new_prices(self, catalog):
         early, late = date(2025, 7, 1), date(2025, 8, 1)
         price_filter = PriceFilter(instance_type="p6-b200.48xlarge", option="on-demand")
         page_text = text(
@@ -190,12 +190,12 @@ class TestDiff:
         assert "0 changed, 0 removed, 1 added" in page_text
         assert re.search(r" new  +113\.9328", page_text)
 
-    def test_days_in_the_wrong_order_are_unreadable(self, catalog):
+    def test_diff_with_reversed_dates_refused_with_corrected_command(self, catalog):
         with pytest.raises(UnreadableInputError, match="is before") as caught:
             diff(catalog, PriceFilter(), *reversed(CUT))
         assert caught.value.hint == "slipway prices diff 2025-04-01 2025-06-25"
 
-    def test_the_document(self, catalog):
+    def test_diff_document_has_prices_before_and_after_and_percent(self, catalog):
         changes = diff(catalog, PriceFilter(instance_type=P5), *CUT)
         document = diff_document(now=NOW, before=CUT[0], after=CUT[1], changes=changes)
         (change,) = document["changes"]
@@ -243,17 +243,17 @@ def report(**fields):
 
 class TestRefresh:
     @pytest.mark.parametrize("width", [80, 120])
-    def test_the_page(self, golden, width):
+    def test_refresh_page_equals_golden(self, golden, width):
         lines = refresh_page(report(), width)
         assert [line for line in some(lines) if len(line) > width] == []
         golden(f"prices/refresh-{width}.txt", text(lines))
 
-    def test_what_did_not_happen_is_not_mentioned(self):
+    def test_refresh_page_omits_empty_counts(self):
         nothing = dict.fromkeys(("jumped", "vanished", "refused", "failures", "skipped_regions"), ())
         lines = refresh_page(report(**nothing, resumed=0, asked=1, answered=1, prices=1), 120)
         assert lines == ["", "  1 price read from AWS, 1 of 1 answers; kept in /home/me/.cache/slipway/prices"]
 
-    def test_the_document(self):
+    def test_refresh_document_has_counts_jumps_and_refusals(self):
         document = json.loads(json.dumps(refresh_document(report(), NOW)))
         assert document["schema"] == "slipway.prices/1"
         refresh = document["refresh"]
@@ -272,8 +272,8 @@ class TestRefresh:
         "fields, whole",
         [({"failures": (), "refused": ()}, True), ({"failures": ()}, False), ({"refused": ()}, False)],
     )
-    def test_refresh_is_whole_when_nothing_failed_and_nothing_was_refused(self, fields, whole):
+    def test_refresh_is_complete_only_without_failures_and_refusals(self, fields, whole):
         assert report(**fields).complete is whole
 
-    def test_credentials_that_are_of_no_use_exit_with_one(self):
+    def test_credentials_error_exits_with_1(self):
         assert CredentialsError("none").exit_code == 1

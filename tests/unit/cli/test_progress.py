@@ -48,7 +48,7 @@ def without_clocks(rows):
     return [re.sub(r"\d+:\d\d", "0:00", row) for row in rows]
 
 
-def test_a_terminal_shows_what_is_in_progress_and_keeps_the_story_alone(monkeypatch):
+def test_terminal_shows_progress_and_keeps_only_log_lines(monkeypatch):
     terminal = standard_error(monkeypatch, Terminal())
     notify = StepPrinter().notify
     assert isinstance(notify, StageNotifier)
@@ -65,7 +65,7 @@ def test_a_terminal_shows_what_is_in_progress_and_keeps_the_story_alone(monkeypa
     assert without_clocks(terminal.rows()) == story
 
 
-def test_the_clock_goes_on_by_itself(monkeypatch):
+def test_clock_advances_without_events(monkeypatch):
     terminal = standard_error(monkeypatch, Terminal())
     with stage(output.talking(), "reading"):
         before = terminal.getvalue()
@@ -73,7 +73,7 @@ def test_the_clock_goes_on_by_itself(monkeypatch):
             time.sleep(0.01)
 
 
-def test_what_is_drawn_fits_the_screen(monkeypatch):
+def test_progress_lines_fit_screen(monkeypatch):
     terminal = standard_error(monkeypatch, Terminal())
     with stage(output.talking(), "deploying") as deploying:
         deploying.now(
@@ -84,7 +84,7 @@ def test_what_is_drawn_fits_the_screen(monkeypatch):
     assert max(map(len, rows)) < 60
 
 
-def test_nothing_is_drawn_while_somebody_is_asked(monkeypatch):
+def test_progress_pauses_during_question(monkeypatch):
     terminal = standard_error(monkeypatch, Terminal())
     with stage(output.talking(), "deploying") as deploying:
         with SCREEN.aside():
@@ -98,7 +98,7 @@ def test_nothing_is_drawn_while_somebody_is_asked(monkeypatch):
         assert "more" in terminal.rows()[-1]
 
 
-def test_no_color_takes_the_colours_and_nothing_else(monkeypatch):
+def test_no_color_omits_colour_codes_and_keeps_text(monkeypatch):
     terminal = standard_error(monkeypatch, Terminal())
     with stage(output.talking(), "deploying") as deploying:
         deploying.now("some")
@@ -111,7 +111,7 @@ def test_no_color_takes_the_colours_and_nothing_else(monkeypatch):
 
 
 @pytest.mark.parametrize("verbose, details", [("", []), ("1", ["over"])])
-def test_a_pipe_gets_a_line_a_stage(monkeypatch, verbose, details):
+def test_pipe_gets_one_line_per_stage(monkeypatch, verbose, details):
     pipe = standard_error(monkeypatch, io.StringIO())
     monkeypatch.setenv("SLIPWAY_VERBOSE", verbose)
     with stage(output.talking(), "reading prices") as reading:
@@ -120,7 +120,7 @@ def test_a_pipe_gets_a_line_a_stage(monkeypatch, verbose, details):
     assert pipe.getvalue().splitlines() == ["reading prices", *details]
 
 
-def test_a_pipe_hears_now_and_then_that_it_lasts(monkeypatch):
+def test_pipe_gets_heartbeat_lines_during_long_stage(monkeypatch):
     pipe = standard_error(monkeypatch, io.StringIO())
     monkeypatch.setattr(live, "HEARTBEAT_S", 0.01)
     with stage(output.talking(), "deploying") as deploying:
@@ -133,7 +133,7 @@ def test_a_pipe_hears_now_and_then_that_it_lasts(monkeypatch):
     assert "Custom::" not in pipe.getvalue()
 
 
-def test_a_listener_that_only_takes_lines_gets_every_one():
+def test_line_listener_gets_every_line():
     messages = []
     with stage(messages.append, "reading") as reading:
         reading.now("nothing of this")
@@ -144,7 +144,7 @@ def test_a_listener_that_only_takes_lines_gets_every_one():
 
 
 class TestJob:
-    def test_a_terminal_draws_its_line_anew_and_keeps_the_last(self, monkeypatch):
+    def test_terminal_redraws_job_line_and_keeps_last(self, monkeypatch):
         terminal = standard_error(monkeypatch, Terminal())
         with StepPrinter() as person:
             person.progress(moment(1, 20, loss=3.5))
@@ -158,7 +158,7 @@ class TestJob:
             "attempt 1  step 60 of 900",
         ]
 
-    def test_a_pipe_gets_it_now_and_then_and_before_anything_else(self, monkeypatch):
+    def test_pipe_gets_job_line_at_interval_and_before_messages(self, monkeypatch):
         pipe = standard_error(monkeypatch, io.StringIO())
         messages, seconds = [], iter([0.0, 0.0, EVERY_S - 1, EVERY_S, EVERY_S, EVERY_S + 1, EVERY_S + 2]).__next__
         job = JobLine(messages.append, seconds)
@@ -171,7 +171,7 @@ class TestJob:
         assert messages[2:] == ["attempt 1  step 40 of 900"]
         assert pipe.getvalue() == ""
 
-    def test_an_attempt_does_not_show_the_step_of_the_one_before(self, monkeypatch):
+    def test_new_attempt_does_not_show_step_of_previous_attempt(self, monkeypatch):
         standard_error(monkeypatch, io.StringIO())
         messages = []
         job = JobLine(messages.append, iter(range(0, 1000, 20)).__next__)
@@ -183,7 +183,7 @@ class TestJob:
             "attempt 2  step 100 of 900  saved at step 94",
         ]
 
-    def test_a_pipe_hears_what_was_saved_also_where_the_meter_says_the_step(self, monkeypatch):
+    def test_pipe_gets_new_saved_step_at_unchanged_meter_step(self, monkeypatch):
         standard_error(monkeypatch, io.StringIO())
         messages, seconds = [], iter([0.0, 0.0, 1.0, 2.0, 3.0, 4.0]).__next__
         job = JobLine(messages.append, seconds)

@@ -13,7 +13,7 @@ from tests.plans import EXAMPLES, NOW, PLANS, ROOT
 README = ROOT / "README.md"
 
 
-def test_the_plan_in_the_readme_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readme_plan_runs_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = re.search(r"```yaml\n(.+?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     assert text is not None
     path = tmp_path / "plan.yaml"
@@ -35,7 +35,7 @@ OPEN_OR_UNPRICED = {
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.relative_to(EXAMPLES).as_posix())
-def test_no_example_is_refused_by_its_own_budget(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_example_passes_budget_of_plan(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     gate = price(path, NOW, PriceOptions(max_price_age=3650)).quote(1).gate
     assert gate.exit_code == OPEN_OR_UNPRICED.get(path.relative_to(EXAMPLES).as_posix(), 0), gate.reason

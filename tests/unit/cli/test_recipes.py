@@ -38,7 +38,7 @@ def screen(command: str, path: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("recipe", sorted(path.name for path in RECIPES.iterdir()))
-def test_its_page_shows_what_it_costs(
+def test_recipe_page_shows_current_quote(
     recipe: str, request: pytest.FixtureRequest, golden: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
@@ -53,7 +53,7 @@ def test_its_page_shows_what_it_costs(
 
 
 @pytest.mark.parametrize("recipe", sorted(path.name for path in RECIPES.iterdir()))
-def test_its_page_fits_and_links_to_nothing_that_is_not_there(recipe: str) -> None:
+def test_recipe_page_has_at_most_90_lines_and_valid_links(recipe: str) -> None:
     text = (RECIPES / recipe / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 90
     links = [link for link in re.findall(r"\]\((.+?)\)", text) if not link.startswith("https:")]

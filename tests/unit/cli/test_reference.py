@@ -5,7 +5,7 @@ from collections.abc import Callable
 from launcher.cli.app import app
 
 
-def test_the_reference_is_in_step(golden: Callable[[str, str], None]) -> None:
+def test_cli_reference_equals_golden(golden: Callable[[str, str], None]) -> None:
     from typer.cli import get_docs_for_click
     from typer.main import get_command
 
@@ -14,7 +14,7 @@ def test_the_reference_is_in_step(golden: Callable[[str, str], None]) -> None:
     golden("../../docs/cli.md", get_docs_for_click(obj=command, ctx=context))
 
 
-def test_every_command_says_what_it_does() -> None:
+def test_every_command_and_parameter_has_help() -> None:
     from typer.main import get_command
 
     commands = getattr(get_command(app), "commands")  # noqa: B009 - typer carries its own click

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize("words", [("runs",), ("plan", "plan.yaml"), ("status", "x"), ("ledger",)])
-def test_command_in_a_removed_folder_says_so_in_one_sentence(tmp_path, words):
+def test_command_in_removed_folder_refused_with_folder_name(tmp_path, words):
     place = tmp_path / "work"
     place.mkdir()
     line = 'cd "$1" && rmdir "$1" && shift && exec "$@"'

@@ -19,7 +19,7 @@ def folder(tmp_path, monkeypatch):
     Path("train.py").write_text("print(1)\n", encoding="utf-8")
 
 
-def test_the_plan_has_the_command_and_the_settings():
+def test_run_plan_has_command_and_settings():
     text = command_plan(
         "x", ["python", "train.py", "--lr", "1"], 2, ("target.instance_type=g6e.xlarge", "run.env.A=007"), region=None
     )
@@ -28,13 +28,13 @@ def test_the_plan_has_the_command_and_the_settings():
     assert (request.workload.train.hours, request.target.instance_type) == (2, ("g6e.xlarge",))
 
 
-def test_a_model_of_the_settings_replaces_the_assumed_hours():
+def test_run_with_model_setting_replaces_assumed_hours():
     given = ("target.instance_type=p5.48xlarge", "workload.train.model=llama-3.1-8b", "tokens_b=2")
     train = plan_file.loads(command_plan("x", ["python", "t.py"], 1, given, region="us-east-1")).workload.train
     assert (train.model, train.tokens_b, train.hours) == ("llama-3.1-8b", 2, None)
 
 
-def test_no_type_is_refused_with_an_example():
+def test_run_without_instance_type_refused_with_example():
     with pytest.raises(UnreadableInputError, match="no instance type is given") as caught:
         command_plan("x", ["python", "t.py"], 1, (), region=None)
     assert "--type" in caught.value.hint
@@ -49,18 +49,18 @@ def test_no_type_is_refused_with_an_example():
         (["./trainer", "--config", "a.yaml"], "trainer"),
     ],
 )
-def test_the_name_is_that_of_the_script(command, name):
+def test_run_name_derives_from_script_name(command, name):
     assert name_of(command) == name
 
 
-def test_a_dry_run_prices_writes_the_file_and_launches_nothing(slipway):
+def test_run_dry_run_writes_plan_file_without_launch(slipway):
     code, _, err = slipway("run", "--type", "g6e.xlarge", *REFUSED, "--", "python", "train.py")
     assert code == 3
     assert Path("train.slipway.yaml").read_text(encoding="utf-8").startswith(WRITTEN)
     assert "wrote train.slipway.yaml" in err
 
 
-def test_a_file_of_somebody_else_is_not_replaced(slipway):
+def test_run_keeps_plan_file_of_another_author(slipway):
     Path("train.slipway.yaml").write_text("slipway: 1\n", encoding="utf-8")
     code, _, err = slipway("run", "--type", "g6e.xlarge", "--dry-run", "--", "python", "train.py")
     assert code == 5
@@ -68,7 +68,7 @@ def test_a_file_of_somebody_else_is_not_replaced(slipway):
     assert Path("train.slipway.yaml").read_text(encoding="utf-8") == "slipway: 1\n"
 
 
-def test_an_earlier_file_of_run_is_replaced(slipway):
+def test_run_replaces_earlier_plan_file_of_run(slipway):
     Path("train.slipway.yaml").write_text(f"{WRITTEN}\nslipway: 1\n", encoding="utf-8")
     code, _, err = slipway("run", "--type", "g6e.xlarge", *REFUSED, "--", "python", "train.py")
     assert code == 3
@@ -84,7 +84,7 @@ def test_an_earlier_file_of_run_is_replaced(slipway):
     ],
 )
 @pytest.mark.parametrize("earlier", [None, f"{WRITTEN}\nslipway: 1\n"])
-def test_an_impossible_command_without_a_terminal_is_refused_first_and_writes_nothing(slipway, words, message, earlier):
+def test_infeasible_run_without_terminal_refused_before_writing(slipway, words, message, earlier):
     if earlier is not None:
         Path("train.slipway.yaml").write_text(earlier, encoding="utf-8")
     code, _, err = slipway("run", *words, "--", "python", "train.py")
@@ -96,7 +96,7 @@ def test_an_impossible_command_without_a_terminal_is_refused_first_and_writes_no
     assert (path.read_text(encoding="utf-8") if path.exists() else None) == earlier
 
 
-def test_a_possible_command_without_a_terminal_asks_for_yes_and_writes_nothing(slipway):
+def test_feasible_run_without_terminal_requires_yes_and_writes_no_file(slipway):
     code, _, err = slipway("run", "--type", "g6e.xlarge", "--", "python", "train.py")
     assert code == 2
     assert "--yes" in err
@@ -113,7 +113,7 @@ def test_a_possible_command_without_a_terminal_asks_for_yes_and_writes_nothing(s
         (["--type", "g6e.xlarge", "--env", "1A=x"], "--env 1A"),
     ],
 )
-def test_a_refusal_names_options_and_no_line_of_a_file_that_the_user_did_not_write(slipway, words, option):
+def test_run_refusal_names_command_option_without_file_line(slipway, words, option):
     result = slipway("run", *words, "--dry-run", "--", "python", "train.py")
     assert result.code in (2, 5), result.err
     assert option in result.err
@@ -122,7 +122,7 @@ def test_a_refusal_names_options_and_no_line_of_a_file_that_the_user_did_not_wri
     assert not list(Path().glob("*.slipway.yaml"))
 
 
-def test_the_json_of_a_refusal_has_the_option_and_no_line(slipway):
+def test_run_refusal_json_names_command_option_without_line(slipway):
     result = slipway("run", "--type", "g6e.xlage", "--dry-run", "--json", "--", "python", "train.py")
     findings = json.loads(result.out)["findings"]
     assert ("--type", None) in [(finding["path"], finding.get("line")) for finding in findings]

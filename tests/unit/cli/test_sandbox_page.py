@@ -22,7 +22,7 @@ def cluster(scheduler, *jobs):
         ("kubernetes", "  cluster slipway-team: Kubernetes, 3 nodes"),
     ],
 )
-def test_each_cluster_says_what_schedules_its_jobs(scheduler, message):
+def test_sandbox_page_names_scheduler_of_each_cluster(scheduler, message):
     first, _, titles, _, stack, _, last = _page(FOUND, STACKS, [cluster(scheduler)])
     assert first == "  the sandbox has been running since 2026-11-22 10:00 UTC: http://localhost:4566"
     assert titles.split() == ["stack", "region", "status"]
@@ -30,22 +30,22 @@ def test_each_cluster_says_what_schedules_its_jobs(scheduler, message):
     assert last == message
 
 
-def test_a_long_stack_name_is_cut_at_the_width_of_the_terminal(monkeypatch):
+def test_long_stack_name_is_cut_at_terminal_width(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     nested = {**STACKS[0], "name": "slipway-team-training-ParallelClusterProviderD4E878AD-WGVDU5LQ2BOY"}
     assert max(map(len, _page(FOUND, [*STACKS, nested], []))) <= 80
 
 
-def test_jobs_stand_below_their_cluster():
+def test_jobs_are_listed_below_cluster():
     job = {"id": "train-1a2b3c4d", "name": "train-1a2b3c4d", "state": "RUNNING"}
     assert _page(FOUND, STACKS, [cluster("kubernetes", job)])[-1] == "    job train-1a2b3c4d  running    train-1a2b3c4d"
 
 
-def test_an_empty_one_says_so():
+def test_empty_sandbox_page_says_no_stacks():
     assert _page(FOUND, [], [])[-1] == "  no stacks are deployed in it"
 
 
-def test_one_with_a_name_says_it():
+def test_named_sandbox_page_shows_name():
     named = SimpleNamespace(name="team", since="2026-11-22 10:00 UTC", port=4566)
     assert (
         _page(named, [], [])[0]
@@ -53,7 +53,7 @@ def test_one_with_a_name_says_it():
     )
 
 
-def test_one_node_is_one():
+def test_single_node_is_singular():
     assert _page(FOUND, STACKS, [cluster("slurm") | {"nodes": 1}])[-1] == "  cluster slipway-team: Slurm, 1 node"
 
 
@@ -61,7 +61,7 @@ def test_one_node_is_one():
     "regions, shown",
     [([], "us-east-1"), (["us-east-2", "us-east-2"], "us-east-2"), (["us-east-2", "eu-west-1"], "us-east-1")],
 )
-def test_a_shell_is_pointed_at_the_region_of_the_stacks(regions, shown):
+def test_sandbox_shell_region_follows_single_region_of_stacks(regions, shown):
     stacks = [{"name": "s", "region": region, "status": "CREATE_COMPLETE"} for region in regions]
     environment = {"AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}
     assert _in_its_region(environment, stacks) == {"AWS_REGION": shown, "AWS_DEFAULT_REGION": shown}

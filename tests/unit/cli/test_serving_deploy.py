@@ -97,7 +97,7 @@ def of(text, line):
         )
     ],
 )
-def test_it_is_refused_before_anything_is_made(on_plan, command, text, code, message):
+def test_serving_deploy_against_verdict_or_budget_refused_before_any_file(on_plan, command, text, code, message):
     exit_code, out, err = on_plan(command, text)
     if code is None:
         # A price too old is refused in AWS, and only warned of in the sandbox.
@@ -108,13 +108,13 @@ def test_it_is_refused_before_anything_is_made(on_plan, command, text, code, mes
 
 
 @BOTH
-def test_a_refusal_by_the_verdict_gives_the_reasons_and_the_ways_out(on_plan, command):
+def test_refusal_by_verdict_lists_reasons_and_alternatives(on_plan, command):
     _, _, err = on_plan(command, CHAT)
     for phrase in ("against it", "GPU: $", "of operations", "your own weights", "--despite-verdict", "compare"):
         assert phrase in " ".join(err.split()), phrase
 
 
-def test_what_cannot_be_deployed_names_the_way(on_plan):
+def test_undeployable_serving_plan_names_alternative_command(on_plan):
     _, _, err = on_plan(["deploy", "--dry-run"], EMBED.replace("sagemaker-endpoint", "eks"))
     assert "slipway render plan.yaml -o DIR" in err
     plan = CHAT.replace(", instance_type: g6e.2xlarge", "").replace("option: on-demand, ", "")
@@ -125,12 +125,12 @@ def test_what_cannot_be_deployed_names_the_way(on_plan):
     assert "the verdict is against it" in err
 
 
-def test_an_interruption_is_for_jobs(on_plan):
+def test_interrupt_after_for_serving_plan_refused(on_plan):
     code, _, err = on_plan(["launch", "--sandbox", "--yes"], EMBED, "--interrupt-after", "1")
     assert (code, "a serving plan has none" in err) == (2, True)
 
 
-def test_nobody_to_ask_is_2_after_the_quote_and_its_warnings(on_plan):
+def test_serving_launch_without_terminal_ends_with_2_after_warnings(on_plan):
     text = EMBED.replace("    artifacts_uri: s3://models-of-the-team/qwen3-embedding-0.6b/inf2-tp2-b1-s512\n", "")
     code, _, err = on_plan(["launch", "--sandbox"], text)
     assert code == 2
@@ -141,7 +141,7 @@ def test_nobody_to_ask_is_2_after_the_quote_and_its_warnings(on_plan):
 
 @pytest.mark.cdk
 @pytest.mark.long
-def test_a_verdict_that_is_overridden_is_said_and_a_dry_run_shows_the_endpoint(on_plan, warm_launches):
+def test_deploy_dry_run_despite_verdict_shows_endpoint_and_override(on_plan, warm_launches):
     code, _, err = on_plan(["deploy", "--dry-run"], CHAT, "--despite-verdict")
     assert code == 0, err
     warnings = " ".join(err.split())
@@ -156,7 +156,7 @@ def test_a_verdict_that_is_overridden_is_said_and_a_dry_run_shows_the_endpoint(o
     assert not (folder / "report.json").exists()
 
 
-def test_a_verdict_that_would_measure_first_is_said_and_lets_the_plan_pass(on_plan):
+def test_measure_first_verdict_is_shown_and_allows_launch(on_plan):
     cheap = of(CHAT.replace('"2.8"', '"0.26"'), "operations_usd_per_month: 0")
     code, _, err = on_plan(["launch", "--sandbox"], cheap)
     assert (code, "cannot ask whether" in err) == (2, True), err
@@ -196,7 +196,7 @@ REPORT = {
 }
 
 
-def test_the_report_of_an_endpoint_is_its_answer_and_a_month(on_plan):
+def test_endpoint_report_shows_answers_and_monthly_cost(on_plan):
     folder = Path(".slipway/runs/chat/20261120T120000Z")
     folder.mkdir(parents=True)
     (folder.parent / "latest").symlink_to(folder.name)

@@ -55,25 +55,25 @@ def priced(path: Path) -> Priced:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_page_of_a_serving_plan(write_plan, golden, width):
+def test_serving_plan_page_equals_golden(write_plan, golden, width):
     golden(f"plan/serving-table-{width}.txt", "\n".join(page(priced(write_plan(CHAT)), width, everything=False)) + "\n")
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_page_of_a_serving_quote(write_plan, golden, width):
+def test_serving_quote_page_equals_golden(write_plan, golden, width):
     priced_plan = priced(write_plan(CHAT))
     lines = quote_page(priced_plan.quote(2), 2, width, priced_plan)
     golden(f"plan/serving-quote-{width}.txt", "\n".join(lines) + "\n")
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_page_of_a_serving_comparison(write_plan, golden, width):
+def test_serving_comparison_page_equals_golden(write_plan, golden, width):
     comparison = compare(write_plan(CHAT), NOW, PriceOptions())
     golden(f"plan/serving-compare-{width}.txt", "\n".join(serving_compare.page(comparison, width)) + "\n")
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_page_of_a_portfolio(write_plan, golden, width):
+def test_portfolio_page_equals_golden(write_plan, golden, width):
     portfolio_result = portfolio([write_plan(CHAT), write_plan(SFT, "sft.yaml")], NOW, PriceOptions())
     golden(f"plan/portfolio-{width}.txt", "\n".join(portfolio_page.page(portfolio_result, width)) + "\n")
 
@@ -90,20 +90,20 @@ def test_no_line_is_wider_than_the_terminal(write_plan, width):
     assert [line for line in lines if len(line) > width and "://" not in line] == []
 
 
-def test_numbers_stay_at_80_columns(write_plan):
+def test_serving_table_at_80_columns_keeps_numbers(write_plan):
     text = "\n".join(page(priced(write_plan(CHAT)), 80, everything=False))
     assert "$/M out" in text
     assert "used" in text
     assert "1.54" in text
 
 
-def test_a_number_is_explained_step_by_step(write_plan):
+def test_serving_explanation_shows_each_step(write_plan):
     text = "\n".join(explain.page(priced(write_plan(CHAT)), 2, 120))
     assert "one decoding step of" in text
     assert "requests/s of the instance" in text
 
 
-def test_json_of_plan_quote_and_comparison(write_plan, slipway):
+def test_serving_plan_quote_and_comparison_json_agree_on_schema_and_verdict(write_plan, slipway):
     write_plan(CHAT)
     code, out, _ = slipway("plan", "plan.yaml", "--json")
     document = json.loads(out)
@@ -123,7 +123,7 @@ def test_json_of_plan_quote_and_comparison(write_plan, slipway):
     assert inf2[0]["crossover_utilisation"] == pytest.approx(2.29, abs=0.01)
 
 
-def test_json_of_a_portfolio(write_plan, slipway):
+def test_portfolio_json_sums_monthly_dollars_and_missing_chips(write_plan, slipway):
     write_plan(CHAT)
     write_plan(SFT, "sft.yaml")
     code, out, _ = slipway("portfolio", "plan.yaml", "sft.yaml", "--json")
@@ -140,7 +140,7 @@ def test_json_of_a_portfolio(write_plan, slipway):
     assert "sft" in chips["Inferentia2"]["missing"]
 
 
-def test_a_portfolio_with_a_bad_plan_names_it(write_plan, slipway):
+def test_portfolio_with_invalid_plan_names_file(write_plan, slipway):
     write_plan(CHAT)
     write_plan(CHAT.replace("llama-3.1-8b", "llama-9"), "bad.yaml")
     code, _, err = slipway("portfolio", "plan.yaml", "bad.yaml")
@@ -148,7 +148,7 @@ def test_a_portfolio_with_a_bad_plan_names_it(write_plan, slipway):
     assert "bad.yaml: no model llama-9" in err
 
 
-def test_a_portfolio_tells_of_every_bad_plan_at_once(write_plan, slipway):
+def test_portfolio_reports_every_invalid_plan_at_once(write_plan, slipway):
     """Those that end while they are read, too."""
     write_plan(CHAT)
     write_plan(CHAT.replace("llama-3.1-8b", "llama-9"), "bad.yaml")
@@ -159,14 +159,14 @@ def test_a_portfolio_tells_of_every_bad_plan_at_once(write_plan, slipway):
     assert "bad.yaml: no model llama-9" in err
 
 
-def test_a_plan_that_nothing_can_serve_ends_with_5(write_plan, slipway):
+def test_infeasible_serving_plan_ends_with_5_and_allowed_values(write_plan, slipway):
     write_plan(CHAT.replace("output_tokens: 250", "output_tokens: 250\n    tensor_parallel: 12"))
     code, _, err = slipway("plan", "plan.yaml")
     assert code == 5
     assert "1, 2, 4, 8, 24 on Inferentia2" in err
 
 
-def test_init_writes_a_serving_plan_that_works(tmp_path, monkeypatch, slipway):
+def test_init_serve_writes_valid_plan(tmp_path, monkeypatch, slipway):
     monkeypatch.chdir(tmp_path)
     assert slipway("init", "--serve", "--name", "mine")[0] == 0
     code, out, _ = slipway("plan", "plan.yaml")
@@ -175,7 +175,7 @@ def test_init_writes_a_serving_plan_that_works(tmp_path, monkeypatch, slipway):
     assert "# hourly_requests_per_s: null" in Path("plan.yaml").read_text(encoding="utf-8")
 
 
-def test_the_schema_has_the_serving_keys(slipway):
+def test_schema_has_serving_keys(slipway):
     code, out, _ = slipway("schema")
     workload = json.loads(out)["properties"]["workload"]["anyOf"][0]["properties"]["serve"]["anyOf"][0]["anyOf"][0]
     assert code == 0
@@ -184,7 +184,7 @@ def test_the_schema_has_the_serving_keys(slipway):
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples" / "serve").glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_serving_example_has_a_price_whose_bill_fits_80_columns(path):
+def test_every_serving_example_has_price_and_bill_within_80_columns(path):
     priced_plan = priced(path)
     best = priced_plan.quote(1)
     assert best.usd is not None
@@ -193,7 +193,7 @@ def test_every_serving_example_has_a_price_whose_bill_fits_80_columns(path):
     assert [line for line in bill if len(line) > 80] == []
 
 
-def test_a_training_plan_loads_nothing_of_serving(write_plan):
+def test_training_plan_loads_no_serving_modules(write_plan):
     write_plan(SFT)
     code = "import sys; from launcher.cli.app import main; sys.argv = ['slipway', 'plan', 'plan.yaml']\n"
     code += "try:\n    main()\nexcept SystemExit:\n    pass\n"

@@ -13,7 +13,7 @@ def commands(text: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for block in blocks for line in block.splitlines() if line]
 
 
-def test_every_line_of_the_instructions_runs(tmp_path, monkeypatch, slipway):
+def test_every_command_of_instructions_runs(tmp_path, monkeypatch, slipway):
     monkeypatch.chdir(tmp_path)
     lines = commands(slipway("skill").out)
     assert len(lines) > 8
@@ -24,12 +24,12 @@ def test_every_line_of_the_instructions_runs(tmp_path, monkeypatch, slipway):
             assert read_document(result.out)["schema"].startswith("slipway.")
 
 
-def test_no_line_of_the_instructions_spends_or_answers_a_question(slipway):
+def test_instructions_have_no_spending_command_and_no_yes_flag(slipway):
     for words in commands(slipway("skill").out):
         assert not {"launch", "run", "deploy", "down", "cancel", "--yes", "-y"} & set(words)
 
 
-def test_the_fields_that_the_instructions_name_exist(slipway):
+def test_fields_named_in_instructions_exist_in_schema(slipway):
     candidate = schema_of("plan")["properties"]["candidates"]["items"]["properties"]
     text = slipway("skill").out
     for name in ("usd", "gate", "id", "findings", "price"):
@@ -37,7 +37,7 @@ def test_the_fields_that_the_instructions_name_exist(slipway):
         assert name in candidate
 
 
-def test_the_instructions_have_the_front_matter_of_a_skill(slipway):
+def test_instructions_have_skill_front_matter(slipway):
     head = slipway("skill").out.split("---\n")[1]
     assert re.search(r"^name: slipway$", head, re.MULTILINE)
     assert 50 < len(re.search(r"^description: (.*)$", head, re.MULTILINE)[1]) < 1024

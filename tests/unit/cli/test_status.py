@@ -26,7 +26,7 @@ def empty_run(tmp_path, monkeypatch):
     return run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
 
 
-def test_a_run_of_the_sandbox_stands_as_its_report_says(empty_run, slipway):
+def test_status_of_sandbox_run_equals_report(empty_run, slipway):
     empty_run.write_json("report.json", REPORT)
     code, out, _ = slipway("status", "tiny", "--json")
     status = json.loads(out)
@@ -42,7 +42,7 @@ def test_a_run_of_the_sandbox_stands_as_its_report_says(empty_run, slipway):
 
 
 @pytest.mark.parametrize("damaged", ["report.json", "submission.json"])
-def test_a_damaged_older_run_does_not_hide_the_newest(empty_run, slipway, tmp_path, damaged):
+def test_damaged_older_run_does_not_hide_newest(empty_run, slipway, tmp_path, damaged):
     empty_run.write_json("report.json", REPORT)
     submission(NODE, job="7").write(empty_run)
     (empty_run.path / damaged).write_text("{")
@@ -53,7 +53,7 @@ def test_a_damaged_older_run_does_not_hide_the_newest(empty_run, slipway, tmp_pa
     assert "whether run 20261120T120000Z of this plan still runs is unknown" in err
 
 
-def test_a_folder_that_was_only_deployed_has_no_job(empty_run, slipway):
+def test_status_of_deployed_folder_is_not_submitted_and_cancel_refused(empty_run, slipway):
     code, out, _ = slipway("status", "tiny", "--json")
     assert (code, json.loads(out)["status"]) == (0, "not-submitted")
     code, _, err = slipway("cancel", "tiny", "--yes")
@@ -70,7 +70,7 @@ def test_a_folder_that_was_only_deployed_has_no_job(empty_run, slipway):
     assert (code, "no job on a cluster to follow" in err) == (2, True)
 
 
-def test_logs_print_a_bar_once_a_long_line_whole_and_a_last_line_without_its_end(empty_run, slipway):
+def test_logs_print_progress_bar_once_and_long_and_unfinished_lines_whole(empty_run, slipway):
     empty_run.logs.mkdir(exist_ok=True)
     bars, long = "".join(f"\r{number} %" for number in range(101)), "x" * 3_000_000
     (empty_run.logs / "attempt-1.log").write_text(f"{bars}\n{long}\nlast", newline="")
@@ -93,7 +93,7 @@ def cut_deployment(tmp_path, monkeypatch):
     return request.target.region[0]
 
 
-def test_stacks_of_a_run_without_a_job_are_those_that_exist(cut_deployment, slipway, monkeypatch):
+def test_status_of_interrupted_deployment_lists_existing_stacks(cut_deployment, slipway, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     with mock_aws():
@@ -111,7 +111,7 @@ def test_stacks_of_a_run_without_a_job_are_those_that_exist(cut_deployment, slip
         assert "billed" not in out
 
 
-def test_checkpoints_that_slipway_down_has_left_go_with_a_word_of_their_own(cut_deployment, slipway, monkeypatch):
+def test_status_with_retained_checkpoints_names_down_checkpoints(cut_deployment, slipway, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     with mock_aws():
@@ -121,7 +121,7 @@ def test_checkpoints_that_slipway_down_has_left_go_with_a_word_of_their_own(cut_
     assert "slipway down tiny-gpt --checkpoints removes them" in out
 
 
-def test_a_launch_that_ended_early_names_what_exists_and_the_way_out(cut_deployment, slipway, tmp_path, monkeypatch):
+def test_status_of_failed_launch_names_existing_stacks_and_down(cut_deployment, slipway, tmp_path, monkeypatch):
     folder = run_folder.latest("tiny-gpt", tmp_path)
     stack = {"name": "slipway-tiny-gpt-training", "status": "CREATE_IN_PROGRESS"}
     folder.write_json(
@@ -140,7 +140,7 @@ def test_a_launch_that_ended_early_names_what_exists_and_the_way_out(cut_deploym
         assert "billed while they exist: slipway-tiny-gpt-training CREATE_COMPLETE" in status_text
 
 
-def test_without_credentials_they_are_those_that_the_folder_names(cut_deployment, slipway):
+def test_status_without_credentials_lists_stacks_of_folder(cut_deployment, slipway):
     _, out, _ = slipway("status", "tiny-gpt", "--json")
     status = json.loads(out)
     assert (status["stacks"], status["stack_states"]) == (["slipway-tiny-gpt-network"], None)
@@ -149,19 +149,19 @@ def test_without_credentials_they_are_those_that_the_folder_names(cut_deployment
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": "other/1"}', '{"schema": "slipway.submission/1"}'])
-def test_a_damaged_record_is_said(empty_run, slipway, text):
+def test_damaged_submission_record_is_reported(empty_run, slipway, text):
     (empty_run.path / "submission.json").write_text(text)
     code, out, err = slipway("status", "tiny")
     assert (code, out, "submission.json" in err) == (2, "", True)
     assert "internal" not in err
 
 
-def test_nothing_is_cancelled_without_an_answer(empty_run, slipway):
+def test_cancel_without_terminal_requires_yes(empty_run, slipway):
     code, _, err = slipway("cancel", "tiny")
     assert (code, "add --yes" in err) == (2, True)
 
 
-def test_checkpoints_of_a_launch_whose_own_sandbox_has_ended_are_not_asked_of_aws(empty_run, slipway):
+def test_checkpoints_of_ended_sandbox_launch_make_no_aws_calls(empty_run, slipway):
     empty_run.write_json("quote.json", QUOTE)
     empty_run.rendered.mkdir()
     for file in ("plan.json", "rendered/job.json"):
@@ -176,7 +176,7 @@ def test_checkpoints_of_a_launch_whose_own_sandbox_has_ended_are_not_asked_of_aw
         assert (code, message in err) == (1, True)
 
 
-def test_checkpoints_of_a_run_that_is_not_there(empty_run, slipway):
+def test_checkpoints_of_unknown_run_refused(empty_run, slipway):
     code, _, err = slipway("checkpoints", "list", "other")
     assert (code, "no run of other" in err) == (2, True)
     code, _, err = slipway("checkpoints", "list", "tiny")
@@ -184,7 +184,7 @@ def test_checkpoints_of_a_run_that_is_not_there(empty_run, slipway):
 
 
 @pytest.mark.parametrize("uri", ["s3://", "s3:///runs", "s3://No_Bucket/x", "s3://a"])
-def test_a_bucket_that_cannot_be(tmp_path, slipway, uri):
+def test_checkpoints_of_invalid_bucket_name_refused(tmp_path, slipway, uri):
     for arguments in (["list"], ["verify"], ["prune", "--yes"], ["restore"]):
         code, out, err = slipway("checkpoints", arguments[0], uri, *arguments[1:])
         assert (code, out, f"no bucket can have this name: {uri}" in err, "s3://bucket/prefix" in err) == (
@@ -195,14 +195,14 @@ def test_a_bucket_that_cannot_be(tmp_path, slipway, uri):
         )
 
 
-def test_one_step_and_all_of_them_are_not_asked_for_at_once(empty_run, slipway):
+def test_checkpoints_step_with_all_refused(empty_run, slipway):
     code, _, err = slipway("checkpoints", "verify", "tiny", "--step", "1", "--all")
     assert (code, "--step and --all" in err) == (2, True)
 
 
 @pytest.mark.parametrize("superseded", [False, True])
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_the_table_of_checkpoints_fits_and_names_the_run_from_80_columns(width, superseded):
+def test_checkpoint_table_fits_width_and_names_run_from_80_columns(width, superseded):
     run = "llama31-8b-sft-20261120t203048z-089799cd"
     checkpoints = [
         Checkpoint(
@@ -229,7 +229,7 @@ def test_the_table_of_checkpoints_fits_and_names_the_run_from_80_columns(width, 
 
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("expiring", [3, 140])
-def test_many_expiring_checkpoints_are_counted_in_one_line(width: int, expiring: int) -> None:
+def test_many_expiring_checkpoints_counted_in_one_line(width: int, expiring: int) -> None:
     stored = tuple(
         Checkpoint(
             step=step,
@@ -252,7 +252,7 @@ def test_many_expiring_checkpoints_are_counted_in_one_line(width: int, expiring:
         assert lines[-1] == "  140 more checkpoints expire (steps 1 to 140, 140.0 MiB): --json lists them"
 
 
-def test_status_names_the_chips_that_the_newest_attempt_does_not_use(empty_run, slipway):
+def test_status_names_idle_chips_of_newest_attempt(empty_run, slipway):
     empty_run.write_json("report.json", REPORT)
     folder = empty_run.path / "job"
     folder.mkdir()

@@ -29,7 +29,7 @@ def run(code: str, **more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_every_summary_is_the_first_sentence_of_its_command():
+def test_every_summary_equals_first_sentence_of_command_help():
     commands = get_command(application()).commands  # type: ignore[attr-defined]
     assert list(commands) == list(SUMMARIES)
     for name, command in commands.items():
@@ -37,14 +37,14 @@ def test_every_summary_is_the_first_sentence_of_its_command():
 
 
 @pytest.mark.parametrize("width", ["80", "120"])
-def test_the_help_is_the_same_with_and_without_the_commands(width: str):
+def test_help_with_and_without_loaded_commands_is_equal(width: str):
     shown = [CliRunner().invoke(build(), ["--help"], env={"COLUMNS": width}).output for build in (front, application)]
     assert shown[0] == shown[1]
     assert "launch" in shown[0]
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], []])
-def test_it_loads_no_command_and_nothing_that_prices(words: list[str]):
+def test_help_and_version_load_no_command_or_pricing_modules(words: list[str]):
     answer = run(LOADED.format(words=json.dumps(words)))
     loaded = set(json.loads(answer.stderr.splitlines()[-1]))
     assert "launcher.cli.app" in loaded
@@ -58,13 +58,13 @@ def test_it_loads_no_command_and_nothing_that_prices(words: list[str]):
     assert "rich" not in loaded
 
 
-def test_a_command_that_does_not_exist_is_named_with_its_neighbour():
+def test_unknown_command_refused_with_suggestion():
     answer = run("import sys; from launcher.cli.app import main; sys.argv = ['slipway', 'plam']; main()")
     assert answer.returncode == 2
     assert "plan" in answer.stderr
 
 
-def test_a_shell_that_completes_a_word_is_answered_from_the_commands():
+def test_completion_in_shell_lists_option_of_command():
     variables = {VARIABLE: "complete_bash", "COMP_WORDS": "slipway plan --exp", "COMP_CWORD": "2"}
     answer = run("import sys; from launcher.cli.app import main; sys.argv = ['slipway']; main()", **variables)
     assert "--explain" in answer.stdout

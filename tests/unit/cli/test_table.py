@@ -17,13 +17,13 @@ ROWS = [
 ]
 
 
-def test_a_wide_terminal_shows_everything() -> None:
+def test_wide_terminal_shows_all_columns() -> None:
     lines = render(COLUMNS, ROWS, 120)
     assert "saves every 14 minutes and says so at length" in lines[2]
     assert lines[1].strip("─ ") == ""
 
 
-def test_notes_are_cut_then_dropped_then_the_zone_goes_and_numbers_stay() -> None:
+def test_narrow_table_drops_notes_then_zone_and_keeps_numbers() -> None:
     for width in range(120, 38, -1):
         lines = render(COLUMNS, ROWS, width)
         assert all(len(line) <= width for line in lines), width
@@ -33,11 +33,11 @@ def test_notes_are_cut_then_dropped_then_the_zone_goes_and_numbers_stay() -> Non
             assert "saves" not in lines[2]
 
 
-def test_points_stand_under_each_other() -> None:
+def test_decimal_points_align() -> None:
     assert align_points(["37.60", "109", "1,097.5", "unpriced"]) == ["37.60", "109   ", "1,097.5 ", "unpriced"]
 
 
-def test_a_column_that_wraps_continues_below_and_keeps_its_indent() -> None:
+def test_wrapped_column_keeps_indent() -> None:
     columns = [Column("line", itemgetter(0), wraps=True), Column("$", itemgetter(1), "point")]
     rows = [["  a-long-model:0 on-demand, input", "2,890.80"], ["compute", "2,890.80"]]
     assert render(columns, rows, 60)[2] == "    a-long-model:0 on-demand, input  2,890.80"

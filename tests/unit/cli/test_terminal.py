@@ -67,7 +67,7 @@ def soft_rows(shown):
 
 
 @pytest.mark.long
-def test_a_launch_asks_in_at_most_25_lines(plan_folder, warm_app):
+def test_launch_question_fits_25_lines(plan_folder, warm_app):
     shown, code = typed(
         ["launch", "plan.yaml", "--sandbox"], answer=b"n\n", folder=plan_folder, app=warm_app, **TERMINAL
     )
@@ -80,7 +80,7 @@ def test_a_launch_asks_in_at_most_25_lines(plan_folder, warm_app):
 
 
 @pytest.mark.long
-def test_an_endpoint_asks_in_at_most_30_lines(tmp_path, warm_app):
+def test_endpoint_question_fits_30_lines(tmp_path, warm_app):
     plan = ROOT / "examples" / "serve" / "pinned" / "llama31-8b-inf2.yaml"
     (tmp_path / "plan.yaml").write_text(plan.read_text(encoding="utf-8"), encoding="utf-8")
     arguments = ["deploy", "plan.yaml", "--sandbox", "--despite-verdict"]
@@ -91,7 +91,7 @@ def test_an_endpoint_asks_in_at_most_30_lines(tmp_path, warm_app):
     assert "image huggingface-vllm-inference-neuronx:0.11.0" in before
 
 
-def test_what_is_shown_of_a_quote_leaves_room_for_the_changes_and_a_pipe_has_all_of_it(monkeypatch):
+def test_quote_screen_fits_terminal_and_pipe_gets_whole_text(monkeypatch):
     priced = price(ROOT / "examples" / "hyperpod-eks" / "p5en-spot.yaml", NOW, PriceOptions(any_age=True))
     quoted = replace(priced.quote(1), findings=(warning("a", "", "long " * 60, "fix " * 20), *priced.quote(1).findings))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
@@ -110,7 +110,7 @@ def test_what_is_shown_of_a_quote_leaves_room_for_the_changes_and_a_pipe_has_all
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_a_remark_before_the_question_is_wrapped_at_words(width):
+def test_warning_before_question_wraps_at_words(width):
     priced = price(ROOT / "examples" / "tiny-gpt.yaml", NOW, PriceOptions(any_age=True))
     remark = warning("a", "workload.train.stack", "word " * 40 + "last", "fix " * 20 + "end")
     shown = page(replace(priced.quote(1), findings=(remark,)), 1, width, priced)
@@ -121,27 +121,27 @@ def test_a_remark_before_the_question_is_wrapped_at_words(width):
 
 
 @pytest.mark.long
-def test_verbose_says_the_rest_wherever_it_is_typed(plan_folder, warm_app):
+def test_verbose_after_subcommand_shows_assumptions(plan_folder, warm_app):
     arguments = ["launch", "plan.yaml", "--sandbox", "-v"]
     shown, _ = typed(arguments, answer=b"n\n", folder=plan_folder, app=warm_app, **TERMINAL)
     assert "assumptions" in shown
     assert "can be launched now" in shown
 
 
-def test_a_refusal_stands_in_colour_and_at_the_top_of_a_quote(plan_folder):
+def test_refusal_is_coloured_and_at_top_of_quote(plan_folder):
     shown, _ = typed(["quote", "plan.yaml", "--max-usd", "1"], folder=plan_folder, **TERMINAL)
     assert re.search(r"\x1b\[1;31m +Launch +refused", shown)
     assert shown.index("refused") < shown.index("compute")
 
 
 @pytest.mark.parametrize("changes", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_no_colour_where_none_is_wanted(plan_folder, changes):
+def test_no_color_or_dumb_terminal_prints_no_escape_codes(plan_folder, changes):
     shown, _ = typed(["quote", "plan.yaml"], folder=plan_folder, **TERMINAL | changes)
     assert "1 run in 10 above" in shown
     assert "\x1b" not in shown
 
 
-def test_long_output_goes_through_the_pager(plan_folder):
+def test_long_output_in_terminal_uses_pager(plan_folder):
     pager = plan_folder / "pager"
     pager.write_text("#!/bin/sh\necho PAGED\nhead -n 3\n", encoding="utf-8")
     pager.chmod(0o755)
@@ -154,13 +154,13 @@ def test_long_output_goes_through_the_pager(plan_folder):
         assert "PAGED" not in shown
 
 
-def test_the_help_cuts_no_summary(plan_folder):
+def test_help_shows_whole_summaries(plan_folder):
     shown, _ = typed(["--help"], folder=plan_folder, **TERMINAL)
     assert "..." not in shown.partition("Commands:")[2]
     assert re.search(r"launch +Price a plan, deploy its cluster, run its job to the end, and", shown)
 
 
-def test_chatter_is_broken_at_blanks_in_a_terminal_but_for_commands_to_copy(monkeypatch, capsys):
+def test_messages_wrap_at_blanks_in_terminal_except_commands(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "60")
     command = f"  next: slipway quote {'x' * 60} --pick 1"
     for terminal in (True, False):

@@ -27,14 +27,14 @@ KEPT = ("step 1 loss 2.5\n", "\x1b[1;31mred\x1b[0m", "ü漢\t", "50%|███�
 
 
 @pytest.mark.parametrize("sequence", STEERING)
-def test_it_is_left_out_and_the_rest_stays(sequence):
+def test_control_sequence_is_removed_and_text_kept(sequence):
     shown_text = shown(f"before {sequence} after")
     assert shown_text.startswith("before ")
     assert shown_text.endswith(" after")
     assert not re.search("[\x1b\x07\x08\x80-\x9f]", shown_text)
 
 
-def test_pieces_and_the_whole_are_shown_alike():
+def test_text_filtered_in_pieces_equals_text_filtered_whole():
     for seed in range(300):
         chance = random.Random(seed)
         text = "".join(chance.choice((*STEERING, *KEPT)) for _ in range(30))
@@ -47,13 +47,13 @@ def test_pieces_and_the_whole_are_shown_alike():
         assert not re.search(r"\x1b(?!\[[0-9;:]*m)|[\x80-\x9f\x07]", shown(text)), seed
 
 
-def test_a_sequence_without_an_end_holds_nothing_back_for_long():
+def test_unterminated_sequence_releases_later_text():
     filtered = TerminalText()
     assert filtered.visible(b"a\x1b]0;" + b"x" * 100) == b"a"
     assert filtered.visible(b"y" * 5000).endswith(b"y" * 5000)
 
 
-def test_a_page_replaces_pages_alone(tmp_path):
+def test_html_replaces_only_slipway_pages(tmp_path):
     path = tmp_path / "page.html"
     for _ in range(2):
         save_html(path, document("x", []), show=False)

@@ -14,7 +14,7 @@ from launcher.workflow.run.top import JobNow, NodeNow
 LINE = "98, 71680, 81920, 612.5"
 
 
-def test_eight_cards_are_summed_and_the_least_used_is_named():
+def test_utilization_of_eight_cards_is_averaged_with_lowest():
     use = parse_chip_use("\n".join([LINE] * 7 + ["20, 71680, 81920, 300.0"]) + "\n")
     assert use == ChipUse(
         chips=8, utilization=88.25, lowest=20.0, memory_gib=560.0, memory_total_gib=640.0, power_w=4587.5
@@ -29,12 +29,12 @@ def test_eight_cards_are_summed_and_the_least_used_is_named():
         ("98, [N/A], 81920, 300", "memory_gib"),
     ],
 )
-def test_value_that_a_card_does_not_report_is_unknown(line, missing):
+def test_unreported_card_value_is_unknown(line, missing):
     assert getattr(parse_chip_use(f"{line}\n"), missing) is None
 
 
 @pytest.mark.parametrize("printed", ["", "No devices were found\n", "Unable to determine the device handle: 1, 2\n"])
-def test_answer_without_a_card_is_no_use(printed):
+def test_nvidia_smi_output_without_card_gives_no_use(printed):
     assert parse_chip_use(printed) is None
 
 
@@ -51,7 +51,7 @@ NOW = JobNow(
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_screen_fits_its_width_and_names_what_is_unknown(width):
+def test_top_screen_fits_width_and_names_unknown_nodes(width):
     lines = page(NOW, width)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
@@ -61,11 +61,11 @@ def test_screen_fits_its_width_and_names_what_is_unknown(width):
     assert lines[-1].strip() == "– chips not known: nvidia-smi: not found"
 
 
-def test_document_has_each_node_once():
+def test_top_document_has_each_node_once():
     written = document(NOW)
     assert (written["schema"], written["step_s"], written["usd_per_hour"]) == ("slipway.top/1", 1.25, "80")
     assert [node["unknown"] for node in written["nodes"]] == ["", "nvidia-smi: not found"]
 
 
-def test_job_without_nodes_has_a_sentence():
+def test_top_of_job_without_nodes_has_sentence():
     assert page(replace(NOW, nodes=()), 80)[-1] == "  no node runs it now"

@@ -28,7 +28,7 @@ COMMANDS = ("\n::error file=x::pwned", "\n  ::add-mask::1", "x\r\n::stop-command
 
 
 @pytest.mark.parametrize("words", [*HOSTILE, *COMMANDS])
-def test_words_in_any_kind_of_output_are_escaped(capsys, words, monkeypatch):
+def test_control_characters_in_any_output_are_escaped(capsys, words, monkeypatch):
     monkeypatch.setattr("sys.argv", ["slipway"])
     output.WRITTEN.clear()
     output.result([f"  job {words} ran"])
@@ -42,7 +42,7 @@ def test_words_in_any_kind_of_output_are_escaped(capsys, words, monkeypatch):
 
 
 @pytest.mark.parametrize("words", HOSTILE)
-def test_json_keeps_the_value_and_has_no_unseen_character(capsys, words):
+def test_json_keeps_value_without_control_characters(capsys, words):
     output.document({"a": words})
     output.long_document({"rows": []}, "rows", [{"b": words}])
     text = capsys.readouterr().out
@@ -51,20 +51,20 @@ def test_json_keeps_the_value_and_has_no_unseen_character(capsys, words):
     assert first == {"a": words}
 
 
-def test_page_of_html_shows_direction_marks(tmp_path):
+def test_html_page_shows_direction_marks_escaped(tmp_path):
     output.save_html(tmp_path / "a.html", html_page("x", ["<p>\u202etxt.exe\x9b</p>"]), show=False)
     text = (tmp_path / "a.html").read_text()
     assert "\\u202etxt.exe\\x9b" in text
     refuse_obeyed(text)
 
 
-def test_ordinary_words_of_the_world_stay(capsys):
+def test_ordinary_unicode_text_is_unchanged(capsys):
     text = "  ▰▰▱ 50 % · 漢字 ü é \u00a0 – “quotes” std::vector a::b #3 ##"
     output.result([text])
     assert capsys.readouterr().out == text + "\n"
 
 
-def test_key_of_an_untrusted_plan_is_escaped(slipway, tmp_path):
+def test_key_of_untrusted_plan_is_escaped(slipway, tmp_path):
     path = tmp_path / "plan.yaml"
     path.write_text('slipway: 1\nname: a\n"k\\e]0;x\\a": 1\nrun: {env: {"A\\n::error file=x::pwned\\u202e": b}}\n')
     ended = slipway("plan", str(path))
@@ -91,5 +91,5 @@ def test_key_of_an_untrusted_plan_is_escaped(slipway, tmp_path):
         ("a ##vso[task.x]y", "a ##\\vso[task.x]y"),
     ],
 )
-def test_cell_that_a_spreadsheet_would_compute_is_text(cell, written):
+def test_csv_cell_with_formula_prefix_is_quoted(cell, written):
     assert csv_cell(cell) == written
