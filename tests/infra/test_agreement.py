@@ -31,7 +31,7 @@ def example_sides(both_sides, catalog):
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_what_is_deployed_is_what_is_quoted(example_sides, name):
+def test_deployed_stacks_equal_quote(example_sides, name):
     templates, shown, quote = example_sides(name)
     assert quote["usd"] is not None
     assert differences(templates, shown, quote) == []
@@ -233,7 +233,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("case", CHANGES, ids=lambda case: "-".join(map(str, case)).replace(" ", "-"))
-def test_a_change_of_what_is_deployed_is_noticed(example_sides, case):
+def test_changed_deployment_differs_from_quote(example_sides, case):
     quantity, _, name = case
     templates, shown, quote = example_sides(name)
     CHANGES[case](templates, shown, quote)
@@ -241,7 +241,7 @@ def test_a_change_of_what_is_deployed_is_noticed(example_sides, case):
 
 
 @pytest.mark.parametrize("name", ["p4d-lustre", "shared-network", "trn2-capacity-block"])
-def test_a_change_of_any_quoted_line_is_noticed(example_sides, name):
+def test_changed_or_unknown_quote_line_differs_from_deployment(example_sides, name):
     """Of every line that templates decide: more of it, none of it; and a line that nobody knows."""
     templates, shown, quote = example_sides(name)
     decided = 0
@@ -270,7 +270,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name, old, new, quantity", NAMES)
-def test_a_change_of_what_a_quoted_line_is_called_is_noticed(example_sides, name, old, new, quantity):
+def test_renamed_quote_line_differs_from_deployment(example_sides, name, old, new, quantity):
     templates, shown, quote = example_sides(name)
     for line in quote["components"]:
         line["name"] = line["name"].replace(old, new)
@@ -278,7 +278,7 @@ def test_a_change_of_what_a_quoted_line_is_called_is_noticed(example_sides, name
 
 
 @pytest.mark.parametrize("part, quantity", [("FSx Lustre", "file system price"), ("guard", "function price")])
-def test_a_change_of_a_price_that_a_template_decides_is_noticed(example_sides, part, quantity):
+def test_changed_unit_price_differs_from_deployment(example_sides, part, quantity):
     templates, shown, quote = example_sides("p4d-lustre")
     (line,) = [component for component in quote["components"] if component["name"].startswith(part)]
     line["unit_price_usd"] = str(2 * float(line["unit_price_usd"]))
@@ -288,7 +288,7 @@ def test_a_change_of_a_price_that_a_template_decides_is_noticed(example_sides, p
 # ------------------------------------------------------------------------------- what runs, and what the bill counts
 
 
-def test_the_metrics_that_are_reported_are_the_metrics_that_are_counted():
+def test_reported_metrics_equal_counted_metrics():
     """The guard and the nodes run files of their own, which import nothing of the launcher."""
     files = ("templates/guard/guard.py", "templates/guard/looks.py", "templates/guard/quiet.py", METRICS_SCRIPT)
     guard, looks, quiet, nodes = (asset(name).read_text() for name in files)

@@ -67,13 +67,13 @@ def lines(agreed_quote, catalog):
     }
 
 
-def test_every_type_of_resource_is_priced_or_known_to_cost_nothing(templates):
+def test_every_resource_type_is_priced_or_known_free(templates):
     kinds = {resource["Type"] for template in templates.values() for resource in template["Resources"].values()}
     assert {kind for kind in kinds - PRICED - UNDER_A_CENT if not kind.startswith(FREE)} == set()
     assert kinds >= PRICED
 
 
-def test_it_watches_its_head_node_with_as_many_alarms_and_metrics_as_are_counted(templates):
+def test_head_node_alarms_and_metrics_equal_billed_counts(templates):
     alarms = resources(templates, "AWS::CloudWatch::Alarm")
     assert len(alarms) == HEAD_ALARMS == len(monitoring.HEAD_NODE_ALARMS)
     assert {alarm["AlarmName"].rpartition("-")[2] for alarm in alarms} == set(monitoring.HEAD_NODE_ALARMS)
@@ -84,7 +84,7 @@ def test_it_watches_its_head_node_with_as_many_alarms_and_metrics_as_are_counted
     assert len(resources(templates, "AWS::Logs::MetricFilter")) == 1
 
 
-def test_it_makes_one_zone_and_the_load_balancer_of_its_login_nodes(templates, lines):
+def test_login_nodes_have_one_zone_and_load_balancer_as_billed(templates, lines):
     assert len(resources(templates, "AWS::Route53::HostedZone")) == monitoring.DNS_ZONES
     (balancer,) = resources(templates, "AWS::ElasticLoadBalancingV2::LoadBalancer")
     assert (balancer["Type"], balancer["Scheme"]) == ("network", "internal")
@@ -95,7 +95,7 @@ def test_it_makes_one_zone_and_the_load_balancer_of_its_login_nodes(templates, l
     assert "1 login node m6i.large" in lines
 
 
-def test_machines_and_their_volumes_are_those_of_the_quote(templates, lines):
+def test_nodes_and_volumes_equal_quote(templates, lines):
     disks_by_type: dict[str, list[dict]] = {}
     for resource in resources(templates, "AWS::EC2::LaunchTemplate"):
         disks = [disk["Ebs"] for disk in resource["LaunchTemplateData"]["BlockDeviceMappings"] if "Ebs" in disk]
@@ -114,7 +114,7 @@ def test_machines_and_their_volumes_are_those_of_the_quote(templates, lines):
     assert sizing.LOGIN_ROOT_GIB == IMAGE_GIB
 
 
-def test_the_file_system_and_the_logs_are_those_of_the_quote(templates, lines):
+def test_file_system_and_logs_equal_quote(templates, lines):
     (system,) = resources(templates, "AWS::FSx::FileSystem")
     file_system = system["StorageCapacity"], system["LustreConfiguration"]["PerUnitStorageThroughput"]
     assert file_system == (4800, 250)

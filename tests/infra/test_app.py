@@ -17,7 +17,7 @@ from launcher.sandbox.aws.stacks import broken_rules
 from tests.plans import ROOT
 
 
-def test_the_program_makes_an_assembly_without_credentials_wherever_it_is_started(tmp_path, context):
+def test_app_in_folder_with_foreign_infra_package_synthesises_without_credentials(tmp_path, context):
     """As the CDK CLI starts it, in a folder that has an `infra` of its own."""
     (tmp_path / "infra").mkdir()
     (tmp_path / "infra/__init__.py").write_text("raise SystemExit('the wrong infra')\n")
@@ -37,7 +37,7 @@ def test_the_program_makes_an_assembly_without_credentials_wherever_it_is_starte
     ]
 
 
-def test_the_program_ends_with_the_code_of_a_refusal(tmp_path):
+def test_app_without_plan_file_ends_with_2(tmp_path):
     answer = subprocess.run(
         [sys.executable, "-P", "-m", "infra.app"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -53,7 +53,7 @@ def test_the_program_ends_with_the_code_of_a_refusal(tmp_path):
         ("slipway: [", 2, "is not valid YAML"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_screen(run_app, tmp_path, text, code, message):
+def test_invalid_plan_refused_with_short_message_and_without_output(run_app, tmp_path, text, code, message):
     path = None
     if text is not None:
         path = tmp_path / "plan.yaml"
@@ -66,7 +66,7 @@ def test_what_is_wrong_is_said_in_one_screen(run_app, tmp_path, text, code, mess
     assert list(answer.out.glob("*")) == []
 
 
-def test_a_plan_that_was_resolved_builds_the_same_stacks(run_app, tmp_path, catalog):
+def test_resolved_plan_builds_stacks_with_equal_digest(run_app, tmp_path, catalog):
     plan = pinned_plan(plan_file.load(ROOT / "examples/trn2-capacity-block.yaml"), catalog)
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(document(plan.request)))
@@ -76,7 +76,7 @@ def test_a_plan_that_was_resolved_builds_the_same_stacks(run_app, tmp_path, cata
     assert outputs["PlanDigest"]["Value"] == plan.digest
 
 
-def test_an_example_that_nobody_named_is_shown_and_cannot_be_deployed(run_app, monkeypatch):
+def test_default_example_synthesises_and_refuses_deployment(run_app, monkeypatch):
     monkeypatch.chdir(ROOT)
     answer = run_app(None, example="examples/tiny-gpt.yaml")
     assert answer.code == 0
@@ -92,7 +92,7 @@ def test_an_example_that_nobody_named_is_shown_and_cannot_be_deployed(run_app, m
     )
 
 
-def test_a_cluster_that_exists_is_not_built_again(run_app, tmp_path):
+def test_plan_for_existing_cluster_refused(run_app, tmp_path):
     path = tmp_path / "plan.yaml"
     path.write_text((ROOT / "examples/p5-spot.yaml").read_text().replace("target:\n", "target:\n  cluster: shared\n"))
     answer = run_app(path)
@@ -100,7 +100,7 @@ def test_a_cluster_that_exists_is_not_built_again(run_app, tmp_path):
     assert "target.cluster: shared exists; its jobs go there and nothing is provisioned" in answer.err
 
 
-def test_chart_of_hyperpod_without_a_folder_is_named_with_the_command(run_app, monkeypatch):
+def test_hyperpod_chart_without_folder_named_with_fetch_command(run_app, monkeypatch):
     monkeypatch.delenv(NAMED, raising=False)
     answer = run_app(ROOT / "examples/hyperpod-eks/p5en-spot.yaml")
     assert answer.code == 0
@@ -109,7 +109,7 @@ def test_chart_of_hyperpod_without_a_folder_is_named_with_the_command(run_app, m
     assert f"{NAMED}=hyperpod-chart cdk deploy --all -c plan=" in answer.err
 
 
-def test_chart_of_hyperpod_in_an_incomplete_folder_is_named_with_the_missing_files(run_app, monkeypatch, tmp_path):
+def test_hyperpod_chart_in_incomplete_folder_named_with_missing_files(run_app, monkeypatch, tmp_path):
     first, *others = chart_pins().files
     (tmp_path / first.name).write_bytes(b"")
     monkeypatch.setenv(NAMED, str(tmp_path))
@@ -128,7 +128,7 @@ def test_chart_of_hyperpod_in_an_incomplete_folder_is_named_with_the_missing_fil
         ("p5-spot", None),
     ],
 )
-def test_removal_by_hand_has_its_commands(plan_at, example, command):
+def test_removal_note_names_log_group_command(plan_at, example, command):
     note = removal_note(plan_at(ROOT / f"examples/{example}.yaml"))
     assert note is None if command is None else command in note
 
@@ -178,26 +178,26 @@ class TestGate:
         assert not any(gate_entries.values())
         return word
 
-    def test_a_run_folders_plan_says_what_the_gate_said(self, run_app, folder):
+    def test_run_folder_plan_annotation_reports_gate_decision(self, run_app, folder):
         answer = run_app(folder(expires_at="2999-01-01T00:00:00+00:00"), gate="1")
         assert answer.code == 0, answer.err
         level, message = self.gate_entry(answer)
         assert level == "info"
         assert "the gate allowed this plan, on prices good until 2999-01-01" in message
 
-    def test_a_bare_plan_passed_no_gate(self, run_app):
+    def test_plan_without_quote_annotation_warns_of_missing_gate(self, run_app):
         answer = run_app(ROOT / "examples/trn2-capacity-block.yaml")
         assert answer.code == 0, answer.err
         level, message = self.gate_entry(answer)
         assert level == "warning"
         assert "passed no gate" in message
 
-    def test_where_the_gate_is_asked_for_only_what_passed_it_is_built(self, run_app, folder):
+    def test_refused_quote_with_gate_context_builds_no_stacks(self, run_app, folder):
         answer = run_app(folder(gate={"verdict": "refuse", "exit_code": 3, "reason": "too dear"}), gate="1")
         assert (answer.code, list(answer.out.glob("*"))) == (3, [])
         assert "error: too dear" in answer.err
 
-    def test_the_context_is_one_or_nought(self, run_app, folder):
+    def test_gate_context_other_than_0_or_1_refused(self, run_app, folder):
         answer = run_app(folder(), gate="maybe")
         assert answer.code == 2
         assert "context gate must be 1 or 0, got maybe" in answer.err

@@ -142,7 +142,7 @@ ESCAPES = {
 
 
 @pytest.mark.parametrize("way", ESCAPES)
-def test_a_role_that_may_do_anything_does_not_leave_the_boundary(way):
+def test_administrator_role_under_boundary_cannot_escape(way):
     action, arn, context = ESCAPES[way]
     assert not allows([ANYTHING], action, arn, boundary=LIMIT, **context)
 
@@ -158,7 +158,7 @@ def limit_of(assembly):
     return json.loads(policies_of(PolicyRequest(account=ACCOUNT, region=REGION), assembly.plan.request).boundary.text)
 
 
-def test_every_role_of_a_plan_with_every_guard_does_all_of_its_policies_under_the_boundary(guarded):
+def test_every_role_of_guarded_plan_keeps_permissions_under_boundary(guarded):
     _, assembly = guarded
     limit = limit_of(assembly)
     refused = []
@@ -188,7 +188,7 @@ def _unused(action, arn, role):
     )
 
 
-def test_nodes_of_a_parallelcluster_do_all_of_their_policies_under_it(synthesised, catalog):
+def test_parallelcluster_nodes_keep_permissions_under_boundary(synthesised, catalog):
     assembly = synthesised(guarded_plan("parallelcluster", catalog), **RATE)
     own = [document for name, document in managed_policies(assembly).items() if "ProviderAccess" not in name]
     metrics, limit = aws_managed("CloudWatchAgentServerPolicy"), limit_of(assembly)
@@ -201,7 +201,7 @@ def test_nodes_of_a_parallelcluster_do_all_of_their_policies_under_it(synthesise
     assert allows([metrics], "cloudwatch:PutMetricData", "*", boundary=limit, namespace="CWAgent")
 
 
-def test_the_provider_makes_changes_and_removes_a_cluster_under_it():
+def test_provider_creates_updates_and_deletes_cluster_under_boundary():
     refused = [
         (action, arn, context)
         for action, arn, context in some(calls(FREE.policy_arn("boundary")))
@@ -210,19 +210,19 @@ def test_the_provider_makes_changes_and_removes_a_cluster_under_it():
     assert refused == []
 
 
-def test_the_provider_deletes_the_data_link_of_a_named_bucket_only():
+def test_boundary_allows_bucket_policy_only_on_named_bucket():
     assert allows([LIMIT], "s3:PutBucketPolicy", "arn:aws:s3:::corpus-of-the-team")
     assert not allows([LIMIT], "s3:PutBucketPolicy", "arn:aws:s3:::corpus-of-another-team")
 
 
-def test_more_names_than_iam_accepts_are_refused_with_the_fix():
+def test_boundary_longer_than_iam_limit_refused_with_fix():
     secrets = tuple(f"arn:aws:secretsmanager:{_PLACE}:secret:{'s' * 200}{n}" for n in range(9))
     with pytest.raises(ImpossibleError, match=r"the boundary has \d,\d+ characters; IAM accepts 6,144") as refused:
         policies_of(PolicyRequest(account=ACCOUNT, region=REGION, secrets=secrets))
     assert "secrets whose names begin with slipway need no ARN" in str(refused.value.hint)
 
 
-def test_named_buckets_and_secrets_are_within_it():
+def test_boundary_allows_named_buckets_and_secrets():
     secret = f"arn:aws:secretsmanager:{_PLACE}:secret:hf-token-AbCdEf"
     parameter = f"arn:aws:ssm:{_PLACE}:parameter/team/token"
     options = PolicyRequest(account=ACCOUNT, region=REGION, job_buckets=("corpus",), secrets=(secret, parameter))

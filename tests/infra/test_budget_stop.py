@@ -31,7 +31,7 @@ def guard_of(assembly):
 
 
 @pytest.mark.parametrize("kind", ["parallelcluster", "hyperpod-slurm", "eks"])
-def test_the_guard_gets_the_limit_and_may_notify_the_job(synthesised, kind):
+def test_guard_with_spending_limit_gets_rates_and_stop_uri(synthesised, kind):
     assembly = synthesised(plan(kind), **RATES)
     variables = guard_of(assembly)["Environment"]["Variables"]
     assert (variables["STOP_AT_USD"], variables["NODES"], variables["USD_PER_HOUR_BESIDE"]) == ("500.5", "2", "1.25")
@@ -49,7 +49,7 @@ def test_the_guard_gets_the_limit_and_may_notify_the_job(synthesised, kind):
 
 
 @pytest.mark.parametrize("kind", ["parallelcluster", "hyperpod-slurm", "hyperpod-eks", "eks"])
-def test_every_guard_reads_what_its_jobs_say_in_a_folder_of_its_own(synthesised, kind):
+def test_every_guard_reads_job_messages_in_private_folder(synthesised, kind):
     assembly = synthesised(plan(kind).replace("budget: {stop_at_usd: 500.50}", ""), **RATES)
     folder = guard_of(assembly)["Environment"]["Variables"]["FOLDER_URI"]["Fn::Join"][1]
     assert assembly.template("training")["Outputs"]["WordUri"]["Value"]["Fn::Join"][1] == [*folder, "/trouble"]
@@ -69,7 +69,7 @@ def _of(policy):
     return policy["PolicyDocument"]["Statement"]
 
 
-def test_by_hand_without_a_rate_nothing_could_count_up_to_it(synthesised):
+def test_spending_limit_without_rate_refused(synthesised):
     with pytest.raises(ImpossibleError) as caught:
         synthesised(plan())
     (finding,) = caught.value.findings
@@ -77,7 +77,7 @@ def test_by_hand_without_a_rate_nothing_could_count_up_to_it(synthesised):
     assert "-c usd_per_hour=" in finding.hint
 
 
-def test_without_a_sum_the_guard_may_write_nothing(synthesised):
+def test_guard_without_spending_limit_has_no_stop_variables(synthesised):
     assembly = synthesised(plan().replace("budget: {stop_at_usd: 500.50}", ""), **RATES)
     function = guard_of(assembly)
     assert not [variable for variable in function["Environment"]["Variables"] if variable.startswith("STOP_")]

@@ -74,7 +74,7 @@ def chart_properties(function):
     }
 
 
-def test_the_chart_is_installed_as_this_role_with_the_values_that_are_given(function, chart_properties, tmp_path):
+def test_chart_function_runs_helm_with_given_values_as_lambda_role(function, chart_properties, tmp_path):
     function.install(chart_properties, boto3.client, lambda _: None)
     arguments = (tmp_path / "told").read_text().splitlines()
     assert arguments[:3] == ["upgrade", "--install", "hyperpod-dependencies"]
@@ -90,13 +90,13 @@ def test_the_chart_is_installed_as_this_role_with_the_values_that_are_given(func
     assert token not in " ".join(arguments), "arguments are for everybody to see"
 
 
-def test_another_chart_than_the_pinned_one_is_not_installed(function, chart_properties, tmp_path):
+def test_chart_with_wrong_digest_is_not_installed(function, chart_properties, tmp_path):
     with pytest.raises(function.ChartError, match="pinned is 0000"):
         function.install({**chart_properties, "Sha256": "0" * 64}, boto3.client, lambda _: None)
     assert not (tmp_path / "told").exists()
 
 
-def test_an_access_entry_that_is_not_known_yet_is_waited_for(function, chart_properties, tmp_path):
+def test_chart_function_retries_until_access_entry_is_active(function, chart_properties, tmp_path):
     (tmp_path / "failures").write_text("2")
     (tmp_path / "words").write_text("Error: the server has asked for the client to provide credentials")
     pauses = []
@@ -104,7 +104,7 @@ def test_an_access_entry_that_is_not_known_yet_is_waited_for(function, chart_pro
     assert pauses == [function.PAUSE_S] * 2
 
 
-def test_another_failure_is_none_to_wait_for(function, chart_properties, tmp_path):
+def test_chart_function_fails_without_retry_on_template_error(function, chart_properties, tmp_path):
     (tmp_path / "failures").write_text("9")
     (tmp_path / "words").write_text("Error: template: no such value")
     pauses = []
@@ -143,7 +143,7 @@ def event(kind, properties, url):
     return {"RequestType": kind, "ResourceProperties": properties, **identifiers}
 
 
-def test_cloudformation_is_answered_whatever_happens(function, chart_properties, answers, tmp_path):
+def test_cloudformation_gets_response_on_success_and_failure(function, chart_properties, answers, tmp_path):
     function.handler(event("Create", chart_properties, answers.url), None)
     with pytest.raises(function.ChartError):
         function.handler(event("Update", {**chart_properties, "Sha256": "0" * 64}, answers.url), None)
@@ -152,7 +152,7 @@ def test_cloudformation_is_answered_whatever_happens(function, chart_properties,
     assert {response["PhysicalResourceId"] for response in answers.got} == {f"{CLUSTER}/hyperpod-dependencies"}
 
 
-def test_nothing_keeps_a_stack_from_being_deleted(function, answers, tmp_path):
+def test_chart_deletion_always_succeeds_without_helm(function, answers, tmp_path):
     """The chart goes with its cluster: whatever was not made, there is nothing to undo."""
     properties = {"Cluster": CLUSTER, "Release": "hyperpod-dependencies"}
     function.handler(event("Delete", properties, answers.url), None)
@@ -160,7 +160,7 @@ def test_nothing_keeps_a_stack_from_being_deleted(function, answers, tmp_path):
     assert not (tmp_path / "told").exists()
 
 
-def test_the_guard_gets_the_number_of_pods_and_cloudformation_nothing(function, monkeypatch):
+def test_guard_request_returns_pod_counts(function, monkeypatch):
     """What calls without a request of CloudFormation's is the guard."""
     requests = []
 

@@ -18,31 +18,31 @@ def rules(bucket):
 
 
 class TestLifecycle:
-    def test_only_what_the_agent_has_tagged_expires_and_what_was_on_its_way(self, bucket_properties):
+    def test_only_superseded_and_staged_objects_expire(self, bucket_properties):
         expiring = {key: rule for key, rule in rules(bucket_properties).items() if "ExpirationInDays" in rule}
         assert set(expiring) == {"staged", "superseded"}
         assert expiring["superseded"]["TagFilters"] == [{"Key": "slipway", "Value": "superseded"}]
         assert (expiring["staged"]["Prefix"], expiring["staged"]["ExpirationInDays"]) == ("jobs/.work/", 30)
 
-    def test_incomplete_uploads_are_aborted(self, bucket_properties):
+    def test_incomplete_uploads_are_aborted_after_2_days(self, bucket_properties):
         assert rules(bucket_properties)["incomplete"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 2}
 
-    def test_superseded_checkpoints_are_not_kept_as_versions(self, bucket_properties):
+    def test_checkpoint_bucket_has_no_versioning(self, bucket_properties):
         assert "VersioningConfiguration" not in bucket_properties
 
 
 class TestAccess:
-    def test_public_access_is_blocked(self, bucket_properties):
+    def test_checkpoint_bucket_blocks_public_access(self, bucket_properties):
         assert set(bucket_properties["PublicAccessBlockConfiguration"].values()) == {True}
         assert len(bucket_properties["PublicAccessBlockConfiguration"]) == 4
 
-    def test_access_speaks_tls_alone(self, synthesised):
+    def test_checkpoint_bucket_policy_denies_plain_http(self, synthesised):
         policy = synthesised("p5-spot").only("checkpoints", "AWS::S3::BucketPolicy")["PolicyDocument"]
         denied = [statement["Condition"] for statement in policy["Statement"] if statement["Effect"] == "Deny"]
         assert {"Bool": {"aws:SecureTransport": "false"}} in denied
         assert {statement["Effect"] for statement in policy["Statement"]} == {"Deny"}
 
-    def test_a_manifest_is_put_only_where_there_is_none(self, synthesised):
+    def test_checkpoint_bucket_policy_denies_overwriting_manifests(self, synthesised):
         policy = synthesised("p5-spot").only("checkpoints", "AWS::S3::BucketPolicy")["PolicyDocument"]
         (once,) = (statement for statement in policy["Statement"] if statement.get("Sid") == "WriteManifestsOnce")
         assert (once["Effect"], once["Principal"], once["Action"]) == ("Deny", {"AWS": "*"}, "s3:PutObject")
@@ -54,7 +54,7 @@ class TestAccess:
         assert [fnmatchcase(f"/jobs/tiny/{key}", pattern) for key in named] == [True, True]
         assert not [key for key in others if fnmatchcase(f"/jobs/tiny/{key}", pattern)]
 
-    def test_access_is_encrypted_with_s3s_key_or_the_plans(self, bucket_properties, synthesised):
+    def test_checkpoint_bucket_is_encrypted_with_s3_or_plan_key(self, bucket_properties, synthesised):
         def encryption(properties):
             (rule,) = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
             return rule
@@ -67,7 +67,7 @@ class TestAccess:
         )
         assert keyed["BucketKeyEnabled"] is True
 
-    def test_requests_are_logged_where_the_plan_asks_for_it(self, bucket_properties, synthesised):
+    def test_access_log_of_bucket_exists_only_on_request(self, bucket_properties, synthesised):
         assert "LoggingConfiguration" not in bucket_properties
         buckets = synthesised("p4d-lustre").resources("checkpoints", "AWS::S3::Bucket")
         (store,) = (bucket for bucket in buckets.values() if "LoggingConfiguration" in bucket)
@@ -79,20 +79,20 @@ LOGICAL_IDS = {"StoreBucket4FBDE984": "AWS::S3::Bucket", "StoreBucketPolicy97266
 
 
 class TestPermanence:
-    def test_logical_ids_never_change(self, synthesised):
+    def test_logical_ids_of_checkpoint_stack_are_unchanged(self, synthesised):
         resources = synthesised("p5-spot").template("checkpoints")["Resources"]
         assert {key: resource["Type"] for key, resource in resources.items()} == LOGICAL_IDS
 
-    def test_the_bucket_outlives_its_stack(self, synthesised):
+    def test_checkpoint_bucket_is_retained_on_deletion(self, synthesised):
         resource = synthesised("p5-spot").template("checkpoints")["Resources"]["StoreBucket4FBDE984"]
         assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")
 
-    def test_the_stack_is_protected_and_the_others_are_not(self, synthesised):
+    def test_only_checkpoint_stack_has_termination_protection(self, synthesised):
         stacks = synthesised("p5-spot").manifest
         protected = [key for key, stack in stacks.items() if stack["properties"].get("terminationProtection")]
         assert protected == ["slipway-p5-spot-checkpoints"]
 
-    def test_a_store_of_the_users_own_is_left_alone(self, synthesised):
+    def test_plan_with_existing_store_creates_no_checkpoint_stack(self, synthesised):
         assembly = synthesised("existing-vpc")
         assert assembly.template("checkpoints") == {}
         assert assembly.template("training")["Outputs"]["StoreUri"]["Value"] == "s3://weights-of-the-team/runs/vpc"

@@ -334,7 +334,7 @@ def cluster_sides(both_sides, tmp_path_factory):
 @pytest.mark.parametrize(
     "kind, name", [(kind, name) for kind, target in KINDS.items() for name in sorted(target.files)]
 )
-def test_what_is_deployed_is_what_is_quoted(cluster_sides, kind, name):
+def test_deployed_stacks_equal_quote(cluster_sides, kind, name):
     templates, quote = cluster_sides(kind, name)
     assert differences(KINDS[kind].deployed(templates, quote), quote, KINDS[kind].decided) == set()
 
@@ -342,7 +342,7 @@ def test_what_is_deployed_is_what_is_quoted(cluster_sides, kind, name):
 @pytest.mark.parametrize(
     "kind, change", [(kind, change) for kind, target in KINDS.items() for change in target.changes]
 )
-def test_each_quantity_changed_is_seen(cluster_sides, kind, change):
+def test_each_changed_quantity_differs_from_quote(cluster_sides, kind, change):
     templates, quote = cluster_sides(kind, KINDS[kind].changed)
     change(templates)
     assert differences(KINDS[kind].deployed(templates, quote), quote, KINDS[kind].decided) != set()

@@ -96,7 +96,7 @@ def of_type(template, kind):
 
 
 @pytest.mark.parametrize("name", sorted(STACKS))
-def test_an_example_of_the_page_is_synthesised_in_a_foreign_folder_without_findings(name, tmp_path, warm_cli):
+def test_documented_example_synthesises_in_foreign_folder_without_findings(name, tmp_path, warm_cli):
     """As a user does: the CDK CLI runs the app of the page in an empty folder."""
     for path, text in EXAMPLES:
         folder, _, file = path.partition("/")
@@ -124,7 +124,7 @@ def test_an_example_of_the_page_is_synthesised_in_a_foreign_folder_without_findi
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_a_cluster_of_each_target_uses_the_network_bucket_and_key_of_the_app(kind, cdk_app, plan_at, tmp_path):
+def test_cluster_construct_uses_network_bucket_and_key_of_app(kind, cdk_app, plan_at, tmp_path):
     text = KINDS[kind].read_text()
     region = plan_at(KINDS[kind]).place.region
     path = KINDS[kind].parent / KINDS[kind].name
@@ -145,7 +145,7 @@ def test_a_cluster_of_each_target_uses_the_network_bucket_and_key_of_the_app(kin
     assert '"cost-centre"' in template
 
 
-def test_a_cluster_without_resources_of_the_app_has_the_templates_of_slipway_deploy(cdk_app, plan_file, synthesised):
+def test_cluster_construct_alone_has_templates_of_slipway_deploy(cdk_app, plan_file, synthesised):
     path = plan_file()
     cluster = SlipwayCluster(cdk.Stage(cdk_app, "Production"), "Train", plan=path)
     cdk_app.synth()
@@ -155,7 +155,7 @@ def test_a_cluster_without_resources_of_the_app_has_the_templates_of_slipway_dep
     assert len(ours) == 3
 
 
-def test_a_plan_over_its_budget_fails_the_synthesis_and_names_the_sums(cdk_app, plan_file):
+def test_plan_over_budget_fails_synthesis_naming_amounts(cdk_app, plan_file):
     SlipwayCluster(stage_in(cdk_app), "Train", plan=plan_file("max_usd: 60", "max_usd: 1"))
     with pytest.raises(RuntimeError, match="ValidationFailed") as refused:
         cdk_app.synth()
@@ -163,7 +163,7 @@ def test_a_plan_over_its_budget_fails_the_synthesis_and_names_the_sums(cdk_app, 
     assert re.search(r"budget \$1\.00, high estimate \$\d", str(refused.value))
 
 
-def test_a_plan_over_its_budget_without_the_gate_is_synthesised_with_a_warning(cdk_app, plan_file):
+def test_plan_over_budget_without_gate_synthesises_with_warning(cdk_app, plan_file):
     cluster = SlipwayCluster(stage_in(cdk_app), "Train", plan=plan_file("max_usd: 60", "max_usd: 1"), gate=False)
     cdk_app.synth()
     assert cluster.refusal
@@ -173,7 +173,7 @@ def test_a_plan_over_its_budget_without_the_gate_is_synthesised_with_a_warning(c
 HYPERPOD_EKS = ROOT / "examples/hyperpod-eks/p5en-spot.yaml"
 
 
-def test_a_hyperpod_cluster_with_eks_names_the_command_that_fetches_its_chart(cdk_app):
+def test_hyperpod_eks_construct_without_chart_names_fetch_command(cdk_app):
     SlipwayCluster(stage_in(cdk_app, "us-west-2"), "Train", plan=HYPERPOD_EKS, gate=False)
     cdk_app.synth()
     report = (cdk_out(cdk_app) / "validation-report.json").read_text()
@@ -193,7 +193,7 @@ def small_chart(monkeypatch, tmp_path, pins, content):  # noqa: F811 - fixtures
 
 
 @pytest.mark.parametrize("staged", [False, True])
-def test_a_hyperpod_cluster_with_eks_has_its_chart_where_the_assets_are_named(cdk_app, small_chart, staged):
+def test_hyperpod_eks_construct_with_chart_stages_chart_assets(cdk_app, small_chart, staged):
     pinned, folder, packed = small_chart
     scope = stage_in(cdk_app, "us-west-2") if staged else cdk_app
     SlipwayCluster(scope, "Train", plan=HYPERPOD_EKS, gate=False, hyperpod_chart=folder)
@@ -208,14 +208,14 @@ def test_a_hyperpod_cluster_with_eks_has_its_chart_where_the_assets_are_named(cd
 
 
 @pytest.mark.parametrize("files", [2, None])
-def test_a_chart_whose_files_are_not_the_pinned_ones_is_refused(cdk_app, tmp_path, files):
+def test_hyperpod_eks_construct_with_wrong_chart_files_refused(cdk_app, tmp_path, files):
     for file in chart_pins().files[:files]:
         (tmp_path / file.name).write_bytes(b"something else")
     make = functools.partial(SlipwayCluster, cdk_app, "Train", plan=HYPERPOD_EKS, gate=False, hyperpod_chart=tmp_path)
     assert (f"{tmp_path} lacks" if files else "is not what this version installs") in refusal_of(make)
 
 
-def test_an_app_over_the_limit_of_the_budget_gate_fails_with_each_plans_sum(cdk_app, plan_file):
+def test_app_over_budget_gate_fails_with_amount_per_plan(cdk_app, plan_file):
     production = stage_in(cdk_app)
     cluster = SlipwayCluster(production, "Train", plan=plan_file())
     endpoint = SlipwayEndpoint(production, "Chat", plan=ROOT / "examples/serve/pinned/llama31-8b-g6e.yaml")
@@ -225,14 +225,14 @@ def test_an_app_over_the_limit_of_the_budget_gate_fails_with_each_plans_sum(cdk_
     assert f"Production/Train ${cluster.high_usd:,.2f}, Production/Chat ${endpoint.high_usd:,.2f}" in str(refused.value)
 
 
-def test_an_app_within_the_limit_of_the_budget_gate_is_synthesised(cdk_app, plan_file):
+def test_app_within_budget_gate_synthesises(cdk_app, plan_file):
     cluster = SlipwayCluster(stage_in(cdk_app), "Train", plan=plan_file())
     cdk.Validations.of(cdk_app).add_plugins(BudgetGate(cdk_app, max_usd=cluster.high_usd))
     cdk_app.synth()
     assert len(templates(cdk_app)) == 3
 
 
-def test_the_gate_that_the_context_turns_off_refuses_nothing(cdk_app, plan_file):
+def test_gate_context_0_disables_refusal(cdk_app, plan_file):
     cdk_app.node.set_context("slipway:gate", "0")
     SlipwayCluster(stage_in(cdk_app), "Train", plan=plan_file("max_usd: 60", "max_usd: 1"))
     cdk_app.synth()
@@ -245,26 +245,26 @@ def refusal_of(make):
     return str(refused.value)
 
 
-def test_a_stack_in_another_region_than_the_plan_is_refused_with_both_regions(cdk_app, plan_file):
+def test_construct_in_stack_of_other_region_refused_naming_both(cdk_app, plan_file):
     path = plan_file()
     text = refusal_of(lambda: SlipwayCluster(stack_in(cdk_app, "eu-west-1"), "Train", plan=path))
     assert "Platform is in eu-west-1, the plan lora is for us-east-1" in text
 
 
-def test_a_vpc_in_a_stack_without_a_region_is_refused_with_the_environment_to_give(cdk_app, plan_file):
+def test_vpc_in_stack_without_region_refused_naming_environment(cdk_app, plan_file):
     vpc = ec2.Vpc(cdk.Stack(cdk_app, "Anywhere"), "Vpc")
     text = refusal_of(lambda: SlipwayCluster(cdk_app, "Train", plan=plan_file(), vpc=vpc))
     assert "Anywhere/Vpc is in an unknown account, an unknown region" in text
     assert "region='us-east-1'" in text
 
 
-def test_a_vpc_without_private_subnets_is_refused(cdk_app, plan_file):
+def test_vpc_without_private_subnets_refused(cdk_app, plan_file):
     public = ec2.SubnetConfiguration(name="Public", subnet_type=ec2.SubnetType.PUBLIC)
     vpc = ec2.Vpc(stack_in(cdk_app), "Vpc", subnet_configuration=[public])
     assert "has no private subnets" in refusal_of(lambda: SlipwayCluster(cdk_app, "T", plan=plan_file(), vpc=vpc))
 
 
-def test_subnets_without_their_vpc_are_refused(cdk_app, plan_file):
+def test_subnets_without_vpc_refused(cdk_app, plan_file):
     subnets = ec2.Vpc(stack_in(cdk_app), "Vpc").private_subnets
     text = refusal_of(lambda: SlipwayCluster(cdk_app, "Train", plan=plan_file(), subnets=subnets))
     assert "give vpc=" in text
@@ -279,22 +279,22 @@ def test_subnets_without_their_vpc_are_refused(cdk_app, plan_file):
         ("target: {", "network: {name: shared, az_ids: [use1-az1]}\ntarget: {", "network.name"),
     ],
 )
-def test_an_invalid_plan_is_refused_with_its_findings_in_the_exception(old, new, expected, cdk_app, plan_file):
+def test_invalid_plan_in_construct_refused_with_findings(old, new, expected, cdk_app, plan_file):
     vpc = ec2.Vpc(stack_in(cdk_app), "Vpc")
     assert expected in refusal_of(lambda: SlipwayCluster(cdk_app, "T", plan=plan_file(old, new), vpc=vpc))
 
 
-def test_a_serving_plan_as_a_cluster_is_refused_with_the_construct_to_use(cdk_app, plan_file):
+def test_plan_of_other_workload_refused_naming_construct(cdk_app, plan_file):
     serving = ROOT / "examples/serve/pinned/llama31-8b-g6e.yaml"
     assert "SlipwayEndpoint" in refusal_of(lambda: SlipwayCluster(cdk_app, "T", plan=serving))
     assert "SlipwayCluster" in refusal_of(lambda: SlipwayEndpoint(cdk_app, "E", plan=plan_file()))
 
 
-def test_an_invalid_range_of_a_network_is_refused(cdk_app):
+def test_network_with_invalid_cidr_refused(cdk_app):
     assert "10.0.0.0/30" in refusal_of(lambda: Network(stack_in(cdk_app), "Network", cidr="10.0.0.0/30"))
 
 
-def test_the_parts_satisfy_cdk_nag(cdk_app):
+def test_constructs_satisfy_cdk_nag(cdk_app):
     stack = stack_in(cdk_app, "us-west-2")
     network = Network(stack, "Network", availability_zone_id="use2-az1")
     NodeSecurityGroup(stack, "Nodes", vpc=network.vpc)
@@ -305,7 +305,7 @@ def test_the_parts_satisfy_cdk_nag(cdk_app):
     assert {one["AvailabilityZoneId"] for one in of_type(template, "AWS::EC2::Subnet")} == {"use2-az1"}
 
 
-def test_the_ids_of_the_parts_are_the_promised_ones(cdk_app):
+def test_logical_ids_of_constructs_are_unchanged(cdk_app):
     """A changed logical id of a bucket or VPC would replace it at its users."""
     stack = stack_in(cdk_app)
     network = Network(stack, "Network")
@@ -325,7 +325,7 @@ def test_the_ids_of_the_parts_are_the_promised_ones(cdk_app):
     }
 
 
-def test_a_limit_that_is_lower_than_the_plans_is_the_guards(cdk_app, plan_file):
+def test_lower_max_usd_of_construct_becomes_guard_limit(cdk_app, plan_file):
     SlipwayCluster(stage_in(cdk_app), "Train", plan=plan_file(), max_usd=Decimal(20))
     cdk_app.synth()
     outputs = training_template(cdk_app)["Outputs"]
@@ -344,15 +344,15 @@ class TestRateOfForeignResources:
         cdk.Validations.of(cdk_app).add_plugins(BudgetGate(cdk_app, max_usd_per_hour=limit))
         return cdk_app
 
-    def test_an_app_above_its_hourly_limit_fails_with_the_dearest_resource(self, cdk_app):
+    def test_app_over_hourly_limit_fails_naming_dearest_resource(self, cdk_app):
         with pytest.raises(RuntimeError, match="ValidationFailed") as refused:
             self.app(cdk_app, Decimal(100)).synth()
         assert re.search(r"costs up to \$\d{3}\.\d\d an hour, \S+ \(p5.48xlarge, on demand\)", str(refused.value))
         assert "allowed are $100.00" in str(refused.value)
 
-    def test_an_app_below_its_hourly_limit_is_synthesised(self, cdk_app):
+    def test_app_within_hourly_limit_synthesises(self, cdk_app):
         self.app(cdk_app, Decimal(100), most=1).synth()
 
-    def test_accelerators_without_a_price_are_refused(self, cdk_app):
+    def test_accelerator_without_price_refused(self, cdk_app):
         with pytest.raises(RuntimeError, match=r"no instance type p9\.48xlarge in the catalog"):
             self.app(cdk_app, Decimal(100_000), kind="p9.48xlarge").synth()

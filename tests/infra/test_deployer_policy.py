@@ -39,7 +39,7 @@ NAMES = (*execution_policies(), PERSON, DOCTOR, STORE, *PERSONAL, BOUNDARY)
 class TestRegistry:
     """The actions are those of CloudFormation's registry, as cfn-lint of the lock carries it."""
 
-    def test_every_listed_action_is_the_registrys_and_none_is_missing(self):
+    def test_listed_handler_actions_equal_registry(self):
         listed = {}
         for row in read_cells(HANDLERS):
             if row["basis"] == "listed":
@@ -47,30 +47,30 @@ class TestRegistry:
         for resource_type in some(PERMISSIONS.handlers):
             assert listed.get(resource_type, {}) == registry.handlers(resource_type), resource_type
 
-    def test_what_is_not_listed_says_so_and_has_no_handler_there(self):
+    def test_derived_handlers_are_absent_from_registry(self):
         derived = {row["resource_type"] for row in read_cells(HANDLERS) if row["basis"] == "derived"}
         assert derived == {handler for handler in PERMISSIONS.handlers if not registry.handlers(handler)}
         sources = {row["id"] for row in read_cells("sources.csv")}
         assert {row["source"] for row in read_cells(HANDLERS)} <= sources
 
-    def test_every_type_of_a_policy_is_known(self):
+    def test_every_policy_resource_type_has_handlers(self):
         assert {type_ for facts in PERMISSIONS.policies for type_ in facts.types} == set(PERMISSIONS.handlers)
 
-    def test_everything_left_out_would_be_there_and_has_a_reason(self):
+    def test_every_omitted_action_exists_and_has_reason(self):
         for omission in some(PERMISSIONS.omissions):
             assert omission.because
             for pattern in omission.patterns:
                 hits = [a for t in omission.types for a in PERMISSIONS.handlers[t] if fnmatchcase(a, pattern)]
                 assert hits, (omission.types, pattern)
 
-    def test_the_file_is_written_as_it_is_read(self):
+    def test_handler_file_is_sorted(self):
         text = (SNAPSHOT / HANDLERS).read_text(encoding="utf-8")
         rows = list(csv.reader(io.StringIO(text)))
         assert rows[1:] == sorted(rows[1:])
 
 
 class TestSizes:
-    def test_each_is_short_enough_however_long_the_accounts_names_are(self):
+    def test_policies_with_longest_account_names_fit_iam_limit(self):
         long = Account(
             id=ACCOUNT,
             partition="aws-us-gov",
@@ -83,45 +83,45 @@ class TestSizes:
             assert rendered.characters == len(re.sub(r"\s", "", rendered.text))
             assert rendered.characters <= MAX_CHARACTERS == 6144, name
 
-    def test_a_role_can_have_all_of_them(self):
+    def test_execution_policies_fit_role_attachment_limit(self):
         assert len(execution_policies()) <= MAX_POLICIES == 10
 
 
 class TestReference:
     @pytest.mark.parametrize("name", NAMES)
-    def test_iam_has_every_action(self, name):
+    def test_every_policy_action_exists_in_iam(self, name):
         assert unknown_actions(policy(name)) == []
 
     @pytest.mark.parametrize("name", NAMES)
-    def test_every_action_is_allowed_on_a_resource_of_its_own_kind(self, name):
+    def test_every_policy_action_matches_resource_kind(self, name):
         assert misplaced(policy(name)) == []
 
     @pytest.mark.parametrize("name", execution_policies())
-    def test_no_action_is_a_wildcard(self, name):
+    def test_policy_actions_have_no_unexpected_wildcards(self, name):
         wild = {action for action in actions(policy(name)) if "*" in action}
         assert wild <= {"kms:GenerateDataKey*", "s3:Get*", "s3:List*"}
 
-    def test_what_is_allowed_everywhere_though_it_need_not_is_named(self):
+    def test_avoidable_star_resources_are_listed(self):
         everywhere = set().union(*(starred(policy(name)) for name in execution_policies()))
         beside = {action for action in everywhere if not action.startswith("ec2:")}
         # CloudFormation asks for alarms by name and for metrics by none; neither takes a resource in its request.
         assert beside == {"cloudwatch:DescribeAlarms", "cloudwatch:GetMetricData"}
 
-    def test_golden(self, golden):
+    def test_policies_equal_golden(self, golden):
         for name in NAMES:
             golden(f"policies/{name}.json", render_policy(PERMISSIONS, name, FREE).text)
 
 
 class TestNobodyIsAnAdministrator:
     @pytest.mark.parametrize("name", NAMES[:-1])
-    def test_policies_cannot_be_rewritten_by_whom_they_limit(self, name):
+    def test_policies_cannot_be_rewritten_by_limited_roles(self, name):
         for policy_name in NAMES:
             arn = FREE.policy_arn(policy_name)
             for action in ("iam:CreatePolicyVersion", "iam:DeletePolicyVersion", "iam:DeletePolicy"):
                 assert not allows([policy(name)], action, arn)
 
     @pytest.mark.parametrize("name", execution_policies())
-    def test_with_a_boundary_no_role_is_made_without_it(self, name):
+    def test_roles_cannot_be_created_without_boundary(self, name):
         for role in ("slipway-x-training-Role-x", "ParallelClusterLambdaRole-8131d980"):
             arn = f"arn:aws:iam::{ACCOUNT}:role/{role}"
             for action in ("iam:CreateRole", "iam:PutRolePolicy", "iam:PutRolePermissionsBoundary"):
@@ -130,12 +130,12 @@ class TestNobodyIsAnAdministrator:
             assert not allows([policy(name, BOUND)], "iam:DeleteRolePermissionsBoundary", arn)
 
     @pytest.mark.parametrize("name", execution_policies())
-    def test_no_policy_of_an_administrator_is_attached(self, name):
+    def test_administrator_policies_cannot_be_attached(self, name):
         for arn in ("arn:aws:iam::aws:policy/AdministratorAccess", f"arn:aws:iam::{ACCOUNT}:policy/team"):
             role = f"arn:aws:iam::{ACCOUNT}:role/slipway-x"
             assert not allows([policy(name)], "iam:AttachRolePolicy", role, PolicyARN=arn)
 
-    def test_the_boundary_makes_only_roles_under_itself(self):
+    def test_boundary_allows_creating_roles_only_under_boundary(self):
         limit = policy(BOUNDARY)
         node = f"arn:aws:iam::{ACCOUNT}:role/parallelcluster/slipway-x/y"
         assert allows([limit], "iam:CreateRole", node, PermissionsBoundary=FREE.policy_arn(BOUNDARY))
@@ -156,32 +156,32 @@ def logged_plan(kind):
 class TestStacks:
     """What every example's stacks make, under the names that CloudFormation gives it."""
 
-    def test_examples(self, example_of_kind, account):
+    def test_execution_policies_allow_resources_of_examples(self, example_of_kind, account):
         kind, stacks = example_of_kind
         assert refused(TargetKind(kind), made(stacks), account) == []
 
     @pytest.mark.parametrize("kind", ["parallelcluster", "eks", "hyperpod-slurm", "hyperpod-eks"])
-    def test_what_logs_sessions(self, synthesised, account, kind):
+    def test_execution_policies_allow_session_log_resources(self, synthesised, account, kind):
         logged = synthesised(logged_plan(kind))
         assert refused(TargetKind(kind), made(logged), account) == []
         assert types(logged) <= allowed_types(TargetKind(kind))
 
-    def test_the_providers_stack_and_the_one_in_it(self, account):
+    def test_execution_policies_allow_parallelcluster_provider_stacks(self, account):
         resources = nested(with_role=account.boundary_arn is None)
         assert len(resources) > 20
         assert refused(TargetKind.PARALLELCLUSTER, resources, account) == []
 
 
 class TestTypes:
-    def test_examples(self, example_of_kind):
+    def test_allowed_types_include_types_of_examples(self, example_of_kind):
         kind, stacks = example_of_kind
         assert types(stacks) <= allowed_types(TargetKind(kind))
 
-    def test_every_type_of_eks_occurs(self, synthesised, plan_at):
+    def test_every_type_of_eks_policy_occurs_in_examples(self, synthesised, plan_at):
         occurring = set().union(*(types(synthesised(plan_at(path))) for path in EKS_FILES.values()))
         assert set(PERMISSIONS.policy("eks").types) - occurring == set()
 
-    def test_no_type_is_allowed_that_nothing_makes(self, synthesised, plan_at):
+    def test_every_allowed_type_is_created_by_some_stack(self, synthesised, plan_at):
         made_types = {resource["type"] for part in ("provider", "policies") for resource in PROVIDER[part]}
         kinds = ("parallelcluster", "hyperpod-slurm", "hyperpod-eks")
         for path in (path for kind in kinds for path in FILES[kind].values()):
@@ -190,7 +190,7 @@ class TestTypes:
         assert clusters - made_types <= {"AWS::IAM::Policy"}
 
 
-def test_the_page_names_every_policy():
+def test_deployer_policy_page_names_every_policy():
     page = (Path(__file__).resolve().parents[2] / "docs/deployer-policy.md").read_text(encoding="utf-8")
     for name in NAMES:
         assert FREE.policy_arn(name).rpartition("/")[2] in page

@@ -83,7 +83,7 @@ def shown(assembly, catalog):
 
 
 class TestControlPlane:
-    def test_control_plane_is_private_logged_in_standard_support_and_knows_access_entries_alone(self, p5_block):
+    def test_control_plane_is_private_logged_and_uses_access_entries(self, p5_block):
         cluster = p5_block.only("training", "AWS::EKS::Cluster")
         assert cluster["ResourcesVpcConfig"]["EndpointPrivateAccess"] is True
         assert cluster["ResourcesVpcConfig"]["EndpointPublicAccess"] is False
@@ -98,13 +98,13 @@ class TestControlPlane:
         logs = p5_block.resources("training", "AWS::Logs::LogGroup").values()
         assert any(log.get("LogGroupName") == "/aws/eks/slipway-p5-eks/cluster" for log in logs)
 
-    def test_only_the_ranges_that_are_named_reach_its_api(self, synthesised):
+    def test_public_api_access_limited_to_plan_ranges(self, synthesised):
         assembly = synthesised(EKS_FILES["trn1-spot"].read_text() + "network: {api_cidrs: [52.94.76.0/24]}\n")
         access = assembly.only("training", "AWS::EKS::Cluster")["ResourcesVpcConfig"]
         assert (access["EndpointPublicAccess"], access["PublicAccessCidrs"]) == (True, ["52.94.76.0/24"])
 
     @pytest.mark.parametrize("path", [*EKS_FILES.values(), *HYPERPOD_EKS_FILES.values()], ids=lambda path: path.stem)
-    def test_control_plane_comes_before_its_nodes(self, synthesised, plan_at, tmp_path, path):
+    def test_control_plane_part_deploys_before_nodes(self, synthesised, plan_at, tmp_path, path):
         """What is deployed first is of the templates that were shown, and refers to nothing that comes later."""
         whole = Synthesised.read(synthesised(plan_at(path)).folder)
         part = control_part(whole, tmp_path / "part")
@@ -133,7 +133,7 @@ class TestControlPlane:
         assert example.plan.place.az_id in zones
         assert all(subnet["CidrBlock"].endswith("/28") for subnet in subnets)
 
-    def test_every_addon_has_its_version(self, example):
+    def test_every_addon_has_pinned_version(self, example):
         addons = example.resources("training", "AWS::EKS::Addon").values()
         assert {addon["AddonName"] for addon in addons} >= {
             "vpc-cni",
@@ -143,7 +143,7 @@ class TestControlPlane:
         }
         assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", addon["AddonVersion"]) for addon in addons)
 
-    def test_what_is_shown_is_what_is_deployed(self, example, catalog):
+    def test_rendered_cluster_file_equals_template(self, example, catalog):
         file = shown(example, catalog)
         cluster, outputs = example.only("training", "AWS::EKS::Cluster"), file["Cluster"]
         assert (outputs["Name"], outputs["Version"]) == (cluster["Name"], cluster["Version"])
@@ -167,7 +167,7 @@ class TestControlPlane:
 class TestOrder:
     """Nodes come after what they cannot do without, and pods after nodes."""
 
-    def test_nodes_wait_for_their_network_and_its_addons(self, example):
+    def test_node_groups_depend_on_network_and_addons(self, example):
         resources = example.template("training")["Resources"]
         names = {
             resource["Properties"]["AddonName"]: key
@@ -181,7 +181,7 @@ class TestOrder:
                 assert any("ToItself" in other for other in resource["DependsOn"])
         assert kinds["AWS::EKS::Nodegroup"] == 2
 
-    def test_names_wait_for_the_system_node_and_not_for_the_jobs(self, example):
+    def test_coredns_depends_on_system_nodes_and_not_workers(self, example):
         resources = example.template("training")["Resources"]
         (coredns,) = (
             resource
@@ -205,7 +205,7 @@ class TestNodes:
             ("g5.xlarge", 0, 0),
         ],
     )
-    def test_efa_is_counted_from_the_catalog(self, synthesised, name, interfaces, addresses):
+    def test_efa_interfaces_of_nodes_equal_catalog(self, synthesised, name, interfaces, addresses):
         image = "run: {image: team/trainer:1}\n"
         region = "us-west-2" if name == "p6-b300.48xlarge" else "us-east-2"
         assembly = synthesised(BASE.format(region=region, type=name, nodes=1 if name == "g5.xlarge" else 2) + image)
@@ -222,7 +222,7 @@ class TestNodes:
         together = assembly.resources("training", "AWS::EC2::PlacementGroup")
         assert [group["Strategy"] for group in together.values()] == (["cluster"] if interfaces else [])
 
-    def test_a_block_is_never_let_go_and_needs_no_placement(self, p5_block):
+    def test_capacity_block_node_group_stays_at_size_without_placement_group(self, p5_block):
         group, data = groups(p5_block)["workers"], templates_of(p5_block)["workers"]
         assert (group["CapacityType"], group["AmiType"]) == ("CAPACITY_BLOCK", "AL2023_x86_64_NVIDIA")
         # Before the block begins a node would fail the group, and the stack with it: a launch sets them.
@@ -232,7 +232,7 @@ class TestNodes:
         assert target == {"CapacityReservationId": "cr-0123456789abcdef0"}
         assert p5_block.resources("training", "AWS::EC2::PlacementGroup") == {}
 
-    def test_spot_nodes_of_neuron(self, trn1_spot):
+    def test_spot_neuron_node_group_has_ami_taint_and_raid0(self, trn1_spot):
         group, data = groups(trn1_spot)["workers"], templates_of(trn1_spot)["workers"]
         assert (group["CapacityType"], group["AmiType"]) == ("SPOT", "AL2023_x86_64_NEURON")
         assert group["ScalingConfig"]["MinSize"] == 0
@@ -247,14 +247,14 @@ class TestNodes:
         assert "UserData" not in templates_of(trn1_spot)["system"]
         assert data["MetadataOptions"] == {"HttpPutResponseHopLimit": 1, "HttpTokens": "required"}
 
-    def test_a_new_plan_replaces_no_node(self, example):
+    def test_launch_template_contains_no_plan_digest(self, example):
         """A tag that changes with every plan would be a new launch template, which EKS rolls out."""
         for data in some(templates_of(example).values()):
             assert example.plan.digest not in json.dumps(data)
 
 
 class TestRights:
-    def test_pods_have_a_role_of_their_own(self, example):
+    def test_pods_assume_role_through_pod_identity(self, example):
         associations = example.resources("training", ASSOCIATION).values()
         assert {(association["Namespace"], association["ServiceAccount"]) for association in associations} == {
             ("slipway", example.plan.name),
@@ -266,7 +266,7 @@ class TestRights:
         assert trust["Principal"] == {"Service": "pods.eks.amazonaws.com"}
         assert set(trust["Action"]) == {"sts:AssumeRole", "sts:TagSession"}
 
-    def test_who_may_put_jobs_there_is_the_plans_to_say(self, synthesised):
+    def test_cluster_access_role_trusts_plan_principals(self, synthesised):
         arns = [f"arn:aws:iam::123456789012:{principal}" for principal in ("role/team/trains", "user/pipeline")]
         named = f"security: {{kubernetes_access: {json.dumps(arns)}}}\n"
         for files, name in ((EKS_FILES, "trn1-spot"), (HYPERPOD_EKS_FILES, "p5en-spot")):
@@ -275,7 +275,7 @@ class TestRights:
             (trust,) = access["AssumeRolePolicyDocument"]["Statement"]
             assert trust["Principal"] == {"AWS": arns}
 
-    def test_the_launcher_comes_in_by_an_access_entry(self, example):
+    def test_launcher_role_has_cluster_admin_access_entry(self, example):
         entries = example.resources("training", "AWS::EKS::AccessEntry").values()
         (entry,) = [entry for entry in entries if "ClusterAdmin" in json.dumps(entry["AccessPolicies"])]
         role = example.resources("training", "AWS::IAM::Role")[entry["PrincipalArn"]["Fn::GetAtt"][0]]
@@ -283,7 +283,7 @@ class TestRights:
         assert "ManagedPolicyArns" not in role
         assert example.template("training")["Outputs"]["AccessRoleArn"]["Value"] == entry["PrincipalArn"]
 
-    def test_what_counts_pods_for_the_guard_reads_the_cluster_and_changes_nothing(self, example):
+    def test_pod_counter_of_guard_has_view_access(self, example):
         entries = example.resources("training", "AWS::EKS::AccessEntry").values()
         (entry,) = [entry for entry in entries if "ClusterAdmin" not in json.dumps(entry["AccessPolicies"])]
         assert "AmazonEKSViewPolicy" in json.dumps(entry["AccessPolicies"])
@@ -294,7 +294,7 @@ class TestRights:
         assert counter["MemorySize"] == guard_of(example.plan).asks_mb, "the bill counts it"
         assert variables(example)["PODS_FUNCTION"] == {"Fn::GetAtt": [key, "Arn"]}
 
-    def test_whoever_puts_jobs_there_lends_the_pods_role_in_this_cluster_and_does_nothing_else(self, example):
+    def test_access_role_only_manages_pod_identity_associations(self, example):
         outputs = example.template("training")["Outputs"]
         (access,) = outputs["AccessRoleArn"]["Value"]["Fn::GetAtt"][:1]
         (lends,) = (
@@ -317,7 +317,7 @@ class TestRights:
             "StringEquals": {"iam:PassedToService": "pods.eks.amazonaws.com"}
         }
 
-    def test_pods_change_what_lies_in_the_folder_of_their_own_account_alone(self, example):
+    def test_pods_write_only_folder_of_service_account(self, example):
         statements_by_sid = statements(example)
         account_folder, trouble_folder = (
             "/jobs/${aws:PrincipalTag/kubernetes-service-account}",
@@ -345,7 +345,7 @@ class TestRights:
         tags = {resource.get("DisableSessionTags") for resource in example.resources("training", ASSOCIATION).values()}
         assert tags == {None}, "without session tags nothing could be written"
 
-    def test_where_a_plan_names_the_place_its_own_account_has_all_of_it_and_others_have_folders(self, synthesised):
+    def test_pods_at_planned_uri_have_root_only_for_plan_account(self, synthesised):
         text = BASE.format(region="us-east-2", type="p5.48xlarge", nodes=1)
         assembly = synthesised(f"{text}checkpoint: {{uri: s3://team/runs}}\n")
         statements_by_sid = statements(assembly)
@@ -356,7 +356,7 @@ class TestRights:
             assert last(whole["Resource"]).endswith(f":s3:::team/runs/{below}*")
             assert whole["Condition"]["StringEquals"][tag] == assembly.plan.name
 
-    def test_the_trainers_own_place_is_for_the_account_of_its_plan(self, synthesised):
+    def test_own_checkpoints_writable_only_by_plan_account(self, synthesised):
         text = BASE.format(region="us-east-2", type="p5.48xlarge", nodes=1)
         assembly = synthesised(f"{text}checkpoint: {{mode: own, uri: s3://team/runs}}\n")
         statements_by_sid = statements(assembly)
@@ -365,7 +365,7 @@ class TestRights:
         for sid in ("KeepOwnCheckpoints", "FindOwnCheckpoints"):
             assert statements_by_sid[sid]["Condition"]["StringEquals"] == {tag: assembly.plan.name}
 
-    def test_the_guard_sets_one_node_group_to_none(self, trn1_spot, p5_block):
+    def test_guard_scales_only_worker_node_group(self, trn1_spot, p5_block):
         guard_variables = variables(trn1_spot)
         assert (guard_variables["EKS"], guard_variables["PREPAID"], guard_variables["USD_PER_NODE_HOUR"]) == (
             "slipway-trn1-eks",
@@ -392,12 +392,12 @@ class TestRefusals:
             ("network: {name: team, az_ids: [use2-az1]}", "one-zone"),
         ],
     )
-    def test_what_has_no_place_on_it(self, synthesised, extra, code):
+    def test_unsupported_options_on_eks_refused(self, synthesised, extra, code):
         with pytest.raises(ImpossibleError) as refusal:
             synthesised(BASE.format(region="us-east-2", type="p5.48xlarge", nodes=2) + extra + "\n")
         assert [finding.code for finding in refusal.value.findings] == [code]
 
-    def test_a_shared_network_lends_its_subnets(self, synthesised):
+    def test_cluster_in_shared_network_creates_no_subnets(self, synthesised):
         shared = "network: {name: team, az_ids: [use2-az1, use2-az2]}\n"
         assembly = synthesised(BASE.format(region="us-east-2", type="p5.48xlarge", nodes=2) + shared)
         assert assembly.resources("training", "AWS::EC2::Subnet") == {}

@@ -47,14 +47,14 @@ def machine(*, name=NAME, of="workers"):
 
 
 class TestNodes:
-    def test_nodes_are_the_machines_of_the_jobs(self, eks_guard):
+    def test_only_worker_instances_count_as_nodes(self, eks_guard):
         guard, _ = eks_guard
         instance = machine()
         machine(of="system")
         machine(name="slipway-other")
         assert [node["InstanceId"] for node in guard.nodes()] == [instance]
 
-    def test_a_notice_is_passed_on_for_its_own_alone(self, eks_guard, monkeypatch):
+    def test_interruption_notices_only_for_own_nodes(self, eks_guard, monkeypatch):
         guard, _ = eks_guard
         messages = []
         monkeypatch.setattr(guard, "notify", lambda subject, _text: messages.append(subject))
@@ -68,7 +68,7 @@ class TestNodes:
 
 
 class TestStop:
-    def test_the_group_is_set_to_none(self, eks_guard):
+    def test_stop_scales_node_group_to_zero(self, eks_guard):
         guard, stub = eks_guard
         stub.add_response("describe_nodegroup", group(desired=4), GROUP)
         expected = {**GROUP, "scalingConfig": {"minSize": 0, "desiredSize": 0}}
@@ -76,7 +76,7 @@ class TestStop:
         guard.watch_time(NOW - timedelta(hours=3), 4)
 
     @pytest.mark.parametrize("eks_guard", [BLOCK], indirect=True)
-    def test_the_group_of_a_block_is_set_to_none_once_the_block_is_over(self, eks_guard):
+    def test_capacity_block_node_group_scaled_to_zero_after_block(self, eks_guard):
         guard, stub = eks_guard
         guard.now = NOW - timedelta(minutes=1)
         guard.watch_time(NOW - timedelta(days=9), 0)
@@ -87,19 +87,19 @@ class TestStop:
         guard.watch_time(NOW - timedelta(days=9), 0)
 
     @pytest.mark.parametrize("state", [group(desired=0), group(desired=4, status="DELETING")])
-    def test_once_is_enough(self, eks_guard, state):
+    def test_stopped_or_deleting_node_group_is_not_scaled_again(self, eks_guard, state):
         guard, stub = eks_guard
         stub.add_response("describe_nodegroup", state, GROUP)
         guard.stop("its time is over", 4)
 
-    def test_a_group_that_is_not_there_is_nothing_to_stop(self, eks_guard):
+    def test_stop_without_node_group_makes_no_update(self, eks_guard):
         guard, stub = eks_guard
         stub.add_client_error("describe_nodegroup", "ResourceNotFoundException", http_status_code=404)
         guard.stop("its time is over", 4)
 
 
 class TestWhatStays:
-    def test_machines_that_a_group_of_none_still_has_are_reported_every_hour(self, eks_guard, monkeypatch):
+    def test_remaining_instances_of_empty_node_group_reported_hourly(self, eks_guard, monkeypatch):
         guard, stub = eks_guard
         guard.state = sys.modules["state"].State()
         messages = []
@@ -188,7 +188,7 @@ class TestPods:
             (0, None, False),
         ],
     )
-    def test_pods_keep_their_machines_until_they_stand_still(self, look, quiet_minutes, counted, stops):
+    def test_nodes_with_pods_stop_only_after_hang_limit(self, look, quiet_minutes, counted, stops):
         text = look(quiet_minutes=quiet_minutes, counted=counted, stops=stops)
         hung = "its job in pods shows no CPU, no network and no step for 30 minutes"
         assert (hung in text) == (stops and counted != NONE)
@@ -198,11 +198,11 @@ class TestPods:
         "still, quiet_minutes, counted, stops",
         [(0, 120, None, False), (30, 120, None, True), (30, 0, OTHERS, False), (30, 0, OURS, True)],
     )
-    def test_a_job_that_hangs_takes_nobody_elses_machines(self, look, still, quiet_minutes, counted, stops):
+    def test_hung_job_does_not_stop_nodes_with_other_pods(self, look, still, quiet_minutes, counted, stops):
         text = look(quiet_minutes=quiet_minutes, counted=counted, stops=stops, still=still)
         assert ("its job tiny shows no CPU" in text) == stops
 
-    def test_pods_that_cannot_start_are_reported_and_keep_nothing(self, look):
+    def test_unstartable_pods_are_reported_and_do_not_keep_nodes(self, look):
         reason = "default/train-0: ImagePullBackOff: container c: not found"
         assert reason in look(quiet_minutes=120, counted=NONE, stops=True, stuck=[reason])
 
@@ -229,7 +229,7 @@ def reported(aws, module):
 
 
 @pytest.mark.parametrize("workers,failed", [(8, 3), (2, 2), (1, 1)])
-def test_nodes_that_do_not_join_are_stopped_with_their_last_lines(aws, reported, workers, failed):
+def test_failed_boots_of_most_nodes_stop_node_group_with_log_lines(aws, reported, workers, failed):
     guard, check = reported(workers, *(f"i-{n}" for n in range(failed)))
     aws.stub.add_response("describe_nodegroup", group(desired=workers), GROUP)
     expected = {**GROUP, "scalingConfig": {"minSize": 0, "desiredSize": 0}}
@@ -245,13 +245,13 @@ def test_nodes_that_do_not_join_are_stopped_with_their_last_lines(aws, reported,
 
 
 @pytest.mark.parametrize("workers,failed", [(8, 2), (3, 2), (2, 1)])
-def test_nodes_of_which_others_may_join_are_not_stopped(aws, reported, workers, failed):
+def test_failed_boots_of_few_nodes_stop_no_node_group(aws, reported, workers, failed):
     _, check = reported(workers, *(f"i-{n}" for n in range(failed)))
     check()
     assert aws.messages == []
 
 
-def test_prepaid_nodes_that_do_not_join_are_reported_and_stay(aws, reported):
+def test_failed_boots_of_prepaid_nodes_reported_without_stop(aws, reported):
     _, check = reported(2, "i-0", "i-1", prepaid="true")
     check()
     assert [subject for subject, _ in aws.messages] == ["slipway tiny: nodes do not boot"]

@@ -18,14 +18,14 @@ SPOT = "EC2 Spot Instance Interruption Warning"
 
 
 class TestCounting:
-    def test_only_running_nodes_of_the_cluster_count(self, aws, guard_of):
+    def test_only_running_compute_nodes_of_cluster_count(self, aws, guard_of):
         running, stopped = aws.nodes(3), aws.nodes(2)
         aws.ec2.terminate_instances(InstanceIds=stopped)
         aws.nodes(1, cluster="slipway-other")
         aws.nodes(1, node_type="HeadNode")
         assert {node["InstanceId"] for node in guard_of().nodes()} == set(running)
 
-    def test_node_hours_are_the_samples_so_far_at_five_minutes_each(self, aws, guard_of):
+    def test_node_hours_add_five_minutes_per_sample(self, aws, guard_of):
         aws.nodes(2)
         for step in range(7):
             ago = 5 * (6 - step)
@@ -34,15 +34,15 @@ class TestCounting:
         assert aws.metric("NodeHours") == pytest.approx([2 * 7 * 5 / 60])
         assert aws.metric("EstimatedSpend") == pytest.approx([2 * 7 * 5 / 60 * 12.5])
 
-    def test_without_a_rate_there_is_no_estimate(self, aws, guard_of):
+    def test_guard_without_rate_reports_no_spending_estimate(self, aws, guard_of):
         guard_of().watch()
         assert (aws.metric("RunningNodes"), aws.metric("EstimatedSpend")) == ([0], [])
 
-    def test_time_is_counted_from_the_last_deployment(self, aws, module, guard_of):
+    def test_deployment_time_is_stack_creation_time(self, aws, module, guard_of):
         (stack,) = client("cloudformation").describe_stacks(StackName=aws.stack)["Stacks"]
         assert module.Guard.deployed_at(guard_of()) == stack["CreationTime"]
 
-    def test_an_update_begins_the_count_again(self, module, guard_of):
+    def test_deployment_time_is_last_stack_update(self, module, guard_of):
         """moto knows no time of an update."""
         guard, updated = guard_of(), NOW - timedelta(minutes=5)
         guard.cloudformation = boto3.client("cloudformation")
@@ -64,7 +64,7 @@ class TestCounting:
             ("UPDATE_ROLLBACK_FAILED", ROLLED_BACK, 101),
         ],
     )
-    def test_an_update_that_is_rolled_back_does_not(self, module, guard_of, status, events, hours):
+    def test_deployment_time_ignores_rolled_back_update(self, module, guard_of, status, events, hours):
         guard, hour, stack_id = guard_of(), timedelta(hours=1), "arn:aws:cloudformation:x:1:stack/x/1"
         guard.cloudformation = boto3.client("cloudformation")
         stack = {"StackName": "x", "StackStatus": status, "CreationTime": NOW - 101 * hour, "LastUpdatedTime": NOW}
@@ -96,7 +96,7 @@ class TestCounting:
 
 
 class TestTime:
-    def test_nodes_stop_when_it_is_over_and_people_are_notified_once(self, aws, guard_of):
+    def test_fleet_stopped_at_end_of_time_to_live_with_one_notification(self, aws, guard_of):
         aws.nodes(2)
         guard_of(age_h=48.1, TTL_HOURS="48").watch()
         assert aws.fleet == "STOP_REQUESTED"
@@ -107,18 +107,18 @@ class TestTime:
         guard_of(age_h=48.2, TTL_HOURS="48").watch()
         assert aws.messages == []
 
-    def test_a_fleet_that_is_started_again_is_stopped_again(self, aws, guard_of):
+    def test_restarted_fleet_stopped_again(self, aws, guard_of):
         aws.set_fleet("START_REQUESTED")
         guard_of(age_h=60, TTL_HOURS="48").watch()
         assert aws.fleet == "STOP_REQUESTED"
 
     @pytest.mark.parametrize("status", ["STOPPED", "STOPPING", "STOP_REQUESTED"])
-    def test_a_fleet_that_stops_is_left_alone(self, aws, guard_of, status):
+    def test_stopping_fleet_is_unchanged(self, aws, guard_of, status):
         aws.set_fleet(status)
         guard_of(age_h=60, TTL_HOURS="48").watch()
         assert (aws.fleet, aws.messages) == (status, [])
 
-    def test_nodes_that_stay_after_the_stop_are_ended_and_reported_every_hour(self, aws, guard_of):
+    def test_nodes_remaining_after_stop_terminated_and_reported_hourly(self, aws, guard_of):
         stop_requested_at = NOW - timedelta(minutes=20)
         aws.set_fleet("STOPPING", str(stop_requested_at))
         instances = aws.nodes(2)
@@ -137,23 +137,23 @@ class TestTime:
             guard_of(age_h=60, now=NOW + timedelta(minutes=5 * step), TTL_HOURS="48").watch()
             assert len(aws.messages) == count
 
-    def test_people_are_warned_half_an_hour_before_once(self, aws, guard_of):
+    def test_warning_sent_once_half_an_hour_before_end(self, aws, guard_of):
         for age in (47.4, 47.52, 47.62):
             guard_of(age_h=age, TTL_HOURS="48").watch()
         assert [subject for subject, _ in aws.messages] == ["slipway tiny: time to live ends soon"]
         assert aws.fleet == "RUNNING"
 
-    def test_a_prepaid_block_is_left_running(self, aws, guard_of):
+    def test_prepaid_nodes_keep_running_after_time_to_live(self, aws, guard_of):
         for instance in aws.nodes(2):
             aws.busy(instance, 0.0)
         guard_of(age_h=60, TTL_HOURS="48", PREPAID="true").watch()
         assert (aws.fleet, aws.messages) == ("RUNNING", [])
 
-    def test_without_a_limit_nothing_stops(self, aws, guard_of):
+    def test_guard_without_limit_stops_no_fleet(self, aws, guard_of):
         guard_of(age_h=10_000).watch()
         assert aws.fleet == "RUNNING"
 
-    def test_a_cluster_without_a_fleet_yet_is_no_failure(self, aws, guard_of):
+    def test_cluster_without_fleet_table_is_no_failure(self, aws, guard_of):
         aws.dynamodb.delete_table(TableName=TABLE)
         guard_of(age_h=60, TTL_HOURS="48").watch()
         assert aws.messages == []
@@ -180,52 +180,52 @@ class TestIdleness:
 
         return start
 
-    def test_nodes_that_do_nothing_are_stopped(self, aws, watch):
+    def test_idle_nodes_are_stopped(self, aws, watch):
         for node in aws.nodes(2):
             aws.busy(node, 0.1)
         assert watch() == "STOP_REQUESTED"
         ((_, text),) = aws.messages
         assert "its 2 nodes have been idle for 60 minutes" in text
 
-    def test_one_busy_rank_on_one_node_keeps_all(self, aws, watch):
+    def test_one_busy_node_keeps_all_nodes(self, aws, watch):
         first, second = aws.nodes(2)
         aws.busy(first, 0.1)
         aws.busy(second, 0.6)
         assert watch() == "RUNNING"
 
-    def test_a_download_is_work(self, aws, watch):
+    def test_network_traffic_counts_as_work(self, aws, watch):
         (only,) = aws.nodes(1)
         aws.busy(only, 0.1, mb=400)
         assert watch() == "RUNNING"
 
-    def test_young_nodes_are_not_judged(self, aws, watch):
+    def test_young_nodes_are_not_idle(self, aws, watch):
         (only,) = aws.nodes(1)
         aws.busy(only, 0.1)
         assert watch(started_minutes_ago=70) == "RUNNING"
 
-    def test_slurm_has_its_turn_first(self, aws, watch):
+    def test_idle_stop_waits_for_slurm_scale_down(self, aws, watch):
         (only,) = aws.nodes(1)
         aws.busy(only, 0.1)
         assert watch(started_minutes_ago=74) == "RUNNING"
         assert watch(started_minutes_ago=76) == "STOP_REQUESTED"
 
-    def test_missing_metrics_are_not_idleness(self, aws, watch):
+    def test_missing_metrics_do_not_count_as_idle(self, aws, watch):
         (only,) = aws.nodes(1)
         aws.busy(only, 0.1, since=timedelta(minutes=30))
         assert watch() == "RUNNING"
 
-    def test_a_network_of_which_nothing_is_known_is_not_idle(self, aws, watch):
+    def test_missing_network_metric_does_not_count_as_idle(self, aws, watch):
         (only,) = aws.nodes(1)
         aws.busy(only, 0.1, network=False)
         assert watch() == "RUNNING"
 
-    def test_a_large_cluster_takes_several_calls(self, aws, watch, module, monkeypatch):
+    def test_idle_check_of_large_cluster_uses_several_calls(self, aws, watch, module, monkeypatch):
         monkeypatch.setattr(module, "NODES_A_CALL", 2)
         for node in aws.nodes(5):
             aws.busy(node, 0.1)
         assert watch() == "STOP_REQUESTED"
 
-    def test_an_empty_cluster_is_not_idle(self, watch):
+    def test_empty_cluster_is_not_idle(self, watch):
         assert watch() == "RUNNING"
 
 
@@ -233,7 +233,7 @@ class TestNotices:
     def notice(self, instance):
         return {"detail-type": SPOT, "detail": {"instance-id": instance, "instance-action": "terminate"}}
 
-    def test_people_hear_of_their_own_nodes_alone(self, aws, guard_of):
+    def test_interruption_notices_only_for_own_nodes(self, aws, guard_of):
         (ours,), (other,) = aws.nodes(1), aws.nodes(1, cluster="slipway-other")
         guard = guard_of()
         guard.pass_on(self.notice(other))
@@ -244,7 +244,7 @@ class TestNotices:
         assert subject == "slipway tiny: interruption notice"
         assert text == f"cluster tiny in us-east-2: AWS reclaims {ours} in 2 minutes"
 
-    def test_lambda_calls_it_with_the_schedule_and_with_notices(self, aws, module, monkeypatch):
+    def test_lambda_handler_accepts_schedule_and_notices(self, aws, module, monkeypatch):
         settings = {"CLUSTER": "tiny", "PARALLELCLUSTER": "slipway-tiny", "STACK": aws.stack, "TOPICS": aws.topic}
         settings |= {"AWS_REGION": REGION, "PREPAID": "false", "IDLE_MINUTES": "60", "USD_PER_NODE_HOUR": "1"}
         settings |= {"STATE": STATE}
@@ -280,7 +280,7 @@ class TestNotices:
         ("SageMaker Endpoint State Change", {"EndpointStatus": "RollingBack"}, "SageMaker says RollingBack"),
     ],
 )
-def test_an_event_is_reported_in_its_own_words(aws, module, guard_of, kind, detail, words):  # noqa: PLR0917 - a table
+def test_event_notification_has_wording_per_event_kind(aws, module, guard_of, kind, detail, words):  # noqa: PLR0917 - a table
     module.respond(guard_of(), {"detail-type": kind, "detail": detail})
     ((_, message),) = aws.messages
     assert message == f"cluster tiny in us-east-2: {words}"

@@ -64,7 +64,7 @@ def verdict():
 FAILED = [("i-1", "failed", 30), ("i-2", "failed", 20), ("i-3", "failed", 10)]
 
 
-def test_three_failed_boots_in_a_row_stop_the_nodes_with_the_last_lines(aws, boots, check):
+def test_three_failed_boots_in_a_row_stop_fleet_with_log_lines(aws, boots, check):
     boots(*FAILED)
     check()
     assert aws.fleet == "STOP_REQUESTED"
@@ -87,19 +87,19 @@ def test_three_failed_boots_in_a_row_stop_the_nodes_with_the_last_lines(aws, boo
     ],
     ids=["two", "a-later-one-is-ready", "others-became-ready-just-now", "one-node-three-times", "hours-apart"],
 )
-def test_boots_that_show_no_lasting_failure_stop_nothing(aws, boots, check, ends):
+def test_interrupted_or_old_failed_boots_stop_no_fleet(aws, boots, check, ends):
     boots(*ends)
     check()
     assert (aws.fleet, aws.messages, verdict()) == ("RUNNING", [], None)
 
 
-def test_node_with_one_failed_script_has_failed(aws, boots, check):
+def test_node_with_one_failed_script_counts_as_failed(aws, boots, check):
     boots(*[(f"i-{n}", end, 40 - 10 * n - k) for n in range(3) for k, end in enumerate(("ready", "failed"))])
     check()
     assert aws.fleet == "STOP_REQUESTED"
 
 
-def test_fleet_that_is_started_again_is_not_stopped_for_the_old_failures(aws, boots, check):
+def test_restarted_fleet_not_stopped_for_old_failed_boots(aws, boots, check):
     boots(*FAILED)
     check()
     aws.set_fleet("RUNNING")
@@ -111,7 +111,7 @@ def test_fleet_that_is_started_again_is_not_stopped_for_the_old_failures(aws, bo
     assert "i-6" in verdict()["text"]
 
 
-def test_prepaid_nodes_are_reported_and_stay(aws, boots, check):
+def test_failed_boots_of_prepaid_nodes_reported_without_stop(aws, boots, check):
     boots(*FAILED)
     check(PREPAID="true")
     assert aws.fleet == "RUNNING"
@@ -123,7 +123,7 @@ def test_prepaid_nodes_are_reported_and_stay(aws, boots, check):
 
 
 @pytest.mark.parametrize("text", ["", "\x1b]0;title\x07\n::error::x\n", "x" * 100_000, "a\r\nb\u202ec\n"])
-def test_words_of_a_node_are_short_and_plain_lines(aws, boots, check, text):
+def test_boot_log_text_is_truncated_and_printable(aws, boots, check, text):
     boots(*FAILED, text=text)
     check()
     said = verdict()["text"]
@@ -131,7 +131,7 @@ def test_words_of_a_node_are_short_and_plain_lines(aws, boots, check, text):
     assert all(character.isprintable() or character == "\n" for character in said)
 
 
-def test_thousands_of_objects_cost_one_listing(aws, boots, check):
+def test_thousands_of_boot_objects_need_one_listing(aws, boots, check):
     boots(*[(f"i-{n:04}", "failed", 60 - n / 100) for n in range(1200)])
     check()
     assert aws.fleet == "STOP_REQUESTED"

@@ -51,7 +51,7 @@ def word():
 
 
 class TestWhen:
-    def test_the_job_is_told_while_the_sum_still_pays_for_its_end(self, aws, looks):
+    def test_stop_message_written_while_limit_covers_final_checkpoint(self, aws, looks):
         aws.nodes(2)
         looks(0, 6)
         assert (word(), aws.messages) == (None, [])
@@ -60,23 +60,21 @@ class TestWhen:
         assert float(word()["spent_usd"]) == pytest.approx(7 * 10.5)
         assert aws.fleet == "RUNNING"
 
-    def test_nodes_end_when_the_job_had_its_time_and_less_than_the_sum_is_spent(self, aws, looks):
+    def test_nodes_stop_after_settle_time_below_limit(self, aws, looks):
         aws.nodes(2)
         looks(0, 7)
         looks(7, 1)
         assert aws.fleet == "STOP_REQUESTED"
         assert float(SUM["STOP_AT_USD"]) > 8 * 10.5 + 10.5
 
-    def test_nodes_that_may_still_come_are_counted(self, aws, looks):
+    def test_starting_nodes_count_towards_limit(self, aws, looks):
         looks(0, 1, STOP_AT_USD="31")
         assert word() is None or word()["stop_at_usd"] == "31"
         assert [subject for subject, _ in aws.messages] == ["slipway tiny: stopped at the budget"]
 
     @pytest.mark.parametrize("operation", ["GetParameter", "PutParameter"])
     @pytest.mark.parametrize("hours, told", [(2.0, True), (0.25, False)])
-    def test_sum_that_cannot_be_read_or_stored_is_at_least_what_the_running_nodes_cost(
-        self, aws, guard_of, operation, hours, told
-    ):
+    def test_unreadable_state_counts_cost_since_node_launch(self, aws, guard_of, operation, hours, told):
         """No job can change when EC2 launched its nodes: 2 nodes of 2 hours at $60 are beyond $100."""
         client("s3").create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
         aws.nodes(2)
@@ -96,11 +94,11 @@ class TestWhen:
             # And one hour of everything else, at $6, since the deployment.
             assert 246 <= float(word()["spent_usd"]) < 251
 
-    def test_without_a_sum_nothing_is_counted_up(self, aws, guard_of):
+    def test_guard_without_limit_stores_no_spending(self, aws, guard_of):
         guard_of(USD_PER_NODE_HOUR="60").watch()
         assert aws.metric("DollarsPerLook") == []
 
-    def test_a_new_deployment_goes_on_counting(self, aws, looks, guard_of):
+    def test_spending_continues_after_new_deployment(self, aws, looks, guard_of):
         """Only the estimate begins anew."""
         aws.nodes(2)
         looks(0, 5)
@@ -111,7 +109,7 @@ class TestWhen:
 
 
 class TestWhat:
-    def test_people_are_notified_once_how_to_go_on(self, aws, looks):
+    def test_budget_stop_notification_sent_once_with_fix(self, aws, looks):
         aws.nodes(2)
         looks(0, 7)
         ((subject, text),) = aws.messages
@@ -121,7 +119,7 @@ class TestWhat:
         assert "resume from its last checkpoint" in text
         assert "its 2 nodes end in 5 minutes" in text
 
-    def test_the_end_of_the_nodes_is_reported_once_too(self, aws, looks):
+    def test_fleet_stop_after_budget_notified_once(self, aws, looks):
         aws.nodes(2)
         looks(0, 7)
         assert len(aws.messages) == 1
@@ -129,14 +127,14 @@ class TestWhat:
         assert "slipway tiny: compute fleet stopped" in {subject for subject, _ in aws.messages}
         assert aws.fleet == "STOP_REQUESTED"
 
-    def test_a_word_that_is_not_its_own_counts_as_given_long_ago(self, aws, looks):
+    def test_stop_message_written_by_node_counts_as_old(self, aws, looks):
         """Nodes may write below that prefix too: what they put there does not keep them."""
         client("s3").put_object(Bucket=BUCKET, Key=KEY, Body=b"never")
         aws.nodes(2)
         looks(0, 7)
         assert aws.fleet == "STOP_REQUESTED"
 
-    def test_a_store_that_takes_no_word_does_not_keep_the_nodes(self, aws, looks):
+    def test_unwritable_store_does_not_keep_nodes(self, aws, looks):
         aws.nodes(2)
         looks(0, 6, STOP_URI="s3://not-there/x.json")
         looks(6, 2, STOP_URI="s3://not-there/x.json", fails="NoSuchBucket")
@@ -148,7 +146,7 @@ class TestWhat:
         assert aws.fleet == "STOP_REQUESTED"
         assert "the guard could not tell the job to stop" in aws.messages[0][1]
 
-    def test_a_raised_sum_has_a_word_of_its_own(self, aws, looks):
+    def test_raised_limit_has_new_stop_message(self, aws, looks):
         aws.nodes(2)
         looks(0, 8)
         aws.set_fleet("RUNNING")

@@ -98,7 +98,7 @@ def operations():
     }
 
 
-def test_every_call_of_the_guards_code_is_in_the_table():
+def test_call_table_lists_every_call_of_guard_code():
     called = set()
     for path in asset("templates/guard").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -190,7 +190,7 @@ def needs(kind, stack, plan):
         yield from caused(method, place, name, stack)
 
 
-def test_every_call_of_a_guard_and_what_it_needs_is_allowed(guard):
+def test_guard_role_allows_every_guard_call(guard):
     kind, role, stack, plan, limit = guard
     refused = [
         (action, arn, context)
@@ -200,7 +200,7 @@ def test_every_call_of_a_guard_and_what_it_needs_is_allowed(guard):
     assert refused == []
 
 
-def test_requests_are_on_resources_that_their_actions_have(guard):
+def test_guard_calls_use_resources_of_matching_kind(guard):
     kind, _, stack, plan, _ = guard
     for action, arn, _ in needs(kind, stack, plan):
         assert arn == "*" or any(fits(arn, form) for form in formats(action)), (action, arn)

@@ -33,18 +33,18 @@ def beat(part, still_minutes, *, over=False, body=None):
     client("s3").put_object(Bucket=BUCKET, Key=key, Body=(json.dumps(heartbeat) if body is None else body).encode())
 
 
-def test_without_a_sign_of_life_idle_nodes_are_stopped(watch_idle):
+def test_idle_nodes_without_heartbeat_are_stopped(watch_idle):
     assert watch_idle() == "STOP_REQUESTED"
 
 
 @pytest.mark.parametrize("still", [(0, 0), (60, 0), (29, 29)])
-def test_a_job_of_which_one_node_is_at_work_keeps_all(aws, watch_idle, still):
+def test_job_with_one_active_node_keeps_all_nodes(aws, watch_idle, still):
     for part, minutes in enumerate(still):
         beat(part, minutes)
     assert (watch_idle(), aws.messages) == ("RUNNING", [])
 
 
-def test_a_job_that_stands_still_on_all_of_them_is_reported_and_stopped(aws, watch_idle):
+def test_hung_job_on_all_nodes_reported_and_stopped(aws, watch_idle):
     beat(0, 30)
     beat(1, 45)
     assert watch_idle() == "STOP_REQUESTED"
@@ -52,30 +52,30 @@ def test_a_job_that_stands_still_on_all_of_them_is_reported_and_stopped(aws, wat
     assert "its job tiny shows no CPU, no network and no step for 30 minutes" in text
 
 
-def test_without_a_limit_it_goes_on_for_any_time(aws, watch_idle):
+def test_hung_job_without_limit_keeps_running(aws, watch_idle):
     beat(0, 10_000)
     assert watch_idle(HUNG_MINUTES="0") == "RUNNING"
 
 
-def test_prepaid_nodes_of_a_hung_job_are_reported_and_left(aws, watch_idle):
+def test_hung_job_on_prepaid_nodes_reported_without_stop(aws, watch_idle):
     beat(0, 30)
     assert watch_idle(PREPAID="true") == "RUNNING"
     ((_, text),) = aws.messages
     assert "shows no CPU" in text
 
 
-def test_a_node_that_said_that_its_job_is_over_runs_none(watch_idle):
+def test_heartbeat_of_finished_job_keeps_no_nodes(watch_idle):
     beat(0, 0, over=True)
     assert watch_idle() == "STOP_REQUESTED"
 
 
-def test_a_node_that_has_said_nothing_for_a_quarter_of_an_hour_runs_none(watch_idle):
+def test_heartbeat_older_than_15_minutes_keeps_no_nodes(watch_idle):
     beat(0, 0)
     assert watch_idle(now=datetime.now(UTC) + timedelta(minutes=16)) == "STOP_REQUESTED"
 
 
 @pytest.mark.parametrize("minutes, fleet", [((0,), "RUNNING"), ((29, 40), "RUNNING"), ((45, 40), "STOP_REQUESTED")])
-def test_a_job_without_the_agent_is_judged_by_its_least_still_node(aws, watch_idle, minutes, fleet):
+def test_job_without_agent_judged_by_least_idle_node_metric(aws, watch_idle, minutes, fleet):
     for minute in minutes:
         aws.earlier("JobStillMinutes", minute)
     assert watch_idle() == fleet
@@ -83,18 +83,18 @@ def test_a_job_without_the_agent_is_judged_by_its_least_still_node(aws, watch_id
     assert [hung in text for _, text in aws.messages] == [True] * (fleet != "RUNNING")
 
 
-def test_a_job_that_steps_keeps_what_another_ones_node_calls_still(aws, watch_idle):
+def test_active_heartbeat_outweighs_still_metric_of_other_job(aws, watch_idle):
     aws.earlier("JobStillMinutes", 40)
     beat(0, 0)
     assert watch_idle() == "RUNNING"
 
 
-def test_a_job_of_slurms_that_was_reported_long_ago_runs_no_more(aws, watch_idle):
+def test_old_still_metric_of_slurm_job_keeps_no_nodes(aws, watch_idle):
     aws.earlier("JobStillMinutes", 0)
     assert watch_idle(now=NOW + timedelta(minutes=16)) == "STOP_REQUESTED"
 
 
 @pytest.mark.parametrize("body", ["", "[", "{}", '{"over": false, "job": "x", "still_s": "long"}', "[" * 5000])
-def test_what_a_node_writes_otherwise_is_work_and_reported_to_nobody(aws, watch_idle, body):
+def test_invalid_heartbeat_counts_as_work_without_message(aws, watch_idle, body):
     beat(0, 0, body=body)
     assert (watch_idle(), aws.messages) == ("RUNNING", [])

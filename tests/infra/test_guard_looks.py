@@ -37,7 +37,7 @@ def deliver(module, guard_of):
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_look_that_is_delivered_often_counts_once(aws, deliver, times):
+def test_repeated_delivery_of_check_counts_once(aws, deliver, times):
     """80 minutes of two nodes at $55 and $1 beside are $148; counted for each delivery they would be $444."""
     aws.nodes(2)
     for step in range(16):
@@ -47,13 +47,13 @@ def test_a_look_that_is_delivered_often_counts_once(aws, deliver, times):
     assert aws.messages == []
 
 
-def test_it_is_recorded_under_the_time_at_which_it_was_due(aws, deliver):
+def test_late_check_recorded_at_scheduled_time(aws, deliver):
     aws.nodes(1)
     deliver(NOW, late=4)
     assert aws.metric("RunningNodes") == [1]
 
 
 @pytest.mark.parametrize("event", [{}, {"time": "soon"}, {"time": None}, {"time": "2026-11-20T12:00:00"}])
-def test_an_event_without_its_time_is_due_now(event):
+def test_event_without_valid_time_scheduled_now(event):
     with guard_module("looks") as looks:
         assert looks.scheduled_at(event, NOW) == NOW

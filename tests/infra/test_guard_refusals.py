@@ -64,7 +64,7 @@ def refused_look(aws, guard_of):
 
 
 @pytest.mark.parametrize("right", NEEDED)
-def test_it_stops_what_it_can_and_names_the_right_once_a_day(aws, refused_look, right):
+def test_missing_permission_named_daily_and_other_steps_continue(aws, refused_look, right):
     for step in range(3):
         # A fleet that is stopped needs neither.
         refused_look(right, step, fails=step == 0 or right != "sns:Publish")
@@ -82,7 +82,7 @@ def test_it_stops_what_it_can_and_names_the_right_once_a_day(aws, refused_look, 
     assert aws.messages == []
 
 
-def test_nodes_that_cannot_be_counted_are_no_zero(aws, refused_look):
+def test_uncountable_nodes_report_no_running_nodes_metric(aws, refused_look):
     refused_look("ec2:DescribeInstances", 0)
     assert aws.metric("RunningNodes") == [], "the alarm on silence hears it"
     refused_look("dynamodb:UpdateItem", 1, fails=False)

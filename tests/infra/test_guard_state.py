@@ -61,7 +61,7 @@ def forge(name, *values, namespace="Slipway", **dimensions):
 
 class TestMetrics:
     @pytest.mark.parametrize("value", [0.0, -1e6])
-    def test_zeros_of_a_node_in_every_metric_of_the_guard_the_job_is_stopped_at_the_same_look(self, aws, looks, value):
+    def test_forged_zero_metrics_do_not_prevent_budget_stop(self, aws, looks, value):
         aws.nodes(2)
         for name in ("DollarsPerLook", "Dollars", "RunningNodes", "NodeHours", "EstimatedSpend"):
             forge(name, *[value] * 12)
@@ -70,13 +70,13 @@ class TestMetrics:
         assert aws.fleet == "STOP_REQUESTED"
 
     @pytest.mark.parametrize("name", ["DollarsPerLook", "Dollars", "RunningNodes"])
-    def test_a_million_under_the_name_of_another_cluster_that_cluster_runs_on(self, aws, looks, name):
+    def test_forged_high_metrics_stop_no_other_cluster(self, aws, looks, name):
         aws.nodes(2)
         forge(name, *[1e6] * 12)
         assert looks(0, 3).spent == pytest.approx(3 * 10.5)
         assert (aws.fleet, aws.messages) == ("RUNNING", [])
 
-    def test_a_forged_mark_of_a_notification_silences_no_failure(self, aws, looks):
+    def test_forged_notification_mark_silences_no_failure(self, aws, looks):
         forge("FailedCalls", *[1] * 12, Call="UpdateItem: AccessDenied")
         forge("FailedCalls", *[1] * 12, Call="calculate its cost: ValueError")
         aws.nodes(2)
@@ -85,7 +85,7 @@ class TestMetrics:
         assert "slipway tiny: the guard could not act" in dict(aws.messages)
 
     @pytest.mark.parametrize("namespace", ["Slipway", "Slipway/Nodes/other"])
-    def test_a_working_job_reported_from_elsewhere_idle_nodes_are_stopped(self, aws, store, guard_of, namespace):
+    def test_forged_job_metric_does_not_keep_idle_nodes(self, aws, store, guard_of, namespace):
         aws.nodes(2)
         forge("JobStillMinutes", *[0] * 12, namespace=namespace)
         guard = guard_of(HUNG_MINUTES="30", FOLDER_URI=LIMIT["FOLDER_URI"])
@@ -96,7 +96,7 @@ class TestMetrics:
 
 class TestObjects:
     @pytest.mark.parametrize("at", ["2099-01-01T00:00:00+00:00", "never", ""])
-    def test_a_stop_object_from_the_future_nodes_end_all_the_same(self, aws, store, looks, at):
+    def test_forged_future_stop_object_does_not_keep_nodes(self, aws, store, looks, at):
         """Policies deny nodes this folder (infra/parts/node_policy.py); S3's own time counts in any case."""
         store.put_object(Bucket=BUCKET, Key=KEY, Body=json.dumps({"at": at}))
         aws.nodes(2)
@@ -106,7 +106,7 @@ class TestObjects:
         assert aws.fleet == "STOP_REQUESTED"
 
     @pytest.mark.parametrize("place", ["", "running/"])
-    def test_seven_thousand_objects_the_check_makes_few_requests_and_stops_in_time(self, aws, store, looks, place):
+    def test_flood_of_objects_needs_few_requests_and_stops_in_time(self, aws, store, looks, place):
         body = json.dumps({"job": "x", "still_s": 0, "over": True}).encode()
         for number in range(7000):
             s3_backends[ACCOUNT]["aws"].put_object(BUCKET, f"{FOLDER}/trouble/{place}{number:05}.json", body)
@@ -119,7 +119,7 @@ class TestObjects:
         assert len(requests) < 2 * 250
         assert aws.fleet == "STOP_REQUESTED"
 
-    def test_more_heartbeats_than_are_read_count_as_work(self, store):
+    def test_heartbeats_above_read_limit_count_as_work(self, store):
         with guard_module("trouble") as trouble:
             for number in range(trouble.MOST_BEATS + 1):
                 body = json.dumps({"job": "x", "still_s": 9999, "over": False})
@@ -127,7 +127,7 @@ class TestObjects:
             beats = trouble.Folder(store, f"s3://{BUCKET}/{FOLDER}").beats(datetime.now(NOW.tzinfo), 60.0)
         assert (beats[0].still_s, beats[-1]) == (9999, trouble.AT_WORK)
 
-    def test_heartbeats_of_the_day_before_are_removed(self, aws, store, looks):
+    def test_heartbeats_of_previous_day_are_removed(self, aws, store, looks):
         store.put_object(Bucket=BUCKET, Key=f"{FOLDER}/trouble/running/old.json", Body="{}")
         aws.nodes(1)
         later = datetime.fromisoformat("2027-01-01T00:00:00+00:00") - NOW
@@ -136,7 +136,7 @@ class TestObjects:
 
 
 class TestTimeLimit:
-    def test_a_check_without_time_left_reports_the_money_and_reads_nothing_of_nodes(self, aws, module, store, guard_of):
+    def test_check_without_time_left_counts_spending_and_skips_node_messages(self, aws, module, store, guard_of):
         class Context:
             def get_remaining_time_in_millis(self):
                 return 1000.0 * (module.MARGIN_S - 1)
@@ -148,7 +148,7 @@ class TestTimeLimit:
         module.respond(guard, {}, Context())
         assert (aws.metric("RunningNodes"), guard.spent, aws.messages) == ([2], 10.5, [])
 
-    def test_a_check_that_dies_at_the_messages_has_counted(self, aws, looks, guard_of):
+    def test_check_killed_during_messages_has_stored_spending(self, aws, looks, guard_of):
         aws.nodes(2)
 
         class Killed(BaseException):
@@ -166,7 +166,7 @@ class TestTimeLimit:
 
 
 class TestState:
-    def test_cloudformation_writing_the_template_again_does_not_reset_the_sum(self, aws, looks):
+    def test_template_value_written_again_does_not_reset_spending(self, aws, looks):
         aws.nodes(2)
         looks(0, 4)
         client("ssm").put_parameter(Name=STATE, Value=EMPTY_STATE, Type="String", Overwrite=True)
@@ -175,14 +175,14 @@ class TestState:
     @pytest.mark.parametrize(
         "value", ["x", "[]", "null", '{"spent_usd": "much"}', '{"since": "2026-11-20"}', '{"sent": []}']
     )
-    def test_another_content_is_reported_and_not_replaced(self, aws, store, guard_of, value):
+    def test_invalid_state_parameter_reported_and_kept(self, aws, store, guard_of, value):
         client("ssm").put_parameter(Name=STATE, Value=value, Type="String", Overwrite=True)
         with pytest.raises(Exception, match="does not contain the guard's state"):
             guard_of(now=NOW.replace(minute=2), **LIMIT).watch()
         assert client("ssm").get_parameter(Name=STATE)["Parameter"]["Value"] == value
         assert "could not read its state" in dict(aws.messages)["slipway tiny: the guard could not act"]
 
-    def test_an_event_that_is_two_hours_late_is_not_counted_twice(self, module, aws, looks, guard_of):
+    def test_event_two_hours_late_is_not_counted_twice(self, module, aws, looks, guard_of):
         aws.nodes(1)
         looks(0, 40, STOP_AT_USD="100000")
         late = guard_of(now=NOW + 41 * LOOK, **{**LIMIT, "STOP_AT_USD": "100000"})
@@ -192,7 +192,7 @@ class TestState:
 
     @pytest.mark.usefixtures("store")
     @pytest.mark.parametrize("age_h, updated, messages", [(48, True, 1), (48, False, 0), (0.5, True, 0)])
-    def test_a_cluster_older_than_its_count_is_named_once(self, aws, guard_of, age_h, updated, messages):
+    def test_cluster_older_than_state_notified_once(self, aws, guard_of, age_h, updated, messages):
         aws.nodes(1)
         created = NOW - timedelta(hours=age_h)
         for step in range(2):
@@ -206,7 +206,7 @@ class TestState:
         assert len(found) == messages
         assert all("slipway cost tiny" in text and f"{created:%Y-%m-%d %H:%M} UTC" in text for text in found)
 
-    def test_the_fullest_state_fits_into_a_parameter(self):
+    def test_largest_state_fits_ssm_parameter(self):
         with guard_module("state") as module:
             moments = dict.fromkeys(("since", "ran_until", "boots_until"), NOW)
             state = module.State(spent_usd=1 / 3 * 1e6, node_hours=1 / 3 * 1e5, **moments)

@@ -162,7 +162,7 @@ def look_at(monkeypatch):
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.module)
 @pytest.mark.parametrize("reason", REASONS)
-def test_everything_but_what_goes_by_itself_is_stopped(look_at, target, reason):
+def test_every_billed_state_is_stopped_for_every_reason(look_at, target, reason):
     for state in some(target.states):
         if target is Workers and reason == "sum" and state not in BILLED:
             continue  # nothing is billed
@@ -173,7 +173,7 @@ def test_everything_but_what_goes_by_itself_is_stopped(look_at, target, reason):
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("code", ["AccessDeniedException", "ResourceInUseException"])
-def test_a_refusal_is_reported_once_a_day_and_tried_again_at_every_look(look_at, target, code):
+def test_refused_stop_notified_daily_and_retried_each_check(look_at, target, code):
     state = next(state for state in target.states if state in {"RUNNING", "ACTIVE", "Running", "InService"})
     for step in range(3):
         notifications = look_at(target, state, "time", refused=code, now=NOW + step * timedelta(minutes=5))

@@ -61,7 +61,7 @@ def remaining_keys(store):
     return [content["Key"] for content in store.list_objects_v2(Bucket=BUCKET, Prefix=FOLDER).get("Contents", [])]
 
 
-def test_people_are_notified_once_what_was_dropped_and_why(aws, words_store, guard_look):
+def test_dropped_checkpoint_notified_once_with_reason(aws, words_store, guard_look):
     put_report(words_store, 1)
     put_report(words_store, 2, reason="the disk is on fire")
     guard_look()
@@ -74,7 +74,7 @@ def test_people_are_notified_once_what_was_dropped_and_why(aws, words_store, gua
     assert not any("/trouble/" in key for key in remaining_keys(words_store))
 
 
-def test_reserved_nodes_that_do_nothing_are_reported_once_a_day_with_their_price(aws, words_store, guard_look):
+def test_idle_reserved_nodes_reported_daily_with_hourly_price(aws, words_store, guard_look):
     def idle(guard):
         guard.all_idle = lambda _: True
         guard.nodes = lambda: [{}, {}]
@@ -96,7 +96,7 @@ def test_reserved_nodes_that_do_nothing_are_reported_once_a_day_with_their_price
 RESERVED = {"PREPAID": "true", "USD_PER_NODE_HOUR": "31.464", "RESERVED_NODES": "2"}
 
 
-def test_a_block_of_which_no_machine_is_there_is_reported_once_a_day_with_its_price(aws, words_store, guard_look):
+def test_capacity_block_without_nodes_reported_daily_with_hourly_price(aws, words_store, guard_look):
     window = {"RESERVED_FROM": "2026-11-20T11:30:00+00:00", "RESERVED_UNTIL": "2026-11-21T11:00:00+00:00"}
     # An hour of idle time and 15 minutes more from 11:30, when it begins: its cluster is there since the day before.
     for early in (0, 8):
@@ -121,9 +121,7 @@ def test_a_block_of_which_no_machine_is_there_is_reported_once_a_day_with_its_pr
         {"PREPAID": "true"},
     ],
 )
-def test_a_block_that_has_not_begun_or_is_over_or_that_nobody_asked_about_is_not(
-    aws, words_store, guard_look, variables
-):
+def test_block_outside_window_or_without_idle_time_not_reported(aws, words_store, guard_look, variables):
     guard_look(20, old, **variables)
     assert aws.messages == []
 
@@ -134,9 +132,7 @@ def old(guard):
     return guard
 
 
-def test_a_reservation_whose_machines_were_stopped_is_reported_when_none_has_run_for_the_idle_time(
-    aws, words_store, guard_look
-):
+def test_stopped_reserved_nodes_reported_after_idle_time(aws, words_store, guard_look):
     on_demand = {**RESERVED, "PREPAID": "false"}
     machines = aws.nodes(2)
     guard_look(0, old, **on_demand)
@@ -148,7 +144,7 @@ def test_a_reservation_whose_machines_were_stopped_is_reported_when_none_has_run
     assert "has run since 2026-11-20 12:02" in text
 
 
-def test_what_comes_later_is_reported_later(aws, words_store, guard_look):
+def test_later_report_sent_in_later_message(aws, words_store, guard_look):
     put_report(words_store, 1)
     guard_look()
     assert len(aws.messages) == 1
@@ -159,7 +155,7 @@ def test_what_comes_later_is_reported_later(aws, words_store, guard_look):
     assert "FIFO" not in text
 
 
-def test_each_kind_has_a_message_of_its_own(aws, words_store, guard_look):
+def test_each_report_kind_has_separate_message(aws, words_store, guard_look):
     put_report(words_store, 1)
     put_report(words_store, 2, reason="$120 at the end, the budget is $100", event="forecast")
     guard_look()
@@ -171,7 +167,7 @@ def test_each_kind_has_a_message_of_its_own(aws, words_store, guard_look):
     )
 
 
-def test_a_forecast_comes_from_the_trainers_lines_to_people_once(aws, words_store, guard_look, tmp_path):
+def test_forecast_from_trainer_log_notified_once_per_job(aws, words_store, guard_look, tmp_path):
     """The agent's own code up to the store, the guard's from there: what either writes, the other reads."""
     place, quoted = tmp_path / "events.jsonl", {"usd_per_hour": 100.0, "usd_beside": 2.0, "budget_usd": 250.0}
 
@@ -195,12 +191,12 @@ def test_a_forecast_comes_from_the_trainers_lines_to_people_once(aws, words_stor
     assert not any("/trouble/" in key for key in remaining_keys(words_store))
 
 
-def test_nothing_said_is_nothing_told(aws, words_store, guard_look):
+def test_no_reports_send_no_notification(aws, words_store, guard_look):
     guard_look()
     assert (aws.messages, remaining_keys(words_store)) == ([], [])
 
 
-def test_a_store_that_removes_nothing_has_it_told_once_all_the_same(aws, words_store, guard_look):
+def test_report_in_store_without_delete_permission_sent_once(aws, words_store, guard_look):
     put_report(words_store, 1)
 
     def refusing(guard):
@@ -213,7 +209,7 @@ def test_a_store_that_removes_nothing_has_it_told_once_all_the_same(aws, words_s
     assert any("/trouble/" in key for key in remaining_keys(words_store))
 
 
-def test_what_could_not_be_told_is_reported_at_the_next_look(aws, words_store, guard_look):
+def test_failed_notification_is_repeated_at_next_check(aws, words_store, guard_look):
     put_report(words_store, 1)
     guard_look(0, TOPICS="arn:aws:sns:us-east-2:123456789012:no-such-topic", fails="Publish")
     guard_look(1)
@@ -221,7 +217,7 @@ def test_what_could_not_be_told_is_reported_at_the_next_look(aws, words_store, g
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", '{"job": "x"}', "[" * 5000, b"\xff\xfe", "9" * 100_000])
-def test_whatever_a_node_writes_there_is_reported_in_a_short_line(aws, words_store, guard_look, body):
+def test_invalid_report_notified_as_short_line(aws, words_store, guard_look, body):
     put_report(words_store, 1, body=body)
     guard_look()
     ((subject, text),) = aws.messages
@@ -231,7 +227,7 @@ def test_whatever_a_node_writes_there_is_reported_in_a_short_line(aws, words_sto
     assert not any("/trouble/" in key for key in remaining_keys(words_store))
 
 
-def test_a_flood_is_reported_in_pieces(aws, words_store, guard_look):
+def test_many_reports_sent_in_several_messages(aws, words_store, guard_look):
     for number in range(50):
         put_report(words_store, number)
     for step in range(3):
@@ -239,7 +235,7 @@ def test_a_flood_is_reported_in_pieces(aws, words_store, guard_look):
     assert sum(text.count("a FIFO") for _, text in aws.messages) == 50
 
 
-def test_lines_and_controls_in_it_break_no_message(aws, words_store, guard_look):
+def test_control_characters_in_report_removed_from_message(aws, words_store, guard_look):
     put_report(words_store, 1, reason="a\nSubject: you have won\x1b[2J" + "x" * 5000)
     guard_look()
     ((_, text),) = aws.messages
@@ -248,7 +244,7 @@ def test_lines_and_controls_in_it_break_no_message(aws, words_store, guard_look)
     assert len(text) < 600
 
 
-def test_a_store_that_does_not_answer_keeps_no_node_alive(aws, guard_of):
+def test_unavailable_store_does_not_prevent_stop(aws, guard_of):
     aws.nodes(2)
     guard = guard_of(age_h=9.0, TTL_HOURS="8", FOLDER_URI="s3://not-there/x")
     with pytest.raises(Exception, match="NoSuchBucket"):

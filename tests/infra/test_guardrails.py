@@ -26,7 +26,7 @@ def topic_of(assembly):
 
 
 class TestGuard:
-    def test_guard_gets_the_plans_limits(self, team):
+    def test_guard_variables_equal_plan_limits(self, team):
         guard_variables = variables(team)
         assert (guard_variables["CLUSTER"], guard_variables["PARALLELCLUSTER"], guard_variables["PREPAID"]) == (
             "team-a",
@@ -40,19 +40,19 @@ class TestGuard:
         )
         assert guard_variables["USD_PER_NODE_HOUR"] == "25.000000"
 
-    def test_what_the_plan_leaves_out_is_left_out(self, trn2_block):
+    def test_guard_variables_omit_unset_limits(self, trn2_block):
         guard_variables = variables(trn2_block)
         assert guard_variables["PREPAID"] == "true"
         assert not {"TTL_HOURS", "USD_PER_NODE_HOUR"} & set(guard_variables)
 
-    def test_guard_gets_a_block_that_is_paid_for_whether_or_not_its_machines_run(self, team, trn2_block):
+    def test_guard_of_capacity_block_gets_nodes_and_window(self, team, trn2_block):
         assert "RESERVED_NODES" not in variables(team)
         guard_variables = variables(trn2_block)
         assert guard_variables["RESERVED_NODES"] == "2"
         assert guard_variables["RESERVED_FROM"] == "2026-12-01T11:30:00+00:00"
         assert guard_variables["RESERVED_UNTIL"] == "2026-12-03T11:00:00+00:00", "EC2 ends them half an hour before"
 
-    def test_guard_is_called_every_five_minutes_and_for_spot_notices(self, team, trn2_block):
+    def test_guard_scheduled_every_five_minutes_and_on_spot_notices(self, team, trn2_block):
         (function,) = team.resources("training", "AWS::Lambda::Function")
         target = {"Arn": {"Fn::GetAtt": [function, "Arn"]}, "Id": "Guard"}
         assert rules(team)["Schedule"]["ScheduleExpression"] == "rate(5 minutes)"
@@ -66,13 +66,13 @@ class TestGuard:
         assert set(team.resources("training", "AWS::Events::Rule")) == sources
         assert "Notices" not in rules(trn2_block)
 
-    def test_a_call_that_fails_is_not_repeated_by_lambda(self, assembly):
+    def test_failed_guard_invocation_is_not_retried_by_lambda(self, assembly):
         """The schedule repeats it: Lambda's own two retries would count a look three times."""
         (function,) = assembly.resources("training", "AWS::Lambda::Function")
         config = assembly.only("training", "AWS::Lambda::EventInvokeConfig")
         assert config == {"FunctionName": {"Ref": function}, "MaximumRetryAttempts": 0, "Qualifier": "$LATEST"}
 
-    def test_guard_role_says_why_it_needs_every_star(self, team):
+    def test_guard_role_star_resources_have_reason(self, team):
         (role,) = team.resources("training", "AWS::IAM::Role").values()
         (policy,) = role["Policies"]
         starred = {
@@ -88,7 +88,7 @@ class TestGuard:
         ]
         assert starred["Report"]["Condition"] == {"StringEquals": {"cloudwatch:namespace": "Slipway"}}
 
-    def test_guard_can_stop_its_own_fleet_alone(self, team):
+    def test_guard_role_stops_only_fleet_of_cluster(self, team):
         (role,) = team.resources("training", "AWS::IAM::Role").values()
         statements = {statement["Sid"]: statement for statement in role["Policies"][0]["PolicyDocument"]["Statement"]}
         stop = statements["StopFleet"]
@@ -102,13 +102,13 @@ class TestGuard:
             "aws:ResourceTag/parallelcluster:node-type": "Compute",
         }
 
-    def test_guard_log_expires(self, team):
+    def test_guard_log_retention_is_set(self, team):
         (log,) = team.resources("training", "AWS::Logs::LogGroup").values()
         assert log["RetentionInDays"] == LOG_RETENTION_DAYS
 
 
 class TestWhoIsTold:
-    def test_addresses_are_subscribed_and_topics_are_notified_directly(self, team):
+    def test_addresses_subscribed_and_topics_notified_directly(self, team):
         subscribed = {
             (e["Protocol"], e["Endpoint"]) for e in team.resources("training", "AWS::SNS::Subscription").values()
         }
@@ -118,18 +118,18 @@ class TestWhoIsTold:
             assert alarm["AlarmActions"] == [topic_of(team), operations]
         assert variables(team)["TOPICS"]["Fn::Join"][1] == [topic_of(team), f" {operations}"]
 
-    def test_the_topic_takes_this_accounts_services_over_tls(self, team):
+    def test_topic_policy_allows_account_services_over_tls(self, team):
         allowed, denied = team.only("training", "AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
         # AWS's guides contradict each other about a condition for events.amazonaws.com: rules call the guard instead.
         assert allowed["Principal"] == {"Service": ["budgets.amazonaws.com", "cloudwatch.amazonaws.com"]}
         assert allowed["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
         assert (denied["Effect"], denied["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
 
-    def test_trouble_on_the_head_node_is_passed_on(self, team):
+    def test_head_node_alarm_event_triggers_guard(self, team):
         pattern = rules(team)["HeadNode"]["EventPattern"]
         assert pattern["detail"] == {"alarmName": ["slipway-team-a-HeadNode"], "state": {"value": ["ALARM"]}}
 
-    def test_the_end_of_a_block_is_announced_under_both_of_its_names(self, trn2_block, team):
+    def test_block_expiration_rule_matches_both_event_names(self, trn2_block, team):
         pattern = rules(trn2_block)["BlockEnds"]["EventPattern"]
         assert pattern["detail-type"] == [
             "Capacity Block Expiration Warning",
@@ -138,7 +138,7 @@ class TestWhoIsTold:
         assert pattern["detail"] == {"capacity-reservation-id": ["cr-0a1b2c3d4e5f67890"]}
         assert "BlockEnds" not in rules(team)
 
-    def test_every_rule_calls_the_guard_which_may_be_called_by_it_and_has_words_for_it(self, assembly):
+    def test_every_rule_targets_guard_with_permission_and_message(self, assembly):
         (function,) = assembly.resources("training", "AWS::Lambda::Function")
         for rule in rules(assembly).values():
             (target,) = rule["Targets"]
@@ -152,11 +152,11 @@ class TestWhoIsTold:
         for kind in (one for pattern in patterns for one in pattern.get("detail-type", ())):
             assert f'"{kind}": ' in guard
 
-    def test_a_guard_that_falls_silent_is_heard(self, assembly):
+    def test_missing_running_nodes_metric_raises_alarm(self, assembly):
         alarm = alarms(assembly)["RunningNodes"]
         assert (alarm["TreatMissingData"], alarm["Statistic"], alarm["Threshold"]) == ("breaching", "SampleCount", 1)
 
-    def test_a_guard_that_cannot_act_is_heard_whoever_it_cannot_tell(self, assembly):
+    def test_guard_errors_raise_alarm_on_topic(self, assembly):
         (function,) = assembly.resources("training", "AWS::Lambda::Function")
         alarm = alarms(assembly)["Errors"]
         assert alarm["Namespace"] == "AWS/Lambda"
@@ -166,12 +166,12 @@ class TestWhoIsTold:
 
 
 class TestMoney:
-    def test_the_estimate_is_held_against_the_plans_budget(self, team):
+    def test_spending_alarm_threshold_equals_plan_budget(self, team):
         alarm = alarms(team)["EstimatedSpend"]
         assert (alarm["Namespace"], alarm["Threshold"], alarm["Period"]) == ("Slipway", 800, 300)
         assert alarm["Dimensions"] == [{"Name": "Cluster", "Value": "team-a"}]
 
-    def test_aws_counts_beside_it_by_the_clusters_tag(self, team):
+    def test_aws_budget_filters_by_cluster_tag(self, team):
         budget = team.only("training", "AWS::Budgets::Budget")
         assert budget["Budget"]["BudgetLimit"] == {"Amount": 800, "Unit": "USD"}
         assert budget["Budget"]["CostFilters"] == {"TagKeyValue": ["user:slipway:cluster$team-a"]}
@@ -182,12 +182,12 @@ class TestMoney:
             ("FORECASTED", 100),
         ]
 
-    def test_the_context_only_lowers_the_budget(self, synthesised):
+    def test_max_usd_context_only_lowers_budget(self, synthesised):
         lower = synthesised("shared-network", usd_per_hour="50", max_usd="100")
         higher = synthesised("shared-network", usd_per_hour="50", max_usd="900")
         assert [alarms(assembly)["EstimatedSpend"]["Threshold"] for assembly in (lower, higher)] == [100, 800]
 
-    def test_without_a_rate_there_is_no_estimate_and_that_is_said(self, synthesised):
+    def test_spending_alarm_without_rate_absent_and_noted(self, synthesised):
         p5 = synthesised("p5-spot")
         assert "EstimatedSpend" not in alarms(p5)
         assert (
@@ -195,7 +195,7 @@ class TestMoney:
             in p5.template("training")["Outputs"]["GuardrailSummary"]["Value"]
         )
 
-    def test_without_a_budget_there_is_neither(self, trn2_block):
+    def test_plan_without_budget_has_no_aws_budget_or_alarm(self, trn2_block):
         assert trn2_block.resources("training", "AWS::Budgets::Budget") == {}
         assert (
             "no spending alarm (budget.max_usd)"
@@ -204,7 +204,7 @@ class TestMoney:
 
 
 class TestDashboard:
-    def test_dashboard_shows_nodes_money_and_accelerators(self, team):
+    def test_dashboard_shows_nodes_spending_and_accelerators(self, team):
         dashboard = team.only("training", "AWS::CloudWatch::Dashboard")
         assert dashboard["DashboardName"] == "slipway-team-a-us-east-2"
         text = json.dumps(dashboard["DashboardBody"])
@@ -219,7 +219,7 @@ class TestDashboard:
         outputs = team.template("training")["Outputs"]
         assert outputs["DashboardUrl"]["Value"].endswith("#dashboards/dashboard/slipway-team-a-us-east-2")
 
-    def test_widgets_do_not_overlap(self, team):
+    def test_dashboard_widgets_do_not_overlap(self, team):
         parts = team.only("training", "AWS::CloudWatch::Dashboard")["DashboardBody"]["Fn::Join"][1]
         widgets = json.loads("".join(part if isinstance(part, str) else "token" for part in parts))["widgets"]
         assert len({(widget["x"], widget["y"]) for widget in widgets}) == len(widgets)

@@ -36,7 +36,7 @@ def statements(assembly):
 
 
 class TestCluster:
-    def test_cluster_is_the_one_that_was_shown(self, example, catalog):
+    def test_cluster_template_equals_rendered_file(self, example, catalog):
         """Every id in the template is exchanged for the word that stands for it in the rendered file."""
         plan, facts = example.plan, catalog.instance_types
         text = cluster_text(plan, instances=facts, names=symbolic_names(plan))
@@ -46,7 +46,7 @@ class TestCluster:
         }
         assert with_words(properties, shown) == shown
 
-    def test_slurm_has_one_controller_and_workers_in_the_queue_of_their_type(self, example):
+    def test_slurm_has_one_controller_and_workers_in_queue_of_type(self, example):
         instance_groups = groups(example)
         parts = {name: group["SlurmConfig"]["NodeType"] for name, group in instance_groups.items()}
         assert parts["controller"] == "Controller"
@@ -60,27 +60,27 @@ class TestCluster:
             place.nodes,
         )
 
-    def test_faulty_instances_are_found_and_replaced(self, example):
+    def test_faulty_instances_are_replaced_after_deep_health_checks(self, example):
         assert cluster(example)["NodeRecovery"] == "Automatic"
         assert groups(example)["workers"]["OnStartDeepHealthChecks"] == ["InstanceStress", "InstanceConnectivity"]
         assert "OnStartDeepHealthChecks" not in groups(example)["controller"]
 
-    def test_changes_of_slurms_settings_survive_updates(self, example):
+    def test_slurm_config_strategy_is_merge(self, example):
         assert cluster(example)["Orchestrator"] == {"Slurm": {"SlurmConfigStrategy": "Merge"}}
 
-    def test_a_training_plan_pays_for_the_workers_alone(self, named):
+    def test_training_plan_applies_only_to_workers(self, named):
         instance_groups = groups(named("p5-training-plan"))
         arn = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/p5-december"
         assert instance_groups["workers"]["TrainingPlanArn"] == arn
         assert "TrainingPlanArn" not in instance_groups["controller"]
         assert "NodeProvisioningMode" not in cluster(named("p5-training-plan"))
 
-    def test_login_nodes_are_a_group_of_their_own(self, named):
+    def test_login_nodes_are_separate_instance_group(self, named):
         login = groups(named("trn2-on-demand"))["login"]
         assert (login["SlurmConfig"], login["InstanceType"]) == ({"NodeType": "Login"}, "ml.m6i.large")
         assert "login" not in groups(named("p5-training-plan"))
 
-    def test_spot_takes_the_mode_that_it_needs(self, synthesised):
+    def test_spot_workers_use_continuous_provisioning(self, synthesised):
         text = (
             "{slipway: 1, name: spot-pod, target: {kind: hyperpod-slurm, region: us-east-2, instance_type: p5.48xlarge,"
             " nodes: 1, efa_layout: classic}, purchase: {option: spot}}"
@@ -91,13 +91,13 @@ class TestCluster:
         assert cluster(pod)["NodeProvisioningMode"] == "Continuous"
         assert pod.template("training")["Parameters"].keys() == {"BootstrapVersion"}
 
-    def test_cluster_stands_in_the_zone_of_the_capacity(self, named):
+    def test_cluster_subnets_are_in_zone_of_capacity(self, named):
         network = named("p5-training-plan").resources("network", "AWS::EC2::Subnet").values()
         assert {subnet["AvailabilityZoneId"] for subnet in network} == {"use2-az1"}
 
 
 class TestSecurityGroups:
-    def test_every_group_of_the_machines_lets_its_members_speak_efa_both_ways(self, example):
+    def test_security_groups_allow_efa_between_members(self, example):
         inward = example.resources("training", "AWS::EC2::SecurityGroupIngress").values()
         outward = example.resources("training", "AWS::EC2::SecurityGroupEgress").values()
         for group in some(cluster(example)["VpcConfig"]["SecurityGroupIds"]):
@@ -105,7 +105,7 @@ class TestSecurityGroups:
             assert any({**rule, "SourceSecurityGroupId": group}.items() <= ingress.items() for ingress in inward)
             assert any({**rule, "DestinationSecurityGroupId": group}.items() <= egress.items() for egress in outward)
 
-    def test_machines_reach_the_world_and_nobody_reaches_them(self, example):
+    def test_nodes_have_outbound_internet_and_no_inbound(self, example):
         group = example.only("training", "AWS::EC2::SecurityGroup")
         assert [egress["CidrIp"] for egress in group["SecurityGroupEgress"]] == ["0.0.0.0/0"]
         outward = example.resources("training", "AWS::EC2::SecurityGroupEgress").values()
@@ -113,7 +113,7 @@ class TestSecurityGroups:
         for resource in example.resources("training", "AWS::EC2::SecurityGroupIngress").values():
             assert "CidrIp" not in resource
 
-    def test_the_cluster_waits_for_rules_role_and_file_system(self, example):
+    def test_cluster_depends_on_rules_and_file_system(self, example):
         resources = example.template("training")["Resources"]
         (waits,) = (set(resource["DependsOn"]) for resource in resources.values() if resource["Type"] == CLUSTER)
         kinds = {"AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress", "AWS::FSx::FileSystem"}
@@ -121,7 +121,7 @@ class TestSecurityGroups:
 
 
 class TestFileSystem:
-    def test_every_machine_mounts_file_system(self, example):
+    def test_every_instance_group_mounts_file_system(self, example):
         (key,) = example.resources("training", "AWS::FSx::FileSystem")
         for group in some(groups(example).values()):
             mount = group["InstanceStorageConfigs"][0]["FsxLustreConfig"]
@@ -131,11 +131,11 @@ class TestFileSystem:
                 "MountPath": "/fsx",
             }
 
-    def test_there_is_one_where_the_plan_asks_for_none(self, named):
+    def test_plan_without_storage_gets_default_file_system(self, named):
         assert named("trn2-on-demand").only("training", "AWS::FSx::FileSystem")["StorageCapacity"] == 1200
         assert named("trn2-on-demand").resources("training", "AWS::FSx::DataRepositoryAssociation") == {}
 
-    def test_the_plans_size_key_and_data_are_taken(self, named):
+    def test_plan_storage_sets_size_key_and_data(self, named):
         pod = named("p5en-lustre")
         file_system, data = (
             pod.only("training", f"AWS::FSx::{kind}") for kind in ("FileSystem", "DataRepositoryAssociation")
@@ -151,7 +151,7 @@ class TestFileSystem:
 
 
 class TestScripts:
-    def test_lifecycle_scripts_lie_in_a_folder_of_their_own(self, example, catalog):
+    def test_lifecycle_scripts_uploaded_to_folder_named_by_digest(self, example, catalog):
         assets = json.loads((example.folder / f"slipway-{example.plan.cluster_name}-training.assets.json").read_text())
         scripts = {}
         for file in assets["files"].values():
@@ -168,17 +168,17 @@ class TestScripts:
             assert group["LifeCycleConfig"]["OnInitComplete"] == "on_create.sh"
             assert group["LifeCycleConfig"]["SourceS3Uri"]["Fn::Join"][1][-1] == f"/{folder}"
 
-    def test_a_change_of_the_plan_that_they_hold_changes_the_folder(self, named):
+    def test_lifecycle_folder_changes_with_plan(self, named):
         uris = {json.dumps(groups(named(name))["workers"]["LifeCycleConfig"]["SourceS3Uri"]) for name in HYPERPOD_FILES}
         assert len(uris) == len(HYPERPOD_FILES)
 
-    def test_garbage_collection_leaves_them(self, example):
+    def test_asset_garbage_collection_keeps_lifecycle_scripts(self, example):
         """A machine that is replaced fetches them anew."""
         assert garbage(example) == []
 
 
 class TestRole:
-    def test_machines_read_their_scripts_and_nothing_beside(self, example):
+    def test_node_role_reads_only_lifecycle_folder(self, example):
         _, statements_by_sid = statements(example)
         assert statements_by_sid["FetchScripts"]["Action"] == "s3:GetObject"
         assert re.search(
@@ -186,7 +186,7 @@ class TestRole:
         )
         assert "slipway-hyperpod/" in json.dumps(statements_by_sid["FindScripts"]["Condition"])
 
-    def test_no_action_is_a_wildcard_and_every_star_has_its_reason(self, example):
+    def test_role_actions_have_no_wildcard_and_star_resources_are_listed(self, example):
         for role in some(example.resources("training", "AWS::IAM::Role").values()):
             for statement in role["Policies"][0]["PolicyDocument"]["Statement"]:
                 actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
@@ -194,13 +194,13 @@ class TestRole:
                 if statement["Resource"] == "*":
                     assert statement["Sid"] in ("Look", "DescribeNetwork", "Report")
 
-    def test_interfaces_are_made_in_the_clusters_subnet_alone(self, example):
+    def test_node_role_creates_interfaces_only_in_cluster_subnet(self, example):
         _, statements_by_sid = statements(example)
         text = json.dumps(statements_by_sid["MakeInterfaces"]["Resource"])
         assert ":subnet/*" not in text
         assert ":security-group/*" not in text
 
-    def test_interfaces_of_other_subnets_are_out_of_reach(self, example):
+    def test_node_role_changes_interfaces_only_in_cluster_subnet(self, example):
         _, statements_by_sid = statements(example)
         for sid, statement in statements_by_sid.items():
             actions = {statement["Action"]} if isinstance(statement["Action"], str) else set(statement["Action"])
@@ -219,32 +219,32 @@ class TestRole:
         assert statements_by_sid["DetachNetworkInterfaces"]["Action"] == "ec2:DetachNetworkInterface"
         assert ":instance/*" in json.dumps(statements_by_sid["DetachNetworkInterfaces"]["Resource"])
 
-    def test_sagemaker_takes_the_role_on_no_condition_that_it_may_not_meet(self, example):
+    def test_sagemaker_assumes_role_without_unmeetable_condition(self, example):
         role, statements_by_sid = statements(example)
         (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
         assert (trust["Principal"], "Condition" in trust) == ({"Service": "sagemaker.amazonaws.com"}, False)
         assert statements_by_sid["TagInterfaces"]["Action"] == "ec2:CreateTags"
         assert "Condition" not in statements_by_sid["TagInterfaces"]
 
-    def test_aws_own_policy_and_the_jobs_are_attached(self, example):
+    def test_node_role_has_aws_managed_and_job_policies(self, example):
         role, _ = statements(example)
         (jobs,) = example.resources("training", "AWS::IAM::ManagedPolicy")
         assert {"Ref": jobs} in role["ManagedPolicyArns"]
         assert "AmazonSageMakerClusterInstanceRolePolicy" in json.dumps(role["ManagedPolicyArns"])
 
-    def test_a_boundary_is_put_on_every_role(self, named):
+    def test_permissions_boundary_on_every_role(self, named):
         roles = named("p5en-lustre").resources("training", "AWS::IAM::Role").values()
         arn = "arn:aws:iam::123456789012:policy/engineers"
         assert [role["PermissionsBoundary"] for role in roles] == [arn, arn]
 
 
 class TestOutputs:
-    def test_outputs_hold_what_rendering_needs(self, example):
+    def test_outputs_contain_values_for_rendering(self, example):
         outputs = example.template("training")["Outputs"]
         hyperpod_outputs = set(HYPERPOD_OUTPUTS.values()) - {"EksArn"}
         assert hyperpod_outputs | {"StoreUri", "PrivateSubnetId", "NodePolicyArn"} <= set(outputs)
 
-    def test_outputs_say_how_to_connect_and_how_to_start_again(self, named):
+    def test_outputs_contain_connect_and_start_fleet_commands(self, named):
         outputs = named("p5-training-plan").template("training")["Outputs"]
         connect = json.dumps(outputs["Connect"]["Value"])
         assert '--target \\\\\\"sagemaker-cluster:' in json.dumps(connect)
@@ -266,7 +266,7 @@ class TestOutputs:
         ({"target": {"cluster": "shared"}}, "nothing-to-build"),
     ],
 )
-def test_bad_input_is_a_finding_before_anything_is_synthesised(catalog, tmp_path, extra, code):
+def test_invalid_plan_refused_before_synthesis(catalog, tmp_path, extra, code):
     target = {"kind": "hyperpod-slurm", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 4}
     plan = {"slipway": 1, "name": "bad", "target": target, "purchase": {"option": "on-demand"}, **extra}
     plan["target"] = {**target, **extra.get("target", {})}

@@ -38,7 +38,7 @@ def functions(assembly):
 
 
 class TestShown:
-    def test_the_nodes_are_those_that_were_shown(self, example, catalog):
+    def test_node_groups_equal_rendered_file(self, example, catalog):
         shown_request, properties = (
             yaml.safe_load(shown(example, catalog)["hyperpod.yaml"]),
             example.only("training", CLUSTER),
@@ -48,7 +48,7 @@ class TestShown:
         assert tags[1]["SageMaker"] == "true", "AWS's policy for the operator asks for it"
         assert with_words(properties, shown_request) == shown_request
 
-    def test_so_is_the_control_plane(self, example, catalog):
+    def test_control_plane_equals_rendered_file(self, example, catalog):
         shown_request, properties = (
             yaml.safe_load(shown(example, catalog)["cluster.yaml"]),
             example.only("training", "AWS::EKS::Cluster"),
@@ -64,7 +64,7 @@ class TestShown:
         assert "NodeGroups" not in shown_request
         assert example.resources("training", "AWS::EKS::Nodegroup") == {}
 
-    def test_so_are_the_charts_values_and_the_script(self, example, catalog):
+    def test_chart_values_and_script_equal_rendered_files(self, example, catalog):
         files = shown(example, catalog)
         assert example.only("training", CHART)["Values"] == files["chart-values.yaml"]
         (script,) = example.folder.glob("lifecycle.*/on_create.sh")
@@ -72,29 +72,29 @@ class TestShown:
 
 
 class TestNodes:
-    def test_one_machine_is_there_for_the_clusters_own_pods_before_anything_runs(self, example):
+    def test_system_instance_group_has_one_node_for_cluster_pods(self, example):
         system = groups(example)["system"]
         assert (system["InstanceType"], system["InstanceCount"], system["MinInstanceCount"]) == ("ml.m6i.xlarge", 1, 1)
         assert "OnStartDeepHealthChecks" not in system
         assert "CapacityRequirements" not in system
 
-    def test_faulty_ones_are_found_and_replaced_one_by_one(self, example):
+    def test_faulty_instances_are_replaced_with_continuous_provisioning(self, example):
         cluster = example.only("training", CLUSTER)
         assert (cluster["NodeRecovery"], cluster["NodeProvisioningMode"]) == ("Automatic", "Continuous")
         assert groups(example)["workers"]["OnStartDeepHealthChecks"] == ["InstanceStress", "InstanceConnectivity"]
 
-    def test_each_group_stands_in_one_zone_with_a_script(self, example):
+    def test_each_instance_group_has_one_subnet_and_a_script(self, example):
         for group in some(groups(example).values()):
             assert len(group["OverrideVpcConfig"]["Subnets"]) == 1
             assert group["LifeCycleConfig"]["OnCreate"] == "on_create.sh"
             assert group["KubernetesConfig"]["Labels"] == {"slipway/group": group["InstanceGroupName"]}
 
-    def test_spot_and_a_training_plan(self, p5en_spot, trn2_planned):
+    def test_spot_and_training_plan_set_worker_capacity(self, p5en_spot, trn2_planned):
         assert groups(p5en_spot)["workers"]["CapacityRequirements"] == {"Spot": {}}
         assert groups(trn2_planned)["workers"]["TrainingPlanArn"].endswith("training-plan/trn2-december")
         assert "TrainingPlanArn" not in groups(trn2_planned)["system"]
 
-    def test_on_demand_says_nothing_of_either(self, synthesised):
+    def test_on_demand_workers_have_no_capacity_requirements(self, synthesised):
         assembly = synthesised(
             "{slipway: 1, name: plain, target: {kind: hyperpod-eks, region: us-east-2, instance_type: p5.48xlarge,"
             " nodes: 1}, purchase: {option: on-demand}}"
@@ -104,39 +104,39 @@ class TestNodes:
         assert workers["OnStartDeepHealthChecks"] == ["InstanceStress"], "the other one needs a second instance"
         assert assembly.only("training", "AWS::EKS::Cluster")["ResourcesVpcConfig"]["EndpointPublicAccess"] is False
 
-    def test_garbage_collection_leaves_their_scripts(self, example):
+    def test_asset_garbage_collection_keeps_lifecycle_scripts(self, example):
         assert garbage(example) == []
 
 
 class TestOrder:
     """Control plane, chart, nodes, and then what runs on them: anything else deadlocks or is not monitored."""
 
-    def test_the_chart_is_there_before_any_node(self, example):
+    def test_nodes_depend_on_chart(self, example):
         chart, nodes = key_of(example, CHART), key_of(example, CLUSTER)
         assert chart in behind(example, nodes)
         assert nodes not in behind(example, chart)
         assert key_of(example, "AWS::EKS::Cluster") in behind(example, chart)
 
-    def test_the_chart_waits_for_what_its_function_needs(self, example):
+    def test_chart_depends_on_access_entry_layer_and_rules(self, example):
         before = behind(example, key_of(example, CHART))
         resources = example.template("training")["Resources"]
         kinds = {resources[key]["Type"] for key in before}
         assert {"AWS::EKS::AccessEntry", "AWS::Lambda::LayerVersion", "AWS::EC2::SecurityGroupEgress"} <= kinds
 
-    def test_nodes_wait_for_the_addons_of_every_node_and_for_their_rules(self, example):
+    def test_nodes_depend_on_node_addons_and_rules(self, example):
         before = behind(example, key_of(example, CLUSTER))
         for name in ("vpc-cni", "kube-proxy", "eks-pod-identity-agent"):
             assert key_of(example, "AWS::EKS::Addon", AddonName=name) in before
         assert set(example.resources("training", "AWS::EC2::SecurityGroupIngress")) <= before
 
-    def test_what_runs_on_nodes_waits_for_them(self, example):
+    def test_addons_with_pods_depend_on_nodes(self, example):
         nodes = key_of(example, CLUSTER)
         for name in ("coredns", eks.CERTIFICATES[0], eks.OPERATOR[0]):
             key = key_of(example, "AWS::EKS::Addon", AddonName=name)
             assert nodes in behind(example, key)
             assert key not in behind(example, nodes)
 
-    def test_the_operator_waits_for_certificates_and_for_its_role(self, example):
+    def test_operator_depends_on_certificates_and_pod_identity(self, example):
         before = behind(example, key_of(example, "AWS::EKS::Addon", AddonName=eks.OPERATOR[0]))
         assert key_of(example, "AWS::EKS::Addon", AddonName=eks.CERTIFICATES[0]) in before
         key = key_of(example, "AWS::EKS::PodIdentityAssociation", Namespace="aws-hyperpod")
@@ -150,7 +150,7 @@ class TestOrder:
 
 
 class TestChart:
-    def test_a_synthesis_needs_neither_chart_nor_layer_and_names_both_by_digest(self, example):
+    def test_synthesis_without_chart_files_names_assets_by_digest(self, example):
         pins, file = chart_pins(), f"slipway-{example.plan.cluster_name}-training.assets.json"
         assets = json.loads((example.folder / file).read_text())["files"]
         paths = {asset["source"]["path"] for asset in assets.values()}
@@ -164,7 +164,7 @@ class TestChart:
         assert keys[f"{pins.sha256}.zip"] == pins.chart_name
         assert keys[f"{pins.layer_sha256}.zip"] == pins.layer_name
 
-    def test_the_function_holds_it_to_its_digest_and_fetches_nothing_else(self, example):
+    def test_chart_function_checks_digest_and_reads_only_chart(self, example):
         chart = example.only("training", CHART)
         assert (chart["Sha256"], chart["Key"]) == (chart_pins().sha256, f"{chart_pins().sha256}.zip")
         roles = example.resources("training", "AWS::IAM::Role")
@@ -173,7 +173,7 @@ class TestChart:
         assert set(statements) == {"FetchChart", "StandInSubnet", "Log"}
         assert json.dumps(statements["FetchChart"]["Resource"]).endswith(f'/{chart_pins().sha256}.zip"]]}}')
 
-    def test_chart_function_stands_in_the_nodes_subnet_where_a_private_api_answers(self, example):
+    def test_chart_function_runs_in_node_subnet(self, example):
         function = functions(example)["Chart"]
         network = example.only("training", CLUSTER)["VpcConfig"]
         assert function["VpcConfig"] == {
@@ -181,7 +181,7 @@ class TestChart:
             "SubnetIds": network["Subnets"],
         }
 
-    def test_plugins_are_for_what_the_plans_machines_have(self, p5en_spot, trn2_planned):
+    def test_device_plugins_match_instance_type(self, p5en_spot, trn2_planned):
         nvidia, neuron = (
             yaml.safe_load(assembly.only("training", CHART)["Values"]) for assembly in (p5en_spot, trn2_planned)
         )
@@ -194,13 +194,13 @@ class TestChart:
             assert values["aws-efa-k8s-device-plugin"]["supportedInstanceLabels"]["values"] == [name]
         assert nvidia["health-monitoring-agent"]["region"] == "us-west-2"
 
-    def test_a_change_of_its_values_is_a_change_of_the_resource(self, p5en_spot, trn2_planned):
+    def test_changed_chart_values_change_resource(self, p5en_spot, trn2_planned):
         values = [assembly.only("training", CHART)["Values"] for assembly in (p5en_spot, trn2_planned)]
         assert len({hashlib.sha256(value.encode()).hexdigest() for value in values}) == 2
 
 
 class TestRights:
-    def test_no_action_is_a_wildcard_and_every_star_has_its_reason(self, example):
+    def test_role_actions_have_no_wildcard_and_star_resources_are_listed(self, example):
         for role in some(example.resources("training", "AWS::IAM::Role").values()):
             for document in role.get("Policies", ()):
                 for statement in document["PolicyDocument"]["Statement"]:
@@ -210,7 +210,7 @@ class TestRights:
                         known = ("Look", "DescribeNetwork", "DescribeInstances", "Report", "StandInSubnet")
                         assert statement["Sid"] in known
 
-    def test_addresses_of_pods_are_the_clusters_subnets(self, example):
+    def test_node_role_assigns_pod_addresses_only_in_cluster_subnet(self, example):
         roles = example.resources("training", "AWS::IAM::Role")
         (machine,) = (role for key, role in roles.items() if key.startswith("MachineRole"))
         statements = {
@@ -222,7 +222,7 @@ class TestRights:
         jobs = json.dumps(machine["ManagedPolicyArns"])
         assert "NodePolicy" not in jobs, "what jobs may do is granted to their pods alone"
 
-    def test_the_guard_asks_what_stands_in_the_network_what_pods_there_are(self, p5en_spot):
+    def test_guard_invokes_pod_counter_in_cluster_network(self, p5en_spot):
         key = key_of(p5en_spot, "AWS::Lambda::Function", Handler="chart.handler")
         assert variables(p5en_spot)["PODS_FUNCTION"] == {"Fn::GetAtt": [key, "Arn"]}
         counter_variables = p5en_spot.resources("training", "AWS::Lambda::Function")[key]["Environment"]["Variables"]
@@ -237,7 +237,7 @@ class TestRights:
         (may,) = [statement for statement in policy["PolicyDocument"]["Statement"] if statement["Sid"] == "CountPods"]
         assert (may["Action"], may["Resource"]) == ("lambda:InvokeFunction", {"Fn::GetAtt": [key, "Arn"]})
 
-    def test_the_guard_knows_time_and_idleness(self, p5en_spot, trn2_planned):
+    def test_guard_has_time_to_live_and_idle_limit(self, p5en_spot, trn2_planned):
         guard_variables = variables(p5en_spot)
         assert (guard_variables["HYPERPOD_EKS"], guard_variables["TTL_HOURS"]) == ("slipway-p5en-hyperpod", "48")
         assert functions(p5en_spot)["Guardrails"]["Handler"] == "hyperpod_eks.handler"
@@ -250,7 +250,7 @@ class TestRights:
 
 
 @pytest.mark.parametrize("nodes, added", [(2, [2]), (50, [50]), (120, [50, 50, 20])])
-def test_the_command_that_makes_workers_again_adds_all_of_them(nodes, added):
+def test_start_commands_add_all_workers_in_batches(nodes, added):
     commands = start_commands("us-west-2", "slipway-x", nodes)
     assert [int(command.rpartition("=")[2]) for command in commands] == added
     assert all("--nodes-to-add InstanceGroupName=workers," in command for command in commands)
@@ -267,7 +267,7 @@ def test_the_command_that_makes_workers_again_adds_all_of_them(nodes, added):
         ({"target": {"cluster": "research"}}, "nothing-to-build"),
     ],
 )
-def test_bad_input_is_a_finding_before_anything_is_synthesised(catalog, tmp_path, extra, code):
+def test_invalid_plan_refused_before_synthesis(catalog, tmp_path, extra, code):
     target = {"kind": "hyperpod-eks", "region": "us-east-2", "instance_type": "p5.48xlarge", "nodes": 2}
     plan = {"slipway": 1, "name": "bad", "target": target, "purchase": {"option": "on-demand"}, **extra}
     plan["target"] = {**target, **extra.get("target", {})}

@@ -42,7 +42,7 @@ def counts(aws):
         stub.assert_no_pending_responses()
 
 
-def test_its_name_is_its_own_variable(module, aws):
+def test_guard_reads_hyperpod_eks_variable_as_name(module, aws):
     assert guard(module, aws).settings.name == LISTED["ClusterName"]
 
 
@@ -56,20 +56,20 @@ def test_its_name_is_its_own_variable(module, aws):
         ((), 0, False),
     ],
 )
-def test_it_is_idle_when_no_pod_has_needed_a_machine_for_long(module, aws, counts, before, now, idle):  # noqa: PLR0917
+def test_cluster_is_idle_after_window_without_working_pods(module, aws, counts, before, now, idle):  # noqa: PLR0917
     aws.earlier("WorkingPods", *before, namespace="Slipway")
     counts(now)
     assert guard(module, aws).all_idle([node(1)]) is idle
 
 
-def test_a_count_that_fails_is_a_failure_and_no_zero(module, aws, counts):
+def test_failed_pod_count_raises_instead_of_zero(module, aws, counts):
     aws.earlier("WorkingPods", 0, 0, 0, namespace="Slipway")
     counts(None)
     with pytest.raises(Exception, match="timed out"):
         guard(module, aws).all_idle([node(1)])
 
 
-def test_people_hear_once_of_pods_that_cannot_start(module, aws, counts):
+def test_unstartable_pods_are_reported_once(module, aws, counts):
     aws.earlier("WorkingPods", 0, 0, 0, namespace="Slipway")
     reason = "default/train-0: ImagePullBackOff: container fetch: not found"
     counts(0, reason, expected=b'{"hung_minutes": 30.0, "whole": false}')
@@ -82,7 +82,7 @@ def test_people_hear_once_of_pods_that_cannot_start(module, aws, counts):
     assert len(aws.messages) == 1
 
 
-def test_a_queue_of_slurms_says_nothing_of_pods(module, aws, counts):
+def test_slurm_queue_metric_does_not_make_pods_idle(module, aws, counts):
     aws.earlier("QueuedJobs", *[0] * 12)
     counts(0)
     assert not guard(module, aws).all_idle([node(1)])
@@ -94,12 +94,12 @@ def test_young_nodes_are_not_idle(module, aws, counts):
     assert not guard(module, aws).all_idle([node(1), node(2, age_h=0.2)])
 
 
-def test_without_nodes_or_an_idle_time_nothing_is_requested(module, aws, counts):
+def test_cluster_without_nodes_or_idle_limit_makes_no_requests(module, aws, counts):
     assert not guard(module, aws).all_idle([])
     assert not guard(module, aws, IDLE_MINUTES="0").all_idle([node(1)])
 
 
-def test_workers_are_deleted_and_people_told_what_goes_on(module, aws):
+def test_stop_deletes_workers_and_names_remaining_costs(module, aws):
     aws.answers(node(1), node(2))
     ids = [node(number)["InstanceId"] for number in (1, 2)]
     params = {"ClusterName": "slipway-tiny", "NodeIds": ids}

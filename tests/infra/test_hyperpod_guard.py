@@ -41,7 +41,7 @@ def deleted(aws, *numbers, failed=()):
 
 
 class TestCounting:
-    def test_workers_that_are_there_count(self, aws, watch):
+    def test_only_running_workers_count_as_nodes(self, aws, watch):
         aws.answers(
             node(1),
             node(2, status="DeepHealthCheckInProgress"),
@@ -51,7 +51,7 @@ class TestCounting:
         watch(USD_PER_NODE_HOUR="10")
         assert aws.metric("RunningNodes") == [2]
 
-    def test_a_cluster_that_is_not_made_yet_is_no_failure(self, aws, watch):
+    def test_missing_cluster_is_no_failure(self, aws, watch):
         aws.stub.add_client_error("list_cluster_nodes", "ResourceNotFound")
         watch()
         assert aws.messages == []
@@ -70,7 +70,7 @@ class TestFailedBoots:
         worker["InstanceStatus"]["Message"] = self.REASON
         return worker
 
-    def test_workers_that_fail_to_start_are_named_once_with_sagemakers_reason(self, aws, watch, folder):
+    def test_workers_failed_to_start_reported_once_with_sagemaker_reason(self, aws, watch, folder):
         aws.answers(node(1), self.failed(2), times=2)
         watch(**folder)
         ((subject, text),) = aws.messages
@@ -80,7 +80,7 @@ class TestFailedBoots:
         watch(**folder)
         assert aws.messages == []
 
-    def test_three_failed_workers_and_none_that_runs_are_deleted(self, aws, watch, folder):
+    def test_three_failed_workers_without_running_ones_are_deleted(self, aws, watch, folder):
         aws.answers(*(self.failed(number) for number in (1, 2, 3)), times=2)
         deleted(aws, 1, 2, 3)
         watch(**folder)
@@ -90,19 +90,19 @@ class TestFailedBoots:
         verdict = client("s3").get_object(Bucket="store", Key="jobs/.guard/stack/told/failed-boots.json")
         assert self.REASON in json.loads(verdict["Body"].read())["text"]
 
-    def test_failed_workers_of_a_training_plan_are_named_and_stay(self, aws, watch, folder):
+    def test_failed_workers_of_training_plan_reported_without_deletion(self, aws, watch, folder):
         aws.answers(*(self.failed(number) for number in (1, 2, 3)))
         watch(PREPAID="true", **folder)
         assert [subject for subject, _ in aws.messages] == ["slipway tiny: workers failed to start"]
 
-    def test_failed_workers_beside_running_ones_stop_nothing(self, aws, watch, folder):
+    def test_failed_workers_beside_running_workers_are_kept(self, aws, watch, folder):
         aws.answers(node(9), *(self.failed(number) for number in (1, 2, 3)))
         watch(**folder)
         assert [subject for subject, _ in aws.messages] == ["slipway tiny: workers failed to start"]
 
 
 class TestTime:
-    def test_workers_are_deleted_when_it_is_over(self, aws, watch):
+    def test_workers_deleted_at_end_of_time_to_live(self, aws, watch):
         aws.answers(node(1), node(2), times=2)
         deleted(aws, 1, 2)
         watch(age_h=48.1, TTL_HOURS="48")
@@ -111,7 +111,7 @@ class TestTime:
         assert "its 48 hours have ended. Its 2 workers are being deleted" in text
         assert "StartFleet" in text
 
-    def test_those_that_stay_are_named(self, aws, watch):
+    def test_undeletable_workers_are_named(self, aws, watch):
         aws.answers(node(1), node(2), times=2)
         deleted(aws, 1, 2, failed=[1])
         watch(age_h=49, TTL_HOURS="48", fails="in use")
@@ -119,7 +119,7 @@ class TestTime:
         assert "Its 1 workers are being deleted" in stopped
         assert "could not stop its nodes: i-00000000000000001: in use" in failed
 
-    def test_a_cluster_that_takes_no_deletion_now_is_reported(self, aws, watch):
+    def test_refused_deletion_is_reported(self, aws, watch):
         aws.answers(node(1), node(2), times=2)
         aws.stub.add_client_error("batch_delete_cluster_nodes", "ConflictException", "the cluster is being updated")
         watch(age_h=49, TTL_HOURS="48", fails="ConflictException")
@@ -128,18 +128,18 @@ class TestTime:
         assert "the cluster is being updated" in text
         assert "slipway down tiny" in text
 
-    def test_many_are_deleted_in_several_calls(self, aws, watch):
+    def test_many_workers_deleted_in_batches_of_50(self, aws, watch):
         aws.answers(*(node(number) for number in range(64)), times=2)
         deleted(aws, *range(50))
         deleted(aws, *range(50, 64))
         watch(age_h=49, TTL_HOURS="48")
 
-    def test_an_empty_group_is_left_alone(self, aws, watch):
+    def test_empty_worker_group_is_unchanged(self, aws, watch):
         aws.answers(times=2)
         watch(age_h=49, TTL_HOURS="48")
         assert aws.messages == []
 
-    def test_a_training_plan_is_left_running_and_its_end_announced(self, aws, watch):
+    def test_training_plan_keeps_running_and_end_is_announced(self, aws, watch):
         aws.answers(node(1))
         ends = (NOW + timedelta(minutes=28)).isoformat()
         watch(age_h=60, TTL_HOURS="48", PREPAID="true", ENDS_AT=ends)
@@ -147,21 +147,21 @@ class TestTime:
 
 
 class TestIdleness:
-    def test_an_empty_queue_stops_the_workers(self, aws, watch):
+    def test_empty_queue_deletes_workers(self, aws, watch):
         aws.answers(node(1), times=2)
         aws.earlier("QueuedJobs", *[0] * 9)
         deleted(aws, 1)
         watch(IDLE_MINUTES="30")
         assert "have been idle for 30 minutes" in aws.messages[0][1]
 
-    def test_a_job_that_waits_keeps_them(self, aws, watch):
+    def test_waiting_job_keeps_workers(self, aws, watch):
         aws.answers(node(1))
         aws.earlier("QueuedJobs", 0, 0, 0, 0, 0, 0, 1, 0, 0)
         watch(IDLE_MINUTES="30")
         assert aws.messages == []
 
     @pytest.mark.parametrize("still, stops", [(20, False), (40, True)])
-    def test_a_job_that_hangs_does_not_keep_them_and_one_that_works_does(self, aws, watch, still, stops):
+    def test_hung_job_does_not_keep_workers(self, aws, watch, still, stops):
         aws.answers(node(1), times=1 + stops)
         aws.earlier("QueuedJobs", *[1] * 9)
         aws.earlier("JobStillMinutes", still)
@@ -170,26 +170,26 @@ class TestIdleness:
         watch(IDLE_MINUTES="30", HUNG_MINUTES="30")
         assert ["its job in Slurm shows no CPU" in text for _, text in aws.messages] == [True] * stops
 
-    def test_a_queue_that_nobody_reports_for_an_hour_is_reported(self, aws, watch):
+    def test_queue_unreported_for_an_hour_is_reported(self, aws, watch):
         aws.answers(node(1))
         watch(IDLE_MINUTES="30", fails="has not reported its queue for an hour")
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: the guard could not act"
         assert "idle workers are not stopped" in text
 
-    def test_workers_that_this_look_has_stopped_are_not_looked_at(self, aws, watch):
+    def test_workers_deleted_by_time_limit_not_checked_for_idleness(self, aws, watch):
         aws.answers(node(1), times=2)
         deleted(aws, 1)
         watch(age_h=49, TTL_HOURS="48", IDLE_MINUTES="30")
         assert [subject for subject, _ in aws.messages] == ["slipway tiny: workers stopped"]
 
-    def test_a_silent_controller_says_nothing(self, aws, watch):
+    def test_few_queue_metrics_do_not_count_as_idle(self, aws, watch):
         aws.answers(node(1))
         aws.earlier("QueuedJobs", 0, 0, 0)
         watch(IDLE_MINUTES="30")
         assert aws.messages == []
 
-    def test_young_workers_are_not_judged(self, aws, watch):
+    def test_young_workers_are_not_idle(self, aws, watch):
         aws.answers(node(1), node(2, age_h=0.5))
         aws.earlier("QueuedJobs", *[0] * 9)
         watch(IDLE_MINUTES="30")

@@ -21,10 +21,10 @@ def p5_planned(named):
 
 
 class TestGuard:
-    def test_guard_gets_the_rate_of_one_node(self, trn2):
+    def test_guard_rate_is_dollars_of_one_node(self, trn2):
         assert variables(trn2)["USD_PER_NODE_HOUR"] == "50.000000"
 
-    def test_guard_is_hyperpods_and_gets_the_plans_limits(self, trn2):
+    def test_guard_is_hyperpod_handler_with_plan_limits(self, trn2):
         function, guard_variables = trn2.only("training", "AWS::Lambda::Function"), variables(trn2)
         assert function["Handler"] == "hyperpod.handler"
         assert (guard_variables["CLUSTER"], guard_variables["HYPERPOD"], guard_variables["PREPAID"]) == (
@@ -35,13 +35,13 @@ class TestGuard:
         assert (guard_variables["TTL_HOURS"], guard_variables["IDLE_MINUTES"]) == ("72", "30")
         assert "PARALLELCLUSTER" not in guard_variables
 
-    def test_a_training_plan_is_prepaid_and_ends_an_hour_early(self, p5_planned):
+    def test_training_plan_is_prepaid_and_ends_half_an_hour_early(self, p5_planned):
         guard_variables = variables(p5_planned)
         assert (guard_variables["PREPAID"], guard_variables["ENDS_AT"]) == ("true", "2026-12-08T10:30:00+00:00")
         description = p5_planned.template("training")["Outputs"]["GuardrailSummary"]["Value"]
         assert "the training plan is prepaid: its nodes are never stopped" in description
 
-    def test_guard_can_delete_workers_of_its_own_cluster_alone(self, trn2):
+    def test_guard_deletes_only_workers_of_cluster(self, trn2):
         roles = trn2.resources("training", "AWS::IAM::Role").values()
         (guard,) = (role for role in roles if "lambda.amazonaws.com" in json.dumps(role["AssumeRolePolicyDocument"]))
         statements = {statement["Sid"]: statement for statement in guard["Policies"][0]["PolicyDocument"]["Statement"]}
@@ -53,7 +53,7 @@ class TestGuard:
         tags = {tag["Key"]: tag["Value"] for tag in trn2.only("training", "AWS::SageMaker::Cluster")["Tags"]}
         assert tags["slipway:cluster"] == "trn2-pod"
 
-    def test_faulty_instances_and_a_cluster_that_fails_are_announced(self, example):
+    def test_node_health_and_cluster_state_events_trigger_guard(self, example):
         event_rules = rules(example)
         assert set(event_rules) == {"Schedule", "NodeHealth", "State"}
         name = f"slipway-{example.plan.cluster_name}"
@@ -64,12 +64,12 @@ class TestGuard:
             "SageMaker HyperPod Cluster Node Health Event"
         ]
 
-    def test_money_and_silence_have_their_alarms(self, trn2):
+    def test_spending_and_missing_metric_have_alarms(self, trn2):
         assert alarms(trn2)["EstimatedSpend"]["Threshold"] == 20_000
         assert alarms(trn2)["RunningNodes"]["TreatMissingData"] == "breaching"
         assert trn2.only("training", "AWS::Budgets::Budget")["Budget"]["BudgetLimit"]["Amount"] == 20_000
 
-    def test_the_dashboard_shows_the_queue(self, trn2):
+    def test_dashboard_shows_slurm_queue(self, trn2):
         text = json.dumps(trn2.only("training", "AWS::CloudWatch::Dashboard")["DashboardBody"])
         for metric in ("RunningNodes", "EstimatedSpend", "AcceleratorUtilization", "QueuedJobs"):
             assert metric in text

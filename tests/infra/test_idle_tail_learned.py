@@ -58,7 +58,7 @@ def learn(root, now=ENDED + timedelta(hours=2), environment=CREDENTIALS):
     return messages
 
 
-def test_the_guards_counts_say_how_long_nodes_stayed_and_the_next_quote_uses_it(
+def test_idle_tail_measured_from_guard_counts_is_used_by_next_quote(
     measured_run, guard_looks, tmp_path, slipway, capsys
 ):
     folder = measured_run()
@@ -129,7 +129,7 @@ class InHyperPodWithEks(InHyperPod):
 
 
 @pytest.mark.parametrize("place", [OnEksMachines, InHyperPod, InHyperPodWithEks])
-def test_every_targets_guard_counts_in_the_same_way(tmp_path, monkeypatch, place):
+def test_guard_counts_of_every_target_give_idle_tail(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     folder = written_run(tmp_path, lines(100_000), plan={**PLAN, "target": {**PLAN["target"], "kind": place.target}})
     folder.write_json("quote.json", folder.read_json("quote.json") | {"target": place.target})
@@ -149,7 +149,7 @@ def test_every_targets_guard_counts_in_the_same_way(tmp_path, monkeypatch, place
     assert one.idle_tail_assumed_h is not None
 
 
-def test_nodes_that_are_still_there_are_asked_for_again(measured_run, guard_looks, tmp_path):
+def test_idle_tail_with_running_nodes_is_measured_later(measured_run, guard_looks, tmp_path):
     measured_run()
     guard_looks(2, 2)
     assert learn(tmp_path, now=ENDED + timedelta(minutes=7)) == []
@@ -158,7 +158,7 @@ def test_nodes_that_are_still_there_are_asked_for_again(measured_run, guard_look
     assert "stayed 9.5 minutes" in message
 
 
-def test_nodes_that_go_one_by_one_count_in_the_mean(measured_run, guard_looks, tmp_path):
+def test_nodes_ending_separately_give_mean_idle_tail(measured_run, guard_looks, tmp_path):
     measured_run()
     guard_looks(2, 2, 1, 0)
     assert "stayed 7 minutes" in learn(tmp_path)[0]
@@ -172,26 +172,26 @@ def test_nodes_that_go_one_by_one_count_in_the_mean(measured_run, guard_looks, t
         {**PLAN, "target": {**PLAN["target"], "cluster": "shared"}},
     ],
 )
-def test_where_something_else_ends_them_nothing_is_learned(measured_run, guard_looks, tmp_path, plan):
+def test_idle_tail_with_other_end_of_nodes_not_measured(measured_run, guard_looks, tmp_path, plan):
     measured_run(plan)
     guard_looks(2, 2, 0)
     assert learn(tmp_path) == []
 
 
-def test_a_guard_that_was_silent_did_not_see_them_go(measured_run, guard_looks, tmp_path):
+def test_idle_tail_with_gap_in_guard_metrics_not_measured(measured_run, guard_looks, tmp_path):
     measured_run()
     guard_looks(2, 2)
     guard_looks(0, first=ENDED + timedelta(minutes=40))
     assert learn(tmp_path) == []
 
 
-def test_the_next_runs_nodes_are_none_of_this_ones(measured_run, guard_looks, tmp_path):
+def test_idle_tail_with_later_run_not_measured(measured_run, guard_looks, tmp_path):
     (measured_run().path.parent / "20261120T230900Z").mkdir()
     guard_looks(2, 2, 2, 0)
     assert learn(tmp_path) == []
 
 
-def test_an_account_that_cannot_be_asked_is_said(measured_run, tmp_path, monkeypatch):
+def test_idle_tail_without_account_access_reported(measured_run, tmp_path, monkeypatch):
     measured_run()
     monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
     (message,) = learn(tmp_path, environment={"AWS_PROFILE": "nobody"})

@@ -23,7 +23,7 @@ def live_stacks(case, synthesised, plan_at, catalog):
     return synthesised(pinned_serving(plan_file.load(case.path), catalog, BedrockCatalog(), load_serving()))
 
 
-def test_its_stacks_hold_to_the_rules_of_the_examples(live_stacks):
+def test_live_plan_stacks_satisfy_example_rules(live_stacks):
     known = (CLUSTERS, HYPERPOD, ENDPOINTS, TRAINING_JOBS, PCS)
     assert [
         violation
@@ -32,11 +32,11 @@ def test_its_stacks_hold_to_the_rules_of_the_examples(live_stacks):
     ] == []
 
 
-def test_cfn_lint_finds_no_error(live_stacks):
+def test_cfn_lint_reports_no_error(live_stacks):
     assert complaints(live_stacks.folder, live_stacks.plan.place.region) == []
 
 
-def test_its_row_is_on_the_page(case):
+def test_live_case_has_row_on_page(case):
     page = PAGE.read_text(encoding="utf-8")
     assert "a day: done" in recorded(page, case.thing, "a day: done")
     assert recorded(page, case.thing, "x").count("\n") == page.count("\n")

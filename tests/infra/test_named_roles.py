@@ -59,7 +59,7 @@ def texts(assembly):
 
 
 @pytest.mark.parametrize("kind", CLUSTERS)
-def test_a_role_that_is_named_is_not_made(stacks, kind):
+def test_named_role_replaces_created_role(stacks, kind):
     created, named = roles(stacks(kind, named=False)), roles(stacks(kind))
     for prefix in MADE_FOR[kind]:
         assert any(name.startswith(prefix) for name in created)
@@ -67,7 +67,7 @@ def test_a_role_that_is_named_is_not_made(stacks, kind):
     assert any("Guard" in name for name in named), "the guard's role stays the stack's"
 
 
-def test_machines_of_a_parallelcluster_get_them(stacks):
+def test_parallelcluster_nodes_have_named_roles(stacks):
     assembly = stacks("parallelcluster")
     configuration = assembly.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
     assert configuration["HeadNode"]["Iam"] == {"InstanceRole": ROLES["head_node"]}
@@ -84,14 +84,14 @@ def test_machines_of_a_parallelcluster_get_them(stacks):
 
 
 @pytest.mark.parametrize("kind", ["hyperpod-slurm", "hyperpod-eks"])
-def test_machines_of_hyperpod_get_it(stacks, kind):
+def test_hyperpod_nodes_have_named_role(stacks, kind):
     groups = stacks(kind).only("training", "AWS::SageMaker::Cluster")["InstanceGroups"]
     assert {group["ExecutionRole"] for group in groups} == {ROLES["nodes"]}
     assert "ExecutionRole" in schemas()["AWS::SageMaker::Cluster"]["definitions"]["ClusterInstanceGroup"]["properties"]
 
 
 @pytest.mark.parametrize("kind", ["eks", "hyperpod-eks"])
-def test_control_plane_and_pods_get_them(stacks, kind):
+def test_eks_control_plane_and_pods_have_named_roles(stacks, kind):
     assembly = stacks(kind)
     assert assembly.only("training", "AWS::EKS::Cluster")["RoleArn"] == ROLES["control_plane"]
     associations = assembly.resources("training", "AWS::EKS::PodIdentityAssociation")
@@ -118,7 +118,7 @@ def policy(name, account=GIVEN):
 
 
 @pytest.mark.parametrize("kind", [*CLUSTERS, "sagemaker-endpoint"])
-def test_cloudformation_may_give_the_named_roles_to_their_services_and_to_no_other(kind):
+def test_execution_policies_pass_named_roles_only_to_planned_service(kind):
     documents = [policy(name) for name in TARGET_POLICIES[TargetKind(kind)]]
     without = [policy(name, FREE) for name in TARGET_POLICIES[TargetKind(kind)]]
     for use in some(TARGETS[TargetKind(kind)].roles):
@@ -130,12 +130,12 @@ def test_cloudformation_may_give_the_named_roles_to_their_services_and_to_no_oth
             assert not allows(documents, action, arn, PolicyARN=f"arn:aws:iam::{ACCOUNT}:policy/slipway/x")
 
 
-def test_the_providers_role_may_give_them_under_the_boundary():
+def test_boundary_allows_passing_named_roles():
     assert allows([policy(BOUNDARY)], "iam:PassRole", ROLES["nodes"], PassedToService="ec2.amazonaws.com")
     assert not allows([policy(BOUNDARY, FREE)], "iam:PassRole", ROLES["nodes"], PassedToService="ec2.amazonaws.com")
 
 
-def test_whoever_launches_may_have_hyperpods_workers_made_again():
+def test_person_policy_passes_hyperpod_node_role_only_to_sagemaker():
     """UpdateCluster names the role of its groups; whoever calls it passes that role on, as the registry's handler."""
     assert "iam:PassRole" in PERMISSIONS.actions("AWS::SageMaker::Cluster")
     machine_role = f"arn:aws:iam::{ACCOUNT}:role/slipway-x-training-MachineRole4E5F6A7B-x"
@@ -187,7 +187,7 @@ def granted(assembly, prefix):
         ("eks", "pods", "PodRole"),
     ],
 )
-def test_a_named_role_needs_what_the_stacks_own_has_and_no_more(stacks, kind, key, prefix):
+def test_named_role_actions_equal_stack_role_actions(stacks, kind, key, prefix):
     ours, managed = granted(stacks(kind, named=False), prefix)
     needed = required_actions(kind, key)
     assert ours <= needed
@@ -210,7 +210,7 @@ CONDITIONAL = {"elasticloadbalancing", "resource-groups", "secretsmanager", "ssm
         ("head_node", "slurm_builder.py", ["_add_policies_to_head_node_role", "_add_private_hosted_zone"]),
     ],
 )
-def test_machines_of_a_parallelcluster_need_what_its_own_source_gives_them(key, file, places):
+def test_parallelcluster_node_actions_cover_package_source(key, file, places):
     (path,) = PCLUSTER.glob(f"lib/python3.*/site-packages/pcluster/templates/{file}")
     tree = ast.parse(Path(path).read_text(encoding="utf-8"))
     values = {
@@ -236,7 +236,7 @@ def test_machines_of_a_parallelcluster_need_what_its_own_source_gives_them(key, 
     }
 
 
-def test_policies_stay_short_enough_with_the_longest_names_of_roles():
+def test_policies_with_longest_role_names_fit_iam_limit():
     longest = f"arn:aws-us-gov:iam::{ACCOUNT}:role/{'r' * 64}"
     account = Account(
         id=ACCOUNT,
@@ -253,13 +253,13 @@ def test_policies_stay_short_enough_with_the_longest_names_of_roles():
     assert render_policy(PERMISSIONS, BOUNDARY, one_bucket).characters <= 6144
 
 
-def test_each_part_has_a_name_of_its_own():
+def test_policy_names_are_unique():
     names = [facts.name for facts in PERMISSIONS.policies]
     assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize("kind", [*CLUSTERS, "sagemaker-endpoint"])
-def test_each_policy_is_one_that_iam_takes(kind):
+def test_named_role_policies_are_valid_for_iam(kind):
     plan_request = request_of(
         request(kind, run={"command": ["x"], "secrets": {"A": f"arn:aws:secretsmanager:us-east-2:{ACCOUNT}:secret:a"}})
     )
@@ -279,7 +279,7 @@ def test_each_policy_is_one_that_iam_takes(kind):
 
 
 @pytest.mark.parametrize("kind", ["eks", "hyperpod-eks"])
-def test_a_named_role_for_pods_is_bound_to_folders_as_the_stacks_own_is(stacks, kind):
+def test_named_pod_role_limited_to_folders_like_stack_role(stacks, kind):
     plan_request = request_of(request(kind))
     (role,) = (
         named_role
@@ -310,7 +310,7 @@ def ends(document, action):
 
 
 @pytest.mark.pcluster
-def test_parallelclusters_own_schema_takes_the_named_roles(catalog, tmp_path):
+def test_parallelcluster_schema_accepts_named_roles(catalog, tmp_path):
     plan = pinned_plan(request_of(request("parallelcluster")), catalog)
     file = tmp_path / "cluster.yaml"
     text = cluster_yaml(plan, instances=catalog.instance_types, names=symbolic_names(plan))

@@ -12,22 +12,22 @@ def subnets(assembly):
 
 
 class TestSubnets:
-    def test_every_machine_shares_one_private_subnet_in_the_pinned_zone(self, synthesised):
+    def test_nodes_share_one_private_subnet_in_pinned_zone(self, synthesised):
         made_subnets = subnets(synthesised("trn2-capacity-block"))
         assert {subnet["AvailabilityZoneId"] for subnet in made_subnets.values()} == {"use2-az3"}
         assert sorted(subnet["CidrBlock"] for subnet in made_subnets.values()) == ["10.0.0.0/28", "10.0.128.0/17"]
 
-    def test_an_open_zone_is_the_first_that_offers_the_type(self, p5, catalog):
+    def test_open_zone_resolves_to_first_zone_offering_type(self, p5, catalog):
         (zone,) = {subnet["AvailabilityZoneId"] for subnet in subnets(p5).values()}
         offered = catalog.instance_types["p5.48xlarge"].az_ids
         assert zone == next(az_id for az_id in offered if catalog.region_of_az(az_id) == "us-east-2")
 
-    def test_no_subnet_hands_out_public_addresses(self, p5):
+    def test_subnets_assign_no_public_addresses(self, p5):
         assert [subnet["MapPublicIpOnLaunch"] for subnet in subnets(p5).values()] == [False, False]
 
 
 class TestWays:
-    def test_private_machines_leave_through_nat_alone(self, p5):
+    def test_private_subnet_routes_only_through_nat(self, p5):
         routes = p5.resources("network", "AWS::EC2::Route")
         (nat,) = p5.resources("network", "AWS::EC2::NatGateway")
         out = {route["RouteTableId"]["Ref"]: route for route in routes.values()}
@@ -35,7 +35,7 @@ class TestWays:
         assert out[private]["NatGatewayId"] == {"Ref": nat}
         assert "GatewayId" not in out[private]
 
-    def test_s3_and_dynamodb_are_reached_without_nat_and_without_a_price(self, p5):
+    def test_s3_and_dynamodb_use_gateway_endpoints(self, p5):
         endpoints = p5.resources("network", "AWS::EC2::VPCEndpoint").values()
         assert {endpoint["VpcEndpointType"] for endpoint in endpoints} == {"Gateway"}
         services = {endpoint["ServiceName"] for endpoint in endpoints}
@@ -44,14 +44,14 @@ class TestWays:
             (table,) = endpoint["RouteTableIds"]
             assert "Private" in table["Ref"]
 
-    def test_the_nat_gateway_stands_alone_in_the_public_subnet(self, p5):
+    def test_nat_gateway_is_in_public_subnet(self, p5):
         assert "Public" in p5.only("network", "AWS::EC2::NatGateway")["SubnetId"]["Ref"]
 
-    def test_refused_connections_are_logged_and_expire(self, p5):
+    def test_rejected_connections_are_logged_for_30_days(self, p5):
         assert p5.only("network", "AWS::EC2::FlowLog")["TrafficType"] == "REJECT"
         assert p5.only("network", "AWS::Logs::LogGroup")["RetentionInDays"] == 30
 
-    def test_names_are_resolved(self, p5):
+    def test_vpc_dns_is_enabled(self, p5):
         vpc = p5.only("network", "AWS::EC2::VPC")
         assert (vpc["EnableDnsSupport"], vpc["EnableDnsHostnames"]) == (True, True)
 
@@ -63,7 +63,7 @@ class TestPublic:
     def small(self, synthesised):
         return synthesised("g6e-lora")
 
-    def test_the_nodes_subnet_gives_public_addresses_and_leaves_through_the_internet_gateway(self, small):
+    def test_node_subnet_without_nat_has_public_addresses_and_internet_gateway(self, small):
         (subnet,) = subnets(small).values()
         assert (subnet["MapPublicIpOnLaunch"], subnet["CidrBlock"]) == (True, "10.0.128.0/17")
         route = small.only("network", "AWS::EC2::Route")
@@ -72,27 +72,27 @@ class TestPublic:
         assert small.resources("network", "AWS::EC2::NatGateway") == {}
         assert small.resources("network", "AWS::EC2::EIP") == {}
 
-    def test_s3_and_dynamodb_stay_on_free_endpoints(self, small):
+    def test_network_without_nat_keeps_gateway_endpoints(self, small):
         endpoints = small.resources("network", "AWS::EC2::VPCEndpoint").values()
         (table,) = small.resources("network", "AWS::EC2::RouteTable")
         assert [endpoint["RouteTableIds"] for endpoint in endpoints] == [[{"Ref": table}]] * 2
 
-    def test_parallelcluster_gives_addresses_to_the_head_node_and_the_nodes_and_opens_no_port(self, small):
+    def test_parallelcluster_without_nat_has_public_addresses_and_no_open_port(self, small):
         cluster = small.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
         (queue,) = cluster["Scheduling"]["SlurmQueues"]
         assert cluster["HeadNode"]["Networking"]["ElasticIp"] is True
         assert queue["Networking"]["AssignPublicIp"] is True
         assert cluster["HeadNode"]["Ssh"]["AllowedIps"] == "127.0.0.1/32"
 
-    def test_no_rule_lets_anyone_but_the_group_in(self, small):
+    def test_security_group_without_nat_allows_only_members(self, small):
         (rule,) = small.resources("training", "AWS::EC2::SecurityGroupIngress").values()
         assert rule["SourceSecurityGroupId"] == rule["GroupId"]
 
-    def test_a_gateway_that_the_plan_asks_for_is_made(self, synthesised):
+    def test_planned_nat_gateway_is_created(self, synthesised):
         text = GATEWAY.replace("NODES", "1")
         assert len(synthesised(text).resources("network", "AWS::EC2::NatGateway")) == 1
 
-    def test_many_nodes_keep_the_gateway(self, synthesised):
+    def test_many_nodes_keep_nat_gateway(self, synthesised):
         text = GATEWAY.replace("NODES", "9").replace("network: {nat: gateway}", "")
         assembly = synthesised(text)
         assert len(assembly.resources("network", "AWS::EC2::NatGateway")) == 1
@@ -119,7 +119,7 @@ storage: {lustre_gib: 1200}
 purchase: {option: on-demand}
 """
 
-    def test_nodes_of_pcs_get_addresses_from_their_subnet(self, synthesised):
+    def test_pcs_nodes_without_nat_get_public_addresses_from_subnet(self, synthesised):
         assembly = synthesised(self.PLAN)
         (subnet,) = subnets(assembly).values()
         assert subnet["MapPublicIpOnLaunch"] is True
@@ -147,7 +147,7 @@ network: {name: team, az_ids: [use2-az1, use2-az3], endpoints: [ssm, ssmmessages
     def team(self, synthesised):
         return synthesised("shared-network")
 
-    def test_every_plan_has_the_same_template_for_it(self, team, synthesised):
+    def test_shared_network_template_is_equal_for_every_plan(self, team, synthesised):
         other = synthesised(self.OTHER)
         name = "slipway-team-shared-network"
         assert name in team.manifest
@@ -155,7 +155,7 @@ network: {name: team, az_ids: [use2-az1, use2-az3], endpoints: [ssm, ssmmessages
         assert team.template("network") == other.template("network")
         assert team.manifest[name]["properties"]["tags"] == {"slipway:network": "team"}
 
-    def test_each_zone_has_its_own_subnet_behind_one_nat(self, team):
+    def test_shared_network_has_subnet_per_zone_and_one_nat(self, team):
         private = {
             subnet["AvailabilityZoneId"]: subnet["CidrBlock"]
             for key, subnet in subnets(team).items()
@@ -166,7 +166,7 @@ network: {name: team, az_ids: [use2-az1, use2-az3], endpoints: [ssm, ssmmessages
         tables = team.resources("network", "AWS::EC2::SubnetRouteTableAssociation").values()
         assert sum("Private" in table["RouteTableId"]["Ref"] for table in tables) == 2
 
-    def test_a_cluster_imports_the_subnet_of_its_zone_by_name(self, team):
+    def test_cluster_imports_shared_subnet_of_zone_by_export(self, team):
         cluster = team.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
         subnet = {"Fn::ImportValue": "slipway-team-shared-network:PrivateSubnetId:use2-az3"}
         assert cluster["HeadNode"]["Networking"]["SubnetId"] == subnet
@@ -174,7 +174,7 @@ network: {name: team, az_ids: [use2-az1, use2-az3], endpoints: [ssm, ssmmessages
         assert subnet["Fn::ImportValue"] in exports
         assert "slipway-team-shared-network" in team.manifest["slipway-team-a-training"]["dependencies"]
 
-    def test_the_endpoints_the_plan_pays_for_stand_in_one_zone(self, team):
+    def test_interface_endpoints_of_plan_are_in_one_zone(self, team):
         endpoints = [
             resource
             for resource in team.resources("network", "AWS::EC2::VPCEndpoint").values()
@@ -187,14 +187,14 @@ network: {name: team, az_ids: [use2-az1, use2-az3], endpoints: [ssm, ssmmessages
 
 
 class TestExisting:
-    def test_an_existing_network_is_taken_as_it_is(self, synthesised):
+    def test_existing_network_is_used_unchanged(self, synthesised):
         assembly = synthesised("existing-vpc")
         assert assembly.template("network") == {}
         assert assembly.only("training", "AWS::EC2::SecurityGroup")["VpcId"] == "vpc-0a1b2c3d4e5f60718"
         cluster = assembly.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
         assert cluster["HeadNode"]["Networking"]["SubnetId"] == "subnet-0a1b2c3d4e5f60718"
 
-    def test_nothing_is_looked_up(self, assembly):
+    def test_synthesis_needs_no_context_lookup(self, assembly):
         for artifact in assembly.manifest.values():
             assert "missing" not in artifact
         assert "missing" not in json.loads((assembly.folder / "manifest.json").read_text())
@@ -209,7 +209,7 @@ purchase: {{option: on-demand}}
 network: {{cidr: 10.0.0.0/24}}
 """
 
-    def test_addresses_are_counted_before_anything_is_built(self, synthesised):
+    def test_too_few_subnet_addresses_refused_before_synthesis(self, synthesised):
         with pytest.raises(ImpossibleError) as refusal:
             synthesised(self.PLAN.format(nodes=4, layout="classic"))
         (finding,) = refusal.value.findings
@@ -218,5 +218,5 @@ network: {{cidr: 10.0.0.0/24}}
         )
         assert "efa_layout: auto" in finding.hint
 
-    def test_efa_only_interfaces_need_one_address_a_node(self, synthesised):
+    def test_efa_only_interfaces_need_one_address_per_node(self, synthesised):
         assert synthesised(self.PLAN.format(nodes=4, layout="auto")).template("network")

@@ -51,7 +51,7 @@ WITHOUT_IMAGES = ("hyperpod-slurm", "pcs")
 VIA_S3 = {"ViaService": f"s3.{REGION}.amazonaws.com"}
 
 
-def test_every_call_of_the_agent_is_in_the_table():
+def test_call_table_lists_every_call_of_agent():
     called = set()
     for path in (root() / "launcher/agent").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -62,7 +62,7 @@ def test_every_call_of_the_agent_is_in_the_table():
     assert called - {"get_paginator", "meta"} == AGENT
 
 
-def test_every_command_of_a_nodes_scripts_is_in_the_table():
+def test_call_table_lists_every_command_of_node_scripts():
     found = set()
     folder = asset("templates")
     for path in sorted(folder.rglob("*")):
@@ -163,7 +163,7 @@ def nodes(request, synthesised, catalog):
     return kind, assembly.plan, found, document
 
 
-def test_every_call_of_a_node_and_what_it_needs_is_allowed(nodes):
+def test_node_role_allows_every_node_call(nodes):
     kind, plan, found, limit = nodes
     refused = []
     for service, documents in some(found):
@@ -177,7 +177,7 @@ def test_every_call_of_a_node_and_what_it_needs_is_allowed(nodes):
     assert refused == []
 
 
-def test_every_kind_has_a_role_for_its_jobs(nodes):
+def test_every_target_kind_has_job_role(nodes):
     kind, plan, found, _ = nodes
     made = [call for service, _ in found for call in calls(kind, service, STORE, plan)]
     assert {"s3:PutObject", "secretsmanager:GetSecretValue", "kms:GenerateDataKey"} <= {action for action, _, _ in made}

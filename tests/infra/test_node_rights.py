@@ -40,14 +40,14 @@ def stacks(example_of_kind):
     return kind, node_roles(kind, assembly), assembly.plan.cluster_name
 
 
-def test_no_role_of_a_node_writes_the_guards_state(stacks):
+def test_node_roles_cannot_write_guard_state(stacks):
     _, node_policies, _ = stacks
     for name, documents in node_policies:
         for action in WRITES:
             assert not allows(documents, action, STATE), name
 
 
-def test_no_role_of_a_node_writes_metrics_of_a_guard_or_of_another_cluster(stacks):
+def test_node_roles_cannot_write_metrics_of_guard_or_other_cluster(stacks):
     kind, node_policies, cluster = stacks
     for name, documents in node_policies:
         for namespace in ("Slipway", "Slipway/Nodes/other", "Slipway/Nodes", f"Slipway/Nodes/{cluster}/x", "Slipway/x"):
@@ -58,7 +58,7 @@ def test_no_role_of_a_node_writes_metrics_of_a_guard_or_of_another_cluster(stack
 
 
 @pytest.mark.parametrize("action", ["s3:PutObject", "s3:DeleteObject"])
-def test_no_role_of_a_node_writes_stop_objects_or_marks_of_the_guard(stacks, action):
+def test_node_roles_cannot_write_guard_objects_in_store(stacks, action):
     _, node_policies, _ = stacks
     for name, documents in node_policies:
         for prefix in ("", "jobs/", "runs/"):
@@ -69,7 +69,7 @@ def test_no_role_of_a_node_writes_stop_objects_or_marks_of_the_guard(stacks, act
 @pytest.mark.parametrize(
     "kind", ["parallelcluster", "hyperpod-slurm", "hyperpod-eks", "eks", "pcs", "sagemaker-training", "ec2"]
 )
-def test_the_policies_for_roles_that_a_plan_names_keep_them_from_it_too(kind):
+def test_policies_for_named_roles_cannot_write_guard_state(kind):
     row = TARGETS[next(target for target in TARGETS if target.value == kind)]
     plan_request = request_of(request(kind))
     account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)

@@ -13,7 +13,7 @@ TEMPLATES = sorted([*GOLDEN.glob("*/*.json"), *GOLDEN.glob("*.json")])
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(GOLDEN)))
-def test_outputs_of_a_stack_all_have_a_description(path):
+def test_every_stack_output_has_description(path):
     outputs = json.loads(path.read_text()).get("Outputs", {})
     # The CDK itself adds outputs for references between stacks.
     own = {name: output for name, output in outputs.items() if not name.startswith("ExportsOutput")}
@@ -21,5 +21,5 @@ def test_outputs_of_a_stack_all_have_a_description(path):
 
 
 @pytest.mark.parametrize("name", [*OUTPUTS.values(), *HYPERPOD_OUTPUTS.values()])
-def test_output_that_launches_read_has_a_description(name):
+def test_every_output_read_by_launches_has_description(name):
     assert DESCRIPTIONS[name]

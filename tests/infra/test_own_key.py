@@ -30,13 +30,13 @@ def keys(assembly):
 
 
 @pytest.mark.parametrize("kind,lustre", [("parallelcluster", LUSTRE), ("hyperpod-slurm", LUSTRE), ("eks", "")])
-def test_every_log_group_and_topic_has_it(synthesised, kind, lustre):
+def test_log_groups_and_topics_have_plan_key(synthesised, kind, lustre):
     resource_keys = keys(synthesised(PLAN.format(kind=kind, network="{}", key=KEY, lustre=lustre)))
     assert {"AWS::Logs::LogGroup", "AWS::SNS::Topic"} <= {kind for _, kind, _ in resource_keys}
     assert {key for _, _, key in resource_keys} == {KEY}
 
 
-def test_the_guard_may_publish_with_it(synthesised):
+def test_guard_role_may_publish_with_plan_key(synthesised):
     assembly = synthesised(PLAN.format(kind="parallelcluster", network="{}", key=KEY, lustre=LUSTRE))
     roles = assembly.resources("training", "AWS::IAM::Role").items()
     (guard,) = (role for key, role in roles if key.startswith("GuardrailsGuardRole"))
@@ -52,14 +52,14 @@ def test_the_guard_may_publish_with_it(synthesised):
     assert "UseKey" not in statements(guard["Policies"][0])
 
 
-def test_a_shared_network_is_the_same_whoever_deploys_it(synthesised):
+def test_shared_network_has_no_plan_key(synthesised):
     shared = "{name: common, az_ids: [use2-az1, use2-az2]}"
     resource_keys = keys(synthesised(PLAN.format(kind="parallelcluster", network=shared, key=KEY, lustre=LUSTRE)))
     assert {key for name, _, key in resource_keys if "shared-network" in name} == {None}
     assert {key for name, _, key in resource_keys if "shared-network" not in name} == {KEY}
 
 
-def test_the_root_volumes_of_node_groups_have_it(synthesised):
+def test_node_group_root_volumes_have_plan_key(synthesised):
     assembly = synthesised(PLAN.format(kind="eks", network="{}", key=KEY, lustre=""))
     templates = assembly.resources("training", "AWS::EC2::LaunchTemplate").values()
     volumes = [template["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"] for template in templates]
@@ -71,7 +71,7 @@ def test_the_root_volumes_of_node_groups_have_it(synthesised):
     )
 
 
-def test_a_parallelcluster_may_start_machines_with_it(synthesised):
+def test_parallelcluster_nodes_may_create_volume_grants_with_plan_key(synthesised):
     """Its root volumes take no key of their own (ParallelCluster's schema): theirs is EBS's default of the region."""
     assembly = synthesised(PLAN.format(kind="parallelcluster", network="{}", key=KEY, lustre=""))
     policies = assembly.resources("training", "AWS::IAM::ManagedPolicy").items()

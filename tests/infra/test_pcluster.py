@@ -54,11 +54,11 @@ def broken(tmp_path_factory, configurations):
     return write
 
 
-def test_the_schema_takes_every_configuration(configurations):
+def test_package_schema_accepts_every_configuration(configurations):
     assert ask("schema", configurations.values()) == [[]] * len(configurations)
 
 
-def test_no_validator_objects(configurations):
+def test_package_validators_accept_every_configuration(configurations):
     for name, messages in some(zip(configurations, ask("full", configurations.values()), strict=True)):
         objections = [
             message
@@ -68,7 +68,7 @@ def test_no_validator_objects(configurations):
         assert objections == [], name
 
 
-def test_the_schema_of_images_takes_the_one_that_is_baked(tmp_path, plan_named, catalog, plan_names):
+def test_package_image_schema_accepts_rendered_image(tmp_path, plan_named, catalog, plan_names):
     texts = {name: image_files(plan_named(name), catalog.instance_types).get("image.yaml") for name in plan_names}
     files = {name: tmp_path / f"{name}.yaml" for name, text in texts.items() if text is not None}
     assert {"trn1-spot", "trn2-capacity-block"} <= set(files)
@@ -113,20 +113,20 @@ VALIDATOR_BREAKS = {
 }
 
 
-def test_the_schema_refuses_what_is_broken(broken):
+def test_package_schema_refuses_broken_configuration(broken):
     files = [broken(name, breaking) for name, (breaking, _) in SCHEMA_BREAKS.items()]
     for (_, expected), (message, *rest) in zip(SCHEMA_BREAKS.values(), ask("schema", files), strict=True):
         assert expected in message
         assert not rest
 
 
-def test_the_validators_refuse_what_is_broken(broken):
+def test_package_validators_refuse_broken_configuration(broken):
     files = [broken(name, breaking) for name, (breaking, _) in VALIDATOR_BREAKS.items()]
     for (name, (_, expected)), messages in zip(VALIDATOR_BREAKS.items(), ask("full", files), strict=True):
         assert any(expected in message for message in messages), (name, messages)
 
 
-def test_the_catalog_counts_interfaces_as_parallelcluster_does(configurations, catalog):
+def test_catalog_interface_counts_equal_parallelcluster(configurations, catalog):
     """Of every type with EFA that can be trained on, in the configuration of one plan with the type exchanged."""
     types = [
         instance_type.name
@@ -145,7 +145,7 @@ def test_the_catalog_counts_interfaces_as_parallelcluster_does(configurations, c
     assert set(kinds_by_type) == set(types)
 
 
-def test_parallelcluster_sees_the_stop_that_the_guard_asks_for():
+def test_parallelcluster_reads_stop_requested_by_guard():
     (answer,) = ask("stop", [ROOT / "templates/guard/guard.py"])
     assert answer == ["RUNNING", "STOP_REQUESTED"]
 
@@ -164,7 +164,7 @@ def with_types(path, types):
     return result
 
 
-def test_the_sandbox_has_the_schema_of_this_release():
+def test_emulator_schema_equals_package_schema():
     command = [str(PYTHON), str(Path(__file__).with_name("pcluster_json_schema.py"))]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr

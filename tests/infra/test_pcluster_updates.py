@@ -22,7 +22,7 @@ COLUMNS = ("key", "update_key", "policy", "as_of", "basis", "source")
 ORIGIN = ("2026-11-23", "listed", "pcluster-updates")
 
 
-def test_the_policies_are_those_of_the_package(golden):
+def test_shipped_update_policies_equal_package(golden):
     """Of every key that the template of a configuration writes."""
     template = (ROOT / "templates/parallelcluster/cluster.yaml.j2").read_text(encoding="utf-8")
     written = set(re.findall(r"^ *(?:- )?(\w+):", template, re.MULTILINE))
@@ -84,7 +84,7 @@ CHANGES = {
 }
 
 
-def test_the_same_changes_are_allowed_and_refused_as_by_the_package(tmp_path, plan_named, catalog):
+def test_configuration_changes_allowed_and_refused_like_package(tmp_path, plan_named, catalog):
     """Each change there and back, with the fleet up and down, with login nodes and a file system and without."""
     plan = plan_named("p5-spot")
     plain = cluster_configuration(plan, instances=catalog.instance_types, names=symbolic_names(plan))

@@ -69,7 +69,7 @@ def user_data(data):
 
 class TestInterfaces:
     @pytest.mark.parametrize("name", LAYOUTS)
-    def test_each_card_has_what_awss_own_templates_give_it(self, synthesised, p5_pcs_spot, p5en_block, catalog, name):
+    def test_network_interfaces_equal_aws_templates(self, synthesised, p5_pcs_spot, p5en_block, catalog, name):
         others = {"p6-b200.48xlarge": WITH_FALLBACK, "p6-b300.48xlarge": RESERVED}
         assembly = {"p5.48xlarge": p5_pcs_spot, "p5en.48xlarge": p5en_block}.get(name) or synthesised(others[name])
         _, data = groups(assembly)[name.replace(".", "-")]
@@ -86,14 +86,14 @@ class TestInterfaces:
         assert "SecurityGroupIds" not in data
         assert list(stack_findings(assembly.template("training"), facts)) == []
 
-    def test_a_type_without_efa_has_what_ec2_gives_it(self, synthesised):
+    def test_type_without_efa_has_no_explicit_interfaces(self, synthesised):
         _, data = groups(synthesised(WITH_FALLBACK))["g5-xlarge"]
         assert "NetworkInterfaces" not in data
         assert len(data["SecurityGroupIds"]) == 1
 
 
 class TestMachines:
-    def test_user_data_has_several_parts_and_fits(self, example):
+    def test_user_data_is_multipart_within_size_limit(self, example):
         for _, data in some(groups(example).values()):
             text = user_data(data)
             parts = message_from_string(text).get_payload()
@@ -102,23 +102,23 @@ class TestMachines:
             assert any("qr(^slurmd) => 0" in command for command in commands)
             assert len(base64.b64encode(text.encode())) <= 16_384
 
-    def test_machines_answer_tokens_alone_and_their_volumes_are_encrypted(self, example):
+    def test_nodes_require_imdsv2_and_encrypted_volumes(self, example):
         for _, data in some(groups(example).values()):
             assert data["MetadataOptions"]["HttpTokens"] == "required"
             (root,) = data["BlockDeviceMappings"]
             assert (root["DeviceName"], root["Ebs"]["Encrypted"]) == ("/dev/sda1", True)
 
-    def test_a_new_version_of_a_template_reaches_them(self, example):
+    def test_compute_node_groups_use_latest_template_version(self, example):
         for group, _ in some(groups(example).values()):
             assert group["CustomLaunchTemplate"]["Version"]["Fn::GetAtt"][1] == "LatestVersionNumber"
 
-    def test_their_profile_and_role_have_the_path_that_pcs_takes(self, example):
+    def test_instance_profile_and_role_have_pcs_path(self, example):
         profile = example.only("training", "AWS::IAM::InstanceProfile")
         role = example.resources("training", "AWS::IAM::Role")[profile["Roles"][0]["Ref"]]
         assert profile["Path"] == role["Path"] == pcs.ROLE_PATH
         assert "AWSPCSComputeNodePolicy" in json.dumps(role["ManagedPolicyArns"])
 
-    def test_scripts_are_pinned_by_their_digest(self, example):
+    def test_lifecycle_scripts_pinned_by_checksum(self, example):
         files = {
             hashlib.sha256(path.read_bytes()).hexdigest() for path in example.folder.glob("asset.*") if path.is_file()
         }
@@ -127,7 +127,7 @@ class TestMachines:
                 assert script["ScriptSource"]["Checksum"] in files
                 assert len(script["Arguments"]) <= 20
 
-    def test_tags_that_change_with_every_plan_are_no_part_of_a_template(self, example):
+    def test_launch_templates_have_no_plan_tags(self, example):
         for _, data in some(groups(example).values()):
             keys = {tag["Key"] for specification in data["TagSpecifications"] for tag in specification["Tags"]}
             assert {"slipway:cluster", "slipway:machine"} <= keys
@@ -135,14 +135,14 @@ class TestMachines:
 
 
 class TestCapacity:
-    def test_nodes_on_spot_come_with_jobs_near_each_other(self, p5_pcs_spot):
+    def test_spot_nodes_scale_from_zero_in_placement_group(self, p5_pcs_spot):
         group, data = groups(p5_pcs_spot)["p5-48xlarge"]
         assert group["PurchaseOption"] == "SPOT"
         assert group["ScalingConfiguration"] == {"MinInstanceCount": 0, "MaxInstanceCount": 1}
         assert data["Placement"]["GroupName"]["Ref"]
         assert "CapacityReservationSpecification" not in data
 
-    def test_a_capacity_block_is_up_and_has_no_placement_group(self, p5en_block):
+    def test_capacity_block_nodes_have_fixed_size_without_placement_group(self, p5en_block):
         group, data = groups(p5en_block)["p5en-48xlarge"]
         assert group["PurchaseOption"] == "CAPACITY_BLOCK"
         assert group["ScalingConfiguration"] == {"MinInstanceCount": 4, "MaxInstanceCount": 4}
@@ -154,14 +154,14 @@ class TestCapacity:
         )
         assert "Placement" not in data
 
-    def test_a_reservation_without_a_block_is_targeted_without_a_market(self, synthesised):
+    def test_reservation_without_block_has_target_and_no_market(self, synthesised):
         _, data = groups(synthesised(RESERVED))["p6-b300-48xlarge"]
         assert "InstanceMarketOptions" not in data
         assert data["CapacityReservationSpecification"]["CapacityReservationTarget"]
 
 
 class TestCluster:
-    def test_cluster_settings_are_ones_that_pcs_takes(self, example):
+    def test_cluster_settings_are_supported_by_pcs(self, example):
         cluster = example.only("training", "AWS::PCS::Cluster")
         slurm = cluster["SlurmConfiguration"]
         parameter_values = {
@@ -172,7 +172,7 @@ class TestCluster:
         assert (cluster["Size"], cluster["Scheduler"]) == ("SMALL", {"Type": "SLURM", "Version": "25.11"})
         assert len(cluster["Networking"]["SubnetIds"]) == 1
 
-    def test_the_login_node_is_in_no_queue(self, example):
+    def test_login_node_group_is_in_no_queue(self, example):
         named = {group["Name"]: key for key, group in example.resources("training", GROUP).items()}
         queues = example.resources("training", QUEUE).values()
         queued_groups = [
@@ -183,13 +183,13 @@ class TestCluster:
         assert named["login"] not in queued_groups
         assert sorted(queued_groups) == sorted(key for name, key in named.items() if name != "login")
 
-    def test_the_image_is_an_input_unless_the_plan_names_one(self, example, synthesised):
+    def test_image_is_parameter_unless_plan_names_one(self, example, synthesised):
         assert {json.dumps(group["AmiId"]) for group, _ in groups(example).values()} == {'{"Ref": "ImageId"}'}
         assembly = synthesised(WITH_FALLBACK)
         assert {group["AmiId"] for group, _ in groups(assembly).values()} == {"ami-0123456789abcdef0"}
         assert "ImageId" not in assembly.template("training").get("Parameters", {})
 
-    def test_logs_go_where_cloudwatch_lets_the_service_write(self, example):
+    def test_log_groups_have_vended_log_prefix(self, example):
         names = [
             resource.get("LogGroupName", "")
             for resource in example.resources("training", "AWS::Logs::LogGroup").values()
@@ -198,11 +198,11 @@ class TestCluster:
         assert len(vended) == len(example.resources("training", "AWS::Logs::Delivery")) == 3
         assert all(name.startswith("/aws/vendedlogs/pcs/cluster/PCS_") for name in vended)
 
-    def test_each_fallback_type_has_a_queue(self, synthesised):
+    def test_each_fallback_type_has_queue(self, synthesised):
         queues = synthesised(WITH_FALLBACK).resources("training", QUEUE).values()
         assert {queue["Name"] for queue in queues} == {"p6-b200-48xlarge", "g5-xlarge"}
 
-    def test_what_is_shown_is_deployed(self, example, catalog):
+    def test_rendered_files_equal_template(self, example, catalog):
         plan = example.plan
         job = JobSettings(run="r", checkpoint_interval_s=600.0)
         files = render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=job)

@@ -73,7 +73,7 @@ def machine(kind="node", cluster="tiny"):
     return started(**{"slipway:cluster": cluster, "slipway:machine": kind})[0]
 
 
-def test_nodes_are_counted_and_the_login_node_is_not(pcs_guard):
+def test_only_compute_nodes_count(pcs_guard):
     guard, _, _ = pcs_guard
     mine = machine()
     machine("login")
@@ -83,7 +83,7 @@ def test_nodes_are_counted_and_the_login_node_is_not(pcs_guard):
     assert not guard.is_own({"slipway:cluster": "tiny", "slipway:machine": "login"})
 
 
-def test_a_stop_sets_every_group_of_jobs_to_none(pcs_guard):
+def test_stop_sets_every_compute_node_group_to_zero(pcs_guard):
     guard, stub, messages = pcs_guard
     lists(stub, ("p5-48xlarge", {"most": 4}), ("g5-xlarge", {"most": 4}))
     expects_stop(stub, "p5-48xlarge")
@@ -95,14 +95,14 @@ def test_a_stop_sets_every_group_of_jobs_to_none(pcs_guard):
     assert "StartFleet" in text
 
 
-def test_what_is_stopped_is_not_stopped_again(pcs_guard):
+def test_stopped_or_deleting_groups_are_not_updated_again(pcs_guard):
     guard, stub, messages = pcs_guard
     lists(stub, ("p5-48xlarge", {"most": 0}), ("g5-xlarge", {"most": 4, "status": "DELETING"}))
     guard.stop("its 2 hours have ended", 0)
     assert messages == []
 
 
-def test_nodes_that_stay_are_ended(pcs_guard):
+def test_nodes_remaining_after_stop_are_terminated(pcs_guard):
     guard, stub, messages = pcs_guard
     node, login = machine(), machine("login")
     lists(stub, ("p5-48xlarge", {"most": 0, "modified": NOW - timedelta(minutes=20)}))
@@ -117,7 +117,7 @@ def test_nodes_that_stay_are_ended(pcs_guard):
     assert [subject for subject, _ in messages] == ["nodes still run after the stop"]
 
 
-def test_a_refusal_is_not_swallowed(pcs_guard):
+def test_refused_update_is_raised(pcs_guard):
     guard, stub, _ = pcs_guard
     lists(stub, ("p5-48xlarge", {"most": 4}))
     stub.add_client_error("update_compute_node_group", "ConflictException", "the group is UPDATING")
@@ -125,7 +125,7 @@ def test_a_refusal_is_not_swallowed(pcs_guard):
         guard.stop("its 2 hours have ended", 4)
 
 
-def test_a_cluster_that_is_gone_has_nothing_to_stop(pcs_guard):
+def test_missing_cluster_stops_without_message(pcs_guard):
     guard, stub, messages = pcs_guard
     stub.add_client_error("list_compute_node_groups", "ResourceNotFoundException", "no such cluster")
     guard.stop("its 2 hours have ended", None)

@@ -257,7 +257,7 @@ def person(request, synthesised, catalog):
     return kind, requests, [json.loads(policy.text) for policy in written]
 
 
-def test_every_call_and_what_it_needs_is_allowed(person):
+def test_person_policy_allows_every_launcher_call(person):
     _, requests, documents = person
     refused = [
         (action, arn, context)
@@ -267,14 +267,14 @@ def test_every_call_and_what_it_needs_is_allowed(person):
     assert refused == []
 
 
-def test_requests_are_on_resources_that_their_actions_have(person):
+def test_launcher_calls_use_resources_of_matching_kind(person):
     _, requests, _ = person
     for action, arn, _ in requests:
         sagemaker_node = action == "ssm:StartSession" and ":sagemaker:" in arn  # HyperPod's nodes are in no reference
         assert arn == "*" or sagemaker_node or any(fits(arn, form) for form in formats(action)), (action, arn)
 
 
-def test_resources_of_other_teams_are_refused(person):
+def test_person_policy_refuses_resources_of_other_teams(person):
     kind, requests, documents = person
     for action, arn, context in requests:
         if action in UNLIMITED or arn == "*":
@@ -288,7 +288,7 @@ def test_resources_of_other_teams_are_refused(person):
 
 
 @pytest.mark.parametrize("kind", ["hyperpod-slurm", "hyperpod-eks", "sagemaker-training"])
-def test_roles_that_a_plan_names_may_be_passed_to_sagemaker_alone(kind, catalog):
+def test_person_policy_passes_named_roles_only_to_sagemaker(kind, catalog):
     plan = guarded_plan(kind, catalog)
     security = replace(plan.request.security, roles=replace(plan.request.security.roles, nodes=ROLES["nodes"]))
     options = PolicyRequest(account=ACCOUNT, region=plan.place.region)
@@ -299,7 +299,7 @@ def test_roles_that_a_plan_names_may_be_passed_to_sagemaker_alone(kind, catalog)
     assert not allows(documents, "iam:PassRole", ROLES["pods"], PassedToService="sagemaker.amazonaws.com")
 
 
-def test_sessions_on_hyperpod_reach_only_the_clusters_that_are_named():
+def test_person_policy_limits_sessions_to_named_hyperpod_clusters():
     own, other = (f"arn:aws:sagemaker:us-east-2:{ACCOUNT}:cluster/{name}" for name in ("abc123", "def456"))
     options = PolicyRequest(account=ACCOUNT, region="us-east-2", hyperpods=(own,))
     for limited in (True, False):
@@ -311,14 +311,14 @@ def test_sessions_on_hyperpod_reach_only_the_clusters_that_are_named():
         assert allows(documents, "ssm:StartSession", document("us-east-2", "AWS-StartNonInteractiveCommand"))
 
 
-def test_more_clusters_than_a_policy_has_room_for_are_refused():
+def test_too_many_hyperpod_clusters_for_policy_refused():
     named = tuple(f"arn:aws:sagemaker:us-east-2:{ACCOUNT}:cluster/{n:012}" for n in range(90))
     with pytest.raises(ImpossibleError, match="the policy of users has") as refused:
         policies_of(PolicyRequest(account=ACCOUNT, region="us-east-2", hyperpods=named))
     assert "name fewer HyperPod clusters" in str(refused.value.hint)
 
 
-def test_every_call_of_the_launcher_is_in_the_tables(synthesised, catalog):
+def test_call_tables_list_every_launcher_call(synthesised, catalog):
     """A call that is added to launcher/aws gets its resource here."""
     listed = UNLIMITED | ON_STORE | ON_OBJECTS | GRANTING
     for kind in KINDS:

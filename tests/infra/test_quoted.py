@@ -42,7 +42,7 @@ def saved_word(tmp_path, plan_named):
     return word_of
 
 
-def test_a_saved_plan_has_its_quote_in_it(saved_word):
+def test_saved_plan_carries_gate_decision_and_digest(saved_word):
     assert saved_word().text == "the gate allowed this plan"
     dear = saved_word(gate={"verdict": "refuse", "exit_code": 3, "reason": "too dear"})
     assert (dear.text, dear.refusal.exit_code) == ("the gate refused this plan: too dear", 3)
@@ -52,7 +52,7 @@ def test_a_saved_plan_has_its_quote_in_it(saved_word):
         saved_word(gate=None)
 
 
-def test_what_passed_is_said_to_have_passed(word):
+def test_allowed_quote_gives_no_refusal(word):
     assert word().refusal is None
     passed = word(expires_at="2026-12-01T00:00:00+00:00")
     assert passed.refusal is None
@@ -68,7 +68,7 @@ def test_what_passed_is_said_to_have_passed(word):
         ({"gate": {"verdict": "refuse", "exit_code": 4, "reason": "no price"}}, 4, "no price"),
     ],
 )
-def test_what_did_not_pass_is_refused_where_the_gate_is_asked_for(word, changes, code, message):
+def test_quote_expired_missing_or_refused_is_refused(word, changes, code, message):
     gate_decision = word(**changes)
     assert gate_decision.refusal.exit_code == code
     assert message in gate_decision.text
@@ -89,11 +89,11 @@ def test_what_did_not_pass_is_refused_where_the_gate_is_asked_for(word, changes,
         {"text": "[]"},
     ],
 )
-def test_what_is_no_quote_is_no_gate(word, changes):
+def test_invalid_quote_file_refused(word, changes):
     with pytest.raises(UnreadableInputError, match="is not a quote"):
         word(**changes)
 
 
-def test_a_plan_that_was_changed_after_its_quote_is_refused_in_any_case(word):
+def test_plan_changed_after_quote_refused(word):
     with pytest.raises(QuoteMismatchError, match="one was changed"):
         word(digest="0" * 64)

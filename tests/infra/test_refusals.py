@@ -57,7 +57,7 @@ def request_of(extra):
 
 
 @pytest.mark.parametrize("extra, code, message", BAD.values(), ids=BAD)
-def test_bad_input_is_a_finding_with_the_way_out(catalog, tmp_path, extra, code, message):
+def test_invalid_plan_refused_with_path_and_fix(catalog, tmp_path, extra, code, message):
     with pytest.raises(ImpossibleError) as refusal:
         build_app(pinned_plan(request_of(extra), catalog), outdir=tmp_path)
     findings = {finding.code: finding for finding in refusal.value.findings}
@@ -67,7 +67,7 @@ def test_bad_input_is_a_finding_with_the_way_out(catalog, tmp_path, extra, code,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_name_that_is_too_long_is_refused_when_it_is_read():
+def test_too_long_name_refused_on_reading():
     with pytest.raises(UnreadableInputError) as refusal:
         request_of({"name": "x" * 41})
     assert "1 to 40" in f"{refusal.value.message} {refusal.value.findings}"
@@ -75,6 +75,6 @@ def test_a_name_that_is_too_long_is_refused_when_it_is_read():
 
 @pytest.mark.parametrize("key", ["usd_per_hour", "max_usd"])
 @pytest.mark.parametrize("value", ["free", "-1", "0", "nan"])
-def test_money_in_the_context_must_be_an_amount(catalog, tmp_path, key, value):
+def test_context_money_must_be_positive_amount(catalog, tmp_path, key, value):
     with pytest.raises(UnreadableInputError, match=f"context {key} must be dollars above 0, got {value}"):
         build_app(pinned_plan(request_of({}), catalog), context={key: value}, outdir=tmp_path)

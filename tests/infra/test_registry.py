@@ -20,12 +20,12 @@ LACKING = {
 }
 
 
-def test_table_equals_the_registries_of_the_locked_cfn_lint():
+def test_registry_table_equals_locked_cfn_lint():
     assert (SNAPSHOT / REGISTRY).read_text(encoding="utf-8") == writer.text(), "python -m benchmarks.registry"
 
 
 @pytest.mark.parametrize("kind", [kind for kind, target in TARGETS.items() if target.deployed])
-def test_every_type_that_a_region_lacks_belongs_to_the_target_or_has_a_rule(kind):
+def test_types_missing_in_some_region_belong_to_target_or_rule(kind):
     policies = set(TARGET_POLICIES[kind])
     own = {type_ for name in policies for type_ in PERMISSIONS.policy(name).types}
     assert LACKING & own - OPTIONAL == set(target_of(kind).registry_types)
@@ -38,11 +38,11 @@ def test_clusters_in_every_region_are_deployable_or_refused(example_of_kind, cat
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_stacks_with_every_guard_in_every_region_are_deployable_or_refused(kind, synthesised, catalog):
+def test_guarded_stacks_in_every_region_are_deployable_or_refused(kind, synthesised, catalog):
     check_every_region(synthesised(guarded_plan(kind, catalog), **RATE), catalog)
 
 
-def test_budget_in_a_region_without_the_type_is_left_out(synthesised, catalog):
+def test_budget_omitted_in_region_without_resource_type(synthesised, catalog):
     text = (
         "slipway: 1\nname: north\nworkload: {train: {hours: 10}}\n"
         "target: {kind: parallelcluster, region: REGION, instance_type: p5.48xlarge, nodes: 1}\n"
@@ -60,7 +60,7 @@ def test_budget_in_a_region_without_the_type_is_left_out(synthesised, catalog):
         assert bool(list(budget_findings(assembly.plan.request, region))) == (not expected)
 
 
-def test_task_governance_is_known_where_both_of_its_types_are(catalog):
+def test_task_governance_regions_have_both_resource_types(catalog):
     having = set(regions_with(GOVERNANCE_TYPES, catalog.regions))
     assert having == {
         name for name in catalog.regions if name != "me-south-1" and set(GOVERNANCE_TYPES) <= types_in(name)
@@ -69,6 +69,6 @@ def test_task_governance_is_known_where_both_of_its_types_are(catalog):
     assert missing_types(GOVERNANCE_TYPES, "us-east-2")
 
 
-def test_region_with_unknown_registry_is_never_suggested():
+def test_region_with_unknown_registry_never_suggested():
     assert missing_types((BUDGET,), "me-south-1") == ()
     assert regions_with(("AWS::S3::Bucket",), ("me-south-1", "us-east-1")) == ("us-east-1",)

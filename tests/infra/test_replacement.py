@@ -10,12 +10,12 @@ REPLACING = load_replacing()
 
 
 @pytest.mark.parametrize("resource_type", sorted(REPLACING))
-def test_it_is_what_the_vendor_says(resource_type):
+def test_shipped_replacement_table_equals_registry(resource_type):
     shipped = {path: "yes" if certain else "maybe" for path, certain in REPLACING[resource_type].items()}
     assert shipped == registry.replacing(resource_type)
 
 
-def test_every_type_that_a_stack_holds_is_known(assembly):
+def test_every_stack_resource_type_has_replacement_rules(assembly):
     resource_types = {
         resource["Type"]
         for template in assembly.templates.values()

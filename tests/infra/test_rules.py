@@ -25,14 +25,14 @@ OWN = {
 """What is accepted on one target alone."""
 
 
-def test_every_finding_is_accepted_for_a_reason(example_of_kind):
+def test_every_finding_is_accepted_with_reason(example_of_kind):
     kind, assembly = example_of_kind
     rules = (*CLUSTERS, *OWN[kind])
     assert [violation for violation in assembly.violations if accepted(rules, *violation) is None] == []
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_nothing_is_accepted_that_does_not_occur(synthesised, plan_at, kind):
+def test_every_accepted_finding_occurs(synthesised, plan_at, kind):
     violations = [violation for path in FILES[kind].values() for violation in synthesised(plan_at(path)).violations]
     kind_violations = [violation for violation in violations if accepted(CLUSTERS, *violation) is None]
     assert {accepted(OWN[kind], *violation) for violation in kind_violations} == set(range(len(OWN[kind])))
@@ -40,16 +40,16 @@ def test_nothing_is_accepted_that_does_not_occur(synthesised, plan_at, kind):
         assert {accepted(CLUSTERS, *violation) for violation in violations} == set(range(len(CLUSTERS)))
 
 
-def test_few_findings_are_accepted():
+def test_accepted_findings_are_at_most_12():
     assert len(CLUSTERS) + len(HYPERPOD) <= 12
 
 
-def test_cfn_lint_finds_no_error(example_of_kind):
+def test_cfn_lint_reports_no_error(example_of_kind):
     _, assembly = example_of_kind
     assert complaints(assembly.folder, assembly.plan.place.region) == []
 
 
-def test_cfn_lint_finds_what_is_wrong(tmp_path):
+def test_cfn_lint_reports_invalid_property(tmp_path):
     """A call that looks at nothing finds nothing, too."""
     wrong = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"Nonsense": 1}}}}
     (tmp_path / "x.template.json").write_text(json.dumps(wrong))
@@ -70,7 +70,7 @@ def test_cfn_lint_finds_what_is_wrong(tmp_path):
         ),
     ],
 )
-def test_a_policy_that_iam_would_never_apply_is_seen(action, resource, wrong):
+def test_ineffective_iam_policy_is_reported(action, resource, wrong):
     document = {"Statement": [{"Effect": "Allow", "Action": action, "Resource": resource}]}
     template = {
         "Resources": {
@@ -93,7 +93,7 @@ BUDGET = re.compile(r"AwsSolutions-IAM5\[Resource::[^\]]*/jobs/\.budget/\*\]")
 
 
 @pytest.mark.parametrize("name", FURTHER)
-def test_the_examples_with_a_trainer_hold_to_them_too(synthesised, plan_at, name):
+def test_examples_with_trainer_satisfy_rules(synthesised, plan_at, name):
     assembly = synthesised(plan_at(FURTHER[name]), usd_per_hour="21.960000")
     violations = [violation for violation in assembly.violations if accepted(CLUSTERS, *violation) is None]
     assert [violation for violation in violations if not BUDGET.fullmatch(violation[0])] == []
@@ -112,7 +112,7 @@ WITHOUT_STACKS = {
 }
 
 
-def test_every_example_is_held_to_them_or_has_no_stack():
+def test_every_example_is_checked_or_has_no_stack():
     folder = ROOT / "examples"
     covered = {path for files in (*FILES.values(), FURTHER, ENDPOINTS) for path in files.values()}
     for path in some(folder.rglob("*.yaml")):
@@ -120,13 +120,13 @@ def test_every_example_is_held_to_them_or_has_no_stack():
         assert path in covered or reasons, path
 
 
-def test_templates_stay_far_from_the_limits(example_of_kind):
+def test_templates_stay_below_cloudformation_limits(example_of_kind):
     for path in some(example_of_kind[1].folder.glob("*.template.json")):
         assert path.stat().st_size < 1_000_000
         assert len(json.loads(path.read_text())["Resources"]) < 500
 
 
-def test_no_price_stands_in_a_template_but_the_rate_that_was_passed(example_of_kind):
+def test_template_contains_no_price(example_of_kind):
     """The plan's own budget is not a price."""
     text = json.dumps([template["Resources"] for template in example_of_kind[1].templates.values()])
     # The name of an allocation strategy of EC2 Auto Scaling.
@@ -134,6 +134,6 @@ def test_no_price_stands_in_a_template_but_the_rate_that_was_passed(example_of_k
     assert not re.search(r"(?i)price|usd_per", text)
 
 
-def test_the_rate_that_was_passed_stands_in_the_templates(synthesised):
+def test_passed_rate_appears_in_templates(synthesised):
     rated = synthesised("p5-spot", usd_per_hour="98.32")
     assert set(re.findall(r"98\.32\d*", json.dumps(rated.templates))) == {"98.320000"}

@@ -37,7 +37,7 @@ def configuration(assembly):
     return assembly.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]
 
 
-def test_the_document_writes_to_a_group_that_outlives_the_stack(logged):
+def test_session_document_logs_to_retained_encrypted_group(logged):
     name, log = only(logged, "AWS::Logs::LogGroup", "SessionLog")
     _, document = only(logged, "AWS::SSM::Document", "SessionLog")
     assert (log["KmsKeyId"], logged.template("training")["Resources"][name]["DeletionPolicy"]) == (KEY, "Retain")
@@ -51,13 +51,13 @@ def test_the_document_writes_to_a_group_that_outlives_the_stack(logged):
     assert set(document) <= set(schemas()["AWS::SSM::Document"]["properties"])
 
 
-def test_without_a_key_the_agent_is_not_configured_to_ask_for_one(synthesised):
+def test_session_document_without_key_disables_encryption(synthesised):
     assembly = synthesised(PLAN.format(kind="parallelcluster", groups="[]", key="null", logins=1, logged="true"))
     _, document = only(assembly, "AWS::SSM::Document", "SessionLog")
     assert document["Content"]["inputs"]["cloudWatchEncryptionEnabled"] is False
 
 
-def test_machines_that_people_enter_may_write_it_and_nodes_may_not(logged):
+def test_session_log_policy_on_head_and_login_nodes_only(logged):
     key, policy = only(logged, "AWS::IAM::ManagedPolicy", "SessionLog")
     cluster = configuration(logged)
     session_policy = {"Policy": {"Ref": key}}
@@ -69,14 +69,14 @@ def test_machines_that_people_enter_may_write_it_and_nodes_may_not(logged):
     assert "logs:CreateLogGroup" not in text
 
 
-def test_the_shell_that_is_printed_is_the_logged_one(logged):
+def test_connect_output_uses_logging_session_document(logged):
     outputs = logged.template("training")["Outputs"]
     key, _ = only(logged, "AWS::SSM::Document", "SessionLog")
     assert {"Ref": key} in outputs["Connect"]["Value"]["Fn::Join"][1]
     assert outputs["SessionDocument"]["Value"] == {"Ref": key}
 
 
-def test_existing_groups_stand_beside_the_clusters_own(logged):
+def test_existing_security_groups_added_to_cluster_groups(logged):
     cluster = configuration(logged)
     for networking in (cluster["HeadNode"]["Networking"], cluster["Scheduling"]["SlurmQueues"][0]["Networking"]):
         cluster_group, given = networking["AdditionalSecurityGroups"]
@@ -84,7 +84,7 @@ def test_existing_groups_stand_beside_the_clusters_own(logged):
         assert given == GROUP
 
 
-def test_without_the_two_nothing_of_them_is_made(synthesised):
+def test_plan_without_session_log_and_groups_creates_none(synthesised):
     assembly = synthesised(PLAN.format(kind="parallelcluster", groups="[]", key="null", logins=1, logged="false"))
     assert not assembly.resources("training", "AWS::SSM::Document")
     assert "SessionDocument" not in assembly.template("training")["Outputs"]
@@ -100,7 +100,7 @@ def on_eks(**more):
     return text.replace(NETWORK, f"{NETWORK}, subnet-0a1b2c3d4e5f60719")
 
 
-def test_nodes_of_eks_write_the_log_of_their_shells(synthesised):
+def test_eks_nodes_log_shell_sessions(synthesised):
     assembly = synthesised(on_eks(key=KEY, logged="true"))
     document, _ = only(assembly, "AWS::SSM::Document", "SessionLog")
     policy, _ = only(assembly, "AWS::IAM::ManagedPolicy", "SessionLog")
@@ -114,7 +114,7 @@ def test_nodes_of_eks_write_the_log_of_their_shells(synthesised):
     assert "ShellOnANode" not in without.template("training")["Outputs"]
 
 
-def test_existing_groups_stand_on_every_interface_of_an_eks_node(synthesised):
+def test_existing_security_groups_on_every_eks_node_interface(synthesised):
     assembly = synthesised(on_eks(key="null", logged="false"))
     for template in some(assembly.resources("training", "AWS::EC2::LaunchTemplate").values()):
         data = template["LaunchTemplateData"]
@@ -130,7 +130,7 @@ def on_hyperpod(kind, **more):
 
 
 @pytest.mark.parametrize("kind", ["hyperpod-slurm", "hyperpod-eks"])
-def test_machines_of_hyperpod_write_the_log_of_their_shells(synthesised, kind):
+def test_hyperpod_nodes_log_shell_sessions(synthesised, kind):
     """By a document of the account's own, as AWS's template for HyperPod and its easy-ssh.sh have it."""
     assembly = synthesised(on_hyperpod(kind, key=KEY, logged="true"))
     document, _ = only(assembly, "AWS::SSM::Document", "SessionLog")
@@ -146,7 +146,7 @@ def test_machines_of_hyperpod_write_the_log_of_their_shells(synthesised, kind):
 
 
 @pytest.mark.parametrize("kind", ["hyperpod-slurm", "hyperpod-eks"])
-def test_existing_groups_stand_beside_hyperpods_own(synthesised, kind):
+def test_existing_security_groups_added_to_hyperpod_groups(synthesised, kind):
     """In the request, within the five that the registry's schema takes, and in what the machines' role may make."""
     assembly = synthesised(on_hyperpod(kind, key="null", logged="false"))
     cluster = assembly.only("training", "AWS::SageMaker::Cluster")

@@ -20,7 +20,7 @@ WITHOUT_NETWORK = {"sagemaker-p5-spot"}
 
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_golden(golden_stack, synthesised, plan_at, name, part):
+def test_stack_template_equals_golden(golden_stack, synthesised, plan_at, name, part):
     kind, example, context = EXAMPLES[name]
     template = synthesised(plan_at(FILES[kind][example]), **context).template(part)
     if part == "network" and name in WITHOUT_NETWORK:

@@ -33,7 +33,7 @@ def plan_text(kind):
 
 
 @pytest.mark.parametrize("kind", CLUSTERS)
-def test_everything_of_a_cluster_that_can_carry_them_does(synthesised, kind):
+def test_every_taggable_cluster_resource_has_plan_tags(synthesised, kind):
     """An endpoint's is in serving/test_serving_rules.py."""
     assembly = synthesised(plan_text(kind))
     # The one that `report --billed` asks for, and a budget is held by.
@@ -43,7 +43,7 @@ def test_everything_of_a_cluster_that_can_carry_them_does(synthesised, kind):
         assert stack["properties"]["tags"].items() >= required_tags.items()
 
 
-def test_a_target_that_builds_something_is_among_them():
+def test_every_deployed_target_kind_is_tag_tested():
     assert {kind.value for kind, facts in TARGETS.items() if facts.deployed} == {
         *CLUSTERS,
         TargetKind.EC2.value,
@@ -53,7 +53,7 @@ def test_a_target_that_builds_something_is_among_them():
     }
 
 
-def test_the_nodes_of_eks_and_their_volumes_carry_them(synthesised):
+def test_eks_nodes_and_volumes_have_plan_tags(synthesised):
     """A node group hands its tags to no instance: what is billed has those of its launch template."""
     assembly = synthesised(plan_text("eks"))
     assert_tagged(assembly, {"instance", "volume", "network-interface"})
@@ -76,7 +76,7 @@ def assert_tagged(assembly, kinds):
 
 
 @pytest.mark.parametrize("kind", ["eks", "pcs"])
-def test_spot_requests_of_nodes_carry_tags(synthesised, kind):
+def test_spot_requests_of_nodes_have_plan_tags(synthesised, kind):
     text = plan_text(kind).replace("option: on-demand", "option: spot")
     templates = assert_tagged(synthesised(text), {"instance", "volume", "network-interface"})
     kinds = [
@@ -87,7 +87,7 @@ def test_spot_requests_of_nodes_carry_tags(synthesised, kind):
     assert not all("spot-instances-request" in group for group in kinds)
 
 
-def test_nodes_of_a_parallelcluster_carry_them(synthesised):
+def test_parallelcluster_nodes_have_plan_tags(synthesised):
     assembly = synthesised(BASE + CLUSTER % "parallelcluster")
     tags = assembly.only("training", "Custom::PclusterCluster")["ClusterConfiguration"]["Tags"]
     assert given(tags).items() >= {**OWN, CLUSTER_TAG: "tagged"}.items()

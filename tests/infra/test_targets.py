@@ -21,7 +21,7 @@ print(*sorted(name for name in sys.modules if name.startswith("infra.stacks.")))
 
 
 @pytest.mark.parametrize("kind", [kind for kind, facts in TARGETS.items() if facts.deployed])
-def test_what_is_deployed_has_a_builder(kind):
+def test_every_deployed_target_has_builder(kind):
     assert {"findings", "build"} <= set(vars(builder_of(kind)))
 
 
@@ -29,7 +29,7 @@ class UndeployedEks(Eks):
     deployed = ()
 
 
-def test_what_is_not_deployed_is_refused_with_what_is(monkeypatch):
+def test_undeployed_target_refused_naming_deployed_targets(monkeypatch):
     targets = {**TARGETS, TargetKind.EKS: UndeployedEks()}
     monkeypatch.setattr("infra.targets.TARGETS", targets)
     monkeypatch.setattr("infra.targets.target_of", targets.__getitem__)
@@ -50,7 +50,7 @@ def test_what_is_not_deployed_is_refused_with_what_is(monkeypatch):
         ("sagemaker-training", "parallelcluster"),
     ],
 )
-def test_a_plan_loads_its_own_stacks_alone(kind: str, other: str):
+def test_plan_loads_only_stacks_of_target(kind: str, other: str):
     command = [sys.executable, "-c", LOADED.format(kind=kind)]
     answer = subprocess.run(command, check=True, capture_output=True, text=True)
     assert f"infra.stacks.{other}" not in answer.stdout.split()

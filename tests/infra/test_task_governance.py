@@ -26,7 +26,7 @@ def test_task_governance_config_equals_rendered_file(p5_queue, catalog):
         assert properties == request
 
 
-def test_without_a_queue_there_is_none(p5en_spot, catalog):
+def test_plan_without_queue_has_no_task_governance(p5en_spot, catalog):
     assert "governance.yaml" not in shown(p5en_spot, catalog)
     types = {resource["Type"] for resource in p5en_spot.template("training")["Resources"].values()}
     assert not {"AWS::SageMaker::ClusterSchedulerConfig", "AWS::SageMaker::ComputeQuota"} & types
@@ -34,7 +34,7 @@ def test_without_a_queue_there_is_none(p5en_spot, catalog):
     assert eks.GOVERNANCE[0] not in names
 
 
-def test_task_governance_comes_after_nodes_and_its_addon_and_the_quota_after_the_priorities(p5_queue):
+def test_task_governance_depends_on_nodes_and_quota_on_priorities(p5_queue):
     quota, policy = (key_of(p5_queue, f"AWS::SageMaker::{kind}") for kind in ("ComputeQuota", "ClusterSchedulerConfig"))
     addon = key_of(p5_queue, "AWS::EKS::Addon", AddonName=eks.GOVERNANCE[0])
     assert {key_of(p5_queue, CLUSTER), addon} <= behind(p5_queue, policy)
@@ -42,7 +42,7 @@ def test_task_governance_comes_after_nodes_and_its_addon_and_the_quota_after_the
     assert key_of(p5_queue, CLUSTER) in behind(p5_queue, addon)
 
 
-def test_pods_of_the_teams_namespace_are_lent_the_jobs_role(p5en_spot, p5_queue):
+def test_team_namespace_pods_have_job_role(p5en_spot, p5_queue):
     namespaces = [
         {
             resource["Namespace"]

@@ -32,7 +32,7 @@ def node_statements(assembly):
 
 
 class TestSecurityGroup:
-    def test_all_traffic_flows_within_the_group_both_ways(self, assembly):
+    def test_security_group_allows_all_traffic_between_members(self, assembly):
         (group,) = assembly.resources("training", "AWS::EC2::SecurityGroup")
         itself = {"Fn::GetAtt": [group, "GroupId"]}
         inward = assembly.only("training", "AWS::EC2::SecurityGroupIngress")
@@ -44,7 +44,7 @@ class TestSecurityGroup:
             itself,
         )
 
-    def test_the_cluster_waits_for_the_rules(self, p5):
+    def test_cluster_depends_on_security_group_rules(self, p5):
         (cluster,) = (
             resource
             for resource in p5.template("training")["Resources"].values()
@@ -56,7 +56,7 @@ class TestSecurityGroup:
         ]
         assert set(rules) <= set(cluster["DependsOn"])
 
-    def test_nobody_is_let_in_from_outside(self, assembly):
+    def test_security_groups_allow_no_inbound_internet(self, assembly):
         for template in some(assembly.templates.values()):
             for resource in template["Resources"].values():
                 if resource["Type"] in ("AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupIngress"):
@@ -66,7 +66,7 @@ class TestSecurityGroup:
 
 
 class TestNodePolicy:
-    def test_nodes_reach_their_part_of_the_store_and_nothing_else(self, p5):
+    def test_node_role_statements_limited_to_store_prefix(self, p5):
         statements_by_sid = node_statements(p5)
         denied = {"LeaveGuard", "LeaveGuardsMetrics"}
         assert denied == {sid for sid, statement in statements_by_sid.items() if statement["Effect"] == "Deny"}
@@ -80,7 +80,7 @@ class TestNodePolicy:
         assert statements_by_sid["FindCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["jobs/*"]}}
         assert statements_by_sid["KeepCheckpoints"]["Resource"]["Fn::Join"][1][-1] == "/jobs/*"
 
-    def test_a_store_of_the_users_own_is_opened_at_its_prefix(self, synthesised):
+    def test_existing_store_limited_to_prefix(self, synthesised):
         statements_by_sid = node_statements(synthesised("existing-vpc"))
         assert statements_by_sid["FindCheckpoints"]["Condition"] == {"StringLike": {"s3:prefix": ["runs/vpc/*"]}}
         assert (
@@ -88,7 +88,7 @@ class TestNodePolicy:
             == ":s3:::weights-of-the-team/runs/vpc/*"
         )
 
-    def test_the_trainers_own_place_and_data_are_opened_with_their_keys(self, synthesised):
+    def test_own_checkpoints_and_data_granted_with_keys(self, synthesised):
         key = "arn:aws:kms:us-east-2:123456789012:key"
         statements_by_sid = node_statements(
             synthesised(f"""
@@ -116,7 +116,7 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
         )
         assert statements_by_sid["UseKeyOfData"]["Action"] == "kms:Decrypt"
 
-    def test_nodes_give_an_object_no_tag_but_the_agents_own(self, assembly):
+    def test_nodes_tag_objects_only_as_superseded(self, assembly):
         statements_by_sid = node_statements(assembly)
         tagging = [
             sid
@@ -130,28 +130,28 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
         }
         assert statements_by_sid["MarkSuperseded"]["Resource"] == statements_by_sid["KeepCheckpoints"]["Resource"]
 
-    def test_nodes_delete_no_checkpoint(self, assembly):
+    def test_nodes_delete_only_compile_cache_locks(self, assembly):
         for sid, statement in some(node_statements(assembly).items()):
             if "s3:DeleteObject" in statement["Action"] and statement["Effect"] == "Allow":
                 assert sid == "UnlockCompileCache"
                 assert statement["Resource"]["Fn::Join"][1][-1] == "/jobs/.compile-cache/*"
 
-    def test_secrets_are_opened_one_by_one(self, synthesised):
+    def test_secrets_granted_one_by_one(self, synthesised):
         secret = node_statements(synthesised("existing-vpc"))["ReadSecrets"]
         assert secret["Resource"] == "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
 
-    def test_key_of_a_secret_opens_the_secret_once(self):
+    def test_secret_with_several_json_keys_granted_once(self):
         arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
         (statement,) = _secret_statements((f"{arn}:HF_TOKEN::", f"{arn}:OTHER:AWSPREVIOUS:"))
         assert statement.resources == [arn]
 
-    def test_the_plans_key_can_be_used(self, synthesised):
+    def test_node_role_uses_plan_kms_key(self, synthesised):
         assert node_statements(synthesised("p5en-capacity-block"))["UseKey"]["Action"] == [
             "kms:Decrypt",
             "kms:GenerateDataKey",
         ]
 
-    def test_parallelcluster_may_attach_it(self, p5):
+    def test_node_policies_attached_by_parallelcluster(self, p5):
         attached = [
             iam_policy["Policy"] for iam_policy in configuration(p5)["HeadNode"]["Iam"]["AdditionalIamPolicies"]
         ]
@@ -160,7 +160,7 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
         assert len(node_policies) == 2
         assert all({"Ref": policy} in attached for policy in node_policies)
 
-    def test_no_action_is_a_wildcard(self, assembly):
+    def test_role_actions_have_no_wildcard(self, assembly):
         for template in some(assembly.templates.values()):
             for resource in template["Resources"].values():
                 properties = resource.get("Properties", {})
@@ -192,29 +192,29 @@ run: {{data: [{{uri: s3://corpus/tokens/, path: /scratch/tokens, kms_key_arn: {k
 
 
 class TestCluster:
-    def test_cluster_is_the_one_that_was_shown(self, assembly, catalog):
+    def test_cluster_configuration_equals_rendered_file(self, assembly, catalog):
         """Every id in the template is exchanged for the word that stands for it in the rendered file."""
         plan = assembly.plan
         shown = yaml.safe_load(cluster_yaml(plan, instances=catalog.instance_types, names=symbolic_names(plan)))
         assert with_words(configuration(assembly), shown) == shown
 
-    def test_values_keep_their_types(self, assembly):
+    def test_configuration_values_keep_types(self, assembly):
         resource = configuration(assembly)["Scheduling"]["SlurmQueues"][0]["ComputeResources"][0]
         assert [type(resource["MaxCount"]), type(resource["Efa"]["Enabled"])] == [int, bool]
 
-    def test_cluster_name_is_not_a_stacks(self, assembly):
+    def test_cluster_name_differs_from_stack_names(self, assembly):
         name = assembly.only("training", "Custom::PclusterCluster")["ClusterName"]
         assert name == f"slipway-{assembly.plan.cluster_name}"
         assert name not in assembly.manifest
 
-    def test_the_provider_is_the_pinned_release(self, p5):
+    def test_provider_stack_is_pinned_release(self, p5):
         url = json.dumps(p5.only("training", "AWS::CloudFormation::Stack")["TemplateURL"])
         assert "us-east-2-aws-parallelcluster.s3.us-east-2." in url
         assert "/parallelcluster/3.16.1/templates/custom_resource/cluster.yaml" in url
         token = p5.only("training", "Custom::PclusterCluster")["ServiceToken"]["Fn::GetAtt"]
         assert token[1] == "Outputs.ServiceToken"
 
-    def test_the_set_up_script_is_shipped_where_nodes_need_it(self, synthesised, p5):
+    def test_setup_scripts_uploaded_and_in_outputs(self, synthesised, p5):
         assets = json.loads(
             (synthesised("trn2-capacity-block").folder / "slipway-trn2-block-training.assets.json").read_text()
         )
@@ -224,7 +224,7 @@ class TestCluster:
 
 
 class TestAccount:
-    def test_a_boundary_is_put_on_every_role_and_handed_on(self, synthesised):
+    def test_permissions_boundary_on_every_role_and_provider(self, synthesised):
         assembly = synthesised("p5en-capacity-block")
         arn = "arn:aws:iam::123456789012:policy/engineers"
         roles = [
@@ -241,13 +241,13 @@ class TestAccount:
         ).items()
         assert any("CustomLambdaRole" in parameter for parameter in parameters)
 
-    def test_the_qualifier_names_the_bootstrap(self, synthesised, p5):
+    def test_qualifier_selects_bootstrap(self, synthesised, p5):
         for stack in some(synthesised("p5en-capacity-block").manifest.values()):
             assert stack["properties"]["bootstrapStackVersionSsmParameter"] == "/cdk-bootstrap/mlteam/version"
         for stack in some(p5.manifest.values()):
             assert stack["properties"]["bootstrapStackVersionSsmParameter"] == "/cdk-bootstrap/hnb659fds/version"
 
-    def test_linking_data_gives_the_provider_what_that_takes(self, synthesised):
+    def test_data_link_gives_provider_file_system_permissions(self, synthesised):
         assembly = synthesised("p4d-lustre")
         provider = assembly.only("training", "AWS::CloudFormation::Stack")
         (policy,) = (
@@ -262,19 +262,19 @@ class TestAccount:
 
 
 class TestOutputs:
-    def test_outputs_hold_what_rendering_needs_after_a_deployment(self, assembly):
+    def test_outputs_contain_values_for_rendering(self, assembly):
         outputs = set(assembly.template("training")["Outputs"])
         request = assembly.plan.request
         unasked = {"SessionLogPolicyArn": request.security.session_log, "StopUri": request.budget.stop_at_usd}
         assert set(OUTPUTS.values()) - outputs == {name for name, is_needed in unasked.items() if not is_needed}
 
-    def test_outputs_say_how_to_connect(self, p5):
+    def test_outputs_contain_connect_command(self, p5):
         outputs = p5.template("training")["Outputs"]
         assert "aws ssm start-session --region us-east-2 --target " in json.dumps(outputs["Connect"]["Value"])
         assert outputs["PlanDigest"]["Value"] == p5.plan.digest
         assert outputs["ClusterName"]["Value"] == "slipway-p5-spot"
 
-    def test_every_stack_carries_its_cluster_and_the_training_stack_its_plan(self, assembly):
+    def test_stacks_have_cluster_tag_and_training_stack_plan_tags(self, assembly):
         cluster = {"slipway:cluster": assembly.plan.cluster_name}
         whole = cluster | {"slipway:plan": assembly.plan.name, "slipway:digest": assembly.plan.digest}
         for name, stack in some(assembly.manifest.items()):
@@ -291,7 +291,7 @@ storage: {lustre_gib: 1200, kms_key_arn: "arn:aws:kms:us-east-2:123456789012:key
 """
 
 
-def test_the_provider_may_use_the_key_of_a_file_system(synthesised):
+def test_provider_may_use_file_system_key(synthesised):
     """AWS's published policies name no key (aws-parallelcluster, parallelcluster-policies.yaml @003dc38)."""
     assembly = synthesised(LUSTRE_WITH_KEY)
     (policy,) = (
@@ -306,5 +306,5 @@ def test_the_provider_may_use_the_key_of_a_file_system(synthesised):
     assert "AdditionalIamPolicies" in assembly.only("training", "AWS::CloudFormation::Stack")["Parameters"]
 
 
-def test_garbage_collection_leaves_what_machines_fetch(assembly):
+def test_asset_garbage_collection_keeps_node_files(assembly):
     assert garbage(assembly) == []

@@ -32,19 +32,19 @@ def in_vpc(synthesised):
     return synthesised(IN_VPC)
 
 
-def test_a_deployment_in_a_network_may_make_all_of_it(in_vpc):
+def test_execution_policies_allow_deployment_in_vpc(in_vpc):
     assert refused(TargetKind.SAGEMAKER_TRAINING, made(in_vpc), FREE) == []
     assert types(in_vpc) <= allowed_types(TargetKind.SAGEMAKER_TRAINING)
 
 
-def test_there_is_no_machine_and_no_network(example):
+def test_training_jobs_stacks_have_no_instances_or_network(example):
     assert not {type_ for type_ in types(example) if type_.startswith(("AWS::EC2::", "AWS::SageMaker::", "AWS::FSx::"))}
     assert set(example.templates) == {
         f"slipway-{example.plan.name}-{part}.template.json" for part in ("checkpoints", "training")
     }
 
 
-def test_a_vpc_gets_a_group_whose_members_reach_each_other_both_ways(in_vpc):
+def test_vpc_plan_has_security_group_between_members(in_vpc):
     (group,) = in_vpc.resources("training", "AWS::EC2::SecurityGroup")
     for kind, key in (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId")):
         rule = in_vpc.only("training", f"AWS::EC2::SecurityGroup{kind}")
@@ -52,7 +52,7 @@ def test_a_vpc_gets_a_group_whose_members_reach_each_other_both_ways(in_vpc):
     assert in_vpc.template("training")["Outputs"]["PrivateSubnetId"]["Value"] == "subnet-0123456789abcdef0"
 
 
-def test_only_sagemaker_of_this_account_takes_the_role_and_it_deletes_from_the_journal_alone(example):
+def test_sagemaker_of_account_assumes_role_deleting_only_journal_and_cache(example):
     roles = example.resources("training", "AWS::IAM::Role")
     (role,) = [role for key, role in roles.items() if key.startswith("MachineRole")]
     (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
@@ -70,7 +70,7 @@ def test_only_sagemaker_of_this_account_takes_the_role_and_it_deletes_from_the_j
     assert deletes
 
 
-def test_a_job_that_fails_is_announced_by_its_tag(example):
+def test_failed_training_job_matched_by_cluster_tag(example):
     rules = example.resources("training", "AWS::Events::Rule").values()
     (pattern,) = [rule["EventPattern"] for rule in rules if "EventPattern" in rule]
     assert pattern["detail"] == {"TrainingJobStatus": ["Failed"], "Tags": {"slipway:cluster": [example.plan.name]}}
@@ -109,7 +109,7 @@ class SageMaker:
         self.stopped.append(TrainingJobName)
 
 
-def test_the_guard_counts_billed_instances_and_stops_the_jobs_of_its_own_plan():
+def test_guard_counts_billed_instances_and_stops_only_own_jobs():
     with guard_module("training_jobs") as module, guard_module("guard") as base:
         variables = {
             "CLUSTER": "tiny",
@@ -138,7 +138,7 @@ def test_the_guard_counts_billed_instances_and_stops_the_jobs_of_its_own_plan():
         ("Pending", False, 0),
     ],
 )
-def test_jobs_whose_sum_cannot_be_read_cost_at_least_what_sagemaker_bills_since_their_start(secondary, started, usd):
+def test_unreadable_state_counts_cost_since_training_start(secondary, started, usd):
     now = datetime(2026, 11, 20, tzinfo=UTC)
     with guard_module("training_jobs") as module, guard_module("guard") as base:
         service = SageMaker()
@@ -154,9 +154,7 @@ def test_jobs_whose_sum_cannot_be_read_cost_at_least_what_sagemaker_bills_since_
 
 
 @pytest.mark.parametrize("days_later, before, after", [(0, None, 30), (29, None, 30), (31, None, None), (0, 400, 400)])
-def test_the_guard_sets_a_retention_that_nobody_has_set_and_deletes_no_event(
-    monkeypatch, example, days_later, before, after
-):
+def test_guard_sets_missing_log_retention_and_deletes_no_event(monkeypatch, example, days_later, before, after):
     guard_variables = {name: variables(example)[name] for name in ("LOG_GROUP", "LOG_RETENTION_DAYS")}
     assert guard_variables == {"LOG_GROUP": "/aws/sagemaker/TrainingJobs", "LOG_RETENTION_DAYS": "30"}
     for name, value in guard_variables.items():
@@ -178,7 +176,7 @@ def test_the_guard_sets_a_retention_that_nobody_has_set_and_deletes_no_event(
     assert retention_by_group == {group: after, f"{group}-of-others": None}
 
 
-def test_the_guard_may_set_the_retention_of_that_group_alone(example):
+def test_guard_sets_retention_only_on_training_job_log_group(example):
     (role,) = [role for key, role in example.resources("training", "AWS::IAM::Role").items() if "Guard" in key]
     statements = role["Policies"][0]["PolicyDocument"]["Statement"]
     (keep,) = [statement for statement in statements if statement["Action"] == "logs:PutRetentionPolicy"]

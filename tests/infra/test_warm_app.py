@@ -39,7 +39,7 @@ def synth(tmp_path, catalog):
     return run
 
 
-def test_the_assembly_is_that_of_the_programs(synth, warm_app, warm_cli):
+def test_warm_app_assembly_equals_program_output(synth, warm_app, warm_cli):
     real = synth(PLAN)
     with warm_app.used(), warm_cli.used():
         first, second = synth(PLAN), synth(PLAN)
@@ -48,7 +48,7 @@ def test_the_assembly_is_that_of_the_programs(synth, warm_app, warm_cli):
     assert second == real
 
 
-def test_the_refusal_is_that_of_the_programs(synth, tmp_path, warm_app, warm_cli):
+def test_warm_app_refusal_equals_program_refusal(synth, tmp_path, warm_app, warm_cli):
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN.read_text().replace("target:\n", "target:\n  cluster: shared\n"))
     with pytest.raises(ImpossibleError) as real:

@@ -7,18 +7,18 @@ from tests.infra.serving.conftest import COMPONENT, CONFIG, ENDPOINT, MODEL, con
 
 
 class TestContainer:
-    def test_inferentia_runs_the_pinned_image_on_the_driver_it_needs(self, endpoint_stack):
+    def test_inferentia_endpoint_has_pinned_image_and_neuron_ami(self, endpoint_stack):
         endpoint = endpoint_stack("llama31-8b-inf2")
         image = "huggingface-vllm-inference-neuronx:0.11.0-optimum0.4.5-neuronx-py310-sdk2.26.1-ubuntu22.04"
         assert container(endpoint)["Image"] == f"763104351884.dkr.ecr.us-east-1.amazonaws.com/{image}"
         assert variant(endpoint)["InferenceAmiVersion"] == "al2-ami-sagemaker-inference-neuron-2"
 
-    def test_a_gpu_runs_vllm_on_a_driver_for_its_cuda(self, endpoint_stack):
+    def test_gpu_endpoint_has_vllm_image_and_ami_for_cuda(self, endpoint_stack):
         endpoint = endpoint_stack("llama31-8b-g6e")
         assert "/vllm:0.31.0-gpu-py312-cu130-" in container(endpoint)["Image"]
         assert variant(endpoint)["InferenceAmiVersion"] == "al2023-ami-sagemaker-inference-gpu-4-1"
 
-    def test_the_shape_that_was_quoted_is_the_one_that_is_served(self, endpoint_stack):
+    def test_container_environment_equals_quoted_shape(self, endpoint_stack):
         environment = container(endpoint_stack("llama33-70b-inf2"))["Environment"]
         assert environment == {
             "SM_ON_MODEL": "/opt/ml/model",
@@ -29,25 +29,25 @@ class TestContainer:
         }
         assert container(endpoint_stack("embedding-inf2"))["Environment"]["SM_ON_TASK"] == "embed"
 
-    def test_the_model_is_a_folder_in_s3_and_the_container_reaches_no_network(self, serving_example):
+    def test_model_from_s3_has_network_isolation(self, serving_example):
         source = container(serving_example)["ModelDataSource"]["S3DataSource"]
         assert source["S3Uri"].endswith("/")
         assert (source["S3DataType"], source["CompressionType"]) == ("S3Prefix", "None")
         assert only(serving_example, MODEL)["EnableNetworkIsolation"] is True
 
-    def test_a_model_from_the_hub_is_not_isolated(self, endpoint_stack):
+    def test_model_from_hugging_face_hub_is_not_isolated(self, endpoint_stack):
         endpoint = endpoint_stack(model="qwen3-8b", artifacts_uri=None, place={"instance_type": "g6e.2xlarge"})
         assert "ModelDataSource" not in container(endpoint)
         assert container(endpoint)["Environment"]["SM_VLLM_MODEL"] == "Qwen/Qwen3-8B"
         assert only(endpoint, MODEL)["EnableNetworkIsolation"] is False
         assert statements(endpoint, "LoadModel") == []
 
-    def test_a_shape_that_is_not_compiled_may_look_into_the_hubs_cache(self, endpoint_stack):
+    def test_uncompiled_neuron_shape_may_use_hub_cache(self, endpoint_stack):
         endpoint = endpoint_stack(artifacts_uri=None, model_uri="s3://models-of-the-team/weights")
         assert container(endpoint)["Environment"]["SM_ON_ALLOW_NON_CACHED_MODEL"] == ""
         assert only(endpoint, MODEL)["EnableNetworkIsolation"] is False
 
-    def test_start_up_has_all_the_time_that_sagemaker_gives(self, serving_example):
+    def test_startup_timeouts_are_sagemakers_maximum(self, serving_example):
         components = serving_example.resources("serving", COMPONENT).values()
         (where,) = [component["Specification"]["StartupParameters"] for component in components] or [
             variant(serving_example)
@@ -55,11 +55,11 @@ class TestContainer:
         assert where["ContainerStartupHealthCheckTimeoutInSeconds"] == 3600
         assert where["ModelDataDownloadTimeoutInSeconds"] == 3600
 
-    def test_a_volume_is_sized_where_the_instance_has_no_disk(self, endpoint_stack):
+    def test_volume_size_set_only_without_instance_store(self, endpoint_stack):
         assert variant(endpoint_stack("llama33-70b-inf2"))["VolumeSizeInGB"] == 300
         assert "VolumeSizeInGB" not in variant(endpoint_stack("llama31-8b-g6e"))
 
-    def test_several_gpus_are_replicas_of_one_container(self, endpoint_stack):
+    def test_several_gpus_become_data_parallel_replicas_of_one_container(self, endpoint_stack):
         place = {"instance_type": "g6e.12xlarge"}
         endpoint = endpoint_stack(artifacts_uri=None, model_uri="s3://m/w", tensor_parallel=1, place=place)
         assert container(endpoint)["Environment"]["SM_VLLM_DATA_PARALLEL_SIZE"] == "4"
@@ -67,7 +67,7 @@ class TestContainer:
 
 
 class TestCopies:
-    def test_copies_on_one_instance_are_components_with_chips_of_their_own(self, endpoint_stack):
+    def test_copies_on_one_instance_are_components_with_accelerators(self, endpoint_stack):
         component = only(endpoint_stack("llama31-8b-inf2"), COMPONENT)
         needs = component["Specification"]["ComputeResourceRequirements"]
         assert needs == {"NumberOfAcceleratorDevicesRequired": 4, "MinMemoryRequiredInMb": 196608}
@@ -78,24 +78,24 @@ class TestCopies:
             "MaxInstanceCount": 5,
         }
 
-    def test_their_configuration_has_a_role_and_no_model(self, endpoint_stack):
+    def test_endpoint_config_of_components_has_role_and_no_model(self, endpoint_stack):
         endpoint = endpoint_stack("llama31-8b-inf2")
         assert "ExecutionRoleArn" in only(endpoint, CONFIG)
         assert "ModelName" not in variant(endpoint)
 
-    def test_requests_go_where_the_fewest_are_under_way(self, endpoint_stack):
+    def test_routing_strategy_is_least_outstanding_requests(self, endpoint_stack):
         for name in ("llama31-8b-inf2", "llama33-70b-inf2", "llama31-8b-g6e"):
             assert variant(endpoint_stack(name))["RoutingConfig"] == {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
 
 
 class TestDeployment:
-    def test_one_instance_is_replaced_at_once_and_both_stand_while_it_bakes(self, endpoint_stack):
+    def test_single_instance_update_is_blue_green_all_at_once(self, endpoint_stack):
         policy = only(endpoint_stack("llama31-8b-g6e"), ENDPOINT)["DeploymentConfig"]["BlueGreenUpdatePolicy"]
         assert policy["TrafficRoutingConfiguration"] == {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 300}
         # A quote bills a quarter of an hour of both versions.
         assert policy["TerminationWaitInSeconds"] == 600
 
-    def test_the_old_version_stands_by_until_an_alarm_could_have_come(self, endpoint_stack):
+    def test_old_version_waits_longer_than_alarm_evaluation(self, endpoint_stack):
         canary = {"deployment": "canary", "min_instances": 4, "max_instances": 8}
         for endpoint in (
             endpoint_stack("llama31-8b-g6e"),
@@ -110,16 +110,16 @@ class TestDeployment:
             alarm = endpoint.resources("serving", "AWS::CloudWatch::Alarm")[rollback[0]]
             assert min(waits) >= alarm["Period"] * alarm["EvaluationPeriods"]
 
-    def test_several_roll_in_steps(self, endpoint_stack):
+    def test_several_instances_update_is_rolling_by_half(self, endpoint_stack):
         policy = only(endpoint_stack("llama33-70b-inf2"), ENDPOINT)["DeploymentConfig"]["RollingUpdatePolicy"]
         assert policy["MaximumBatchSize"] == {"Type": "CAPACITY_PERCENT", "Value": 50}
 
-    def test_a_canary_is_a_choice(self, endpoint_stack):
+    def test_canary_deployment_shifts_a_quarter_of_capacity(self, endpoint_stack):
         endpoint = endpoint_stack(deployment="canary", min_instances=4, max_instances=8)
         routing = only(endpoint, ENDPOINT)["DeploymentConfig"]["BlueGreenUpdatePolicy"]["TrafficRoutingConfiguration"]
         assert (routing["Type"], routing["CanarySize"]) == ("CANARY", {"Type": "CAPACITY_PERCENT", "Value": 25})
 
-    def test_alarms_take_a_new_version_back(self, serving_example):
+    def test_deployment_alarms_roll_back_new_version(self, serving_example):
         resources = [*serving_example.resources("serving", COMPONENT).values(), only(serving_example, ENDPOINT)]
         (config,) = [resource["DeploymentConfig"] for resource in resources if "DeploymentConfig" in resource]
         named = [alarm["AlarmName"]["Ref"] for alarm in config["AutoRollbackConfiguration"]["Alarms"]]
@@ -129,11 +129,11 @@ class TestDeployment:
         arns = watch["Resource"] if isinstance(watch["Resource"], list) else [watch["Resource"]]
         assert [arn["Fn::GetAtt"][0] for arn in arns] == named
 
-    def test_an_update_keeps_the_number_of_instances(self, endpoint_stack):
+    def test_update_retains_variant_instance_count(self, endpoint_stack):
         assert only(endpoint_stack("llama33-70b-inf2"), ENDPOINT)["RetainAllVariantProperties"] is True
         assert "RetainAllVariantProperties" not in only(endpoint_stack("llama31-8b-inf2"), ENDPOINT)
 
-    def test_every_change_is_a_new_configuration_under_the_same_endpoint(self, serving_example):
+    def test_every_update_has_new_config_under_same_endpoint_name(self, serving_example):
         assert "EndpointConfigName" not in only(serving_example, CONFIG)
         assert only(serving_example, ENDPOINT)["EndpointName"] == f"slipway-{serving_example.plan.name}"
         outputs = serving_example.template("serving")["Outputs"]
@@ -142,21 +142,21 @@ class TestDeployment:
 
 
 class TestStore:
-    def test_what_is_kept_expires_in_a_private_bucket(self, endpoint_stack):
+    def test_asynchronous_answers_expire_in_private_bucket(self, endpoint_stack):
         bucket = only(endpoint_stack("asynchronous-inf2"), "AWS::S3::Bucket")
         assert bucket["LifecycleConfiguration"]["Rules"][0]["ExpirationInDays"] == 30
         assert all(bucket["PublicAccessBlockConfiguration"].values())
 
-    def test_capturing_keeps_requests_and_answers(self, endpoint_stack):
+    def test_data_capture_stores_input_and_output(self, endpoint_stack):
         capture = only(endpoint_stack("embedding-inf2"), CONFIG)["DataCaptureConfig"]
         assert [option["CaptureMode"] for option in capture["CaptureOptions"]] == ["Input", "Output"]
         assert capture["InitialSamplingPercentage"] == 100
 
-    def test_without_either_there_is_no_bucket(self, endpoint_stack):
+    def test_endpoint_without_queue_or_capture_has_no_bucket(self, endpoint_stack):
         assert endpoint_stack("llama31-8b-g6e").resources("serving", "AWS::S3::Bucket") == {}
         assert "DataCaptureConfig" not in only(endpoint_stack("llama31-8b-g6e"), CONFIG)
 
-    def test_a_key_is_used_for_volumes_and_by_the_role(self, endpoint_stack):
+    def test_kms_key_encrypts_volumes_and_is_granted_to_role(self, endpoint_stack):
         endpoint = endpoint_stack("llama33-70b-inf2")
         key = "arn:aws:kms:us-east-1:123456789012:key/0f9a1c2e-58d1-4a43-9a61-5c3b0a5b7d10"
         assert only(endpoint, CONFIG)["KmsKeyId"] == key
@@ -167,16 +167,16 @@ class TestStore:
 
 
 class TestPermissions:
-    def test_the_containers_read_their_model_and_nothing_beside_it(self, endpoint_stack):
+    def test_container_role_reads_only_model_prefix(self, endpoint_stack):
         (load,) = statements(endpoint_stack("llama33-70b-inf2"), "LoadModel")
         assert load["Action"] == "s3:GetObject"
         assert json.dumps(load["Resource"]).endswith('models-of-the-team/llama-3.3-70b/inf2-tp24-b8-s2048/*"]]}')
 
-    def test_permissions_pull_one_repository(self, endpoint_stack):
+    def test_container_role_pulls_only_one_repository(self, endpoint_stack):
         (pull,) = statements(endpoint_stack("llama31-8b-g6e"), "PullImage")
         assert json.dumps(pull["Resource"]).endswith(':ecr:us-east-1:763104351884:repository/vllm"]]}')
 
-    def test_sagemaker_takes_the_role_for_this_account_alone(self, serving_example):
+    def test_sagemaker_assumes_role_only_for_source_account(self, serving_example):
         roles = serving_example.resources("serving", "AWS::IAM::Role").values()
         (trust,) = [
             role["AssumeRolePolicyDocument"]["Statement"][0]
@@ -185,7 +185,7 @@ class TestPermissions:
         ]
         assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
 
-    def test_callers_may_use_a_bearer_token(self, endpoint_stack):
+    def test_caller_policy_allows_invoke_and_bearer_token(self, endpoint_stack):
         endpoint = endpoint_stack("llama31-8b-inf2")
         (invoke,) = statements(endpoint, "Invoke")
         assert invoke["Action"] == "sagemaker:InvokeEndpoint"
@@ -197,7 +197,7 @@ class TestPermissions:
             "sagemaker:CallWithBearerToken"
         ]
 
-    def test_callers_of_a_queue_put_requests_and_read_answers(self, endpoint_stack):
+    def test_caller_policy_of_asynchronous_endpoint_allows_put_request(self, endpoint_stack):
         endpoint = endpoint_stack("asynchronous-inf2")
         assert [statement["Action"] for statement in statements(endpoint, "Invoke")] == [
             "sagemaker:InvokeEndpointAsync"
@@ -205,7 +205,7 @@ class TestPermissions:
         assert statements(endpoint, "BearerToken") == []
         assert [statement["Action"] for statement in statements(endpoint, "Ask")] == ["s3:PutObject"]
 
-    def test_the_log_does_not_last_for_ever(self, serving_example):
+    def test_log_group_retention_is_30_days(self, serving_example):
         groups = serving_example.resources("serving", "AWS::Logs::LogGroup").values()
         assert {group["RetentionInDays"] for group in groups} == {30}
         kind = "InferenceComponents" if serving_example.resources("serving", COMPONENT) else "Endpoints"
@@ -214,7 +214,7 @@ class TestPermissions:
         ]
 
 
-def test_clients_get_the_base_url(endpoint_stack):
+def test_openai_url_output_has_component_path(endpoint_stack):
     for name, part in (("llama31-8b-inf2", "/inference-components/slipway-llama31-8b-inf2"), ("llama31-8b-g6e", "")):
         url = json.dumps(endpoint_stack(name).template("serving")["Outputs"]["OpenAiUrl"]["Value"])
         assert url.endswith(f'/endpoints/slipway-{name}{part}/openai/v1"]]}}')
@@ -232,7 +232,7 @@ IN_VPC = {"Subnets": NETWORK["subnet_ids"], "SecurityGroupIds": NETWORK["securit
 class TestNetwork:
     """SageMaker: what a policy of the organisation may demand (sagemaker:VpcSubnets, sagemaker:VpcSecurityGroupIds)."""
 
-    def test_containers_of_a_variant_have_interfaces_in_the_plans_subnets(self, endpoint_stack):
+    def test_containers_of_variant_have_interfaces_in_plan_subnets(self, endpoint_stack):
         endpoint = endpoint_stack(
             tensor_parallel=8, rest={"network": NETWORK}, place={"instance_type": "inf2.24xlarge"}
         )
@@ -243,7 +243,7 @@ class TestNetwork:
         (interfaces,) = statements(endpoint, "Interfaces")
         assert "ec2:CreateNetworkInterface" in interfaces["Action"]
 
-    def test_containers_of_components_have_those_of_their_endpoint(self, endpoint_stack):
+    def test_containers_of_components_use_endpoint_vpc_config(self, endpoint_stack):
         endpoint = endpoint_stack(
             tensor_parallel=2, rest={"network": NETWORK}, place={"instance_type": "inf2.24xlarge"}
         )
@@ -251,6 +251,6 @@ class TestNetwork:
         assert only(endpoint, CONFIG)["VpcConfig"] == IN_VPC
         assert "VpcConfig" not in only(endpoint, MODEL)
 
-    def test_containers_without_a_network_get_no_right_to_one(self, serving_example):
+    def test_containers_without_network_have_no_interface_permission(self, serving_example):
         assert "VpcConfig" not in {**only(serving_example, MODEL), **only(serving_example, CONFIG)}
         assert statements(serving_example, "Interfaces") == []

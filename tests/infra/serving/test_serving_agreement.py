@@ -37,7 +37,7 @@ def serving_sides(synthesised, catalog):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_is_deployed_is_what_is_quoted(serving_sides, name):
+def test_deployed_endpoint_equals_quote(serving_sides, name):
     template, quote = serving_sides(name)
     assert quote["usd"] is not None
     assert differences(template, quote) == []
@@ -45,19 +45,19 @@ def test_what_is_deployed_is_what_is_quoted(serving_sides, name):
 
 
 @pytest.mark.parametrize("name", SIZED)
-def test_what_the_cdk_makes_of_the_plan_file_is_what_is_quoted(serving_sides, endpoint_stack, name):
+def test_plan_file_through_cdk_app_has_quoted_digest(serving_sides, endpoint_stack, name):
     assert (
         endpoint_stack(name).template("serving")["Outputs"]["PlanDigest"]["Value"] == serving_sides(name)[1]["digest"]
     )
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_type_of_resource_is_priced_or_known_to_cost_nothing(serving_sides, name):
+def test_every_resource_type_is_priced_or_known_free(serving_sides, name):
     assert unknown(serving_sides(name)[0]) == set()
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_copies_and_their_shape_are_those_of_the_estimate(serving_sides, name):
+def test_copies_and_shape_equal_estimate(serving_sides, name):
     template, quote = serving_sides(name)
     serving = quote["serving"]
     for component in resources(template, "AWS::SageMaker::InferenceComponent"):
@@ -173,7 +173,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("case", CHANGES, ids=lambda case: "-".join(case).replace(" ", "-"))
-def test_a_change_of_what_is_deployed_is_noticed(serving_sides, case):
+def test_changed_deployment_differs_from_quote(serving_sides, case):
     quantity, name = case
     template, quote = serving_sides(name)
     CHANGES[case](template)
@@ -181,7 +181,7 @@ def test_a_change_of_what_is_deployed_is_noticed(serving_sides, case):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_change_of_any_quoted_line_is_noticed(serving_sides, name):
+def test_changed_or_unknown_quote_line_differs_from_deployment(serving_sides, name):
     """Of every line that the template decides: more of it, none of it; and a line that nobody knows."""
     template, quote = serving_sides(name)
     decided = 0
@@ -197,7 +197,7 @@ def test_a_change_of_any_quoted_line_is_noticed(serving_sides, name):
     assert differences(template, quote) == ["something new"]
 
 
-def test_a_quoted_range_type_or_price_that_is_another_is_noticed(serving_sides):
+def test_changed_range_type_or_price_of_quote_differs_from_deployment(serving_sides):
     template, quote = serving_sides("embedding-inf2")
     for name, old, new, expected in [
         ("policies", "1 to 3", "0 to 3", "instances"),

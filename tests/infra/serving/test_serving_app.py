@@ -5,7 +5,7 @@ import pytest
 from tests.infra.serving.conftest import FILES
 
 
-def test_a_plan_becomes_one_stack_without_credentials(run_app):
+def test_serving_plan_synthesises_one_stack_without_credentials(run_app):
     answer = run_app(FILES["llama31-8b-g6e"])
     assert answer.code == 0, answer.err
     assert [path.name for path in answer.out.glob("*.template.json")] == [
@@ -41,7 +41,7 @@ NEWER = "763104351884.dkr.ecr.us-east-1.amazonaws.com/vllm-neuronx:0.16.0-neuron
         ),
     ],
 )
-def test_what_is_wrong_is_said_in_one_screen(run_app, tmp_path, name, changes, message):
+def test_invalid_serving_plan_refused_with_short_message(run_app, tmp_path, name, changes, message):
     text = FILES[name].read_text(encoding="utf-8")
     for old, new in changes.items():
         assert old in text

@@ -64,40 +64,40 @@ def endpoint_guard(aws, module):
     return make
 
 
-def test_instances_of_all_variants_are_counted_and_priced(aws, endpoint_guard):
+def test_instances_of_all_variants_counted_and_priced(aws, endpoint_guard):
     aws.describes(2, 1)
     endpoint_guard().watch()
     assert aws.metric("RunningNodes") == [3]
     assert aws.metric("EstimatedSpend") == [pytest.approx(3 * 15.58 / 12)]
 
 
-def test_an_endpoint_that_is_not_there_costs_nothing(aws, endpoint_guard):
+def test_missing_endpoint_counts_zero_nodes(aws, endpoint_guard):
     aws.stub.add_client_error("describe_endpoint", "ValidationException", "Could not find endpoint")
     endpoint_guard().watch()
     assert aws.metric("RunningNodes") == [0]
 
 
-def test_another_refusal_is_not_taken_for_none(aws, endpoint_guard):
+def test_access_denied_on_describe_endpoint_raises_without_metric(aws, endpoint_guard):
     aws.stub.add_client_error("describe_endpoint", "AccessDeniedException", "no")
     with pytest.raises(Exception, match="AccessDenied"):
         endpoint_guard().watch()
     assert aws.metric("RunningNodes") == []
 
 
-def test_endpoint_is_never_deleted_for_being_idle(aws, endpoint_guard):
+def test_idle_endpoint_is_never_deleted(aws, endpoint_guard):
     aws.describes(1)
     endpoint_guard(ttl_h="24", later=timedelta(hours=10)).watch()
     assert aws.messages == []
 
 
-def test_people_are_warned_before_its_time_is_over(aws, endpoint_guard):
+def test_notification_sent_before_time_to_live_ends(aws, endpoint_guard):
     aws.describes(1)
     endpoint_guard(ttl_h="24", later=timedelta(hours=23, minutes=33)).watch()
     ((subject, _),) = aws.messages
     assert subject == "slipway tiny: time to live ends soon"
 
 
-def test_endpoint_is_deleted_when_its_time_is_over(aws, endpoint_guard):
+def test_endpoint_deleted_after_time_to_live(aws, endpoint_guard):
     aws.describes(2, times=2)
     aws.lists()
     aws.stub.add_response("delete_endpoint", {}, {"EndpointName": NAME})
@@ -108,7 +108,7 @@ def test_endpoint_is_deleted_when_its_time_is_over(aws, endpoint_guard):
     assert "slipway down tiny" in message
 
 
-def test_components_go_first_and_the_endpoint_with_the_next_call(aws, endpoint_guard):
+def test_components_deleted_before_endpoint(aws, endpoint_guard):
     aws.describes(2, times=2)
     aws.lists("InService")
     aws.stub.add_response("delete_inference_component", {}, {"InferenceComponentName": NAME})
@@ -134,12 +134,12 @@ SUM = {
 class TestSum:
     """budget.stop_at_usd of an endpoint: no job is told, the service ends as its plan says."""
 
-    def test_nothing_ends_while_the_sum_pays_for_it(self, aws, endpoint_guard):
+    def test_endpoint_within_spending_limit_keeps_running(self, aws, endpoint_guard):
         aws.describes(2)
         endpoint_guard(**SUM | {"STOP_AT_USD": "11"}).watch()
         assert aws.messages == []
 
-    def test_one_that_is_never_at_none_is_deleted(self, aws, endpoint_guard):
+    def test_endpoint_without_scale_to_zero_deleted_at_spending_limit(self, aws, endpoint_guard):
         aws.describes(2, times=2)
         aws.lists()
         aws.stub.add_response("delete_endpoint", {}, {"EndpointName": NAME})
@@ -149,7 +149,7 @@ class TestSum:
         assert "$2.60 of the $10 of budget.stop_at_usd are spent" in message
         assert "raise budget.stop_at_usd" in message
 
-    def test_one_that_may_be_at_none_goes_there_and_stays(self, aws, endpoint_guard):
+    def test_endpoint_with_scale_to_zero_scaled_to_zero_at_spending_limit(self, aws, endpoint_guard):
         scaling = aws.client("application-autoscaling")
         target = {
             "ServiceNamespace": "sagemaker",
@@ -174,7 +174,7 @@ class TestSum:
         "instances, later_h, ends",
         [((2, 2), 1.0, True), ((1, 3), 1.0, True), ((1, 3), 0.1, False), ((0, 3), 100.0, False)],
     )
-    def test_sum_that_cannot_be_read_is_at_least_what_always_ran_has_cost(
+    def test_unreadable_state_counts_minimum_instances_since_deployment(
         self, aws, endpoint_guard, instances, later_h, ends
     ):
         """SageMaker does not say since when instances above the range's lower end run: they count nothing."""
@@ -192,13 +192,13 @@ class TestSum:
         aws.stub.assert_no_pending_responses()
 
 
-def test_endpoint_is_deleted_once(aws, endpoint_guard):
+def test_deleting_endpoint_is_not_deleted_again(aws, endpoint_guard):
     aws.describes(2, status="Deleting", times=2)
     endpoint_guard(ttl_h="24", later=timedelta(hours=26)).watch()
     assert aws.messages == []
 
 
-def test_lambda_calls_it_with_the_variable_of_its_own(aws, module, monkeypatch):
+def test_lambda_handler_builds_endpoint_guard_from_environment(aws, module, monkeypatch):
     monkeypatch.setattr(module, "aws", aws.client)
     variables = {"CLUSTER": "tiny", "ENDPOINT": NAME, "STACK": aws.stack, "TOPICS": aws.topic, "PREPAID": "false"}
     for name, value in {**variables, "AWS_REGION": REGION, "STATE": STATE, "IDLE_MINUTES": "60"}.items():

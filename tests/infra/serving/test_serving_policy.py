@@ -26,7 +26,7 @@ def documents(names, boundary=None):
 
 
 @pytest.mark.parametrize("boundary", [None, BOUNDARY], ids=["free", "bounded"])
-def test_everything_it_makes_is_allowed_by_its_name(serving_example, boundary):
+def test_execution_policies_allow_every_created_resource(serving_example, boundary):
     policies = documents(execution_policies([TargetKind.SAGEMAKER_ENDPOINT]), boundary)
     context = {"PermissionsBoundary": boundary} if boundary else {}
     resources = made(serving_example)
@@ -35,7 +35,7 @@ def test_everything_it_makes_is_allowed_by_its_name(serving_example, boundary):
         assert allows(policies, action, arn, **{**context, **more}), (action, arn, more)
 
 
-def test_every_type_of_an_endpoints_stack_is_allowed(serving_example):
+def test_execution_policies_list_every_resource_type_of_stack(serving_example):
     types = {
         resource["Type"]
         for template in serving_example.templates.values()
@@ -45,7 +45,7 @@ def test_every_type_of_an_endpoints_stack_is_allowed(serving_example):
     assert types <= {type_ for name in names for type_ in PERMISSIONS.policy(name).types}
 
 
-def test_whoever_runs_slipway_may_ask_it_and_read_its_log(serving_example):
+def test_person_policy_allows_invoke_and_reading_logs(serving_example):
     (person,) = documents([PERSON])
     endpoint_arns = [arn for action, arn, _ in made(serving_example) if action == "sagemaker:CreateEndpoint"]
     logs = [
@@ -66,14 +66,14 @@ def containers(assembly):
     return [role for key, role in roles.items() if key.startswith("Containers")]
 
 
-def test_containers_get_a_role_that_the_plan_names(endpoint_stack):
+def test_endpoint_with_named_role_creates_no_container_role(endpoint_stack):
     named = endpoint_stack(rest={"security": {"roles": {"nodes": ROLE}}})
     assert containers(endpoint_stack())
     assert not containers(named)
     assert named.only("serving", "AWS::SageMaker::Model")["ExecutionRoleArn"] == ROLE
 
 
-def test_such_a_role_needs_what_the_stacks_own_has(serving_example):
+def test_named_role_needs_every_action_of_stack_role(serving_example):
     """Every action of every example's own role is asked of a role in its place."""
     request = replace(
         serving_example.plan.request,

@@ -13,26 +13,26 @@ from tests.infra.region_check import check_every_region
 from tests.infra.serving.conftest import FILES
 
 
-def test_every_finding_is_accepted_for_a_reason(serving_example):
+def test_every_finding_is_accepted_with_reason(serving_example):
     assert [violation for violation in serving_example.violations if accepted(ENDPOINTS, *violation) is None] == []
 
 
-def test_nothing_is_accepted_that_does_not_occur(endpoint_stack):
+def test_every_accepted_finding_occurs(endpoint_stack):
     used = {accepted(ENDPOINTS, *violation) for name in FILES for violation in endpoint_stack(name).violations}
     assert used == set(range(len(ENDPOINTS)))
 
 
-def test_cfn_lint_finds_nothing(serving_example):
+def test_cfn_lint_reports_no_findings(serving_example):
     assert complaints(serving_example.folder, serving_example.plan.place.region) == []
 
 
-def test_an_endpoint_is_one_small_stack(serving_example):
+def test_endpoint_is_one_stack_below_60_resources(serving_example):
     (template,) = serving_example.templates.values()
     assert len(template["Resources"]) < 60
     assert len(json.dumps(template)) < 100_000
 
 
-def test_no_price_stands_in_a_template_but_the_rate_that_was_passed(endpoint_stack):
+def test_template_contains_no_price_except_passed_rate(endpoint_stack):
     resources = endpoint_stack("llama31-8b-inf2").template("serving")["Resources"]
     assert not re.search(r"(?i)price|usd_per", json.dumps(resources))
     rated = endpoint_stack("llama31-8b-inf2", context={"usd_per_hour": "77.90"})
@@ -40,13 +40,13 @@ def test_no_price_stands_in_a_template_but_the_rate_that_was_passed(endpoint_sta
 
 
 @pytest.mark.parametrize("name", ["asynchronous-inf2", "llama31-8b-inf2", "llama33-70b-inf2"])
-def test_golden(golden, endpoint_stack, name):
+def test_serving_template_equals_golden(golden, endpoint_stack, name):
     template = endpoint_stack(name).template("serving")
     shown = json.dumps({key: template[key] for key in ("Resources", "Outputs")}, indent=2, sort_keys=True)
     golden(f"infra/serving-{name}.json", re.sub(r"\b[0-9a-f]{64}\b", "<sha256>", shown) + "\n")
 
 
-def test_everything_of_an_endpoint_that_can_carry_the_plans_tags_does(endpoint_stack):
+def test_every_taggable_endpoint_resource_has_plan_tags(endpoint_stack):
     endpoint = endpoint_stack(rest={"tags": OWN})
     (name,) = {stack["properties"]["tags"][CLUSTER_TAG] for stack in endpoint.manifest.values()}
     assert name

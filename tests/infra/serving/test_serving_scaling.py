@@ -20,7 +20,7 @@ def tracking(assembly):
 
 
 class TestScaling:
-    def test_copies_are_scaled_by_the_requests_under_way_in_each(self, endpoint_stack):
+    def test_copies_scale_by_concurrent_requests_per_copy(self, endpoint_stack):
         endpoint = endpoint_stack("llama31-8b-inf2")
         target = only(endpoint, TARGET)
         assert target["ResourceId"] == "inference-component/slipway-llama31-8b-inf2"
@@ -29,28 +29,28 @@ class TestScaling:
         assert tracking(endpoint)["PredefinedMetricSpecification"] == {"PredefinedMetricType": metric}
         assert tracking(endpoint)["TargetValue"] == pytest.approx(0.7 * 32, abs=0.1)
 
-    def test_instances_are_scaled_by_the_requests_under_way_in_all_their_copies(self, endpoint_stack):
+    def test_instances_scale_by_concurrent_requests(self, endpoint_stack):
         endpoint = endpoint_stack("llama33-70b-inf2")
         assert only(endpoint, TARGET)["ScalableDimension"] == "sagemaker:variant:DesiredInstanceCount"
         assert tracking(endpoint)["TargetValue"] == pytest.approx(0.7 * 8, abs=0.1)
 
-    def test_instances_come_sooner_than_they_go(self, endpoint_stack):
+    def test_scale_out_cooldown_is_shorter_than_scale_in(self, endpoint_stack):
         for name in ("llama31-8b-inf2", "llama33-70b-inf2", "asynchronous-inf2"):
             policy = tracking(endpoint_stack(name))
             assert 60 <= policy["ScaleOutCooldown"] < policy["ScaleInCooldown"] <= 3600
 
-    def test_the_scaler_waits_for_what_it_scales(self, endpoint_stack):
+    def test_scalable_target_depends_on_component(self, endpoint_stack):
         resources = endpoint_stack("llama31-8b-inf2").template("serving")["Resources"]
         (waits,) = [resource["DependsOn"] for resource in resources.values() if resource["Type"] == TARGET]
         assert "AWS::SageMaker::InferenceComponent" in {resources[wait]["Type"] for wait in waits}
 
-    def test_a_schedule_moves_the_range_in_copies(self, endpoint_stack):
+    def test_scheduled_actions_change_range_in_copies(self, endpoint_stack):
         first, second = only(endpoint_stack("llama31-8b-inf2"), TARGET)["ScheduledActions"]
         assert (first["Schedule"], first["Timezone"]) == ("cron(30 5 ? * MON-FRI *)", "Europe/Berlin")
         assert first["ScalableTargetAction"] == {"MinCapacity": 6, "MaxCapacity": 15}
         assert second["ScalableTargetAction"] == {"MinCapacity": 3, "MaxCapacity": 15}
 
-    def test_what_never_changes_has_no_scaler(self, endpoint_stack):
+    def test_fixed_size_endpoint_has_no_scalable_target(self, endpoint_stack):
         assert endpoint_stack("llama31-8b-g6e").resources("serving", TARGET) == {}
 
 
@@ -59,12 +59,12 @@ class TestZero:
     def sleeping(self, endpoint_stack):
         return endpoint_stack(min_instances=0, max_instances=2)
 
-    def test_components_go_down_to_none(self, sleeping):
+    def test_components_scale_down_to_zero(self, sleeping):
         assert variant(sleeping)["ManagedInstanceScaling"]["MinInstanceCount"] == 0
         assert only(sleeping, TARGET)["MinCapacity"] == 0
         assert only(sleeping, "AWS::SageMaker::InferenceComponent")["RuntimeConfig"] == {"CopyCount": 1}
 
-    def test_a_request_that_finds_nothing_wakes_one(self, sleeping):
+    def test_request_without_capacity_scales_out_by_one(self, sleeping):
         step = policies(sleeping)["StepScaling"]["StepScalingPolicyConfiguration"]
         assert step["StepAdjustments"] == [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}]
         wake = alarms(sleeping)["Wake"]
@@ -73,7 +73,7 @@ class TestZero:
         (action,) = wake["AlarmActions"]
         assert sleeping.template("serving")["Resources"][action["Ref"]]["Type"] == POLICY
 
-    def test_a_queue_wakes_by_its_backlog(self, endpoint_stack):
+    def test_asynchronous_endpoint_scales_by_backlog(self, endpoint_stack):
         endpoint = endpoint_stack("asynchronous-inf2")
         assert (only(endpoint, TARGET)["MinCapacity"], variant(endpoint)["InitialInstanceCount"]) == (0, 1)
         assert alarms(endpoint)["Wake"]["MetricName"] == "HasBacklogWithoutCapacity"
@@ -81,19 +81,19 @@ class TestZero:
         assert backlog["MetricName"] == "ApproximateBacklogSizePerInstance"
         assert tracking(endpoint)["TargetValue"] == 16
 
-    def test_a_queue_hands_out_as_much_as_is_decoded_at_once(self, endpoint_stack):
+    def test_asynchronous_concurrency_equals_decoding_batch(self, endpoint_stack):
         queue = only(endpoint_stack("asynchronous-inf2"), CONFIG)["AsyncInferenceConfig"]
         assert queue["ClientConfig"] == {"MaxConcurrentInvocationsPerInstance": 16}
         assert json.dumps(queue["OutputConfig"]["S3OutputPath"]).endswith('"/answers"]]}')
 
 
 class TestAlarms:
-    def test_there_are_those_that_the_bill_counts(self, endpoint_stack):
+    def test_alarms_of_endpoint_equal_billed_alarms(self, endpoint_stack):
         set_up = {"Errors", "Refused", "Latency", "Overhead", "Idle"}
         assert set_up <= alarms(endpoint_stack("llama31-8b-inf2")).keys()
         assert {"Errors", "Wake"} <= alarms(endpoint_stack("asynchronous-inf2")).keys()
 
-    def test_each_metric_is_asked_for_as_sagemaker_publishes_it(self, endpoint_stack):
+    def test_alarm_dimensions_and_statistics_equal_published_metrics(self, endpoint_stack):
         """Dimensions and statistics of the developer guide; an alarm on any others never has data."""
         variant_of = {"EndpointName", "VariantName"}
         queue = alarms(endpoint_stack("asynchronous-inf2"))
@@ -107,26 +107,26 @@ class TestAlarms:
         assert set_up["Overhead"]["Statistic"] == "Average"
         assert set_up["Latency"]["ExtendedStatistic"] == "p90"
 
-    def test_a_queue_that_always_stands_is_idle_without_a_backlog(self, endpoint_stack):
+    def test_idle_alarm_of_asynchronous_endpoint_watches_backlog(self, endpoint_stack):
         idle = alarms(endpoint_stack(asynchronous=True, tensor_parallel=2))["Idle"]
         assert (idle["MetricName"], idle["Statistic"]) == ("ApproximateBacklogSize", "Maximum")
         assert [dimension["Name"] for dimension in idle["Dimensions"]] == ["EndpointName"]
 
-    def test_everybody_is_notified_but_of_a_wake(self, serving_example):
+    def test_every_alarm_except_wake_notifies_topic(self, serving_example):
         (topic,) = serving_example.resources("serving", "AWS::SNS::Topic")
         for name, alarm in some(alarms(serving_example).items()):
             notifies = {"Ref": topic} in alarm["AlarmActions"]
             assert notifies != (name == "Wake")
 
-    def test_a_topic_of_ones_own_is_notified_too(self, endpoint_stack):
+    def test_plan_topic_is_notified_by_alarms(self, endpoint_stack):
         arn = "arn:aws:sns:us-east-1:123456789012:ml-platform"
         assert arn in alarms(endpoint_stack("llama33-70b-inf2"))["Errors"]["AlarmActions"]
 
-    def test_latency_is_held_against_sagemakers_limits(self, endpoint_stack):
+    def test_latency_alarm_threshold_follows_sagemaker_timeout(self, endpoint_stack):
         assert alarms(endpoint_stack("llama33-70b-inf2"))["Latency"]["Threshold"] == 420e6
         assert alarms(endpoint_stack("embedding-inf2"))["Latency"]["Threshold"] == 50e6
 
-    def test_nobody_asking_is_reported_after_the_plans_time(self, endpoint_stack):
+    def test_idle_alarm_period_equals_plan_idle_minutes(self, endpoint_stack):
         idle = alarms(endpoint_stack("llama31-8b-g6e"))["Idle"]
         assert (idle["Period"] * idle["EvaluationPeriods"], idle["TreatMissingData"]) == (3600, "breaching")
         most = alarms(endpoint_stack(rest={"guardrails": {"idle_minutes": 10_000}}))["Idle"]
@@ -134,7 +134,7 @@ class TestAlarms:
 
 
 class TestGuardrails:
-    def test_the_guard_watches_the_endpoint_and_may_delete_it_alone(self, endpoint_stack):
+    def test_guard_may_delete_only_planned_endpoint(self, endpoint_stack):
         endpoint = endpoint_stack("embedding-inf2")
         function = only(endpoint, "AWS::Lambda::Function")
         variables = function["Environment"]["Variables"]
@@ -143,20 +143,20 @@ class TestGuardrails:
         (stop,) = statements(endpoint, "StopEndpoint")
         assert json.dumps(stop["Resource"]).endswith(':endpoint/slipway-embedding-inf2"]]}')
 
-    def test_money_has_its_alarm_and_its_budget(self, endpoint_stack):
+    def test_spending_alarm_and_budget_have_plan_limit(self, endpoint_stack):
         endpoint = endpoint_stack("llama31-8b-inf2", context={"usd_per_hour": "77.90"})
         own_alarms = endpoint.resources("serving", "AWS::CloudWatch::Alarm").values()
         (spend,) = [alarm for alarm in own_alarms if alarm["MetricName"] == "EstimatedSpend"]
         assert spend["Threshold"] == 40_000
         assert only(endpoint, "AWS::Budgets::Budget")["Budget"]["BudgetLimit"]["Amount"] == 40_000
 
-    def test_a_rollback_is_announced(self, endpoint_stack):
+    def test_rollback_event_rule_matches_endpoint(self, endpoint_stack):
         rules = endpoint_stack("llama33-70b-inf2").resources("serving", "AWS::Events::Rule").values()
         (rule,) = [rule for rule in rules if "EventPattern" in rule]
         assert rule["EventPattern"]["detail"]["EndpointName"] == ["slipway-llama33-70b-inf2"]
         assert "RollingBack" in rule["EventPattern"]["detail"]["EndpointStatus"]
 
-    def test_what_guards_is_said_in_words(self, endpoint_stack):
+    def test_guardrail_summary_describes_active_guards(self, endpoint_stack):
         def describe(name):
             return endpoint_stack(name).template("serving")["Outputs"]["GuardrailSummary"]["Value"]
 
@@ -164,19 +164,19 @@ class TestGuardrails:
         assert "an alarm after 60 minutes without a request" in describe("embedding-inf2")
         assert "idle" not in describe("asynchronous-inf2")
 
-    def test_everything_carries_the_tags(self, serving_example):
+    def test_endpoint_resources_have_cluster_and_digest_tags(self, serving_example):
         for kind in ("AWS::SageMaker::Endpoint", "AWS::SageMaker::Model", CONFIG):
             tags = {tag["Key"]: tag["Value"] for tag in only(serving_example, kind)["Tags"]}
             assert tags["slipway:cluster"] == serving_example.plan.name
             assert tags["slipway:digest"] == serving_example.plan.digest
 
-    def test_the_dashboard_shows_requests_and_instances(self, serving_example):
+    def test_dashboard_shows_requests_latency_and_instances(self, serving_example):
         body = json.dumps(only(serving_example, "AWS::CloudWatch::Dashboard")["DashboardBody"])
         for metric in ("Invocations", "Invocation5XXErrors", "ModelLatency", "RunningNodes"):
             assert metric in body
 
 
-def test_a_boundary_and_a_qualifier_are_honoured(endpoint_stack):
+def test_permissions_boundary_and_qualifier_are_applied(endpoint_stack):
     arn = "arn:aws:iam::123456789012:policy/boundary"
     endpoint = endpoint_stack(rest={"security": {"permissions_boundary_arn": arn, "qualifier": "team"}})
     for role in endpoint.resources("serving", "AWS::IAM::Role").values():
@@ -184,7 +184,7 @@ def test_a_boundary_and_a_qualifier_are_honoured(endpoint_stack):
     assert "/cdk-bootstrap/team/" in json.dumps(endpoint.template("serving"))
 
 
-def test_an_endpoint_that_cannot_be_is_refused_before_anything_is_synthesised(endpoint_stack, tmp_path):
+def test_unavailable_endpoint_refused_before_synthesis(endpoint_stack, tmp_path):
     plan = endpoint_stack("llama33-70b-inf2").plan
     with pytest.raises(ImpossibleError) as refusal:
         build_app(replace(plan, place=replace(plan.place, region="eu-north-1")), outdir=tmp_path)
