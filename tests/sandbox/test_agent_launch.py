@@ -36,7 +36,7 @@ def approved(folder, environment):
     return approval.id
 
 
-def test_an_agent_launches_an_approved_quote_once(tmp_path):
+def test_approved_quote_launches_once_through_mcp(tmp_path):
     (tmp_path / "plan.yaml").write_text(PLAN)
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "train.py").write_text('print("trained", flush=True)\n')

@@ -156,7 +156,7 @@ def dollars(sandbox, cluster):
         ),
     ],
 )
-def test_the_job_saves_leaves_and_its_machines_end_before_the_sum_is_spent(tmp_path, sandbox, kind):
+def test_budget_stop_saves_checkpoint_and_ends_nodes_below_limit(tmp_path, sandbox, kind):
     name, messages, ended = launch(tmp_path, sandbox, kind, 60)
     assert ended.exit_code == 6
     assert "stopped at the budget: $" in ended.message

@@ -130,7 +130,7 @@ class TestWhatAKubernetesClusterMade:
         tags = [{"ResourceType": "volume", "Tags": owned}]
         return account.client("ec2").create_volume(**volume, TagSpecifications=tags)["VolumeId"]
 
-    def test_it_is_said_before_and_after_with_its_price_and_its_end(self, sandbox_account, down):
+    def test_retained_volume_listed_before_and_after_down_with_price(self, sandbox_account, down):
         sandbox_account.cluster("pods", pods=True)
         volume = self.make(sandbox_account, "pods")
         shown, done = down("pods", "--dry-run", "--json"), down("pods", "--yes", "--json")
@@ -144,7 +144,7 @@ class TestWhatAKubernetesClusterMade:
             volume
         }
 
-    def test_of_a_cluster_without_pods_nobody_asks(self, sandbox_account, down):
+    def test_down_of_cluster_without_pods_lists_no_volumes(self, sandbox_account, down):
         sandbox_account.cluster("slurm")
         self.make(sandbox_account, "slurm")
         code, out, err = down("slurm", "--yes", "--json")
@@ -153,7 +153,7 @@ class TestWhatAKubernetesClusterMade:
 
 
 class TestWhatGoes:
-    def test_all_but_the_checkpoints(self, sandbox_account, down):
+    def test_down_removes_all_stacks_except_checkpoints(self, sandbox_account, down):
         bucket = sandbox_account.cluster("alpha", objects=2)
         code, out, err = down("alpha", "--yes", "--json", "-v")
         assert code == 0, err
@@ -169,7 +169,7 @@ class TestWhatGoes:
         assert float(document["usd_per_month"]) == float(store["usd_per_month"])
         assert "NatGateway" in err
 
-    def test_a_second_time_finds_nothing_to_do(self, sandbox_account, down):
+    def test_second_down_reports_already_removed(self, sandbox_account, down):
         sandbox_account.cluster("again")
         assert down("again", "--yes")[0] == 0
         code, out, _ = down("again", "--yes")
@@ -177,7 +177,7 @@ class TestWhatGoes:
         assert "nothing: it is already removed" in out
         assert sandbox_account.stacks("-again-") == {"slipway-again-checkpoints"}
 
-    def test_a_dry_run_shows_the_same_and_does_nothing(self, sandbox_account, down):
+    def test_down_dry_run_lists_stacks_and_deletes_none(self, sandbox_account, down):
         sandbox_account.cluster("shown", objects=1)
         code, out, _ = down("shown", "--dry-run")
         assert code == 0
@@ -185,7 +185,7 @@ class TestWhatGoes:
         assert "1 objects; slipway down shown --checkpoints deletes them" in out
         assert len(sandbox_account.stacks("-shown-")) == 3
 
-    def test_the_store_goes_when_told_with_its_versions_and_uploads(self, sandbox_account, down):
+    def test_down_with_checkpoints_deletes_versions_and_uploads(self, sandbox_account, down):
         bucket = sandbox_account.cluster("wiped", objects=3)
         s3 = sandbox_account.client("s3")
         s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
@@ -198,7 +198,7 @@ class TestWhatGoes:
         assert bucket not in sandbox_account.buckets()
         assert "checkpoints" not in read_retained(out)
 
-    def test_a_removal_of_the_store_that_broke_off_is_taken_up(self, sandbox_account, down):
+    def test_interrupted_checkpoint_removal_is_completed(self, sandbox_account, down):
         bucket = sandbox_account.cluster("halfway")
         sandbox_account.client("s3").delete_bucket(Bucket=bucket)
         code, _, err = down("halfway", "--checkpoints", "--yes", "--confirm", "halfway")
@@ -207,7 +207,7 @@ class TestWhatGoes:
 
 
 class TestWhatStays:
-    def test_a_shared_network_goes_with_the_last_that_uses_it(self, sandbox_account, down):
+    def test_shared_network_removed_with_last_cluster(self, sandbox_account, down):
         sandbox_account.make("slipway-team-shared-network", shared("team"))
         sandbox_account.make("slipway-one-training", using("team"))
         sandbox_account.make("slipway-two-training", using("team"))
@@ -222,7 +222,7 @@ class TestWhatStays:
         assert down("two", "--yes")[0] == 0
         assert not sandbox_account.stacks("-shared-network")
 
-    def test_a_shared_network_that_a_plan_names_goes_when_nobody_is_left(self, sandbox_account, down, tmp_path):
+    def test_shared_network_of_plan_without_users_removed(self, sandbox_account, down, tmp_path):
         sandbox_account.make("slipway-lone-shared-network", shared("lone"))
         (tmp_path / "plan.yaml").write_text(
             "slipway: 1\nname: last\ntarget: {region: us-east-2}\nnetwork: {name: lone, az_ids: [use2-az1]}\n"
@@ -231,14 +231,14 @@ class TestWhatStays:
         assert code == 0, err
         assert not sandbox_account.stacks("-lone-shared-network")
 
-    def test_what_the_plan_only_named_is_left(self, sandbox_account, down):
+    def test_existing_store_and_subnet_are_retained(self, sandbox_account, down):
         sandbox_account.make("slipway-guest-training", TRAINING)
         code, out, _ = down("guest", "--yes", "--json")
         assert code == 0
         assert read_retained(out)["checkpoints"]["name"] == "s3://weights/runs"
         assert read_retained(out)["network"]["name"] == "subnet-0123"
 
-    def test_logs_are_those_of_the_cluster_alone(self, sandbox_account, down):
+    def test_retained_logs_belong_to_cluster_only(self, sandbox_account, down):
         sandbox_account.cluster("logged")
         logs = sandbox_account.client("logs")
         for name in ("slipway-logged-202611201200", "slipway-logged-too-202611201200"):
@@ -249,7 +249,7 @@ class TestWhatStays:
         assert [entry["name"] for entry in retained] == ["/aws/parallelcluster/slipway-logged-202611201200"]
         assert retained[0]["reason"] == "each line is kept for 30 days"
 
-    def test_a_cluster_that_its_provider_left_behind_is_named(self, sandbox_account, down):
+    def test_cluster_left_by_provider_named_with_delete_command(self, sandbox_account, down):
         sandbox_account.make("slipway-lost-checkpoints", STORE)
         sandbox_account.make("slipway-lost", TRAINING)
         _, out, _ = down("lost", "--dry-run", "--json")
@@ -262,7 +262,7 @@ class TestWhatStays:
 
 
 class TestRefusals:
-    def test_nobody_to_ask(self, sandbox_account, down):
+    def test_down_without_terminal_requires_yes(self, sandbox_account, down):
         sandbox_account.cluster("asked")
         code, _, err = down("asked")
         assert code == 2
@@ -270,7 +270,7 @@ class TestRefusals:
         assert len(sandbox_account.stacks("-asked-")) == 3
 
     @pytest.mark.parametrize("words", [(), ("--confirm", "another")])
-    def test_yes_does_not_delete_checkpoints(self, sandbox_account, down, words):
+    def test_down_with_yes_does_not_delete_checkpoints(self, sandbox_account, down, words):
         name = f"held{len(words)}"
         bucket = sandbox_account.cluster(name)
         code, _, err = down(name, "--checkpoints", "--yes", *words)
@@ -279,39 +279,39 @@ class TestRefusals:
         assert bucket in sandbox_account.buckets()
         assert len(sandbox_account.stacks(f"-{name}-")) == 3
 
-    def test_a_name_that_is_not_there(self, sandbox_account, down):
+    def test_down_of_unknown_name_suggests_similar_name(self, sandbox_account, down):
         sandbox_account.cluster("near")
         code, _, err = down("naer", "--yes", "--region", REGION)
         assert code == 5
         assert "did you mean near?" in err
 
-    def test_a_stack_protected_by_somebody(self, sandbox_account, down):
+    def test_down_of_protected_stack_refused_with_fix(self, sandbox_account, down):
         sandbox_account.make("slipway-locked-training", TRAINING, protected=True)
         code, _, err = down("locked", "--yes")
         assert code == 5
         assert "--no-enable-termination-protection" in err
         assert sandbox_account.stacks("-locked-") == {"slipway-locked-training"}
 
-    def test_a_plan_whose_cluster_is_not_its_own(self, down, tmp_path):
+    def test_down_of_plan_on_existing_cluster_refused(self, down, tmp_path):
         (tmp_path / "plan.yaml").write_text("slipway: 1\nname: job\ntarget: {cluster: common, region: us-east-2}\n")
         code, _, err = down("plan.yaml", "--yes")
         assert code == 5
         assert "slipway down common" in err
 
-    def test_no_region(self, down, monkeypatch):
+    def test_down_without_region_refused(self, down, monkeypatch):
         for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
             monkeypatch.delenv(name)
         code, _, err = down("somewhere", "--yes")
         assert code == 2
         assert "add --region" in err
 
-    def test_a_refusal_as_json(self, down):
+    def test_refusal_with_json_flag_is_error_document(self, down):
         code, out, _ = down("nobody", "--yes", "--json")
         assert code == 5
         assert json.loads(out)["schema"] == "slipway.error/1"
 
 
-def test_the_region_is_where_the_newest_run_was(sandbox_account, down, tmp_path, monkeypatch):
+def test_down_uses_region_of_newest_run(sandbox_account, down, tmp_path, monkeypatch):
     sandbox_account.cluster("placed")
     folder = Path(tmp_path, ".slipway", "runs", "placed", "20261120T120000Z")
     folder.mkdir(parents=True)
@@ -339,7 +339,7 @@ class TestSpikeRemoval:
 
         return run
 
-    def test_spike_removal_stacks_and_its_checkpoints_go(self, sandbox_account, remove):
+    def test_spike_removal_deletes_stacks_and_checkpoints(self, sandbox_account, remove):
         bucket = sandbox_account.cluster("job-spike-p5", objects=2)
         sandbox_account.cluster("job")
         remaining, lines = remove("job-spike-p5", begun=BEFORE)
@@ -349,7 +349,7 @@ class TestSpikeRemoval:
         assert len(sandbox_account.stacks("-job-")) == 3
         assert any("removed what the spike created" in line for line in lines)
 
-    def test_a_cluster_that_was_there_is_left_and_priced(self, sandbox_account, remove):
+    def test_spike_removal_keeps_existing_cluster_and_names_price(self, sandbox_account, remove):
         sandbox_account.cluster("old-spike-p5")
         (why, summary, *_, last), _ = remove("old-spike-p5", begun=datetime.now(UTC) + timedelta(minutes=1))
         assert len(sandbox_account.stacks("-old-spike-p5-")) == 3
@@ -357,7 +357,7 @@ class TestSpikeRemoval:
         assert "an hour" in summary
         assert last == f"to remove them: slipway down old-spike-p5 --region {REGION}"
 
-    def test_one_that_made_nothing_or_went_elsewhere_says_nothing(self, sandbox_account, remove):
+    def test_spike_removal_without_created_cluster_is_silent(self, sandbox_account, remove):
         assert remove("never-spike-p5", begun=BEFORE) == ((), [])
         sandbox_account.cluster("team")
         target = SPIKE_PLAN["target"] | {"cluster": "team"}

@@ -152,13 +152,13 @@ def list_resources(session):
         ),
     ],
 )
-def test_what_sagemaker_refuses_is_refused(put_stack, template, message):
+def test_template_invalid_for_sagemaker_rolls_back(put_stack, template, message):
     status, why = put_stack(template)
     assert status == "ROLLBACK_COMPLETE"
     assert any(message in reason for reason in why), why
 
 
-def test_a_changed_model_is_another_one_and_the_old_goes(put_stack, sandbox_session):
+def test_changed_model_replaces_old_model(put_stack, sandbox_session):
     assert put_stack(TEMPLATE) == ("CREATE_COMPLETE", [])
     before = list_resources(sandbox_session)
     assert put_stack(with_image(2), update=True) == ("UPDATE_COMPLETE", [])
@@ -167,7 +167,7 @@ def test_a_changed_model_is_another_one_and_the_old_goes(put_stack, sandbox_sess
     assert (models, configs) != before[:2]
 
 
-def test_an_alarm_takes_an_update_back_and_nobody_is_notified(put_stack, sandbox_session):
+def test_alarm_during_update_rolls_back_to_old_config(put_stack, sandbox_session):
     put_stack(TEMPLATE)
     before = list_resources(sandbox_session)[2]
     outputs = sandbox_session.client("cloudformation").describe_stacks(StackName="stack")["Stacks"][0]["Outputs"]
@@ -178,7 +178,7 @@ def test_an_alarm_takes_an_update_back_and_nobody_is_notified(put_stack, sandbox
     assert sandbox_session.client("sagemaker").describe_endpoint(EndpointName=NAME)["EndpointStatus"] == "InService"
 
 
-def test_a_container_that_does_not_start_brings_the_stack_back(put_stack, sandbox_session, sandbox):
+def test_container_failing_to_start_rolls_back_stack(put_stack, sandbox_session, sandbox):
     put_stack(TEMPLATE)
     before = list_resources(sandbox_session)
     sandbox.behave(Behaviour(starts=False))
@@ -203,7 +203,7 @@ def ask(sandbox, path, body, token):
         connection.close()
 
 
-def test_who_may_ask_what(put_stack, sandbox_session, sandbox):
+def test_endpoint_answers_only_valid_token_model_and_length(put_stack, sandbox_session, sandbox):
     put_stack(TEMPLATE)
     path, token = f"/endpoints/{NAME}/openai/v1/chat/completions", bearer_token(sandbox_session, 60)
     hello = {"model": "", "messages": [{"role": "user", "content": "one two three"}], "max_tokens": 5}
@@ -224,7 +224,7 @@ def test_who_may_ask_what(put_stack, sandbox_session, sandbox):
     assert (status, "has expired" in text) == (403, True)
 
 
-def test_a_queue_and_an_endpoint_without_one_are_not_mixed_up(put_stack, sandbox_session):
+def test_asynchronous_and_synchronous_invocations_not_mixed(put_stack, sandbox_session):
     put_stack(TEMPLATE)
     runtime = sandbox_session.client("sagemaker-runtime")
     with pytest.raises(ClientError, match="does not support this inference type"):
@@ -265,7 +265,7 @@ def variants(template, **changes):
         ({"InstanceType": "ml.g5.xlarge", "without": "Range"}, "is a target for automatic scaling"),
     ],
 )
-def test_update_of_a_scaled_variant_that_sagemaker_refuses_is_rolled_back(put_stack, changes, message):
+def test_invalid_update_of_scaled_variant_rolls_back(put_stack, changes, message):
     changes = dict(changes)
     scaled = changed()
     scaled["Resources"]["Range"] = SCALED
@@ -281,12 +281,12 @@ def test_update_of_a_scaled_variant_that_sagemaker_refuses_is_rolled_back(put_st
     assert any(message in problem for problem in problems), problems
 
 
-def test_type_of_a_variant_that_does_not_scale_changes_in_place(put_stack):
+def test_instance_type_of_unscaled_variant_updates_in_place(put_stack):
     assert put_stack(TEMPLATE)[0] == "CREATE_COMPLETE"
     assert put_stack(variants(changed(), InstanceType="ml.inf2.8xlarge"), update=True)[0] == "UPDATE_COMPLETE"
 
 
-def test_type_of_a_scaled_variant_changes_after_its_target_is_removed(put_stack):
+def test_instance_type_of_scaled_variant_changes_after_target_removal(put_stack):
     scaled = changed()
     scaled["Resources"]["Range"] = SCALED
     assert put_stack(scaled)[0] == "CREATE_COMPLETE"

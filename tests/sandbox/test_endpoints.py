@@ -100,7 +100,7 @@ def chat(tmp_path_factory):
 class TestChatOnInferentia:
     """Step by step; the last takes it down."""
 
-    def test_chat_on_inferentia_is_deployed_read_back_and_answers(self, chat):
+    def test_chat_on_inferentia_is_deployed_verified_and_answers(self, chat):
         assert_all_is_read_back(chat, chat.first)
         report = report_of(chat.first)
         assert (report["status"], report["simulated"], report["attempts"]) == ("succeeded", True, [])
@@ -131,7 +131,7 @@ class TestChatOnInferentia:
             ({"first_s": 30.0}, "no word of the answer for 1 s"),
         ],
     )
-    def test_a_runtime_that_does_not_answer_is_named(self, chat, slipway_in, how, message):
+    def test_failing_runtime_is_named_by_endpoint_test(self, chat, slipway_in, how, message):
         chat.sandbox.behave(Behaviour(**how))
         try:
             code, _, err = slipway_in(chat, "endpoint", "test", "llama31-8b-inf2", "--timeout", "1")
@@ -140,7 +140,7 @@ class TestChatOnInferentia:
         assert code == 6
         assert message in err
 
-    def test_a_slow_one_is_measured(self, chat, slipway_in):
+    def test_slow_runtime_latency_is_measured(self, chat, slipway_in):
         chat.sandbox.behave(Behaviour(first_s=0.5, token_s=0.02))
         try:
             code, out, err = slipway_in(chat, "endpoint", "test", "llama31-8b-inf2", "--tokens", "10", "--json")
@@ -151,7 +151,7 @@ class TestChatOnInferentia:
         assert answer["output_tokens"] == 10
         assert answer["ttft_ms"] >= 500
 
-    def test_a_changed_plan_updates_what_runs(self, chat):
+    def test_changed_plan_updates_running_endpoint(self, chat):
         before = chat.outputs("llama31-8b-inf2")
         run = chat.run(
             ask=False,
@@ -172,7 +172,7 @@ class TestChatOnInferentia:
         assert (report["status"], report["stacks"][0]["status"]) == ("succeeded", "UPDATE_COMPLETE")
         assert report["endpoint"]["answer"] is None
 
-    def test_what_a_failure_leaves_running_is_reported(self, chat, monkeypatch):
+    def test_failed_launch_reports_running_endpoint_with_price(self, chat, monkeypatch):
         for name, value in chat.sandbox.environment.items():
             monkeypatch.setenv(name, value)
         chat.sandbox.behave(Behaviour(empty=True))
@@ -187,7 +187,7 @@ class TestChatOnInferentia:
             chat.messages[-1],
         )
 
-    def test_who_stops_an_update_is_told_what_runs(self, chat, monkeypatch):
+    def test_interrupted_update_reports_running_endpoint(self, chat, monkeypatch):
         """Ctrl-C while CloudFormation is at it, as the terminal sends it."""
         for name, value in chat.sandbox.environment.items():
             monkeypatch.setenv(name, value)
@@ -206,7 +206,7 @@ class TestChatOnInferentia:
         assert report["status"] == "interrupted"
         assert report["stacks"][0]["name"] == "slipway-llama31-8b-inf2-serving"
 
-    def test_chat_on_inferentia_goes_away(self, chat, slipway_in):
+    def test_down_of_chat_endpoint_leaves_no_resources(self, chat, slipway_in):
         code, out, err = slipway_in(chat, "down", "plan.yaml", "--yes", "--json")
         assert code == 0, err
         removal = read_document(out)
@@ -234,7 +234,7 @@ def asynchronous(tmp_path_factory):
 class TestQueue:
     """Step by step; the last takes it down."""
 
-    def test_queue_answers_through_s3(self, asynchronous):
+    def test_asynchronous_endpoint_answers_through_s3(self, asynchronous):
         assert_all_is_read_back(asynchronous, asynchronous.first)
         answer = report_of(asynchronous.first)["endpoint"]["answer"]
         assert (answer["kind"], answer["output_tokens"], answer["ttft_ms"]) == ("asynchronous", 64, None)
@@ -243,7 +243,7 @@ class TestQueue:
     @pytest.mark.parametrize(
         "how, message", [({"queue_fails": True}, "failed on a request"), ({"queue_s": 60.0}, "gave no answer in 3 s")]
     )
-    def test_a_queue_that_fails_is_named(self, asynchronous, slipway_in, how, message):
+    def test_failing_queue_is_named_by_endpoint_test(self, asynchronous, slipway_in, how, message):
         asynchronous.sandbox.behave(Behaviour(**how))
         try:
             code, _, err = slipway_in(asynchronous, "endpoint", "test", "summaries-inf2", "--timeout", "3")
@@ -251,7 +251,7 @@ class TestQueue:
             asynchronous.sandbox.behave(Behaviour())
         assert (code, message in err) == (6, True), err
 
-    def test_an_update_that_an_alarm_takes_back_is_exit_6_with_its_words(self, asynchronous):
+    def test_update_rolled_back_by_alarm_ends_with_6_and_alarm_text(self, asynchronous):
         before = asynchronous.outputs("summaries-inf2")
         (alarm,) = [
             resource.physical_id
@@ -275,7 +275,7 @@ class TestQueue:
         assert (report["status"], report["endpoint"]) == ("failed", None)
 
     @pytest.mark.slow
-    def test_a_new_version_that_does_not_start_is_exit_6_with_its_log(self, asynchronous):
+    def test_new_version_failing_to_start_ends_with_6_and_log(self, asynchronous):
         before = asynchronous.outputs("summaries-inf2")
         asynchronous.sandbox.behave(Behaviour(starts=False))
         try:
@@ -288,7 +288,7 @@ class TestQueue:
         assert "\nlog: ERROR the model cannot be loaded" in failure.value.message
         assert asynchronous.outputs("summaries-inf2") == before
 
-    def test_queue_goes_away_and_its_requests_stay(self, asynchronous, slipway_in):
+    def test_down_of_asynchronous_endpoint_retains_requests_bucket(self, asynchronous, slipway_in):
         bucket = asynchronous.outputs("summaries-inf2")["RequestsUri"].removeprefix("s3://").partition("/")[0]
         code, out, err = slipway_in(asynchronous, "down", "summaries-inf2", "--yes", "--json")
         assert code == 0, err
@@ -301,9 +301,7 @@ class TestQueue:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["embedding-endpoint", "chat-endpoint"])
-def test_a_recipe_whose_launch_was_interrupted_is_launched_again_to_an_answer(
-    recipe, tmp_path, monkeypatch, slipway_in
-):
+def test_recipe_after_interrupted_launch_relaunches_and_answers(recipe, tmp_path, monkeypatch, slipway_in):
     """Ctrl-C while CloudFormation is at it, as the terminal sends it."""
     region = re.search(r"region: (\S+)", (EXAMPLES / "recipes" / recipe / "plan.yaml").read_text())[1]
     with Sandbox(region=region, scheduler="local") as sandbox:

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.slow, pytest.mark
     "name, how",
     [("sagemaker/p5-spot.yaml", ("sagemaker", "node-lost")), ("pcs/p5-spot.yaml", ("local", "spot-interruption"))],
 )
-def test_it_is_launched_and_resumed(name, how, undisturbed, tmp_path, monkeypatch):
+def test_example_is_interrupted_and_resumes_to_undisturbed_result(name, how, undisturbed, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder, report, _ = launched(name, tmp_path)
     first, *_, last = report.attempts

@@ -38,7 +38,7 @@ def assert_gone(world, document):
 
 
 @pytest.mark.parametrize("path", PLANS)
-def test_it_deploys_is_read_back_and_goes_away(path, tmp_path, monkeypatch, capsys):
+def test_example_deploys_is_verified_and_removed(path, tmp_path, monkeypatch, capsys):
     with Sandbox(region=region_of(path), scheduler="local") as sandbox:
         world = World(copied(path, tmp_path), sandbox, tmp_path)
         assert_read_back(world)
@@ -55,10 +55,10 @@ def p5_spot(tmp_path_factory):
 class TestP5Spot:
     """One example step by step; the last step takes it down."""
 
-    def test_p5_spot_is_read_back(self, p5_spot):
+    def test_p5_spot_deployment_is_verified(self, p5_spot):
         assert_read_back(p5_spot)
 
-    def test_what_was_changed_behind_the_plan_is_found_by_each_service(self, p5_spot):
+    def test_changes_outside_plan_are_found_per_service(self, p5_spot):
         session, before = p5_spot.session, p5_spot.complaints()
         outputs = stacks.describe(session, "slipway-p5-spot-training").outputs
         (function,) = p5_spot.ids("training", "AWS::Lambda::Function")
@@ -99,5 +99,5 @@ class TestP5Spot:
         ):
             assert any(line.startswith(start) for line in complaints), (start, complaints)
 
-    def test_p5_spot_goes_away(self, p5_spot, monkeypatch, capsys):
+    def test_p5_spot_removal_leaves_no_resources(self, p5_spot, monkeypatch, capsys):
         assert_gone(p5_spot, p5_spot.down(monkeypatch, capsys))

@@ -95,7 +95,7 @@ def eks_account(tmp_path_factory):
         yield account
 
 
-def test_two_runs_are_on_one_cluster_at_a_time_and_provision_nothing(eks_account):
+def test_two_runs_share_existing_cluster_without_provisioning(eks_account):
     before = eks_account.events()
     marks = [str(eks_account.root / mark) for mark in ("left-began", "right-began")]
     messages = {"left": [], "right": []}
@@ -117,7 +117,7 @@ def test_two_runs_are_on_one_cluster_at_a_time_and_provision_nothing(eks_account
     assert eks_account.sandbox.clusters() == ("slipway-team",)
 
 
-def test_what_one_plan_has_put_there_goes_and_the_cluster_stays(eks_account):
+def test_down_removes_resources_of_plan_and_keeps_cluster(eks_account):
     environment = eks_account.sandbox.process_environment({})
     eks_account.launch("going", ["true"])
     eks_account.launch("staying", ["true"])
@@ -140,7 +140,7 @@ def test_what_one_plan_has_put_there_goes_and_the_cluster_stays(eks_account):
     assert len(eks_account.sandbox.nodes("slipway-team")) == 3
 
 
-def test_the_doctor_asks_the_cluster_what_the_launch_will(eks_account):
+def test_doctor_checks_existing_cluster_like_launch(eks_account):
     eks_account.launch("examined", ["true"])
     plan = joined_plan("examined", eks_account.root, load())
     environment = eks_account.sandbox.process_environment({})
@@ -157,7 +157,7 @@ def store_of(account):
     return stack.outputs["StoreUri"].removeprefix("s3://").partition("/")[0]
 
 
-def test_every_plan_has_an_account_of_its_own_whose_pods_write_to_its_folder(eks_account):
+def test_every_plan_has_service_account_writing_to_plan_folder(eks_account):
     messages = []
     folder, _ = eks_account.launch("first", ["true"], messages=messages)
     eks_account.launch("first", ["true"], messages=(again := []))
@@ -172,7 +172,7 @@ def test_every_plan_has_an_account_of_its_own_whose_pods_write_to_its_folder(eks
     assert spec["journal"].startswith(f"s3://{store_of(eks_account)}/jobs/first/.runs/first-")
 
 
-def test_a_job_for_another_plans_folder_is_refused_before_anything_is_shipped(eks_account):
+def test_job_for_folder_of_another_plan_refused_before_upload(eks_account):
     other = f"s3://{store_of(eks_account)}/jobs/second"
     with pytest.raises(ImpossibleError) as refused:
         eks_account.launch("third", ["true"], uri=other)
@@ -193,9 +193,7 @@ def test_a_job_for_another_plans_folder_is_refused_before_anything_is_shipped(ek
         ({"cluster": "teem"}, {}, "no cluster teem"),
     ],
 )
-def test_what_a_job_needs_and_the_cluster_lacks_is_refused_before_anything_is_shipped(
-    eks_account, target, run, message
-):
+def test_job_unfit_for_cluster_refused_before_upload(eks_account, target, run, message):
     with pytest.raises(ImpossibleError) as refused:
         eks_account.launch("unfit", ["true"], run=run, **target)
     messages = [refused.value.message, *(finding.message for finding in refused.value.findings)]

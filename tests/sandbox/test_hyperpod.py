@@ -74,7 +74,7 @@ def hyperpod_launch(request, tmp_path_factory):
     )
 
 
-def test_the_job_outlives_one_of_its_machines(hyperpod_launch):
+def test_job_survives_lost_node(hyperpod_launch):
     assert hyperpod_launch.report.status is RunStatus.SUCCEEDED
     first, second = hyperpod_launch.report.attempts
     assert (first.ended_by, first.exit_code, first.resumed_from_step) == ("node-lost", None, 0)
@@ -83,7 +83,7 @@ def test_the_job_outlives_one_of_its_machines(hyperpod_launch):
     assert first.started_at < first.ended_at <= second.started_at
 
 
-def test_it_goes_on_from_what_is_in_s3(hyperpod_launch):
+def test_resumed_attempt_restores_from_s3(hyperpod_launch):
     resumed = hyperpod_launch.report.attempts[1].resumed_from_step
     assert min(hyperpod_launch.steps(1)) <= resumed < min(hyperpod_launch.steps(2))
     lines = (hyperpod_launch.folder.logs / "s3-requests.jsonl").read_text().splitlines()
@@ -93,7 +93,7 @@ def test_it_goes_on_from_what_is_in_s3(hyperpod_launch):
     assert [request for request in ours if request["method"] == "GET" and request["time"] >= began]
 
 
-def test_nobody_gave_notice_and_another_machine_came_for_one_of_two(hyperpod_launch):
+def test_one_of_two_nodes_replaced_without_notice(hyperpod_launch):
     events = [json.loads(line)["event"] for line in hyperpod_launch.folder.events.read_text().splitlines()]
     assert "notice" not in events
     assert len(hyperpod_launch.before) == len(hyperpod_launch.after) == 2
@@ -101,7 +101,7 @@ def test_nobody_gave_notice_and_another_machine_came_for_one_of_two(hyperpod_lau
     assert any("fails, with the job on it" in line for line in hyperpod_launch.messages)
 
 
-def test_what_was_deployed_was_read_back_and_the_rest_is_named(hyperpod_launch):
+def test_deployment_is_verified_and_unemulated_resources_named(hyperpod_launch):
     verified, not_emulated = hyperpod_launch.report.verified_resources, hyperpod_launch.report.not_emulated
     for start in ("HyperPod cluster: InService", "group workers: ml.p5.48xlarge 2 Compute", "file system, GiB: 1200"):
         assert any(resource.startswith(start) for resource in verified), (start, verified)
@@ -113,7 +113,7 @@ def test_what_was_deployed_was_read_back_and_the_rest_is_named(hyperpod_launch):
     assert any("p5-december: emulated" in entry for entry in not_emulated)
 
 
-def test_it_is_removed_but_for_its_checkpoints(hyperpod_launch):
+def test_down_retains_only_checkpoints(hyperpod_launch):
     assert hyperpod_launch.left.pop("stacks") == ["slipway-p5-plan-checkpoints"]
     assert hyperpod_launch.kept == {"checkpoints"}
     assert hyperpod_launch.left == {name: [] for name in ("schedulers", "clusters", "file systems", "links")}

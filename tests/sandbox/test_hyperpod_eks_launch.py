@@ -22,7 +22,7 @@ run: {{operator: hyperpod-pytorchjob, command: [python3, train.py, "{STEPS}"], w
 """
 
 
-def test_the_operators_job_is_interrupted_once_and_finishes_as_if_nothing_had_been(tmp_path, monkeypatch):
+def test_operator_job_interrupted_once_finishes_with_undisturbed_result(tmp_path, monkeypatch):
     # What is in a person's cache makes no difference here.
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("SLIPWAY_HYPERPOD_CHART", raising=False)

@@ -26,7 +26,7 @@ NAMES = {"p5en-lustre": "p5en-pod", "trn2-on-demand": "trn2-pod", "p5-training-p
 pytestmark = pytest.mark.xdist_group("hyperpod")
 
 
-def test_there_are_no_others():
+def test_example_list_is_complete():
     assert {path.stem for path in (EXAMPLES / "hyperpod").glob("*.yaml")} == set(NAMES)
 
 
@@ -39,7 +39,7 @@ def test_there_are_no_others():
         pytest.param("p5-training-plan", marks=pytest.mark.slow),
     ],
 )
-def test_example_deploys_is_read_back_and_goes_away(name, sandbox, tmp_path):
+def test_example_deploys_is_verified_and_removed(name, sandbox, tmp_path):
     before = remains(sandbox)
     world = World(example(name, tmp_path), sandbox, tmp_path)
     assert_read_back(world)
@@ -93,7 +93,7 @@ class TestTrainingPlan:
     """What only AWS can tell of one, asked before anything is deployed."""
 
     @pytest.mark.parametrize("name, starts_in", [("later", timedelta(days=2)), ("now", timedelta(days=-1))])
-    def test_one_that_fits_is_taken(self, plan_in, name, starts_in):
+    def test_fitting_training_plan_accepted(self, plan_in, name, starts_in):
         plan, session = plan_in(name, said={"starts_at": datetime.now(UTC) + starts_in})
         refuse_unless_training_plan_fits(plan, session, datetime.now(UTC))
         assert session.client("sagemaker").describe_training_plan(TrainingPlanName=name)["TotalInstanceCount"] == 2
@@ -108,13 +108,13 @@ class TestTrainingPlan:
             ("shorter", {"ends_at": datetime.now(UTC) + timedelta(days=8)}, "training-plan-window"),
         ],
     )
-    def test_one_that_does_not_is_refused_with_the_fix(self, plan_in, name, changes, code):
+    def test_unfit_training_plan_refused_with_fix(self, plan_in, name, changes, code):
         plan, session = plan_in(name, **changes)
         with pytest.raises(ImpossibleError, match=f"training-plan/{name} does not fit") as refusal:
             refuse_unless_training_plan_fits(plan, session, datetime.now(UTC))
         assert next(finding for finding in refusal.value.findings if finding.code == code).hint
 
-    def test_one_that_nobody_bought_is_said(self, plan_in):
+    def test_unknown_training_plan_refused(self, plan_in):
         plan, session = plan_in("none", bought=False)
         with pytest.raises(AwsError, match="Could not find training plan 'none'"):
             refuse_unless_training_plan_fits(plan, session, datetime.now(UTC))

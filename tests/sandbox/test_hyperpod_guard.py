@@ -163,25 +163,25 @@ def pod(tmp_path_factory):
 class TestInOrder:
     """One cluster, from its deployment to its end."""
 
-    def test_it_is_read_back(self, pod):
+    def test_cluster_is_verified_against_plan(self, pod):
         assert any("read back and as planned" in line for line in pod.lines), pod.lines
         assert pod.counts() == {"controller": (1, 1), "login": (1, 1), "workers": (4, 4)}
         assert {node.instance_id for node in pod.sandbox.nodes(CLUSTER)} == pod.workers()
 
-    def test_a_call_of_the_function_counts_the_workers_and_leaves_them(self, pod):
+    def test_guard_function_counts_workers_and_keeps_workers(self, pod):
         document = json.loads(pod.called(HANDLE))
         assert (document["cluster"], document["RunningNodes"]) == ("trn2-pod", 4)
         assert document["EstimatedSpend"] == pytest.approx(25 * document["NodeHours"])
         assert pod.counts()["workers"] == (4, 4)
         assert pod.messages() == []
 
-    def test_a_job_that_waited_keeps_idle_workers(self, pod):
+    def test_waiting_job_keeps_idle_workers(self, pod):
         moment = datetime.now(UTC) + timedelta(hours=2)
         pod.report_jobs(moment, 0, 0, 0, 1, 0, 0, 0, 0, 0)
         pod.watched(moment)
         assert pod.counts()["workers"] == (4, 4)
 
-    def test_an_empty_queue_brings_the_group_to_zero(self, pod):
+    def test_empty_queue_scales_workers_to_zero(self, pod):
         moment = datetime.now(UTC) + timedelta(hours=4)
         pod.report_jobs(moment, *[0] * 9)
         pod.watched(moment)
@@ -192,18 +192,18 @@ class TestInOrder:
         assert subject == "slipway trn2-pod: workers stopped"
         assert "have been idle for 30 minutes. Its 4 workers are being deleted" in text
 
-    def test_a_stopped_group_is_left_alone(self, pod):
+    def test_stopped_group_stays_unchanged(self, pod):
         pod.watched(datetime.now(UTC) + timedelta(hours=4))
         assert pod.messages() == []
 
-    def test_the_output_start_fleet_brings_new_ones_that_take_a_job(self, pod):
+    def test_start_fleet_output_starts_workers_for_job(self, pod):
         assert pod.start_fleet() == pod.outputs["ClusterArn"]
         assert pod.counts()["workers"] == (4, 4)
         job = pod.submit("srun hostname", nodes=2)
         pod.wait(job, JobState.COMPLETED)
         assert len(pod.scheduler.attempts(job)[-1].nodes) == 2
 
-    def test_the_end_of_its_time_takes_workers_from_under_a_job_that_waits_for_new_ones(self, pod):
+    def test_end_of_time_to_live_removes_workers_and_requeues_job(self, pod):
         job = pod.submit(f"test -e {pod.root}/began && exit 0; touch {pod.root}/began; sleep 600", nodes=4)
         pod.wait(job, JobState.RUNNING)
         deadline = time.monotonic() + PATIENCE_S
@@ -219,7 +219,7 @@ class TestInOrder:
         pod.wait(job, JobState.COMPLETED)
         assert len(pod.scheduler.attempts(job)) == 2
 
-    def test_a_group_is_scaled_down_by_update_cluster(self, pod):
+    def test_update_cluster_scales_group_down(self, pod):
         before = pod.workers()
         pod.start_fleet(1)
         assert pod.counts()["workers"] == (1, 1)
@@ -230,7 +230,7 @@ class TestInOrder:
         with pytest.raises(ClientError, match="has 4 nodes in workers, as many as at its start"):
             pod.start_fleet(5)
 
-    def test_instances_are_deleted_one_by_one_but_for_the_controller(self, pod):
+    def test_workers_deleted_individually_and_controller_refused(self, pod):
         (controller,) = [
             summary["InstanceId"]
             for summary in pod.sagemaker.list_cluster_nodes(ClusterName=CLUSTER)["ClusterNodeSummaries"]
@@ -247,7 +247,7 @@ class TestInOrder:
         with pytest.raises(ClientError, match="controller cannot be deleted"):
             pod.sagemaker.batch_delete_cluster_nodes(ClusterName=CLUSTER, NodeIds=[controller])
 
-    def test_it_is_removed(self, pod):
+    def test_down_retains_only_checkpoints(self, pod):
         assert {resource["kind"] for resource in down(pod.plan, pod.sandbox, pod.root)["kept"]} == {"checkpoints"}
         remaining = remains(pod.sandbox)
         assert remaining.pop("stacks") == ["slipway-trn2-pod-checkpoints"]

@@ -51,7 +51,7 @@ def get(service, path):
 
 
 class TestToken:
-    def test_without_one_nothing_is_reported(self, service):
+    def test_metadata_without_valid_token_refused(self, service):
         assert ask(service, f"{META}/instance-id") == (401, "")
         assert ask(service, f"{META}/instance-id", X_aws_ec2_metadata_token="guessed") == (401, "")
 
@@ -60,49 +60,49 @@ class TestToken:
         status, _ = ask(service, "/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds=ttl)
         assert status == 400
 
-    def test_none_through_a_proxy(self, service):
+    def test_token_request_through_proxy_refused(self, service):
         headers = {"X_aws_ec2_metadata_token_ttl_seconds": "60", "X_Forwarded_For": "10.0.0.1"}
         assert ask(service, "/latest/api/token", "PUT", **headers)[0] == 403
 
 
 class TestFacts:
-    def test_of_the_instance(self, service):
+    def test_metadata_describes_instance(self, service):
         assert get(service, f"{META}/instance-id") == (200, "i-1")
         assert get(service, f"{META}/placement/region") == (200, "us-west-2")
         assert json.loads(get(service, "/latest/dynamic/instance-identity/document")[1])["instanceId"] == "i-1"
 
     @pytest.mark.parametrize("path", [f"{META}/nothing", "/latest/user-data", "/"])
-    def test_what_there_is_not(self, service, path):
+    def test_unknown_metadata_path_not_found(self, service, path):
         assert get(service, path) == (404, "")
 
 
 class TestNotice:
-    def test_there_is_none_at_first(self, service):
+    def test_spot_notices_absent_at_first(self, service):
         assert get(service, ACTION)[0] == 404
         assert get(service, f"{META}/events/recommendations/rebalance")[0] == 404
 
-    def test_says_what_and_when(self, service):
+    def test_spot_action_has_type_and_time(self, service):
         at = service.arm(in_seconds=120)
         status, body = get(service, ACTION)
         assert (status, json.loads(body)) == (200, {"action": "terminate", "time": at})
         assert datetime.fromisoformat(at) > datetime.now(UTC)
         assert get(service, f"{META}/spot/termination-time") == (200, at)
 
-    def test_can_be_taken_back(self, service):
+    def test_spot_action_can_be_cleared(self, service):
         service.arm()
         service.clear()
         assert get(service, ACTION)[0] == 404
 
-    def test_an_unknown_action_is_refused(self, service):
+    def test_unknown_spot_action_refused(self, service):
         with pytest.raises(ValueError, match="allowed: terminate, stop, hibernate"):
             service.arm(action="reboot")
 
-    def test_rebalance(self, service):
+    def test_rebalance_recommendation_has_notice_time(self, service):
         service.recommend_rebalance()
         assert "noticeTime" in json.loads(get(service, f"{META}/events/recommendations/rebalance")[1])
 
 
-def test_an_sdk_finds_its_credentials(service, monkeypatch):
+def test_sdk_finds_instance_credentials(service, monkeypatch):
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.endpoint)
@@ -123,7 +123,7 @@ def test_an_sdk_finds_its_credentials(service, monkeypatch):
         ("{own}/latest/api/token", {"Origin": "https://example.org"}),
     ],
 )
-def test_who_does_not_know_its_path_and_web_pages_learn_nothing(service, path, headers):
+def test_request_without_secret_path_or_from_web_page_not_found(service, path, headers):
     port = service.endpoint.removeprefix("http://127.0.0.1:").partition("/")[0]
     url = f"http://127.0.0.1:{port}{path.format(own=service.path)}"
     headers = {"X-aws-ec2-metadata-token-ttl-seconds": "60", **headers}
@@ -133,7 +133,7 @@ def test_who_does_not_know_its_path_and_web_pages_learn_nothing(service, path, h
         assert refused.value.code == 404
 
 
-def test_two_nodes_have_a_service_each(service):
+def test_two_nodes_have_separate_metadata_services(service):
     other = MetadataService(FACTS | {"instance-id": "i-2"})
     try:
         other.arm()
@@ -144,7 +144,7 @@ def test_two_nodes_have_a_service_each(service):
         other.stop()
 
 
-def test_a_stopped_one_does_not_answer():
+def test_stopped_service_does_not_answer():
     stopped = MetadataService(FACTS)
     stopped.stop()
     with pytest.raises(urllib.error.URLError):

@@ -91,7 +91,7 @@ class Closing(list):
             raise KeyboardInterrupt
 
 
-def test_two_nodes_one_reclaimed_with_notice_finish_with_the_undisturbed_result(tmp_path, sandbox):
+def test_two_nodes_one_reclaimed_with_notice_finish_with_undisturbed_result(tmp_path, sandbox):
     messages = []
     text = plan(["python3", "train.py", str(STEPS)])
     slow = TRAINER.replace("0.05", "0.15")
@@ -109,7 +109,7 @@ def test_two_nodes_one_reclaimed_with_notice_finish_with_the_undisturbed_result(
     assert group_of(sandbox, "bare").job == submission["job"]
 
 
-def test_a_closed_laptop_and_a_lost_instance_lose_nothing_and_a_second_launch_is_refused(tmp_path, sandbox):
+def test_job_survives_closed_launcher_and_lost_instance_and_second_launch_refused(tmp_path, sandbox):
     text = plan(["python3", "train.py", str(STEPS)], name="left", nodes=1)
     with pytest.raises(KeyboardInterrupt):
         launched(tmp_path / "one", text, TRAINER, messages=Closing("attempt 1 started"), emulator=sandbox)
@@ -147,7 +147,7 @@ class TestEndings:
         assert report.status is RunStatus.SUCCEEDED
         assert "rank 0 of 2 sums to 3\n" in (run.logs / "attempt-1.log").read_text()
 
-    def test_a_command_that_fails_for_good_fails_the_launch_with_its_code(self, tmp_path, sandbox):
+    def test_finally_failing_command_fails_launch_with_exit_code(self, tmp_path, sandbox):
         messages = []
         text = small(["python3", "train.py"], name="fails")
         with pytest.raises(DeploymentFailedError) as refused:
@@ -156,7 +156,7 @@ class TestEndings:
         assert any("failed: it failed more often than run.retries allows; ended with exit 3" in m for m in messages)
         until(lambda: not group_of(sandbox, "fails").desired)
 
-    def test_no_capacity_in_any_zone_takes_the_job_back_and_empties_the_group(self, tmp_path, sandbox):
+    def test_no_capacity_in_any_zone_cancels_job_and_empties_group(self, tmp_path, sandbox):
         sandbox.limit_instances(lacking=["g5.xlarge"])
         try:
             text = small(["true"], name="none", wait=0.05)
@@ -166,7 +166,7 @@ class TestEndings:
             sandbox.limit_instances()
         assert (refused.value.exit_code, group_of(sandbox, "none").desired) == (6, 0)
 
-    def test_a_fallback_type_starts_where_the_first_type_has_no_capacity(self, tmp_path, sandbox):
+    def test_fallback_type_starts_without_capacity_of_first_type(self, tmp_path, sandbox):
         sandbox.limit_instances(lacking=["g5.xlarge"])
         text = small(["true"], name="other").replace("nodes: 1", "nodes: 1, fallback_types: [g6.xlarge]")
         try:
@@ -175,7 +175,7 @@ class TestEndings:
             sandbox.limit_instances()
         assert report.status is RunStatus.SUCCEEDED
 
-    def test_a_cancelled_job_saves_before_its_instances_end(self, tmp_path, sandbox):
+    def test_cancelled_job_saves_before_instances_end(self, tmp_path, sandbox):
         text = plan(["python3", "train.py", "3000"], name="cancelled", nodes=1)
         with pytest.raises(DeploymentFailedError, match="was cancelled") as refused:
             launched(tmp_path, text, TRAINER, messages=[], emulator=sandbox, stop_when=lambda _: True)
@@ -185,9 +185,7 @@ class TestEndings:
         assert document["status"] == "cancelled"
         until(lambda: not group_of(sandbox, "cancelled").states)
 
-    def test_instances_that_cannot_start_the_job_are_replaced_twice_and_their_last_lines_shown(
-        self, tmp_path, sandbox, monkeypatch
-    ):
+    def test_instances_failing_to_start_job_replaced_twice_with_log_lines(self, tmp_path, sandbox, monkeypatch):
         monkeypatch.setattr("launcher.targets.ec2.files.INSTANCE_SCRIPT", "templates/kubernetes/fetch_job.py")
         messages = []
         with pytest.raises(DeploymentFailedError):

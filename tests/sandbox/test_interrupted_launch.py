@@ -164,7 +164,7 @@ MOMENTS = [
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_ctrl_c_ends_the_launch_and_leaves_nothing(moment, start_launch, tmp_path):
+def test_ctrl_c_ends_launch_without_remains(moment, start_launch, tmp_path):
     running = start_launch("ended")
     running.wait_for(moment)
     mark = running.mark()
@@ -189,7 +189,7 @@ def test_ctrl_c_ends_the_launch_and_leaves_nothing(moment, start_launch, tmp_pat
         pytest.param("attempt 1 started", marks=pytest.mark.slow),
     ],
 )
-def test_a_killed_launch_leaves_nothing_and_what_it_wrote_is_whole(moment, start_launch, tmp_path):
+def test_killed_launch_leaves_no_processes_and_whole_files(moment, start_launch, tmp_path):
     running = start_launch("killed")
     running.wait_for(moment)
     mark = running.mark()
@@ -207,7 +207,7 @@ def test_a_killed_launch_leaves_nothing_and_what_it_wrote_is_whole(moment, start
 
 
 @pytest.mark.slow
-def test_two_launches_in_one_folder_both_succeed_and_share_nothing(start_launch, tmp_path):
+def test_two_launches_in_one_folder_succeed_without_sharing(start_launch, tmp_path):
     both = tmp_path / "both"
     one = start_launch("one", steps=60, where=both)
     other = start_launch("other", steps=60, where=both)

@@ -189,7 +189,7 @@ def started_sandbox(request, tmp_path_factory):
         running_sandbox.stop(environment)
 
 
-def test_a_job_is_followed_left_cancelled_followed_again_and_removed(started_sandbox):
+def test_job_is_followed_detached_cancelled_and_removed(started_sandbox):
     name = "walked"
     plan = started_sandbox.job(name, 1)
     first = Launch(plan, started_sandbox)
@@ -271,7 +271,7 @@ def _lose_api(place, folder):
 
 
 @pytest.mark.parametrize("disturb", [_kill, _drain, _lose_api], ids=lambda function: function.__name__.strip("_"))
-def test_two_pods_that_are_disturbed_end_as_if_nothing_had_been(started_sandbox, disturb):
+def test_two_disturbed_pods_finish_with_undisturbed_result(started_sandbox, disturb):
     name = disturb.__name__.strip("_").replace("_", "-")
     launch = Launch(started_sandbox.job(name, 2), started_sandbox)
     launch.wait_for_message(f"saved at step {HOLD}")

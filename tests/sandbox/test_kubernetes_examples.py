@@ -22,7 +22,7 @@ MADE = (
 SLOW = [pytest.mark.slow, pytest.mark.cdk]
 
 
-def test_there_are_no_others():
+def test_example_list_is_complete():
     folders = ("eks", "hyperpod-eks", "kubernetes")
     plan_files = {f"{folder}/{path.name}" for folder in folders for path in (EXAMPLES / folder).glob("*.yaml")}
     assert plan_files == {*STAND, *MADE, *ELSEWHERE}
@@ -31,7 +31,7 @@ def test_there_are_no_others():
 @pytest.mark.parametrize(
     "name", [*(pytest.param(example, marks=SLOW) for example in (*STAND[1:], *MADE)), pytest.param(STAND[0])]
 )
-def test_it_is_launched_and_resumed(name, undisturbed, tmp_path, monkeypatch):
+def test_example_is_interrupted_and_resumes_to_undisturbed_result(name, undisturbed, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("SLIPWAY_HYPERPOD_CHART", raising=False)
     folder, report, messages = launched(name, tmp_path)

@@ -20,7 +20,7 @@ run: {{command: [python3, train.py, "{STEPS}"], workdir: work}}
 """
 
 
-def test_two_pods_are_interrupted_once_and_finish_as_if_nothing_had_been(tmp_path):
+def test_two_pods_interrupted_once_finish_with_undisturbed_result(tmp_path):
     folder, _ = launched(tmp_path, PLAN)
     submission = folder.read_json(FILE)
     assert (submission["scheduler"], submission["head_node"]["kind"]) == ("kubernetes", "Job")

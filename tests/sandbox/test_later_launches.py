@@ -53,7 +53,7 @@ def launch(tmp_path, sandbox):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind.value for kind in training_targets()])
-def test_a_cluster_grows_and_changes_its_type_between_jobs(tmp_path, launch, kind):
+def test_cluster_grows_and_changes_type_between_jobs(tmp_path, launch, kind):
     _, first, _ = launch(kind, 1)
     assert first.status is RunStatus.SUCCEEDED
     folder, more, messages = launch(kind, 2, nodes=2)

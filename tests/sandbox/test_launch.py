@@ -69,7 +69,7 @@ def launched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return Launched(folder=folder, report=report, messages=messages)
 
 
-def test_the_job_is_interrupted_once_resumed_and_finished(launched: Launched) -> None:
+def test_job_is_interrupted_once_resumed_and_finished(launched: Launched) -> None:
     assert launched.report.status is RunStatus.SUCCEEDED
     assert launched.report.simulated
     first, second = launched.report.attempts
@@ -79,13 +79,13 @@ def test_the_job_is_interrupted_once_resumed_and_finished(launched: Launched) ->
     assert second.resumed_from_step == first.last_step
 
 
-def test_the_steps_before_the_checkpoint_are_not_done_again(launched: Launched) -> None:
+def test_steps_before_checkpoint_are_not_repeated(launched: Launched) -> None:
     resumed = launched.report.attempts[1].resumed_from_step
     assert min(launched.steps(1)) <= resumed
     assert min(launched.steps(2)) > resumed
 
 
-def test_the_restore_is_seen_by_the_s3_server(launched: Launched) -> None:
+def test_restore_appears_in_s3_requests(launched: Launched) -> None:
     step = launched.report.attempts[1].resumed_from_step
     lines = (launched.folder.logs / "s3-requests.jsonl").read_text().splitlines()
     requests = [json.loads(line) for line in lines]
@@ -98,11 +98,11 @@ def test_the_restore_is_seen_by_the_s3_server(launched: Launched) -> None:
     assert all(request["status"] in (200, 206) for request in read)
 
 
-def test_the_weights_are_those_of_a_run_that_was_never_interrupted(launched: Launched, undisturbed: str) -> None:
+def test_weights_equal_undisturbed_run(launched: Launched, undisturbed: str) -> None:
     assert undisturbed in launched.log(2)
 
 
-def test_the_run_folder_holds_the_whole_story(launched: Launched) -> None:
+def test_run_folder_holds_all_records_of_launch(launched: Launched) -> None:
     names = {path.name for path in launched.folder.path.iterdir()}
     assert {
         "plan.json",
@@ -121,7 +121,7 @@ def test_the_run_folder_holds_the_whole_story(launched: Launched) -> None:
     assert (launched.folder.path.parent / "latest").resolve() == launched.folder.path.resolve()
 
 
-def test_what_was_deployed_was_read_back_and_the_rest_is_named(launched: Launched) -> None:
+def test_deployment_is_verified_and_unemulated_resources_named(launched: Launched) -> None:
     verified = launched.report.verified_resources
     assert any("checkpoint bucket" in resource for resource in verified)
     assert any("private subnet zone" in resource for resource in verified)
@@ -144,6 +144,6 @@ def test_what_was_deployed_was_read_back_and_the_rest_is_named(launched: Launche
     assert not any("CDKToolkit" in resource or "ECR" in resource for resource in launched.report.not_emulated)
 
 
-def test_the_plan_of_the_run_folder_is_the_plan(launched: Launched) -> None:
+def test_plan_of_run_folder_has_quoted_digest(launched: Launched) -> None:
     again = price(launched.folder.path / "plan.json", datetime.now(UTC), PriceOptions(any_age=True))
     assert again.quotes[0].digest == launched.folder.read_json("quote.json")["digest"]

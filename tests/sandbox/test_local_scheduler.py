@@ -42,7 +42,7 @@ def end(scheduler, job):
 
 
 class TestJobs:
-    def test_job_that_succeeds(self, scheduler, submit, output):
+    def test_successful_job_completes_with_exit_0(self, scheduler, submit, output):
         job = submit('echo "$SLURM_JOB_ID $SLURMD_NODENAME $SLURM_JOB_PARTITION $GREETING"', GREETING="hello")
         assert end(scheduler, job) is JobState.COMPLETED
         assert output() == f"{job} gpu-dy-p5-1 gpu hello\n"
@@ -50,12 +50,12 @@ class TestJobs:
         assert (attempt.number, attempt.exit_code, attempt.nodes) == (1, 0, ("gpu-dy-p5-1",))
         assert attempt.started_at < attempt.ended_at
 
-    def test_job_that_fails(self, scheduler, submit):
+    def test_failing_job_fails_with_exit_code(self, scheduler, submit):
         job = submit("exit 3")
         assert end(scheduler, job) is JobState.FAILED
         assert scheduler.attempts(job)[0].exit_code == 3
 
-    def test_the_requeue_code_brings_job_back(self, scheduler, submit, output):
+    def test_requeue_exit_code_restarts_job(self, scheduler, submit, output):
         job = submit(
             'echo "restart ${SLURM_RESTART_COUNT-none}"; [ -n "${SLURM_RESTART_COUNT-}" ] || exit 75',
             "--open-mode=append",
@@ -64,20 +64,20 @@ class TestJobs:
         assert output() == "restart none\nrestart 1\n"
         assert [attempt.exit_code for attempt in scheduler.attempts(job)] == [75, 0]
 
-    def test_without_requeue_it_does_not_come_back(self, scheduler, submit):
+    def test_requeue_exit_code_without_requeue_fails_job(self, scheduler, submit):
         assert end(scheduler, submit("exit 75", "--no-requeue")) is JobState.FAILED
 
-    def test_what_it_leaves_running_ends_with_it(self, scheduler, submit, tmp_path):
+    def test_background_processes_end_with_job(self, scheduler, submit, tmp_path):
         job = submit(f"setsid sleep 600 & echo $! > {tmp_path}/pid")
         end(scheduler, job)
         assert not processes.is_running(int((tmp_path / "pid").read_text()))
 
-    def test_past_its_time_it_is_ended(self, scheduler, submit):
+    def test_job_past_time_limit_is_terminated(self, scheduler, submit):
         job = submit("sleep 600", "--time=0:01")
         assert end(scheduler, job) is JobState.FAILED
         assert scheduler.attempts(job)[0].signal == 15
 
-    def test_waiting_job_starts_when_there_is_room(self, scheduler, submit, tmp_path):
+    def test_waiting_job_starts_when_nodes_are_free(self, scheduler, submit, tmp_path):
         first = submit(f"until [ -e {tmp_path}/go ]; do sleep 0.05; done", "--nodes=2")
         until(lambda: scheduler.nodes(first))
         second = submit("true")
@@ -94,7 +94,7 @@ class TestJobs:
             (("--array=1-2",), "--array"),
         ],
     )
-    def test_job_that_cannot_run_is_refused(self, submit, options, message):
+    def test_impossible_job_refused(self, submit, options, message):
         with pytest.raises(SchedulerError, match=message):
             submit("true", *options)
 
@@ -118,7 +118,7 @@ class TestCancel:
         assert end(scheduler, waiting) is JobState.CANCELLED
         assert scheduler.attempts(waiting) == ()
 
-    def test_stop_ends_all(self, scheduler, submit, output):
+    def test_scheduler_stop_ends_all_processes(self, scheduler, submit, output):
         job = submit("trap '' TERM; echo $$; sleep 600 & wait; sleep 600")
         pid = int(until(output))
         scheduler.stop()
@@ -127,7 +127,7 @@ class TestCancel:
 
 
 class TestNodes:
-    def test_drained_node_takes_no_job(self, scheduler, submit, output):
+    def test_drained_node_accepts_no_job(self, scheduler, submit, output):
         job = submit(
             'echo $SLURMD_NODENAME; [ -n "${SLURM_RESTART_COUNT-}" ] && exit 0;'
             ' scontrol update nodename=$SLURMD_NODENAME state=drain reason="spot notice" && exit 75',
@@ -136,7 +136,7 @@ class TestNodes:
         assert end(scheduler, job) is JobState.COMPLETED
         assert output().split() == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
 
-    def test_lost_node_takes_its_attempt_with_it(self, scheduler, submit, output, nodes):
+    def test_lost_node_ends_attempt_and_requeues_job(self, scheduler, submit, output, nodes):
         job = submit(
             'ls $SLIPWAY_SCRATCH; [ -n "${SLURM_RESTART_COUNT-}" ] && exit 0;'
             " touch $SLIPWAY_SCRATCH/file; echo ready; sleep 600",
@@ -154,7 +154,7 @@ class TestNodes:
         first, second = scheduler.attempts(job)
         assert (first.node_lost, first.exit_code, second.node_lost, second.exit_code) == (True, None, False, 0)
 
-    def test_node_that_aws_took_away_unasked_takes_its_attempt_with_it_too(self, scheduler, submit, nodes, output):
+    def test_node_replaced_without_request_ends_attempt_and_requeues_job(self, scheduler, submit, nodes, output):
         wait = "echo began; while [[ ! -e gone ]]; do sleep 0.05; done; exit 9"
         job = submit(f'[[ -z "${{SLURM_RESTART_COUNT:-}}" ]] || exit 0; {wait}')
         until(output)
@@ -164,7 +164,7 @@ class TestNodes:
         first, _ = scheduler.attempts(job)
         assert (first.node_lost, first.exit_code) == (True, None)
 
-    def test_a_job_that_ended_before_lost_nothing(self, scheduler, submit):
+    def test_job_ended_before_node_loss_stays_completed(self, scheduler, submit):
         job = submit("exit 0")
         end(scheduler, job)
         scheduler.node_lost("gpu-dy-p5-1")
@@ -173,7 +173,7 @@ class TestNodes:
 
 
 class TestCommands:
-    def test_srun_runs_on_each_node_with_what_is_its_own(self, scheduler, submit, output):
+    def test_srun_tasks_have_node_specific_variables(self, scheduler, submit, output):
         job = submit(
             "srun --nodes=2 --ntasks-per-node=1 --kill-on-bad-exit=0 bash -c"
             " 'echo $SLURM_STEP_ID $SLURM_STEP_NUM_NODES $SLURM_NODEID $SLURM_PROCID"
@@ -188,20 +188,20 @@ class TestCommands:
         ]
         assert lines[0][5] != lines[1][5]
 
-    def test_srun_hands_on_the_worst_exit_code(self, scheduler, submit):
+    def test_srun_returns_worst_exit_code(self, scheduler, submit):
         job = submit("srun bash -c 'exit $((SLURM_NODEID * 75))'; code=$?; exit $code", "--nodes=2", "--no-requeue")
         end(scheduler, job)
         assert scheduler.attempts(job)[0].exit_code == 75
 
-    def test_a_step_has_a_number_of_its_own(self, scheduler, submit, output):
+    def test_srun_steps_are_numbered(self, scheduler, submit, output):
         end(scheduler, submit("for i in 1 2; do srun bash -c 'echo $SLURM_STEP_ID'; done"))
         assert output() == "0\n1\n"
 
-    def test_scontrol_names_the_hosts(self, scheduler, submit, output):
+    def test_scontrol_lists_hosts_of_job(self, scheduler, submit, output):
         end(scheduler, submit('scontrol show hostnames "$SLURM_JOB_NODELIST"', "--nodes=2"))
         assert output().split() == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
 
-    def test_scontrol_knows_the_address_of_a_node_of_the_job(self, scheduler, submit, output):
+    def test_scontrol_shows_address_of_job_nodes(self, scheduler, submit, output):
         ask = 'for each in $(scontrol show hostnames) other; do scontrol show node --oneliner "$each" || true; done'
         end(scheduler, submit(ask, "--nodes=2"))
         first, second, other = output().splitlines()
@@ -209,17 +209,17 @@ class TestCommands:
         assert first != second
         assert other == "Node other not found"
 
-    def test_a_job_can_requeue_itself(self, scheduler, submit):
+    def test_job_requeues_from_inside(self, scheduler, submit):
         job = submit('[ -n "${SLURM_RESTART_COUNT-}" ] || scontrol requeue $SLURM_JOB_ID')
         assert end(scheduler, job) is JobState.COMPLETED
         assert len(scheduler.attempts(job)) == 2
 
-    def test_what_they_cannot_do_fails(self, scheduler, submit, output):
+    def test_unsupported_scontrol_command_fails(self, scheduler, submit, output):
         end(scheduler, submit("scontrol reconfigure || echo refused $?"))
         assert "refused 1" in output()
 
 
-def test_attempts_are_seen_from_other_threads(scheduler, submit):
+def test_attempts_are_visible_from_other_threads(scheduler, submit):
     job = submit("sleep 0.3")
     states = []
     thread = threading.Thread(target=lambda: states.append(end(scheduler, job)))

@@ -30,7 +30,7 @@ def job_folder(tmp_path):
     return make
 
 
-def test_a_job_is_submitted_once_followed_and_read(slurm, job_folder):
+def test_job_is_submitted_once_followed_and_read(slurm, job_folder):
     place = job_folder('echo "$SLURM_JOB_NAME in $SLURM_JOB_PARTITION"; [ -n "${SLURM_RESTART_COUNT-}" ] || exit 75')
     assert slurm.partition("p5-48xlarge", "p5.48xlarge") == "gpu"
     job = slurm.submit("team-1", place, "job.sbatch", partition="gpu")
@@ -44,7 +44,7 @@ def test_a_job_is_submitted_once_followed_and_read(slurm, job_folder):
     assert printed.data == b"team-1 in gpu\n" * 2
 
 
-def test_a_job_that_runs_and_is_cancelled(slurm, job_folder):
+def test_running_job_cancelled_only_without_pending_limit(slurm, job_folder):
     job = slurm.submit("team-2", job_folder("echo up; sleep 600"), "job.sbatch", partition="gpu")
     facts = until(lambda: (job_facts := slurm.facts(job)).state is JobState.RUNNING and job_facts)
     assert facts.nodes == ("gpu-dy-p5-1",)
@@ -54,7 +54,7 @@ def test_a_job_that_runs_and_is_cancelled(slurm, job_folder):
     until(lambda: slurm.facts(job).state is JobState.CANCELLED)
 
 
-def test_what_waits_and_what_is_refused_say_why(slurm, job_folder, tmp_path):
+def test_waiting_or_refused_job_gives_reason(slurm, job_folder, tmp_path):
     (tmp_path / "all.sh").write_text("#!/bin/sh\n#SBATCH --nodes=2\nsleep 600\n")
     assert slurm.shell.run(f"cd {tmp_path} && sbatch --parsable all.sh").code == 0
     place = job_folder("true")
@@ -64,7 +64,7 @@ def test_what_waits_and_what_is_refused_say_why(slurm, job_folder, tmp_path):
     assert (slurm.facts(job).state, slurm.facts(job).reason) == (JobState.PENDING, "Resources")
 
 
-def test_what_is_not_there_is_not_found(slurm, job_folder):
+def test_unknown_job_is_not_found_and_cancel_is_no_error(slurm, job_folder):
     place = job_folder("true")
     assert slurm.find("team-4", place) is None
     assert slurm.facts(Submitted(job="99", key="team-4", folder=place)) is None
@@ -82,13 +82,13 @@ def test_what_is_not_there_is_not_found(slurm, job_folder):
         ("sacct", "accounting storage is disabled"),
     ],
 )
-def test_it_refuses_what_it_cannot_do(slurm, command, message):
+def test_unsupported_command_or_option_refused(slurm, command, message):
     answer = slurm.shell.run(f"cd /tmp && {command}")
     assert answer.code == 1
     assert message in answer.err
 
 
-def test_without_its_scheduler_a_command_says_so(local_slurm, slurm):
+def test_command_without_scheduler_reports_no_controller(local_slurm, slurm):
     local_slurm.stop()
     answer = slurm.shell.run("squeue --noheader --format=%i")
     assert answer.code == 1

@@ -74,7 +74,7 @@ def until(so):
     return value
 
 
-def test_drained_node_is_resumed_and_a_node_marked_as_down_is_replaced(running):
+def test_drained_node_resumed_and_down_node_replaced(running):
     cluster, fleet, shell = running
     before = {node.name: node.instance_id for node in cluster.nodes()}
     assert uses(shell) == {FIRST: NodeUse.IDLE, SECOND: NodeUse.IDLE}
@@ -90,7 +90,7 @@ def test_drained_node_is_resumed_and_a_node_marked_as_down_is_replaced(running):
     assert after[SECOND] == before[SECOND]
 
 
-def test_rebooted_nodes_come_back_as_the_same_instances(running):
+def test_rebooted_nodes_keep_instances(running):
     cluster, fleet, shell = running
     before = {node.name: node.instance_id for node in cluster.nodes()}
     slurm_nodes.reboot(shell, FIRST, "slipway nodes")
@@ -104,7 +104,7 @@ def test_rebooted_nodes_come_back_as_the_same_instances(running):
     assert fleet.ended == [before[SECOND]]
 
 
-def test_command_without_a_job_takes_an_idle_node_and_leaves_it(running):
+def test_command_without_job_runs_on_idle_node(running):
     _, _, shell = running
     nodes = FreeSlurmNodes(
         head=shell, job="", folder="", names=(FIRST, SECOND), partitions=dict.fromkeys((FIRST, SECOND), "gpu")

@@ -49,7 +49,7 @@ def output(command, **more):
     return subprocess.run(command, capture_output=True, text=True, check=True, **more).stdout.split()
 
 
-def test_node_resolves_its_own_name_and_no_other():
+def test_node_resolves_only_local_hostname():
     where = namespaces.address("gpu-1", 1)
     assert output(namespaces.of_node([sys.executable, "-c", NAMES], "gpu-1")) == ["gpu-1", where]
     other = f"import socket; socket.gethostbyname('{'gpu-2'}')"
@@ -59,7 +59,7 @@ def test_node_resolves_its_own_name_and_no_other():
     assert os.uname().nodename != "gpu-1"
 
 
-def test_container_of_a_training_job_does_not_resolve_its_name():
+def test_training_job_container_resolves_only_algo_names():
     hosts = {"algo-1": "127.64.0.1", "algo-2": "127.64.0.2"}
     with pytest.raises(subprocess.CalledProcessError) as failed:
         output(namespaces.on_node([sys.executable, "-c", NAMES], name="aws", hosts=hosts))
@@ -68,7 +68,7 @@ def test_container_of_a_training_job_does_not_resolve_its_name():
     assert output(namespaces.on_node([sys.executable, "-c", named], name="aws", hosts=hosts)) == list(hosts.values())
 
 
-def test_process_in_a_namespace_keeps_its_id():
+def test_process_in_namespace_keeps_process_id():
     process = subprocess.Popen(namespaces.of_node(["sh", "-c", "echo $$"], "gpu-1"), stdout=subprocess.PIPE, text=True)
     out, _ = process.communicate()
     assert int(out) == process.pid
@@ -101,7 +101,7 @@ def networks():
 
 
 @pytest.mark.torch
-def test_containers_of_a_training_job_in_their_own_networks_meet(networks, tmp_path):
+def test_training_job_containers_in_separate_networks_connect(networks, tmp_path):
     """As on SageMaker: every container is called "aws", and finds algo-1 and algo-2 in its hosts file alone."""
     (tmp_path / "train.py").write_text(TRAINER)
     hosts = {f"algo-{number}": address for number, address in enumerate(networks.values(), start=1)}

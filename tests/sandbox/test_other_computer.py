@@ -88,7 +88,7 @@ def launched(first):
         process.wait()
 
 
-def test_each_command_finds_the_run_by_region_or_store(account, second, launched):
+def test_each_command_finds_run_by_region_or_store(account, second, launched):
     """In the order of a colleague's day: look, read, cancel, count, remove."""
     sandbox, _ = account
     here = ("--region", REGION, "--sandbox")

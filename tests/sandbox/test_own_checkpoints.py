@@ -47,7 +47,7 @@ sys.exit(1 if stop else 0)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parallelcluster", "hyperpod-slurm", "eks", "hyperpod-eks"])
-def test_a_trainer_that_keeps_its_own_goes_on_from_its_place(kind, tmp_path):
+def test_trainer_with_own_checkpoints_resumes_from_checkpoint_uri(kind, tmp_path):
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "train.py").write_text(TRAINER)
     plan = {

@@ -91,7 +91,7 @@ def until(holds, process) -> None:
 
 
 class TestFresh:
-    def test_a_plan_file_refreshes_what_it_needs_and_the_next_command_has_it(self, slipway_process, price_server):
+    def test_plan_file_refreshes_needed_prices_for_next_command(self, slipway_process, price_server):
         done = slipway_process("prices", "refresh", "plan.yaml", "-v")
         assert done.returncode == 0, done.stderr
         assert "  5 prices read from AWS, 21 of 21 answers; kept in " in done.stdout
@@ -110,7 +110,7 @@ class TestFresh:
         report = json.loads(again.stdout)
         assert (report["schema"], report["refresh"]["answered"]) == ("slipway.prices/1", 21)
 
-    def test_known_prices_are_shown_without_boto3(self, price_environment, tmp_path):
+    def test_known_prices_shown_without_boto3(self, price_environment, tmp_path):
         code = (
             "import sys\n"
             "from launcher.cli.app import main\n"
@@ -134,7 +134,7 @@ class TestFresh:
 
 
 class TestRefused:
-    def test_one_failed_service_leaves_the_others_fresh_and_exits_with_one(
+    def test_one_failed_service_keeps_others_fresh_and_exits_with_1(
         self, slipway_process, price_server, price_environment
     ):
         price_server.always["DescribeSpotPriceHistory"] = DENIED
@@ -150,7 +150,7 @@ class TestRefused:
         assert price_server.operations() == ["DescribeSpotPriceHistory"]
         assert "20 of 21 answers are reused" in again.stderr
 
-    def test_a_price_of_zero_exits_with_one(self, slipway_process, price_server):
+    def test_zero_price_exits_with_1(self, slipway_process, price_server):
         price_server.spot[0]["spotPrice"] = "0.000000"
         done = slipway_process("prices", "refresh", "plan.yaml", "--json")
         assert done.returncode == 1
@@ -158,7 +158,7 @@ class TestRefused:
         assert (refused["az_id"], refused["reason"]) == ("use2-az1", "the price is $0.000000, expected more than 0")
 
     @pytest.mark.parametrize("json_asked", [False, True])
-    def test_half_a_key_is_one_sentence_with_a_way_out(self, slipway_process, json_asked):
+    def test_incomplete_access_key_refused_with_fix(self, slipway_process, json_asked):
         variables = {"AWS_SECRET_ACCESS_KEY": ""}
         done = slipway_process("prices", "refresh", "plan.yaml", *(["--json"] if json_asked else []), **variables)
         assert done.returncode == 1
@@ -170,7 +170,7 @@ class TestRefused:
         else:
             assert "fix: set AWS_PROFILE or AWS_ACCESS_KEY_ID" in done.stderr
 
-    def test_expired_credentials_say_how_to_go_on(self, slipway_process, price_server):
+    def test_expired_credentials_refused_with_fix(self, slipway_process, price_server):
         for operation in ("GetProducts", "DescribeSpotPriceHistory", "DescribeCapacityBlockOfferings"):
             price_server.always[operation] = EXPIRED
         done = slipway_process("prices", "refresh", "plan.yaml")
@@ -186,7 +186,9 @@ class TestRefused:
             (("--regoin", "us-east-1"), 2, "--regoin"),
         ],
     )
-    def test_what_cannot_be_understood_exits_with_two(self, slipway_process, price_server, words, code, message):
+    def test_invalid_refresh_arguments_exit_with_error_before_requests(
+        self, slipway_process, price_server, words, code, message
+    ):
         done = slipway_process("prices", "refresh", *words)
         assert (done.returncode, price_server.requests) == (code, [])
         assert message in done.stderr
@@ -204,7 +206,7 @@ class TestInterrupted:
         return process
 
     @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-    def test_half_way_the_cache_is_whole_and_the_next_run_goes_on(
+    def test_interrupted_refresh_keeps_cache_whole_and_resumes(
         self, slipway_process, price_server, price_environment, tmp_path, how
     ):
         price_server.faults["DescribeSpotPriceHistory"].append(HELD)
@@ -222,7 +224,7 @@ class TestInterrupted:
         assert len(files(price_environment)["prices/spot.csv"]) == 1
         assert not (cache_folder(price_environment) / "unfinished.json").exists()
 
-    def test_the_shipped_snapshot_is_never_changed(self, slipway_process):
+    def test_refresh_never_changes_shipped_snapshot(self, slipway_process):
         before = {path: path.read_bytes() for path in Path(tables.SNAPSHOT).rglob("*.csv")}
         slipway_process("prices", "refresh", "plan.yaml")
         assert {path: path.read_bytes() for path in Path(tables.SNAPSHOT).rglob("*.csv")} == before

@@ -83,7 +83,7 @@ def at_region(environment, name="job"):
     return fetch(name, Place(region=REGION, store=None), environment, SAID.append)
 
 
-def test_a_run_of_a_region_has_the_records_of_its_launch(store_named, environment, tmp_path):
+def test_run_fetched_by_region_has_launch_records(store_named, environment, tmp_path):
     folder = published(store_named("one-store"), environment, tmp_path / "here")
     root = at_region(environment)
     fetched = run_folder.RunFolder(path=Path(os.path.realpath(root / run_folder.RUNS / "job" / "latest")))
@@ -93,7 +93,7 @@ def test_a_run_of_a_region_has_the_records_of_its_launch(store_named, environmen
     assert root.is_relative_to(environment["XDG_STATE_HOME"])
 
 
-def test_a_later_state_of_a_run_replaces_the_earlier_one(store_named, environment, tmp_path):
+def test_later_state_of_run_replaces_earlier(store_named, environment, tmp_path):
     uri = store_named("later-store")
     folder = published(uri, environment, tmp_path / "here")
     at_region(environment)
@@ -103,7 +103,7 @@ def test_a_later_state_of_a_run_replaces_the_earlier_one(store_named, environmen
     assert [run.read_json("report.json")["status"] for _, run in run_folder.all_runs(root)] == ["succeeded"]
 
 
-def test_runs_of_one_name_in_two_stores_are_listed_and_one_can_be_chosen(store_named, environment, tmp_path):
+def test_runs_of_one_name_in_two_stores_require_store_option(store_named, environment, tmp_path):
     first, second = store_named("anna-store"), store_named("berta-store")
     published(first, environment, tmp_path / "anna")
     published(second, environment, tmp_path / "berta")
@@ -115,7 +115,7 @@ def test_runs_of_one_name_in_two_stores_are_listed_and_one_can_be_chosen(store_n
     assert any("berta-store" in text for text in SAID)
 
 
-def test_two_launches_of_one_second_do_not_replace_each_other(store_named, environment, tmp_path):
+def test_two_launches_in_one_second_have_separate_copies(store_named, environment, tmp_path):
     uri = store_named("same-second")
     published(uri, environment, tmp_path / "anna", key="job-1-aaaaaaaa")
     published(uri, environment, tmp_path / "berta", key="job-1-bbbbbbbb")
@@ -123,7 +123,7 @@ def test_two_launches_of_one_second_do_not_replace_each_other(store_named, envir
     assert len(Objects.at(session, uri).list_objects(below=f"{FOLDER}/job/")) == 2
 
 
-def test_an_unknown_name_is_refused_with_the_names_that_are_there(store_named, environment, tmp_path):
+def test_unknown_run_name_refused_with_suggestion(store_named, environment, tmp_path):
     published(store_named("some-store"), environment, tmp_path / "here", name="llama-sft")
     with pytest.raises(UnreadableInputError, match="no run of lama-sft") as refused:
         at_region(environment, "lama-sft")
@@ -131,7 +131,7 @@ def test_an_unknown_name_is_refused_with_the_names_that_are_there(store_named, e
 
 
 @pytest.mark.parametrize("uri", ["bucket", "s3://UPPER", "https://x", "s3://"])
-def test_an_address_that_is_no_store_is_refused(environment, uri):
+def test_invalid_store_uri_refused(environment, uri):
     with pytest.raises(UnreadableInputError, match="is no store"):
         fetch("job", Place(region=REGION, store=uri), environment, SAID.append)
 
@@ -140,7 +140,7 @@ def test_an_address_that_is_no_store_is_refused(environment, uri):
     "text",
     ["[]", "{}", "{", '{"schema": "slipway.run-copy/1", "name": "other", "run": "20261120T120000Z"}'],
 )
-def test_a_damaged_copy_is_refused_by_its_store(store_named, environment, text):
+def test_damaged_run_copy_refused(store_named, environment, text):
     uri = store_named("damaged-store")
     store = Objects.at(Session(environment=environment, region=REGION), uri)
     store.put(f"{FOLDER}/job/20261120T120000Z-0a1b2c3d.json", text.encode())
@@ -148,7 +148,7 @@ def test_a_damaged_copy_is_refused_by_its_store(store_named, environment, text):
         at_region(environment)
 
 
-def test_a_copy_cannot_write_outside_the_folder_of_fetched_runs(store_named, environment, tmp_path):
+def test_run_copy_cannot_write_outside_fetched_folder(store_named, environment, tmp_path):
     uri = store_named("hostile-store")
     published(uri, environment, tmp_path / "here")
     store = Objects.at(Session(environment=environment, region=REGION), uri)
@@ -163,7 +163,7 @@ def test_a_copy_cannot_write_outside_the_folder_of_fetched_runs(store_named, env
     assert root.is_dir()
 
 
-def test_a_job_of_an_aws_service_is_found(store_named, environment, tmp_path):
+def test_run_of_aws_service_job_is_fetched(store_named, environment, tmp_path):
     uri = store_named("service-store")
     published(uri, environment, tmp_path / "here", node={"via": "api", "host": "EC2 Auto Scaling", "instance": None})
     assert at_region(environment).is_dir()
@@ -179,9 +179,7 @@ def test_a_job_of_an_aws_service_is_found(store_named, environment, tmp_path):
         {"via": "context", "host": "production"},
     ],
 )
-def test_a_copy_that_would_choose_a_command_or_a_cluster_of_the_reader_is_refused(
-    store_named, environment, tmp_path, node
-):
+def test_run_copy_with_hostile_head_node_refused(store_named, environment, tmp_path, node):
     """Whoever may write to the store must not decide what runs on the computer of a reader."""
     uri = store_named("planted-store")
     published(uri, environment, tmp_path / "here")
@@ -194,7 +192,7 @@ def test_a_copy_that_would_choose_a_command_or_a_cluster_of_the_reader_is_refuse
         at_region(environment)
 
 
-def test_every_run_of_a_store_is_fetched_for_a_ledger(store_named, environment, tmp_path):
+def test_every_run_of_store_is_fetched_for_ledger(store_named, environment, tmp_path):
     uri = store_named("ledger-store")
     for name in ("a", "b"):
         published(uri, environment, tmp_path / name, name=name)
@@ -202,6 +200,6 @@ def test_every_run_of_a_store_is_fetched_for_a_ledger(store_named, environment, 
     assert run_folder.names(root) == ["a", "b"]
 
 
-def test_a_store_that_cannot_be_written_is_a_message_and_no_failure(environment, tmp_path):
+def test_unwritable_store_gives_message_without_failure(environment, tmp_path):
     published("s3://no-such-bucket/jobs", environment, tmp_path / "here")
     assert any("other computers do not find it" in text for text in SAID)

@@ -69,7 +69,7 @@ def left_of(place_of_sandbox):
     ]
 
 
-def test_it_stays_between_commands_and_its_end_leaves_nothing(own_environment, tmp_path):
+def test_sandbox_stays_between_commands_and_leaves_no_remains(own_environment, tmp_path):
     started = running_sandbox.start(own_environment, scheduler="local")
     first = Sandbox.attached(started, region="us-east-1")
     deploy(first)
@@ -109,7 +109,7 @@ def test_it_stays_between_commands_and_its_end_leaves_nothing(own_environment, t
     assert slipway("sandbox", "stop", folder=tmp_path, environment=own_environment).returncode == 5
 
 
-def test_down_finds_what_stands_in_it_by_the_newest_run(own_environment, tmp_path):
+def test_down_finds_sandbox_stacks_by_newest_run(own_environment, tmp_path):
     """As `status` does; from another folder by what stands there."""
     attached = Sandbox.attached(running_sandbox.start(own_environment, scheduler="local"), region="us-east-2")
     template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
@@ -134,7 +134,7 @@ def test_down_finds_what_stands_in_it_by_the_newest_run(own_environment, tmp_pat
     assert "While it stays up" not in out
 
 
-def test_a_folder_has_its_own_where_it_names_one(own_environment, tmp_path):
+def test_folder_uses_named_sandbox(own_environment, tmp_path):
     mine, theirs, third = (tmp_path / name for name in ("mine", "theirs", "third"))
     for folder in (mine, theirs, third):
         folder.mkdir()
@@ -163,7 +163,7 @@ def test_a_folder_has_its_own_where_it_names_one(own_environment, tmp_path):
         running_sandbox.stop(own_environment, "mine")
 
 
-def test_two_that_start_at_once_get_one(own_environment):
+def test_two_simultaneous_starts_get_one_sandbox(own_environment):
     outcomes = []
 
     def go():
@@ -183,7 +183,7 @@ def test_two_that_start_at_once_get_one(own_environment):
     assert sum("is already running" in outcome for outcome in outcomes) == 1
 
 
-def test_one_whose_server_is_killed_is_not_found_and_leaves_nothing(own_environment):
+def test_sandbox_with_killed_server_not_found_and_cleaned_up(own_environment):
     started = running_sandbox.start(own_environment, scheduler="local")
     os.kill(started.pid, signal.SIGKILL)
     until(lambda: not left_of(started))
@@ -191,7 +191,7 @@ def test_one_whose_server_is_killed_is_not_found_and_leaves_nothing(own_environm
     assert running_sandbox.start(own_environment, scheduler="local").mark != started.mark
 
 
-def test_a_file_that_is_damaged_or_of_another_day_is_no_sandbox(own_environment):
+def test_damaged_or_outdated_sandbox_file_is_ignored(own_environment):
     place = running_sandbox.folder_of(own_environment)
     place.parent.mkdir(parents=True)
     for text in ("", "{", "[]", '{"port": 1}', json.dumps(dict.fromkeys(running_sandbox.RunningSandbox.__slots__, 1))):
@@ -199,7 +199,7 @@ def test_a_file_that_is_damaged_or_of_another_day_is_no_sandbox(own_environment)
         assert running_sandbox.find(own_environment) is None
 
 
-def test_without_one_a_command_that_asks_for_it_says_so(own_environment, tmp_path):
+def test_sandbox_flag_without_running_sandbox_refused_with_start_command(own_environment, tmp_path):
     done = slipway("cost", "--sandbox", folder=tmp_path, environment=own_environment)
     assert done.returncode == 5
     assert "slipway sandbox start" in done.stderr
@@ -228,7 +228,7 @@ def launch_and_leave(folder, environment, until_word):
 
 @pytest.mark.slow
 @pytest.mark.cdk
-def test_a_launch_is_followed_left_and_ended_from_other_terminals(own_environment, tmp_path):
+def test_launch_is_followed_detached_and_ended_from_other_terminals(own_environment, tmp_path):
     start = slipway("sandbox", "start", "--scheduler", "local", folder=tmp_path, environment=own_environment)
     assert start.returncode == 0, start.stderr
     launch_and_leave(tmp_path, own_environment, "saved at step")

@@ -53,7 +53,7 @@ def sandbox_of(request):
         yield started
 
 
-def test_jobs_of_two_launches_meet_at_ports_of_their_own(sandbox_of):
+def test_jobs_of_two_launches_use_different_ports(sandbox_of):
     assert len({sandbox_of.job_environment({})["SLIPWAY_SANDBOX_PORT"] for _ in range(5)}) > 1
 
 
@@ -80,7 +80,7 @@ class TestInterruption:
         until(lambda: scheduler.state(job).final)
         return scheduler, job, loss, (folder / "out").read_text()
 
-    def test_a_job_that_leaves_in_time(self, sandbox_of, tmp_path):
+    def test_noticed_job_leaving_in_time_resumes_on_new_node(self, sandbox_of, tmp_path):
         before = {node.instance_id: node.generation for node in sandbox_of.nodes("demo")}
         leave = "scontrol update nodename=$SLURMD_NODENAME state=drain reason=notice; exit 75"
         scheduler, job, loss, output = self.run(sandbox_of, tmp_path, leave, notice_s=PATIENCE_S)
@@ -96,7 +96,7 @@ class TestInterruption:
         assert {old} == set(before)
         assert {node.instance_id: node.generation for node in sandbox_of.nodes("demo")} == {new: before[old] + 1}
 
-    def test_a_job_that_stays(self, sandbox_of, tmp_path):
+    def test_noticed_job_staying_is_lost_with_node(self, sandbox_of, tmp_path):
         scheduler, job, loss, output = self.run(sandbox_of, tmp_path, "sleep 600", notice_s=1)
         assert scheduler.state(job) is JobState.COMPLETED
         assert not loss.drained
@@ -182,7 +182,7 @@ class TestEnd:
     @pytest.mark.parametrize(
         "scheduler, number", [("local", signal.SIGKILL), ("auto", signal.SIGTERM), ("local", signal.SIGHUP)]
     )
-    def test_nothing_is_left_when_its_owner_ends(self, start_owner, tmp_path, scheduler, number):
+    def test_signal_to_owner_leaves_no_processes_or_files(self, start_owner, tmp_path, scheduler, number):
         """In a deep temporary folder, which does not matter. SIGKILL under Slurm: TestTwo."""
         deep = tmp_path / ("a folder with blanks " * 4).strip() / ("deep" * 20)
         deep.mkdir(parents=True)
@@ -193,26 +193,26 @@ class TestEnd:
         owner.wait(PATIENCE_S)
         until(lambda: not remains(description))
 
-    def test_nothing_is_left_after_an_exception(self, start_owner):
+    def test_exception_in_owner_leaves_no_processes_or_files(self, start_owner):
         owner, description = start_owner("auto", "raise")
         _, errors = owner.communicate(timeout=PATIENCE_S)
         assert owner.returncode == 1
         assert "something went wrong" in errors
         assert remains(description) == []
 
-    def test_nothing_is_left_when_its_server_is_killed(self, start_owner):
+    def test_killed_server_leaves_no_processes_or_files(self, start_owner):
         _, description = start_owner("auto")
         os.kill(description["server"], signal.SIGKILL)
         # Its owner has not noticed yet; the keeper has.
         until(lambda: [entry for entry in remains(description) if entry != f"process {description['server']}"] == [])
 
-    def test_ctrl_c_in_a_terminal_reaches_all_of_the_group_and_leaves_nothing(self, start_owner):
+    def test_ctrl_c_to_process_group_leaves_no_processes_or_files(self, start_owner):
         owner, description = start_owner("local")
         os.killpg(owner.pid, signal.SIGINT)
         owner.wait(PATIENCE_S)
         until(lambda: not remains(description))
 
-    def test_it_can_be_ended_twice(self):
+    def test_sandbox_can_be_stopped_twice(self):
         sandbox = Sandbox(scheduler="local")
         with sandbox:
             description = described(sandbox)
@@ -221,7 +221,7 @@ class TestEnd:
         with pytest.raises(AwsError, match="is not running"):
             sandbox.clusters()
 
-    def test_signal_handlers_are_given_back_by_the_last_one(self):
+    def test_signal_handlers_restored_by_last_sandbox(self):
         program = """
 import signal
 from launcher.sandbox.sandbox import Sandbox
@@ -238,7 +238,7 @@ print(handler())
 
 
 class TestTwo:
-    def test_they_share_nothing_and_one_outlives_the_other(self, start_owner):
+    def test_two_sandboxes_share_no_resources_and_end_separately(self, start_owner):
         first, one = start_owner("auto", name="one")
         _, other = start_owner("auto", name="other")
         assert one["port"] != other["port"]

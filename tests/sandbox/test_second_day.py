@@ -262,7 +262,7 @@ HEADS = {"parallelcluster": "m6i.large", "hyperpod-slurm": "m6i.xlarge", "hyperp
 
 
 @pytest.mark.parametrize("kind", stories(slow=("hyperpod-slurm", "hyperpod-eks", "ec2")))
-def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
+def test_cluster_is_reused_changed_removed_and_recreated(kind, tmp_path):
     with Sandbox(region=REGION, scheduler="local") as sandbox, in_front_of(sandbox.endpoint) as front:
         account = Account(kind, sandbox, front, tmp_path)
         with pytest.raises(DeploymentFailedError, match="failed"):
@@ -326,7 +326,7 @@ def test_a_cluster_is_used_changed_removed_and_made_again(kind, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parallelcluster", "eks"])
-def test_an_open_reservation_that_its_own_nodes_fill_is_used_again(kind, tmp_path):
+def test_open_reservation_filled_by_own_nodes_is_reused(kind, tmp_path):
     """HyperPod's instances run in AWS's account, and in no reservation of this one."""
     with Sandbox(region=REGION, scheduler="local") as sandbox, in_front_of(sandbox.endpoint) as front:
         account = Account(kind, sandbox, front, tmp_path)

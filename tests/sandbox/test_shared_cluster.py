@@ -86,7 +86,7 @@ def owners(tmp_path_factory):
         yield account
 
 
-def test_two_jobs_go_to_one_cluster_and_deploy_nothing(owners):
+def test_two_jobs_on_shared_cluster_deploy_no_stacks(owners):
     before = owners.deployments()
     for name in ("first", "second"):
         folder, report = owners.launch(job(name))
@@ -102,7 +102,7 @@ def test_two_jobs_go_to_one_cluster_and_deploy_nothing(owners):
     assert owners.sandbox.clusters() == ("slipway-team",)
 
 
-def test_a_job_that_stored_nothing_ends_with_6_and_says_why(owners):
+def test_job_without_checkpoints_ends_with_6_and_reason(owners):
     document = job("silent") | {"run": {"command": ["sh", "-c", 'echo x >"$SLIPWAY_CHECKPOINT_DIR/weights.bin"']}}
     with pytest.raises(DeploymentFailedError) as raised:
         owners.launch(document, interrupt_after_s=5.0)
@@ -123,7 +123,7 @@ def test_a_job_that_stored_nothing_ends_with_6_and_says_why(owners):
     assert any("checkpoints-not-recognised" in line for line in owners.messages)
 
 
-def test_a_job_gets_the_folder_by_the_rules_of_a_real_launch(owners):
+def test_sandbox_job_gets_files_by_rules_of_real_launch(owners):
     work = owners.root / "work"
     (work / ".ssh").mkdir(parents=True)
     for name in (".env", ".ssh/id_ed25519", "train.py"):
@@ -135,7 +135,7 @@ def test_a_job_gets_the_folder_by_the_rules_of_a_real_launch(owners):
     assert (submission["head_node"]["via"], submission["work"]["files"]) == ("sandbox", 1)
 
 
-def test_a_job_that_changes_alone_does_not_deploy_its_own_cluster_again(owners):
+def test_changed_job_alone_does_not_redeploy_own_cluster(owners):
     owners.launch(plan("solo"))
     before = owners.deployments()
     _, again = owners.launch(plan("solo", run={"command": ["sh", "-c", f"echo another; {SAVE}"], "workdir": "."}))
@@ -150,7 +150,7 @@ def test_a_job_that_changes_alone_does_not_deploy_its_own_cluster_again(owners):
 
 
 @pytest.mark.slow
-def test_a_price_that_moved_deploys_nothing_and_a_guard_that_changed_does(owners):
+def test_changed_price_redeploys_no_stack_and_changed_guard_one(owners):
     owners.launch(plan("moved"))
     before = owners.deployments()
     owners.launch(plan("moved", purchase={"option": "spot", "price_overrides": {"p5.48xlarge/spot": "25"}}))
@@ -171,7 +171,7 @@ def test_a_price_that_moved_deploys_nothing_and_a_guard_that_changed_does(owners
         ({"az_id": "use2-az2"}, "team is in use2-az1, and the price is of use2-az2", "target.az_id: use2-az1"),
     ],
 )
-def test_a_cluster_that_does_not_fit_is_refused(owners, changed, words, fix):
+def test_unfit_shared_cluster_refused_with_fix(owners, changed, words, fix):
     before = owners.deployments()
     with pytest.raises(ImpossibleError) as caught:
         owners.launch(job("misfit", **changed))
@@ -180,13 +180,13 @@ def test_a_cluster_that_does_not_fit_is_refused(owners, changed, words, fix):
     assert owners.deployments() == before
 
 
-def test_a_queue_bought_otherwise_does_not_fit(owners):
+def test_queue_with_other_purchase_option_refused(owners):
     on_demand = {**job("bought"), "purchase": {"option": "on-demand"}}
     with pytest.raises(ImpossibleError, match="on demand; available: p5-48xlarge"):
         owners.launch(on_demand)
 
 
-def test_a_sandbox_of_its_own_has_no_cluster_yet(tmp_path, monkeypatch, slipway):
+def test_shared_cluster_in_new_sandbox_not_found(tmp_path, monkeypatch, slipway):
     Path(tmp_path, "plan.json").write_text(json.dumps(job("lonely")))
     monkeypatch.chdir(tmp_path)
     ended = slipway("launch", "plan.json", "--sandbox", "--yes")

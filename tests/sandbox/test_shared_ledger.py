@@ -79,7 +79,7 @@ def read(store, *entries, now=NOW, say=lambda _: None):
     return shared_ledger(store.uri, store.session.environment, Ledger(source="here", entries=entries), now, say)
 
 
-def test_what_the_folder_has_is_sent_once_and_the_sandbox_is_not(ledger_store):
+def test_folder_entries_sent_once_without_sandbox_runs(ledger_store):
     messages = []
     entries = (entry(), entry(run="20261120T110000Z", simulated=True), entry(run="20261120T115900Z", status="running"))
     assert read(ledger_store, *entries, say=messages.append).entries == (entry(),)
@@ -88,7 +88,7 @@ def test_what_the_folder_has_is_sent_once_and_the_sandbox_is_not(ledger_store):
     assert len(ledger_store.list_objects()) == 1
 
 
-def test_a_later_entry_of_a_run_counts(ledger_store):
+def test_later_entry_of_run_counts(ledger_store):
     read(ledger_store, entry())
     billed = entry(billed_usd=Decimal("41.5"))
     assert read(ledger_store, billed, now=NOW + timedelta(days=9)).entries == (billed,)
@@ -99,7 +99,7 @@ def test_a_later_entry_of_a_run_counts(ledger_store):
 
 
 @pytest.mark.parametrize("days", [40, -40])
-def test_an_entry_sent_with_a_wrong_clock_hides_nothing_and_can_be_corrected(ledger_store, tmp_path, days):
+def test_entry_sent_with_wrong_clock_stays_correctable(ledger_store, tmp_path, days):
     """By S3's clock; a look with the wrong clock is one more, and sends nothing twice."""
 
     def wrong():
@@ -120,7 +120,7 @@ def test_an_entry_sent_with_a_wrong_clock_hides_nothing_and_can_be_corrected(led
     assert corrected in read(ledger_store).entries
 
 
-def test_a_ledger_that_was_copied_keeps_the_last_word_of_each_run(ledger_store):
+def test_copied_ledger_keeps_latest_entry_of_each_run(ledger_store):
     """All objects of a copy have the moment of the copy."""
     billed = entry(billed_usd=Decimal("41.5"))
     send(ledger_store, billed, NOW - timedelta(days=30))
@@ -128,7 +128,7 @@ def test_a_ledger_that_was_copied_keeps_the_last_word_of_each_run(ledger_store):
     assert read(ledger_store).entries == (billed,)
 
 
-def test_a_damaged_line_of_the_index_is_read_again_from_the_store(ledger_store, tmp_path):
+def test_damaged_index_line_is_reread_from_store(ledger_store, tmp_path):
     for number in range(8):
         send(ledger_store, entry(name=f"run-{number}"), NOW - timedelta(days=40 - number))
     whole = read(ledger_store).entries
@@ -140,7 +140,7 @@ def test_a_damaged_line_of_the_index_is_read_again_from_the_store(ledger_store, 
         assert sorted(index.read_bytes().splitlines()) == sorted(lines)
 
 
-def test_only_what_came_since_is_asked_for(ledger_store):
+def test_ledger_read_requests_only_recent_entries(ledger_store):
     read(ledger_store, entry())
     assert read(ledger_store).entries == (entry(),)
     # Written by somebody whose clock was two days late is still found, and what is older was read already.
@@ -149,7 +149,7 @@ def test_only_what_came_since_is_asked_for(ledger_store):
     assert {record.name for record in read(ledger_store).entries} == {"llama", "late"}
 
 
-def test_what_is_no_entry_is_named_and_hides_no_other(ledger_store):
+def test_invalid_ledger_object_named_and_left_out(ledger_store):
     send(ledger_store, entry(), NOW)
     ledger_store.put(f"{ENTRIES}20261120T120000000000Z-odd-0123.json", b'{"schema": "slipway.ledger-entry/1"}')
     for number in ("99999999T999999999999Z", "00010101T000000000000Z", "20270229T000000000000Z"):
@@ -162,7 +162,7 @@ def test_what_is_no_entry_is_named_and_hides_no_other(ledger_store):
         send(ledger_store, entry(name=f"later-{after}"), datetime.now(UTC))
 
 
-def test_two_writers_at_once_and_one_that_is_killed(ledger_store):
+def test_simultaneous_and_killed_writers_leave_whole_entries(ledger_store):
     """Every run that a writer had been told of is there, whole; nothing of the one it was killed in is."""
 
     def start(name, count):

@@ -99,24 +99,24 @@ def end(scheduler, job):
 
 
 class TestCluster:
-    def test_nodes_are_those_of_the_configuration(self, private_slurm):
+    def test_slurm_nodes_equal_configuration(self, private_slurm):
         printed = private_slurm.run("sinfo", "--noheader", "--Node", "--format=%N %P %c %G %f")
         assert sorted(line.split() for line in printed.splitlines()) == [
             [name, "gpu*", "192", "gpu:8", f"{kind},p5.48xlarge,p5,efa,gpu"]
             for name, kind in sorted(zip(NODES, ("static", "dynamic"), strict=True))
         ]
 
-    def test_a_layout_that_leaves_processors_out_is_refused(self, slurm_folder):
+    def test_node_layout_with_missing_processors_refused(self, slurm_folder):
         spec = replace(SPEC, groups=(replace(GROUP, settings={"Sockets": "2", "CoresPerSocket": "48"}),))
         slurm = PrivateSlurm(places_in(slurm_folder / "bare", spec), spec, MARK)
         with pytest.raises(SlurmError, match="counts 96 of its 192 processors"):
             slurm.start()
 
-    def test_cluster_settings_are_in_force(self, private_slurm):
+    def test_slurm_settings_are_in_force(self, private_slurm):
         completed = private_slurm.run("scontrol", "show", "config")
         assert any(line.split()[0:3] == ["RequeueExit", "=", "75"] for line in completed.splitlines() if line.strip())
 
-    def test_cluster_keeps_to_its_folder(self, private_slurm, slurm_folder):
+    def test_slurm_files_stay_in_sandbox_folder(self, private_slurm, slurm_folder):
         completed = private_slurm.run("scontrol", "show", "config")
         settings = ("StateSaveLocation", "SlurmctldLogFile", "SlurmctldPidFile", "SLURM_CONF", "PlugStackConfig")
         for line in some(completed.splitlines()):
@@ -126,7 +126,7 @@ class TestCluster:
 
 
 class TestDevices:
-    def test_step_of_an_exclusive_job_gets_devices_only_on_request(self, submit_to_slurm, slurm_jobs, slurm_output):
+    def test_step_of_exclusive_job_gets_devices_only_on_request(self, submit_to_slurm, slurm_jobs, slurm_output):
         step = "srun --nodes=2 --ntasks-per-node=1"
         show = "sleep 1; scontrol show step $SLURM_JOB_ID | grep TresPerNode; wait"
         lines = [
@@ -142,17 +142,13 @@ class TestDevices:
         assert words == ["between", "TresPerNode=gres:gpu:8", "refused"]
 
     @pytest.mark.parametrize("nodes", [1, 2])
-    def test_steps_of_the_batch_script_ask_for_all_devices_of_their_nodes(
-        self, submit_to_slurm, slurm_jobs, slurm_output, nodes
-    ):
+    def test_batch_script_steps_request_all_devices_of_nodes(self, submit_to_slurm, slurm_jobs, slurm_output, nodes):
         step = f"srun --nodes={nodes} --ntasks-per-node=1"
         lines = ["set -euo pipefail", STEP_DEVICES, f'step_devices "$SLURM_JOB_NODELIST" {step}']
         end(slurm_jobs, submit_to_slurm("\n".join(lines), f"--nodes={nodes}"))
         assert slurm_output() == "--gres=gpu:8\n"
 
-    def test_command_that_enters_a_running_job_asks_for_its_devices(
-        self, private_slurm, submit_to_slurm, slurm_jobs, capfd
-    ):
+    def test_command_in_running_job_requests_job_devices(self, private_slurm, submit_to_slurm, slurm_jobs, capfd):
         job = submit_to_slurm("srun --nodes=1 --gres=gpu:8 sleep 60")
         until(lambda: slurm_jobs.state(job) is JobState.RUNNING)
         node = private_slurm.run("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
@@ -163,7 +159,7 @@ class TestDevices:
 
 
 class TestJobs:
-    def test_every_task_has_what_is_its_nodes_own(self, slurm_jobs, submit_to_slurm, slurm_output):
+    def test_every_task_has_variables_of_node(self, slurm_jobs, submit_to_slurm, slurm_output):
         job = submit_to_slurm(
             'echo "$AWS_EC2_METADATA_SERVICE_ENDPOINT"; srun bash -c \'echo "$SLIPWAY_SCRATCH $GREETING"\'',
             GREETING="hello",
@@ -175,7 +171,7 @@ class TestJobs:
         assert rest.split() == [rest.split()[0], "hello"]
         assert f"/n/{node}/scratch" in rest
 
-    def test_a_node_reports_it_without_an_agent(
+    def test_node_metrics_script_reports_running_job_without_agent(
         self, private_slurm, slurm_jobs, submit_to_slurm, tmp_path, monkeypatch
     ):
         """With the words that the reporter of the nodes has for squeue; here all nodes are this machine."""
@@ -188,12 +184,12 @@ class TestJobs:
         until(lambda: slurm_jobs.state(job) is JobState.RUNNING)
         assert names["running_jobs"](frozenset()) == {job}
 
-    def test_job_that_fails(self, slurm_jobs, submit_to_slurm):
+    def test_failing_job_fails_with_exit_code(self, slurm_jobs, submit_to_slurm):
         job = submit_to_slurm("exit 3")
         assert end(slurm_jobs, job) is JobState.FAILED
         assert slurm_jobs.attempts(job)[0].exit_code == 3
 
-    def test_the_requeue_code_brings_job_back_when_released(self, slurm_jobs, submit_to_slurm, slurm_output):
+    def test_requeue_exit_code_restarts_job_after_release(self, slurm_jobs, submit_to_slurm, slurm_output):
         job = submit_to_slurm('echo "restart ${SLURM_RESTART_COUNT-none}"; [ -n "${SLURM_RESTART_COUNT-}" ] || exit 75')
         until(lambda: slurm_jobs.attempts(job) and slurm_jobs.attempts(job)[0].ended_at)
         until(lambda: slurm_jobs.state(job) is JobState.PENDING)
@@ -202,7 +198,7 @@ class TestJobs:
         assert slurm_output() == "restart none\nrestart 1\n"
         assert [(attempt.number, attempt.exit_code) for attempt in slurm_jobs.attempts(job)] == [(1, 75), (2, 0)]
 
-    def test_job_that_is_released_as_soon_as_it_is_back_starts_again(self, slurm_jobs, submit_to_slurm):
+    def test_job_released_immediately_after_requeue_restarts(self, slurm_jobs, submit_to_slurm):
         """On the same node, with an end at the beginning of a second: slurmd tells attempts apart by whole seconds."""
         job = submit_to_slurm(
             '[ "${SLURM_RESTART_COUNT-0}" = 5 ] && exit 0; until [ "$(date +%1N)" = 0 ]; do sleep 0.01; done; exit 75'
@@ -224,7 +220,7 @@ class TestJobs:
         slurm_jobs.cancel(job)
         assert end(slurm_jobs, job) is JobState.CANCELLED
 
-    def test_job_that_cannot_run_is_refused(self, submit_to_slurm):
+    def test_impossible_job_refused(self, submit_to_slurm):
         with pytest.raises(SchedulerError, match="invalid partition"):
             submit_to_slurm("true", "--partition=cpu")
 
@@ -234,7 +230,7 @@ class TestJobs:
 
 
 class TestLoss:
-    def test_a_lost_node_takes_its_processes_and_the_job_comes_back(
+    def test_lost_node_ends_processes_and_requeues_job(
         self, private_slurm, slurm_jobs, submit_to_slurm, slurm_output, tmp_path
     ):
         job = submit_to_slurm(
@@ -258,7 +254,7 @@ class TestLoss:
         first, second = slurm_jobs.attempts(job)
         assert (first.node_lost, first.exit_code, second.node_lost, second.exit_code) == (True, None, False, 0)
 
-    def test_a_drained_node_is_used_again_once_it_is_replaced(self, private_slurm, slurm_jobs, submit_to_slurm):
+    def test_drained_node_accepts_jobs_after_replacement(self, private_slurm, slurm_jobs, submit_to_slurm):
         for name in NODES:
             private_slurm.run("scontrol", "update", f"nodename={name}", "state=drain", "reason=test")
         job = submit_to_slurm("true")
@@ -270,7 +266,7 @@ class TestLoss:
 
 
 class TestStart:
-    def test_a_setting_it_does_not_take_is_reported_with_its_log(self):
+    def test_invalid_slurm_setting_fails_start_with_log(self):
         folder = short_folder()
         spec = replace(SPEC, settings=(("SelectType", "select/nothing"),))
         try:
@@ -280,7 +276,7 @@ class TestStart:
         finally:
             shutil.rmtree(folder)
 
-    def test_nothing_is_left_after_stop(self, tmp_path):
+    def test_stopped_slurm_leaves_no_processes_or_ports(self, tmp_path):
         folder = short_folder()
         slurm = PrivateSlurm(places_in(folder), SPEC, MARK)
         slurm.start()
@@ -298,7 +294,7 @@ class TestStart:
         finally:
             shutil.rmtree(folder)
 
-    def test_slurm_needs_no_root(self):
+    def test_slurm_runs_without_root(self):
         folder = short_folder()
         user = 65534 if os.getuid() == 0 else os.getuid()
         try:

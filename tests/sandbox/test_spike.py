@@ -31,7 +31,7 @@ def demo(tmp_path):
 
 
 @pytest.mark.slow
-def test_in_a_sandbox_that_stays_it_leaves_nothing(demo):
+def test_spike_in_running_sandbox_leaves_no_stacks(demo):
     environment = {"XDG_CACHE_HOME": str(demo / "cache")}
     started = slipway(demo, "sandbox", "start", "--scheduler", "local", **environment)
     assert started.returncode == 0, started.stderr
@@ -45,7 +45,7 @@ def test_in_a_sandbox_that_stays_it_leaves_nothing(demo):
 
 
 @pytest.mark.slow
-def test_a_new_block_is_found_bought_and_launched_in(demo):
+def test_capacity_block_is_found_bought_and_used(demo):
     environment = {"XDG_CACHE_HOME": str(demo / "cache")}
     text = (demo / "tiny-gpt.yaml").read_text().replace("option: spot", "option: capacity-block")
     plan = demo / "block.yaml"
@@ -89,7 +89,7 @@ def test_a_new_block_is_found_bought_and_launched_in(demo):
 
 
 @pytest.mark.slow
-def test_the_demo_is_measured(demo):
+def test_spike_of_demo_gives_measurement(demo):
     done = slipway(demo, "spike", "tiny-gpt.yaml", "--sandbox", "--yes", "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -112,7 +112,7 @@ def test_the_demo_is_measured(demo):
 
 
 @pytest.mark.slow
-def test_a_dry_run_shows_every_quote_and_launches_nothing(demo):
+def test_spike_dry_run_shows_every_quote_without_launch(demo):
     # Values over the plan file are in the plan of the spike.
     pinned = ["--set", "target.nodes=2", "--set", "run.env.SEEN=1"]
     done = slipway(demo, "spike", "tiny-gpt.yaml", "--sandbox", "--dry-run", "--json", *pinned)

@@ -209,7 +209,9 @@ def trained(text):
 
 @pytest.mark.trainers
 @pytest.mark.parametrize("stack, nodes", CASES)
-def test_it_ends_as_if_nothing_had_been(stack, nodes, tmp_path, trainer_work, variables, monkeypatch, slipway):  # noqa: PLR0917
+def test_framework_trainer_resumes_to_undisturbed_result(  # noqa: PLR0917
+    stack, nodes, tmp_path, trainer_work, variables, monkeypatch, slipway
+):
     processes = alone(stack, nodes, tmp_path, trainer_work, variables)
     environment = {"PACE_HOLD": str(HOLD), "PACE_CRASH": str(CRASH), **variables}
     run = {"command": stack.words(nodes), "workdir": str(trainer_work), "retries": 1, "env": environment, "setup": []}

@@ -82,7 +82,7 @@ def undisturbed(part):
     return state.hex()
 
 
-def test_two_nodes_are_taken_without_notice_and_finish_as_if_nothing_had_been(tmp_path):
+def test_two_nodes_lost_without_notice_finish_with_undisturbed_result(tmp_path):
     messages = []
     text = plan(["python3", "train.py", str(STEPS)])
     run, report = launched(tmp_path, text, TRAINER, messages=messages, interrupt_after_s=0.5)
@@ -133,7 +133,7 @@ class TestEndings:
         assert "rank 0 of 2 sums to 3\n" in log
         assert "rank 1 of 2 sums to 3\n" in log
 
-    def test_a_command_that_fails_for_good_fails_the_launch_with_its_reason(self, tmp_path, sandbox):
+    def test_finally_failing_command_fails_launch_with_reason(self, tmp_path, sandbox):
         messages = []
         with pytest.raises(DeploymentFailedError) as refused:
             launched(
@@ -143,7 +143,7 @@ class TestEndings:
         (failure,) = [message for message in messages if "failed: AlgorithmError" in message]
         assert "exit code 3" in failure
 
-    def test_a_quota_is_refused_with_its_name(self, tmp_path, sandbox):
+    def test_exceeded_quota_refused_with_quota_name(self, tmp_path, sandbox):
         sandbox.limit_training(quotas={"ml.p5.48xlarge": 1})
         try:
             with pytest.raises(DeploymentFailedError, match="is 1 Instances") as refused:
@@ -152,7 +152,7 @@ class TestEndings:
             sandbox.limit_training()
         assert (refused.value.exit_code, "spot training job usage" in refused.value.hint) == (6, True)
 
-    def test_a_job_that_waits_too_long_for_capacity_is_taken_back(self, tmp_path, sandbox):
+    def test_job_waiting_too_long_for_capacity_is_cancelled(self, tmp_path, sandbox):
         sandbox.limit_training(lacking=("spot", "on-demand"))
         try:
             with pytest.raises(NoCapacityError, match="waiting for capacity") as refused:
@@ -161,7 +161,7 @@ class TestEndings:
             sandbox.limit_training()
         assert refused.value.exit_code == 6
 
-    def test_the_job_goes_on_demand_where_managed_spot_has_no_capacity(self, tmp_path, sandbox):
+    def test_job_without_spot_capacity_moves_to_on_demand(self, tmp_path, sandbox):
         messages = []
         text = plan(["python3", "train.py", "20"], type_="g5.xlarge", nodes=1, option="[spot, on-demand]", wait=0.05)
         path = written(tmp_path, text, TRAINER)
@@ -185,7 +185,7 @@ class TestEndings:
         assert "no capacity yet; the next candidate is 1 x g5.xlarge, on demand, in us-east-2" in messages
         assert json.loads((run.path / "plan.json").read_text())["purchase"]["option"] == "on-demand"
 
-    def test_an_image_that_is_not_there_fails_the_launch_with_its_name(self, tmp_path, sandbox):
+    def test_missing_image_fails_launch_with_image_name(self, tmp_path, sandbox):
         messages = []
         image = "123456789012.dkr.ecr.us-east-2.amazonaws.com/team/none:1"
         with pytest.raises(DeploymentFailedError) as refused:
@@ -193,7 +193,7 @@ class TestEndings:
         assert refused.value.exit_code == 6
         assert f"Cannot pull container image {image}" in "\n".join([*messages, str(refused.value)])
 
-    def test_a_time_limit_fails_the_launch_and_says_how_to_go_on(self, tmp_path, sandbox):
+    def test_time_limit_fails_launch_with_next_step(self, tmp_path, sandbox):
         messages = []
         text = small(["python3", "train.py"], run=", time_limit_h: 0.001")
         with pytest.raises(DeploymentFailedError) as refused:
@@ -203,7 +203,7 @@ class TestEndings:
             "the job reached its time limit (run.time_limit_h): launch it again" in message for message in messages
         )
 
-    def test_a_job_that_is_stopped_was_cancelled(self, tmp_path, sandbox):
+    def test_stopped_training_job_is_cancelled(self, tmp_path, sandbox):
         messages = []
         # It says its step, and the launch cancels it then.
         script = TRAINER.replace("0.05", "0.2")
@@ -215,14 +215,14 @@ class TestEndings:
         document = json.loads(report.read_text())
         assert (document["status"], document["attempts"][-1]["ended_by"]) == ("cancelled", "cancel")
 
-    def test_a_training_plan_that_is_over_is_refused(self, tmp_path, sandbox):
+    def test_expired_training_plan_refused(self, tmp_path, sandbox):
         text = plan(["true"], option="training-plan", bought=window("over", -9000, -60))
         with pytest.raises(ImpossibleError) as refused:
             launched(tmp_path, text, "", messages=[], emulator=sandbox)
         message = " ".join([str(refused.value), *(finding.message for finding in refused.value.findings)])
         assert (refused.value.exit_code, "ended at" in message) == (5, True)
 
-    def test_a_training_plan_that_has_not_begun_is_waited_for_beyond_the_limit(self, tmp_path, sandbox):
+    def test_future_training_plan_is_awaited_beyond_wait_limit(self, tmp_path, sandbox):
         def stop(session, request):
             # By then a job on demand would have been given up.
             Timer(8, partial(training_jobs.stop, session, request["TrainingJobName"])).start()
@@ -235,7 +235,7 @@ class TestEndings:
         assert not isinstance(ended.value, NoCapacityError)
         assert "the nodes come in 24 h, when the reservation starts: following until then" in messages
 
-    def test_a_name_that_another_submission_takes_is_refused(self, tmp_path, sandbox):
+    def test_training_job_name_of_another_submission_refused(self, tmp_path, sandbox):
         def create(session, request):
             training_jobs.create(session, {**request, "Tags": []})
 

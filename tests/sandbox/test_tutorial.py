@@ -85,7 +85,7 @@ def terminal(tmp_path, monkeypatch):
     running_sandbox.stop(os.environ)
 
 
-def test_the_tutorial_and_the_guides_work_as_they_are_written(terminal):
+def test_tutorial_and_guides_run_as_written(terminal):
     text = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
     tutorial = [block for block in blocks("docs/tutorial.md") if not block.mark]
     first = [block for block in tutorial if block.place < text.index(REMOVE)]
@@ -102,7 +102,7 @@ def test_the_tutorial_and_the_guides_work_as_they_are_written(terminal):
     assert "the sandbox has stopped" in output
 
 
-def test_the_readme_launches_interrupts_and_resumes(terminal):
+def test_readme_commands_launch_interrupt_and_resume(terminal):
     commands = [line for block in marked("own sandbox") for line in lines(block)]
     assert commands
     terminal.link_examples()
@@ -111,7 +111,7 @@ def test_the_readme_launches_interrupts_and_resumes(terminal):
 
 
 @pytest.mark.slurm
-def test_the_guide_to_a_running_job_works_as_it_is_written(terminal):
+def test_running_job_guide_runs_as_written(terminal):
     terminal.program("nvidia-smi", "echo GPU 0: NVIDIA H100")
     shutil.copytree(EXAMPLES / "tiny_gpt", terminal.folder / "tiny_gpt")
     plan = yaml.safe_load((EXAMPLES / "tiny-gpt.yaml").read_text(encoding="utf-8"))
@@ -138,7 +138,7 @@ def test_the_guide_to_a_running_job_works_as_it_is_written(terminal):
 
 
 @pytest.mark.trainers
-def test_the_guide_to_frameworks_works_with_a_hugging_face_trainer(terminal):
+def test_framework_guide_runs_with_hugging_face_trainer(terminal):
     scripts = Path(__file__).parent / "trainers"
     shutil.copy(scripts / "hf_trainer.py", terminal.folder / "train.py")
     shutil.copy(scripts / "pace.py", terminal.folder)

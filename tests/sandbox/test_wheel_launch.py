@@ -53,7 +53,7 @@ def npm_home(tmp_path):
     return tmp_path / "home"
 
 
-def test_a_launch_from_an_empty_folder(wheel_environment, npm_home, tmp_path):
+def test_wheel_in_empty_folder_launches(wheel_environment, npm_home, tmp_path):
     where = tmp_path / "empty"
     where.mkdir()
     (where / "plan.yaml").write_text(PLAN)

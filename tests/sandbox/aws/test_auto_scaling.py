@@ -98,7 +98,7 @@ def run(client, instance, line):
     return shown
 
 
-def test_an_instance_runs_its_user_data_sees_its_tags_and_waits_for_its_hook(client, create, group):
+def test_instance_runs_user_data_reads_tags_and_waits_for_hook(client, create, group):
     create("alive")
     scaling = client("autoscaling")
     tag = {"ResourceId": "alive", "ResourceType": "auto-scaling-group", "Key": "slipway:run", "Value": "job-1"}
@@ -125,7 +125,7 @@ def test_an_instance_runs_its_user_data_sees_its_tags_and_waits_for_its_hook(cli
     assert reservation["Instances"][0]["State"]["Name"] == "terminated"
 
 
-def test_an_instance_that_is_taken_away_is_replaced(client, create, group, world_sandbox):
+def test_lost_instance_is_replaced(client, create, group, world_sandbox):
     create("lost")
     client("autoscaling").set_desired_capacity(AutoScalingGroupName="lost", DesiredCapacity=1)
     (first,) = until(lambda: in_service(group("lost")))
@@ -135,9 +135,7 @@ def test_an_instance_that_is_taken_away_is_replaced(client, create, group, world
     client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="lost", ForceDelete=True)
 
 
-def test_lack_of_capacity_is_an_activity_with_the_zone_and_ends_when_capacity_comes(
-    client, create, group, world_sandbox
-):
+def test_lack_of_capacity_is_failed_activity_until_capacity_returns(client, create, group, world_sandbox):
     create("dry")
     world_sandbox.limit_instances(lacking=["g5.xlarge"])
     client("autoscaling").set_desired_capacity(AutoScalingGroupName="dry", DesiredCapacity=1)
@@ -184,13 +182,13 @@ def test_lack_of_capacity_is_an_activity_with_the_zone_and_ends_when_capacity_co
         ),
     ],
 )
-def test_a_group_that_ec2_auto_scaling_refuses_is_refused(create, name, changes, message):
+def test_invalid_auto_scaling_group_refused(create, name, changes, message):
     with pytest.raises(ClientError, match="ValidationError") as refused:
         create(name, **changes)
     assert message in str(refused.value)
 
 
-def test_a_size_above_the_maximum_is_refused(client, create):
+def test_desired_capacity_above_maximum_refused(client, create):
     create("small")
     with pytest.raises(ClientError, match="above max value 2"):
         client("autoscaling").set_desired_capacity(AutoScalingGroupName="small", DesiredCapacity=3)

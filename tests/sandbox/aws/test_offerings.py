@@ -15,7 +15,7 @@ PLAN = {
 }
 
 
-def test_a_block_is_offered_from_one_turn_to_another_at_a_fee(client):
+def test_capacity_block_offering_has_window_and_fee(client):
     ec2 = client("ec2")
     after = NOW + timedelta(days=10)
     (first,) = ec2.describe_capacity_block_offerings(**BLOCK)["CapacityBlockOfferings"]
@@ -40,13 +40,13 @@ def test_a_block_is_offered_from_one_turn_to_another_at_a_fee(client):
         ({"UltraserverType": "u-p6e-gb200x72"}, "InvalidParameterCombination"),
     ],
 )
-def test_a_block_that_is_not_sold_is_refused(client, changes, code):
+def test_unsold_capacity_block_refused(client, changes, code):
     with pytest.raises(ClientError) as refused:
         client("ec2").describe_capacity_block_offerings(**BLOCK | changes)
     assert refused.value.response["Error"]["Code"] == code
 
 
-def test_a_training_plan_is_offered_for_its_target(client):
+def test_training_plan_offering_matches_target(client):
     sagemaker = client("sagemaker")
     (offered,) = sagemaker.search_training_plan_offerings(**PLAN, StartTimeAfter=NOW)["TrainingPlanOfferings"]
     (capacity,) = offered["ReservedCapacityOfferings"]
@@ -66,7 +66,7 @@ def refusal(call, **params):
     return refused.value.response["Error"]["Code"]
 
 
-def test_a_block_is_bought_once_and_is_a_reservation_from_then_on(client):
+def test_bought_capacity_block_becomes_reservation_once(client):
     ec2 = client("ec2")
     query = BLOCK | {"CapacityDurationHours": 72}
     (offered,) = ec2.describe_capacity_block_offerings(**query)["CapacityBlockOfferings"]
@@ -116,7 +116,7 @@ def test_a_block_is_bought_once_and_is_a_reservation_from_then_on(client):
         ),
     ],
 )
-def test_what_was_not_offered_is_not_sold(client, call, params, code):
+def test_purchase_without_offering_refused(client, call, params, code):
     if call == "purchase_capacity_block":
         params = {"CapacityBlockOfferingId": f"cb-{0:017}", "InstancePlatform": "Linux/UNIX"} | params
     assert refusal(getattr(client("ec2"), call), **params) == code

@@ -48,7 +48,7 @@ def cluster_template(configuration=None, **properties):
 
 
 class TestParallelCluster:
-    def test_a_cluster_has_its_nodes_in_ec2(self, stack, client, world_sandbox):
+    def test_deployed_cluster_has_ec2_nodes(self, stack, client, world_sandbox):
         deployed = stack(
             cluster_template(),
             outputs={
@@ -72,7 +72,7 @@ class TestParallelCluster:
         assert [node.name for node in world_sandbox.nodes("demo")] == ["gpu-dy-p5-1", "gpu-dy-p5-2"]
         assert {node.instance_id for node in world_sandbox.nodes("demo")} == {node["InstanceId"] for node in nodes}
 
-    def test_parallel_cluster_end_is_the_end_of_its_nodes(self, stack, client, cloudformation, world_sandbox):
+    def test_deleted_cluster_terminates_nodes(self, stack, client, cloudformation, world_sandbox):
         deployed = stack(cluster_template())
         ids = [node.instance_id for node in world_sandbox.nodes("demo")]
         cloudformation.delete_stack(StackName=deployed["StackName"])
@@ -92,7 +92,9 @@ class TestParallelCluster:
         ],
         ids=["os", "key", "token", "name", "text", "property"],
     )
-    def test_a_broken_one_fails_the_deployment(self, stack, cloudformation, world_sandbox, change, message):
+    def test_invalid_cluster_configuration_fails_deployment(
+        self, stack, cloudformation, world_sandbox, change, message
+    ):
         deployed = stack(cluster_template(**change))
         assert deployed["StackStatus"] == "ROLLBACK_COMPLETE"
         reasons = [
@@ -103,13 +105,13 @@ class TestParallelCluster:
         assert message in reasons[0]
         assert world_sandbox.clusters() == ()
 
-    def test_another_nested_stack_is_refused(self, stack, cloudformation):
+    def test_foreign_nested_stack_refused(self, stack, cloudformation):
         nested = {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": "https://example.com/t.yaml"}}
         deployed = stack({"Nested": nested})
         assert deployed["StackStatus"] == "ROLLBACK_COMPLETE"
         assert "example.com" in events(cloudformation, deployed["StackName"], "Nested")[1][2]
 
-    def test_a_changed_cluster_is_made_anew(self, stack, world_sandbox):
+    def test_changed_cluster_is_recreated(self, stack, world_sandbox):
         stack(cluster_template())
         template = cluster_template()
         queue = template["Cluster"]["Properties"]["ClusterConfiguration"]["Scheduling"]["SlurmQueues"][0]

@@ -133,18 +133,18 @@ class TestClusters:
             ({"networking": {"subnetIds": ["subnet-00000000"], "securityGroupIds": ["sg-00000000"]}}, "does not exist"),
         ],
     )
-    def test_what_the_service_refuses(self, pcs, world, changes, words):
+    def test_invalid_cluster_request_refused(self, pcs, world, changes, words):
         code, message = refused(pcs.create_cluster, **cluster_request(world, **changes))
         assert code == "ValidationException"
         assert words in message
 
-    def test_what_it_takes(self, pcs, world):
+    def test_valid_cluster_request_creates_cluster(self, pcs, world):
         slurm = {"slurmCustomSettings": [{"parameterName": "RequeueExit", "parameterValue": "75"}]}
         created = pcs.create_cluster(**cluster_request(world, slurmConfiguration=slurm))["cluster"]
         assert created["status"] == "CREATING"
         assert created["id"].startswith("pcs_")
 
-    def test_one_cluster_at_a_time_is_in_creation(self, pcs, world):
+    def test_only_one_cluster_creates_at_a_time(self, pcs, world):
         pcs.create_cluster(**cluster_request(world))
         code, message = refused(pcs.create_cluster, **cluster_request(world, clusterName="second"))
         assert (code, "small" in message) == ("ServiceQuotaExceededException", True)
@@ -152,7 +152,7 @@ class TestClusters:
         assert refused(pcs.create_cluster, **cluster_request(world))[0] == "ConflictException"
         pcs.create_cluster(**cluster_request(world, clusterName="second"))
 
-    def test_what_has_parts_is_not_deleted(self, pcs, world, pcs_cluster, template):
+    def test_cluster_or_group_in_use_is_not_deleted(self, pcs, world, pcs_cluster, template):
         group = pcs.create_compute_node_group(**group_request(world, template))["computeNodeGroup"]
         queued = [{"computeNodeGroupId": group["id"]}]
         pcs.create_queue(clusterIdentifier="small", queueName="jobs", computeNodeGroupConfigurations=queued)
@@ -181,12 +181,12 @@ class TestGroups:
             ({"purchaseOption": "CAPACITY_BLOCK"}, "do not agree"),
         ],
     )
-    def test_what_the_service_refuses(self, pcs, world, template, changes, words):
+    def test_invalid_compute_node_group_refused(self, pcs, world, template, changes, words):
         code, message = refused(pcs.create_compute_node_group, **group_request(world, template, **changes))
         assert code == "ValidationException"
         assert words in message
 
-    def test_a_role_of_another_path_is_refused(self, pcs, world, template):
+    def test_profile_with_role_of_other_path_refused(self, pcs, world, template):
         other = {"iamInstanceProfileArn": world["profiles"]["other"]}
         assert (
             "The role ARN is invalid"
@@ -204,11 +204,11 @@ class TestGroups:
             ({"NetworkInterfaces": [{"NetworkCardIndex": 1, "InterfaceType": "efa"}]}, "no Groups"),
         ],
     )
-    def test_a_launch_template_that_nodes_would_not_join_by(self, pcs, world, data, words):
+    def test_launch_template_without_pcs_user_data_refused(self, pcs, world, data, words):
         template = world["template"](f"t-{words.replace(' ', '-')}", **data)
         assert words in refused(pcs.create_compute_node_group, **group_request(world, template))[1]
 
-    def test_ten_groups(self, pcs, world, template):
+    def test_more_than_ten_node_groups_refused(self, pcs, world, template):
         for number in range(10):
             wish = group_request(world, template, computeNodeGroupName=f"nodes-{number}")
             wish["scalingConfiguration"] = {"minInstanceCount": 0, "maxInstanceCount": 1}
@@ -231,7 +231,7 @@ class TestJobs:
     def session(self, world_sandbox):
         return Session(environment=world_sandbox.process_environment({}), region=REGION)
 
-    def test_nodes_go_and_come_again_by_the_outputs(self, pcs, nodes, session):
+    def test_nodes_stop_and_start_by_output_commands(self, pcs, nodes, session):
         assert len(nodes()) == 2
         stop = {"minInstanceCount": 0, "maxInstanceCount": 0}
         group = {"clusterIdentifier": "small", "computeNodeGroupIdentifier": "nodes"}
@@ -257,7 +257,7 @@ class TestJobs:
         PcsCluster().start(outputs, session, messages.append, sleep=pause)
         assert len(messages) == 1
 
-    def test_a_group_grows_beyond_its_first_size(self, pcs, nodes, client):
+    def test_node_group_grows_beyond_first_size(self, pcs, nodes, client):
         group = {"clusterIdentifier": "small", "computeNodeGroupIdentifier": "nodes"}
         pcs.update_compute_node_group(**group, scalingConfiguration={"minInstanceCount": 0, "maxInstanceCount": 3})
         names, ids = zip(*((node.name, node.instance_id) for node in nodes()), strict=True)
@@ -265,7 +265,7 @@ class TestJobs:
         found = client("ec2").describe_instances(InstanceIds=ids)["Reservations"]
         assert {each["State"]["Name"] for entry in found for each in entry["Instances"]} == {"running"}
 
-    def test_parts_are_removed_in_order(self, pcs, nodes, session):
+    def test_cluster_parts_are_removed_in_order(self, pcs, nodes, session):
         messages, paused = [], []
         id_ = calls.describe_cluster(session, "small").id
         PcsCluster().empty(session, {"PcsClusterId": id_}, messages.append, paused.append)
@@ -276,7 +276,7 @@ class TestJobs:
         ]
         assert pcs.get_cluster(clusterIdentifier="small")["cluster"]["status"] == "ACTIVE"
 
-    def test_queues_are_described_with_their_machines(self, nodes, session, world_sandbox):
+    def test_queues_are_described_with_instance_types(self, nodes, session, world_sandbox):
         stack = type("Stack", (), {"outputs": {"ClusterName": "small"}})()
         (queue,) = PcsCluster().queues(session, stack).queues
         assert (queue.name, queue.instance_type, queue.capacity_type, queue.maximum) == (
@@ -290,7 +290,7 @@ class TestJobs:
         }
 
 
-def test_the_image_is_named_by_the_parameter(world_sandbox):
+def test_image_parameter_resolves_to_ami(world_sandbox):
     session = Session(environment=world_sandbox.process_environment({}), region=REGION)
     assert ssm.parameter(session, IMAGE_PARAMETER).startswith("ami-")
 
@@ -323,5 +323,5 @@ def update_cluster(stack, world):
         ({"SlurmConfiguration": {"ScaleDownIdleTimeInSeconds": 900}}, "UPDATE_COMPLETE"),
     ],
 )
-def test_update_of_a_cluster_changes_only_what_pcs_changes(update_cluster, changes, status):
+def test_cluster_update_changes_only_updatable_properties(update_cluster, changes, status):
     assert update_cluster(**changes) == status

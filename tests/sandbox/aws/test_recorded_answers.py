@@ -106,7 +106,7 @@ def role(client, name):
 
 
 @pytest.mark.parametrize("what", ERRORS)
-def test_an_error_is_awss_own(client, recorded, what):
+def test_error_code_and_status_equal_recorded_aws_answer(client, recorded, what):
     call, place = ERRORS[what]
     expected = recorded(*place)
     with pytest.raises(ClientError) as refused:
@@ -229,6 +229,6 @@ def lacking(expected, present, place=""):
 
 
 @pytest.mark.parametrize("what", SHAPES)
-def test_an_answer_has_what_awss_has(client, recorded, what):
+def test_answer_fields_equal_recorded_aws_answer(client, recorded, what):
     call, place, left_out = SHAPES[what]
     assert set(lacking(recorded(*place), call(client))) == left_out

@@ -50,7 +50,7 @@ BUCKET_POLICY = {
 
 
 class TestBuckets:
-    def test_what_the_template_says_can_be_read_back(self, stack, client):
+    def test_bucket_template_settings_can_be_read_back(self, stack, client):
         policy = {"Bucket": {"Ref": "Bucket"}, "PolicyDocument": BUCKET_POLICY}
         stack(
             {
@@ -76,7 +76,7 @@ class TestBuckets:
         for version in s3.list_object_versions(**name)["Versions"]:
             s3.delete_object(**name, Key=version["Key"], VersionId=version["VersionId"])
 
-    def test_a_policy_on_conditional_writes_decides(self, stack, client):
+    def test_bucket_policy_on_conditional_writes_is_enforced(self, stack, client):
         statement = {
             "Effect": "Deny",
             "Principal": {"AWS": "*"},
@@ -113,7 +113,7 @@ class TestBuckets:
         for content in s3.list_objects_v2(Bucket="careful")["Contents"]:
             s3.delete_object(Bucket="careful", Key=content["Key"])
 
-    def test_a_bucket_with_objects_is_not_deleted(self, stack, client, cloudformation):
+    def test_bucket_with_objects_is_not_deleted(self, stack, client, cloudformation):
         name = stack({"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "full"}}})["StackName"]
         client("s3").put_object(Bucket="full", Key="a", Body=b"a")
         cloudformation.delete_stack(StackName=name)
@@ -121,7 +121,7 @@ class TestBuckets:
         assert any("is not empty" in why for _, _, why in events(cloudformation, name, "Bucket"))
         client("s3").delete_object(Bucket="full", Key="a")
 
-    def test_requests_are_in_the_access_log(self, client, world_sandbox):
+    def test_s3_requests_appear_in_access_log(self, client, world_sandbox):
         s3 = client("s3")
         s3.create_bucket(Bucket="logged", CreateBucketConfiguration={"LocationConstraint": REGION})
         s3.put_object(Bucket="logged", Key="step-2/part 0.bin", Body=b"x" * 1000)
@@ -136,7 +136,7 @@ class TestBuckets:
 
 
 class TestNetwork:
-    def test_a_subnet_stands_in_the_zone_of_its_id(self, stack, client):
+    def test_subnet_is_in_zone_of_zone_id(self, stack, client):
         deployed = stack({"Vpc": VPC, "Subnet": SUBNET}, outputs={"Subnet": {"Value": {"Ref": "Subnet"}}})
         (subnet,) = client("ec2").describe_subnets(SubnetIds=[outputs(deployed)["Subnet"]])["Subnets"]
         assert subnet["AvailabilityZoneId"] == "usw2-az2"
@@ -147,7 +147,7 @@ class TestNetwork:
         hostnames = client("ec2").describe_vpc_attribute(VpcId=subnet["VpcId"], Attribute="enableDnsHostnames")
         assert hostnames["EnableDnsHostnames"]["Value"] is True
 
-    def test_security_group_rules_to_itself(self, stack, client):
+    def test_security_group_accepts_rules_to_same_group(self, stack, client):
         group = {
             "Type": "AWS::EC2::SecurityGroup",
             "Properties": {
@@ -183,7 +183,7 @@ class TestNetwork:
             )
         assert [r for r in security_group["IpPermissionsEgress"] if r["IpProtocol"] == "-1" and r["IpRanges"]] == []
 
-    def test_a_whole_network_goes_away_again(self, stack, client, cloudformation):
+    def test_network_stack_deletion_removes_every_resource(self, stack, client, cloudformation):
         ref = {"Ref": "Vpc"}
         resources = {
             "Vpc": VPC,
@@ -241,7 +241,7 @@ class TestNetwork:
 
 
 class TestRoles:
-    def test_managed_policies_are_attached(self, stack, client):
+    def test_managed_policies_are_attached_to_role(self, stack, client):
         trust = {
             "Statement": [
                 {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
@@ -255,7 +255,7 @@ class TestRoles:
 
 
 class TestFunctions:
-    def test_one_with_a_layer_is_changed_in_place(self, stack, client):
+    def test_function_with_layer_is_updated_in_place(self, stack, client):
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as archive:
             archive.writestr("index.py", "def handler(*_): pass")
@@ -289,7 +289,7 @@ class TestFunctions:
 
 
 class TestWhatIsNotEmulated:
-    def test_unknown_types_are_accepted_and_said(self, stack, world_sandbox):
+    def test_unknown_resource_types_accepted_and_reported(self, stack, world_sandbox):
         name = stack(
             {
                 "Group": {"Type": "AWS::XRay::Group", "Properties": {"GroupName": "g"}},
@@ -307,19 +307,19 @@ class TestWhatIsNotEmulated:
         assert "not evaluated" in reasons["AWS::EC2::VPC.Ipv4IpamPoolId"]
         assert "AWS::SNS::Topic" not in reasons
 
-    def test_an_update_that_is_not_made_is_said(self, stack, world_sandbox):
+    def test_unemulated_update_is_reported(self, stack, world_sandbox):
         stack({"Vpc": VPC})
         name = stack({"Vpc": VPC | {"Properties": VPC["Properties"] | {"EnableDnsHostnames": False}}})["StackName"]
         assert any(name.startswith("AWS::EC2::VPC.an update") for name in world_sandbox.not_emulated({name}))
 
-    def test_a_missing_call_is_answered_at_once_and_said(self, client, world_sandbox):
+    def test_unemulated_call_answers_501_and_is_reported(self, client, world_sandbox):
         with pytest.raises(ClientError) as refused:
             client("ec2").describe_capacity_block_status()
         assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 501
         assert any(name.startswith("call to ec2") for name in world_sandbox.not_emulated())
 
 
-def test_answers_on_both_names_of_this_machine(world_sandbox):
+def test_endpoint_answers_on_localhost_and_127_0_0_1(world_sandbox):
     by_address = world_sandbox.endpoint.replace("localhost", "127.0.0.1")
     for endpoint in (world_sandbox.endpoint, by_address):
         sts = clients.client(world_sandbox, "sts", endpoint_url=endpoint)

@@ -12,7 +12,7 @@ BROKEN = {"Type": "AWS::EC2::Subnet", "Properties": {"VpcId": {"Ref": "Vpc"}, "C
 
 
 class TestStacks:
-    def test_resources_are_made_after_those_they_name(self, stack, cloudformation):
+    def test_resources_are_created_after_dependencies(self, stack, cloudformation):
         deployed = stack(
             {"Subnet": SUBNET, "Later": {"Type": "AWS::SNS::Topic", "DependsOn": ["Subnet"]}, "Vpc": VPC},
             outputs={"Subnet": {"Value": {"Ref": "Subnet"}}},
@@ -24,7 +24,7 @@ class TestStacks:
         assert created == ["Vpc", "Subnet", "Later", deployed["StackName"]]
         assert outputs(deployed)["Subnet"].startswith("subnet-")
 
-    def test_every_event_has_a_time_of_its_own(self, stack, cloudformation):
+    def test_stack_events_have_distinct_times(self, stack, cloudformation):
         deployed = stack({"Vpc": VPC, "Subnet": SUBNET})
         stack_events = cloudformation.describe_stack_events(StackName=deployed["StackName"])["StackEvents"]
         times = [
@@ -33,7 +33,7 @@ class TestStacks:
         ]
         assert sorted(set(times), reverse=True) == times
 
-    def test_a_resource_that_is_refused_rolls_the_stack_back(self, stack, client, cloudformation):
+    def test_refused_resource_rolls_stack_back(self, stack, client, cloudformation):
         before = len(client("ec2").describe_vpcs()["Vpcs"])
         deployed = stack({"Vpc": VPC, "Subnet": BROKEN})
         assert deployed["StackStatus"] == "ROLLBACK_COMPLETE"
@@ -41,16 +41,16 @@ class TestStacks:
         assert "192.168.0.0/24" in failed[2]
         assert len(client("ec2").describe_vpcs()["Vpcs"]) == before
 
-    def test_a_stack_that_was_rolled_back_is_not_updated(self, stack):
+    def test_rolled_back_stack_is_not_updated(self, stack):
         stack({"Vpc": VPC, "Subnet": BROKEN})
         with pytest.raises(ClientError, match="is in ROLLBACK_COMPLETE state and can not be updated"):
             stack({"Vpc": VPC})
 
-    def test_a_stack_that_was_rolled_back_has_no_outputs(self, stack):
+    def test_rolled_back_stack_has_no_outputs(self, stack):
         deployed = stack({"Vpc": VPC, "Subnet": BROKEN}, outputs={"Subnet": {"Value": {"Ref": "Subnet"}}})
         assert "Outputs" not in deployed
 
-    def test_an_update_adds_and_removes(self, stack, client):
+    def test_stack_update_adds_and_removes_resources(self, stack, client):
         stack({"Vpc": VPC, "Subnet": SUBNET})
         updated = stack({"Vpc": VPC, "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "added"}}})
         assert updated["StackStatus"] == "UPDATE_COMPLETE"
@@ -58,7 +58,7 @@ class TestStacks:
         filters = [{"Name": "cidr-block", "Values": ["10.9.0.0/24"]}]
         assert client("ec2").describe_subnets(Filters=filters)["Subnets"] == []
 
-    def test_a_failed_update_goes_back(self, stack, client, cloudformation):
+    def test_failed_stack_update_rolls_back(self, stack, client, cloudformation):
         bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "goes-back"}}
         versioned = {"VersioningConfiguration": {"Status": "Enabled"}}
         stack({"Vpc": VPC, "Bucket": bucket})
@@ -71,7 +71,7 @@ class TestStacks:
         remaining = cloudformation.list_stack_resources(StackName=updated["StackName"])["StackResourceSummaries"]
         assert {resource["LogicalResourceId"] for resource in remaining} == {"Vpc", "Bucket"}
 
-    def test_nothing_to_change_is_said(self, stack, cloudformation):
+    def test_change_set_without_changes_fails_with_reason(self, stack, cloudformation):
         deployed = stack({"Vpc": VPC})
         template = json.dumps({"Resources": {"Vpc": VPC}, "Outputs": {}})
         cloudformation.create_change_set(
@@ -81,7 +81,7 @@ class TestStacks:
         assert again["Status"] == "FAILED"
         assert "didn't contain changes" in again["StatusReason"]
 
-    def test_change_sets_of_two_stacks_may_have_one_name(self, cloudformation):
+    def test_change_sets_of_two_stacks_may_share_a_name(self, cloudformation):
         for name in ("one", "two"):
             cloudformation.create_change_set(
                 StackName=name,
@@ -96,7 +96,7 @@ class TestStacks:
             assert [summary["LogicalResourceId"] for summary in summaries] == [name]
             cloudformation.delete_stack(StackName=name)
 
-    def test_a_stack_is_made_again_under_a_deleted_ones_name_by_a_change_set_of_the_same_name(self, cloudformation):
+    def test_stack_recreated_under_deleted_name_with_same_change_set_name(self, cloudformation):
         """As the CDK does after `cdk destroy`: the first one's change set went with it."""
         body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
         ids = []
@@ -110,7 +110,7 @@ class TestStacks:
             cloudformation.delete_stack(StackName="again-and-again")
         assert ids[0] != ids[1]
 
-    def test_a_change_set_of_a_deleted_stack_is_not_found(self, cloudformation):
+    def test_change_set_of_deleted_stack_is_not_found(self, cloudformation):
         body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
         change = {"StackName": "gone-stack", "ChangeSetName": "first"}
         arn = cloudformation.create_change_set(**change, ChangeSetType="CREATE", TemplateBody=body)["Id"]
@@ -119,7 +119,7 @@ class TestStacks:
         with pytest.raises(ClientError, match="ChangeSetNotFound"):
             cloudformation.execute_change_set(ChangeSetName=arn)
 
-    def test_a_circle_is_refused_before_anything_is_made(self, cloudformation):
+    def test_circular_dependency_refused_before_creation(self, cloudformation):
         first = {"Type": "AWS::SNS::Topic", "DependsOn": "B"}
         template = json.dumps({"Resources": {"A": first, "B": {"Type": "AWS::SNS::Topic", "DependsOn": "A"}}})
         with pytest.raises(ClientError, match="Circular dependency"):
@@ -127,7 +127,7 @@ class TestStacks:
                 StackName="circle", ChangeSetName="c", ChangeSetType="CREATE", TemplateBody=template
             )
 
-    def test_a_parameter_that_is_not_stored_is_named(self, cloudformation):
+    def test_missing_ssm_parameter_is_named(self, cloudformation):
         parameter = {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/not/there"}
         template = json.dumps({"Parameters": {"P": parameter}, "Resources": {"A": {"Type": "AWS::SNS::Topic"}}})
         with pytest.raises(ClientError, match="/not/there"):
@@ -135,7 +135,7 @@ class TestStacks:
                 StackName="no-parameter", ChangeSetName="c", ChangeSetType="CREATE", TemplateBody=template
             )
 
-    def test_an_update_keeps_a_stored_parameter(self, stack, client, cloudformation):
+    def test_stack_update_keeps_ssm_parameter_value(self, stack, client, cloudformation):
         client("ssm").put_parameter(Name="/bootstrap/version", Value="33", Type="String", Overwrite=True)
         parameter = {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/bootstrap/version"}
         name = stack({"Vpc": VPC}, Parameters={"Version": parameter})["StackName"]
@@ -152,7 +152,7 @@ class TestStacks:
         (arn,) = [e["TopicArn"] for e in client("sns").list_topics()["Topics"] if name[:20] in e["TopicArn"]]
         assert client("sns").get_topic_attributes(TopicArn=arn)["Attributes"]["DisplayName"] == "33"
 
-    def test_an_export_in_use_keeps_its_stack(self, stack, cloudformation):
+    def test_stack_with_export_in_use_is_not_deleted(self, stack, cloudformation):
         exported = {"Id": {"Value": {"Ref": "Vpc"}, "Export": {"Name": "net-id"}}}
         stack({"Vpc": VPC}, name="exports", outputs=exported)
         subnet = {
@@ -165,11 +165,11 @@ class TestStacks:
         assert retained["StackStatus"] == "DELETE_FAILED"
         assert "in use by imports" in events(cloudformation, "exports")[-1][2]
 
-    def test_zones_are_those_of_the_stacks_region(self, stack):
+    def test_availability_zones_belong_to_stack_region(self, stack):
         deployed = stack({"Vpc": VPC}, outputs={"Zone": {"Value": {"Fn::Select": [1, {"Fn::GetAZs": ""}]}}})
         assert outputs(deployed)["Zone"] == "us-west-2b"
 
-    def test_what_is_to_be_retained_stays(self, stack, client, cloudformation):
+    def test_retained_resource_stays_after_deletion(self, stack, client, cloudformation):
         stack(
             {"Bucket": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "Properties": {"BucketName": "stays"}}}
         )
@@ -183,7 +183,7 @@ class TestStacks:
 
 
 class TestTerminationProtection:
-    def test_a_protected_stack_stays(self, stack, client, cloudformation):
+    def test_protected_stack_is_not_deleted(self, stack, client, cloudformation):
         name = stack({"Vpc": VPC})["StackName"]
         cloudformation.update_termination_protection(StackName=name, EnableTerminationProtection=True)
         assert cloudformation.describe_stacks(StackName=name)["Stacks"][0]["EnableTerminationProtection"] is True
@@ -195,7 +195,7 @@ class TestTerminationProtection:
             cloudformation.describe_stacks(StackName=name)
 
 
-def test_a_template_of_s3_is_found_by_address_as_well(client, world_sandbox):
+def test_template_in_s3_found_by_ip_address(client, world_sandbox):
     """moto itself looks for "localhost" in the URL."""
     client("s3").create_bucket(Bucket="templates", CreateBucketConfiguration={"LocationConstraint": REGION})
     body = json.dumps({"Resources": {"A": {"Type": "AWS::SNS::Topic"}}}).encode()
@@ -205,7 +205,7 @@ def test_a_template_of_s3_is_found_by_address_as_well(client, world_sandbox):
     assert client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]["StackStatus"] == "CREATE_COMPLETE"
 
 
-def test_a_template_whose_rule_does_not_hold_is_refused(client):
+def test_template_with_failing_rule_refused(client):
     rule = {"Assertions": [{"Assert": {"Fn::Equals": ["a", "b"]}, "AssertDescription": "name a plan"}]}
     body = json.dumps({"Resources": {"A": {"Type": "AWS::SNS::Topic"}}, "Rules": {"Named": rule}})
     with pytest.raises(ClientError, match="name a plan"):

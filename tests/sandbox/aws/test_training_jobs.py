@@ -113,7 +113,7 @@ def secondary(description):
     return [transition["Status"] for transition in description["SecondaryStatusTransitions"]]
 
 
-def test_nodes_run_with_files_of_their_own_and_the_states_come_in_their_order(create, until, printed):
+def test_training_job_nodes_have_separate_files_and_states_in_order(create, until, printed):
     create("two-nodes", nodes=2)
     description = until("two-nodes", "Completed", "Failed")
     assert secondary(description) == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
@@ -123,7 +123,7 @@ def test_nodes_run_with_files_of_their_own_and_the_states_come_in_their_order(cr
     assert {stream.rpartition("-")[0] for stream, _ in log_lines} == {"two-nodes/algo-1", "two-nodes/algo-2"}
 
 
-def test_a_name_is_taken_once(create, client, until):
+def test_training_job_name_is_unique(create, client, until):
     create("once", Tags=[{"Key": "slipway:run", "Value": "first"}])
     with pytest.raises(ClientError) as refused:
         create("once")
@@ -148,7 +148,7 @@ def test_a_name_is_taken_once(create, client, until):
         ({"Tags": [{"Key": "a*b", "Value": ""}]}, "does not match pattern"),
     ],
 )
-def test_what_sagemaker_refuses_is_refused(create, changes, expected):
+def test_invalid_training_job_refused(create, changes, expected):
     with pytest.raises(ClientError) as refused:
         create("refused", **changes)
     code, message = codes(refused)
@@ -156,7 +156,7 @@ def test_what_sagemaker_refuses_is_refused(create, changes, expected):
     assert expected in message
 
 
-def test_a_quota_is_refused_by_its_name(create, world_sandbox):
+def test_exceeded_quota_refused_with_quota_name(create, world_sandbox):
     world_sandbox.limit_training(quotas={"ml.g5.xlarge": 0})
     try:
         with pytest.raises(ClientError) as refused:
@@ -168,7 +168,7 @@ def test_a_quota_is_refused_by_its_name(create, world_sandbox):
     assert "'ml.g5.xlarge for spot training job usage' is 0 Instances" in message
 
 
-def test_a_job_waits_for_capacity_and_can_be_stopped_meanwhile(create, client, world_sandbox, until):
+def test_training_job_waiting_for_capacity_can_be_stopped(create, client, world_sandbox, until):
     world_sandbox.limit_training(lacking=("spot", "on-demand"))
     try:
         create("waiting")
@@ -182,7 +182,7 @@ def test_a_job_waits_for_capacity_and_can_be_stopped_meanwhile(create, client, w
         client("sagemaker").stop_training_job(TrainingJobName="waiting")
 
 
-def test_a_stop_tells_the_containers_first(create, client, until, printed):
+def test_stopped_training_job_signals_containers_first(create, client, until, printed):
     create("stopped", "wait")
     printed("stopped")
     client("sagemaker").stop_training_job(TrainingJobName="stopped")
@@ -190,7 +190,7 @@ def test_a_stop_tells_the_containers_first(create, client, until, printed):
     assert [line for _, line in printed("stopped", 2)] == ["waits", "told"]
 
 
-def test_the_time_limit_stops_and_does_not_fail(create, until, printed):
+def test_training_job_time_limit_stops_without_failure(create, until, printed):
     create("limited", "wait", limits={"MaxRuntimeInSeconds": 2})
     description = until("limited", "Stopped")
     assert description["SecondaryStatus"] == "MaxRuntimeExceeded"
@@ -198,12 +198,12 @@ def test_the_time_limit_stops_and_does_not_fail(create, until, printed):
     assert [line for _, line in printed("limited", 2)] == ["waits", "told"]
 
 
-def test_a_failed_container_fails_the_job_with_what_its_file_says(create, until):
+def test_failed_container_gives_failure_file_text(create, until):
     create("failing", "fail")
     assert until("failing", "Failed")["FailureReason"] == "AlgorithmError: out of memory, exit code: 3"
 
 
-def test_managed_spot_begins_again_without_notice_and_bills_less(create, world_sandbox, client, until, printed):
+def test_managed_spot_restarts_without_notice_and_bills_less(create, world_sandbox, client, until, printed):
     create("taken", "wait", spot=True)
     printed("taken")
     world_sandbox.interrupt_job("taken")
@@ -216,7 +216,7 @@ def test_managed_spot_begins_again_without_notice_and_bills_less(create, world_s
     assert description["BillableTimeInSeconds"] < description["TrainingTimeInSeconds"]
 
 
-def test_on_demand_begins_again_only_as_often_as_its_retries(create, world_sandbox, until, printed):
+def test_on_demand_restarts_up_to_retry_limit(create, world_sandbox, until, printed):
     create("retried", "wait", RetryStrategy={"MaximumRetryAttempts": 1})
     for count in (1, 2):
         printed("retried", count)
@@ -227,7 +227,7 @@ def test_on_demand_begins_again_only_as_often_as_its_retries(create, world_sandb
     assert secondary(description).count("Restarting") == 1
 
 
-def test_an_image_and_data_that_are_not_there_fail_the_job(create, until):
+def test_missing_image_or_data_fails_training_job(create, until):
     missing = {"TrainingImage": f"123456789012.dkr.ecr.{REGION}.amazonaws.com/team/none:1", "TrainingInputMode": "File"}
     create("no-image", AlgorithmSpecification=missing)
     assert "Cannot pull container image" in until("no-image", "Failed")["FailureReason"]
@@ -250,9 +250,7 @@ def plan(name, begins, ends, target="training-job"):
     )
 
 
-def test_a_training_plan_is_waited_for_and_one_that_is_over_or_for_others_is_refused(
-    create, client, world_sandbox, until
-):
+def test_future_training_plan_awaited_and_expired_or_foreign_refused(create, client, world_sandbox, until):
     plans = {
         training_plan.name: training_plan
         for training_plan in (
@@ -276,7 +274,7 @@ def test_a_training_plan_is_waited_for_and_one_that_is_over_or_for_others_is_ref
     until("plan-to-come", "Stopped")
 
 
-def test_what_runs_is_listed_by_its_status_and_what_is_not_there_is_said_as_sagemaker_says_it(client, create, until):
+def test_training_jobs_listed_by_status_and_unknown_not_found(client, create, until):
     create("listed", "fail")
     until("listed", "Failed")
     listed = client("sagemaker").list_training_jobs(StatusEquals="Failed")["TrainingJobSummaries"]

@@ -170,7 +170,7 @@ def _bit_for_bit(store, nodes, steps):
 
 
 @pytest.mark.slow
-def test_two_pods_meet_train_and_leave_their_files(cluster, submit_pods, pods_store, job_conditions, until):
+def test_two_pods_connect_train_and_store_files(cluster, submit_pods, pods_store, job_conditions, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     cluster.add_node("n2", allocatable={"nvidia.com/gpu": "1"})
     submit_pods(steps=20)
@@ -187,7 +187,7 @@ SLOW = pytest.mark.slow
 
 
 @pytest.mark.parametrize("disturb", ["drain", pytest.param("kill", marks=SLOW), pytest.param("take", marks=SLOW)])
-def test_a_disturbed_job_goes_on_bit_for_bit(cluster, submit_pods, pods_store, job_conditions, until, disturb):  # noqa: PLR0917
+def test_disturbed_job_finishes_bit_for_bit(cluster, submit_pods, pods_store, job_conditions, until, disturb):  # noqa: PLR0917
     for name in ("n1", "n2", "n3"):
         cluster.add_node(name, allocatable={"nvidia.com/gpu": "1"})
     submit_pods()
@@ -212,7 +212,7 @@ def test_a_disturbed_job_goes_on_bit_for_bit(cluster, submit_pods, pods_store, j
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(100, marks=SLOW)])
-def test_pods_that_are_killed_at_random_restore_nothing_torn(  # noqa: PLR0917  the fixtures
+def test_randomly_killed_pods_restore_only_whole_checkpoints(  # noqa: PLR0917  the fixtures
     cluster, submit_pods, pods_store, job_conditions, until, kills
 ):
     """With notice, with too little, and with none; the trainer refuses what is not bit for bit what it was."""
@@ -256,9 +256,7 @@ def source(cluster, endpoint):
     connection.close()
 
 
-def test_a_launcher_is_followed_by_another_over_a_server_that_was_away(
-    cluster, submit_pods, source, pods_store, tmp_path
-):
+def test_second_launcher_follows_job_after_server_outage(cluster, submit_pods, source, pods_store, tmp_path):
     """The first launcher is gone in the middle; the second one goes on with the copies of the first."""
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     hold = cluster._folder / "hold"

@@ -52,7 +52,7 @@ def _pod_spec(document):
         (lambda d: _pod_spec(d).update(tolerations=[{"operator": "Exists", "value": "x"}]), "value must be empty"),
     ],
 )
-def test_a_job_that_a_cluster_would_not_take_is_refused(pod_job, spoil, message):
+def test_invalid_job_refused(pod_job, spoil, message):
     document = pod_job("true")
     assert refusals(document) == []
     spoil(document)
@@ -71,7 +71,7 @@ def test_a_job_that_a_cluster_would_not_take_is_refused(pod_job, spoil, message)
         ),
     ],
 )
-def test_a_job_of_hyperpods_operator_is_held_against_its_fields(change, message):
+def test_hyperpod_operator_job_fields_are_validated(change, message):
     container = {"name": "pytorch", "image": "x:1"}
     replicas = [{"name": "pods", "replicas": 2, "template": {"spec": {"containers": [container]}}}]
     spec = {"nprocPerNode": "auto", "replicaSpecs": replicas}
@@ -80,7 +80,7 @@ def test_a_job_of_hyperpods_operator_is_held_against_its_fields(change, message)
     assert message in " ".join(refusals({**document, "spec": {**spec, **change}}))
 
 
-def test_a_pytorch_job_needs_a_container_of_that_name():
+def test_pytorch_job_requires_container_named_pytorch():
     template = {"spec": {"containers": [{"name": "train", "image": "x:1"}]}}
     spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": template}}}
     document = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "x"}, "spec": spec}
@@ -88,7 +88,7 @@ def test_a_pytorch_job_needs_a_container_of_that_name():
     assert refusals(document, operators=()) == ["no kind PyTorchJob in kubeflow.org/v1 here"]
 
 
-def test_without_a_token_nothing_is_answered(cluster):
+def test_request_without_token_refused(cluster):
     configuration = kubernetes.client.Configuration(host=cluster.server.address)
     configuration.api_key = {"authorization": "Bearer k8s-aws-v1.bm90aGluZw"}
     with kubernetes.client.ApiClient(configuration) as client, pytest.raises(ApiException) as refused:
@@ -96,7 +96,7 @@ def test_without_a_token_nothing_is_answered(cluster):
     assert refused.value.status == 401
 
 
-def test_a_stale_change_conflicts_and_an_immutable_field_stays(core, batch, pod_job):
+def test_stale_change_conflicts_and_immutable_field_refused(core, batch, pod_job):
     config_map = core.create_namespaced_config_map("default", _map("m", a="1"))
     core.patch_namespaced_config_map("m", "default", {"data": {"b": "2"}})
     with pytest.raises(ApiException) as refused:
@@ -111,7 +111,7 @@ def test_a_stale_change_conflicts_and_an_immutable_field_stays(core, batch, pod_
     assert "field is immutable" in refused.value.body
 
 
-def test_a_list_comes_in_pages_and_a_page_of_a_list_too_old_has_expired(cluster, core):
+def test_list_has_pages_and_expired_continue_token_refused(cluster, core):
     for number in range(5):
         core.create_namespaced_config_map("default", _map(f"m{number}"))
     first = core.list_namespaced_config_map("default", limit=2)
@@ -124,7 +124,7 @@ def test_a_list_comes_in_pages_and_a_page_of_a_list_too_old_has_expired(cluster,
     assert refused.value.status == 410
 
 
-def test_a_watch_sees_what_comes_to_fit_and_what_ceases_to(cluster, core):
+def test_watch_reports_objects_entering_and_leaving_selector(cluster, core):
     version = core.list_namespaced_config_map("default").metadata.resource_version
     core.create_namespaced_config_map("default", _map("m"))
     core.patch_namespaced_config_map("m", "default", {"metadata": {"labels": {"a": "1"}}})
@@ -138,7 +138,7 @@ def test_a_watch_sees_what_comes_to_fit_and_what_ceases_to(cluster, core):
     assert refused.value.status == 410
 
 
-def test_an_object_with_a_finalizer_goes_when_it_is_taken_off(core):
+def test_object_with_finalizer_deleted_after_finalizer_removal(core):
     body = _map("m")
     body["metadata"]["finalizers"] = ["example.org/hold"]
     core.create_namespaced_config_map("default", body)
@@ -150,13 +150,13 @@ def test_an_object_with_a_finalizer_goes_when_it_is_taken_off(core):
     assert refused.value.status == 404
 
 
-def test_an_operator_that_is_not_there_has_no_kind(tmp_path, api_client):
+def test_kind_of_missing_operator_not_found(tmp_path, api_client):
     with pytest.raises(ApiException) as refused:
         kubernetes.client.CustomObjectsApi(api_client).list_cluster_custom_object("karpenter.sh", "v1", "nodepools")
     assert refused.value.status == 404
 
 
-def test_the_vendors_own_definitions_judge_with_their_rules(api_client):
+def test_vendor_definitions_validate_with_cel_rules(api_client):
     """Data: Karpenter's definition; the verdicts are those that the CRD server of Kubernetes 1.36 gave."""
     folder = os.environ.get("SLIPWAY_VENDOR_DATA")
     if not folder:

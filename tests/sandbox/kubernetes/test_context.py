@@ -52,13 +52,13 @@ def plan_at_context(catalog):
     return lambda **target: pinned_plan(request_of({**PLAN, "target": {**PLAN["target"], **target}}), catalog)
 
 
-def test_the_context_leads_to_it_and_it_is_nobodys_stack(plan_at_context, kubeconfig_environment):
+def test_context_cluster_is_found_without_stack(plan_at_context, kubeconfig_environment):
     located_cluster = find(plan_at_context(), Session(environment=kubeconfig_environment, region="us-east-2"))
     assert (located_cluster.head_node.via, located_cluster.head_node.host) == (CONTEXT, "there")
     assert (located_cluster.by_slipway, located_cluster.eks) == (False, "platform")
 
 
-def test_what_is_there_is_read_through_it(cluster, plan_at_context, kubeconfig_environment):
+def test_context_cluster_is_inspected(cluster, plan_at_context, kubeconfig_environment):
     labels = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"}, labels=labels)
     pinned = plan_at_context()
@@ -69,7 +69,7 @@ def test_what_is_there_is_read_through_it(cluster, plan_at_context, kubeconfig_e
     assert inspection.granted is None, "EKS does not know the cluster here"
 
 
-def test_a_job_is_submitted_followed_and_cancelled_through_it(cluster, kubeconfig_environment, pod_job, until):
+def test_job_through_context_is_submitted_followed_and_cancelled(cluster, kubeconfig_environment, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     head_node = HeadNode(via=CONTEXT, host="there", region="us-east-2", kind="Job")
     connection, jobs = jobs_at(
@@ -82,7 +82,7 @@ def test_a_job_is_submitted_followed_and_cancelled_through_it(cluster, kubeconfi
     connection.close()
 
 
-def test_a_context_that_is_not_there_is_said(plan_at_context, kubeconfig_environment):
+def test_unknown_context_refused(plan_at_context, kubeconfig_environment):
     pinned = plan_at_context(context="elsewhere")
     located_cluster = find(pinned, Session(environment=kubeconfig_environment, region="us-east-2"))
     with pytest.raises(ImpossibleError, match=r"target\.context: elsewhere"):

@@ -130,21 +130,21 @@ def elastic_agent(request: pytest.FixtureRequest) -> Iterator[ElasticAgent]:
 
 
 @pytest.mark.parametrize("elastic_agent", [{}], indirect=True)
-def test_without_the_variable_it_dies_of_the_signal_and_its_trainer_hears_nothing(elastic_agent: ElasticAgent) -> None:
+def test_elastic_agent_without_variable_dies_of_signal_without_save(elastic_agent: ElasticAgent) -> None:
     os.killpg(elastic_agent.process.pid, signal.SIGUSR1)
     assert elastic_agent.process.wait(LONG_S) == -signal.SIGUSR1
     assert not elastic_agent.has("saved")
 
 
 @pytest.mark.parametrize("elastic_agent", [ELASTIC_AGENT_ENVIRONMENT], indirect=True)
-def test_with_the_variable_of_our_pods_its_trainer_saves(elastic_agent: ElasticAgent) -> None:
+def test_elastic_agent_with_pod_variables_saves_on_signal(elastic_agent: ElasticAgent) -> None:
     os.killpg(elastic_agent.process.pid, signal.SIGUSR1)
     elastic_agent.until(lambda: elastic_agent.has("saved"))
     assert elastic_agent.process.wait(LONG_S) > 0
 
 
 @pytest.mark.parametrize("elastic_agent", [ELASTIC_AGENT_ENVIRONMENT], indirect=True)
-def test_its_operators_graceful_stop_is_the_same_word_to_a_trainer(elastic_agent: ElasticAgent) -> None:
+def test_elastic_agent_graceful_stop_saves(elastic_agent: ElasticAgent) -> None:
     elastic_agent.ask("/stop", {"is_graceful": True, "timeout": 60})
     elastic_agent.until(lambda: elastic_agent.has("saved"))
     elastic_agent.until(lambda: elastic_agent.status() == "ready")

@@ -103,34 +103,34 @@ def define(cluster, connection, **names):
     connection.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=document)
 
 
-def test_a_cluster_that_has_everything_passes(add_node, examined_cluster):
+def test_complete_cluster_passes_examination(add_node, examined_cluster):
     add_node("n1")
     add_node("n2")
     assert examined_cluster() == {}
 
 
-def test_a_cluster_without_such_nodes_says_what_it_has(add_node, examined_cluster):
+def test_cluster_without_matching_nodes_lists_available_nodes(add_node, examined_cluster):
     add_node("n1", **{"node.kubernetes.io/instance-type": "g5.xlarge"})
     (result, got) = examined_cluster()["cluster nodes"]
     assert (result, got) == (Outcome.FAILED, "0 found; the cluster has 1 x g5.xlarge")
 
 
 @pytest.mark.parametrize("labels,option", [({"topology.k8s.aws/zone-id": "use2-az3"}, "on-demand"), ({}, "spot")])
-def test_nodes_of_another_zone_or_bought_otherwise_are_none(add_node, examined_cluster, labels, option):
+def test_nodes_of_other_zone_or_purchase_option_do_not_count(add_node, examined_cluster, labels, option):
     add_node("n1", **labels)
     add_node("n2", **labels)
     diagnosis = examined_cluster(target={"az_id": "use2-az1"}, purchase={"option": option})
     assert diagnosis["cluster nodes"][0] is Outcome.FAILED
 
 
-def test_nodes_that_a_job_must_not_use_are_none(add_node, examined_cluster, cluster):
+def test_tainted_or_cordoned_nodes_do_not_count(add_node, examined_cluster, cluster):
     add_node("n1", taints=({"key": "team", "value": "b", "effect": "NoSchedule"},))
     add_node("n2")
     cluster.cordon("n2")
     assert "none of the 2 nodes accepts the job's pods" in examined_cluster()["cluster nodes"][1]
 
 
-def test_karpenter_may_make_the_nodes(cluster, connection, examined_cluster):
+def test_karpenter_pool_with_instance_type_counts_as_nodes(cluster, connection, examined_cluster):
     define(cluster, connection, **POOL)
 
     def pool(name, types):
@@ -146,7 +146,7 @@ def test_karpenter_may_make_the_nodes(cluster, connection, examined_cluster):
 
 
 @pytest.mark.parametrize("name", ["nvidia.com/gpu", "vpc.amazonaws.com/efa"])
-def test_nodes_whose_devices_nobody_shows_are_refused(add_node, examined_cluster, name):
+def test_nodes_without_advertised_devices_refused(add_node, examined_cluster, name):
     room = {**ROOM, name: "1"}
     add_node("n1", room=room)
     add_node("n2", room=room)
@@ -155,13 +155,13 @@ def test_nodes_whose_devices_nobody_shows_are_refused(add_node, examined_cluster
     assert ("use TCP" in got) is ("efa" in name)
 
 
-def test_on_a_cluster_of_slipways_own_the_plugins_come_with_the_job(add_node, examined_cluster):
+def test_cluster_of_slipway_gets_device_plugins_with_job(add_node, examined_cluster):
     for name in ("n1", "n2"):
         add_node(name, room={"hugepages-2Mi": "5128Mi"})
     assert examined_cluster(owned=True) == {}
 
 
-def test_one_good_node_too_few_is_said_and_one_spare_is_advice(add_node, examined_cluster):
+def test_one_usable_node_too_few_fails_and_spare_bad_node_is_advice(add_node, examined_cluster):
     add_node("n1")
     add_node("n2", room={**ROOM, "vpc.amazonaws.com/efa": "0"})
     assert examined_cluster()["node devices"][0] is Outcome.FAILED
@@ -169,9 +169,7 @@ def test_one_good_node_too_few_is_said_and_one_spare_is_advice(add_node, examine
     assert examined_cluster()["node devices"][0] is Outcome.ADVICE
 
 
-def test_an_operator_that_is_not_there_is_refused_and_one_that_is_there_is_taken(
-    catalog, cluster, connection, add_node
-):
+def test_missing_operator_refused_and_available_operator_chosen(catalog, cluster, connection, add_node):
     plan = pinned_plan(request_of({**PLAN, "purchase": {"option": "on-demand"}, "target": TARGET}), catalog)
     served = (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB, Operator.JOB)
     assert chosen(plan, served) is Operator.PYTORCHJOB
@@ -182,7 +180,7 @@ def test_an_operator_that_is_not_there_is_refused_and_one_that_is_there_is_taken
     assert chosen(replace(plan, request=replace(plan.request, run=named)), served) is Operator.JOB
 
 
-def test_what_the_caller_may_not_do_is_named(cluster, add_node, examined_cluster):
+def test_missing_rights_of_caller_are_named(cluster, add_node, examined_cluster):
     add_node("n1")
     add_node("n2")
     cluster.server.rights.denied |= {("create", "pytorchjobs"), ("create", "namespaces")}
@@ -192,13 +190,13 @@ def test_what_the_caller_may_not_do_is_named(cluster, add_node, examined_cluster
     assert "create namespaces in slipway" in got
 
 
-def test_nodes_that_nobody_may_read_are_not_known(cluster, add_node, examined_cluster):
+def test_nodes_without_list_right_are_unknown(cluster, add_node, examined_cluster):
     add_node("n1")
     cluster.server.rights.denied.add(("list", "nodes"))
     assert examined_cluster()["cluster nodes"][0] is Outcome.UNKNOWN
 
 
-def test_who_may_work_in_one_namespace_alone_gets_a_job_there(cluster, connection, pod_job):
+def test_job_with_rights_in_one_namespace_is_submitted(cluster, connection, pod_job):
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slipway"}}
     connection.ask("POST", "/api/v1/namespaces", body=space)
     cluster.server.rights.denied.add(("create", "namespaces"))
@@ -207,7 +205,7 @@ def test_who_may_work_in_one_namespace_alone_gets_a_job_there(cluster, connectio
     assert jobs.submit([space, job], "k").folder == "slipway/train"
 
 
-def test_spot_nodes_that_nobody_drains_are_said(cluster, connection, add_node, examined_cluster):
+def test_spot_nodes_without_termination_handler_give_advice(cluster, connection, add_node, examined_cluster):
     spot = {"purchase": {"option": "spot"}}
     for name in ("n1", "n2"):
         add_node(name, labels={"karpenter.sh/capacity-type": "spot"})
@@ -226,7 +224,7 @@ def test_spot_nodes_that_nobody_drains_are_said(cluster, connection, add_node, e
     assert "spot notices" not in examined_cluster(**spot)
 
 
-def test_a_role_of_a_cluster_of_our_own_is_lent_by_the_launch_and_is_for_one_folder(add_node, examined_cluster):
+def test_pod_role_grant_depends_on_launch_and_checkpoint_folder(add_node, examined_cluster):
     add_node("n1")
     add_node("n2")
     pod_identity = PodIdentity(cluster="platform", pods_role="arn:aws:iam::123456789012:role/pods", access_role="arn")
@@ -245,7 +243,7 @@ def test_a_role_of_a_cluster_of_our_own_is_lent_by_the_launch_and_is_for_one_fol
         assert (result, uri in got) == (expected, True)
 
 
-def test_pods_without_a_role_are_said(add_node, examined_cluster):
+def test_pods_without_role_give_advice(add_node, examined_cluster):
     add_node("n1")
     add_node("n2")
     assert examined_cluster(granted=False)["pods' role"][0] is Outcome.ADVICE

@@ -135,7 +135,7 @@ def names(hosted, group):
     return {node.name for node in hosted.nodes() if node.partition == group}
 
 
-def test_workers_that_nobody_needs_go_and_come_again_with_a_launch(idle_pods, hosted, idle_guard, until):
+def test_idle_workers_deleted_and_started_again_by_launch(idle_pods, hosted, idle_guard, until):
     idle_guard(1)
     assert len(names(hosted, "workers")) == 2, "a pod needs them"
     idle_guard(0)
@@ -159,7 +159,7 @@ def test_workers_that_nobody_needs_go_and_come_again_with_a_launch(idle_pods, ho
         ([{"InstanceGroupName": "workers", "IncrementTargetCountBy": 51}], "allowed: 1 to 50"),
     ],
 )
-def test_what_sagemaker_adds_to_no_group_is_refused(idle_pods, wanted, why):
+def test_invalid_node_addition_refused(idle_pods, wanted, why):
     client = boto3.client("sagemaker")
     with pytest.raises(client.exceptions.ClientError, match=why):
         client.batch_add_cluster_nodes(ClusterName=NAME, NodesToAdd=wanted)

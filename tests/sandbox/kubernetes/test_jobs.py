@@ -44,7 +44,7 @@ def jobs(owner_connection):
     return KubernetesJobs(connection=owner_connection, namespace="default", kind="Job", sleep=lambda _: time.sleep(0.2))
 
 
-def test_a_job_is_submitted_once_however_often_it_is_asked_for(cluster, jobs, pod_job, until):
+def test_repeated_submission_creates_one_job(cluster, jobs, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     document = pod_job("sleep 0.3")
     first, second = jobs.submit([document], "k"), jobs.submit([document], "k")
@@ -58,7 +58,7 @@ def test_a_job_is_submitted_once_however_often_it_is_asked_for(cluster, jobs, po
 
 
 @pytest.mark.parametrize("owner, count", [("slipway", 2), ("them", 1)])
-def test_a_device_plugin_of_slipways_own_runs_on_the_types_of_a_later_plan(jobs, pod_job, owner, count):
+def test_device_plugin_of_slipway_covers_types_of_later_plan(jobs, pod_job, owner, count):
     """Without it, nodes of another type would show no devices, and the job would wait for them."""
     catalog = load().instance_types
     for known in (("p5.48xlarge",), ("p5.48xlarge", "p5en.48xlarge")):
@@ -72,13 +72,13 @@ def test_a_device_plugin_of_slipways_own_runs_on_the_types_of_a_later_plan(jobs,
     assert [len(expression["values"]) for expression in term["matchExpressions"]] == [count]
 
 
-def test_a_server_that_comes_back_in_time_takes_the_job(cluster, jobs, pod_job):
+def test_submission_survives_short_server_outage(cluster, jobs, pod_job):
     cluster.server.stop()
     threading.Timer(0.3, cluster.server.start).start()
     assert jobs.submit([pod_job("true")], "k").job == "train"
 
 
-def test_a_server_that_stays_away_is_said_and_a_refusal_is_not_tried_again(cluster, jobs, pod_job):
+def test_long_server_outage_reported_and_refusal_not_retried(cluster, jobs, pod_job):
     spoiled = pod_job("true")
     spoiled["spec"]["backoffLimits"] = 1
     with pytest.raises(RefusedError, match="unknown field"):
@@ -92,7 +92,7 @@ def test_a_server_that_stays_away_is_said_and_a_refusal_is_not_tried_again(clust
     "part, name",
     [("kueue.reconcile", "Kubernetes controllers"), ("kubelet.PodRun._live", r"kubelet of pod train-0-\w+")],
 )
-def test_a_fault_of_the_sandboxs_own_ends_what_follows_a_job(cluster, jobs, pod_job, monkeypatch, tmp_path, part, name):  # noqa: PLR0917
+def test_fault_of_emulator_ends_following_with_error(cluster, jobs, pod_job, monkeypatch, tmp_path, part, name):  # noqa: PLR0917
     """Nothing would happen any more, and whoever follows would wait."""
 
     def broken(*_):
@@ -110,7 +110,7 @@ def test_a_fault_of_the_sandboxs_own_ends_what_follows_a_job(cluster, jobs, pod_
     assert caught.value.exit_code == 1
 
 
-def test_a_job_that_waits_says_why_and_one_that_runs_where(cluster, jobs, pod_job, until):
+def test_waiting_job_gives_reason_and_running_job_nodes(cluster, jobs, pod_job, until):
     done = jobs.submit([pod_job("sleep 30", gpus="8")], "k")
     until(lambda: jobs.facts(done).reason == "no capacity: the cluster has no nodes yet")
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "4"})
@@ -125,7 +125,7 @@ def test_a_job_that_waits_says_why_and_one_that_runs_where(cluster, jobs, pod_jo
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_a_job_that_has_ended_is_not_cancelled(cluster, jobs, pod_job, until, code):
+def test_ended_job_is_not_cancelled(cluster, jobs, pod_job, until, code):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     done = jobs.submit([pod_job(f"exit {code}")], "k")
     ended = until(lambda: (job_facts := jobs.facts(done)).state.final and job_facts)
@@ -136,7 +136,7 @@ def test_a_job_that_has_ended_is_not_cancelled(cluster, jobs, pod_job, until, co
     assert not jobs.cancel(done)
 
 
-def test_a_job_that_completes_while_it_is_cancelled_stays_completed(cluster, jobs, pod_job, until, monkeypatch):
+def test_job_completing_during_cancellation_stays_completed(cluster, jobs, pod_job, until, monkeypatch):
     """It completes after it was looked at and before its deletion arrives."""
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     done = jobs.submit([pod_job("sleep 2")], "k")
@@ -153,7 +153,7 @@ def test_a_job_that_completes_while_it_is_cancelled_stays_completed(cluster, job
     assert jobs.facts(done).state is JobState.COMPLETED
 
 
-def test_a_job_that_fails_says_by_what(cluster, jobs, pod_job, until):
+def test_failed_job_gives_container_exit_code(cluster, jobs, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     done = jobs.submit([pod_job("exit 3")], "k")
     facts = until(lambda: (job_facts := jobs.facts(done)).state is JobState.FAILED and job_facts)
@@ -180,7 +180,7 @@ def kill_pod(core):
     return kill
 
 
-def test_who_follows_a_job_hears_of_a_pod_that_somebody_kills(cluster, jobs, pod_job, kill_pod, tmp_path):
+def test_follower_reports_killed_pod(cluster, jobs, pod_job, kill_pod, tmp_path):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     jobs = replace(jobs, pod_files=Nothing())
     done = jobs.submit([pod_job("trap '' TERM; sleep 60; sleep 60")], "k")
@@ -194,11 +194,11 @@ def test_who_follows_a_job_hears_of_a_pod_that_somebody_kills(cluster, jobs, pod
     assert messages[-1].startswith(f"job train failed: a retry would not help: {why}")
 
 
-def test_what_operators_a_cluster_has_is_looked_at(jobs):
+def test_operators_of_cluster_are_detected(jobs):
     assert served(jobs.connection) == (Operator.HYPERPOD_PYTORCHJOB, Operator.PYTORCHJOB, Operator.JOB)
 
 
-def test_a_token_names_its_cluster_and_another_server_refuses_what_is_none(cluster, owner_connection):
+def test_token_names_cluster_and_is_refused_without_name(cluster, owner_connection):
     assert owner_connection.ask("GET", "/version")["major"] == "1"
     url = b"https://sts.us-east-2.amazonaws.com/?Action=GetCallerIdentity"
     bare = base64.urlsafe_b64encode(url).decode().rstrip("=")
@@ -208,7 +208,7 @@ def test_a_token_names_its_cluster_and_another_server_refuses_what_is_none(clust
     assert "access entry" in refused.value.hint
 
 
-def test_a_context_of_a_kubeconfig_is_used_as_it_stands(cluster, tmp_path):
+def test_kubeconfig_context_is_used_unchanged(cluster, tmp_path):
     config = tmp_path / "config"
     config.write_text(
         f"""apiVersion: v1
@@ -229,7 +229,7 @@ PAGE = (
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_person_runs_a_command_in_a_pod_and_reaches_its_ports(cluster, jobs, pod_job, until, capfd):
+def test_command_runs_in_pod_and_tunnel_reaches_pod_port(cluster, jobs, pod_job, until, capfd):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "2"})
     submitted = jobs.submit([pod_job(PAGE, nodes=2)], "k")
     until(lambda: jobs.facts(submitted).state is JobState.RUNNING)

@@ -64,9 +64,7 @@ def queue(cluster, connection):
     return make
 
 
-def test_a_job_that_is_cancelled_while_its_pod_ends_is_gone_with_its_workload(
-    connection, queued_jobs, queue, queued, until
-):
+def test_job_cancelled_while_pod_ends_leaves_no_workload(connection, queued_jobs, queue, queued, until):
     queue()
     job = queued_jobs.submit([queued("first", command="trap 'sleep 1; exit 75' TERM; sleep 60 & wait")], "k")
     until(lambda: queued_jobs.facts(job).state is JobState.RUNNING)
@@ -75,7 +73,7 @@ def test_a_job_that_is_cancelled_while_its_pod_ends_is_gone_with_its_workload(
     until(lambda: not connection.ask("GET", f"{KUEUE}/namespaces/default/workloads")["items"])
 
 
-def test_a_second_job_waits_for_the_quota_of_the_first_and_says_so(cluster, queued_jobs, queue, queued, until):
+def test_second_job_waits_for_quota_with_reason(cluster, queued_jobs, queue, queued, until):
     queue()
     first = queued_jobs.submit([queued("first")], "k")
     until(lambda: queued_jobs.facts(first).state is JobState.RUNNING)
@@ -90,7 +88,7 @@ def test_a_second_job_waits_for_the_quota_of_the_first_and_says_so(cluster, queu
     until(lambda: queued_jobs.facts(second).state is JobState.RUNNING)
 
 
-def test_a_job_that_will_never_fit_is_told_so(queued_jobs, queue, queued, until):
+def test_job_larger_than_quota_gives_reason(queued_jobs, queue, queued, until):
     queue("2")
     submitted = queued_jobs.submit([queued("large")], "k")
     until(
@@ -100,7 +98,7 @@ def test_a_job_that_will_never_fit_is_told_so(queued_jobs, queue, queued, until)
     )
 
 
-def test_a_job_that_ends_gives_its_quota_back(queued_jobs, queue, queued, until):
+def test_ended_job_releases_quota(queued_jobs, queue, queued, until):
     queue()
     first = queued_jobs.submit([queued("first", command="true")], "k")
     until(lambda: queued_jobs.facts(first).state is JobState.COMPLETED)
@@ -108,7 +106,7 @@ def test_a_job_that_ends_gives_its_quota_back(queued_jobs, queue, queued, until)
     until(lambda: queued_jobs.facts(second).state is JobState.COMPLETED)
 
 
-def test_a_higher_priority_takes_the_place_of_a_lower_and_gives_it_back(queued_jobs, queue, queued, until):
+def test_higher_priority_preempts_lower_and_returns_quota(queued_jobs, queue, queued, until):
     queue(preemption={"withinClusterQueue": "LowerPriority"})
     low = queued_jobs.submit([queued("low", priority="low")], "k")
     until(lambda: queued_jobs.facts(low).state is JobState.RUNNING)
@@ -126,13 +124,13 @@ def test_a_higher_priority_takes_the_place_of_a_lower_and_gives_it_back(queued_j
     until(lambda: queued_jobs.facts(low).state is JobState.RUNNING)
 
 
-def test_a_queue_that_is_not_there_lets_nothing_in(cluster, queued_jobs, queued, until):
+def test_job_in_unknown_queue_stays_pending_with_reason(cluster, queued_jobs, queued, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     submitted = queued_jobs.submit([queued("lost")], "k")
     until(lambda: queued_jobs.facts(submitted).reason.endswith("LocalQueue gpus doesn't exist"))
 
 
-def test_queues_are_read_with_what_stops_them(connection, queue):
+def test_queues_are_read_with_stop_policy(connection, queue):
     queue()
     description = read.describe(
         connection, instance_type="p5.48xlarge", namespace="default", priority="high", account="a"
@@ -158,7 +156,7 @@ def test_queues_are_read_with_what_stops_them(connection, queue):
         (local_queue(unheard="of"), False),
     ],
 )
-def test_our_kinds_say_of_queues_what_kueues_own_definitions_say(document, taken):
+def test_shipped_kueue_kinds_validate_like_vendor_definitions(document, taken):
     pytest.importorskip("cel")
     plural = {"ClusterQueue": "clusterqueues", "LocalQueue": "localqueues"}[document["kind"]]
     path = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", f"kueue.x-k8s.io_{plural}.yaml")

@@ -111,14 +111,14 @@ def until(so):
     return value
 
 
-def test_nodes_have_the_instances_of_hyperpod(session, connection):
+def test_nodes_have_hyperpod_instances(session, connection):
     nodes = cluster_nodes.read_nodes(connection)
     assert {node.instance for node in nodes} == {node.id for node in hyperpod.nodes(session, NAME)}
     assert {node.use for node in nodes} == {NodeUse.IDLE}
     assert {node.group for node in nodes} == {"workers"} or {node.group for node in nodes} == {""}
 
 
-def test_cordoned_node_stays_cordoned_through_a_reboot_and_is_resumed(session, connection):
+def test_cordoned_node_stays_cordoned_through_reboot_until_resumed(session, connection):
     first, _ = cluster_nodes.read_nodes(connection)
     cluster_nodes.drain(connection, first.name)
     hyperpod.reboot(session, NAME, first.instance)
@@ -128,7 +128,7 @@ def test_cordoned_node_stays_cordoned_through_a_reboot_and_is_resumed(session, c
     assert cluster_nodes.read_nodes(connection)[0].use is NodeUse.IDLE
 
 
-def test_replaced_node_has_another_instance_and_accepts_pods(session, connection):
+def test_replaced_node_has_new_instance_and_accepts_pods(session, connection):
     first, second = cluster_nodes.read_nodes(connection)
     cluster_nodes.drain(connection, first.name)
     hyperpod.replace(session, NAME, first.instance)
@@ -140,18 +140,18 @@ def test_replaced_node_has_another_instance_and_accepts_pods(session, connection
 
 
 @pytest.mark.parametrize("call", [hyperpod.reboot, hyperpod.replace])
-def test_unknown_instance_is_refused_with_hyperpods_code(session, call):
+def test_unknown_instance_refused_with_hyperpod_code(session, call):
     with pytest.raises(AwsError, match="InstanceIdNotFound"):
         call(session, NAME, "i-00000000000000000")
 
 
-def test_more_instances_than_one_call_takes_are_refused(session):
+def test_more_instances_than_call_limit_refused(session):
     ids = [f"i-{number:017x}" for number in range(26)]
     with pytest.raises(Exception, match="allowed: 1 to 25"):
         session.client("sagemaker").batch_replace_cluster_nodes(ClusterName=NAME, NodeIds=ids)
 
 
-def test_shell_without_a_job_is_a_pod_on_the_node_that_goes_afterwards(session, connection, capfd):
+def test_shell_without_job_is_temporary_pod_on_node(session, connection, capfd):
     first, _ = cluster_nodes.read_nodes(connection)
     cluster_nodes.cordon(connection, first.name)
     pods = ShellPods(connection=connection, namespace="slipway-none-yet", image="busybox", names=(first.name,))

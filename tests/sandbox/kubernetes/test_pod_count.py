@@ -51,7 +51,7 @@ def put(cluster):
     return make
 
 
-def test_a_clusters_own_pods_count_for_nothing(cluster, count, put):
+def test_system_pods_do_not_count(cluster, count, put):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     put("coredns", limits={"cpu": "1"})
     assert count() == 0
@@ -68,7 +68,7 @@ SECRET = [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "none", "key": "k
         ({"command": "exit 3", "policy": "OnFailure"}, "default/ours: CrashLoopBackOff: container c was restarted "),
     ],
 )
-def test_a_pod_that_cannot_start_is_named_and_counts_for_nothing(cluster, counted_pods, put, until, more, reason):  # noqa: PLR0917
+def test_unstartable_pod_named_and_not_counted(cluster, counted_pods, put, until, more, reason):  # noqa: PLR0917
     """Nor do the pods of its job, which wait for it; somebody else's goes on."""
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     put("waits", labels={"slipway/job": "train"})
@@ -79,9 +79,7 @@ def test_a_pod_that_cannot_start_is_named_and_counts_for_nothing(cluster, counte
     assert message.startswith(reason), message
 
 
-def test_a_job_that_has_failed_by_the_last_word_of_one_of_its_pods_counts_for_nothing(
-    cluster, counted_pods, put, until
-):
+def test_job_failed_by_pod_termination_message_not_counted(cluster, counted_pods, put, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     word = "echo 'slipway gave up: the pod has no credentials' > /dev/termination-log"
     put("waits", labels={"slipway/job": "train"})
@@ -89,14 +87,14 @@ def test_a_job_that_has_failed_by_the_last_word_of_one_of_its_pods_counts_for_no
     until(lambda: counted_pods() == {"pods": 0, "others": 0, "stuck": ["default/gone: the pod has no credentials"]})
 
 
-def test_a_pod_without_a_place_waits_in_vain_where_all_workers_are_there(counted_pods, put, until):
+def test_unschedulable_pod_with_all_workers_present_is_stuck(counted_pods, put, until):
     put("ours", labels={"slipway/job": "train"}, limits={"nvidia.com/gpu": "9"})
     until(lambda: counted_pods(whole=True)["stuck"])
     assert counted_pods(whole=True)["stuck"][0].startswith("default/ours: Unschedulable: ")
     assert counted_pods() == {"pods": 1, "others": 0, "stuck": []}
 
 
-def test_an_interrupted_pod_and_one_that_may_fail_again_are_at_work(cluster, counted_pods, put, until):
+def test_interrupted_or_retryable_pods_count_as_working(cluster, counted_pods, put, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     for name, code in (("interrupted", 75), ("fails", 3)):
         metadata = {"labels": {"slipway/job": name}, "annotations": {"slipway/retries": "1" if code == 75 else "99"}}
@@ -111,17 +109,17 @@ def test_an_interrupted_pod_and_one_that_may_fail_again_are_at_work(cluster, cou
 
 
 @pytest.mark.parametrize("limits", [{"nvidia.com/gpu": "1"}, {"aws.amazon.com/neuron": "16"}])
-def test_whoever_asks_for_chips_counts_also_while_it_waits(count, put, limits):
+def test_pending_pod_requesting_chips_counts(count, put, limits):
     put("theirs", limits=limits)
     assert count() == 1
 
 
-def test_a_job_of_ours_counts_whatever_it_asks_for(count, put):
+def test_pod_of_slipway_job_without_chips_counts(count, put):
     put("ours", labels={"slipway/job": "train"})
     assert count() == 1
 
 
-def test_a_pod_on_the_workers_counts_without_chips_too(pods_module, cluster, put, until):
+def test_pod_on_workers_without_chips_counts(pods_module, cluster, put, until):
     cluster.add_node("n1")
     put("theirs")
     ask = pods_module.api(cluster.tokens.own)
@@ -130,7 +128,7 @@ def test_a_pod_on_the_workers_counts_without_chips_too(pods_module, cluster, put
 
 
 @pytest.mark.parametrize("kind, count", [("ReplicaSet", 1), ("DaemonSet", 0), ("Node", 0)])
-def test_daemons_on_the_workers_count_for_nothing(pods_module, kind, count):
+def test_daemonset_pods_on_workers_do_not_count(pods_module, kind, count):
     metadata = {"name": "p", "namespace": "x", "ownerReferences": [{"kind": kind}]}
     pod = {"metadata": metadata, "spec": {"containers": [{"name": "c"}]}, "status": {"hostIP": "10.0.0.1"}}
     event = {"hosts": ["10.0.0.1"]}
@@ -139,14 +137,14 @@ def test_daemons_on_the_workers_count_for_nothing(pods_module, kind, count):
     assert pods_module.counted(lambda _: {"items": [pod]}, event, datetime.now(UTC))["pods"] == 0
 
 
-def test_what_has_ended_counts_no_more(cluster, count, put, until):
+def test_ended_pods_do_not_count(cluster, count, put, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     put("done", limits={"nvidia.com/gpu": "1"}, command="true")
     put("failed", limits={"nvidia.com/gpu": "1"}, command="exit 3")
     until(lambda: count() == 0)
 
 
-def test_every_page_is_read(pods_module, cluster, count, put, monkeypatch):
+def test_every_page_of_pods_is_read(pods_module, cluster, count, put, monkeypatch):
     monkeypatch.setattr(pods_module, "PAGE", "2")
     for number in range(5):
         put(f"p{number}", limits={"nvidia.com/gpu": "1"})

@@ -18,7 +18,7 @@ def _pods(core, run="train"):
     return core.list_namespaced_pod("default", label_selector=f"slipway/job={run}").items
 
 
-def test_a_job_runs_to_its_end_and_what_it_printed_can_be_read(cluster, core, batch, pod_job, until):
+def test_job_completes_and_log_can_be_read(cluster, core, batch, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     batch.create_namespaced_job("default", pod_job("echo $JOB_COMPLETION_INDEX; echo kept >/slipway/x; cat /slipway/x"))
     until(lambda: batch.read_namespaced_job("train", "default").status.succeeded == 1)
@@ -34,7 +34,7 @@ def test_a_job_runs_to_its_end_and_what_it_printed_can_be_read(cluster, core, ba
     )
 
 
-def test_a_node_that_has_not_said_how_it_is_holds_nothing_up(cluster, batch, pod_job, until):
+def test_node_without_status_delays_no_pod(cluster, batch, pod_job, until):
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "joins"}, "spec": {}}
     cluster.api.create(cluster._cluster.kind("", "nodes"), "", node)
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
@@ -42,7 +42,7 @@ def test_a_node_that_has_not_said_how_it_is_holds_nothing_up(cluster, batch, pod
     until(lambda: batch.read_namespaced_job("train", "default").status.succeeded)
 
 
-def test_a_pod_that_no_node_takes_says_why(cluster, core, batch, pod_job, until):
+def test_unschedulable_pod_gives_reason(cluster, core, batch, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     cluster.add_node("n2", taints=({"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"},))
     batch.create_namespaced_job("default", pod_job("true", gpus="8"))
@@ -56,7 +56,7 @@ def test_a_pod_that_no_node_takes_says_why(cluster, core, batch, pod_job, until)
     until(lambda: _pods(core)[0].status.phase == "Succeeded")
 
 
-def test_a_drained_node_sends_sigterm_and_the_pod_comes_back_elsewhere(cluster, core, batch, pod_job, until):
+def test_drained_node_sends_sigterm_and_pod_restarts_elsewhere(cluster, core, batch, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     script = "trap 'echo told; exit 75' TERM; echo up; [ -e $HOME/again ] && exit 0; while :; do sleep 0.05; done"
     batch.create_namespaced_job("default", pod_job(script))
@@ -71,7 +71,7 @@ def test_a_drained_node_sends_sigterm_and_the_pod_comes_back_elsewhere(cluster, 
     assert last.spec.node_name == "n2"
 
 
-def test_a_node_that_is_taken_away_takes_its_pods_and_the_job_goes_on(cluster, core, batch, pod_job, until):
+def test_lost_node_ends_pods_and_job_continues(cluster, core, batch, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     batch.create_namespaced_job("default", pod_job("[ -e $HOME/again ] || sleep 60"))
     until(lambda: [pod for pod in _pods(core) if pod.status.phase == "Running"])
@@ -82,9 +82,7 @@ def test_a_node_that_is_taken_away_takes_its_pods_and_the_job_goes_on(cluster, c
     assert not batch.read_namespaced_job("train", "default").status.failed
 
 
-def test_a_machine_that_comes_under_the_name_of_one_that_went_has_none_of_its_pods(
-    cluster, core, batch, pod_job, until
-):
+def test_new_node_with_name_of_lost_node_has_no_old_pods(cluster, core, batch, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     batch.create_namespaced_job("default", pod_job("[ -e $HOME/again ] || sleep 60"))
     until(lambda: [pod for pod in _pods(core) if pod.status.phase == "Running"])
@@ -96,7 +94,7 @@ def test_a_machine_that_comes_under_the_name_of_one_that_went_has_none_of_its_po
     assert not batch.read_namespaced_job("train", "default").status.failed
 
 
-def test_a_pod_deleted_by_force_is_killed_and_says_nothing_of_the_next_one_of_its_name(cluster, core, until):
+def test_force_deleted_pod_does_not_affect_next_pod_of_same_name(cluster, core, until):
     cluster.add_node("n1")
 
     def run_pod(script):
@@ -114,7 +112,7 @@ def test_a_pod_deleted_by_force_is_killed_and_says_nothing_of_the_next_one_of_it
     assert core.read_namespaced_pod("p", "default").status.phase == "Running"
 
 
-def test_a_pod_that_ignores_sigterm_is_killed_when_its_grace_period_is_over(cluster, core, batch, pod_job, until):
+def test_pod_ignoring_sigterm_killed_after_grace_period(cluster, core, batch, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     batch.create_namespaced_job("default", pod_job("trap '' TERM; while :; do sleep 0.1; done", grace_s=1))
     until(lambda: [pod for pod in _pods(core) if pod.status.phase == "Running"])
@@ -124,7 +122,7 @@ def test_a_pod_that_ignores_sigterm_is_killed_when_its_grace_period_is_over(clus
 
 
 @pytest.mark.parametrize("code, reason", [(1, "PodFailurePolicy"), (75, None)])
-def test_an_exit_code_fails_the_job_or_is_as_if_nothing_had_been(cluster, core, batch, pod_job, until, code, reason):  # noqa: PLR0917
+def test_exit_code_fails_job_or_is_ignored_by_failure_policy(cluster, core, batch, pod_job, until, code, reason):  # noqa: PLR0917
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "1"})
     batch.create_namespaced_job("default", pod_job(f"[ -e $HOME/again ] && exit 0; touch $HOME/again; exit {code}"))
     conditions = until(
@@ -139,7 +137,7 @@ def test_an_exit_code_fails_the_job_or_is_as_if_nothing_had_been(cluster, core, 
     )
 
 
-def test_a_pytorch_job_gives_each_replica_its_rank_and_restarts_what_may_be_restarted(cluster, api_client, core, until):
+def test_pytorch_job_sets_ranks_and_restarts_retryable_replica(cluster, api_client, core, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     once = "[ $RANK = 1 ] && [ ! -e $HOME/again ] && touch $HOME/again && exit 138"
     script = f"echo rank $RANK of $PET_NNODES at $MASTER_ADDR; {once}; sleep 1"
@@ -183,7 +181,7 @@ def _pytorch(client, policy, script):
     return conditions
 
 
-def test_a_pytorch_job_goes_on_after_a_drain(cluster, api_client, core, until):
+def test_pytorch_job_continues_after_drain(cluster, api_client, core, until):
     """training-operator makes a failed pod again from v1.7.0 on, one that was drained too."""
     for name in ("n1", "n2"):
         cluster.add_node(name)
@@ -208,14 +206,14 @@ def test_a_pytorch_job_goes_on_after_a_drain(cluster, api_client, core, until):
 @pytest.mark.parametrize(
     "policy, why", [("OnFailure", "reached the specified backoff limit"), ("Never", "ended with exit code 1.")]
 )
-def test_a_pytorch_job_fails_where_nothing_is_made_again_or_too_often(cluster, api_client, until, policy, why):
+def test_pytorch_job_fails_without_restarts_or_at_backoff_limit(cluster, api_client, until, policy, why):
     cluster.add_node("n1")
     conditions = _pytorch(api_client, policy, "exit 1")
     until(lambda: "Failed" in conditions())
     assert conditions()["Failed"].endswith(why)
 
 
-def test_devices_can_be_asked_for_once_their_plugin_runs_on_the_node(cluster, api_client, pod_job, until):
+def test_devices_become_allocatable_with_device_plugin(cluster, api_client, pod_job, until):
     core, batch = kubernetes.client.CoreV1Api(api_client), kubernetes.client.BatchV1Api(api_client)
     labels = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
     cluster.add_node("n1", labels=labels, devices={"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"})
@@ -253,7 +251,7 @@ def claim(name="data", modes=("ReadWriteMany",), **spec):
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": body}
 
 
-def test_a_pod_waits_for_its_claim_and_what_it_writes_there_outlives_it(cluster, core, batch, pod_job, until):
+def test_pod_waits_for_claim_and_claim_data_persists(cluster, core, batch, pod_job, until):
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     batch.create_namespaced_job("default", with_claim(pod_job("echo one >/data/out", name="first")))
     until(lambda: 'available: persistentvolumeclaim "data" not found. preemption: ' in _unscheduled(core, "first"))
@@ -269,7 +267,7 @@ def test_a_pod_waits_for_its_claim_and_what_it_writes_there_outlives_it(cluster,
     assert core.read_namespaced_pod_log(pod.metadata.name, "default") == "one\n"
 
 
-def test_a_claim_of_one_node_is_not_attached_to_two(cluster, core, batch, pod_job, until):
+def test_single_node_claim_is_not_attached_to_two_nodes(cluster, core, batch, pod_job, until):
     for name in ("n1", "n2"):
         cluster.add_node(name, allocatable={"nvidia.com/gpu": "8"})
     core.create_namespaced_persistent_volume_claim("default", claim(modes=["ReadWriteOnce"]))
@@ -294,6 +292,6 @@ def test_a_claim_of_one_node_is_not_attached_to_two(cluster, core, batch, pod_jo
         ({"resources": {}}, "spec.resources[storage]"),
     ],
 )
-def test_a_claim_that_kubernetes_refuses(core, cluster, changed, words):
+def test_invalid_claim_refused(core, cluster, changed, words):
     with pytest.raises(Exception, match=re.escape(words)):
         core.create_namespaced_persistent_volume_claim("default", claim(**changed))

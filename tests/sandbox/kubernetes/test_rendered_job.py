@@ -129,7 +129,7 @@ def submit_rendered(cluster, endpoint, catalog, tmp_path):
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_a_rendered_job_runs_to_its_end(submit_rendered, until, operator):
+def test_rendered_job_runs_to_completion(submit_rendered, until, operator):
     jobs, job, log = submit_rendered(operator, TRAINER)
     facts = until(lambda: (found := jobs.facts(job)).state.final and found)
     assert facts.state is JobState.COMPLETED, (facts, log())
@@ -145,7 +145,7 @@ def test_a_rendered_job_runs_to_its_end(submit_rendered, until, operator):
         ("killed", 1, "12", MORE, "was ended by SIGKILL (exit 137)"),
     ],
 )
-def test_a_job_fails_after_as_many_retries_as_it_has(  # noqa: PLR0917
+def test_failing_job_fails_after_retries(  # noqa: PLR0917
     submit_rendered, until, tmp_path, operator, ends, retries, lives, begins, reason
 ):
     command = ["bash", "-c", f"LIVES={tmp_path}/lives AGENT=$PPID exec python3 train.py {ends}"]
@@ -158,7 +158,7 @@ def test_a_job_fails_after_as_many_retries_as_it_has(  # noqa: PLR0917
 
 
 @pytest.mark.parametrize("operator", FEWER)
-def test_what_another_try_would_not_mend_is_never_tried_again(submit_rendered, until, tmp_path, operator):
+def test_unretryable_exit_code_is_never_retried(submit_rendered, until, tmp_path, operator):
     submissions = {}
     for code in ("78", "126", "127"):
         command = ["bash", "-c", f"LIVES={tmp_path}/{code} AGENT=$PPID exec python3 train.py {code}"]
@@ -175,9 +175,7 @@ def test_what_another_try_would_not_mend_is_never_tried_again(submit_rendered, u
 
 @pytest.mark.parametrize("operator", FEWER)
 @pytest.mark.parametrize("nodes, retries", [(1, 0), pytest.param(1, 2, marks=pytest.mark.slow), (2, 1)])
-def test_a_job_whose_pods_can_record_nothing_fails_after_as_many_tries_as_it_has(
-    submit_rendered, until, operator, nodes, retries
-):
+def test_job_without_pod_credentials_fails_after_retries(submit_rendered, until, operator, nodes, retries):
     """Only the pods count, and only their last words say why: an operator would go on a hundred times."""
     jobs, job, log = submit_rendered(operator, TRAINER, nodes=nodes, retries=retries, pods={"AWS_ACCESS_KEY_ID": ""})
     facts = until(lambda: (found := jobs.facts(job)).state.final and found, lambda: f"{jobs.facts(job)} {log()}")
@@ -198,9 +196,7 @@ class Refusing(QuietHandler):
 
 
 @pytest.mark.parametrize("operator", FEWER)
-def test_a_job_whose_lives_the_store_does_not_take_fails_after_as_many_tries_as_it_has(
-    submit_rendered, until, operator
-):
+def test_job_with_refusing_store_fails_after_retries(submit_rendered, until, operator):
     with listening(Refusing) as refusing:
 
         def refuse(documents):
@@ -219,7 +215,7 @@ def test_a_job_whose_lives_the_store_does_not_take_fails_after_as_many_tries_as_
 
 @pytest.mark.parametrize("operator", FEWER)
 @pytest.mark.parametrize("machines, why", [(0, "the cluster has no nodes yet"), (1, "too few free")])
-def test_a_job_that_waits_too_long_for_machines_is_taken_back(  # noqa: PLR0917
+def test_job_waiting_too_long_for_nodes_is_cancelled(  # noqa: PLR0917
     submit_rendered, until, tmp_path, operator, machines, why
 ):
     jobs, job, _ = submit_rendered(operator, TRAINER, nodes=2, machines=machines)
@@ -233,7 +229,7 @@ def test_a_job_that_waits_too_long_for_machines_is_taken_back(  # noqa: PLR0917
     assert jobs.facts(job) is None
 
 
-def test_a_job_one_of_whose_pods_can_record_nothing_is_ended_whole(submit_rendered, until, tmp_path):
+def test_job_with_one_pod_without_credentials_ends_all_pods(submit_rendered, until, tmp_path):
     """The others would wait for it, and keep their nodes."""
 
     def lock_out(documents):
@@ -253,9 +249,7 @@ def test_a_job_one_of_whose_pods_can_record_nothing_is_ended_whole(submit_render
 
 @pytest.mark.parametrize("operator", FEWER)
 @pytest.mark.parametrize("broken, reason", [({"digest": "0" * 64}, "wanted"), ({"lost": True}, "S3 answers 404")])
-def test_a_job_whose_files_are_not_those_that_were_sent_ends_before_its_first_life(
-    submit_rendered, until, operator, broken, reason
-):
+def test_job_with_wrong_or_missing_files_fails_before_first_attempt(submit_rendered, until, operator, broken, reason):
     """Its init container fails, which an operator would start a hundred times."""
     jobs, job, log = submit_rendered(operator, TRAINER, nodes=1, retries=3, **broken)
     facts = until(lambda: (found := jobs.facts(job)).state.final and found)

@@ -117,7 +117,7 @@ def of_the_queue(job, name, *, pods=True, priority=None, gpus="8"):
 
 
 @pytest.mark.usefixtures("two_nodes", "governed")
-def test_a_quota_is_a_queue_in_a_namespace_of_the_teams_own(governed_jobs, pod_job, until):
+def test_compute_quota_is_queue_in_team_namespace(governed_jobs, pod_job, until):
     first = governed_jobs.submit([of_the_queue(pod_job, "first", priority="training-priority")], "k")
     until(lambda: governed_jobs.facts(first).state is JobState.RUNNING)
     second = governed_jobs.submit([of_the_queue(pod_job, "second", priority="training-priority")], "k")
@@ -127,7 +127,7 @@ def test_a_quota_is_a_queue_in_a_namespace_of_the_teams_own(governed_jobs, pod_j
 
 
 @pytest.mark.usefixtures("two_nodes")
-def test_a_changed_quota_is_the_queues_at_once(models, governed, governed_jobs, pod_job, until):
+def test_changed_quota_applies_at_once(models, governed, governed_jobs, pod_job, until):
     both = [governed_jobs.submit([of_the_queue(pod_job, name)], "k") for name in ("first", "second")]
     until(lambda: any(governed_jobs.facts(job).state is JobState.RUNNING for job in both))
     config = {**QUOTA["ComputeQuotaConfig"], "ComputeQuotaResources": [{"InstanceType": "ml.p5.48xlarge", "Count": 2}]}
@@ -135,7 +135,7 @@ def test_a_changed_quota_is_the_queues_at_once(models, governed, governed_jobs, 
     until(lambda: all(governed_jobs.facts(job).state is JobState.RUNNING for job in both))
 
 
-def test_a_job_that_names_no_queue_is_refused_there(cluster, governed, pod_job):
+def test_job_without_queue_in_team_namespace_refused(cluster, governed, pod_job):
     kind = next(kind for kind in cluster.api.kinds if kind.kind == "Job")
     manifest = pod_job("true", name="free")
     with pytest.raises(RefusedError, match="queue-name' is either missing or does not have a value set"):
@@ -143,7 +143,7 @@ def test_a_job_that_names_no_queue_is_refused_there(cluster, governed, pod_job):
     cluster.api.create(kind, "default", manifest)
 
 
-def test_a_job_whose_pods_name_none_is_let_in_and_never_has_any(cluster, governed, governed_jobs, pod_job, until):
+def test_job_with_unlabelled_pods_admitted_without_pods(cluster, governed, governed_jobs, pod_job, until):
     """What one account showed in 2026-10: quota is reserved, the job let in, each of its pods refused."""
     cluster.add_node("n1", allocatable={"nvidia.com/gpu": "8"})
     governed_jobs.submit([of_the_queue(pod_job, "bare", pods=False)], "k")
@@ -153,7 +153,7 @@ def test_a_job_whose_pods_name_none_is_let_in_and_never_has_any(cluster, governe
     assert cluster.api.objects.every(pods, SPACE)[0] == []
 
 
-def test_what_was_made_can_be_read(governed):
+def test_compute_quota_can_be_described(governed):
     client = boto3.client("sagemaker", region_name=REGION, aws_access_key_id="a", aws_secret_access_key="b")
     quota = client.describe_compute_quota(ComputeQuotaId=governed.attributes["ComputeQuotaId"])
     assert (quota["ClusterArn"], quota["Status"]) == (ARN, "Created")
@@ -186,6 +186,6 @@ def test_what_was_made_can_be_read(governed):
         ),
     ],
 )
-def test_what_sagemaker_refuses_is_refused(models, kind, properties, why):
+def test_invalid_quota_or_policy_refused(models, kind, properties, why):
     with pytest.raises(ResourceRefusedError, match=why):
         models[kind].make(requested(kind, properties))

@@ -84,7 +84,7 @@ def data_of(s3, step):
     return key
 
 
-def test_they_are_listed_with_what_is_not_whole(run_agent, checkpoints_command, s3):
+def test_list_shows_checkpoints_with_incomplete_reason(run_agent, checkpoints_command, s3):
     run_agent(3)
     s3.delete_object(Bucket=BUCKET, Key=f"jobs/a/{data_of(s3, 2)}")
     s3.put_object(Bucket=BUCKET, Key="jobs/a/step-9/r1.a1/0-aa/data", Body=b"on its way")
@@ -103,7 +103,7 @@ def test_they_are_listed_with_what_is_not_whole(run_agent, checkpoints_command, 
     assert (code, "step 2: data is missing" in out, " r1\n" in out) == (0, True, True)
 
 
-def test_those_that_expire_are_marked(run_agent, checkpoints_command, s3):
+def test_expiring_checkpoints_are_marked(run_agent, checkpoints_command, s3):
     run_agent(6, keep=2)
     run_agent(7, keep=2)
     checkpoints = json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"]
@@ -120,16 +120,14 @@ def test_those_that_expire_are_marked(run_agent, checkpoints_command, s3):
     )
 
 
-def test_a_store_without_any_says_so(checkpoints_command, s3):
+def test_store_without_checkpoints_has_message(checkpoints_command, s3):
     code, out, _ = checkpoints_command("list", URI)
     assert (code, "no checkpoint yet" in out) == (0, True)
     code, _, err = checkpoints_command("restore", URI)
     assert (code, "the store has no complete checkpoint" in err) == (5, True)
 
 
-def test_a_changed_byte_is_found_by_verify_and_by_restore_and_by_nothing_else(
-    run_agent, checkpoints_command, s3, tmp_path
-):
+def test_changed_byte_found_only_by_verify_and_restore(run_agent, checkpoints_command, s3, tmp_path):
     run_agent(2)
     assert checkpoints_command("verify", URI, "--all")[0] == 0
     spoil(s3, data_of(s3, 2), lambda body: body[:-1] + bytes([body[-1] ^ 1]))
@@ -143,7 +141,7 @@ def test_a_changed_byte_is_found_by_verify_and_by_restore_and_by_nothing_else(
     assert list((tmp_path / "here").iterdir()) == []
 
 
-def test_what_is_restored_is_what_was_saved(run_agent, checkpoints_command, s3, tmp_path):
+def test_restored_files_equal_saved_files(run_agent, checkpoints_command, s3, tmp_path):
     run_agent(3)
     code, out, _ = checkpoints_command("restore", URI, "--step", "2", "-o", "here")
     assert (code, "step 2, 305.7 KiB" in out) == (0, True)
@@ -180,7 +178,7 @@ def manifest(s3, step, layout, paths, **options):
     s3.put_object(Bucket=BUCKET, Key=f"jobs/a/step-{step}/manifest.json", Body=stored.to_json())
 
 
-def test_files_without_a_folder_are_restored_into_one_of_their_own(checkpoints_command, s3, tmp_path):
+def test_files_without_folder_restored_into_new_folder(checkpoints_command, s3, tmp_path):
     manifest(s3, 50, "lightning", ["epoch=0-step=50.ckpt"])
     manifest(s3, 2, "torchtune", ["epoch_2/adapter.pt", "recipe_state/recipe_state.pt"], unit="epoch")
     (tmp_path / "mine").mkdir()
@@ -200,7 +198,7 @@ def test_files_without_a_folder_are_restored_into_one_of_their_own(checkpoints_c
     assert (code, "exists already" in err) == (5, True)
 
 
-def test_the_layout_of_each_is_listed(checkpoints_command, s3):
+def test_layout_of_each_checkpoint_is_listed(checkpoints_command, s3):
     manifest(s3, 50, "lightning", ["epoch=0-step=50.ckpt"])
     manifest(s3, 60, "", ["data"], folder="step-60")
     checkpoints = json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"]
@@ -211,7 +209,7 @@ def test_the_layout_of_each_is_listed(checkpoints_command, s3):
     assert " lightning " in checkpoints_command("list", URI)[1]
 
 
-def test_prune_keeps_the_newest_of_each_layout(checkpoints_command, s3):
+def test_prune_keeps_newest_of_each_layout(checkpoints_command, s3):
     for step, layout in ((50, "hf"), (100, "hf"), (150, "megatron"), (200, "megatron"), (300, "megatron")):
         manifest(s3, step, layout, ["data"], folder="folder")
     manifest(s3, 20, "hf", ["data"], folder="folder")
@@ -225,7 +223,7 @@ def test_prune_keeps_the_newest_of_each_layout(checkpoints_command, s3):
     assert {"step-20", "step-30", "step-50", "step-200"}.isdisjoint(key.partition("/")[0] for key in stored(s3))
 
 
-def test_prune_keeps_what_the_kept_ones_point_to(run_agent, checkpoints_command, s3, tmp_path):
+def test_prune_keeps_objects_referenced_by_kept_checkpoints(run_agent, checkpoints_command, s3, tmp_path):
     run_agent(4)
     s3.put_object(Bucket=BUCKET, Key="jobs/a/step-9/r1.a1/0-aa/data", Body=b"on its way")
     s3.put_object(Bucket=BUCKET, Key="jobs/a/notes.txt", Body=b"mine")
@@ -258,7 +256,7 @@ def test_prune_keeps_what_the_kept_ones_point_to(run_agent, checkpoints_command,
     assert checkpoints_command("verify", URI, "--step", "5")[0] == 0
 
 
-def test_prune_stays_away_from_a_job_that_writes(run_agent, checkpoints_command, s3):
+def test_prune_refused_while_job_writes(run_agent, checkpoints_command, s3):
     run_agent(3)
     owner = json.loads(s3.get_object(Bucket=BUCKET, Key="jobs/a/claim.json")["Body"].read())
     assert owner["released"]
@@ -268,7 +266,7 @@ def test_prune_stays_away_from_a_job_that_writes(run_agent, checkpoints_command,
     assert (code, "r1 is writing checkpoints there now" in err, stored(s3)) == (5, True, before)
 
 
-def test_a_manifest_that_names_a_path_outside_is_not_whole(run_agent, checkpoints_command, s3):
+def test_manifest_with_outside_path_is_incomplete(run_agent, checkpoints_command, s3):
     run_agent(2)
     spoil(s3, "step-2/manifest.json", lambda body: body.replace(b'"path": "data"', b'"path": "../../data"'))
     checkpoints = json.loads(checkpoints_command("list", URI, "--json")[1])["checkpoints"]
@@ -289,7 +287,7 @@ dcp.save(state, storage_writer=dcp.FileSystemWriter(sys.argv[1], single_file_per
 
 
 @pytest.mark.torch
-def test_checkpoints_of_pytorch_are_known_by_their_metadata(checkpoints_command, s3, tmp_path):
+def test_pytorch_checkpoints_recognised_by_metadata(checkpoints_command, s3, tmp_path):
     sample = tmp_path / "sample"
     subprocess.run([sys.executable, "-W", "ignore", "-c", SAVE, str(sample)], check=True, timeout=300)
     names = sorted(path.name for path in sample.iterdir())

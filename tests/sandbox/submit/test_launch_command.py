@@ -37,7 +37,7 @@ def priced_slipway(slipway, far, monkeypatch, tmp_path):
         yield prices, slipway
 
 
-def test_a_job_is_launched_at_the_price_of_today(far, priced_slipway):
+def test_job_launches_at_refreshed_price(far, priced_slipway):
     prices, run = priced_slipway
     code, out, err = run("launch", "plan.yaml", "--yes", "--json")
     assert code == 0, out + err
@@ -53,7 +53,7 @@ def test_a_job_is_launched_at_the_price_of_today(far, priced_slipway):
     assert [line.strip() for line in lines[-2:]] == ["next: slipway logs far", "next: slipway down far"]
 
 
-def test_a_price_above_the_budget_submits_nothing(far, priced_slipway):
+def test_price_above_budget_submits_no_job(far, priced_slipway):
     prices, run = priced_slipway
     # Four times the price that is known is believed, more than that would not be.
     prices.products = [ec2_product("trn1.2xlarge", "us-east-2", term("5.30"))]

@@ -152,7 +152,7 @@ def first_launch(user):
     return (*user.launch("own"), [*user.messages])
 
 
-def test_a_cluster_is_deployed_and_its_job_runs(user, first_launch):
+def test_cluster_is_deployed_and_job_runs(user, first_launch):
     folder, report, messages = first_launch
     assert report.status is RunStatus.SUCCEEDED
     assert {status for _, status in report.stacks} == {"CREATE_COMPLETE"}
@@ -180,7 +180,7 @@ def test_a_cluster_is_deployed_and_its_job_runs(user, first_launch):
     assert json.loads((folder.path / "report.json").read_text())["simulated"] is False
 
 
-def test_another_job_goes_to_that_cluster_whose_fleet_was_stopped_meanwhile(user, first_launch):
+def test_second_job_on_existing_cluster_starts_stopped_fleet(user, first_launch):
     user.set_fleet("STOPPED")
     folder, report = user.launch("second", "cluster: own, az_id: use2-az1, ")
     assert report.status is RunStatus.SUCCEEDED
@@ -191,6 +191,6 @@ def test_another_job_goes_to_that_cluster_whose_fleet_was_stopped_meanwhile(user
     assert (submission["cluster"], submission["checkpoint_uri"].rpartition("/")[2]) == ("own", "second")
 
 
-def test_a_cluster_that_is_not_there_is_said(user):
+def test_unknown_cluster_refused(user):
     with pytest.raises(ImpossibleError, match=r"target\.cluster: no cluster absent in us-east-2"):
         user.launch("third", "cluster: absent, ")

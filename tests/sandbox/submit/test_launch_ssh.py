@@ -46,7 +46,7 @@ for step in range(1 + int(resume.rpartition("-")[2] or 0), 1 + int(os.environ["S
 SECRETIVE = "import hashlib, os; print('secret', hashlib.sha256(os.environ['HF_TOKEN'].encode()).hexdigest())\n"
 
 
-def test_an_interrupted_job_comes_back_and_ends_with_the_weights_of_one_that_was_not(far):
+def test_interrupted_job_resumes_with_undisturbed_weights(far):
     shutil.copytree(EXAMPLES / "tiny_gpt", far.work, dirs_exist_ok=True)
     (far.work / "patient.py").write_text(PATIENT)
     took_away = []
@@ -79,7 +79,7 @@ def test_an_interrupted_job_comes_back_and_ends_with_the_weights_of_one_that_was
     assert (submission["job"], submission["head_node"]["host"], submission["work"]["git"]) == (job, "gpu1", None)
 
 
-def test_no_secret_is_written_down(far):
+def test_secret_is_never_written_to_files(far):
     far.head.in_the_way("aws", AWS)
     (far.work / "train.py").write_text(SECRETIVE)
     folder, report = far.launch(far.plan([sys.executable, "train.py"], {"HF_TOKEN": ARN}))
@@ -97,7 +97,7 @@ def test_no_secret_is_written_down(far):
         ] == []
 
 
-def test_a_job_that_fails_is_exit_6_and_the_report_says_so(far):
+def test_failed_job_ends_with_6_and_report(far):
     (far.work / "train.py").write_text("raise SystemExit(3)\n")
     with pytest.raises(DeploymentFailedError, match="the job failed") as failed:
         far.launch(far.plan([sys.executable, "train.py"]))
@@ -106,7 +106,7 @@ def test_a_job_that_fails_is_exit_6_and_the_report_says_so(far):
     assert (report["status"], report["attempts"][0]["exit_code"]) == ("failed", 3)
 
 
-def test_the_same_work_is_sent_once(far):
+def test_equal_work_folder_is_uploaded_once(far):
     (far.work / "train.py").write_text(SAVER)
     path = far.plan([sys.executable, "train.py"])
     folder, _ = far.launch(path)
@@ -131,7 +131,7 @@ def test_the_same_work_is_sent_once(far):
     assert len([key for key in far.stored() if "/.work/" in key]) == 1
 
 
-def test_from_step_begins_there_and_keeps_the_later_ones(far):
+def test_from_step_resumes_there_and_keeps_later_steps(far):
     (far.work / "train.py").write_text(COUNTER)
     path = far.plan(["env", "STEPS=3", sys.executable, "train.py"])
     far.launch(path)
@@ -144,7 +144,7 @@ def test_from_step_begins_there_and_keeps_the_later_ones(far):
         far.launch(path, from_step=9)
 
 
-def test_following_can_be_stopped_and_the_job_goes_on(far):
+def test_following_can_be_interrupted_and_job_continues(far):
     (far.work / "train.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(60)\n")
 
     def stop(now):
@@ -173,7 +173,7 @@ def test_following_can_be_stopped_and_the_job_goes_on(far):
     assert far.messages[-1].startswith(f"warning: job {job} of this plan, run {folder.path.name}, is running")
 
 
-def test_a_server_that_goes_away_while_the_job_runs_is_waited_for(far):
+def test_ssh_server_outage_during_job_is_tolerated(far):
     (far.work / "train.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(6)\n")
     cut = []
 
@@ -191,6 +191,6 @@ def test_a_server_that_goes_away_while_the_job_runs_is_waited_for(far):
     assert (folder.logs / "attempt-1.log").is_file()
 
 
-def test_over_ssh_a_place_for_checkpoints_must_be_known(far):
+def test_ssh_launch_without_checkpoint_uri_refused(far):
     with pytest.raises(ImpossibleError, match=r"checkpoint\.uri: auto gives no S3 location"):
         far.launch(far.plan(["true"], uri="auto"))

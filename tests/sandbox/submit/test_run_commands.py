@@ -65,7 +65,7 @@ def slipway_bytes(closed_terminal, monkeypatch, capsysbinary):
     return run
 
 
-def test_a_run_is_found_again_followed_and_reported(closed_terminal, slipway_bytes):
+def test_run_is_found_followed_and_reported(closed_terminal, slipway_bytes):
     code, out, _ = slipway_bytes("status", "far", "--json")
     document = json.loads(out)
     assert (code, document["schema"], document["status"], document["state"]) == (
@@ -110,7 +110,7 @@ def test_a_run_is_found_again_followed_and_reported(closed_terminal, slipway_byt
     assert [run["status"] for run in json.loads(out)["runs"]] == ["succeeded"]
 
 
-def test_a_followed_job_on_spot_has_the_price_of_this_moment_in_its_meter(closed_terminal, slipway_bytes, monkeypatch):
+def test_meter_of_followed_spot_job_shows_current_price(closed_terminal, slipway_bytes, monkeypatch):
     folder = latest("far", closed_terminal.root)
     spot = {"interruptions_expected": 0.1, "checkpoint_interval_s": 900}
     folder.write_json("quote.json", folder.read_json("quote.json") | {"purchase_option": "spot", "spot": spot})
@@ -122,7 +122,7 @@ def test_a_followed_job_on_spot_has_the_price_of_this_moment_in_its_meter(closed
     assert " an hour (since 20" in err.replace("\n" + " " * CLOCK, " ")
 
 
-def test_cancel_ends_the_job_and_says_what_goes_on(closed_terminal, slipway_bytes):
+def test_cancel_ends_job_and_report_is_cancelled(closed_terminal, slipway_bytes):
     code, out, err = slipway_bytes("cancel", "far", "--yes")
     assert (code, "far: cancelled, job " in out, "slipway down" in err) == (0, True, False)
     job = latest("far", closed_terminal.root).read_json("submission.json")["job"]
@@ -131,7 +131,7 @@ def test_cancel_ends_the_job_and_says_what_goes_on(closed_terminal, slipway_byte
     assert latest("far", closed_terminal.root).read_json("report.json")["status"] == "cancelled"
 
 
-def test_a_launcher_that_died_before_the_answer_finds_its_job(closed_terminal, slipway_bytes):
+def test_submission_without_job_id_finds_job(closed_terminal, slipway_bytes):
     folder = latest("far", closed_terminal.root)
     record = folder.read_json("submission.json")
     folder.write_json("submission.json", {**record, "job": None})
@@ -139,7 +139,7 @@ def test_a_launcher_that_died_before_the_answer_finds_its_job(closed_terminal, s
     assert folder.read_json("submission.json") == record
 
 
-def test_a_head_node_that_cannot_be_reached_is_said(closed_terminal, slipway_bytes):
+def test_unreachable_head_node_is_reported(closed_terminal, slipway_bytes):
     closed_terminal.sshd.stop()
     code, out, err = slipway_bytes("status", "far")
     assert (code, out, "Connection refused" in err) == (1, "", True)
@@ -196,7 +196,7 @@ class TestFallback:
         if "drain" in far.head.slurm.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T"):
             far.head.slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
 
-    def test_no_machines_lead_to_the_next_candidate(self, far, story):
+    def test_no_capacity_moves_to_next_candidate(self, far, story):
         priced = story.candidates()
         rank, quoted = pick(priced, None)
         assert quoted.plan.place.instance_type == "trn1.2xlarge"
@@ -210,7 +210,7 @@ class TestFallback:
         assert [states[key] for key in keys] == ["CANCELLED", "COMPLETED"]
         assert json.loads((first / "report.json").read_text())["status"] == "cancelled"
 
-    def test_without_another_candidate_the_job_keeps_waiting(self, far, story):
+    def test_no_capacity_without_next_candidate_keeps_waiting(self, far, story):
         def refuse(digest):
             raise SlipwayError("never asked")
 

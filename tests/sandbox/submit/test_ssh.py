@@ -32,16 +32,16 @@ def sessions(sshd):
 
 
 class TestShell:
-    def test_what_a_login_prints_is_not_the_answer(self, shell):
+    def test_login_output_is_not_part_of_answer(self, shell):
         answer = shell.run("echo one; echo two >&2; exit 7")
         assert (answer.code, answer.out, answer.err.strip()) == (7, "one\n", "two")
 
-    def test_one_connection_serves_all(self, shell, sshd):
+    def test_one_connection_serves_all_commands(self, shell, sshd):
         for _ in range(3):
             shell.run("true")
         assert len(sessions(sshd)) == 1
 
-    def test_closing_leaves_nothing(self, sshd):
+    def test_closed_shell_leaves_no_connection(self, sshd):
         shell = SshShell("gpu1", sshd.environment)
         shell.run("true")
         sockets = shell._sockets
@@ -49,7 +49,7 @@ class TestShell:
         until(lambda: not sessions(sshd))
         assert not sockets.exists()
 
-    def test_a_host_whose_key_is_not_known_is_refused(self, sshd):
+    def test_unknown_host_key_refused(self, sshd):
         sshd.known.write_text("")
         shell = SshShell("gpu1", sshd.environment)
         with pytest.raises(SchedulerError, match="Host key verification failed") as refused:
@@ -58,7 +58,7 @@ class TestShell:
         assert "accept it once" in refused.value.hint
         assert not (sshd.head.home / "ran").exists()
 
-    def test_a_key_that_is_not_allowed_is_refused_without_a_password_being_asked_for(self, sshd):
+    def test_unauthorised_key_refused_without_password_prompt(self, sshd):
         (sshd.folder / "authorized_keys").write_text("")
         shell = SshShell("gpu1", sshd.environment)
         with pytest.raises(SchedulerError, match="Permission denied") as refused:
@@ -66,7 +66,7 @@ class TestShell:
         shell.close()
         assert "ssh-agent" in refused.value.hint
 
-    def test_a_persons_configuration_cannot_loosen_it(self, sshd):
+    def test_ssh_configuration_cannot_disable_host_key_check(self, sshd):
         text = sshd.configuration.read_text()
         sshd.configuration.write_text(f"{text}  StrictHostKeyChecking no\n")
         sshd.known.write_text("")
@@ -75,27 +75,27 @@ class TestShell:
             shell.run("true")
         shell.close()
 
-    def test_a_host_that_looks_like_an_option_is_a_host(self, sshd):
+    def test_host_name_like_an_option_runs_no_command(self, sshd):
         shell = SshShell("-oProxyCommand=touch x", sshd.environment)
         with pytest.raises(SchedulerError):
             shell.run("true")
         shell.close()
         assert not Path("x").exists()
 
-    def test_no_server_is_said(self, sshd):
+    def test_stopped_ssh_server_reported_as_unreachable(self, sshd):
         sshd.stop()
         shell = SshShell("gpu1", sshd.environment)
         with pytest.raises(UnreachableError, match=r"there was no answer: .*Connection refused"):
             shell.run("true")
         shell.close()
 
-    def test_an_answer_that_is_cut_off_is_none(self, sshd, shell):
+    def test_truncated_answer_reported_as_unreachable(self, sshd, shell):
         with pytest.raises(UnreachableError, match="the answer was incomplete"):
             shell.run("echo half; kill -9 $(ps -o ppid= $PPID) $PPID")
 
 
 class TestPut:
-    def test_a_folder_is_put_whole_and_once(self, sshd, shell, tmp_path):
+    def test_folder_is_uploaded_whole_and_once(self, sshd, shell, tmp_path):
         folder = tmp_path / "folder"
         (folder / "deep").mkdir(parents=True)
         (folder / "deep" / "data").write_bytes(bytes(range(256)) * 4000)
@@ -110,7 +110,7 @@ class TestPut:
         assert Path(shell.put(archive, "slipway/it's one")) == place
         assert (place / "deep" / "data").read_text() == "in use"
 
-    def test_half_an_archive_leaves_no_folder(self, sshd, shell, tmp_path):
+    def test_truncated_archive_leaves_no_folder(self, sshd, shell, tmp_path):
         folder = tmp_path / "folder"
         folder.mkdir()
         (folder / "data").write_bytes(bytes(range(256)) * 4000)
@@ -122,12 +122,12 @@ class TestPut:
 
 
 class TestSubmit:
-    def test_a_job_runs(self, head, remote):
+    def test_job_runs_over_ssh(self, head, remote):
         job = remote.submit("far-1", head.folder_with("echo $SLURM_JOB_NAME"), "job.sbatch")
         until(lambda: remote.facts(job).state is JobState.COMPLETED)
         assert remote.read(job, {f"slurm-{job.job}.out": 0})[f"slurm-{job.job}.out"].data == b"far-1\n"
 
-    def test_a_connection_that_is_cut_after_slurm_took_the_job(self, head, remote, sshd):
+    def test_connection_cut_after_sbatch_finds_one_job(self, head, remote, sshd):
         remote.shell.run("true")
         (head.home / "connection").write_text("\n".join(sessions(sshd)))
         head.in_the_way("sbatch", CUT)
@@ -135,7 +135,7 @@ class TestSubmit:
         assert (head.home / "cut").exists()
         assert [job[:2] for job in head.jobs("--name=far-2")] == [["far-2", job.job]]
 
-    def test_a_server_that_stays_away_leaves_the_outcome_unknown(self, head, remote, sshd):
+    def test_long_outage_leaves_submission_unknown(self, head, remote, sshd):
         sshd.stop()
         with pytest.raises(UnreachableError, match="after 5 tries it is unknown whether Slurm accepted the job"):
             remote.submit("far-3", head.folder_with("true"), "job.sbatch")

@@ -58,7 +58,7 @@ def ssm_shell(machine_session, head):
     )
 
 
-def test_a_job_is_put_submitted_followed_and_cancelled(head, ssm_shell, tmp_path):
+def test_job_is_uploaded_submitted_followed_and_cancelled(head, ssm_shell, tmp_path):
     folder = tmp_path / "job"
     folder.mkdir()
     text = "#!/bin/bash\n#SBATCH --output=slurm-%j.out\n#SBATCH --exclusive\ncat data\nsleep 60\n"
@@ -74,13 +74,13 @@ def test_a_job_is_put_submitted_followed_and_cancelled(head, ssm_shell, tmp_path
     assert slurm.facts(job).state is JobState.CANCELLED
 
 
-def test_what_is_sent_says_what_it_is_and_how_long_it_may_take(machine, ssm_shell):
+def test_sent_command_has_document_and_timeout(machine, ssm_shell):
     assert ssm_shell.run("whoami; echo \"$0\" '$HOME'", timeout_s=77).code == 0
     (sent,) = machine.sent
     assert (sent["DocumentName"], sent["Parameters"]["executionTimeout"]) == ("AWS-RunShellScript", ["77"])
 
 
-def test_a_long_file_comes_in_pieces_that_the_service_does_not_cut(head, ssm_shell):
+def test_long_file_is_read_in_pieces(head, ssm_shell):
     folder = head.folder_with("sleep 60")
     content = "".join(f"{number} äöü\n" for number in range(4000)).encode()
     (head.home / "job" / "log").write_bytes(content)
@@ -95,23 +95,23 @@ def test_a_long_file_comes_in_pieces_that_the_service_does_not_cut(head, ssm_she
 
 
 @pytest.mark.parametrize("size", [23_970, 24_000, 90_000])
-def test_an_answer_that_the_service_cut_is_refused(ssm_shell, size):
+def test_truncated_ssm_output_refused(ssm_shell, size):
     with pytest.raises(UnreachableError, match="longer than 24,000 characters"):
         ssm_shell.run(f"head -c {size} /dev/zero | tr '\\0' x")
 
 
-def test_a_command_that_does_not_end_in_time_leaves_the_outcome_unknown(ssm_shell):
+def test_command_timeout_leaves_outcome_unknown(ssm_shell):
     with pytest.raises(UnreachableError, match=r"is InProgress after 0\.5 s"):
         ssm_shell.run("sleep 2", timeout_s=0.5)
 
 
-def test_a_machine_whose_agent_is_silent(machine, ssm_shell):
+def test_silent_ssm_agent_reported_as_undelivered(machine, ssm_shell):
     machine.details = "DeliveryTimedOut"
     with pytest.raises(SchedulerError, match="did not arrive: DeliveryTimedOut"):
         ssm_shell.run("true")
 
 
-def test_a_machine_that_is_not_there(machine_session, ssm_shell):
+def test_unknown_instance_refused(machine_session, ssm_shell):
     absent = InstanceCommands(session=machine_session, instance="i-00000000000000000")
     with pytest.raises(AwsError, match="InvalidInstanceId") as refused:
         absent.send(["true"], 60)
@@ -119,6 +119,6 @@ def test_a_machine_that_is_not_there(machine_session, ssm_shell):
 
 
 @pytest.mark.parametrize("user", ["root;id", "-l", ""])
-def test_a_user_is_a_user(user):
+def test_invalid_linux_user_refused(user):
     with pytest.raises(SchedulerError, match="not a valid Linux user name"):
         SsmShell(name="x", commands=None, user=user, stage=str, person=None)

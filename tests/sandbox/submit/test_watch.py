@@ -24,7 +24,7 @@ def remote_watch(tmp_path):
     return make
 
 
-def test_an_interrupted_job_is_not_over_and_need_not_wait_two_minutes(head, local, remote_watch):
+def test_interrupted_job_restarts_without_two_minute_wait(head, local, remote_watch):
     text = f'echo "{FIRST_LINE}"\n[ "${{SLURM_RESTART_COUNT:-0}}" = 1 ] || exit 75\necho done'
     job = local.submit("again-2", head.folder_with(text, "--requeue", "--open-mode=append"), "job.sbatch")
     watched, messages = remote_watch(local, job)
@@ -48,7 +48,7 @@ class Noted:
         return getattr(self.shell, name)
 
 
-def test_it_is_spared_the_two_minutes_by_one_order_and_not_at_every_look(head, local, remote_watch):
+def test_requeue_delay_shortened_by_one_order(head, local, remote_watch):
     text = '[ "${SLURM_RESTART_COUNT:-0}" = 1 ] || exit 75'
     job = local.submit("again-3", head.folder_with(text, "--requeue", "--open-mode=append"), "job.sbatch")
     noted = Noted(local.shell)
@@ -58,21 +58,21 @@ def test_it_is_spared_the_two_minutes_by_one_order_and_not_at_every_look(head, l
     assert sum("StartTime=now+1" in script for script in noted.scripts) == 1
 
 
-def test_a_job_that_failed_is_over_at_once(head, local, remote_watch):
+def test_failed_job_is_over_at_once(head, local, remote_watch):
     job = local.submit("fails-1", head.folder_with("exit 3"), "job.sbatch")
     watched, _ = remote_watch(local, job)
     until(watched.ended)
     assert watched.facts.state is JobState.FAILED
 
 
-def test_a_job_that_slurm_has_forgotten_is_over(head, local, remote_watch):
+def test_job_unknown_to_slurm_is_over(head, local, remote_watch):
     folder = head.folder_with("true")
     watched, _ = remote_watch(local, Submitted(job="999999", key="gone-1", folder=folder))
     assert watched.ended()
     assert watched.facts is None
 
 
-def test_a_file_that_was_begun_anew_is_copied_anew(head, local, remote_watch):
+def test_restarted_file_is_copied_from_start(head, local, remote_watch):
     job = local.submit("file-1", head.folder_with("sleep 60"), "job.sbatch")
     watched, _ = remote_watch(local, job)
     metrics = head.home / "job" / "metrics.jsonl"
@@ -83,7 +83,7 @@ def test_a_file_that_was_begun_anew_is_copied_anew(head, local, remote_watch):
     assert (watched.mirror.folder / "metrics.jsonl").read_text() == "short\n"
 
 
-def test_silence_is_said_once_and_borne_for_an_hour(head, remote, sshd, remote_watch):
+def test_unreachable_server_reported_once_until_limit(head, remote, sshd, remote_watch):
     job = remote.submit("quiet-1", head.folder_with("sleep 60"), "job.sbatch")
     sshd.stop()
     remote.shell.close()
