@@ -11,17 +11,18 @@ from launcher.agent.events import EventLog
 from launcher.agent.node.notice import BUDGET, CANCEL, CAPACITY_END, FAILURE, POD_END, SIGNAL, SPOT, TAKEN_OVER, Notice
 from launcher.agent.supervision import Outcome
 
+# The report's words for an end (launcher/model/report.py: EndedBy).
+COMPLETED, FAILED, NODE_LOST = "completed", "failure", "node-lost"
 ENDED_BY = {
     SPOT: "spot-interruption",
-    CAPACITY_END: "capacity-end",
-    SIGNAL: "scheduler-signal",
-    POD_END: "pod-end",
+    CAPACITY_END: "time-limit",
+    SIGNAL: "time-limit",
+    POD_END: "spot-interruption",
     CANCEL: "cancel",
     BUDGET: "budget",
-    FAILURE: "failure",
-    TAKEN_OVER: "failure",
+    FAILURE: FAILED,
+    TAKEN_OVER: FAILED,
 }
-NODE_LOST = "node-lost"
 
 _UPLOAD_AFTER_CANCEL_S = 10.0
 _UPLOAD_AFTER_SIGNAL_S = 300.0
@@ -38,12 +39,16 @@ NO_PROGRESS = "two failures in a row without a newer checkpoint between them: th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The event, the agent's exit code, the cause that the report gives for the end, and the reason as text."""
+    """The event, the agent's exit code, the cause that the report gives for the end, and the reason as text.
+
+    `notice` is the source of the notice that ended the attempt; empty without one.
+    """
 
     event: str
     exit_code: int
     ended_by: str
     reason: str = ""
+    notice: str = ""
 
     @property
     def is_failure(self) -> bool:
@@ -53,12 +58,12 @@ class Ending:
 
 def completed() -> Ending:
     """The ending of an attempt with all work done."""
-    return Ending(event="completed", exit_code=exits.COMPLETED, ended_by="completed")
+    return Ending(event="completed", exit_code=exits.COMPLETED, ended_by=COMPLETED)
 
 
 def failed(code: int, reason: str) -> Ending:
     """The ending if the command failed, or if the agent could not do its part."""
-    return Ending(event="failed", exit_code=code, ended_by="failure", reason=reason)
+    return Ending(event="failed", exit_code=code, ended_by=FAILED, reason=reason)
 
 
 def lost(nodes: dict[int, str]) -> Ending:
@@ -70,16 +75,16 @@ def lost(nodes: dict[int, str]) -> Ending:
 def announced(notice: Notice) -> Ending:
     """The ending because of a notice, regardless of the command's exit code."""
     where = f" ({notice.node})" if notice.node is not None else ""
-    reason, ended_by = f"{notice.detail}{where}", ENDED_BY[notice.source]
+    event, code, reason = "interrupted", exits.INTERRUPTED, f"{notice.detail}{where}"
     if notice.source == CANCEL:
-        return Ending(event="cancelled", exit_code=exits.CANCELLED, ended_by=ended_by, reason=reason)
-    if notice.source == BUDGET:
-        return Ending(event="stopped", exit_code=exits.STOPPED, ended_by=ended_by, reason=notice.detail)
-    if notice.source == FAILURE:
-        return failed(notice.code or exits.INTERNAL, reason)
-    if notice.source == TAKEN_OVER:
-        return failed(exits.STORE_FAILED, reason)
-    return Ending(event="interrupted", exit_code=exits.INTERRUPTED, ended_by=ended_by, reason=reason)
+        event, code = "cancelled", exits.CANCELLED
+    elif notice.source == BUDGET:
+        event, code, reason = "stopped", exits.STOPPED, notice.detail
+    elif notice.source == FAILURE:
+        event, code = "failed", notice.code or exits.INTERNAL
+    elif notice.source == TAKEN_OVER:
+        event, code = "failed", exits.STORE_FAILED
+    return Ending(event=event, exit_code=code, ended_by=ENDED_BY[notice.source], reason=reason, notice=notice.source)
 
 
 def stopped(error: AgentError) -> Ending:

@@ -165,7 +165,7 @@ class Session:
         finally:
             self._notices.stop()
             budget.stop()
-        fields = {"reason": end.reason} if end.reason else {}
+        fields = {name: value for name, value in (("notice", end.notice), ("reason", end.reason)) if value}
         self._log.append(end.event, ended_by=end.ended_by, exit_code=end.exit_code, **fields)
         if end.is_failure and not place.part:
             ending.give_up(self._events_path, self._log, own_mode=spec.checkpoint.mode == "own")

@@ -10,24 +10,24 @@ from typing import Any, NamedTuple
 from launcher.agent import safe_json
 from launcher.agent.forecast import Point, point_of
 from launcher.agent.metrics import figures_in
+from launcher.agent.node.notice import POD_END
 from launcher.agent.shape import moment, read
 from launcher.model.errors import UnreadableInputError
-from launcher.model.job import Attempt as ScheduledAttempt
+from launcher.model.job import JobFacts, JobState
 from launcher.model.report import Attempt, BudgetStop, EndedBy
 
 ENDINGS = ("completed", "interrupted", "failed", "cancelled", "stopped")
 _INTERRUPTED = (EndedBy.SPOT_INTERRUPTION, EndedBy.NODE_LOST)
 """The ends of an attempt because its instances are gone."""
-_POD_END = "pod-end"
-"""A pod receives the same signal if its node is drained and if its job is cancelled: a restart of the job shows
-which it was."""
 _ENDED_BY = {
     **{reason.value: reason for reason in EndedBy},
-    _POD_END: EndedBy.SPOT_INTERRUPTION,
+    POD_END: EndedBy.SPOT_INTERRUPTION,
     "scheduler-signal": EndedBy.TIME_LIMIT,
     "capacity-end": EndedBy.TIME_LIMIT,
 }
-"""The agent's words (launcher/agent/ending.py), which say where a notice came from."""
+"""The report's words, and those that agents of earlier versions wrote for the source of a notice."""
+_TIME_LIMITS = ("TIMEOUT", "DEADLINE", "DeadlineExceeded", "stopped")
+"""The words of Slurm, Kubernetes and SageMaker for a failed job whose time was over."""
 _OF_ENDING = {
     "completed": EndedBy.COMPLETED,
     "interrupted": EndedBy.SPOT_INTERRUPTION,
@@ -153,12 +153,24 @@ def attempts(events: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
     return tuple(ran)
 
 
-def closed(ran: tuple[Attempt, ...], last: ScheduledAttempt | None) -> tuple[Attempt, ...]:
-    """The attempts of a job that is over; if the last has no ending event, the scheduler gives its end."""
-    if not ran or ran[-1].ended_at is not None or last is None or last.ended_at is None:
+def closed(ran: tuple[Attempt, ...], facts: JobFacts | None) -> tuple[Attempt, ...]:
+    """The attempts of a job; if it is over and its last has no ending event, the scheduler gives its end and why."""
+    if not ran or ran[-1].ended_at is not None or facts is None or not facts.state.final:
         return ran
-    ended_at = max(ran[-1].started_at, last.ended_at.astimezone(UTC))
-    return (*ran[:-1], replace(ran[-1], ended_at=ended_at))
+    if facts.attempt is None or facts.attempt.ended_at is None:
+        return ran
+    ended_at = max(ran[-1].started_at, facts.attempt.ended_at.astimezone(UTC))
+    return (*ran[:-1], replace(ran[-1], ended_at=ended_at, ended_by=_cause(facts)))
+
+
+def _cause(facts: JobFacts) -> EndedBy:
+    """Why a job ended whose agent said nothing: the agent was killed, or is gone with its node."""
+    if facts.attempt is not None and facts.attempt.node_lost:
+        return EndedBy.NODE_LOST
+    if facts.state is JobState.FAILED and facts.word.partition(";")[0] in _TIME_LIMITS:
+        return EndedBy.TIME_LIMIT
+    causes = {JobState.COMPLETED: EndedBy.COMPLETED, JobState.CANCELLED: EndedBy.CANCEL}
+    return causes.get(facts.state, EndedBy.FAILURE)
 
 
 def cancelled(ran: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
@@ -201,6 +213,6 @@ def _updated(attempt: Attempt, event: Mapping[str, Any]) -> Attempt:
             ended_at=moment(event["time"]),
             exit_code=event.get("exit_code"),
             ended_by=_ENDED_BY.get(str(event.get("ended_by")), _OF_ENDING[str(kind)]),
-            by_pod_end=event.get("ended_by") == _POD_END,
+            by_pod_end=POD_END in (event.get("notice"), event.get("ended_by")),
         )
     return attempt

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from launcher.model.job import BillableTime
+from launcher.model.job import JobFacts
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.model.report import EndpointReport, Report, RunStatus
 from launcher.model.run_cost import NO_RATES
 from launcher.records.report_document import report_document
 from launcher.records.run_folder import RunFolder
-from launcher.workflow.history.attempts import attempts, budget_stop, cancelled, read_events
+from launcher.workflow.history.attempts import attempts, budget_stop, cancelled, closed, read_events
 from launcher.workflow.history.stored import asks_for_checkpoints, stored_checkpoints
 
 
@@ -32,13 +32,13 @@ class LaunchLog:
     endpoint: EndpointReport | None = None
     # Why a requested interruption did not happen in the sandbox.
     not_played: str = ""
-    # What the job's service bills after the end.
-    billable_time: BillableTime | None = None
+    # What the scheduler said last of the job.
+    facts: JobFacts | None = None
 
     def report(self) -> Report:
         """The report of the current state."""
         price, events = self.quoted.price, read_events(self.folder.events)
-        ran = attempts(events)
+        ran = closed(attempts(events), self.facts)
         return Report(
             name=self.quoted.plan.name,
             status=self.status,
@@ -57,7 +57,7 @@ class LaunchLog:
             stored=stored_checkpoints(events) if asks_for_checkpoints(self.quoted.plan) else None,
             rates=self.quoted.rates or NO_RATES,
             left_up_usd_per_hour=self.quoted.left_up_usd_per_hour,
-            billable_time=self.billable_time,
+            billable_time=self.facts.billable if self.facts else None,
         )
 
     def write(self) -> Report:

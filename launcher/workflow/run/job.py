@@ -197,7 +197,7 @@ class Job:
                 status = follower.follow(watch, tick=tick)
             log.not_played = disruption.finish()
             log.status = RunStatus.CANCELLED if self._is_cancelled(watch, stop) else status
-            log.billable_time = None if watch.facts is None else watch.facts.billable
+            log.facts = watch.facts
 
     def _beginning(self, submission: Submission) -> Beginning:
         """The start of purchased capacity, which starts the nodes."""

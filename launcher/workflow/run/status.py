@@ -247,8 +247,7 @@ def _state(name: str, folder: RunFolder, submission: Submission, facts: JobFacts
     stopped = budget_stop(read_events(place / EVENTS)) if facts is None or facts.state.final else None
     status = STOPPED if stopped is not None else status
     state = _with_job(_ended_state(name, folder), folder)
-    if facts is not None and facts.state.final:
-        state = replace(state, attempts=closed(state.attempts, facts.attempt))
+    state = replace(state, attempts=closed(state.attempts, facts))
     ran = cancelled(state.attempts) if status == RunStatus.CANCELLED.value else state.attempts
     state = replace(state, status=status, submission=submission, facts=facts, attempts=ran)
     if state.report is not None:

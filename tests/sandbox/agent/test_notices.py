@@ -165,4 +165,4 @@ def test_a_requeue_within_a_notice_is_no_cancel(trainer_node, bucket, order):
     agent.send_signal(order[1])
     assert agent.wait(timeout=90) == 75
     (ended,) = trainer_node.events("interrupted")
-    assert ended["ended_by"] == "scheduler-signal"
+    assert ended["ended_by"] == "time-limit"

@@ -60,7 +60,7 @@ def test_the_signal_ahead_of_the_time_limit_has_it_saved_and_requeued(job, slurm
     until(lambda: job.state() is JobState.PENDING, job.describe)
     for part in (0, 1):
         assert job.events("notice", part=part)[0]["source"] == "signal"
-    assert job.events("interrupted")[0]["ended_by"] == "scheduler-signal"
+    assert job.events("interrupted")[0]["ended_by"] == "time-limit"
     assert [event["signal"] for event in job.events("signalled")] == [catches]
     job.back()
     job.ends_as_if_nothing_had_been()
@@ -129,5 +129,5 @@ def test_the_time_limit_itself(job):
     """Of three minutes: the signal is due at half of it, and Slurm may send it a minute early."""
     job.in_the_middle_of_a_step(time_limit_h=3 / 60)
     job.goes_on_and_ends()
-    assert job.events("interrupted", attempt=1)[0]["ended_by"] == "scheduler-signal"
+    assert job.events("interrupted", attempt=1)[0]["ended_by"] == "time-limit"
     assert job.events("restored", attempt=2)[0]["step"] == HOLD

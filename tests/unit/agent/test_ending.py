@@ -25,8 +25,8 @@ def notice(source, **more):
         (outcome(-9), "failed", 137, "failure"),
         (outcome(0, hung="no new step"), "failed", 124, "failure"),
         (outcome(85, notice("spot")), "interrupted", 75, "spot-interruption"),
-        (outcome(0, notice("capacity-end")), "interrupted", 75, "capacity-end"),
-        (outcome(85, notice("signal")), "interrupted", 75, "scheduler-signal"),
+        (outcome(0, notice("capacity-end")), "interrupted", 75, "time-limit"),
+        (outcome(85, notice("signal")), "interrupted", 75, "time-limit"),
         (outcome(0, notice("cancel")), "cancelled", 143, "cancel"),
         (outcome(85, notice("budget")), "stopped", 79, "budget"),
         (outcome(-15, notice("failure", code=3, node="vn1")), "failed", 3, "failure"),
@@ -58,7 +58,9 @@ def test_every_source_that_ends_an_attempt_has_its_word():
 
 
 def test_a_notice_says_where_it_came_from():
-    assert ending.announced(notice("spot", node="p5-3")).reason == "x (p5-3)"
+    end = ending.announced(notice("spot", node="p5-3"))
+    assert (end.reason, end.notice) == ("x (p5-3)", "spot")
+    assert ending.announced(notice("pod-end")).notice == "pod-end"
 
 
 def test_a_notice_survives_its_way_to_another_node():

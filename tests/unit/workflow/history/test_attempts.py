@@ -1,5 +1,7 @@
 """Attempts read from events."""
 
+import json
+import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 
 from launcher.agent import ending
 from launcher.model.job import Attempt as ScheduledAttempt
+from launcher.model.job import JobFacts, JobState
 from launcher.model.report import EndedBy
 from launcher.workflow.history.attempts import attempts, cancelled, closed, read_events
 
@@ -56,10 +59,44 @@ def test_the_last_one_without_a_word_ended_when_its_scheduler_says() -> None:
         signal=9,
         nodes=("n1",),
     )
-    assert [attempt.hours for attempt in closed(ran, known)] == [120 / 3600, 2.0]
-    assert closed(ran[:1], known) == ran[:1], "its agent has said when"
-    assert closed(ran, replace(known, ended_at=None)) == closed(ran, None) == ran
-    assert closed((), known) == ()
+    facts = facts_of(JobState.FAILED, "FAILED", known)
+    assert [attempt.hours for attempt in closed(ran, facts)] == [120 / 3600, 2.0]
+    assert closed(ran[:1], facts) == ran[:1], "its agent has said when"
+    assert closed(ran, replace(facts, attempt=replace(known, ended_at=None))) == closed(ran, None) == ran
+    assert closed(ran, replace(facts, state=JobState.PENDING)) == ran, "its scheduler starts it again"
+    assert closed((), facts) == ()
+
+
+@pytest.mark.parametrize(
+    "state,word,node_lost,expected",
+    [
+        (JobState.FAILED, "NODE_FAIL", True, "node-lost"),
+        (JobState.FAILED, "OUT_OF_MEMORY", False, "failure"),
+        (JobState.FAILED, "TIMEOUT", False, "time-limit"),
+        (JobState.FAILED, "DeadlineExceeded", False, "time-limit"),
+        (JobState.FAILED, "stopped; 100 of 400 seconds billed for each instance", False, "time-limit"),
+        (JobState.FAILED, "failed", False, "failure"),
+        (JobState.CANCELLED, "stopped", False, "cancel"),
+        (JobState.COMPLETED, "COMPLETED", False, "completed"),
+    ],
+)
+def test_ended_by_without_the_agents_word_is_what_the_scheduler_says(state, word, node_lost, expected):
+    ran = attempts([STARTED])
+    over = ScheduledAttempt(
+        number=1,
+        started_at=ran[0].started_at,
+        ended_at=ran[0].started_at,
+        exit_code=None,
+        signal=9,
+        nodes=("n1",),
+        node_lost=node_lost,
+    )
+    (attempt,) = closed(ran, facts_of(state, word, over))
+    assert attempt.ended_by == EndedBy(expected)
+
+
+def facts_of(state, word, attempt):
+    return JobFacts(state=state, word=word, reason="", restarts=0, nodes=(), attempt=attempt)
 
 
 def test_no_events_are_no_attempts() -> None:
@@ -100,14 +137,46 @@ def test_ended_by_without_a_known_word_follows_from_the_ending(event, expected, 
     assert attempt.ended_by == EndedBy(expected)
 
 
-def test_ended_by_knows_every_word_of_the_agent():
-    """None of them falls back to what its event suggests."""
-    for word in {*ending.ENDED_BY.values(), ending.NODE_LOST}:
-        (attempt,) = attempts([STARTED, {**ENDED, "event": "stopped", "ended_by": word}])
-        assert (attempt.ended_by == EndedBy.BUDGET) == (word == "budget")
+def test_ended_by_of_the_agent_is_a_word_of_the_report():
+    written = {ending.COMPLETED, ending.FAILED, ending.NODE_LOST, *ending.ENDED_BY.values()}
+    assert written == {reason.value for reason in EndedBy}
 
 
-@pytest.mark.parametrize("word,expected", [("pod-end", "cancel"), ("spot-interruption", "spot-interruption")])
-def test_ended_by_of_a_cancelled_job_is_cancel_if_only_its_pod_ended(word, expected):
-    ran = cancelled(attempts([STARTED, {**ENDED, "event": "interrupted", "ended_by": word}]))
+@pytest.mark.parametrize("name", ["report", "status"])
+def test_ended_by_in_the_schema_is_one_enumeration(name):
+    words = ["completed", "spot-interruption", "node-lost", "failure", "cancel", "time-limit", "budget"]
+    found = schemas_of("ended_by", json.loads(Path(f"docs/schemas/{name}.schema.json").read_text()))
+    assert found
+    assert all(schema == {"anyOf": [{"enum": words}, {"type": "null"}]} for schema in found)
+
+
+def schemas_of(name, document):
+    """Every schema of a property of this name in a JSON schema."""
+    found = []
+    for key, value in document.items():
+        if key == name and isinstance(value, dict):
+            found.append(value)
+        for child in value if isinstance(value, list) else [value]:
+            found += schemas_of(name, child) if isinstance(child, dict) else []
+    return found
+
+
+def test_ended_by_is_written_only_with_words_of_the_report():
+    """An event of the launcher's own uses the enumeration; the agent's are compared above."""
+    text = "\n".join(path.read_text() for path in Path("launcher").rglob("*.py"))
+    values = set(re.findall(r"\bended_by=([^\s,)]+)", text))
+    literals = {value for value in values if value[0] in "'\""}
+    assert not literals, "a word written out is no member of the enumeration"
+
+
+@pytest.mark.parametrize(
+    "words,expected",
+    [
+        ({"ended_by": "spot-interruption", "notice": "pod-end"}, "cancel"),
+        ({"ended_by": "pod-end"}, "cancel"),  # an agent of an earlier version
+        ({"ended_by": "spot-interruption", "notice": "spot"}, "spot-interruption"),
+    ],
+)
+def test_ended_by_of_a_cancelled_job_is_cancel_if_only_its_pod_ended(words, expected):
+    ran = cancelled(attempts([STARTED, {**ENDED, "event": "interrupted", **words}]))
     assert [attempt.ended_by for attempt in ran] == [expected]
