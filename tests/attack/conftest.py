@@ -6,6 +6,7 @@ import random
 import pytest
 
 from tests.attack import commands
+from tests.attack.disks import DISK, mounted
 from tests.sandbox.agent.conftest import bucket, front, node, nursery, sample  # noqa: F401  fixtures
 from tests.sandbox.agent.slurm_job import agent, job, slurm_cluster  # noqa: F401  fixtures
 from tests.sandbox.conftest import endpoint  # noqa: F401  a fixture
@@ -18,6 +19,17 @@ def seed(request, capsys):
     with capsys.disabled():
         print(f"\n{request.node.name}: SLIPWAY_ATTACK_SEED={chosen}")  # noqa: T201
     return chosen
+
+
+@pytest.fixture
+def own_disk(node, full):  # noqa: F811  a fixture
+    """At full size, a disk of its own for the node."""
+    if not full:
+        yield
+        return
+    with mounted(node.folder / "disk", DISK) as node.place:
+        yield
+        node.end_commands()
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,8 @@ import subprocess
 
 import pytest
 
+DISK = 768 << 20
+
 
 @contextlib.contextmanager
 def mounted(place, size):

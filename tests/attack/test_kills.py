@@ -1,5 +1,7 @@
 """`kill -9` at random moments on one prefix: no restore sees a torn checkpoint, no complete one is lost.
 
+In between trainers come to their end: a run whose command ended with 0 ends with 0, with its last state in the store.
+
 Between the agent and S3 stands a front that takes its time over every request, so that most moments fall into a
 transfer or a commit, and that knows which requests are under way when the agent is killed. After every kill the bucket
 is looked at without the agent's help.
@@ -13,12 +15,13 @@ import sys
 import threading
 import time
 from collections import Counter
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from tests.attack.disks import fill, mounted
-from tests.attack.trainers import TRAINER, Bucket, beside_a_monitor
+from tests.attack.disks import fill
+from tests.attack.trainers import TRAINER, Bucket, beside_a_monitor, finished, step_of
 from tests.sandbox.agent.front import Front
 
 STORMS = {
@@ -38,11 +41,10 @@ with a marker; a file renamed from elsewhere (Lightning 2.6.6 fabric/utilities/c
 copy; a folder that is a bare number after its rename, found by the trainer itself; a folder that is written once more
 with the same size and times; a set with the best model, older ones removed; one file that is replaced at every save;
 a folder in place with a marker of no content; one whose name has leading zeros, found by the trainer in its tracker."""
-OVERFLOWN, FILLED = 0.04, 0.12
+OVERFLOWN, FILLED, FINISHED = 0.04, 0.12, 0.2
 """At full size, the shares of attempts in which more is created in the checkpoint folder than the kernel reports
-(fs.inotify.max_queued_events) while the agent is stopped, and of those in which the node's disk is filled to 0 bytes,
-by the job itself or by someone else."""
-DISK = 768 << 20
+(fs.inotify.max_queued_events) while the agent is stopped, of those in which the node's disk is filled to 0 bytes, by
+the job itself or by someone else, and of those that no one kills: the trainer comes to its last step."""
 SHARE_IN_FLIGHT, AT_FULL_SIZE = 0.5, 0.75
 BIG, SMALL = 18 << 20, 200_000
 """One upload in several parts, one in a single request."""
@@ -91,10 +93,10 @@ class SlowFront(Front):
             return {phase for phase, number in self.under_way.items() if number}
 
 
-def storm_command(node, layout, rng, *, full):
+def storm_command(node, layout, rng, *, steps, full):
     """A trainer of big or small checkpoints; at full size, now and then beside a monitor in a shell."""
     size = BIG if rng.random() < 0.15 else SMALL
-    words = (sys.executable, node.folder / "train.py", 100_000, 0.05, size, layout)
+    words = (sys.executable, node.folder / "train.py", steps, 0.05, size, layout)
     command = tuple(map(str, words))
     return beside_a_monitor(command, rng) if full else command
 
@@ -121,15 +123,32 @@ def overflow(node, agent):
     os.kill(agent.pid, signal.SIGCONT)
 
 
-@pytest.fixture
-def own_disk(node, full):
-    """At full size, a disk of its own for the node."""
-    if not full:
-        yield
+def killed(agent, front, *, filled):
+    """Kill an agent; return what was under way."""
+    phases = {"full disk"} if filled else front.phases() & IN_FLIGHT
+    agent.kill()
+    # A trainer that found the disk full has ended with 1, and the shell around it with 0.
+    assert agent.wait() in {-signal.SIGKILL, *((0, 1) if filled else ())}
+    return ", ".join(sorted(phases)) or "between transfers"
+
+
+def last_steps(checkpoints, stored, layout, rng):
+    """The last step of a trainer that goes on for a few steps from the newest checkpoint of the store."""
+    begin = step_of(checkpoints.content_of(stored[max(stored)])) if stored else 0
+    return begin + rng.randint(1, 2 if layout in ("best", "fixed") else 8)
+
+
+def check_end(node, checkpoints, attempt, *, code, lines, filled=False):
+    """The end of a trainer that no one killed: it came to its end, and is done, with its last version in the store.
+
+    One that found the disk full may have failed.
+    """
+    events, last = node.events(attempt=attempt), finished(node.output()[lines:])
+    if filled and not last:
         return
-    with mounted(node.folder / "disk", DISK) as node.place:
-        yield
-        node.end_commands()
+    assert code == 0, f"falsely failed: {events}"
+    stored = checkpoints.whole()
+    assert [sha256(checkpoints.content_of(stored[max(stored)])).hexdigest()] == last, f"falsely done: {events}"
 
 
 @pytest.mark.usefixtures("own_disk")
@@ -144,8 +163,10 @@ def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layou
         node.environment["AWS_ENDPOINT_URL"] = front.endpoint
         for attempt in range(1, kills + 1):
             pattern = r"ckpt\.pt" if layout == "fixed" else None
-            node.job(command=storm_command(node, layout, rng, full=full), keep=2, pattern=pattern)
-            there = lying(node)
+            ends = full and rng.random() < FINISHED
+            steps = last_steps(checkpoints, stored, layout, rng) if ends else 100_000
+            node.job(command=storm_command(node, layout, rng, steps=steps, full=full), keep=2, pattern=pattern)
+            there, lines = lying(node), len(node.output()) if attempt > 1 else 0
             agent = node.start(attempt)
             node.wait_for("command-started", attempt)
             # What is older than the newest whole one of the store has been superseded.
@@ -159,15 +180,14 @@ def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layou
             filled = full and rng.random() < FILLED
             if filled:
                 fill(rng.choice([checkpoint_folder(node), node.place]) / "junk")
-            elif front.phases().isdisjoint(IN_FLIGHT):
+            elif not ends and front.phases().isdisjoint(IN_FLIGHT):
                 node.wait_until(lambda: not front.phases().isdisjoint(IN_FLIGHT))
-            time.sleep(rng.uniform(0.0, 0.7))
-            phases = {"full disk"} if filled else front.phases() & IN_FLIGHT
-            agent.kill()
-            # A trainer that found the disk full has ended with 1, and the shell around it with 0.
-            assert agent.wait() in {-signal.SIGKILL, *((0, 1) if filled else ())}
+            if ends:
+                check_end(node, checkpoints, attempt, code=agent.wait(timeout=90), lines=lines, filled=filled)
+            else:
+                time.sleep(rng.uniform(0.0, 0.7))
+                moments[killed(agent, front, filled=filled)] += 1
             node.wait_until(lambda: not front.phases())  # what was on its way to S3 still gets there
-            moments[", ".join(sorted(phases)) or "between transfers"] += 1
             (node.place / "junk").unlink(missing_ok=True)
 
             before, stored = stored, checkpoints.whole()
@@ -178,14 +198,13 @@ def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layou
                 node.lose()
             elif begun == 0 and not before:
                 assert not bucket.expiring()
-        in_flight = sum(number for moment, number in moments.items() if moment != "between transfers")
         with capsys.disabled():
             text = "; ".join(f"{n} x {m}" for m, n in moments.most_common())
-            print(f"\n{kills} kills, {layout}, seed {seed}: {text}")  # noqa: T201
-        newest = max(stored)
+            print(f"\n{kills - moments.total()} ends and {moments.total()} kills, {layout}: {text}")  # noqa: T201
+        newest, lines = max(stored), len(node.output())
         node.lose()
-        node.job(newest + 1, 0, SMALL, layout, pattern=pattern)
-        assert node.run(attempt=kills + 1) == 0
+        node.job(last_steps(checkpoints, stored, layout, rng), 0, SMALL, layout, keep=2, pattern=pattern)
+        check_end(node, checkpoints, kills + 1, code=node.run(attempt=kills + 1), lines=lines)
         assert node.restored(kills + 1) == newest
         assert "torn" not in "".join(node.output())
-        assert in_flight >= (AT_FULL_SIZE if full else SHARE_IN_FLIGHT) * kills
+        assert moments["between transfers"] <= (1 - (AT_FULL_SIZE if full else SHARE_IN_FLIGHT)) * moments.total()

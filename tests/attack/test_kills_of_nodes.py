@@ -11,11 +11,12 @@ import time
 
 import pytest
 
+from tests.attack.disks import fill
 from tests.attack.trainers import Bucket, beside_a_monitor
 from tests.sandbox.agent.dcp import TRAINER as DCP_TRAINER
 
 RANK = """
-import hashlib, os, time
+import hashlib, os, sys, time
 from pathlib import Path
 rank = os.environ["SLURM_NODEID"]
 folder, resume = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"]), os.environ["SLIPWAY_RESUME_DIR"]
@@ -23,24 +24,47 @@ content = lambda rank, step: hashlib.shake_256(f"{rank} {step}".encode()).digest
 step = int(resume.rpartition("-")[2]) if resume else 0
 for each in ("0", "1") if resume else ():
     assert Path(resume, f"shard-{each}").read_bytes() == content(each, step), "torn"
-while True:
+while step < int(sys.argv[1]):
     time.sleep(0.3)
     step += 1
     partial = folder / f"tmp-{step}"
     partial.mkdir()
     (partial / f"shard-{rank}").write_bytes(content(rank, step))
     partial.rename(folder / f"step-{step}")
+print("finished", step, flush=True)
 """
+FILLED, FINISHED = 0.15, 0.25
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(50, marks=pytest.mark.slow)])
-def test_on_two_nodes(node, bucket, kills, seed):
+def wait_for_end(node, checkpoints, agents, attempt, *, filled):
+    """Two trainers that no one kills come to their last step: the run is done, and the step is stored whole.
+
+    One that found the disk full may have failed.
+    """
+    codes = [agent.wait(timeout=120) for agent in agents]
+    ends = [[line for line in node.output(f"vn{rank}") if line.startswith("finished")][-1:] for rank in (0, 1)]
+    if filled and codes != [0, 0]:
+        return
+    events = [node.events(attempt=attempt, part=part) for part in (0, 1)]
+    assert codes == [0, 0], f"falsely failed: {events}"
+    last = checkpoints.whole()
+    assert ends[0] == ends[1] == [f"finished {max(last)}"], f"falsely done: {events}"
+    assert {file.path for file in last[max(last)].files} == {"shard-0", "shard-1"}
+
+
+@pytest.mark.usefixtures("own_disk")
+@pytest.mark.parametrize(
+    "attempts,full", [(4, False), pytest.param(60, True, marks=pytest.mark.slow)], ids=["small", "full"]
+)
+def test_on_two_nodes(node, bucket, attempts, full, seed):
     (node.folder / "train.py").write_text(RANK)
     rng, checkpoints, stored = random.Random(seed), Bucket(bucket), {}
-    command = (sys.executable, str(node.folder / "train.py"))
     common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
-    for attempt in range(1, kills + 1):
-        node.job(command=beside_a_monitor(command, rng))
+    for attempt in range(1, attempts + 1):
+        ends = attempt == attempts or (full and rng.random() < FINISHED)
+        steps = max(stored, default=0) + rng.randint(1, 8) if ends else 100_000
+        command = (sys.executable, str(node.folder / "train.py"), str(steps))
+        node.job(command=command if ends else beside_a_monitor(command, rng))
         agents = [
             node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), SLURM_RESTART_COUNT=str(attempt - 1), **common)
             for rank in (0, 1)
@@ -49,13 +73,21 @@ def test_on_two_nodes(node, bucket, kills, seed):
             node.wait_for("command-started", attempt, part=part)
         begun = [max([e["step"] for e in node.events("restored", attempt, part)], default=0) for part in (0, 1)]
         assert begun[0] == begun[1] >= max(stored, default=0)
-        time.sleep(rng.uniform(0.0, 4.0))
-        rng.shuffle(agents)
-        for agent in agents:
-            agent.kill()
-            assert agent.wait() == -signal.SIGKILL
-            time.sleep(rng.uniform(0.0, 0.5))
+        filled = full and rng.random() < FILLED
+        if filled:
+            time.sleep(rng.uniform(0.0, 2.0))
+            fill(node.place / "junk")
+        if ends:
+            wait_for_end(node, checkpoints, agents, attempt, filled=filled)
+        else:
+            time.sleep(rng.uniform(0.0, 4.0))
+            rng.shuffle(agents)
+            for agent in agents:
+                agent.kill()
+                assert filled or agent.wait() == -signal.SIGKILL
+                time.sleep(rng.uniform(0.0, 0.5))
         time.sleep(0.2)  # what was on its way to S3 gets there
+        (node.place / "junk").unlink(missing_ok=True)
         before, stored = stored, checkpoints.whole()
         assert set(before) <= set(stored)
         for rank in (0, 1):

@@ -17,7 +17,7 @@ content = lambda step, size: f"{step} {size} ".encode() + hashlib.shake_256(str(
 names = {"deepspeed": "global_step{}", "hf": "checkpoint-{}", "lightning": "epoch=0-step={}.ckpt", "orbax": "{}",
          "best": "checkpoint-{}", "fixed": "ckpt.pt", "megatron": "iter_{:07}"}
 name = names.get(layout, "step-{}").format
-step = 0
+step, data = 0, None
 if layout in ("lightning", "fixed"):
     resume = os.environ["SLIPWAY_RESUME_FILE"]
 if resume and layout == "deepspeed":
@@ -32,8 +32,8 @@ def whole(path):
     assert data in (content(found, length), content(found, length).swapcase()), "torn"
     return found
 if resume:
-    kept = Path(resume) if layout in ("lightning", "fixed") else Path(resume, "data")
-    step = whole(kept)
+    data = Path(resume) if layout in ("lightning", "fixed") else Path(resume, "data")
+    step = whole(data)
     assert layout == "fixed" or step == int(re.search(r"(\\d+)(.ckpt)?$", resume)[1]), "another step"
     assert layout in ("lightning", "fixed") or Path(resume, "base").read_bytes() == content(0, 5000), "torn"
     state = json.loads(Path(resume, "trainer_state.json").read_text()) if layout == "best" else {}
@@ -44,6 +44,7 @@ while step < steps:
     time.sleep(pause)
     step += 1
     final = folder / name(step)
+    data = final if layout in ("lightning", "fixed") else final / "data"
     if layout == "lightning":
         for each in (final, folder / "last.ckpt"):
             Path("partial").write_bytes(content(step, size))
@@ -82,6 +83,7 @@ while step < steps:
         status = (final / "data").stat()
         (final / "data").write_bytes(content(step, size).swapcase())
         os.utime(final / "data", ns=(status.st_atime_ns, status.st_mtime_ns))
+print("finished", step, hashlib.sha256(data.read_bytes()).hexdigest(), flush=True)
 """
 
 
@@ -92,6 +94,16 @@ WRAPPED = 0.25
 def beside_a_monitor(command, rng):
     """The command, now and then beside a monitor in a shell."""
     return ("bash", "-c", f"sleep 600 & {shlex.join(command)}; kill %1") if rng.random() < WRAPPED else command
+
+
+def finished(lines):
+    """The digests of the last checkpoints of the trainers that came to their end, by their own word."""
+    return [line.split()[2] for line in lines if line.startswith("finished ")]
+
+
+def step_of(content):
+    """The step that the trainer wrote into a checkpoint."""
+    return int(content.split(b" ", 1)[0])
 
 
 class Bucket:
@@ -105,6 +117,12 @@ class Bucket:
         if key not in self.digests:
             self.digests[key] = sha256(self.bucket.read(key)).hexdigest()
         return self.digests[key]
+
+    def content_of(self, manifest):
+        """What the trainer wrote: of a set, the checkpoint that counts."""
+        names = {manifest.main, f"{manifest.main}/data" if manifest.main else "data"}
+        (key,) = (file.key for file in manifest.files if file.path in names or len(manifest.files) == 1)
+        return self.bucket.read(key)
 
     def check_best(self, manifest):
         """What a committed checkpoint names as the best model was committed with it."""
