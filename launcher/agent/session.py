@@ -443,7 +443,12 @@ class Session:
             tagging=tagging,
             claim=checkpoints.claim,
             peers=self._peers,
-            reports=Reports(completed=whole, hashed=self._record_hashes, taken_over=self._taken_over),
+            reports=Reports(
+                completed=whole,
+                joined=self._scratch.record_finished,
+                hashed=self._record_hashes,
+                taken_over=self._taken_over,
+            ),
             copies=self._scratch.copies,
         )
         uploader.start()

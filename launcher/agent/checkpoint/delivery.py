@@ -23,11 +23,13 @@ class Reports:
 
     Attributes:
         whole: Called for every complete checkpoint.
+        joined: Called with every checkpoint that became one set with others, because the first node says so.
         hashed: Called with the name of a folder and the SHA-256 of its files by path.
         taken_over: Called when another agent has become the writer, with the reason.
     """
 
     completed: Callable[[Manifest], None]
+    joined: Callable[[FinishedFolder], None]
     hashed: Callable[[str, Mapping[str, str]], None]
     taken_over: Callable[[str], None]
 

@@ -227,6 +227,11 @@ def table() -> tuple[Layout, ...]:
     return tuple(Layout(**{**row, "names": _expression(row["names"])}) for row in csv.DictReader(text.splitlines()))
 
 
+def names_others(layout: str) -> bool:
+    """Whether a framework's checkpoint may name others that are one set with it; the first node's says which."""
+    return any(row.state for row in table() if row.layout == layout)
+
+
 def names() -> tuple[str, ...]:
     """The presets of `checkpoint.layout`."""
     return (AUTO, *dict.fromkeys(row.layout for row in table()))

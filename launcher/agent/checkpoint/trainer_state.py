@@ -37,15 +37,13 @@ def saved_step(state: str, path: Path) -> int | None:
 
 
 def companions(state: str, folder: Path, name: str) -> tuple[str, ...]:
-    """The other entries of the checkpoint folder that are one set with the checkpoint `name`; without links."""
+    """The other entries of the checkpoint folder that are one set with the checkpoint `name`; they may be gone."""
     if not state:
         return ()
     paths = (_of_hf if state == HF else _of_lightning)(_read(state, folder / name))
     found = (PurePath(path).name for path in paths if isinstance(path, str) and path)
     names = dict.fromkeys(other.removesuffix(_FOLDERS_SUFFIX) if state == NEMO else other for other in found)
-    return tuple(
-        other for other in names if other != name and (folder / other).exists() and not (folder / other).is_symlink()
-    )
+    return tuple(other for other in names if other != name)
 
 
 def _of_hf(document: Mapping[str, Any]) -> Iterator[Any]:

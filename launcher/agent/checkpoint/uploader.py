@@ -17,11 +17,12 @@ from launcher.agent.checkpoint.confirmation import Answers
 from launcher.agent.checkpoint.delivery import Delivered, Reports, figures
 from launcher.agent.checkpoint.digests import Digests
 from launcher.agent.checkpoint.held import hold_copy, hold_open
+from launcher.agent.checkpoint.layouts import names_others
 from launcher.agent.checkpoint.quorum import Quorum
 from launcher.agent.checkpoint.retention import retained
 from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.checkpoint.upload import Identity, Sender, check_unchanged
-from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.checkpoint.watch import FinishedFolder, with_others
 from launcher.agent.errors import (
     ChangedCheckpointError,
     ManifestError,
@@ -30,7 +31,7 @@ from launcher.agent.errors import (
     UnusableCheckpointError,
 )
 from launcher.agent.events import NEWER, EventLog
-from launcher.agent.manifest import Manifest
+from launcher.agent.manifest import Manifest, is_below
 from launcher.agent.node.peers import Peers
 from launcher.agent.store.objects import Store
 
@@ -69,6 +70,8 @@ class Backoff:
 
 
 _COMMIT_POLL_S = 1.0
+_OTHERS_UNKNOWN_S = 5.0
+"""Seconds after the end of the command, or a notice, that a node waits for the first one's word of a set."""
 _DEFECTS = 3
 """Number of tries for a folder on which the agent itself fails."""
 _NICENESS = 5
@@ -127,6 +130,8 @@ class Uploader(threading.Thread):
         self._sending: FinishedFolder | None = None
         self._versions: Counter[int] = Counter()
         """How often each step was offered."""
+        self._due_at = 0.0
+        """When this node began to wait for the first one's word, after its command had ended or at a notice."""
         self._owed: set[int] = set()
         """The steps that were offered and not uploaded since."""
         self._answered: set[int] = set()
@@ -237,14 +242,33 @@ class Uploader(threading.Thread):
                 return None
             pause = self._backoff.left_s
             step = None if pause > 0 else self._choice(lead)
-            if step is not None:
-                folder = self._sending = self._waiting[step]
-            else:
+            if step is None:
                 self._changed.wait(self._longest_wait(pause))
                 return None
+            folder = self._sending = self._waiting[step]
         if self._identity.part == 0:
-            self._peers.publish_state(sending=folder.step)
-        return folder
+            others = folder.entries[1:] if folder.main else ()
+            self._peers.publish_state(sending=folder.step, others=others)
+            return folder
+        return self._joined(folder)
+
+    def _joined(self, folder: FinishedFolder) -> FinishedFolder:
+        """On other nodes than the first: a checkpoint with those that the first node's names as one set with it."""
+        first = self._peers.first()
+        others = first.get("others") if first.get("sending") == folder.step else None
+        if folder.main or not isinstance(others, list):
+            return folder
+        together = with_others(folder, [name for name in others if is_below(str(name))])
+        if together is folder:
+            return folder
+        together = _held(together)
+        with self._changed:
+            if self._waiting.get(folder.step) is not folder:
+                return folder  # it is written again: the upload finds that out
+            self._waiting[folder.step] = self._sending = together
+        self._reports.joined(together)
+        self._digests.add(together)
+        return together
 
     def _lead(self) -> int | None:
         """The step that the first node sends; None on the first node itself, and until it has announced one.
@@ -276,13 +300,22 @@ class Uploader(threading.Thread):
         if not self._waiting:
             return None
         if self._identity.part > 0:
-            if lead is None or lead in self._waiting:
-                return min(self._waiting) if lead is None else lead
+            if lead in self._waiting:
+                return lead
             # Nothing newer comes, or may not come in time: what this node has is what the first one can still use.
-            return max(self._waiting) if self._no_more or self._hurry else None
+            is_due = self._no_more or self._hurry
+            step = min(self._waiting) if lead is None else max(self._waiting) if is_due else None
+            return step if step is None or self._may_precede(self._waiting[step], is_due=is_due) else None
         if self._identity.parts > 1 and self._uncommitted and not self._hurry:
             return None
         return max(self._waiting)
+
+    def _may_precede(self, folder: FinishedFolder, *, is_due: bool) -> bool:
+        """Whether a part may be sent before the first node has said which others are one set with it."""
+        if not names_others(folder.layout):
+            return True
+        self._due_at = self._due_at or (time.monotonic() if is_due else 0.0)
+        return is_due and time.monotonic() - self._due_at >= _OTHERS_UNKNOWN_S
 
     def _longest_wait(self, pause: float) -> float | None:
         """The longest sleep in seconds if no thread wakes this one; None: sleep until woken."""

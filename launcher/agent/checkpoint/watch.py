@@ -24,7 +24,7 @@ A finished folder is reported with its content at that moment, even if it holds 
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -550,10 +550,16 @@ class CheckpointWatch:
 
 def as_set(finished: FinishedFolder, state: str, checkpoints: Path) -> FinishedFolder:
     """A checkpoint with the others of the folder that its own state names; itself if there are none."""
-    others = companions(state, checkpoints, finished.name)
-    if not others:
+    return with_others(finished, companions(state, checkpoints, finished.name))
+
+
+def with_others(finished: FinishedFolder, others: Iterable[str]) -> FinishedFolder:
+    """A checkpoint as one set with other entries of the checkpoint folder, as far as they are on this node."""
+    checkpoints = finished.path if finished.entries else finished.path.parent
+    present = [name for name in others if (checkpoints / name).exists() and not (checkpoints / name).is_symlink()]
+    if not present:
         return finished
-    entries = (finished.name, *others)
+    entries = (finished.name, *present)
     try:
         together = survey(checkpoints, entries)
     except UnusableCheckpointError:

@@ -137,19 +137,25 @@ class TestHuggingFace:
         assert (newest.step, newest.main, newest.others) == (30, "checkpoint-30", ("checkpoint-10",))
         assert resumed(node, HF) == "checkpoint-30 ['checkpoint-10', 'checkpoint-30']"
 
-    def test_other_node_sends_its_part_of_the_newest_into_the_set(self, node, bucket):
-        """Only the first node's folder says which one is the best."""
+    def test_parts_of_the_best_on_other_nodes_are_in_the_set(self, node, bucket):
+        """Only the first node's folder says which one is the best; both nodes get all parts back."""
         script = HF.replace('(path / "trainer', 'if os.environ["SLURM_NODEID"] == "0": (path / "trainer')
         node.job(command=(sys.executable, "-c", script.replace('"model"', "f\"model-{os.environ['SLURM_NODEID']}\"")))
         common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
         agents = [node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), **common) for rank in (0, 1)]
         assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
-        manifest = bucket.manifest(30)
-        assert {file.path for file in manifest.files} >= {
-            "checkpoint-10/model-0",
-            "checkpoint-30/model-0",
-            "checkpoint-30/model-1",
-        }
+        models = {f"checkpoint-{step}/model-{rank}" for step in (10, 30) for rank in (0, 1)}
+        assert {file.path for file in bucket.manifest(30).files} >= models
+        for rank in (0, 1):
+            node.lose(f"vn{rank}")
+        script = "import os; from pathlib import Path; folder = Path(os.environ['SLIPWAY_CHECKPOINT_DIR'])"
+        found = f"{script}; print(sorted(str(path.relative_to(folder)) for path in folder.glob('*/model-*')))"
+        node.job(command=(sys.executable, "-c", found))
+        again = common | {"SLURM_RESTART_COUNT": "1"}
+        agents = [node.start(2, node=f"vn{rank}", SLURM_NODEID=str(rank), **again) for rank in (0, 1)]
+        assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
+        for rank in (0, 1):
+            assert node.output(f"vn{rank}")[-1] == str(sorted(models))
 
     def test_copy_on_the_node_is_resumed_from_with_the_best(self, node, bucket, front):
         front.rule = lambda method, path: 503 if method == "PUT" and "/step-30/" in path else None
