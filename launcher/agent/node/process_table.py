@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from launcher.agent.node.process import PARENT, START, STATE, stat_fields
+from launcher.agent.node.process import PARENT, START, STATE, SYSTEM_TICKS, USER_TICKS, stat_fields
 
 _PROC = Path("/proc")
 
@@ -38,6 +38,7 @@ class Process:
         rank: Its rank variables, in the order of `RANK_VARIABLES`.
         caught: Signals for which it has a handler.
         has_chip: Whether it computes on an accelerator: it has a chip's device file open.
+        worked: Clock ticks of processor time.
     """
 
     pid: int
@@ -47,6 +48,7 @@ class Process:
     rank: tuple[str | None, ...] = (None,) * len(RANK_VARIABLES)
     caught: frozenset[int] = field(default=frozenset())
     has_chip: bool = False
+    worked: int = 0
 
     @property
     def program(self) -> str:
@@ -95,6 +97,7 @@ def find_processes(root: int | None, marks: Mapping[str, str]) -> tuple[Process,
                 rank=tuple(environment.get(name) for name in RANK_VARIABLES),
                 caught=_caught(pid),
                 has_chip=_has_chip(pid),
+                worked=_worked(pid),
             )
             processes.append(process)
     return tuple(processes)
@@ -130,6 +133,11 @@ def _stat_of(pid: int) -> tuple[int, int] | tuple[()]:
     """Parent and start of a process; empty if it has ended, also as a zombie."""
     fields = stat_fields(pid)
     return () if not fields or fields[STATE] in ("Z", "X") else (int(fields[PARENT]), int(fields[START]))
+
+
+def _worked(pid: int) -> int:
+    fields = stat_fields(pid)
+    return int(fields[USER_TICKS]) + int(fields[SYSTEM_TICKS]) if fields else 0
 
 
 def _strings(pid: int, name: str) -> list[str]:

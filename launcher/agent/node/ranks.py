@@ -13,7 +13,9 @@ from launcher.agent.node.process_table import Process
 # - It has its own rank: its rank variables differ from those of its parent. If local rank 0 is not among the ranks that
 #   a trainer started, the trainer itself is that rank (Lightning starts ranks 1 and up).
 # - It has a chip's device file open; of several in one line of descent the first.
-# - Neither is known: it catches the signal, and nothing above it does.
+# - Neither is known: it catches the signal, and nothing above it does. If the only other program below it that catches
+#   the signal has used more processor time, it is a wrapper that waits: what it does to its program at a signal is not
+#   known (submitit and `wandb agent --forward-signals` pass it on, others kill after some seconds).
 #
 # A process that does not catch the signal while one below it does is a launcher, whatever its name. A process without a
 # handler beside others has no say. If no rank catches a signal, the process that started them may, or else a shell
@@ -31,6 +33,8 @@ _EITHER = frozenset({"axolotl", "axolotl.cli.main", "llamafactory-cli", "trl"})
 _OF_OTHERS = frozenset({"raylet"})
 """If one of these runs, the ranks belong to it; the signals that the command's processes catch prove nothing."""
 _OF_MULTIPROCESSING = ("multiprocessing.", "--multiprocessing-fork")
+_WAITS = 2
+"""A wrapper has used less than half of its program's processor time."""
 _EVERYTHING = 25
 """The runtime of Go catches all signals but SIGKILL and SIGSTOP: of the first 31, no program has a use for so many."""
 
@@ -143,9 +147,10 @@ class _Tree:
 
     def _answering(self, process: Process, number: signal.Signals, *, only_with_chip: bool) -> list[Process]:
         """The first processes from here on downwards that catch a signal, in each line of descent."""
-        counts = process.has_chip or not only_with_chip
+        answers = (process.has_chip or not only_with_chip) and _answers(process, number)
         is_either = process.program in _EITHER
-        if counts and not is_either and _answers(process, number):
+        is_known = process.has_chip or self._has_own_rank(process)
+        if answers and is_known and not is_either:
             return [process]
         found = []
         for child in self._below.get(process.pid, ()):
@@ -153,7 +158,8 @@ class _Tree:
             is_other_program = not _is_copy(child, process) or child.has_chip or number is signal.SIGUSR1
             if is_other_program and child.arguments:
                 found += self._answering(child, number, only_with_chip=only_with_chip)
-        return found or ([process] if counts and is_either and _answers(process, number) else [])
+        waits = is_either or (len(found) == 1 and found[0].worked > _WAITS * process.worked)
+        return [process] if answers and not (found and waits) else found
 
     def _has_own_rank(self, process: Process) -> bool:
         """Whether the process received its own rank: its variables are neither the command's nor its parent's."""

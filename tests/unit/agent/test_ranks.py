@@ -175,6 +175,24 @@ def test_ranks_wrapper_that_ends_its_child_on_sigterm_is_no_rank(process_tree, t
     assert [rank.pid for rank in ranks_below(root)] == pids
 
 
+CATCHING = CATCHES.format("SIGTERM")
+BUSY = f"{CATCHING}sum(range(20_000_000))\n"
+
+
+def test_ranks_trainer_below_a_wrapper_that_catches_the_same_signal_is_asked(process_tree, tmp_path):
+    write(tmp_path, "train.py", BUSY + WORK)
+    wrapper = write(tmp_path, "wrapper.py", CATCHING + WRAPPER)
+    root, pids = process_tree(sys.executable, wrapper, "train.py")
+    assert [rank.pid for rank in ranks_below(root)] == pids != [root]
+
+
+def test_ranks_trainer_above_a_server_that_catches_the_same_signal_is_asked(process_tree, tmp_path):
+    write(tmp_path, "server.py", CATCHING + WORK)
+    trainer = write(tmp_path, "train.py", BUSY + WRAPPER)
+    root, _ = process_tree(sys.executable, trainer, "server.py")
+    assert [rank.pid for rank in ranks_below(root)] == [root]
+
+
 def test_ranks_shell_that_traps_sigusr1_above_a_deaf_trainer_is_asked(process_tree):
     line = f"trap 'touch stop' USR1; {sys.executable} -c 'import time; time.sleep(60)' & echo $$; wait"
     root, pids = process_tree("bash", "-c", line)
