@@ -19,6 +19,7 @@ from launcher.agent.checkpoint.outputs import Lack, Outputs, left_behind
 from launcher.agent.checkpoint.own_checkpoints import OwnWatch, place_of
 from launcher.agent.checkpoint.pace import Pace
 from launcher.agent.checkpoint.read_back import ReadBack
+from launcher.agent.checkpoint.recording import Recording
 from launcher.agent.checkpoint.resume import Resumption, Start
 from launcher.agent.checkpoint.rotation import Rotation
 from launcher.agent.checkpoint.scratch import Scratch
@@ -428,10 +429,11 @@ class Session:
         if checkpoints is None or tagging is None or policy.mode != "agent" or (first_only and place.part > 0):
             return None
         read_back = ReadBack(self._spec, self._scratch, pace, self._log, part=place.part)
+        recording = Recording(self._scratch, self._log)
 
         def whole(manifest: Manifest) -> None:
             pace.uploaded(manifest.step, seconds=manifest.seconds, size_bytes=manifest.bytes)
-            self._release(manifest.step, layout=self._layouts.of(manifest).key)
+            recording.stored(manifest.step, layout=self._layouts.of(manifest).key)
             read_back.checkpoint_stored(manifest)
             rotation.stored(manifest.step)
 
@@ -445,8 +447,8 @@ class Session:
             peers=self._peers,
             reports=Reports(
                 completed=whole,
-                joined=self._scratch.record_finished,
-                hashed=self._record_hashes,
+                joined=recording.joined,
+                hashed=recording.hashed,
                 taken_over=self._taken_over,
             ),
             copies=self._scratch.copies,
@@ -499,28 +501,15 @@ class Session:
         watch.start()
         return watch
 
-    def _record_hashes(self, name: str, hashes: Mapping[str, str]) -> None:
-        """Record the hashes of a finished folder, so that the next agent on this node can verify its content."""
-        try:
-            self._scratch.record_hashes(name, hashes)
-        except OSError as error:
-            self._log.append("scratch-trouble", error=f"cannot record the hashes of {name}: {error}")
-
-    def _release(self, step: int, *, layout: str = "") -> None:
-        """Record that a step is complete in the store: the node need not retain it."""
-        try:
-            self._scratch.release(step, layout=layout)
-        except OSError as error:
-            self._log.append("scratch-trouble", error=f"cannot record that step {step} is in the store: {error}")
-
     def _hear_of_the_commit(self, deadline: float) -> None:
         """On other nodes than the first: wait for the commit of the last part, at most until `deadline` (monotonic)."""
         deadline = min(deadline, time.monotonic() + _COMMIT_PATIENCE_S)
+        recording = Recording(self._scratch, self._log)
         while self._place.part > 0:
             first = self._peers.first()
             committed = first.get("whole")
             if isinstance(committed, int):
-                self._release(committed)
+                recording.stored(committed)
             if first.get("ended") or not self._scratch.owes() or time.monotonic() >= deadline:
                 return
             time.sleep(_COMMIT_POLL_S)

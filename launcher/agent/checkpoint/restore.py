@@ -15,11 +15,12 @@ from launcher.agent.checkpoint.files import LocalFile, changed_since, local_file
 from launcher.agent.checkpoint.layouts import SLIPWAY, Layout, Layouts, table, write_back
 from launcher.agent.checkpoint.leftover_files import remove
 from launcher.agent.checkpoint.packs import unpack
+from launcher.agent.checkpoint.trainer_state import companions
 from launcher.agent.checkpoint.unsent import UnsentCheckpoint
-from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.checkpoint.watch import FinishedFolder, with_others
 from launcher.agent.checkpoint.withdrawal import OUT_OF_THE_RUNNING, Withdrawal
 from launcher.agent.errors import AgentError, LostCheckpointsError, StoreError, UnusableCheckpointError
-from launcher.agent.manifest import HERE, Manifest, StoredFile, commit_keys, step_of_folder
+from launcher.agent.manifest import HERE, Manifest, StoredFile, commit_keys, is_below, step_of_folder
 from launcher.agent.store.downloads import Downloads
 from launcher.agent.store.incoming import Incoming
 from launcher.agent.store.objects import Store
@@ -44,6 +45,7 @@ class Restored:
         reused_bytes: Bytes of it that were already on the node.
         seconds: Duration of the restore.
         skipped_newer: The store holds newer, incomplete checkpoints.
+        lacking: Others of its set that are neither on the node nor in the store.
     """
 
     finished: FinishedFolder
@@ -54,6 +56,7 @@ class Restored:
     reused_bytes: int
     seconds: float
     skipped_newer: bool
+    lacking: tuple[str, ...] = ()
 
     @property
     def is_local_only(self) -> bool:
@@ -105,7 +108,7 @@ class Restore:
         """
         for left in self.checkpoints.glob(f"{PARTIAL_NAME}*"):  # of a restore that was killed
             shutil.rmtree(left, ignore_errors=True)
-        finished_here = self._in_the_running(finished_here)
+        finished_here = self._completed(self._in_the_running(finished_here))
         folders = [(step, name) for name in self.store.folders() if (step := step_of_folder(name)) is not None]
         steps = {step for step, _ in folders if at_most is None or step <= at_most}
         sizes: dict[str, int] = {}
@@ -147,6 +150,56 @@ class Restore:
             return finished_here
         self.on_skip(finished_here.step, f"the copy on this node is unusable: {OUT_OF_THE_RUNNING}")
         return None
+
+    def _completed(self, finished: FinishedFolder | None) -> FinishedFolder | None:
+        """The copy on the node with those of its set that the trainer has removed since, as far as the store has them.
+
+        An agent that was killed holds no files any more.
+        """
+        if finished is None:
+            return None
+        missing = self._missing(finished, self.previous)
+        if not missing:
+            return finished
+        files: dict[str, str] = {}
+        partial = self.previous / PARTIAL_NAME
+        try:
+            for name in missing:
+                shutil.rmtree(partial, ignore_errors=True)
+                partial.mkdir(parents=True)
+                stored, manifest = self._stored_as(name, at_most=finished.step)
+                if manifest is not None and not self._download(stored, partial, manifest):
+                    (partial / name).rename(self.previous / name)
+                    files |= {file.path: file.sha256 for file in stored}
+        except OSError as error:
+            raise AgentError(f"step {finished.step} cannot be completed in {self.previous}: {error}") from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        together = with_others(finished, [*finished.entries[1:], *missing])
+        if together is finished:
+            return finished
+        return replace(together, hashes=dict(_hashed(finished)) | files)
+
+    def _missing(self, finished: FinishedFolder, place: Path) -> list[str]:
+        """The others that a checkpoint's own state names and that are not in a folder."""
+        row = self._row(finished.layout, finished.unit, finished.leading)
+        names = companions(row.state, place, finished.name)
+        return [name for name in names if is_below(name) and not os.path.lexists(place / name)]
+
+    def _stored_as(self, name: str, *, at_most: int) -> tuple[list[StoredFile], Manifest | None]:
+        """The files of a checkpoint's name in the newest complete checkpoint that holds it, and its manifest."""
+        folders = [(step, folder) for folder in self.store.folders() if (step := step_of_folder(folder)) is not None]
+        for step in sorted({step for step, _ in folders if step <= at_most}, reverse=True):
+            sizes: dict[str, int] = {}
+            for folder in [folder for folder_step, folder in folders if folder_step == step]:
+                sizes |= self.store.sizes(f"{folder}/")
+            for manifest in complete_checkpoints(self.store, step, sizes)[0]:
+                above = "" if manifest.folder == HERE else f"{manifest.folder}/"
+                files = [replace(file, path=above + file.path) for file in manifest.files_for(self.part)]
+                files = [file for file in files if file.path == name or file.path.startswith(f"{name}/")]
+                if files:
+                    return files, replace(manifest, files=tuple(files))
+        return [], None
 
     def _of_other_layouts(self, wholes: list[Manifest], step: int, *, stops: bool) -> tuple[str, list[Manifest]]:
         """Why checkpoints of a step do not match this job's layout (empty if all do), and those that match."""
@@ -196,6 +249,7 @@ class Restore:
             reused_bytes=size,
             seconds=round(time.monotonic() - begun, 3),
             skipped_newer=skipped,
+            lacking=tuple(self._missing(local, self.checkpoints)),
         )
 
     def _row(self, layout: str, unit: str, names: Iterable[str]) -> Layout:
@@ -236,6 +290,7 @@ class Restore:
             reused_bytes=sum(file.bytes for file in reused),
             seconds=round(time.monotonic() - begun, 3),
             skipped_newer=skipped,
+            lacking=tuple(self._missing(place[0], self.checkpoints)),
         )
 
     def _put_in_place(self, manifest: Manifest, partial: Path) -> tuple[FinishedFolder, Path]:
@@ -372,6 +427,12 @@ class Restore:
 def _resume(row: Layout, finished: FinishedFolder, checkpoints: Path) -> Path:
     several = row.is_counted and len(finished.names) > 1
     return checkpoints if row.resume == "parent" or several else checkpoints / finished.name
+
+
+def _hashed(finished: FinishedFolder) -> Iterable[tuple[str, str]]:
+    """The hashes of a checkpoint by the paths that they have in its set."""
+    above = "" if finished.entries else f"{finished.name}/"
+    return ((above + path, digest) for path, digest in finished.hashes.items())
 
 
 def _useful(manifest: Manifest) -> set[str]:

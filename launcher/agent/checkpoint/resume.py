@@ -369,4 +369,8 @@ class Resumption:
                 "reused_bytes": restored.reused_bytes,
                 "seconds": restored.seconds,
             }
+            if restored.lacking:
+                names = ", ".join(restored.lacking)
+                reason = f"step {start.step} names {names} beside it, which neither this node nor the store has"
+                self.log.append("set-incomplete", step=start.step, reason=reason)
         self.log.append("restored", step=start.step, **facts)

@@ -446,7 +446,7 @@ class CheckpointWatch:
             in_place=candidate.in_place,
             inode=inode,
         )
-        return finished if inside.obstacle else as_set(finished, entry.layout.state, self._folder)
+        return with_others(finished, companions(entry.layout.state, self._folder, finished.name))
 
     def _lacking(self, entry: CheckpointEntry, renamed: frozenset[str]) -> str:
         """The reason why the framework has not marked it as finished; empty on other nodes than the first."""
@@ -548,23 +548,16 @@ class CheckpointWatch:
         return sorted(path for path in paths if self._recognition.is_new(path) and _holds_something(path))
 
 
-def as_set(finished: FinishedFolder, state: str, checkpoints: Path) -> FinishedFolder:
-    """A checkpoint with the others of the folder that its own state names; itself if there are none."""
-    return with_others(finished, companions(state, checkpoints, finished.name))
-
-
 def with_others(finished: FinishedFolder, others: Iterable[str]) -> FinishedFolder:
     """A checkpoint as one set with other entries of the checkpoint folder, as far as they are on this node."""
     checkpoints = finished.path if finished.entries else finished.path.parent
     present = [name for name in others if (checkpoints / name).exists() and not (checkpoints / name).is_symlink()]
-    if not present:
-        return finished
     entries = (finished.name, *present)
     try:
-        together = survey(checkpoints, entries)
+        together = survey(checkpoints, entries) if present else None
     except UnusableCheckpointError:
-        return finished  # the trainer replaces one of them now
-    if together.obstacle:
+        together = None  # the trainer replaces one of them now
+    if together is None or together.obstacle:
         return finished
     return replace(finished, path=checkpoints, files=together.files, folder=HERE, entries=entries, main=finished.name)
 

@@ -32,6 +32,7 @@ _TROUBLES = (
     "renames-not-reported",
     "retention-failed",
     "scratch-trouble",
+    "set-incomplete",
     "signal-not-handled",
     "store-trouble",
     "uploader-failed",

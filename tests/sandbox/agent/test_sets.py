@@ -1,5 +1,6 @@
 """What a trainer's own resume needs beside its newest checkpoint is stored and put back with it."""
 
+import json
 import sys
 
 import pytest
@@ -166,6 +167,36 @@ class TestHuggingFace:
         assert node.run(attempt=2) == 0
         assert node.output()[-1] == "checkpoint-30 ['checkpoint-10', 'checkpoint-30']"
         assert node.events("restored", 2)[0]["source"] == "node"
+
+    @pytest.mark.parametrize("stored", [True, False])
+    def test_killed_agents_removed_best_comes_from_the_store_or_is_named(self, node, bucket, front, stored):
+        script = f"""{HF}
+if not resume:
+    import shutil
+    shutil.rmtree(folder / "checkpoint-10")
+    Path("{node.folder}/removed").touch()
+    time.sleep(60)
+"""
+        refused = "/step-30/" if stored else "/step-"
+        front.rule = lambda method, path: 503 if method == "PUT" and refused in path else None
+        node.job(command=(sys.executable, "-c", script))
+        agent = node.start()
+        node.wait_until((node.folder / "removed").exists)
+        node.wait_until(lambda: 30 in node.steps("upload-retry"))
+        (record,) = node.folder.glob("node/*/*/finished.json")
+        node.wait_until(lambda: json.loads(record.read_text())["checkpoint-30"]["hashes"])
+        agent.kill()
+        agent.wait()
+        front.rule = lambda *_: None
+        node.job(command=(sys.executable, "-c", HF))
+        assert node.run(attempt=2) == 0
+        assert node.events("restored", 2)[0]["source"] == "node"
+        found = ["checkpoint-10", "checkpoint-30"] if stored else ["checkpoint-30"]
+        assert node.output()[-1] == f"checkpoint-30 {found}"
+        named = [event["reason"] for event in node.events("set-incomplete", 2)]
+        assert named == (
+            [] if stored else ["step 30 names checkpoint-10 beside it, which neither this node nor the store has"]
+        )
 
 
 NEMO = (
