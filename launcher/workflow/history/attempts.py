@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from launcher.agent import safe_json
 from launcher.agent.forecast import Point, point_of
 from launcher.agent.metrics import figures_in
-from launcher.agent.node.notice import POD_END
 from launcher.agent.shape import moment, read
 from launcher.model.errors import UnreadableInputError
 from launcher.model.job import JobFacts, JobState
@@ -19,6 +18,9 @@ from launcher.model.report import Attempt, BudgetStop, EndedBy
 ENDINGS = ("completed", "interrupted", "failed", "cancelled", "stopped")
 _INTERRUPTED = (EndedBy.SPOT_INTERRUPTION, EndedBy.NODE_LOST)
 """The ends of an attempt because its instances are gone."""
+POD_END = "pod-end"
+"""The source of a notice by SIGTERM: a pod gets it if its node is drained, and if its job is cancelled. A restart of
+the job shows which it was."""
 _ENDED_BY = {
     **{reason.value: reason for reason in EndedBy},
     POD_END: EndedBy.SPOT_INTERRUPTION,

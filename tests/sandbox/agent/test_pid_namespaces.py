@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.plans import ROOT
-from tests.sandbox.agent.test_notices import TRAINER  # noqa: F401  of `trainer_node`
+from tests.sandbox.agent.in_place import TRAINER  # noqa: F401  of `trainer_node`
 
 NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc")
 ENTRY = """
