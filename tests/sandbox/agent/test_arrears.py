@@ -61,7 +61,7 @@ def killed_pair(node, bucket, front):
     return pair
 
 
-def test_what_all_have_is_stored_and_gone_on_from(killed_pair, bucket):
+def test_checkpoint_on_both_nodes_after_kill_is_stored_and_resumed(killed_pair, bucket):
     assert killed_pair.again() == [[2], [2]]
     assert bucket.whole()[0] == 2
     stored = bucket.manifest(2)
@@ -110,7 +110,7 @@ DOUBTS = [
 
 
 @pytest.mark.parametrize("doubt", DOUBTS)
-def test_in_doubt_nothing_is_stored_and_what_there_is_stays(killed_pair, bucket, doubt):
+def test_backlog_with_doubtful_copy_is_not_stored_and_kept(killed_pair, bucket, doubt):
     doubt(killed_pair)
     assert killed_pair.again() == [[], []]
     assert all(bucket.manifest(step).attempt == 2 for step in bucket.whole())
@@ -118,7 +118,7 @@ def test_in_doubt_nothing_is_stored_and_what_there_is_stays(killed_pair, bucket,
 
 
 @pytest.mark.slow
-def test_a_kill_before_the_commit_loses_nothing(killed_pair, bucket, front):
+def test_kill_before_commit_loses_no_checkpoint(killed_pair, bucket, front):
     front.rule = lambda method, path: "before" if method == "PUT" and path.endswith("step-2/manifest.json") else None
     killed_pair.node.job(3, 0)
     agents = killed_pair.start(1)

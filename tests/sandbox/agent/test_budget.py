@@ -12,7 +12,7 @@ URI = f"s3://{BUCKET}/{PREFIX}{KEY}"
 WORD = json.dumps({"schema": "slipway.stop/1", "spent_usd": "81.20", "stop_at_usd": "100"}).encode()
 
 
-def test_the_command_saves_and_the_job_does_not_come_back(node, bucket):
+def test_budget_stop_saves_checkpoint_and_job_is_not_requeued(node, bucket):
     node.job(100_000, 0.05, 10, stop_uri=URI)
     process = node.start()
     node.wait_for("checkpoint-uploaded")
@@ -24,7 +24,7 @@ def test_the_command_saves_and_the_job_does_not_come_back(node, bucket):
     assert bucket.whole()[-1] == node.last_step()
 
 
-def test_a_job_whose_sum_is_used_up_does_not_begin(node, bucket):
+def test_job_with_used_budget_does_not_start(node, bucket):
     bucket.client.put_object(Bucket=BUCKET, Key=PREFIX + KEY, Body=b"not the guard's")
     node.job(5, 0, 10, stop_uri=URI)
     assert node.run() == 79
@@ -32,7 +32,7 @@ def test_a_job_whose_sum_is_used_up_does_not_begin(node, bucket):
     assert node.events("stopped")[0]["reason"] == "the budget is used up"
 
 
-def test_a_store_that_does_not_answer_is_reported_once_and_asked_again(store, bucket):
+def test_unreadable_stop_object_reported_once_and_polled_again(store, bucket):
     messages, stopped = [], []
     bucket.client.put_object(Bucket=BUCKET, Key=PREFIX + KEY, Body=WORD)
     watch = StopWatch(f"s3://no-such-bucket-here/{KEY}", on_stop=stopped.append, on_trouble=messages.append)
@@ -43,5 +43,5 @@ def test_a_store_that_does_not_answer_is_reported_once_and_asked_again(store, bu
 
 
 @pytest.mark.parametrize("uri", [None, URI])
-def test_nothing_is_there_yet(store, bucket, uri):
+def test_missing_stop_object_does_not_stop_job(store, bucket, uri):
     assert not StopWatch(uri, on_stop=pytest.fail, on_trouble=pytest.fail).poll()

@@ -24,7 +24,7 @@ def second(node):
 
 
 class TestOneRun:
-    def test_the_later_attempt_wins_and_the_earlier_one_ends(self, node, bucket):
+    def test_later_attempt_takes_claim_and_earlier_attempt_ends(self, node, bucket):
         node.job(600, 0.1, 1000, keep=1)
         first = node.start(attempt=1)
         node.wait_for("checkpoint-uploaded", attempt=1)
@@ -40,7 +40,7 @@ class TestOneRun:
         # What the earlier one may have referred to in a last commit is not tagged yet.
         assert not node.events("checkpoints-superseded", attempt=2)
 
-    def test_an_earlier_attempt_does_not_come_back(self, node, bucket):
+    def test_earlier_attempt_cannot_take_claim_back(self, node, bucket):
         node.job(600, 0.1, 1000)
         node.start(attempt=2)
         node.wait_for("checkpoint-uploaded", attempt=2)
@@ -50,7 +50,7 @@ class TestOneRun:
 
 class TestTwoRuns:
     @pytest.mark.slow
-    def test_the_one_that_is_there_wins(self, node, bucket, second):
+    def test_running_job_keeps_claim_against_second_job(self, node, bucket, second):
         node.job(600, 0.1, 1000)
         first = node.start()
         node.wait_for("checkpoint-uploaded")
@@ -59,7 +59,7 @@ class TestTwoRuns:
         assert first.poll() is None
         assert {bucket.manifest(step).run for step in bucket.whole()} == {"r1"}
 
-    def test_the_next_begins_when_the_first_is_done(self, node, bucket, second):
+    def test_second_job_starts_after_first_job_ends(self, node, bucket, second):
         node.job(2, 0, 1000)
         assert node.run() == 0
         late = second()
@@ -67,7 +67,7 @@ class TestTwoRuns:
         late.terminate()
         assert late.wait(timeout=60) == 143
 
-    def test_at_the_same_instant_one_is_refused(self, node, bucket, front):
+    def test_simultaneous_claims_refuse_one_job(self, node, bucket, front):
         def rule(method, path):
             return "before" if (method, path.endswith("/claim.json")) == ("PUT", True) else None
 
@@ -86,7 +86,7 @@ class TestTwoRuns:
         assert {"r1": first, "r2": other}[refusal["by_run"]].poll() is None
         assert owner(bucket)["run"] == refusal["by_run"]
 
-    def test_a_store_without_conditions_is_no_trouble(self, node, bucket, front):
+    def test_claim_in_store_without_conditional_writes_works(self, node, bucket, front):
         bucket.client.delete_bucket_policy(Bucket=BUCKET)  # such a store has no such policy either
 
         def rule(method, path):
@@ -99,14 +99,14 @@ class TestTwoRuns:
         assert owner(bucket)["released"]
 
 
-def test_a_claim_that_cannot_be_read_binds_nobody(node, bucket):
+def test_unreadable_claim_is_replaced(node, bucket):
     bucket.write("claim.json", b'{"schema": "slipway.claim/1", "run": 7')
     node.job(1, 0, 1000)
     assert node.run() == 0
     assert owner(bucket)["run"] == "r1"
 
 
-def test_one_whose_owner_beats_is_not_taken(node, bucket):
+def test_claim_with_live_owner_is_not_taken(node, bucket):
     owner = {"run": "r0", "attempt": 1, "node": "p5-1", "token": "x", "beat": 3, "released": False}
     bucket.write("claim.json", json.dumps({"schema": "slipway.claim/1", **owner}).encode())
     node.job(1, 0, 1000)
@@ -118,7 +118,7 @@ def test_one_whose_owner_beats_is_not_taken(node, bucket):
     assert node.output() == []
 
 
-def test_one_that_is_given_back_meanwhile_is_taken(node, bucket):
+def test_claim_released_during_wait_is_taken(node, bucket):
     text = json.dumps(
         {
             "schema": "slipway.claim/1",

@@ -21,7 +21,7 @@ def files(folder):
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_node_has_them_before_the_command_and_fetches_none_twice(node, bucket, tmp_path):
+def test_data_fetched_before_command_and_not_twice(node, bucket, tmp_path):
     bucket.write("data/a/x.txt", b"one")
     bucket.write("data/y.txt", b"two")
     place = tmp_path / "data"
@@ -44,7 +44,7 @@ def two_nodes(node):
     return [node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), **common) for rank in (0, 1)]
 
 
-def test_two_nodes_share_the_work_and_wait_on_a_file_system_of_both(node, bucket, tmp_path):
+def test_two_nodes_share_data_download_on_shared_file_system(node, bucket, tmp_path):
     for number in range(5):
         bucket.write(f"data/{number}.txt", str(number).encode())
     listing_prefix = tmp_path / "seen-by"
@@ -55,7 +55,7 @@ def test_two_nodes_share_the_work_and_wait_on_a_file_system_of_both(node, bucket
     assert [node.events("data-fetched", part=part)[0]["files"] for part in (0, 1)] == [3, 2]
 
 
-def test_what_cannot_be_fetched_stops_the_start(node, bucket, tmp_path):
+def test_missing_data_stops_start(node, bucket, tmp_path):
     job(node, source(tmp_path / "data", below="nothing"))
     assert node.run() == 78
     (failed,) = node.events("failed")

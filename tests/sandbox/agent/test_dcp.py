@@ -49,13 +49,13 @@ def uri(step):
 
 
 class TestStart:
-    def test_at_the_very_beginning(self, dcp_trainer):
+    def test_run_without_checkpoints_starts_anew(self, dcp_trainer):
         node = dcp_trainer(1)
         assert node.run() == 0
         assert node.output()[0] == "start anew"
         assert node.events("nothing-restored")
 
-    def test_from_the_newest_whole_one_and_says_why_not_from_a_newer(self, dcp_trainer, bucket, stored, sample):
+    def test_resume_uses_newest_complete_checkpoint_and_reports_skipped(self, dcp_trainer, bucket, stored, sample):
         name = shard(sample)
         stored(1)
         stored(2, without=name)
@@ -72,7 +72,7 @@ class TestStart:
         assert reasons[3].startswith(f"{name} has 1 bytes instead of")
         assert reasons[2] == f"{name} is missing"
 
-    def test_metadata_of_a_broken_one_vouches_for_nothing_any_more(self, dcp_trainer, bucket, stored, sample):
+    def test_metadata_of_incomplete_checkpoint_is_invalidated(self, dcp_trainer, bucket, stored, sample):
         name = shard(sample)
         stored(1)
         stored(2, without=name)
@@ -82,7 +82,7 @@ class TestStart:
         assert node.run(attempt=2) == 0
         assert node.output() == [f"start {uri(1)}"] * 2
 
-    def test_what_it_goes_on_from_is_protected_again(self, dcp_trainer, bucket, stored):
+    def test_resumed_checkpoint_is_untagged(self, dcp_trainer, bucket, stored):
         stored(1)
         stored(2, without=".metadata")
         for key in [*bucket.keys()]:
@@ -92,21 +92,21 @@ class TestStart:
 
 
 class TestWhileItRuns:
-    def test_the_newest_are_kept_and_the_others_superseded(self, dcp_trainer, bucket):
+    def test_newest_checkpoints_kept_and_others_superseded(self, dcp_trainer, bucket):
         node = dcp_trainer(4, keep=2)
         assert node.run() == 0
         assert node.steps("checkpoint-uploaded")[-1] == 4
         assert {key.partition("/")[0] for key in bucket.retained_keys()} == {"step-3", "step-4"}
         assert {key.partition("/")[0] for key in bucket.expiring()} == {"step-1", "step-2"}
 
-    def test_one_that_is_not_whole_does_not_count_among_those_kept(self, dcp_trainer, bucket, stored, sample):
+    def test_incomplete_checkpoint_does_not_count_among_kept(self, dcp_trainer, bucket, stored, sample):
         stored(1)
         stored(2, without=shard(sample))
         node = dcp_trainer(3, keep=2)  # the trainer goes on from step 1 and saves 2 again
         assert node.run() == 0
         assert {key.partition("/")[0] for key in bucket.retained_keys()} == {"step-2", "step-3"}
 
-    def test_a_notice_has_it_saved_and_the_next_attempt_goes_on_from_there(self, dcp_trainer):
+    def test_notice_saves_checkpoint_and_next_attempt_resumes_there(self, dcp_trainer):
         node = dcp_trainer(600, 0.2)
         agent = node.start()
         node.wait_until(lambda: any(line.startswith("step") for line in node.output()))
@@ -118,7 +118,7 @@ class TestWhileItRuns:
         assert node.output()[-2:] == [f"start {uri(last)}", f"step {last + 1}"]
         assert node.restored(2) == last
 
-    def test_a_notice_comes_before_what_is_left_to_tag(self, dcp_trainer, bucket, front):
+    def test_notice_interrupts_tagging(self, dcp_trainer, bucket, front):
         backend = get_backend("s3")["123456789012"]["aws"]
         for index in range(1500):
             backend.put_object(BUCKET, f"{PREFIX}step-1/{index:04}.distcp", b"x")
@@ -137,7 +137,7 @@ class TestWhileItRuns:
         # What a worker had begun when the notice came may reach the store after the last save.
         assert len([at for at in tagged() if at > saved]) <= WORKERS
 
-    def test_s3_in_trouble_is_said_and_does_not_touch_the_command(self, dcp_trainer, bucket, front):
+    def test_s3_errors_do_not_affect_command(self, dcp_trainer, bucket, front):
         node = dcp_trainer(2, 0.5)
         hit = []
         front.rule = lambda method, path: 503 if method == "GET" and "list-type" in path and hit else None

@@ -17,7 +17,7 @@ with open(os.environ["SLIPWAY_METRICS"], "a") as file:
 """
 
 
-def test_odd_metrics_kill_nothing(node, bucket):
+def test_invalid_metrics_do_not_stop_agent(node, bucket):
     trainer = str(node.folder / "train.py")
     (node.folder / "odd.py").write_text(ODD)
     script = f"python3 odd.py; sleep 2; exec python3 {trainer} 2 0 1000"
@@ -46,7 +46,7 @@ class TestDefect:
         node.program = [sys.executable, "-c", program]
         return node.run()
 
-    def test_in_the_metrics_the_checkpoints_are_stored_and_the_exit_code_says_it(self, node, bucket):
+    def test_defect_in_metrics_stores_checkpoints_and_exits_with_70(self, node, bucket):
         node.job(3, 0.1, 1000)
         assert self.start(node, "watch", "supervision.Supervision._poll_metrics") == 70
         assert bucket.whole()[-1] == 3
@@ -55,13 +55,13 @@ class TestDefect:
         reason = "the command completed, but the agent failed while looking at the metrics: RuntimeError('a defect')"
         assert node.events()[-1]["reason"] == reason
 
-    def test_in_the_watch_the_command_goes_on(self, node, bucket):
+    def test_defect_in_checkpoint_watch_lets_command_finish(self, node, bucket):
         node.job(3, 0.1, 1000)
         assert self.start(node, "watch", "watch.CheckpointWatch.poll") == 70
         assert node.output()[-1] == "step 3"
         assert bucket.whole()[-1] == 3  # the last check for checkpoints still found it
 
-    def test_in_an_upload_the_folder_is_dropped_in_the_end(self, node, bucket):
+    def test_defect_in_upload_drops_checkpoint_and_exits_with_74(self, node, bucket):
         node.job(1, 0.1, 1000)
         assert self.start(node, "uploader", "uploader.Sender.send") == 74
         (dropped,) = node.events("checkpoint-dropped")
@@ -78,7 +78,7 @@ class TestTheCommandOfAKilledAgent:
         if group_lives(started["pid"]):
             os.killpg(started["pid"], signal.SIGKILL)
 
-    def test_goes_with_it(self, command):
+    def test_killed_agent_ends_command(self, command):
         agent, pid = command
         agent.kill()
         agent.wait()
@@ -87,7 +87,7 @@ class TestTheCommandOfAKilledAgent:
             assert time.monotonic() < patience, "the command outlives its agent"
             time.sleep(0.01)
 
-    def test_is_written_down_before_it_is_there(self, node, bucket):
+    def test_command_process_group_is_recorded_before_start(self, node, bucket):
         """The command itself finds its process group in the agent's folder."""
         node.job(command=("sh", "-c", 'grep -c "\\"pid\\": $$," "$SLIPWAY_CHECKPOINT_DIR/../owner.json"'))
         assert node.run() == 0

@@ -56,13 +56,13 @@ def fetch(store, path, size=SIZE, key="large"):
     return content
 
 
-def test_download_arrives_whole_in_two_requests(store_behind_front, store_front, tmp_path):
+def test_large_object_downloads_in_two_requests(store_behind_front, store_front, tmp_path):
     (tmp_path / "there").write_bytes(b"what was in the file before" * 2_000_000)
     assert fetch(store_behind_front, tmp_path / "there") == CONTENT
     assert [method for method, _ in store_front.begun] == ["GET", "GET"]
 
 
-def test_a_connection_that_breaks_again_and_again_goes_on_where_it_broke(store_behind_front, store_front, tmp_path):
+def test_repeatedly_broken_download_resumes_at_offset(store_behind_front, store_front, tmp_path):
     """Each answer ends in its middle: halves of halves, until the rest is so small that it comes in one."""
     most = itertools.count()
     store_front.rule = lambda *_: "cut-body" if next(most) < 3 * ATTEMPTS else None
@@ -70,13 +70,13 @@ def test_a_connection_that_breaks_again_and_again_goes_on_where_it_broke(store_b
     assert len(store_front.begun) == 3 * ATTEMPTS + 2
 
 
-def test_download_that_brings_nothing_is_given_up(store_behind_front, store_front, tmp_path):
+def test_download_without_progress_fails(store_behind_front, store_front, tmp_path):
     store_front.rule = lambda *_: "cut"
     with pytest.raises(StoreError, match="downloading large"):
         fetch(store_behind_front, tmp_path / "there")
 
 
-def test_what_is_cut_off_is_no_file(store_behind_front, store_front, tmp_path):
+def test_cancelled_download_raises_cut_off(store_behind_front, store_front, tmp_path):
     store_front.rule = lambda *_: "before"
     downloads = store_behind_front.downloads()
     downloads.download("large", tmp_path / "there", SIZE)
@@ -89,23 +89,23 @@ def test_what_is_cut_off_is_no_file(store_behind_front, store_front, tmp_path):
 
 
 @pytest.mark.parametrize("size", [0, 1, PART_BYTES, PART_BYTES + 1])
-def test_sizes_at_the_edge_of_a_part(bucket, store_behind_front, tmp_path, size):
+def test_download_of_part_boundary_sizes_is_complete(bucket, store_behind_front, tmp_path, size):
     bucket.write("edge", CONTENT[:size])
     assert fetch(store_behind_front, tmp_path / "there", size, "edge") == CONTENT[:size]
 
 
-def test_an_object_that_is_not_there(store_behind_front, tmp_path):
+def test_download_of_missing_object_raises_missing(store_behind_front, tmp_path):
     with pytest.raises(StoreError) as caught:
         fetch(store_behind_front, tmp_path / "there", 10, "other")
     assert caught.value.missing
 
 
-def test_a_folder_that_cannot_be_written(store_behind_front, tmp_path):
+def test_download_into_missing_folder_raises_os_error(store_behind_front, tmp_path):
     with pytest.raises(OSError, match="No such file"):
         fetch(store_behind_front, tmp_path / "none" / "there")
 
 
-def test_what_is_cut_off_asks_for_nothing_more(store_behind_front, store_front, tmp_path):
+def test_cancelled_download_makes_no_further_requests(store_behind_front, store_front, tmp_path):
     """A stalled request ends by its time-out; a part that was cut off meanwhile does not ask again."""
     store_front.rule = lambda *_: "before"
     impatient = Store(f"s3://{BUCKET}/{PREFIX}", timeout_s=0.2)
@@ -136,7 +136,7 @@ def uploaded(store, folder):
     return contents
 
 
-def test_files_of_all_sizes_at_once_and_connections_that_break(store_behind_front, store_front, tmp_path):
+def test_parallel_downloads_with_broken_connections_are_complete(store_behind_front, store_front, tmp_path):
     contents = uploaded(store_behind_front, tmp_path)
     request_number = itertools.count()
     store_front.rule = lambda *_: "cut-body" if next(request_number) % 3 == 0 else None
@@ -148,7 +148,7 @@ def test_files_of_all_sizes_at_once_and_connections_that_break(store_behind_fron
         assert coming[key].result() == hashlib.sha256(content).hexdigest()
 
 
-def test_download_that_is_missing_keeps_no_other_from_arriving(store_behind_front, tmp_path):
+def test_missing_object_does_not_prevent_other_downloads(store_behind_front, tmp_path):
     contents = uploaded(store_behind_front, tmp_path)
     downloads = store_behind_front.downloads()
     missing = downloads.download("missing", tmp_path / "missing", 5 * PART_BYTES)
@@ -163,7 +163,7 @@ def test_download_that_is_missing_keeps_no_other_from_arriving(store_behind_fron
         assert coming[key].result() == hashlib.sha256(content).hexdigest()
 
 
-def test_a_broken_tls_record_is_a_broken_connection(store_behind_front, tmp_path, monkeypatch):
+def test_broken_tls_record_resumes_download(store_behind_front, tmp_path, monkeypatch):
     """The part goes on from where it broke, as often as may be."""
     real, broken = HTTPResponse.readinto, itertools.count()
 
@@ -176,7 +176,7 @@ def test_a_broken_tls_record_is_a_broken_connection(store_behind_front, tmp_path
     assert fetch(store_behind_front, tmp_path / "there") == CONTENT
 
 
-def test_connection_that_stalls_counts_as_broken(store_behind_front, store_front, tmp_path, monkeypatch):
+def test_stalled_connection_resumes_download(store_behind_front, store_front, tmp_path, monkeypatch):
     real, stalled = HTTPResponse.readinto, itertools.count()
 
     def readinto(body, buffer):
@@ -188,7 +188,7 @@ def test_connection_that_stalls_counts_as_broken(store_behind_front, store_front
     assert fetch(store_behind_front, tmp_path / "there") == CONTENT
 
 
-def test_what_urllib3_hands_out_is_read_from_beneath_it(store_behind_front, tmp_path, monkeypatch):
+def test_download_reads_below_urllib3_or_falls_back(store_behind_front, tmp_path, monkeypatch):
     """Its own `readinto` copies; where it looks otherwise one day, that is used and brings the same."""
 
     def readinto(*_):
@@ -201,7 +201,7 @@ def test_what_urllib3_hands_out_is_read_from_beneath_it(store_behind_front, tmp_
     assert fetch(store_behind_front, tmp_path / "again") == CONTENT
 
 
-def test_a_broken_record_that_urllib3_tells(store_behind_front, tmp_path, monkeypatch):
+def test_urllib3_ssl_error_resumes_download(store_behind_front, tmp_path, monkeypatch):
     """botocore translates only a part of what urllib3 raises."""
     real, broken = StreamingBody.readinto, itertools.count()
 
@@ -216,7 +216,7 @@ def test_a_broken_record_that_urllib3_tells(store_behind_front, tmp_path, monkey
     assert next(broken) > 0
 
 
-def test_download_that_never_heals_is_reported(store_behind_front, tmp_path, monkeypatch):
+def test_permanently_broken_tls_connection_fails_download(store_behind_front, tmp_path, monkeypatch):
     def readinto(*_):
         raise ssl.SSLError("decryption failed or bad record mac")
 
@@ -225,7 +225,7 @@ def test_download_that_never_heals_is_reported(store_behind_front, tmp_path, mon
         fetch(store_behind_front, tmp_path / "there")
 
 
-def test_a_small_object_over_a_broken_connection_is_reported(bucket, store_behind_front, monkeypatch):
+def test_broken_tls_record_of_small_object_is_reported(bucket, store_behind_front, monkeypatch):
     bucket.write("small", b"{}")
 
     def read(*_, **__):

@@ -27,7 +27,7 @@ class TestKilled:
         ],
         ids=" ".join,
     )
-    def test_while_a_request_is_under_way(self, node, bucket, front, phase):
+    def test_kill_during_any_request_loses_no_stored_checkpoint(self, node, bucket, front, phase):
         method, end, when = phase
         node.job(3, 0.1, 1000, keep=1)
         assert node.run() == 0
@@ -67,7 +67,7 @@ class TestCorrupt:
     def key(bucket, path="data"):
         return next(file.key for file in bucket.manifest(2).files if file.path == path)
 
-    def test_the_next_older_one_is_taken_and_it_is_said(self, node, stored):
+    def test_damaged_newest_checkpoint_skipped_with_reason_for_older(self, node, stored):
         damages = {
             "its manifest is unusable": lambda: stored.write("step-2/manifest.json", b'{"schema": "slipway.che'),
             "data has SHA-256": lambda: stored.write(self.key(stored), b"x" * 1000),
@@ -87,7 +87,7 @@ class TestCorrupt:
             stored.write("step-2/manifest.json", manifest)
             stored.write(*data)
 
-    def test_a_step_that_is_not_whole_is_committed_anew_beside_it(self, node, stored):
+    def test_incomplete_step_is_committed_again_beside_old_manifest(self, node, stored):
         before = stored.read("step-2/manifest.json")
         stored.write(self.key(stored), b"abc")
         node.job(2, 0, 1000)
@@ -101,7 +101,7 @@ class TestCorrupt:
         assert node.run(attempt=4) == 0
         assert node.output()[-1].endswith("/checkpoints/step-2")
 
-    def test_a_file_with_the_name_of_a_manifest_is_a_file(self, node, stored):
+    def test_checkpoint_file_named_manifest_is_stored_as_file(self, node, stored):
         script = "d=$SLIPWAY_CHECKPOINT_DIR; mkdir -p $d/.t/a; echo mine > $d/.t/a/manifest.json; mv $d/.t $d/step-7"
         node.job(command=("sh", "-c", script))
         assert node.run(attempt=3) == 0
@@ -111,7 +111,7 @@ class TestCorrupt:
         assert node.run(attempt=4) == 0
         assert node.output()[-1] == "mine"
 
-    def test_one_bad_read_is_read_again(self, node, stored, front):
+    def test_single_corrupt_read_is_repeated(self, node, stored, front):
         """A flipped bit on the way, once; the object itself is good."""
         key, reads = self.key(stored), []
 
@@ -128,7 +128,7 @@ class TestCorrupt:
         assert len(reads) == 2
         assert "data has SHA-256" in node.events("restore-again")[0]["reason"]
 
-    def test_then_another_copy_is_taken(self, node, stored):
+    def test_damaged_object_replaced_by_equal_content_of_other_file(self, node, stored):
         """Two files of the checkpoint have the same content, one of their objects is damaged."""
         manifest = json.loads(stored.read("step-2/manifest.json"))
         (data,) = [file for file in manifest["files"] if file["path"] == "data"]
@@ -141,7 +141,7 @@ class TestCorrupt:
         assert node.restored(3) == 2
         assert "torn" not in "".join(node.output())
 
-    def test_when_none_can_be_used_it_does_not_begin_anew_unless_it_is_told_to(self, node, stored):
+    def test_run_without_usable_checkpoint_stops_unless_restart_fresh(self, node, stored):
         for step in (1, 2):
             (key,) = [file.key for file in stored.manifest(step).files if file.path == "data"]
             stored.write(key, b"x" * 1000)
@@ -155,7 +155,7 @@ class TestCorrupt:
     @pytest.mark.parametrize(
         "damage", [{"files": []}, {"parts": 10**12}, {"seconds": "[" * 5000}], ids=["no files", "parts", "text"]
     )
-    def test_a_damaged_manifest_costs_one_checkpoint(self, node, stored, damage):
+    def test_damaged_manifest_skips_only_one_checkpoint(self, node, stored, damage):
         manifest = json.loads(stored.read("step-2/manifest.json")) | damage
         stored.write("step-2/manifest.json", json.dumps(manifest).encode())
         stored.write("claim.json", b'{"schema": "slipway.claim/1", "run": ' + b"[" * 100_000)
@@ -163,7 +163,7 @@ class TestCorrupt:
         assert node.run(attempt=3) == 0
         assert node.output()[-1].endswith("/checkpoints/step-1")
 
-    def test_it_is_protected_again(self, node, stored):
+    def test_restored_older_checkpoint_is_untagged(self, node, stored):
         for key in [*stored.keys()]:
             stored.supersede(key)
         stored.delete("step-2/manifest.json")
@@ -172,7 +172,7 @@ class TestCorrupt:
         safe = {"step-1/manifest.json", *(file.key for file in stored.manifest(1).files)}
         assert stored.retained_keys() == safe
 
-    def test_with_none_left_it_starts_anew(self, node, stored):
+    def test_run_without_manifests_starts_anew(self, node, stored):
         for step in (1, 2):
             stored.delete(f"step-{step}/manifest.json")
         node.job(command=("sh", "-c", 'echo "from <$SLIPWAY_RESUME_DIR>"; ls -A $SLIPWAY_CHECKPOINT_DIR'))
@@ -186,7 +186,7 @@ class TestCorrupt:
 class TestTrouble:
     @pytest.mark.parametrize("fault", [503, 403, 507, "cut", "before"], ids=FAULTS.get)
     @pytest.mark.parametrize("of", ["", "data", "manifest.json"], ids=["every PUT", "data", "commit"])
-    def test_the_command_goes_on_and_the_upload_catches_up(self, node, bucket, front, fault, of):
+    def test_failing_uploads_do_not_stop_command_and_catch_up(self, node, bucket, front, fault, of):
         front.rule = lambda method, path: fault if method == "PUT" and (not of or path.endswith(of)) else None
         node.job(600, 0.1, 1000, timeout_s=0.3)
         agent = node.start()
@@ -202,7 +202,7 @@ class TestTrouble:
         assert bucket.read("claim.json")
 
     @pytest.mark.parametrize("fault", [503, "cut", "cut-body", "before"], ids=FAULTS.get)
-    def test_a_restore_waits_until_the_store_is_well_again(self, node, bucket, front, fault):
+    def test_restore_waits_for_recovered_store(self, node, bucket, front, fault):
         node.job(2, 0, 200_000)
         assert node.run() == 0
         node.lose()
@@ -215,14 +215,14 @@ class TestTrouble:
         assert node.steps("restored", attempt=2) == [2]
         assert "torn" not in "".join(node.output())
 
-    def test_a_store_that_is_denied_stops_the_start_at_once(self, node, bucket, front):
+    def test_denied_store_stops_start_at_once(self, node, bucket, front):
         front.rule = lambda *_: 403
         node.job(2, 0, 1000)
         assert node.run() == 74
         assert "would lose its checkpoints" in node.events("failed")[0]["reason"]
         assert node.output() == []
 
-    def test_a_missing_object_that_looks_denied_is_no_trouble(self, node, bucket, front):
+    def test_missing_object_answered_with_403_is_no_error(self, node, bucket, front):
         """Where the node's policy lets it list its own prefix alone, S3 answers 403 for an object that is not there."""
         there = lambda path: path.partition(PREFIX)[2] in bucket.all_keys()  # noqa: E731
         front.rule = lambda method, path: 403 if method == "GET" and "?" not in path and not there(path) else None
@@ -230,7 +230,7 @@ class TestTrouble:
         assert node.run() == 0
         assert not node.events("claim-trouble") + node.events("upload-retry")
 
-    def test_a_disk_that_takes_no_more_is_a_failure_at_once(self, node, bucket):
+    def test_full_disk_during_restore_fails_at_once(self, node, bucket):
         node.job(1, 0, 200_000)
         assert node.run() == 0
         node.lose()
@@ -240,7 +240,7 @@ class TestTrouble:
         assert node.run(attempt=2) == 74
         assert "File too large" in node.events("failed")[0]["reason"]
 
-    def test_a_last_checkpoint_that_cannot_be_kept_is_a_failure(self, node, bucket, front):
+    def test_unstored_last_checkpoint_fails_job(self, node, bucket, front):
         front.rule = lambda method, path: 403 if "manifest" in path and method == "PUT" else None
         node.job(2, 0, 1000, final_upload_s=1.0)
         assert node.run() == 74
@@ -249,14 +249,14 @@ class TestTrouble:
         )
         assert bucket.whole() == []
 
-    def test_tags_that_are_denied_harm_nothing_else(self, node, bucket, front):
+    def test_denied_tagging_does_not_affect_uploads(self, node, bucket, front):
         front.rule = lambda method, path: 403 if "tagging" in path else None
         node.job(3, 0.3, 1000, keep=1)
         assert node.run() == 0
         assert bucket.whole()[-1] == 3
         assert node.events("retention-failed")
 
-    def test_a_notice_is_heard_while_the_start_waits_for_the_store(self, node, bucket, front):
+    def test_notice_during_restore_wait_ends_agent(self, node, bucket, front):
         front.rule = lambda *_: 503
         node.job(3, 0, 1000)
         agent = node.start()

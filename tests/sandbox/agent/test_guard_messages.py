@@ -18,7 +18,7 @@ def stored_messages(bucket):
     return [json.loads(bucket.read(key)) for key in keys]
 
 
-def test_a_checkpoint_that_cannot_be_stored(node, bucket):
+def test_dropped_checkpoint_message_is_stored(node, bucket):
     node.job(command=("bash", "-c", FIFO), word_uri=URI)
     assert node.run() == 74
     (trouble,) = stored_messages(bucket)
@@ -31,7 +31,7 @@ def test_a_checkpoint_that_cannot_be_stored(node, bucket):
     assert trouble["reason"] == node.events("checkpoint-dropped")[0]["reason"]
 
 
-def test_it_is_there_while_the_command_runs(node, bucket):
+def test_dropped_checkpoint_message_is_stored_during_command(node, bucket):
     node.job(command=("bash", "-c", f"{FIFO}; exec sleep 60"), word_uri=URI)
     agent = node.start()
     node.wait_until(lambda: stored_messages(bucket))
@@ -40,7 +40,7 @@ def test_it_is_there_while_the_command_runs(node, bucket):
     assert [word["what"] for word in stored_messages(bucket)].count("step 3") == 1
 
 
-def test_a_store_that_took_nothing_is_tried_again_at_the_end(node, bucket, front):
+def test_message_refused_by_store_is_sent_at_end(node, bucket, front):
     front.rule = lambda method, path: 503 if method == "PUT" and FOLDER in path else None
     node.job(command=("bash", "-c", f"{FIFO}; until [ -e ../../../../go ]; do sleep 0.1; done"), word_uri=URI)
     agent = node.start()
@@ -52,7 +52,7 @@ def test_a_store_that_took_nothing_is_tried_again_at_the_end(node, bucket, front
     assert len(stored_messages(bucket)) == 1
 
 
-def test_of_two_nodes_the_first_says_it_once(node, bucket):
+def test_first_node_sends_message_once_for_two_nodes(node, bucket):
     script = (
         'cd "$SLIPWAY_CHECKPOINT_DIR"; mkdir tmp; echo w >tmp/data; [ $SLURM_NODEID = 0 ] || mkfifo tmp/x; '
         "mv tmp step-3; sleep 2"
@@ -70,7 +70,7 @@ class TestWhatIsSaid:
     def log(self, tmp_path):
         return EventLog(tmp_path / "events.jsonl", run="r", attempt=2, node="n")
 
-    def test_what_a_newer_one_stands_for_is_not(self, store, bucket, log):
+    def test_superseded_dropped_checkpoint_sends_no_message(self, store, bucket, log):
         with guard_messages.forwarding(URI, "tiny", log):
             log.append("checkpoint-dropped", step=1, reason=NEWER)
             log.append("checkpoint-uploaded", step=2)
@@ -78,19 +78,19 @@ class TestWhatIsSaid:
         (trouble,) = stored_messages(bucket)
         assert (trouble["what"], trouble["reason"]) == ("step-9", "half written")
 
-    def test_a_forecast_is(self, store, bucket, log):
+    def test_forecast_message_is_stored(self, store, bucket, log):
         with guard_messages.forwarding(URI, "tiny", log):
             log.append("forecast", kind="budget", reason="$120 at the end")
         (trouble,) = stored_messages(bucket)
         assert (trouble["event"], trouble["what"], trouble["reason"]) == ("forecast", None, "$120 at the end")
 
-    def test_not_without_end(self, store, bucket, log):
+    def test_number_of_messages_is_limited(self, store, bucket, log):
         with guard_messages.forwarding(URI, "tiny", log):
             for step in range(guard_messages.MAX_MESSAGES + 5):
                 log.append("checkpoint-dropped", step=step, reason="odd")
         assert len(stored_messages(bucket)) == guard_messages.MAX_MESSAGES
 
-    def test_nobody_looks_and_nothing_is_written(self, store, bucket, log):
+    def test_no_guard_folder_writes_no_messages(self, store, bucket, log):
         with guard_messages.forwarding(None, "tiny", log):
             log.append("checkpoint-dropped", step=1, reason="odd")
         assert stored_messages(bucket) == []

@@ -12,7 +12,7 @@ def beats(bucket):
     return [json.loads(bucket.read(key)) for key in bucket.all_keys() if key.startswith(f"{FOLDER}/running/")]
 
 
-def test_it_is_there_while_the_command_runs_and_says_that_it_is_over(node, bucket):
+def test_heartbeat_written_during_command_and_marked_over_at_end(node, bucket):
     node.job(command=("sleep", "60"), word_uri=URI)
     agent = node.start()
     node.wait_until(lambda: beats(bucket))
@@ -30,7 +30,7 @@ def test_it_is_there_while_the_command_runs_and_says_that_it_is_over(node, bucke
     assert heartbeat["over"] is True
 
 
-def test_a_store_that_takes_none_does_not_hold_the_job_up(node, bucket, front):
+def test_refused_heartbeat_does_not_delay_job(node, bucket, front):
     front.rule = lambda method, path: 503 if method == "PUT" and "/running/" in path else None
     node.job(command=("true",), word_uri=URI)
     assert node.run() == 0

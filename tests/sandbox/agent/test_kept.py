@@ -32,7 +32,7 @@ def killed_node(node, bucket, front):
     return node
 
 
-def test_a_second_kill_before_the_upload(killed_node, bucket, front):
+def test_second_kill_before_upload_resumes_from_node(killed_node, bucket, front):
     killed_node.job(command=("sleep", "60"))
     agent = killed_node.start(attempt=2)
     killed_node.wait_for("command-started", attempt=2)
@@ -44,7 +44,7 @@ def test_a_second_kill_before_the_upload(killed_node, bucket, front):
     assert bucket.whole()[-1] == 3
 
 
-def test_a_kill_while_the_store_cannot_be_read(killed_node, bucket, front):
+def test_kill_during_store_outage_resumes_from_node(killed_node, bucket, front):
     front.rule = lambda *_: 503
     agent = killed_node.start(attempt=2)
     killed_node.wait_for("restore-retry", attempt=2)
@@ -55,7 +55,7 @@ def test_a_kill_while_the_store_cannot_be_read(killed_node, bucket, front):
     assert killed_node.restored(3) == 2
 
 
-def test_a_notice_before_the_restore_is_done(killed_node, bucket, front):
+def test_notice_before_restore_keeps_copy_on_node(killed_node, bucket, front):
     front.rule = lambda *_: 503
     agent = killed_node.start(attempt=2)
     killed_node.wait_for("restore-retry", attempt=2)
@@ -67,7 +67,7 @@ def test_a_notice_before_the_restore_is_done(killed_node, bucket, front):
     assert killed_node.restored(3) == 2
 
 
-def test_it_is_believed_by_its_content_alone(killed_node, bucket, front):
+def test_changed_copy_on_node_is_not_resumed(killed_node, bucket, front):
     """Of the same size, inode and time: what a neighbour, or a disk, has changed behind the agent's back."""
     (data,) = killed_node.folder.glob("node/*/tiny/checkpoints/step-2/data")
     before = data.stat()
@@ -81,7 +81,7 @@ def test_it_is_believed_by_its_content_alone(killed_node, bucket, front):
     assert "data changed after it was finished" in killed_node.events("restore-skipped", 2)[0]["reason"]
 
 
-def test_one_that_nobody_has_read_stays_and_is_not_gone_on_from(killed_node, bucket, front):
+def test_copy_without_hashes_is_kept_and_not_resumed(killed_node, bucket, front):
     (path,) = finished(killed_node)
     entries = json.loads(path.read_text())
     path.write_text(json.dumps({name: entry | {"hashes": {}} for name, entry in entries.items()}))
@@ -92,7 +92,7 @@ def test_one_that_nobody_has_read_stays_and_is_not_gone_on_from(killed_node, buc
     assert [event["step"] for event in killed_node.events("checkpoint-kept", 2)] == [2, 1]
 
 
-def test_exit_74_and_a_resubmission(node, bucket, front):
+def test_resubmission_after_exit_74_resumes_from_node(node, bucket, front):
     front.rule = unsent
     node.job(2, 0, 1000, final_upload_s=1.0)
     assert node.run() == 74
@@ -104,7 +104,7 @@ def test_exit_74_and_a_resubmission(node, bucket, front):
     assert bucket.whole()[-1] == 3
 
 
-def test_another_jobs_start_on_the_node(killed_node, bucket, front):
+def test_copy_on_node_survives_start_of_other_job(killed_node, bucket, front):
     front.rule = lambda *_: None
     killed_node.job(name="other", run="r9", uri="s3://checkpoints/a/run/another", command=("true",))
     assert killed_node.run() == 0
@@ -119,7 +119,7 @@ def test_another_jobs_start_on_the_node(killed_node, bucket, front):
     assert not [event for event in killed_node.events("checkpoint-kept") if event["run"] == "r10"]
 
 
-def test_on_a_node_that_is_not_the_first_it_is_crossed_out_with_the_commit(node, bucket):
+def test_committed_checkpoint_removed_from_records_of_every_node(node, bucket):
     make = "mkdir tmp; echo $SLURM_NODEID >tmp/$SLURM_NODEID; mv tmp step-1"
     node.job(command=("sh", "-c", f'cd "$SLIPWAY_CHECKPOINT_DIR"; {make}'))
     common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
@@ -138,7 +138,7 @@ exit 3
 """A framework whose names nobody knows: it resumes from what it finds, and crashes."""
 
 
-def test_a_retry_on_the_node_finds_what_nobody_recognised(node, bucket):
+def test_unrecognised_files_on_node_survive_retry(node, bucket):
     node.job(command=("sh", "-c", LIGHTNING))
     for attempt in (1, 2):
         assert node.run(attempt=attempt) == 3

@@ -74,7 +74,7 @@ def job_of(text):
 
 
 @pytest.mark.parametrize("name, plan, text", SECTIONS, ids=[name for name, *_ in SECTIONS])
-def test_every_framework_has_a_plan_and_says_what_a_notice_does(name, plan, text):
+def test_every_framework_section_has_valid_plan_and_notice_behaviour(name, plan, text):
     plan = dedent(plan)
     keys = yaml.safe_load(plan)
     assert rendered(plan)[-1].strip() == keys["run"]["command"].strip()
@@ -84,13 +84,13 @@ def test_every_framework_has_a_plan_and_says_what_a_notice_does(name, plan, text
     CheckpointLayout(layout)
 
 
-def test_every_layout_is_in_a_section():
+def test_every_layout_has_framework_section():
     named = {layout for *_, text in SECTIONS for layout in re.findall(r"^Layout `([a-z-]+)`", text)}
     assert named == set(CheckpointLayout) - {CheckpointLayout.AUTO, CheckpointLayout.SLIPWAY}
 
 
 @pytest.mark.parametrize("text", JOBS, ids=range(1, len(JOBS) + 1))
-def test_a_public_job_file_is_a_plan(text):
+def test_public_job_file_converts_to_plan(text):
     written_plan, job = yaml.safe_load(text), job_of(text)
     assert job["command"][-1].strip() == written_plan["run"]["command"].strip()
     assert [step["command"][-1] for step in job.get("before", ())] == [
@@ -98,12 +98,12 @@ def test_a_public_job_file_is_a_plan(text):
     ]
 
 
-def test_the_page_has_them_all():
+def test_launcher_page_lists_every_tested_launcher():
     assert sorted(LINES) == sorted(GOT)
 
 
 @pytest.mark.parametrize("launcher", sorted(GOT))
-def test_a_launcher_is_told_its_place_and_where_to_meet(node, launcher):
+def test_launcher_command_gets_rank_and_rendezvous(node, launcher):
     programs = node.folder / "bin"
     programs.mkdir()
     script = {"mpirun": MPIRUN}.get(launcher, PRINTS)
@@ -118,7 +118,7 @@ def test_a_launcher_is_told_its_place_and_where_to_meet(node, launcher):
     assert node.output() == GOT[launcher]
 
 
-def test_set_up_lines_and_the_text_of_a_shell_are_left_to_it(node):
+def test_setup_lines_and_shell_text_are_not_substituted(node):
     command = rendered(
         "run: {setup: ['own=1'], command: [sh, -c, 'echo \"$own ${SLIPWAY_NODES}\" $0', '${SLIPWAY_NODE_RANK}']}"
     )
@@ -128,7 +128,7 @@ def test_set_up_lines_and_the_text_of_a_shell_are_left_to_it(node):
     assert node.output() == ["1 2 1"]
 
 
-def test_a_program_that_fails_ends_the_string(node):
+def test_failing_program_ends_shell_command(node):
     node.job(command=rendered("run: {command: 'false | true; echo on'}"), mode="none", uri=None)
     assert node.run() == 1
     assert node.output() == []

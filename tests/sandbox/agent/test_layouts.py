@@ -62,7 +62,7 @@ def shell(*commands):
 
 
 @pytest.mark.parametrize("layout", PLAYERS)
-def test_it_comes_back_on_another_node_as_the_framework_finds_it(node, bucket, layout):
+def test_layout_restored_on_other_node_in_framework_form(node, bucket, layout):
     writes, reads, expected, step = PLAYERS[layout]
     node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', writes))
     assert node.run() == 0
@@ -81,7 +81,7 @@ def test_it_comes_back_on_another_node_as_the_framework_finds_it(node, bucket, l
     assert not node.events("checkpoint-dropped")
 
 
-def test_an_attempt_that_finds_nothing_whole_goes_by_what_an_earlier_one_has_decided(node, bucket):
+def test_attempt_without_complete_checkpoint_keeps_recorded_layout(node, bucket):
     writes = shell('cd "$SLIPWAY_CHECKPOINT_DIR"', PLAYERS["megatron"][0])
     node.job(command=writes)
     assert node.run() == 0
@@ -95,7 +95,7 @@ def test_an_attempt_that_finds_nothing_whole_goes_by_what_an_earlier_one_has_dec
     assert "this run's are of layout megatron" in event["reason"]
 
 
-def test_shards_of_two_nodes_of_which_one_alone_has_the_tracker(node, bucket):
+def test_shards_of_two_nodes_with_one_tracker_are_complete(node, bucket):
     """DeepSpeed on folders of the nodes' own: `latest` is rank 0's."""
     node.job(
         command=shell(
@@ -116,7 +116,7 @@ def test_shards_of_two_nodes_of_which_one_alone_has_the_tracker(node, bucket):
     assert [node.output(f"new{rank}") for rank in (0, 1)] == [["0", "1"], ["0", "1"]]
 
 
-def test_one_that_never_got_its_tracker_is_reported(node, bucket):
+def test_checkpoint_without_tracker_is_reported(node, bucket):
     node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', "mkdir global_step25", "echo w >global_step25/states"))
     assert node.run() == 0
     (dropped,) = node.events("checkpoint-dropped")
@@ -133,7 +133,7 @@ class TestAStoreOfAnotherLayout:
         assert node.run() == 0
         return node
 
-    def test_the_layout_stays_and_what_the_new_framework_writes_is_reported(self, stored, bucket):
+    def test_layout_stays_and_files_of_new_framework_are_reported(self, stored, bucket):
         stored.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', PLAYERS["hf"][0]), run="r2")
         assert stored.run(node="elsewhere") == 0
         (event,) = stored.events("checkpoints-not-recognised")
@@ -144,14 +144,14 @@ class TestAStoreOfAnotherLayout:
         )
         assert bucket.whole() == [25]
 
-    def test_a_plan_that_names_the_new_one_begins_anew_and_says_so(self, stored, bucket):
+    def test_planned_new_layout_starts_anew_with_report(self, stored, bucket):
         stored.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', PLAYERS["hf"][0]), run="r2", layout="hf")
         assert stored.run(node="elsewhere") == 0
         (skipped,) = stored.events("restore-skipped")
         assert skipped["reason"].startswith("it is of layout deepspeed: name it as checkpoint.layout")
         assert bucket.whole() == [25, 50]
 
-    def test_one_of_a_pattern_that_the_plan_has_no_more_stops_the_start(self, stored, bucket):
+    def test_removed_pattern_of_stored_layout_stops_start(self, stored, bucket):
         stored.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', "echo w >run-60k"), run="r2", pattern=r"run-(\d+)k")
         assert stored.run(node="second") == 0
         stored.job(command=("true",), run="r3")
@@ -160,7 +160,7 @@ class TestAStoreOfAnotherLayout:
         assert "step 60: it is of layout pattern: name it as checkpoint.layout" in failed["reason"]
 
 
-def test_what_an_earlier_version_stored_is_read_as_before(node, bucket):
+def test_checkpoint_of_earlier_agent_version_is_restored(node, bucket):
     node.job(command=shell('cd "$SLIPWAY_CHECKPOINT_DIR"', "mkdir tmp", "echo w >tmp/model", "mv tmp checkpoint-7"))
     assert node.run() == 0
     document = json.loads(bucket.read("step-7/manifest.json"))
@@ -173,7 +173,7 @@ def test_what_an_earlier_version_stored_is_read_as_before(node, bucket):
     assert bucket.whole() == [7, 50]
 
 
-def test_trainer_of_the_page_resumes_from_its_file(node, bucket):
+def test_documented_own_trainer_resumes_from_file(node, bucket):
     page = (ROOT / "docs" / "trainers.md").read_text(encoding="utf-8")
     section = page[page.index("### A trainer of your own") :].split("\n\n")[1]
     (node.folder / "train.py").write_text(textwrap.dedent(section))

@@ -29,7 +29,7 @@ def pair(node, bucket):
 
 
 class TestCheckpoint:
-    def test_checkpoint_is_whole_when_every_part_is_there(self, node, bucket, pair):
+    def test_checkpoint_is_complete_with_every_part(self, node, bucket, pair):
         node.job(1, 0, "slow-1")
         assert codes(pair()) == [0, 0]
         whole = bucket.manifest(1)
@@ -45,7 +45,7 @@ class TestCheckpoint:
         assert node.steps("checkpoint-uploaded") == [1]
         assert [event["step"] for event in node.events("checkpoint-part-uploaded", part=1)] == [1]
 
-    def test_what_the_first_rank_has_removed_goes_from_the_other_nodes_too(self, node, bucket, pair):
+    def test_rotation_on_first_node_removes_parts_on_others(self, node, bucket, pair):
         node.job(4, 2.0, "rotate", "hang")
         agents = pair()
         node.wait_until(lambda: node.steps("checkpoint-uploaded")[-1:] == [4])
@@ -59,7 +59,7 @@ class TestCheckpoint:
             agent.send_signal(signal.SIGTERM)
         assert codes(agents) == [143, 143]
 
-    def test_every_node_gets_all_shards_and_its_own_of_doubles(self, node, bucket, pair):
+    def test_every_node_restores_all_shards_and_own_duplicates(self, node, bucket, pair):
         node.job(2, 0)
         assert codes(pair()) == [0, 0]
         for rank in (0, 1):
@@ -70,7 +70,7 @@ class TestCheckpoint:
             expected = f"found base-0 base-1 same-name shard-0 shard-1 own {rank} step 2"
             assert node.output(f"vn{rank}")[-1] == expected
 
-    def test_what_did_not_change_is_sent_once_by_every_node(self, node, bucket, pair):
+    def test_unchanged_files_uploaded_once_per_node(self, node, bucket, pair):
         node.job(4, 1.5, keep=1)
         assert codes(pair()) == [0, 0]
         for part, name in ((0, "checkpoint-uploaded"), (1, "checkpoint-part-uploaded")):
@@ -82,7 +82,7 @@ class TestCheckpoint:
         # What the newest one points to elsewhere must outlive it.
         assert {file.key for file in newest.files} <= bucket.retained_keys()
 
-    def test_checkpoint_is_invisible_while_a_part_is_missing(self, node, bucket, pair):
+    def test_checkpoint_with_missing_part_is_not_visible(self, node, bucket, pair):
         node.job(1, 0, "torn-1", final_upload_s=1.5)
         assert codes(pair()) == [74, 0]
         assert "step-1/manifest.json" not in [*bucket.keys()]
@@ -96,14 +96,14 @@ class TestCheckpoint:
             "it has no manifest: its upload did not finish"
         ]
 
-    def test_waits_for_the_new_version_of_a_part_that_changed_before_the_commit(self, node, bucket, pair):
+    def test_commit_waits_for_new_version_of_changed_part(self, node, bucket, pair):
         node.job(2, 0.2, "slow-0", "change-1-1")
         assert codes(pair()) == [0, 0]
         reasons = {event["step"]: event["reason"] for event in node.events("checkpoint-dropped")}
         assert reasons in ({}, {1: NEWER})
         assert bucket.whole()[-1] == 2
 
-    def test_checkpoint_is_whole_without_a_node_that_writes_none(self, node, bucket, pair):
+    def test_checkpoint_is_complete_without_parts_of_non_writing_node(self, node, bucket, pair):
         """As many trainers do that save from the first rank alone."""
         node.job(60, 1.0, "only-0")
         agents = pair()
@@ -122,7 +122,7 @@ class TestCheckpoint:
         assert bucket.whole()[-1] == last + 1
         assert node.output("vn1")[-1] == f"found base-0 same-name shard-0 own 0 step {last}"
 
-    def test_checkpoint_that_a_node_passed_over_does_not_stop_the_next(self, node, bucket, pair):
+    def test_checkpoint_skipped_by_one_node_does_not_stop_next(self, node, bucket, pair):
         node.job(3, 1.0, "skip-1-1")
         assert codes(pair()) == [0, 0]
         assert bucket.whole()[-1] == 3
@@ -130,7 +130,7 @@ class TestCheckpoint:
         reasons = {event["step"]: event["reason"] for event in node.events("checkpoint-dropped")}
         assert reasons[1] == "its part cannot be used: this node wrote a later checkpoint instead"
 
-    def test_one_writer_for_all(self, node, bucket, pair):
+    def test_first_node_writes_for_all_with_writers_first_node(self, node, bucket, pair):
         node.job(1, 0, writers="first-node")
         assert codes(pair()) == [0, 0]
         assert [file.path for file in bucket.manifest(1).files] == ["base-0", "same-name", "shard-0"]
@@ -138,7 +138,7 @@ class TestCheckpoint:
         assert codes(pair(restart=1)) == [0, 0]
         assert node.output("vn1")[-1] == "found base-0 same-name shard-0 own 0 step 1"
 
-    def test_all_go_on_from_one_that_all_can_use(self, node, bucket, pair, front):
+    def test_every_node_resumes_from_checkpoint_usable_by_all(self, node, bucket, pair, front):
         node.job(2, 0.8)
         assert codes(pair()) == [0, 0]
         assert bucket.whole()[-2:] == [1, 2]
@@ -156,7 +156,7 @@ class TestCheckpoint:
 
 
 class TestNotice:
-    def test_notice_of_one_node_reaches_all(self, node, bucket, pair):
+    def test_notice_of_one_node_reaches_every_node(self, node, bucket, pair):
         service = MetadataService({"instance-id": "i-0123456789abcdef0"})
         node.job(60, 0.3, imds=True, drain=True, grace_seconds=30.0)
         try:
@@ -178,7 +178,7 @@ class TestNotice:
         last = [max(int(s.split()[1]) for s in node.output(n) if s.startswith("step")) for n in ("vn0", "vn1")]
         assert bucket.whole()[-1] == min(last)
 
-    def test_notice_is_the_reason_where_all_ranks_leave_at_once(self, node, bucket, pair):
+    def test_notice_is_reported_reason_when_all_ranks_leave(self, node, bucket, pair):
         """As collectives have it: one is told to stop, and all do before the others' agents have heard why."""
         service = MetadataService({"instance-id": "i-0123456789abcdef0"})
         node.job(100_000, 0.02, "together", imds=True)
@@ -192,7 +192,7 @@ class TestNotice:
             service.stop()
         assert node.events("interrupted")[0]["ended_by"] == "spot-interruption"
 
-    def test_advice_to_one_node_hastens_the_first(self, node, bucket, pair):
+    def test_rebalance_on_one_node_hastens_checkpoint_of_first(self, node, bucket, pair):
         service = MetadataService({"instance-id": "i-0123456789abcdef0"})
         node.job(60, 3.0, imds=True, interval_s=600.0)
         interval = node.folder / "vn0"
@@ -212,20 +212,20 @@ class TestNotice:
 
 
 class TestFailure:
-    def test_on_one_node_ends_all_with_its_code(self, node, bucket, pair):
+    def test_failure_on_one_node_ends_every_node_with_exit_code(self, node, bucket, pair):
         node.job(60, 0.5, "fail-1", grace_seconds=1.0)
         assert codes(pair()) == [3, 3]
         assert node.events("failed", part=1)[0]["reason"] == "the command ended with 3"
         assert node.events("failed")[0]["reason"] == "the command ended with 3 (vn1)"
 
-    def test_a_job_that_hangs_ends_everywhere(self, node, bucket, pair):
+    def test_hung_job_ends_on_every_node(self, node, bucket, pair):
         node.job(2, 0.2, "hang", hung_minutes=0.05, grace_seconds=1.0)
         assert codes(pair()) == [124, 124]
         assert node.events("hung")[0]["step"] == 2
         assert node.events("failed")[0]["reason"] == "no new step for 0.05 minutes after step 2"
         assert bucket.whole()[-1] == 2
 
-    def test_failure_that_follows_from_a_lost_node_is_none(self, node, bucket, pair):
+    def test_failure_after_lost_node_counts_as_node_lost(self, node, bucket, pair):
         node.job(60, 0.5)
         first, second = pair()
         node.wait_for("checkpoint-uploaded")

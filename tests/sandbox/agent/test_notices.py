@@ -30,7 +30,7 @@ def saved_at(node):
 
 @pytest.mark.parametrize("number", ["SIGUSR1", "SIGTERM"])
 @pytest.mark.parametrize("code", ["0", "1"])
-def test_what_is_saved_on_a_signal_counts_whatever_the_exit_code(trainer_node, bucket, number, code):
+def test_checkpoint_saved_on_signal_counts_with_any_exit_code(trainer_node, bucket, number, code):
     trainer_node.job(number, code)
     assert noticed(trainer_node) == 75
     assert signals(trainer_node) == [number]
@@ -39,14 +39,14 @@ def test_what_is_saved_on_a_signal_counts_whatever_the_exit_code(trainer_node, b
     assert {file.path for file in bucket.manifest(saved_at(trainer_node)).files} == {"model", "optimizer", "trainer"}
 
 
-def test_one_that_saves_on_sigterm_has_the_whole_grace_time(trainer_node, bucket):
+def test_trainer_saving_on_sigterm_has_whole_grace_time(trainer_node, bucket):
     trainer_node.job("SIGTERM", "late", grace_seconds=40.0)
     assert noticed(trainer_node) == 75
     assert signals(trainer_node) == ["SIGTERM"]
     assert trainer_node.steps("checkpoint-uploaded")[-1] == saved_at(trainer_node)
 
 
-def test_one_that_handles_neither_trains_on_until_the_grace_time_ends(trainer_node, bucket):
+def test_trainer_without_handler_runs_until_grace_time_ends(trainer_node, bucket):
     trainer_node.job("none", "0", grace_seconds=11.0)
     assert noticed(trainer_node) == 75
     (event,) = trainer_node.events("signal-not-handled")
@@ -55,7 +55,7 @@ def test_one_that_handles_neither_trains_on_until_the_grace_time_ends(trainer_no
     assert trainer_node.steps("checkpoint-uploaded") == [5]  # its ten quiet seconds passed meanwhile
 
 
-def test_what_was_torn_by_the_kill_does_not_count(trainer_node, bucket):
+def test_checkpoint_torn_by_kill_is_dropped(trainer_node, bucket):
     trainer_node.job("SIGTERM", "late", grace_seconds=1.0)
     assert noticed(trainer_node) == 75
     assert signals(trainer_node) == ["SIGTERM", "SIGKILL"]
@@ -64,7 +64,7 @@ def test_what_was_torn_by_the_kill_does_not_count(trainer_node, bucket):
 
 
 @pytest.mark.parametrize("name,sent", [("SIGTERM", ["SIGTERM"]), ("none", ["SIGTERM"])])
-def test_the_plan_may_name_the_signal(trainer_node, bucket, name, sent):
+def test_planned_signal_is_sent(trainer_node, bucket, name, sent):
     trainer_node.job("SIGUSR1" if name == "none" else "SIGTERM", "0", grace_seconds=2.0, signal=name)
     assert noticed(trainer_node) == 75
     assert signals(trainer_node) == sent
@@ -72,7 +72,7 @@ def test_the_plan_may_name_the_signal(trainer_node, bucket, name, sent):
     assert bool([line for line in trainer_node.output() if line.startswith("SAVED")]) == (name == "SIGTERM")
 
 
-def test_a_shell_and_its_helpers_are_not_signalled(trainer_node, bucket):
+def test_shell_and_helper_processes_are_not_signalled(trainer_node, bucket):
     """bash dies of SIGUSR1, and so do tee and sleep."""
     line = f"sleep 100 & {sys.executable} train.py SIGUSR1 0 > >(tee -a copy.txt); echo the shell goes on; kill %1"
     trainer_node.job(command=("bash", "-c", line))
@@ -95,7 +95,7 @@ WRAPPER = "import subprocess, sys\nsys.exit(subprocess.call([sys.executable, *sy
     ids=["monitor", "server and wrapper", "two wrappers"],
 )
 @pytest.mark.parametrize("name", ["auto", "as caught"])
-def test_notice_with_deaf_programs_around_the_trainer_saves(trainer_node, bucket, line, name):
+def test_notice_with_deaf_processes_around_trainer_saves(trainer_node, bucket, line, name):
     (trainer_node.folder / "launch.py").write_text(WRAPPER)
     caught = "SIGTERM" if "SIGTERM" in line else "SIGUSR1"
     trainer_node.job(
@@ -114,7 +114,7 @@ signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 """
 
 
-def test_a_handler_that_is_installed_late_is_found(node, bucket):
+def test_handler_installed_late_is_found(node, bucket):
     (node.folder / "train.py").write_text(LATE)
     node.job("SIGTERM", "0")
     agent = node.start()
@@ -126,7 +126,7 @@ def test_a_handler_that_is_installed_late_is_found(node, bucket):
 
 
 @pytest.mark.parametrize("order", [(signal.SIGUSR1, signal.SIGTERM), (signal.SIGTERM, signal.SIGUSR1)])
-def test_a_requeue_within_a_notice_is_no_cancel(trainer_node, bucket, order):
+def test_requeue_during_notice_is_not_cancel(trainer_node, bucket, order):
     """Slurm ends a job that is requeued with SIGTERM, as one that is cancelled."""
     trainer_node.job("none", "0", grace_seconds=2.0, signal="none")
     agent = trainer_node.start()

@@ -34,7 +34,7 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_they_are_stored_at_the_end_and_come_home(node, bucket, objects, tmp_path):
+def test_outputs_stored_at_end_and_fetched(node, bucket, objects, tmp_path):
     job(node)
     assert node.run() == 0
     (stored,) = node.events("outputs-stored")
@@ -48,7 +48,7 @@ def test_they_are_stored_at_the_end_and_come_home(node, bucket, objects, tmp_pat
         stored_outputs(objects, "r2")
 
 
-def test_what_else_is_left_in_the_checkpoint_folder_is_named(node, bucket):
+def test_other_files_left_in_checkpoint_folder_are_named(node, bucket):
     job(node)
     assert node.run() == 0
     (event,) = node.events("files-left")
@@ -57,7 +57,7 @@ def test_what_else_is_left_in_the_checkpoint_folder_is_named(node, bucket):
 
 
 @pytest.mark.parametrize("mode", ["agent", "none"])
-def test_at_a_notice_too_and_a_later_attempt_replaces_them(node, bucket, mode):
+def test_outputs_stored_at_notice_and_replaced_by_later_attempt(node, bucket, mode):
     job(node, "trap 'exit 0' USR1; while :; do sleep 0.1; done", mode=mode)
     agent = node.start()
     node.wait_until(lambda: list(node.folder.glob("node/*/*/checkpoints/trainer.log")))
@@ -75,7 +75,7 @@ def test_at_a_notice_too_and_a_later_attempt_replaces_them(node, bucket, mode):
 
 
 @pytest.mark.parametrize("lacking", ["no/such", "out/*.json"])
-def test_output_that_is_not_there_fails_the_job_and_the_rest_is_stored(node, bucket, lacking):
+def test_missing_output_fails_job_and_other_outputs_are_stored(node, bucket, lacking):
     job(node, outputs=(lacking, "out/model"))
     assert node.run() == 78
     (missing,) = node.events("output-missing")
@@ -85,14 +85,14 @@ def test_output_that_is_not_there_fails_the_job_and_the_rest_is_stored(node, buc
     assert len(manifest(bucket).files) == 2
 
 
-def test_optional_output_that_is_not_there_is_no_failure(node, bucket):
+def test_missing_optional_output_is_no_failure(node, bucket):
     job(node, outputs=("no/such", "out/model"), optional_outputs=("no/such",))
     assert node.run() == 0
     assert not node.events("output-missing")
     assert len(manifest(bucket).files) == 2
 
 
-def test_patterns_are_stored_under_the_names_of_their_files(node, bucket):
+def test_output_patterns_store_matching_files(node, bucket):
     job(node, outputs=("out/**/w*", "${SLIPWAY_CHECKPOINT_DIR}/f*/*"))
     assert node.run() == 0
     assert {file.path for file in manifest(bucket).files} == {"out/model/deep/weights", "final/merged"}
@@ -100,18 +100,18 @@ def test_patterns_are_stored_under_the_names_of_their_files(node, bucket):
     assert left["reason"].startswith("trainer.log")
 
 
-def test_failed_command_fails_by_its_own_code_whatever_is_missing(node, bucket):
+def test_failed_command_keeps_exit_code_with_missing_outputs(node, bucket):
     job(node, "exit 3", outputs=("no/such", "out/model"))
     assert node.run() == 3
 
 
-def test_a_completed_job_whose_outputs_cannot_be_stored_has_failed(node, bucket):
+def test_completed_job_with_unstorable_outputs_fails(node, bucket):
     job(node, plan_uri="s3://no-such-bucket/x", final_upload_s=1.0)
     assert node.run() == 74
     assert "its outputs are not in the store" in node.events("failed")[0]["reason"]
 
 
-def test_one_damaged_object_leaves_nothing_here(node, bucket, objects, tmp_path):
+def test_damaged_output_leaves_no_local_files(node, bucket, objects, tmp_path):
     job(node)
     assert node.run() == 0
     key = next(file.key for file in manifest(bucket).files if file.path == "final/merged")

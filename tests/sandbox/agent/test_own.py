@@ -66,7 +66,7 @@ def own_trainer(node, place):
     return job
 
 
-def test_a_notice_and_the_trainer_resumes_by_itself(own_trainer, place, node, bucket):
+def test_notice_to_own_checkpoint_trainer_resumes_from_tracker(own_trainer, place, node, bucket):
     own_trainer(600)
     agent = node.start()
     node.wait_for("checkpoint-uploaded")
@@ -89,7 +89,7 @@ def test_a_notice_and_the_trainer_resumes_by_itself(own_trainer, place, node, bu
     assert bucket.expiring() == set()
 
 
-def test_what_no_layout_knows_is_said_without_a_step_and_silence_is_reported(own_trainer, node):
+def test_unknown_own_files_reported_without_step_and_silence_reported(own_trainer, node):
     own_trainer(1, 8.0, name="epoch", tracked="")
     assert node.run() == 0
     assert node.events("checkpoint-uploaded") == []
@@ -99,7 +99,7 @@ def test_what_no_layout_knows_is_said_without_a_step_and_silence_is_reported(own
     assert "nothing was written" in silent["reason"]
 
 
-def test_a_file_system_that_is_not_mounted_stops_the_start(node):
+def test_unmounted_own_checkpoint_folder_stops_start(node):
     node.job("iter_", 1, 0, "", mode="own", uri="/not-mounted-here/run")
     assert node.run() == 78
     assert "/not-mounted-here does not exist on this node" in node.events("failed")[0]["reason"]

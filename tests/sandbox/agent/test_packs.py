@@ -63,7 +63,7 @@ def restored(store, place):
 
 
 class TestManySmallFiles:
-    def test_go_up_in_few_objects_and_come_back_as_they_were(self, store, bucket, tmp_path):
+    def test_small_files_upload_in_few_objects_and_restore_unchanged(self, store, bucket, tmp_path):
         folder = folder_of_many(tmp_path / "up", 3)
         manifest, sent = stored(store, folder)
         assert sent == manifest.bytes == sum(map(len, content(folder).values()))
@@ -76,14 +76,14 @@ class TestManySmallFiles:
         assert content(restored_checkpoint.resume) == content(folder)
         assert [path.name for path in (tmp_path / "down").iterdir()] == ["step-3"]
 
-    def test_stay_objects_of_their_own_where_they_are_few(self, store, bucket, tmp_path):
+    def test_few_small_files_stay_separate_objects(self, store, bucket, tmp_path):
         folder = folder_of_many(tmp_path / "up", 3, number=20)
         manifest, _ = stored(store, folder)
         assert {file.offset for file in manifest.files} == {None}
         assert json.loads(manifest.to_json())["schema"] == "slipway.checkpoint/1"
         assert {"offset"} & json.loads(manifest.to_json())["files"][0].keys() == set()
 
-    def test_that_did_not_change_are_not_sent_again(self, store, bucket, tmp_path):
+    def test_unchanged_packs_are_not_uploaded_again(self, store, bucket, tmp_path):
         folder = folder_of_many(tmp_path / "up", 3)
         sender = Sender(store, IDENTITY)
         first, _ = stored(store, folder, sender)
@@ -98,7 +98,7 @@ class TestManySmallFiles:
         restored_checkpoint, _ = restored(store, tmp_path / "down")
         assert content(restored_checkpoint.resume) == content(later)
 
-    def test_that_arrived_before_the_upload_was_cut_off_are_not_sent_again(self, store, bucket, front_store, tmp_path):
+    def test_uploaded_packs_of_interrupted_upload_are_reused(self, store, bucket, front_store, tmp_path):
         front, store = front_store
         folder = folder_of_many(tmp_path / "up", 3)
         sender = Sender(store, IDENTITY)
@@ -112,7 +112,7 @@ class TestManySmallFiles:
         restored_checkpoint, _ = restored(store, tmp_path / "down")
         assert content(restored_checkpoint.resume) == content(folder)
 
-    def test_many_small_files_are_refused_when_one_changed_since_it_was_finished(self, store, tmp_path):
+    def test_small_file_changed_after_completion_refused(self, store, tmp_path):
         folder = folder_of_many(tmp_path / "up", 3)
         before = finished(folder)
         sorted(folder.glob("part-0/*"))[3].write_bytes(b"x" * 3)
@@ -120,7 +120,7 @@ class TestManySmallFiles:
             Sender(store, IDENTITY).send(before)
 
     @pytest.mark.parametrize("damage", ["flipped", "short", "gone"])
-    def test_a_damaged_pack_is_noticed_and_the_older_one_taken(self, store, bucket, tmp_path, damage):
+    def test_damaged_pack_skipped_for_older_checkpoint(self, store, bucket, tmp_path, damage):
         older = folder_of_many(tmp_path / "up", 2, number=3)
         stored(store, older)
         manifest, _ = stored(store, folder_of_many(tmp_path / "up", 3))
@@ -137,7 +137,7 @@ class TestManySmallFiles:
 
 
 class TestByHand:
-    def test_it_is_verified_and_restored(self, store, objects, tmp_path):
+    def test_packed_checkpoint_is_verified_and_restored(self, store, objects, tmp_path):
         folder = folder_of_many(tmp_path / "up", 3)
         stored(store, folder)
         checkpoint = chosen(survey(objects), None)
@@ -147,7 +147,7 @@ class TestByHand:
         place = checkpoints_transfer.restore(objects, checkpoint, tmp_path / "down", messages.append)
         assert content(place) == content(folder)
 
-    def test_a_damaged_pack_is_named_by_a_file_in_it(self, store, objects, bucket, tmp_path):
+    def test_damaged_pack_is_named_by_file(self, store, objects, bucket, tmp_path):
         manifest, _ = stored(store, folder_of_many(tmp_path / "up", 3))
         file = next(file for file in manifest.files if file.bytes > 1 and file.offset is not None)
         body = bytearray(bucket.read(file.key))
@@ -162,13 +162,13 @@ class TestByHand:
 
 
 class TestManifest:
-    def test_with_packs_has_a_schema_that_older_agents_refuse(self, store, tmp_path):
+    def test_manifest_with_packs_has_newer_schema(self, store, tmp_path):
         manifest, _ = stored(store, folder_of_many(tmp_path / "up", 3))
         assert json.loads(manifest.to_json())["schema"] == "slipway.checkpoint/2"
         assert parse(manifest.to_json()) == manifest
 
     @pytest.mark.parametrize("change", [{"schema": "slipway.checkpoint/1"}, {"offset": -1}, {"offset": "0"}], ids=str)
-    def test_that_makes_no_sense_is_none(self, store, tmp_path, change):
+    def test_invalid_pack_manifest_refused(self, store, tmp_path, change):
         manifest, _ = stored(store, folder_of_many(tmp_path / "up", 3))
         document = json.loads(manifest.to_json())
         target = document if "schema" in change else document["files"][-1]
@@ -176,13 +176,13 @@ class TestManifest:
         with pytest.raises(ManifestError):
             parse(json.dumps(document))
 
-    def test_packs_that_overlap_or_have_gaps_are_not_pointed_to(self, store, tmp_path):
+    def test_overlapping_or_gapped_packs_are_not_reused(self, store, tmp_path):
         manifest, _ = stored(store, folder_of_many(tmp_path / "up", 3))
         shifted = [replace(f, offset=f.offset + 1) if f.offset else f for f in manifest.files]
         assert len(known_packs(shifted)) == 0
 
 
-def test_packs_are_cut_by_size(tmp_path):
+def test_packs_are_limited_by_size(tmp_path):
     files = local_files(folder_of_many(tmp_path, 3))
     packs = groups(files)
     assert [file for pack in packs for file in pack] == [file for file in files if file.bytes < SMALL_BYTES]
@@ -190,7 +190,7 @@ def test_packs_are_cut_by_size(tmp_path):
     assert groups(files[:MANY]) == []
 
 
-def test_packs_of_a_killed_restore_do_not_stay_in_the_trainers_folder(node, bucket):
+def test_restore_packs_of_killed_agent_are_removed(node, bucket):
     node.job(command=("true",))
     assert node.run() == 0
     checkpoints = next(node.folder.glob("node/*/*/checkpoints"))

@@ -7,7 +7,7 @@ from launcher.agent.job import READ_BACK
 ENV = {READ_BACK: "1"}
 
 
-def test_the_first_checkpoint_is_read_back_once_and_removed(node, bucket):
+def test_first_checkpoint_is_read_back_once_and_removed(node, bucket):
     node.job(200, 0.1, 1000, env=ENV)
     process = node.start()
     (event,) = node.wait_for("read-back")
@@ -20,7 +20,7 @@ def test_the_first_checkpoint_is_read_back_once_and_removed(node, bucket):
     assert list(Path(node.folder).glob("node/*/*/read-back")) == []
 
 
-def test_a_checkpoint_is_wanted_at_once_whatever_the_interval_is(node, bucket):
+def test_first_checkpoint_is_requested_at_once_with_any_interval(node, bucket):
     script = 'until [ "$(cat "$SLIPWAY_CHECKPOINT_INTERVAL_FILE")" = 1 ]; do sleep 0.05; done; echo wanted'
     node.job(command=("sh", "-c", script), env=ENV, interval_s=600.0)
     assert node.run() == 0

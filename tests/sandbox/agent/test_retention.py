@@ -27,7 +27,7 @@ MANY = 2000
 
 
 class TestNotice:
-    def test_what_is_saved_on_it_goes_before_what_is_left_to_tag(self, node, bucket, front):
+    def test_checkpoint_saved_at_notice_precedes_remaining_tagging(self, node, bucket, front):
         fill(1, MANY)
         node.job(100_000, 0.5, 1000, keep=1)
         agent = node.start()
@@ -43,7 +43,7 @@ class TestNotice:
         # What a worker had begun when the notice came may reach the store after the last commit.
         assert len([at for at in begun if at > committed]) <= WORKERS
 
-    def test_the_next_life_tags_the_rest_and_the_one_after_it_nothing(self, node, bucket, front):
+    def test_next_attempt_tags_remaining_objects_only(self, node, bucket, front):
         fill(1, 200)
         refused = []
         front.rule = lambda _, path: 403 if path.endswith("?tagging") and len(tagged(front)) > 100 and refused else None
@@ -66,7 +66,7 @@ class TestNotice:
         assert tagged(front) == []
 
 
-def test_of_two_commits_of_a_step_that_counts_which_the_store_has_had_last(bucket, store, objects):
+def test_newest_commit_of_step_by_store_time_counts(bucket, store, objects):
     """Whatever the clocks of their nodes said; for the agent that restores, and for who lists and restores by hand."""
     late = whole(bucket, 3)
     written = store.get_text(commit_key(3)).written_s
@@ -83,7 +83,7 @@ def test_of_two_commits_of_a_step_that_counts_which_the_store_has_had_last(bucke
 
 
 @pytest.mark.parametrize("bad", ["cut", "missing"])
-def test_of_two_commits_of_a_step_that_counts_which_is_whole(bucket, store, objects, bad):
+def test_complete_commit_of_step_counts(bucket, store, objects, bad):
     """Though the store has had the other one last."""
     first = whole(bucket, 3)
     missing = replace(first.files[0], key="step-3/r2.a1/0-beef/data")
@@ -106,7 +106,7 @@ def tag_superseded(policy):
 
 
 class TestWhatIsSuperseded:
-    def test_all_below_the_newest_that_no_kept_one_needs(self, store, bucket):
+    def test_superseded_steps_exclude_objects_of_kept_checkpoints(self, store, bucket):
         for step in (1, 2, 3):
             whole(bucket, step)
         bucket.write("step-2/r1.a1/0-dead/rest", b"x")  # of an upload that was cut off
@@ -117,7 +117,7 @@ class TestWhatIsSuperseded:
         assert len(steps[2]) == 3
         assert {*steps} == {1, 2}
 
-    def test_incomplete_checkpoint_does_not_count_among_those_kept(self, store, bucket):
+    def test_incomplete_checkpoint_does_not_count_among_kept(self, store, bucket):
         whole(bucket, 1)
         whole(bucket, 2)
         whole(bucket, 3)
@@ -125,7 +125,7 @@ class TestWhatIsSuperseded:
         newest = whole(bucket, 4)
         assert {*tag_superseded(keeping(store, keep=2, newest=newest))} == {1, 3}
 
-    def test_a_step_is_looked_at_until_nothing_is_left_and_then_not_again(self, store, bucket, front_store):
+    def test_superseded_step_is_listed_until_finished_and_never_again(self, store, bucket, front_store):
         front, store = front_store
         for step in (1, 2):
             whole(bucket, step)
@@ -139,7 +139,7 @@ class TestWhatIsSuperseded:
         listed = [path for _, path in front.begun if "list-type" in path]
         assert len(listed) == 2  # the folders, and the one that was superseded
 
-    def test_what_only_older_ones_needed_may_not_be_pointed_to_any_more(self, store, bucket):
+    def test_checkpoint_reusing_superseded_objects_refused(self, store, bucket):
         first = whole(bucket, 1)
         policy = keeping(store, newest=first)
         again = whole(bucket, 3, keys=("step-1/r1.a1/0-beef/data",))
@@ -147,7 +147,7 @@ class TestWhatIsSuperseded:
         policy.committed(retention.retained(whole(bucket, 2)))
         assert "may have been superseded" in policy.refused(again)
 
-    def test_a_record_of_what_lies_ahead_says_nothing(self, store, bucket):
+    def test_record_of_later_steps_is_ignored(self, store, bucket):
         """A life that goes on from an older checkpoint comes to the same steps again."""
         for step in (1, 2, 5, 6):
             whole(bucket, step)
@@ -158,7 +158,7 @@ class TestWhatIsSuperseded:
         assert {*tag_superseded(policy)} == {3, 5, 6}
 
     @pytest.mark.parametrize("steps", ['"12"', '{"x": []}', "[1]", None])
-    def test_a_record_that_cannot_be_used_costs_requests_and_no_more(self, store, bucket, steps):
+    def test_unusable_record_costs_only_requests(self, store, bucket, steps):
         bucket.write("superseded.json", f'{{"schema": "slipway.superseded/1", "steps": {steps}}}'.encode())
         whole(bucket, 1)
         assert {*tag_superseded(keeping(store, newest=whole(bucket, 2)))} == {1}
@@ -167,7 +167,7 @@ class TestWhatIsSuperseded:
 class TestOtherLayouts:
     """A store that another framework's checkpoints lie in, with steps below and above this run's."""
 
-    def test_only_checkpoints_of_the_same_layout_are_superseded(self, store, bucket):
+    def test_only_checkpoints_of_same_layout_are_superseded(self, store, bucket):
         for step, layout in ((50, "hf"), (60, "megatron"), (100, "hf"), (900, "hf")):
             whole(bucket, step, layout=layout)
         policy = keeping(store)
@@ -178,13 +178,13 @@ class TestOtherLayouts:
         assert sorted(other_layout.step for other_layout in policy.of_other_layouts()) == [50, 100, 900]
         assert policy.of_other_layouts() == []
 
-    def test_nor_are_those_kept_that_count_as_this_layouts(self, store, bucket):
+    def test_checkpoints_of_other_layout_do_not_count_among_kept(self, store, bucket):
         for step, layout in ((50, "megatron"), (60, "megatron"), (70, "hf"), (80, "hf")):
             whole(bucket, step, layout=layout)
         newest = whole(bucket, 100, layout="megatron")
         assert {*tag_superseded(keeping(store, keep=2, newest=newest))} == {50}
 
-    def test_a_step_that_holds_one_of_each_stays(self, store, bucket):
+    def test_step_with_two_layouts_is_kept(self, store, bucket):
         whole(bucket, 50, layout="hf")
         policy = keeping(store, newest=whole(bucket, 40, layout="megatron"))
         for step in (50, 60):
@@ -192,7 +192,7 @@ class TestOtherLayouts:
             policy.committed(retention.retained(manifest))
         assert {*tag_superseded(policy)} == {40}
 
-    def test_so_does_what_one_of_them_needs_of_a_step_without_a_manifest(self, store, bucket):
+    def test_shared_object_of_other_layout_is_kept_without_manifest(self, store, bucket):
         """The manifest of step 10 has expired; what a newer one of that layout shares with it has not."""
         shared = "step-10/r0.a1/0-beef/base"
         bucket.write(shared, b"x")
@@ -201,12 +201,12 @@ class TestOtherLayouts:
         policy = keeping(store, newest=whole(bucket, 20, layout="megatron"))
         assert tag_superseded(policy) == {10: ["step-10/r0.a1/0-beef/rest"]}
 
-    def test_checkpoint_that_names_no_layout_goes_by_its_folder(self, store, bucket):
+    def test_layout_of_unnamed_checkpoint_follows_folder(self, store, bucket):
         whole(bucket, 50)
         assert {*tag_superseded(keeping(store, newest=whole(bucket, 100, layout="dcp")))} == {50}
         assert {*tag_superseded(keeping(store, newest=whole(bucket, 200, layout="megatron")))} == set()
 
-    def test_what_a_later_version_wrote_is_left_alone_with_all_that_it_names(self, store, bucket, objects):
+    def test_checkpoint_of_later_version_and_referenced_objects_are_kept(self, store, bucket, objects):
         shared = "step-10/r0.a1/0-beef/base"
         for key in (shared, "step-10/r0.a1/0-beef/rest"):
             bucket.write(key, b"x")
@@ -220,7 +220,7 @@ class TestOtherLayouts:
         assert "later version" in surveyed[1].reason
         assert superseded(surveyed, bucket.all_keys(), 1) == ("step-10/r0.a1/0-beef/rest",)
 
-    def test_what_a_trainer_wrote_itself_is_not_superseded_by_an_agents(self, store, bucket):
+    def test_dcp_checkpoint_of_trainer_is_not_superseded_by_agent(self, store, bucket):
         bucket.write("step-5/__0_0.distcp", bytes(100))
         shard = SimpleNamespace(relative_path="__0_0.distcp", offset=0, length=100)
         bucket.write("step-5/.metadata", pickle.dumps(SimpleNamespace(storage_data={"weight": shard})))
@@ -230,7 +230,7 @@ class TestOtherLayouts:
             *tag_superseded(Retention(store, keep=1, inspect=dcp.inspect(store), newest=retention.retained(newest)))
         } == {7}
 
-    def test_checkpoint_is_reported(self, bucket, store, tmp_path):
+    def test_kept_checkpoint_of_other_layout_is_reported(self, bucket, store, tmp_path):
         whole(bucket, 1, layout="hf")
         log = EventLog(tmp_path / "events.jsonl")
         claim = Claim(store, log, run="r1", attempt=1, node="n")
@@ -245,7 +245,7 @@ class TestOtherLayouts:
         assert (event["event"], event["layout"], event["steps"]) == ("other-layout-kept", "hf", [1])
 
 
-def test_a_start_lists_the_newest_step_and_not_the_whole_store(bucket, front_store, tmp_path):
+def test_start_lists_only_newest_step(bucket, front_store, tmp_path):
     front, store = front_store
     for step in range(1, 7):
         whole(bucket, step)
@@ -271,7 +271,7 @@ def alone(folder, log):
 
 
 class TestTagging:
-    def test_an_object_that_has_expired_meanwhile_is_no_trouble(self, bucket, front_store, tmp_path):
+    def test_object_expired_during_tagging_is_no_error(self, bucket, front_store, tmp_path):
         front, store = front_store
         whole(bucket, 1)
         front.rule = lambda method, path: 404 if path.endswith("0-beef/data?tagging") else None
@@ -287,7 +287,7 @@ class TestTagging:
             "checkpoints-superseded"
         ]
 
-    def test_nobody_waits_for_the_time_after_a_take_over_that_comes_too_late(self, bucket, store, tmp_path):
+    def test_claim_wait_cut_off_by_end_tags_no_objects(self, bucket, store, tmp_path):
         whole(bucket, 1)
         log = EventLog(tmp_path / "events.jsonl")
         claim = Claim(store, log, run="r1", attempt=1, node="n")
@@ -299,7 +299,7 @@ class TestTagging:
         tagging.finish(time.monotonic() + 900)
         assert bucket.expiring() == set()
 
-    def test_checkpoint_that_is_protected_is_remembered_as_superseded_no_longer(self, store, bucket):
+    def test_protected_checkpoint_removed_from_superseded_record(self, store, bucket):
         manifest = whole(bucket, 1)
         keys = [commit_key(1), *(file.key for file in manifest.files)]
         for key in keys:
@@ -309,7 +309,7 @@ class TestTagging:
         assert bucket.expiring() == set()
         assert retention.read_record(store) == {2: set()}
 
-    def test_the_record_goes_first_where_the_tags_do_not_come_through(self, bucket, front_store):
+    def test_record_removed_before_failing_untagging(self, bucket, front_store):
         front, store = front_store
         manifest = whole(bucket, 1)
         retention.write_record(store, {1: ()})

@@ -43,7 +43,7 @@ def fetched(front):
     return [path for method, path in front.begun if method == "GET" and path.endswith(("/data", "/base"))]
 
 
-def test_goes_on_from_what_was_finished_and_not_yet_sent(killed, bucket, front):
+def test_killed_attempt_resumes_from_unsent_copy_on_node(killed, bucket, front):
     last = newest_known(journal(killed)[0])
     killed.job(last + 1, 0, 100_000)
     assert killed.run(attempt=2) == 0
@@ -55,7 +55,7 @@ def test_goes_on_from_what_was_finished_and_not_yet_sent(killed, bucket, front):
     assert bucket.whole()[-1] == last + 1
 
 
-def test_fetches_nothing_that_is_there_unchanged(killed, bucket, front):
+def test_killed_attempt_downloads_no_unchanged_files(killed, bucket, front):
     journal(killed)[0].unlink()  # without the agent's word the newest one in the store counts
     newest = bucket.whole()[-1]
     killed.job(newest, 0, 100_000)
@@ -66,7 +66,7 @@ def test_fetches_nothing_that_is_there_unchanged(killed, bucket, front):
     assert killed.output()[-1] == f"start {newest} attempt 2"
 
 
-def test_does_not_trust_a_file_that_changed(killed, bucket, front):
+def test_changed_file_on_node_is_downloaded_again(killed, bucket, front):
     newest = bucket.whole()[-1]
     for path in killed.folder.glob("node/*/tiny/checkpoints/step-*/data"):
         path.write_bytes(b"x" * 100_000)
@@ -78,7 +78,7 @@ def test_does_not_trust_a_file_that_changed(killed, bucket, front):
     assert "torn" not in "".join(killed.output())
 
 
-def test_another_run_gets_what_has_no_other_copy_and_no_more(killed, bucket, front):
+def test_other_run_resumes_from_only_copy_on_node(killed, bucket, front):
     last = newest_known(journal(killed)[0])
     claim = json.loads(bucket.read("claim.json")) | {"released": True}
     bucket.write("claim.json", json.dumps(claim).encode())
@@ -89,7 +89,7 @@ def test_another_run_gets_what_has_no_other_copy_and_no_more(killed, bucket, fro
     assert bucket.whole()[-1] == last
 
 
-def test_a_bad_object_on_the_way_costs_what_is_on_the_node_nothing(killed, bucket, front):
+def test_corrupt_object_does_not_remove_copy_on_node(killed, bucket, front):
     """The store has the node's newest checkpoint too, and one of its objects does not come through."""
     finished = journal(killed)[0]
     last = max(json.loads(finished.read_text()), key=lambda name: int(name.partition("-")[2]))
@@ -116,7 +116,7 @@ def files(folder):
     return [dataclasses.asdict(file) for file in local_files(folder)]
 
 
-def test_nothing_is_left_of_it_once_something_newer_is_in_the_store(killed, bucket):
+def test_copy_on_node_removed_after_newer_upload(killed, bucket):
     last = newest_known(journal(killed)[0])
     killed.job(last + 1, 0, 100_000)
     assert killed.run(attempt=2) == 0
@@ -124,7 +124,7 @@ def test_nothing_is_left_of_it_once_something_newer_is_in_the_store(killed, buck
     assert journal(killed)[0].read_text() == "{}"
 
 
-def test_nothing_is_left_of_what_is_in_the_store_while_the_command_runs(killed, bucket):
+def test_stored_copies_on_node_removed_before_command(killed, bucket):
     journal(killed)[0].unlink()
     killed.job(command=("sh", "-c", 'cd "$SLIPWAY_CHECKPOINT_DIR"; echo here; ls; echo previous; ls -A ../previous'))
     assert killed.run(attempt=2) == 0

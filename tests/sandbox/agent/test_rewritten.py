@@ -59,9 +59,7 @@ def slow_uploads(front):
 @pytest.mark.parametrize(
     "way, pause", [("renamed", 0.5), ("renamed", 1.5), ("in-place", 2.0), ("folder", 1.0), ("step", 1.0)]
 )
-def test_interruption_of_a_trainer_that_rewrites_constantly_loses_an_interval_and_an_upload(
-    node, bucket, front, way, pause
-):
+def test_constantly_rewritten_checkpoint_loses_interval_and_upload_time(node, bucket, front, way, pause):
     (node.folder / "train.py").write_text(TRAINER)
     slow_uploads(front)
     node.job(command=(sys.executable, "train.py", way, str(pause)), pattern=PATTERNS[way])

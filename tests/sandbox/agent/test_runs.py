@@ -12,7 +12,7 @@ from launcher.sandbox.cluster.imds import MetadataService
 
 
 class TestCompleted:
-    def test_every_checkpoint_is_stored_and_the_newest_are_kept(self, node, bucket):
+    def test_every_checkpoint_is_stored_and_newest_are_kept(self, node, bucket):
         node.job(5, 0.3, 1000)
         assert node.run() == 0
         uploaded = node.steps("checkpoint-uploaded")
@@ -26,7 +26,7 @@ class TestCompleted:
         }
         assert {f"step-{step}/manifest.json" for step in uploaded[:-2]} <= bucket.expiring()
 
-    def test_what_did_not_change_is_sent_once(self, node, bucket):
+    def test_unchanged_files_are_uploaded_once(self, node, bucket):
         node.job(3, 0.3, 1000)
         assert node.run() == 0
         sent = [event["sent_bytes"] for event in node.events("checkpoint-uploaded")]
@@ -37,7 +37,7 @@ class TestCompleted:
         assert len(bases) == 1
         assert bases <= bucket.retained_keys()
 
-    def test_the_command_gets_the_environment_of_the_contract(self, node, bucket):
+    def test_command_has_documented_environment(self, node, bucket):
         interval = ["CHECKPOINT_INTERVAL_S", "CHECKPOINT_INTERVAL_FILE"]
         names = ["RUN", "ATTEMPT", "CHECKPOINT_DIR", "RESUME_DIR", "RESUME_FILE", *interval, "METRICS"]
         script = "\n".join(f'echo "{name}=$SLIPWAY_{name}"' for name in names)
@@ -59,7 +59,7 @@ class TestCompleted:
             str(node.folder),
         ]
 
-    def test_from_the_single_file(self, node, bucket):
+    def test_agent_runs_from_single_file(self, node, bucket):
         build(node.folder / "slipway-agent")
         node.program = [sys.executable, "-S", "-s", str(node.folder / "slipway-agent")]
         node.job(2, 0.1, 10)
@@ -68,7 +68,7 @@ class TestCompleted:
         assert node.run(attempt=2) == 0
         assert node.output()[-1] == "start 2 attempt 2"
 
-    def test_without_checkpoints_no_store_is_touched(self, node):
+    def test_job_without_checkpoints_makes_no_store_requests(self, node):
         node.job(2, 0, 10, mode="none", uri=None)
         node.environment["AWS_ENDPOINT_URL"] = "http://127.0.0.1:9"
         assert node.run() == 0
@@ -81,7 +81,7 @@ class TestCompleted:
 
 
 class TestInterrupted:
-    def test_by_a_spot_notice_and_resumed_on_another_node(self, node, bucket):
+    def test_spot_notice_saves_checkpoint_and_other_node_resumes(self, node, bucket):
         service = MetadataService({"instance-id": "i-0123456789abcdef0"})
         node.environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = service.endpoint
         node.job(60, 0.1, 1000, imds=True, drain=True)
@@ -107,7 +107,7 @@ class TestInterrupted:
         assert (restored["step"], restored["attempt"], restored["bytes"]) == (last, 2, 2000)
         assert node.events("interrupted")[0]["ended_by"] == "spot-interruption"
 
-    def test_before_the_command_was_started(self, node, bucket):
+    def test_spot_notice_before_command_ends_agent(self, node, bucket):
         service = MetadataService({"instance-id": "i-0123456789abcdef0"})
         node.environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = service.endpoint
         node.job(3, 0, 10, imds=True, drain=True, uri="s3://bucket-of-nobody/x")
@@ -122,7 +122,7 @@ class TestInterrupted:
         assert [event["event"] for event in node.events()][-3:] == ["notice", "drain-failed", "interrupted"]
         assert node.output() == []
 
-    def test_by_the_schedulers_signal(self, node, bucket):
+    def test_scheduler_signal_saves_checkpoint_and_exits_with_75(self, node, bucket):
         node.job(60, 0.1, 10)
         agent = node.start()
         node.wait_for("checkpoint-uploaded")
@@ -130,7 +130,7 @@ class TestInterrupted:
         assert agent.wait(timeout=60) == 75
         assert not node.events("drained") + node.events("drain-failed")
 
-    def test_a_command_that_does_not_listen_is_ended(self, node, bucket):
+    def test_command_ignoring_signal_is_terminated(self, node, bucket):
         node.job(100, 0.1, 10, "deaf", grace_seconds=0.3)
         agent = node.start()
         node.wait_for("checkpoint-uploaded")
@@ -139,7 +139,7 @@ class TestInterrupted:
         assert [event["signal"] for event in node.events("signalled")] == ["SIGTERM"]
         assert node.events("command-ended")[0]["code"] == 143
 
-    def test_the_last_upload_knows_no_bound(self, node, bucket, front):
+    def test_last_upload_after_notice_has_no_rate_limit(self, node, bucket, front):
         node.job(60, 0.2, 8_000_000, max_mb_s=0.5)
         agent = node.start()
         node.wait_until(lambda: any(method == "PUT" and path.endswith("/data") for method, path in front.begun))
@@ -148,7 +148,7 @@ class TestInterrupted:
         assert [event["reason"] for event in node.events("upload-restarted")] == ["a notice is pending"]
         assert node.steps("checkpoint-uploaded")[-1] == node.last_step()
 
-    def test_a_cancelled_job_does_not_come_back(self, node, bucket):
+    def test_cancelled_job_exits_with_143_and_stores_last_checkpoint(self, node, bucket):
         node.job(60, 0.1, 10)
         agent = node.start()
         node.wait_for("checkpoint-uploaded")
@@ -159,7 +159,7 @@ class TestInterrupted:
 
 
 class TestFailed:
-    def test_hands_on_the_code_after_the_finished_checkpoints(self, node, bucket):
+    def test_crashed_command_exit_code_follows_stored_checkpoints(self, node, bucket):
         node.job(2, 0, 10, "crash")
         assert node.run() == 3
         assert node.events("checkpoint-uploaded")[-1]["step"] == 2
@@ -178,18 +178,18 @@ class TestFailed:
         ],
         ids=str,
     )
-    def test_codes(self, node, bucket, command, code):
+    def test_exit_code_of_command_is_mapped(self, node, bucket, command, code):
         node.job(command=command)
         assert node.run() == code
         assert (node.events()[-1]["event"], node.events()[-1]["exit_code"]) == ("failed", code)
 
-    def test_a_store_that_cannot_be_read_stops_the_start(self, node, bucket):
+    def test_unreadable_store_stops_start(self, node, bucket):
         node.job(2, 0, 10, uri="s3://no-such-bucket/a")
         assert node.run() == 74
         assert node.output() == []
         assert "would lose its checkpoints" in node.events("failed")[0]["reason"]
 
-    def test_what_a_killed_agent_left_running_is_ended(self, node, bucket):
+    def test_processes_of_killed_agent_are_ended(self, node, bucket):
         trainer = f"{sys.executable} {node.folder}/train.py 600 0.1 10"
         node.job(command=("sh", "-c", f"{trainer} & wait"))  # the kernel ends the shell, and nobody the trainer
         first = node.start()
@@ -203,7 +203,7 @@ class TestFailed:
         assert not group_lives(started["pid"])
 
 
-def test_two_failures_without_a_newer_checkpoint_between_them_are_the_last(node):
+def test_two_failures_without_newer_checkpoint_end_retries(node):
     given_up = node.folder / "shared" / "not-tried-again"
     for attempt, steps in ((1, 2), (2, 4), (3, 4)):
         assert not given_up.exists()

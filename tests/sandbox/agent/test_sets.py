@@ -49,7 +49,7 @@ def resumed(node, script, *, attempt=2):
 
 
 class TestLightning:
-    def test_last_that_is_a_file_of_its_own_comes_back_with_the_best(self, node, bucket, objects):
+    def test_separate_last_checkpoint_restored_with_best(self, node, bucket, objects):
         node.job(command=(sys.executable, "-c", BEST_AND_LAST))
         agent = node.start()
         node.wait_until(lambda: 50 in node.steps("checkpoint-uploaded"))
@@ -63,7 +63,7 @@ class TestLightning:
             "'last.ckpt': 'weights of last.ckpt at 50'}"
         )
 
-    def test_best_that_is_removed_while_it_is_sent_is_stored(self, node, bucket, front, objects):
+    def test_best_removed_during_upload_is_stored(self, node, bucket, front, objects):
         """The trainer has found a better one: what it saved last is stored with the best that it names."""
         script = f"""{FAKE_LIGHTNING}
 save("best.ckpt", 10, "best.ckpt"); time.sleep(4)
@@ -85,7 +85,7 @@ while not Path("{node.folder}/go").exists(): time.sleep(0.1)
             "last.ckpt {'best.ckpt': 'weights of best.ckpt at 10', 'last.ckpt': 'weights of last.ckpt at 20'}"
         )
 
-    def test_resumed_trainer_that_saves_again_is_newer_than_what_was_put_back(self, node, bucket):
+    def test_resumed_trainer_saves_newer_than_restored_files(self, node, bucket):
         """The best of a lower step is no new checkpoint, though the restore has just written its file."""
         first = f"""{FAKE_LIGHTNING}
 save("best.ckpt", 10, "best.ckpt"); time.sleep(3); save("last.ckpt", 20, "best.ckpt"); time.sleep(4)
@@ -101,7 +101,7 @@ save("best.ckpt", 10, "best.ckpt"); time.sleep(3); save("last.ckpt", 20, "best.c
         held = "last.ckpt {'best.ckpt': 'weights of best.ckpt at 10', 'last.ckpt': 'weights of last.ckpt at 30'}"
         assert resumed(node, f"{FAKE_LIGHTNING}\nheld()", attempt=3) == held
 
-    def test_last_that_repeats_a_named_one_is_stored_once(self, node, bucket):
+    def test_last_equal_to_named_checkpoint_stored_once(self, node, bucket):
         script = f"""{FAKE_LIGHTNING}
 for step in (10, 20):
     save(f"epoch=0-step={{step}}.ckpt", step); save("last.ckpt", step); time.sleep(4)
@@ -131,7 +131,7 @@ if not resume:
 
 
 class TestHuggingFace:
-    def test_best_model_comes_back_with_the_newest(self, node, bucket, objects):
+    def test_hugging_face_best_restored_with_newest(self, node, bucket, objects):
         node.job(command=(sys.executable, "-c", HF), keep=1)
         assert node.run() == 0
         (newest, *_) = survey(objects)
@@ -158,7 +158,7 @@ class TestHuggingFace:
         for rank in (0, 1):
             assert node.output(f"vn{rank}")[-1] == str(sorted(models))
 
-    def test_copy_on_the_node_is_resumed_from_with_the_best(self, node, bucket, front):
+    def test_copy_on_node_resumed_with_best(self, node, bucket, front):
         front.rule = lambda method, path: 503 if method == "PUT" and "/step-30/" in path else None
         node.job(command=(sys.executable, "-c", HF), final_upload_s=1.0)
         assert node.run() == 74
@@ -221,7 +221,7 @@ if not resume:
 
 
 class TestNemo:
-    def test_best_model_comes_back_with_the_newest(self, node, bucket, objects):
+    def test_nemo_best_restored_with_newest(self, node, bucket, objects):
         node.job(command=(sys.executable, "-c", NEMO), keep=1)
         assert node.run() == 0
         (newest, *_) = survey(objects)
@@ -258,7 +258,7 @@ if not any(folder.glob("*.tar")):
 """As timm of 2026 (021a5239, utils/checkpoint_saver.py): hard links to the last file, of which the worst is removed."""
 
 
-def test_timm_finds_its_last_and_its_best_epoch(node, bucket):
+def test_timm_last_and_best_epoch_restored(node, bucket):
     pattern = r"last\.pth\.tar|model_best\.pth\.tar"
     node.job(command=(sys.executable, "-c", TIMM), pattern=pattern)
     agent = node.start()
@@ -343,7 +343,7 @@ print("final weight", round(trainer.model.weight.item(), 4), "best", best)
 @pytest.mark.trainers
 @pytest.mark.slow
 class TestRealTrainers:
-    def test_lightning_with_a_best_and_a_last_callback_loses_no_epoch(self, node, bucket):
+    def test_lightning_with_best_and_last_callback_loses_no_epoch(self, node, bucket):
         node.job(command=(str(TRAINERS), "-c", REAL_LIGHTNING))
         agent = node.start(EPOCHS="30")
         node.wait_until(lambda: max(node.steps("checkpoint-uploaded"), default=0) >= 50)
@@ -356,7 +356,7 @@ class TestRealTrainers:
         assert f"epoch {stored // 10} step {stored}" in begun
         assert node.output()[-1] == "best epoch=1-step=20.ckpt True"
 
-    def test_transformers_with_load_best_model_at_end_loads_the_best(self, node, bucket):
+    def test_transformers_with_load_best_model_at_end_loads_best(self, node, bucket):
         node.job(command=(str(TRAINERS), "-c", REAL_HF))
         assert node.run(STEPS="10") == 0
         best = node.output()[-1].split()[2]

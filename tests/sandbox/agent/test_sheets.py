@@ -78,7 +78,7 @@ def end(first):
     first.tagging.finish(time.monotonic() + 60)
 
 
-def test_every_node_tags_a_part_and_the_first_remembers_all(job_parts, bucket, store):
+def test_every_node_tags_a_part_and_first_writes_record(job_parts, bucket, store):
     parts = job_parts(3)
     for part in parts:
         part.tagging.start()
@@ -93,7 +93,7 @@ def test_every_node_tags_a_part_and_the_first_remembers_all(job_parts, bucket, s
     assert all(json.loads(bucket.read(f"tagging/{slot}.json"))["keys"] == [] for slot in (0, 1))
 
 
-def test_little_is_not_worth_a_sheet(job_parts, bucket, monkeypatch):
+def test_few_objects_are_tagged_by_first_node_alone(job_parts, bucket, monkeypatch):
     monkeypatch.setattr(tagging, "SHORTEST", OLD)
     first, _ = job_parts(2)
     first.tagging.start()
@@ -102,7 +102,7 @@ def test_little_is_not_worth_a_sheet(job_parts, bucket, monkeypatch):
     assert "tagging/0.json" not in bucket.all_keys()
 
 
-def test_what_a_node_that_has_ended_was_to_tag_the_first_one_tags(job_parts, bucket):
+def test_part_of_ended_node_is_tagged_by_first_node(job_parts, bucket):
     first, second = job_parts(2)
     first.tagging.start()  # and nothing on the second ever takes a sheet
 
@@ -118,7 +118,7 @@ def test_what_a_node_that_has_ended_was_to_tag_the_first_one_tags(job_parts, buc
     assert len(tagged(first.front)) == OLD
 
 
-def test_so_does_it_with_what_one_cannot_tag_in_time(job_parts, bucket, monkeypatch):
+def test_part_not_tagged_in_time_is_tagged_by_first_node(job_parts, bucket, monkeypatch):
     monkeypatch.setattr(tagging, "_PATIENCE_S", 1.0)
     first, second = job_parts(2)
     second.front.rule = lambda _, path: 403 if path.endswith("?tagging") else None
@@ -128,7 +128,7 @@ def test_so_does_it_with_what_one_cannot_tag_in_time(job_parts, bucket, monkeypa
     assert len(tagged(first.front)) == OLD
 
 
-def test_a_notice_on_a_node_stops_it_and_it_says_nothing(job_parts, bucket):
+def test_notice_on_node_stops_tagging_without_done_mark(job_parts, bucket):
     first, second = job_parts(2)
     second.tagging.start()
 
@@ -147,7 +147,7 @@ def test_a_notice_on_a_node_stops_it_and_it_says_nothing(job_parts, bucket):
 
 
 @pytest.mark.parametrize("ending", ["replaced", "released"])
-def test_nothing_is_tagged_for_one_that_is_not_the_owner_any_more(job_parts, bucket, ending):
+def test_replaced_or_released_owner_gets_no_tagging(job_parts, bucket, ending):
     first, second = job_parts(2)
     keys = old(bucket)
     if ending == "replaced":
@@ -164,7 +164,7 @@ def test_nothing_is_tagged_for_one_that_is_not_the_owner_any_more(job_parts, buc
     assert tagged(second.front) == []
 
 
-def test_a_sheet_is_taken_once_and_an_older_one_never(job_parts, bucket):
+def test_tag_part_is_taken_once_and_old_part_never(job_parts, bucket):
     first, second = job_parts(2)
     keys = old(bucket)
     mine, hand = TagParts(first.store, first.peers, owner="t"), TagWorker(second.store, second.peers)
@@ -193,5 +193,5 @@ def test_a_sheet_is_taken_once_and_an_older_one_never(job_parts, bucket):
     ],
     ids=["empty", "list", "digits", "deep", "schema", "no part of a checkpoint"],
 )
-def test_what_is_no_sheet(text):
+def test_invalid_tag_part_is_ignored(text):
     assert tagging.parse(text, 0) is None

@@ -18,7 +18,7 @@ from tests.waiting import until
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm-job")]
 
 
-def test_a_notice_on_one_node_ends_all_and_drains_that_one(job, slurm_cluster):
+def test_notice_on_one_node_ends_job_and_drains_only_noticed_node(job, slurm_cluster):
     job.submit()
     job_nodes = until(lambda: slurm_cluster.scheduler.nodes(job.id))
     until(lambda: job.events("checkpoint-uploaded"), job.describe)
@@ -40,7 +40,7 @@ def test_a_notice_on_one_node_ends_all_and_drains_that_one(job, slurm_cluster):
 @pytest.mark.parametrize(
     "which", [pytest.param(0, id="the batch host", marks=pytest.mark.slow), pytest.param(1, id="another node")]
 )
-def test_a_node_that_is_lost_costs_what_was_done_since_the_last_checkpoint(job, slurm_cluster, bucket, which):
+def test_lost_node_costs_work_since_last_checkpoint(job, slurm_cluster, bucket, which):
     job.submit()
     job_nodes = until(lambda: slurm_cluster.scheduler.nodes(job.id))
     until(lambda: job.events("checkpoint-uploaded"), job.describe)
@@ -52,7 +52,7 @@ def test_a_node_that_is_lost_costs_what_was_done_since_the_last_checkpoint(job, 
 
 
 @pytest.mark.parametrize("catches", ["SIGUSR1", pytest.param("SIGTERM", marks=pytest.mark.slow)])
-def test_the_signal_ahead_of_the_time_limit_has_it_saved_and_requeued(job, slurm_cluster, catches):
+def test_time_limit_signal_saves_checkpoint_and_requeues(job, slurm_cluster, catches):
     job.prepare(catches=catches)
     job.submit()
     until(lambda: job.events("checkpoint-uploaded"), job.describe)
@@ -66,7 +66,7 @@ def test_the_signal_ahead_of_the_time_limit_has_it_saved_and_requeued(job, slurm
     job.ends_as_if_nothing_had_been()
 
 
-def test_ranks_that_are_killed_are_tried_again_as_often_as_the_plan_says(job):
+def test_killed_ranks_retried_up_to_planned_retries(job):
     job.in_the_middle_of_a_step(retries=1, grace=2)
     os.kill(job.events("command-started", part=1)[0]["pid"], signal.SIGKILL)
     job.goes_on_and_ends()
@@ -75,7 +75,7 @@ def test_ranks_that_are_killed_are_tried_again_as_often_as_the_plan_says(job):
 
 
 @pytest.mark.slow
-def test_ranks_that_are_killed_once_too_often_fail_the_job(job):
+def test_killed_ranks_beyond_retries_fail_job(job):
     job.in_the_middle_of_a_step(grace=2)
     os.kill(job.events("command-started", part=0)[0]["pid"], signal.SIGKILL)
     until(lambda: job.state().final, job.describe)
@@ -83,14 +83,14 @@ def test_ranks_that_are_killed_once_too_often_fail_the_job(job):
     assert job.cluster.scheduler.attempts(job.id)[0].exit_code == 128 + signal.SIGKILL
 
 
-def test_one_that_is_put_back_by_hand_goes_on(job, slurm_cluster):
+def test_manually_requeued_job_resumes(job, slurm_cluster):
     job.in_the_middle_of_a_step()
     slurm_cluster.slurm.run("scontrol", "requeue", job.id)
     job.goes_on_and_ends()
 
 
 @pytest.mark.slow
-def test_a_node_that_is_set_down_under_it(job, slurm_cluster):
+def test_node_set_down_requeues_and_job_resumes(job, slurm_cluster):
     node = job.in_the_middle_of_a_step()[1]
     slurm_cluster.slurm.declare_down(node, "maintenance")
     until(lambda: job.state() is JobState.PENDING, job.describe)
@@ -100,7 +100,7 @@ def test_a_node_that_is_set_down_under_it(job, slurm_cluster):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("which", [pytest.param(0, id="the batch host's"), pytest.param(1, id="another node's")])
-def test_the_daemon_of_a_node_is_killed(job, slurm_cluster, which):
+def test_killed_slurmd_requeues_and_job_resumes(job, slurm_cluster, which):
     """Its steps outlive it; Slurm gives the node up when SlurmdTimeout is over."""
     node = job.in_the_middle_of_a_step()[which]
     slurm_cluster.slurm.kill_slurmd(node)
@@ -110,7 +110,7 @@ def test_the_daemon_of_a_node_is_killed(job, slurm_cluster, which):
 
 
 @pytest.mark.slow
-def test_the_step_daemon_of_a_node_is_killed(job, slurm_cluster):
+def test_killed_slurmstepd_requeues_and_job_resumes(job, slurm_cluster):
     node = job.in_the_middle_of_a_step(retries=1)[1]
     for pid in slurm_cluster.slurm.step_daemons(node):
         processes.send(pid, signal.SIGKILL)
@@ -118,14 +118,14 @@ def test_the_step_daemon_of_a_node_is_killed(job, slurm_cluster):
 
 
 @pytest.mark.slow
-def test_one_of_four_nodes_is_lost(job, slurm_cluster):
+def test_one_lost_node_of_four_requeues_and_job_resumes(job, slurm_cluster):
     node = job.in_the_middle_of_a_step(nodes=4)[2]
     slurm_cluster.take(node, job.id)
     job.goes_on_and_ends()
 
 
 @pytest.mark.slow
-def test_the_time_limit_itself(job):
+def test_time_limit_requeues_and_job_resumes(job):
     """Of three minutes: the signal is due at half of it, and Slurm may send it a minute early."""
     job.in_the_middle_of_a_step(time_limit_h=3 / 60)
     job.goes_on_and_ends()

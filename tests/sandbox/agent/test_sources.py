@@ -53,7 +53,7 @@ def soon(seconds):
 
 
 class TestCapacityEnd:
-    def test_saves_for_the_last_time_and_leaves(self, trainer_node, bucket):
+    def test_capacity_end_saves_checkpoint_and_exits_with_75(self, trainer_node, bucket):
         ends_at = soon(2702)
         trainer_node.job(600, 0, interval_s=600.0, ends_at=ends_at, drain=True)
         assert trainer_node.run() == 75
@@ -63,18 +63,18 @@ class TestCapacityEnd:
         assert trainer_node.events("interrupted")[0]["ended_by"] == "time-limit"
         assert bucket.whole() == saved(trainer_node)
 
-    def test_does_not_begin_what_cannot_be_ended(self, trainer_node, bucket):
+    def test_capacity_end_too_near_prevents_start(self, trainer_node, bucket):
         trainer_node.job(600, 0, ends_at=soon(600))
         assert trainer_node.run() == 75
         assert not trainer_node.events("command-started")
 
-    def test_a_lead_of_its_own(self, trainer_node, bucket):
+    def test_planned_lead_time_before_capacity_end_is_used(self, trainer_node, bucket):
         trainer_node.job(10, 0, ends_at=soon(600), leave_before_s=300.0)
         assert trainer_node.run() == 0
 
 
 class TestRebalance:
-    def test_rebalance_has_a_checkpoint_written_at_once_and_goes_on(self, trainer_node, bucket):
+    def test_rebalance_writes_checkpoint_at_once_and_continues(self, trainer_node, bucket):
         service = MetadataService({"instance-id": "i-0123456789abcdef0"})
         trainer_node.environment["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = service.endpoint
         trainer_node.job(600, 0, interval_s=600.0, imds=True)
@@ -96,27 +96,27 @@ class TestRebalance:
 
 
 class TestHungJob:
-    def test_hung_job_is_ended_and_says_so(self, trainer_node, bucket):
+    def test_hung_job_is_ended_with_reason(self, trainer_node, bucket):
         trainer_node.job(5, 0, "hang", hung_minutes=0.03)
         assert trainer_node.run() == 124
         assert trainer_node.events("hung")[0]["step"] == 5
         assert trainer_node.events("failed")[0]["reason"] == "no new step for 0.03 minutes after step 5"
         assert [event["signal"] for event in trainer_node.events("signalled")] == ["SIGTERM"]
 
-    def test_a_start_that_hangs_is_seen_once_the_trainer_is_known_to_report(self, trainer_node, bucket):
+    def test_hung_start_detected_after_earlier_step_reports(self, trainer_node, bucket):
         trainer_node.job(3, 0)
         assert trainer_node.run() == 0
         trainer_node.job(command=("sleep", "600"), hung_minutes=0.03)
         assert trainer_node.run(attempt=2) == 124
         assert trainer_node.events("failed")[0]["reason"] == "no new step for 0.03 minutes after the start"
 
-    def test_one_that_never_reports_is_left_alone(self, trainer_node, bucket):
+    def test_trainer_without_step_reports_is_not_hung(self, trainer_node, bucket):
         trainer_node.job(30, 0, "quiet", hung_minutes=0.02)
         assert trainer_node.run() == 0
 
 
 class TestInterval:
-    def test_follows_the_measured_write_time(self, trainer_node, bucket):
+    def test_checkpoint_interval_follows_measured_write_time(self, trainer_node, bucket):
         trainer_node.job(60, 0.6, interval_s=0.5, mtbf_s=7.5)
         assert trainer_node.run() == 0
         change = trainer_node.events("interval")[0]
@@ -126,12 +126,12 @@ class TestInterval:
         root = trainer_node.folder / "node" / f"slipway-{os.getuid()}" / "tiny"
         assert float((root / "interval").read_text()) > 1.9
 
-    def test_stays_without_a_hazard(self, trainer_node, bucket):
+    def test_checkpoint_interval_unchanged_without_hazard(self, trainer_node, bucket):
         trainer_node.job(20, 0.2, interval_s=0.5)
         assert trainer_node.run() == 0
         assert not trainer_node.events("interval")
 
-    def test_every_checkpoint_leaves_its_costs_in_the_metrics(self, trainer_node, bucket):
+    def test_every_checkpoint_writes_costs_to_metrics(self, trainer_node, bucket):
         trainer_node.job(20, 0.5, interval_s=1.0)
         assert trainer_node.run() == 0
         costs = [line for line in metrics(trainer_node) if "checkpoint_step" in line]
@@ -168,21 +168,21 @@ class TestMetadata:
         errors = [event["error"] for event in node.events("metadata-trouble")]
         assert [text.partition(":")[0] for text in errors] == ([trouble] if trouble else [])
 
-    def test_absent(self, trainer_node, bucket):
+    def test_absent_metadata_service_is_reported_and_job_runs(self, trainer_node, bucket):
         self.run(trainer_node, "http://127.0.0.1:9", "the metadata service does not answer")
 
-    def test_slow(self, trainer_node, bucket, serve):
+    def test_slow_metadata_service_is_reported_and_job_runs(self, trainer_node, bucket, serve):
         self.run(trainer_node, serve(lambda *_: time.sleep(10)), "the metadata service does not answer")
 
-    def test_without_token(self, trainer_node, bucket, serve):
+    def test_metadata_service_without_token_is_reported_and_job_runs(self, trainer_node, bucket, serve):
         self.run(trainer_node, serve(lambda handler, _: handler.reply(403, b"")), "no token")
 
-    def test_rubbish(self, trainer_node, bucket, serve):
+    def test_invalid_metadata_answer_is_reported_and_job_runs(self, trainer_node, bucket, serve):
         endpoint = serve(lambda handler, _: handler.reply(200, b'\xff<html>{"action": "dance"}'))
         self.run(trainer_node, endpoint, "the metadata service returned an invalid notice")
 
 
-def test_a_signal_is_distinguished_from_a_spot_notice(trainer_node, bucket):
+def test_scheduler_signal_is_distinguished_from_spot_notice(trainer_node, bucket):
     trainer_node.job(600, 0, interval_s=600.0)
     agent = trainer_node.start()
     trainer_node.wait_for("command-started")

@@ -12,7 +12,7 @@ STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_S
 
 
 @pytest.mark.parametrize("code, event", [(0, "requeued"), (1, "requeue-failed")])
-def test_the_job_is_put_back_when_nobody_is_left_to_hear_of_its_end(node, bucket, code, event):
+def test_ended_slurmstepd_requeues_job(node, bucket, code, event):
     scontrol = node.folder / "scontrol"
     scontrol.write_text(f'#!/bin/sh\necho "$@" >>{node.folder}/asked\nexit {code}\n')
     scontrol.chmod(0o755)
@@ -30,7 +30,7 @@ def test_the_job_is_put_back_when_nobody_is_left_to_hear_of_its_end(node, bucket
     assert bucket.whole()[-1] == node.last_step()
 
 
-def test_a_log_that_nobody_reads_does_not_stop_the_job(tmp_path, monkeypatch):
+def test_closed_standard_error_does_not_stop_job(tmp_path, monkeypatch):
     reader, writer = os.pipe()
     os.close(reader)
     with io.TextIOWrapper(os.fdopen(writer, "wb", buffering=0), write_through=True) as broken:

@@ -28,7 +28,7 @@ def done(node):
 
 
 @pytest.mark.parametrize("mode", ["agent", "none"])
-def test_they_frame_the_command_and_their_results_are_outputs(node, bucket, mode):
+def test_steps_run_around_command_and_results_are_outputs(node, bucket, mode):
     changes = {"before": (step("prepare"), step("tokens")), "after": (step("merge"), step("judge")), **PLAN}
     node.job(command=command(), outputs=("done-judge-0",), mode=mode, **changes)
     assert node.run() == 0
@@ -41,7 +41,7 @@ def test_they_frame_the_command_and_their_results_are_outputs(node, bucket, mode
     }
 
 
-def test_one_that_fails_is_done_again_alone(node, bucket):
+def test_failed_step_is_repeated_alone(node, bucket):
     node.job(command=command(), before=(step("prepare"),), after=(step("merge"), step("judge", "exit 4;")), **PLAN)
     assert node.run() == 4
     assert node.events("failed")[0]["reason"] == "after-1 ended with 4"
@@ -51,7 +51,7 @@ def test_one_that_fails_is_done_again_alone(node, bucket):
     assert not node.events("command-ended", attempt=2)
 
 
-def test_a_notice_ends_it_and_the_next_attempt_goes_on_there(node, bucket):
+def test_notice_during_step_resumes_at_step(node, bucket):
     node.job(command=command(), before=(step("prepare"), step("tokens", WAITS)), **PLAN)
     agent = node.start()
     node.wait_until(lambda: len(node.events("step-started")) == 2)
@@ -62,7 +62,7 @@ def test_a_notice_ends_it_and_the_next_attempt_goes_on_there(node, bucket):
     assert done(node) == {"prepare-0": 1, "tokens-0": 1, "train-0": 1}
 
 
-def test_on_two_nodes_the_second_waits_for_the_first(node, bucket):
+def test_second_node_waits_for_steps_of_first(node, bucket):
     node.job(command=command(), before=(step("shared", WAITS), step("own", on="all")), after=(step("merge"),), **PLAN)
     common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
     agents = [node.start(node=f"vn{part}", SLURM_NODEID=str(part), **common) for part in (0, 1)]
@@ -74,7 +74,7 @@ def test_on_two_nodes_the_second_waits_for_the_first(node, bucket):
     assert done(node) == {"shared-0": 1, "own-0": 1, "own-1": 1, "train-0": 1, "train-1": 1, "merge-0": 1}
 
 
-def test_a_store_without_the_marks_stops_the_job(node, bucket):
+def test_store_without_step_marks_stops_job(node, bucket):
     node.job(command=command(), before=(step("prepare"),), plan_uri="s3://no-such-bucket/x")
     assert node.run() == 74
     assert done(node) == {}

@@ -25,7 +25,7 @@ def dropped(node, attempt=None):
 
 class TestWhatCannotBeStored:
     @pytest.mark.parametrize("odd", ODD)
-    def test_unstorable_checkpoint_is_said_at_once_and_the_job_has_failed(self, node, bucket, odd):
+    def test_unstorable_checkpoint_reported_at_once_and_job_fails(self, node, bucket, odd):
         make, reason = ODD[odd]
         script = f"{SHELL} mkdir tmp; echo weights >tmp/data; {make}; mv tmp step-3"
         node.job(command=("bash", "-c", script))
@@ -44,7 +44,7 @@ class TestWhatCannotBeStored:
         assert [step for step, _ in dropped(node)] == [2]
         assert bucket.whole() == [1]
 
-    def test_unstorable_checkpoint_is_said_while_the_command_runs_and_once(self, node, bucket):
+    def test_unstorable_checkpoint_reported_once_during_command(self, node, bucket):
         node.job(command=("bash", "-c", f"{SHELL} mkdir tmp; mkfifo tmp/x; mv tmp step-3; exec sleep 60"))
         agent = node.start()
         node.wait_for("checkpoint-dropped")
@@ -52,7 +52,7 @@ class TestWhatCannotBeStored:
         assert agent.wait() == 143
         assert len(dropped(node)) == 1
 
-    def test_on_one_node_of_two_nobody_waits_for_it(self, node, bucket):
+    def test_unstorable_part_on_one_node_does_not_delay_other_node(self, node, bucket):
         script = f"{SHELL} mkdir tmp; echo w >tmp/data; [ $SLURM_NODEID = 0 ] || mkfifo tmp/x; mv tmp step-1; sleep 2"
         node.job(command=("bash", "-c", script))
         common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
@@ -61,7 +61,7 @@ class TestWhatCannotBeStored:
         ((_, dropped_reason),) = dropped(node)
         assert "its part cannot be used: step-1 holds 'x', a FIFO" in dropped_reason
 
-    def test_empty_folders_of_the_other_ranks_hinder_nothing(self, node, bucket):
+    def test_empty_folders_of_other_ranks_do_not_prevent_storing(self, node, bucket):
         """Every rank makes the folder, the first one alone writes."""
         script = f"{SHELL} for i in 1 2; do mkdir tmp; [ $SLURM_NODEID = 1 ] || echo w >tmp/data; mv tmp step-$i; done"
         node.job(command=("bash", "-c", script))
@@ -72,7 +72,7 @@ class TestWhatCannotBeStored:
 
 
 class TestLinks:
-    def test_links_are_stored_as_what_they_lead_to(self, node, bucket):
+    def test_links_are_stored_as_target_content(self, node, bucket):
         script = f"{SHELL} mkdir -p tmp/a; echo w >tmp/a/data; ln -s a tmp/b; ln -s a/data tmp/c; mv tmp step-1"
         node.job(command=("bash", "-c", script))
         assert node.run() == 0
@@ -119,7 +119,7 @@ class TestCheckpointWrittenAgain:
     """The front holds S3 up while the trainer writes a finished checkpoint again: it is a new version of its step."""
 
     @pytest.mark.parametrize("change", ["echo more >>step-1/data", "echo new >step-1/new", ": >step-1/data", SAME_TIME])
-    def test_rewrite_before_it_was_sent_is_stored_as_it_is_at_the_end(self, node, bucket, front, change):
+    def test_rewrite_before_upload_stores_final_content(self, node, bucket, front, change):
         front.rule = lambda method, path: 503 if method == "PUT" and path.endswith("/data") else None
         node.job(command=then(change), final_upload_s=5.0)
         agent = node.start()
@@ -129,7 +129,7 @@ class TestCheckpointWrittenAgain:
         assert restored_files(node) == written_files(node, change)
 
     @pytest.mark.parametrize("change", ["echo more >>step-1/data", "echo new >step-1/new", SAME_TIME])
-    def test_rewrite_before_the_commit_is_stored_as_it_is_at_the_end(self, node, bucket, front, change):
+    def test_rewrite_before_commit_stores_final_content(self, node, bucket, front, change):
         front.rule = lambda method, path: 503 if method == "PUT" and path.endswith("manifest.json") else None
         node.job(command=then(change), final_upload_s=5.0)
         agent = node.start()
@@ -139,7 +139,7 @@ class TestCheckpointWrittenAgain:
         assert node.events("checkpoint-changed")
         assert restored_files(node) == written_files(node, change)
 
-    def test_last_step_saved_twice_is_stored_as_saved_last(self, node, bucket):
+    def test_last_step_saved_twice_stores_last_content(self, node, bucket):
         """As trainers do that save at their last step and once more at the end."""
         script = f"{SHELL} for i in 1 2; do mkdir -p step-1; echo $i >step-1/data; touch step-1/_DONE; sleep 0.4; done"
         node.job(command=("bash", "-c", script))
@@ -147,7 +147,7 @@ class TestCheckpointWrittenAgain:
         assert ({*bucket.whole()}, dropped(node)) == ({1}, [])
         assert restored_files(node)["data"] == "2"
 
-    def test_rewrite_that_a_kill_interrupts_is_not_stored(self, node, bucket, front):
+    def test_rewrite_interrupted_by_kill_is_not_stored(self, node, bucket, front):
         front.rule = lambda method, path: 503 if method == "PUT" and path.endswith("/data") else None
         node.job(command=then("rm step-1/_DONE; echo half >step-1/data; kill -9 $$"), final_upload_s=5.0)
         agent = node.start()
@@ -155,7 +155,7 @@ class TestCheckpointWrittenAgain:
         assert let_go(node, front, agent) not in (0, 74)
         assert bucket.whole() == []
 
-    def test_what_the_trainer_removed_meanwhile_is(self, node, bucket, front):
+    def test_checkpoint_removed_by_trainer_after_upload_is_committed(self, node, bucket, front):
         front.rule = lambda method, path: 503 if method == "PUT" and path.endswith("manifest.json") else None
         node.job(command=then("rm -r step-1"))
         agent = node.start()
@@ -164,7 +164,7 @@ class TestCheckpointWrittenAgain:
         assert bucket.whole() == [1]
 
     @pytest.mark.slow
-    def test_a_pause_that_looked_like_the_end_is_found_out(self, node, bucket):
+    def test_checkpoint_continued_after_pause_is_replaced(self, node, bucket):
         """Written in place, with a pause of 13 seconds in the middle."""
         trainer = """
 import os, time
@@ -195,7 +195,7 @@ class TestAfterARestore:
     SAVE = "s() { mkdir tmp; echo $2 >tmp/data; rm -rf step-$1; mv tmp step-$1; sleep 3; };"
 
     @pytest.mark.parametrize("step", ["8", "2"])
-    def test_restored_step_saved_again_or_a_lower_one_is_the_newest(self, node, bucket, step):
+    def test_restored_step_saved_again_or_lower_step_is_newest(self, node, bucket, step):
         """The last step once more, or the first save of a stage that counts anew."""
         node.job(command=("bash", "-c", f"{SHELL} {self.SAVE} s 8 one"))
         assert node.run() == 0
@@ -224,7 +224,7 @@ class TestFixedNames:
         ],
         ids=["renamed", "in-place", "several"],
     )
-    def test_every_version_is_the_next_checkpoint(self, node, bucket, save, pattern, found):
+    def test_every_version_of_one_file_is_next_checkpoint(self, node, bucket, save, pattern, found):
         node.job(command=("bash", "-c", f"{SHELL} {save} s 1; s 2; s 3; sleep 60"), pattern=pattern)
         agent = node.start()
         node.wait_until(lambda: node.steps("checkpoint-uploaded")[-1:] >= [3])
@@ -243,7 +243,7 @@ class TestFixedNames:
         assert node.restored(2) == steps[-1] == 3
         assert node.steps("checkpoint-uploaded", 2) == [4]
 
-    def test_log_names_the_pattern_to_use(self, node, bucket):
+    def test_log_suggests_pattern_for_unrecognised_file(self, node, bucket):
         node.job(command=("bash", "-c", f"{SHELL} echo 1 >ckpt.pt; sleep 4"), interval_s=1.0)
         node.run()
         assert r"pattern: 'ckpt\.pt'" in node.events("checkpoints-not-recognised")[0]["reason"]

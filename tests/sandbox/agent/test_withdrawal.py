@@ -45,7 +45,7 @@ def trained(node, *, attempt, run="r1", **environment):
 
 
 class TestAgent:
-    def test_job_after_from_step_resumes_there_and_its_later_saves_count_again(self, node, bucket, objects):
+    def test_job_from_step_resumes_there_and_later_saves_count(self, node, bucket, objects):
         assert trained(node, attempt=1, STEPS="5") == "resumes 0 "
         before = set(bucket.keys())
         assert begin(objects, 2) == "this job resumes from step 2; out of the running, not deleted: 5, 4, 3"
@@ -63,7 +63,7 @@ class TestAgent:
             "launch --from-step took it out of the running"
         }
 
-    def test_copy_on_the_node_that_is_older_than_from_step_is_not_resumed_from(self, node, bucket, objects, front):
+    def test_copy_on_node_withdrawn_by_from_step_is_not_resumed(self, node, bucket, objects, front):
         """Step 4 was finished on the node, and no attempt could store it."""
         front.rule = lambda method, path: 503 if method == "PUT" and "/step-4/" in path else None
         node.job(command=(sys.executable, "-c", POISONED), final_upload_s=1.0)
@@ -75,7 +75,7 @@ class TestAgent:
         assert begin(objects, 3) == "this job resumes from step 3, the last one in the running"
         assert trained(node, attempt=3, STEPS="3") == "resumes 3 nan"
 
-    def test_unusable_record_stops_the_job_instead_of_resuming_from_the_newest(self, node, bucket):
+    def test_unusable_withdrawal_record_stops_job(self, node, bucket):
         whole(bucket, 1)
         bucket.write(WITHDRAWN_KEY, b'{"schema": "slipway.withdrawn/1"}')
         node.job(1, 0, 10)
@@ -84,7 +84,7 @@ class TestAgent:
 
 
 class TestStore:
-    def test_withdrawn_ones_and_what_they_need_do_not_expire(self, store, bucket):
+    def test_withdrawn_checkpoints_and_referenced_objects_do_not_expire(self, store, bucket):
         shared = "step-2/r1.a1/0-beef/data"
         newest = whole(bucket, 1)
         whole(bucket, 2)
@@ -97,7 +97,7 @@ class TestStore:
             2: ["step-2/manifest.json"],
         }
 
-    def test_prune_deletes_them_and_keeps_the_newest_in_the_running(self, bucket, objects):
+    def test_prune_deletes_withdrawn_and_keeps_newest_valid_checkpoint(self, bucket, objects):
         for step in (1, 2, 3):
             whole(bucket, step)
         begin(objects, 2)
@@ -105,7 +105,7 @@ class TestStore:
         assert chosen(surveyed, None).step == 2
         assert {key.partition("/")[0] for key in superseded(surveyed, bucket.all_keys(), 1)} == {"step-1", "step-3"}
 
-    def test_one_that_expires_is_unmarked_when_the_job_is_to_begin_there(self, bucket, objects):
+    def test_expiring_checkpoint_untagged_by_from_step(self, bucket, objects):
         for step in (1, 2):
             whole(bucket, step)
         for key in ("step-1/manifest.json", "step-1/r1.a1/0-beef/data"):
@@ -114,7 +114,7 @@ class TestStore:
         begin(objects, 1)
         assert bucket.expiring() == set()
 
-    def test_withdrawn_step_comes_back_in_place_of_what_was_saved_since(self, bucket, objects):
+    def test_withdrawn_step_restored_by_later_from_step(self, bucket, objects):
         for step in (1, 2, 3):
             whole(bucket, step)
         begin(objects, 1)
@@ -125,7 +125,7 @@ class TestStore:
     @pytest.mark.parametrize(
         "step, message", [(7, "no checkpoint of step 7"), (2, "step 2 is not complete: .*data is missing")]
     )
-    def test_step_that_is_missing_or_incomplete_is_refused_with_the_complete_ones(self, bucket, objects, step, message):
+    def test_from_step_missing_or_incomplete_refused_with_complete_steps(self, bucket, objects, step, message):
         whole(bucket, 1)
         whole(bucket, 2)
         bucket.delete("step-2/r1.a1/0-beef/data")
@@ -134,7 +134,7 @@ class TestStore:
         assert refused.value.hint == "complete steps: 1"
         assert WITHDRAWN_KEY not in bucket.all_keys()
 
-    def test_store_to_which_a_job_writes_is_refused(self, bucket, objects):
+    def test_from_step_refused_while_job_writes(self, bucket, objects):
         whole(bucket, 1)
         bucket.write("claim.json", json.dumps({"released": False, "run": "llm-1"}).encode())
         with pytest.raises(ImpossibleError, match="llm-1 is writing checkpoints to"):
@@ -144,6 +144,6 @@ class TestStore:
 @pytest.mark.parametrize(
     "text", ["", "{}", '{"schema": "slipway.withdrawn/2", "manifests": []}', withdrawn_text(["x"])]
 )
-def test_record_that_is_no_record_is_an_error(text):
+def test_invalid_withdrawal_record_is_error(text):
     with pytest.raises(Exception, match=r"withdrawn\.json is unusable"):
         withdrawn_manifests(text)
