@@ -21,12 +21,12 @@ def tier(start: str, end: str | None, usd: str) -> Tier:
     return Tier(start=Decimal(start), end=Decimal(end) if end else None, usd=Decimal(usd))
 
 
-def test_one_price_throughout_has_no_tiers(catalog: Catalog):
+def test_single_price_has_no_tiers(catalog: Catalog):
     price = priced(catalog, "vpc.nat-gateway", "us-east-1")
     assert (price.usd, price.tiers, price.basis) == (Decimal("0.045"), (), Basis.LISTED)
 
 
-def test_quantity_tiers(catalog: Catalog):
+def test_quantity_tiers_are_read(catalog: Catalog):
     price = priced(catalog, "cloudwatch.custom-metric", "us-east-2")
     assert price.usd == Decimal("0.3")
     assert price.tiers == (
@@ -37,30 +37,30 @@ def test_quantity_tiers(catalog: Catalog):
     )
 
 
-def test_what_is_included_is_a_tier_without_charge(catalog: Catalog):
+def test_included_quantity_is_free_tier(catalog: Catalog):
     price = priced(catalog, "ebs.gp3-iops", "us-east-1")
     assert price.usd == Decimal("0.005")
     assert price.tiers == (tier("0", "3000", "0"), tier("3000", None, "0.005"))
 
 
-def test_a_tier_from_memory_is_reported(catalog: Catalog):
+def test_tier_from_memory_is_reported(catalog: Catalog):
     price = priced(catalog, "s3.standard-storage", "us-east-1")
     assert price.basis is Basis.LISTED
     assert "memory above 51200" in price.note
     assert price.as_of == date(2026, 3, 11)
 
 
-def test_the_last_known_tier_has_no_end(catalog: Catalog):
+def test_last_known_tier_has_no_end(catalog: Catalog):
     price = priced(catalog, "s3.standard-storage", "us-east-2")
     assert price.tiers == ()
     assert "no price is known above 51200" in price.note
 
 
-def test_memory_prices_where_nothing_better_does(catalog: Catalog):
+def test_memory_price_used_without_listed_price(catalog: Catalog):
     assert priced(catalog, "cloudwatch.alarm", "eu-west-3").basis is Basis.MEMORY
 
 
-def test_free_is_said(catalog: Catalog):
+def test_free_item_has_price_0_and_note(catalog: Catalog):
     price = priced(catalog, "vpc.gateway-endpoint", "eu-west-3")
     assert price.usd == 0
     assert "free of charge" in price.note
@@ -74,7 +74,7 @@ def test_free_is_said(catalog: Catalog):
         ("s3.put-requests", "il-central-1"),
     ],
 )
-def test_a_missing_price_is_derived_and_never_below_that_of_us_east_1(catalog: Catalog, item: str, region: str):
+def test_missing_price_is_derived_and_never_below_us_east_1(catalog: Catalog, item: str, region: str):
     bill_price, anchor = catalog.bill_item(item, region), catalog.bill_item(item, "us-east-1")
     assert bill_price.basis is Basis.DERIVED
     assert bill_price.usd >= anchor.usd > 0
@@ -84,24 +84,24 @@ def test_a_missing_price_is_derived_and_never_below_that_of_us_east_1(catalog: C
 @pytest.mark.parametrize(
     "item", ["ebs.gp3-storage", "ebs.gp3-iops", "ebs.snapshot", "vpc.nat-gateway", "vpc.public-ipv4"]
 )
-def test_the_regions_that_offer_accelerators_have_listed_prices(catalog: Catalog, item: str):
+def test_regions_with_accelerators_have_listed_prices(catalog: Catalog, item: str):
     chips = {name for name, facts in catalog.instance_types.items() if facts.accelerator}
     regions = {row["region"] for row in read_cells("offerings.csv") if row["instance_type"] in chips}
     assert len(regions) > 20
     assert {catalog.bill_item(item, region).basis for region in regions} == {Basis.LISTED}
 
 
-def test_an_item_that_no_region_has_stays_without_a_price(catalog: Catalog):
+def test_item_without_price_in_any_region_is_unpriced(catalog: Catalog):
     assert isinstance(catalog.bill_item("pcs.controller-small", "us-east-1"), Unpriced)
 
 
-def test_before_the_first_row_there_is_no_price():
+def test_date_before_first_row_is_unpriced():
     bill_price = load(prices_as_of=date(2024, 1, 1)).bill_item("vpc.nat-gateway", "us-east-1")
     assert isinstance(bill_price, Unpriced)
     assert "on or before 2024-01-01: the first is of 2025-10-28" in bill_price.reason
 
 
-def test_transfer_between_regions_takes_the_pair_first(catalog: Catalog):
+def test_transfer_between_regions_uses_pair_price_first(catalog: Catalog):
     near, far = catalog.transfer("us-east-1", "us-east-2"), catalog.transfer("us-east-1", "eu-west-1")
     assert isinstance(near, Price)
     assert isinstance(far, Price)
@@ -118,8 +118,6 @@ def test_transfer_between_regions_takes_the_pair_first(catalog: Catalog):
         ("s3.get-requests", "eu-central-1", "0.00043"),
     ],
 )
-def test_a_listed_price_of_a_region_is_used_instead_of_a_derived_one(
-    catalog: Catalog, item: str, region: str, usd: str
-):
+def test_listed_regional_price_used_instead_of_derived(catalog: Catalog, item: str, region: str, usd: str):
     bill_price = priced(catalog, item, region)
     assert (bill_price.basis, bill_price.usd) == (Basis.LISTED, Decimal(usd))

@@ -16,7 +16,7 @@ from tests.checks import some
 NOW = date(2026, 11, 20)
 
 
-def test_history_and_what_prices_nothing_are_shown(catalog: Catalog):
+def test_history_and_unpriced_rows_are_listed(catalog: Catalog):
     price_rows = rows(catalog, instance_type="trn2.48xlarge", option="on-demand", now=NOW)
     assert [(row.region, row.usd, row.basis, row.current) for row in price_rows] == [
         ("*", None, None, False),
@@ -26,7 +26,7 @@ def test_history_and_what_prices_nothing_are_shown(catalog: Catalog):
     assert price_rows[1].age_days == (NOW - date(2026, 6, 7)).days
 
 
-def test_the_current_row_is_the_one_that_prices(catalog: Catalog):
+def test_current_row_is_pricing_row(catalog: Catalog):
     price_rows = rows(catalog, instance_type="p5.48xlarge", region="us-east-1", option="capacity-block")
     listed = [(row.as_of.isoformat(), str(row.usd)) for row in price_rows if row.current and not row.zone]
     assert listed == [("2026-10-07", "47.76")]
@@ -34,7 +34,7 @@ def test_the_current_row_is_the_one_that_prices(catalog: Catalog):
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "us-west-2"])
-def test_each_current_row_is_what_the_look_up_gives(catalog: Catalog, region: str):
+def test_current_rows_equal_lookup_prices(catalog: Catalog, region: str):
     for row in some(rows(catalog, region=region, option="on-demand")):
         if row.current and not row.zone:
             price = catalog.on_demand(row.name, region)
@@ -46,7 +46,7 @@ def test_each_current_row_is_what_the_look_up_gives(catalog: Catalog, region: st
         assert row.current == ((price.usd, price.as_of, price.basis) == (row.usd, row.as_of, row.basis))
 
 
-def test_spot_rows_carry_their_market(catalog: Catalog):
+def test_spot_rows_have_market(catalog: Catalog):
     price_rows = rows(catalog.at(date(2026, 11, 1)), instance_type="trn2.48xlarge", option="spot")
     assert [(row.market, row.zone, row.current) for row in price_rows if row.zone] == [
         (Market.FLOOR, "use2-az3", False),
@@ -55,7 +55,7 @@ def test_spot_rows_carry_their_market(catalog: Catalog):
     ]
 
 
-def test_commitments_are_listed_by_payment_and_plans_are_marked_derived(catalog: Catalog):
+def test_commitments_listed_by_payment_and_savings_plans_marked_derived(catalog: Catalog):
     reserved = rows(catalog, instance_type="trn1.32xlarge", region="us-east-1", option="reserved")
     plans = rows(catalog, instance_type="trn1.32xlarge", region="us-east-1", option="savings-plan")
     assert len(reserved) == len(plans) == 12
@@ -65,12 +65,12 @@ def test_commitments_are_listed_by_payment_and_plans_are_marked_derived(catalog:
     assert all("assumed equal" in row.note for row in plans)
 
 
-def test_a_type_brings_its_ml_rows_and_no_bill_items(catalog: Catalog):
+def test_type_filter_includes_ml_rows_and_no_bill_items(catalog: Catalog):
     assert {row.name for row in rows(catalog, instance_type="p5.48xlarge")} == {"p5.48xlarge", "ml.p5.48xlarge"}
     assert {row.kind for row in rows(catalog)} == set(KINDS)
 
 
-def test_an_unavailable_type_is_listed_with_the_reason(catalog: Catalog):
+def test_unavailable_type_is_listed_with_reason(catalog: Catalog):
     (row,) = rows(catalog, instance_type="trn3")
     assert (row.usd, row.note) == (None, "no public type or price")
 
@@ -86,11 +86,11 @@ def test_bill_items_have_units_tiers_and_free_rows(catalog: Catalog):
     assert rows_by_item["transfer.from-internet", ""].usd == 0
 
 
-def test_rows_of_another_day_are_those_known_then(catalog: Catalog):
+def test_rows_of_earlier_date_are_rows_known_then(catalog: Catalog):
     assert max(row.as_of for row in rows(catalog.at(date(2025, 4, 1)))) <= date(2025, 4, 1)
 
 
-def test_what_the_cut_of_june_2025_changed(catalog: Catalog):
+def test_difference_across_june_2025_lists_price_cuts(catalog: Catalog):
     changes = difference(catalog, date(2025, 4, 1), date(2025, 6, 25), option=PurchaseOption.ON_DEMAND)
     usd_changes = {}
     for change in changes:
@@ -106,7 +106,7 @@ def test_what_the_cut_of_june_2025_changed(catalog: Catalog):
     }
 
 
-def test_prices_come_and_go(catalog: Catalog):
+def test_added_and_removed_prices_are_listed(catalog: Catalog):
     early, late = date(2025, 7, 1), date(2025, 8, 1)
     (change,) = difference(catalog, early, late, instance_type="p6-b200.48xlarge", option="on-demand")
     assert (change.what, change.before) == ("added", None)
@@ -115,7 +115,7 @@ def test_prices_come_and_go(catalog: Catalog):
     assert difference(catalog, late, late) == []
 
 
-def test_a_cache_shows_as_a_difference(tmp_path: Path):
+def test_cached_price_appears_as_difference(tmp_path: Path):
     path = tmp_path / tables.SPOT.path
     path.parent.mkdir()
     row = ("p5.48xlarge", "us-east-1", "use1-az2", "22.5", "2026-11-19", "listed", "spot-history", "")

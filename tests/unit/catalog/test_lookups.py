@@ -18,7 +18,7 @@ def reason(price: Price | Unpriced) -> str:
     return price.reason
 
 
-def test_an_absent_price_says_why(catalog: Catalog):
+def test_absent_price_gives_reason(catalog: Catalog):
     day = load(prices_as_of=date(2025, 4, 1))
     assert (
         reason(catalog.on_demand("p5.48xlarge", "eu-west-1"))
@@ -39,12 +39,12 @@ def test_an_absent_price_says_why(catalog: Catalog):
     )
 
 
-def test_the_same_question_has_the_same_answer(catalog: Catalog):
+def test_repeated_lookup_gives_equal_price(catalog: Catalog):
     assert catalog.on_demand("p5.48xlarge", "us-east-1") == load().on_demand("p5.48xlarge", "us-east-1")
     assert catalog.spot("p5.48xlarge", "us-east-1") == load().spot("p5.48xlarge", "us-east-1")
 
 
-def test_another_day_shares_the_data(catalog: Catalog):
+def test_catalog_at_other_date_shares_store(catalog: Catalog):
     then = catalog.at(date(2025, 4, 1))
     price = then.on_demand("p5.48xlarge", "us-east-1")
     assert isinstance(price, Price)
@@ -53,7 +53,7 @@ def test_another_day_shares_the_data(catalog: Catalog):
     assert then.prices_as_of == date(2025, 4, 1)
 
 
-def test_a_spot_row_says_whether_it_is_an_offer(catalog: Catalog):
+def test_spot_row_market_tells_floor_none_or_open(catalog: Catalog):
     prices = catalog.at(date(2026, 7, 31)).spot("trn1.32xlarge", "us-west-2")
     assert prices["usw2-az1"].market is Market.NONE
     assert prices["usw2-az4"].market is Market.OPEN
@@ -61,7 +61,7 @@ def test_a_spot_row_says_whether_it_is_an_offer(catalog: Catalog):
     assert {price.market for price in then.spot("trn2.48xlarge", "us-east-2").values()} == {Market.FLOOR}
 
 
-def test_spot_of_a_region_without_zones_is_no_offer(catalog: Catalog):
+def test_spot_of_region_without_zones_is_empty(catalog: Catalog):
     assert catalog.at(date(2026, 7, 31)).spot("g5.xlarge", "us-east-1") == {}
     assert catalog.store.spot_ranges["g5.xlarge", "us-east-1"]
 
@@ -82,12 +82,12 @@ def test_spot_of_a_region_without_zones_is_no_offer(catalog: Catalog):
         ("12", [("", "listed")], Market.OPEN),
     ],
 )
-def test_market(spot: str, on_demand: list[tuple[str, str]], expected: Market):
+def test_spot_market_follows_ratio_to_on_demand(spot: str, on_demand: list[tuple[str, str]], expected: Market):
     rows = [Row(zone="", usd=usd, as_of="2026-01-01", basis=basis, source="s", note="") for usd, basis in on_demand]
     assert market_of(spot, rows) is expected
 
 
-def test_the_newer_band_of_the_advisor(catalog: Catalog):
+def test_newer_interruption_band_is_used(catalog: Catalog):
     band = catalog.interruption_band("p5.48xlarge", "us-east-1")
     assert band is not None
     assert (band.low_percent, band.high_percent, band.savings_percent) == (0, 5, 57)
@@ -99,7 +99,7 @@ def test_the_newer_band_of_the_advisor(catalog: Catalog):
     assert catalog.at(date(2025, 7, 1)).interruption_band("p5.48xlarge", "us-east-1") != band
 
 
-def test_a_local_zone_is_priced_apart(catalog: Catalog):
+def test_local_zone_is_priced_separately(catalog: Catalog):
     assert isinstance(catalog.on_demand("p5.48xlarge", "us-east-1", zone="us-east-1-atl-1"), Price)
     only_there = catalog.capacity_block("u-p6e-gb200x36", "us-east-1")
     assert isinstance(only_there, Price)
@@ -107,7 +107,7 @@ def test_a_local_zone_is_priced_apart(catalog: Catalog):
     assert only_there.usd == Decimal("380.952")
 
 
-def test_sagemaker_takes_a_newer_rate_of_another_component(catalog: Catalog):
+def test_sagemaker_price_uses_newer_rate_of_other_component(catalog: Catalog):
     price = catalog.at(date(2026, 9, 1)).sagemaker("ml.p5.48xlarge", "us-east-1", "hosting")
     assert isinstance(price, Price)
     assert (price.usd, price.basis) == (Decimal("63.296"), Basis.DERIVED)
@@ -120,7 +120,7 @@ def test_sagemaker_takes_a_newer_rate_of_another_component(catalog: Catalog):
     assert (studio.usd, studio.basis) == (Decimal("1.41"), Basis.DERIVED)
 
 
-def test_a_newer_rate_of_a_training_job_is_none_of_hyperpod():
+def test_newer_training_rate_is_not_used_for_hyperpod():
     """HyperPod's surcharge is a fifth where SageMaker's others is 15 %: a newer row of those says nothing of it."""
     for name, region in load().store.sagemaker:
         cluster, training = (load().sagemaker(name, region, component) for component in ("cluster", "training"))
@@ -131,14 +131,14 @@ def test_a_newer_rate_of_a_training_job_is_none_of_hyperpod():
     assert price.usd == Decimal("37.66")
 
 
-def test_a_suspect_sagemaker_row_prices_nothing():
+def test_suspect_sagemaker_row_is_unpriced():
     price = load(prices_as_of=date(2025, 3, 1)).sagemaker("ml.trn1.32xlarge", "us-east-1", "hosting")
     assert isinstance(price, Unpriced)
     assert price.unverified is not None
     assert price.unverified.usd == Decimal("28.497")
 
 
-def test_regions_that_offer_a_type(catalog: Catalog):
+def test_regions_offering_a_type_are_listed(catalog: Catalog):
     assert set(catalog.regions_of("trn2.48xlarge")) == {"us-east-2", "ap-south-2"}
     assert catalog.offers("p5.48xlarge", "us-east-1")
     assert not catalog.offers("p5.48xlarge", "eu-west-3")
@@ -160,10 +160,10 @@ def test_regions_that_offer_a_type(catalog: Catalog):
         ("p9.48xlarge", PurchaseOption.ON_DEMAND, set()),
     ],
 )
-def test_regions_by_way_of_buying(catalog: Catalog, name: str, option: PurchaseOption, regions: set[str]):
+def test_regions_are_listed_by_purchase_option(catalog: Catalog, name: str, option: PurchaseOption, regions: set[str]):
     assert set(catalog.regions_offering(name, option)) == regions
 
 
-def test_training_plans_are_offered_where_the_type_is(catalog: Catalog):
+def test_training_plans_are_offered_in_regions_of_type(catalog: Catalog):
     offered = catalog.regions_offering("p5.48xlarge", PurchaseOption.TRAINING_PLAN)
     assert offered == catalog.regions_of("p5.48xlarge")

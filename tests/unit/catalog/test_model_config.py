@@ -93,7 +93,7 @@ NEMOTRON_3_NANO = {
         ({"architectures": ["X"], "text_config": LLAMA, "vision_config": {"hidden_size": 9}}, 8.03, 8.03, 32),
     ],
 )
-def test_parameters_of_an_architecture_are_counted(document, params, active, attending):
+def test_parameters_of_architecture_are_counted(document, params, active, attending):
     dimensions = dimensions_of(document)
     assert dimensions.params_b == pytest.approx(params, rel=0.005)
     assert dimensions.active_params_b == pytest.approx(active, rel=0.01)
@@ -101,7 +101,7 @@ def test_parameters_of_an_architecture_are_counted(document, params, active, att
 
 
 @pytest.mark.parametrize("window, attending", [(4096, 0), (131072, 32), (None, 32)])
-def test_sliding_window_counts_unless_it_holds_the_context(window, attending):
+def test_sliding_window_counts_unless_window_holds_context(window, attending):
     dimensions = dimensions_of({**LLAMA, "sliding_window": window})
     assert dimensions.attention_layers == attending
     assert dimensions.window == (4096 if attending == 0 else 0)
@@ -120,7 +120,7 @@ def test_sliding_window_counts_unless_it_holds_the_context(window, attending):
         ([1], "it is no mapping"),
     ],
 )
-def test_what_is_not_counted_is_refused_by_name(document, words):
+def test_uncounted_architecture_refused_by_name(document, words):
     with pytest.raises(ModelConfigError, match=words):
         dimensions_of(document)
 
@@ -131,7 +131,7 @@ def planned(folder: Path, model: str) -> Path:
     return path
 
 
-def test_plan_with_a_config_has_its_dimensions_and_keys_beside_it_win(tmp_path):
+def test_planned_keys_override_model_config(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(QWEN3_NEXT), encoding="utf-8")
     model = plan_file.load(planned(tmp_path, "{config: config.json, params_b: 81}")).workload.train.model
     assert isinstance(model, ModelDimensions)
@@ -149,7 +149,7 @@ def test_plan_with_a_config_has_its_dimensions_and_keys_beside_it_win(tmp_path):
         ('{"model_type": "t5"}', "hidden_size"),
     ],
 )
-def test_unusable_config_is_refused_at_its_key(tmp_path, content, words):
+def test_unusable_model_config_refused_at_key(tmp_path, content, words):
     if content is not None:
         (tmp_path / "config.json").write_text(content, encoding="utf-8")
     with pytest.raises(UnreadableInputError) as refused:
@@ -160,7 +160,7 @@ def test_unusable_config_is_refused_at_its_key(tmp_path, content, words):
     assert words in finding.message
 
 
-def test_config_that_never_ends_is_refused(tmp_path):
+def test_named_pipe_as_model_config_refused(tmp_path):
     os.mkfifo(tmp_path / "config.json")
     with pytest.raises(ModelConfigError, match="named pipe"):
         read_model_config(tmp_path / "config.json")
@@ -175,7 +175,7 @@ def cached(home: Path, model_id: str, document: object) -> None:
     (snapshot / "config.json").symlink_to("../../blobs/f00")
 
 
-def test_unknown_id_in_the_local_cache_is_read_there(tmp_path, monkeypatch):
+def test_unknown_model_id_read_from_local_hub_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("HF_HOME", raising=False)
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
@@ -200,5 +200,5 @@ def test_unknown_id_in_the_local_cache_is_read_there(tmp_path, monkeypatch):
         ("zai-org/glm-5.1", "glm-5.1"),
     ],
 )
-def test_models_of_2026_are_found_by_their_id(model_id, name):
+def test_models_of_2026_found_by_hub_id(model_id, name):
     assert load().find_model(model_id).name == name

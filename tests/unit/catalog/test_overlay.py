@@ -27,7 +27,7 @@ def write(folder: Path, table: Table, *rows: tuple[str, ...]) -> Path:
     return folder
 
 
-def test_a_newer_row_wins_and_the_older_one_is_history(tmp_path: Path):
+def test_newer_cached_row_wins_and_older_is_history(tmp_path: Path):
     write(tmp_path, tables.ON_DEMAND, ("p5.48xlarge", "us-east-1", "", "49.5", *ORIGIN))
     write(tmp_path, tables.SOURCES, ("price-list", "price-list", "AWS Price List", ""))
     catalog = load(overlay=tmp_path)
@@ -40,28 +40,28 @@ def test_a_newer_row_wins_and_the_older_one_is_history(tmp_path: Path):
     assert [row.usd for row in history] == ["98.32", "55.04", "55.04", "55.04", "49.5"]
 
 
-def test_what_the_cache_does_not_have_comes_from_the_snapshot(tmp_path: Path):
+def test_price_missing_in_cache_comes_from_snapshot(tmp_path: Path):
     write(tmp_path, tables.ON_DEMAND, ("p5.48xlarge", "us-east-1", "", "49.5", *ORIGIN))
     price = load(overlay=tmp_path).on_demand("p4d.24xlarge", "us-east-1")
     assert isinstance(price, Price)
     assert price.usd == Decimal("21.957642")
 
 
-def test_the_snapshot_day_still_holds(tmp_path: Path):
+def test_prices_as_of_earlier_date_ignore_later_cache_rows(tmp_path: Path):
     write(tmp_path, tables.ON_DEMAND, ("p5.48xlarge", "us-east-1", "", "49.5", *ORIGIN))
     price = load(overlay=tmp_path, prices_as_of=date(2026, 11, 18)).on_demand("p5.48xlarge", "us-east-1")
     assert isinstance(price, Price)
     assert price.usd == Decimal("55.04")
 
 
-def test_a_listed_price_ends_being_unpriced(tmp_path: Path):
+def test_cached_listed_price_replaces_unpriced(tmp_path: Path):
     write(tmp_path, tables.ON_DEMAND, ("trn2.48xlarge", "us-east-2", "", "80.1", *ORIGIN))
     price = load(overlay=tmp_path).on_demand("trn2.48xlarge", "us-east-2")
     assert isinstance(price, Price)
     assert price.usd == Decimal("80.1")
 
 
-def test_a_new_zone_and_a_new_region_are_offered(tmp_path: Path):
+def test_cached_zone_and_region_are_offered(tmp_path: Path):
     write(tmp_path, tables.SPOT, ("p5.48xlarge", "eu-west-1", "euw1-az1", "20", *ORIGIN))
     catalog = load(overlay=tmp_path)
     assert catalog.offers("p5.48xlarge", "eu-west-1")
@@ -69,7 +69,7 @@ def test_a_new_zone_and_a_new_region_are_offered(tmp_path: Path):
     assert list(catalog.spot("p5.48xlarge", "eu-west-1")) == ["euw1-az1"]
 
 
-def test_savings_plan_rates_read_from_aws_replace_the_derived_ones(tmp_path: Path):
+def test_cached_savings_plan_rate_replaces_derived(tmp_path: Path):
     write(tmp_path, tables.SAVINGS_PLANS, ("p5.48xlarge", "us-east-1", "compute", "3", "41.5", "", "", *ORIGIN))
     catalog = load(overlay=tmp_path)
     read = catalog.savings_plan("p5.48xlarge", "us-east-1", SavingsPlanKind.COMPUTE, 3, Payment.NO_UPFRONT)
@@ -80,7 +80,7 @@ def test_savings_plan_rates_read_from_aws_replace_the_derived_ones(tmp_path: Pat
     assert derived.basis is Basis.DERIVED
 
 
-def test_sagemaker_plans_and_most_training_plans_have_prices_only_here(tmp_path: Path):
+def test_sagemaker_savings_and_training_plans_priced_from_cache(tmp_path: Path):
     plan = (SavingsPlanKind.SAGEMAKER, 1, Payment.NO_UPFRONT)
     for price in (
         load().savings_plan("ml.p5.48xlarge", "us-east-1", *plan),
@@ -95,7 +95,7 @@ def test_sagemaker_plans_and_most_training_plans_have_prices_only_here(tmp_path:
     assert isinstance(catalog.training_plan("p5.48xlarge", "us-west-2"), Price)
 
 
-def test_new_tiers_of_a_bill_item_replace_a_flat_price_and_the_reverse(tmp_path: Path):
+def test_cached_tiers_replace_flat_price_and_reverse(tmp_path: Path):
     write(
         tmp_path,
         tables.BILL_ITEMS,
@@ -112,11 +112,11 @@ def test_new_tiers_of_a_bill_item_replace_a_flat_price_and_the_reverse(tmp_path:
     assert [str(tier.usd) for tier in tiered.tiers] == ["0.1", "0.09"]
 
 
-def test_a_missing_folder_adds_nothing(tmp_path: Path):
+def test_missing_cache_folder_adds_no_rows(tmp_path: Path):
     assert isinstance(load(overlay=tmp_path / "nowhere").on_demand("p5.48xlarge", "us-east-1"), Price)
 
 
-def test_a_source_that_the_cache_does_not_describe_is_named_by_its_id(tmp_path: Path):
+def test_cached_source_without_description_named_by_id(tmp_path: Path):
     write(tmp_path, tables.ON_DEMAND, ("p5.48xlarge", "us-east-1", "", "49.5", *ORIGIN))
     price = load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
     assert isinstance(price, Price)
@@ -151,7 +151,7 @@ HEADER = ",".join(tables.ON_DEMAND.columns) + "\n"
         (HEADER + '"p5.48xlarge,us-east-1\n', 2, ""),
     ],
 )
-def test_a_broken_file_is_refused_by_file_and_line(tmp_path: Path, text: str, line: int, problem: str):
+def test_broken_cache_file_refused_by_file_and_line(tmp_path: Path, text: str, line: int, problem: str):
     path = tmp_path / tables.ON_DEMAND.path
     path.parent.mkdir()
     path.write_text(text, encoding="utf-8")
@@ -166,7 +166,7 @@ def test_a_broken_file_is_refused_by_file_and_line(tmp_path: Path, text: str, li
 
 
 @pytest.mark.parametrize("make", ["device", "pipe", "terminal", "folder", "large"])
-def test_a_file_that_is_no_regular_one_of_bounded_size_is_refused(tmp_path: Path, monkeypatch, make: str):
+def test_irregular_or_oversized_cache_file_refused(tmp_path: Path, monkeypatch, make: str):
     path = tmp_path / tables.ON_DEMAND.path
     path.parent.mkdir()
     if make in {"device", "terminal"}:
@@ -183,7 +183,7 @@ def test_a_file_that_is_no_regular_one_of_bounded_size_is_refused(tmp_path: Path
     assert str(path) in caught.value.message
 
 
-def test_header_of_another_file_is_cut_in_the_message(tmp_path: Path):
+def test_wrong_header_is_truncated_in_message(tmp_path: Path):
     path = tmp_path / tables.ON_DEMAND.path
     path.parent.mkdir()
     path.write_text(f"{'hunter2-' * 9},b\n")
@@ -193,7 +193,7 @@ def test_header_of_another_file_is_cut_in_the_message(tmp_path: Path):
     assert "hunter2-hunter2-hunter" not in caught.value.message
 
 
-def test_a_file_that_is_not_text_is_refused(tmp_path: Path):
+def test_binary_cache_file_refused(tmp_path: Path):
     path = tmp_path / tables.ON_DEMAND.path
     path.parent.mkdir()
     path.write_bytes(b"\xff\xfe\x00")
@@ -201,12 +201,12 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path):
         load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
 
 
-def test_no_row_that_could_not_be_read_back_is_written():
+def test_unreadable_row_is_never_written():
     with pytest.raises(ValueError, match="price is 0"):
         tables.encode(tables.ON_DEMAND, [("p5.48xlarge", "us-east-1", "", "0", *ORIGIN)])
 
 
-def test_a_day_that_is_to_come_is_refused_and_a_clock_may_be_a_day_behind(tmp_path: Path):
+def test_future_price_refused_beyond_one_day(tmp_path: Path):
     write(tmp_path, tables.SPOT, ("p5.48xlarge", "us-east-2", "use2-az1", "20", "2026-11-21", "listed", "s", ""))
     assert len(list(tables.read_checked(tables.SPOT, tmp_path, date(2026, 11, 20)))) == 1
     with pytest.raises(
@@ -225,20 +225,20 @@ class TestFarOutside:
         return ("p5.48xlarge", region, "", usd, day, "listed", "price-list", "")
 
     @pytest.mark.parametrize("usd", [FAR, DEAR])
-    def test_implausible_price_is_not_believed_alone(self, tmp_path: Path, usd: str):
+    def test_implausible_price_is_not_used_alone(self, tmp_path: Path, usd: str):
         write(tmp_path, tables.ON_DEMAND, self.row(usd))
         price = load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
         assert isinstance(price, Price)
         assert price.usd == Decimal("55.04")
         assert f"a newer unverified row says {usd}" in price.note
 
-    def test_implausible_price_is_shown_with_the_reason(self, tmp_path: Path):
+    def test_implausible_price_is_shown_with_reason(self, tmp_path: Path):
         write(tmp_path, tables.ON_DEMAND, self.row(self.FAR))
         last = load(overlay=tmp_path).selector.rows(Key("on-demand", "p5.48xlarge", "us-east-1"))[-1]
         assert (last.usd, last.basis) == (self.FAR, Basis.UNVERIFIED)
         assert "far outside what is known of p5.48xlarge" in last.note
 
-    def test_that_of_a_zone_is_shown_where_only_the_region_has_a_price(self, tmp_path: Path):
+    def test_implausible_zone_price_shown_when_region_price_is_used(self, tmp_path: Path):
         """The zone's row is all that a refresh reads: without it nobody would hear why its price was not taken."""
         row = ("p5.48xlarge", "us-east-2", "use2-az1", self.FAR, "2026-11-19", "listed", "price-list", "")
         write(tmp_path, tables.SPOT, row)
@@ -253,13 +253,13 @@ class TestFarOutside:
             ("use2-az1", Basis.UNVERIFIED)
         ]
 
-    def test_a_reading_of_another_day_confirms_it(self, tmp_path: Path):
+    def test_implausible_price_confirmed_by_reading_of_other_day(self, tmp_path: Path):
         write(tmp_path, tables.ON_DEMAND, self.row(self.FAR, "2026-11-18"), self.row("0.012"))
         price = load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
         assert isinstance(price, Price)
         assert price.usd == Decimal("0.012")
 
-    def test_another_place_or_another_price_confirms_nothing(self, tmp_path: Path):
+    def test_reading_of_other_region_or_price_confirms_no_price(self, tmp_path: Path):
         rows = (self.row(self.FAR), self.row(self.FAR, "2026-11-18", "us-east-2"), self.row("5000", "2026-11-18"))
         write(tmp_path, tables.ON_DEMAND, *rows)
         price = load(overlay=tmp_path).on_demand("p5.48xlarge", "us-east-1")
@@ -272,13 +272,13 @@ class TestFarOutside:
         assert isinstance(price, Price)
         return price
 
-    def test_a_fall_by_more_than_a_fifth_is_noted_with_the_earlier_price(self, tmp_path: Path):
+    def test_fall_by_more_than_a_fifth_is_noted_with_earlier_price(self, tmp_path: Path):
         assert self.on_demand(tmp_path, ("45", "2026-11-19")).note == ""
         price = self.on_demand(tmp_path, ("28", "2026-11-19"))
         assert price.usd == 28
         assert price.note.startswith("fell by 49% from 55.04 (2026-")
 
-    def test_a_fall_by_more_than_half_needs_a_second_reading(self, tmp_path: Path):
+    def test_fall_by_more_than_half_needs_second_reading(self, tmp_path: Path):
         price = self.on_demand(tmp_path, ("27", "2026-11-18"))
         assert (price.usd, "a newer unverified row says 27" in price.note) == (Decimal("55.04"), True)
         assert self.on_demand(tmp_path, ("27", "2026-11-18"), ("15", "2026-11-19")).usd == Decimal("55.04")
@@ -286,7 +286,7 @@ class TestFarOutside:
         # What was not believed is no step on the way down.
         assert self.on_demand(tmp_path, ("27", "2026-11-17"), ("20", "2026-11-19")).usd == Decimal("55.04")
 
-    def test_spot_may_fall_by_half(self, tmp_path: Path):
+    def test_spot_price_may_fall_by_half(self, tmp_path: Path):
         cheap = ("p5.48xlarge", "us-east-2", "use2-az1", "6.5", "2026-11-19", "listed", "price-list", "")
         write(tmp_path, tables.SPOT, cheap)
         (row,) = [
@@ -296,7 +296,7 @@ class TestFarOutside:
         ]
         assert row.basis == Basis.LISTED
 
-    def test_what_was_never_priced_is_believed(self, tmp_path: Path):
+    def test_first_price_of_unknown_type_is_used(self, tmp_path: Path):
         write(tmp_path, tables.ON_DEMAND, ("p9.48xlarge", "us-east-2", "", "0.5", *ORIGIN))
         (row,) = load(overlay=tmp_path).selector.rows(Key("on-demand", "p9.48xlarge", "us-east-2"))
         assert (row.usd, row.basis) == ("0.5", Basis.LISTED)
@@ -305,14 +305,14 @@ class TestFarOutside:
 class TestSharedCatalog:
     """The catalog of the shipped files, one for all callers of a process."""
 
-    def test_load_without_rows_of_a_cache_reads_the_shipped_files_once(self, tmp_path: Path):
+    def test_load_without_cache_rows_reads_shipped_files_once(self, tmp_path: Path):
         # Other tests may have read other files since.
         catalog_files._shipped.cache_clear()
         catalog_files._store.cache_clear()
         assert load() is load(overlay=tmp_path / "nowhere", today=date(2026, 11, 20))
         assert load().store is load(prices_as_of=date(2026, 11, 18)).store
 
-    def test_load_after_the_first_refresh_has_its_rows(self, tmp_path: Path):
+    def test_load_after_first_refresh_has_cached_rows(self, tmp_path: Path):
         folder = tmp_path / "cache"
         before = load(overlay=folder).on_demand("p5.48xlarge", "us-east-1")
         write(folder, tables.ON_DEMAND, ("p5.48xlarge", "us-east-1", "", "49.5", *ORIGIN))
@@ -321,7 +321,7 @@ class TestSharedCatalog:
         assert isinstance(after, Price)
         assert (before.usd, after.usd) == (Decimal("55.04"), Decimal("49.5"))
 
-    def test_load_of_one_cache_twice_reads_it_twice(self, tmp_path: Path):
+    def test_cache_is_read_again_on_every_load(self, tmp_path: Path):
         write(tmp_path, tables.ON_DEMAND, ("p5.48xlarge", "us-east-1", "", "49.5", *ORIGIN))
         first = load(overlay=tmp_path)
         write(tmp_path, tables.ON_DEMAND, ("p5.48xlarge", "us-east-1", "", "48.5", *ORIGIN))

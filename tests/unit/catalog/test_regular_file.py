@@ -9,33 +9,33 @@ import pytest
 from launcher.catalog.regular_file import UnusableFileError, opened_regular, read_named, read_regular
 
 
-def test_file_of_exactly_the_limit_is_read(tmp_path):
+def test_file_of_exact_size_limit_is_read(tmp_path):
     (tmp_path / "a").write_bytes(b"12345")
     assert read_regular(tmp_path / "a", 5) == b"12345"
     with pytest.raises(UnusableFileError, match="larger than 4 bytes"):
         read_regular(tmp_path / "a", 4)
 
 
-def test_file_that_says_it_is_empty_is_bounded_too():
+def test_file_reporting_size_0_is_limited_too():
     # Files of /proc have the size 0.
     with pytest.raises(UnusableFileError, match="larger than 10 bytes"):
         read_regular(Path("/proc/self/status"), 10)
 
 
 @pytest.mark.parametrize("target, kind", [("/dev/zero", "a device"), ("/dev/tty", "a device"), ("/", "a folder")])
-def test_link_to_what_is_no_file_is_named(tmp_path, target, kind):
+def test_link_to_device_or_folder_refused_by_kind(tmp_path, target, kind):
     (tmp_path / "train.py").symlink_to(target)
     with pytest.raises(UnusableFileError, match=f"it is {kind}"):
         read_regular(tmp_path / "train.py", 100)
 
 
-def test_pipe_without_a_writer_does_not_wait(tmp_path):
+def test_pipe_without_writer_refused_without_waiting(tmp_path):
     os.mkfifo(tmp_path / "train.py")
     with pytest.raises(UnusableFileError, match="a named pipe"), opened_regular(tmp_path / "train.py"):
         pass
 
 
-def test_socket_is_named(tmp_path):
+def test_socket_refused_by_kind(tmp_path):
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "s"))
         with pytest.raises(UnusableFileError, match="a socket"):
@@ -43,7 +43,7 @@ def test_socket_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("target", ["../outside", "{folder}/../outside", "deep/../../outside"])
-def test_link_out_of_the_folder_is_refused(tmp_path, target):
+def test_link_out_of_folder_refused(tmp_path, target):
     (tmp_path / "outside").write_text("secret")
     folder = tmp_path / "work"
     (folder / "deep").mkdir(parents=True)
@@ -55,14 +55,14 @@ def test_link_out_of_the_folder_is_refused(tmp_path, target):
     assert read_regular(folder / "c", 100, within=folder) == b"b"
 
 
-def test_folder_behind_a_link_keeps_its_files(tmp_path):
+def test_file_in_linked_folder_is_read(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a").write_text("a")
     (tmp_path / "link").symlink_to("real")
     assert read_regular(tmp_path / "link" / "a", 100, within=tmp_path / "link") == b"a"
 
 
-def test_pipe_of_the_shell_is_read_to_its_end_and_bounded(tmp_path):
+def test_shell_pipe_is_read_to_end_within_limit(tmp_path):
     for most, whole in ((100, True), (3, False)):
         reader, writer = os.pipe()
         os.write(writer, b"slipway: 1")

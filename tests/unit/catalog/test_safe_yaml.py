@@ -22,7 +22,7 @@ def bomb():
 
 
 @pytest.mark.parametrize("text", ["a: [1, 2.5, yes, 2026-11-20]", "", "[&a {b: 1}, *a, *a]", '{"a": null}'])
-def test_it_reads_what_yaml_reads(text):
+def test_safe_yaml_reads_like_pyyaml(text):
     assert loads(text) == yaml.safe_load(text)
     assert documents(f"{text}\n---\nb: 1\n")[-1] == {"b": 1}
 
@@ -36,7 +36,7 @@ def test_it_reads_what_yaml_reads(text):
     ],
     ids=range(18),
 )
-def test_anything_else_is_a_yaml_error_and_no_plan(text):
+def test_invalid_yaml_is_yaml_error_and_refused_plan(text):
     with pytest.raises(YamlError) as refused:
         loads(text)
     assert len(str(refused.value)) < 200
@@ -44,7 +44,7 @@ def test_anything_else_is_a_yaml_error_and_no_plan(text):
         plan_file.loads(f"slipway: 1\nname: x\ntags: {text}" if text[:1] == "[" else text)
 
 
-def test_a_value_is_cut_while_a_message_is_made():
+def test_large_value_is_truncated_in_message():
     assert describe(bomb()).startswith("[[[[[[[[[[[[")
     assert len(describe(bomb())) == 60
     assert describe({"a": "b" * 10**6}).endswith("...")
@@ -54,7 +54,7 @@ def test_a_value_is_cut_while_a_message_is_made():
     assert len(reader.findings[0].message) < 100
 
 
-def test_a_whole_number_without_bounds_is_a_finding():
+def test_unbounded_integer_is_finding():
     with pytest.raises(SlipwayError):
         plan_file.loads(f'{{"slipway": 1{"0" * 400}, "name": "x"}}')
     with pytest.raises(SlipwayError, match="1 problem"):

@@ -39,11 +39,11 @@ def winner(*rows: Row, until: str = FOREVER) -> str | None:
         ([], FOREVER, None),
     ],
 )
-def test_the_newest_listed_or_derived_row_wins(rows: list[Row], until: str, expected: str | None):
+def test_newest_listed_or_derived_row_wins(rows: list[Row], until: str, expected: str | None):
     assert winner(*rows, until=until) == expected
 
 
-def test_the_newest_unverified_row_is_found_apart():
+def test_newest_unverified_row_is_found_separately():
     rows = [row("1", "2026-01-01"), row("2", "2025-01-01", "unverified"), row("3", "2025-06-01", "unverified")]
     unverified_row = unverified(rows, usd, FOREVER)
     assert unverified_row is not None
@@ -61,7 +61,7 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS, until=st.dates().map(lambda day: day.isoformat()), data=st.data())
-def test_order_of_rows_does_not_matter_and_no_candidate_is_newer(rows: list[Row], until: str, data: st.DataObject):
+def test_row_order_does_not_matter_and_winner_is_newest(rows: list[Row], until: str, data: st.DataObject):
     newest_row = newest(rows, usd, until)
     again = newest(data.draw(st.permutations(rows)), usd, until)
     assert (newest_row is None) == (again is None)

@@ -51,7 +51,7 @@ def managed(component: str, usd: str, as_of: str, basis: str = "listed") -> tupl
         (plan("41.5", "2026-11-19", "unverified"), reserved("50", "2026-11-18"), "50", "derived"),
     ],
 )
-def test_a_savings_plan_read_and_one_derived_compete_by_one_rule(tmp_path: Path, read, equal, usd: str, basis: str):
+def test_read_and_derived_savings_plans_compete_by_newest(tmp_path: Path, read, equal, usd: str, basis: str):
     row = catalog_with(tmp_path, read, equal).selector.row(PLAN)
     assert row is not None
     assert (row.usd, row.basis) == (usd, basis)
@@ -65,21 +65,21 @@ def test_a_savings_plan_read_and_one_derived_compete_by_one_rule(tmp_path: Path,
         ("70", "2020-01-01", "listed", "training"),
     ],
 )
-def test_a_sagemaker_rate_is_another_components_where_that_is_newer(tmp_path: Path, usd, as_of, basis, component):
+def test_sagemaker_rate_of_newer_other_component_is_used(tmp_path: Path, usd, as_of, basis, component):
     row = catalog_with(tmp_path, managed("hosting", usd, as_of, basis)).selector.row(TRAINING)
     assert row is not None
     assert row.zone == component
     assert ("billed alike" in row.note) == (component == "hosting")
 
 
-def test_hyperpods_rate_is_its_own_whatever_is_newer(tmp_path: Path):
+def test_hyperpod_rate_uses_only_cluster_component(tmp_path: Path):
     selector = catalog_with(tmp_path, managed("hosting", "70", "2026-11-19")).selector
     assert [row.zone for row in selector.rows(CLUSTER)] == ["cluster"]
     later = catalog_with(tmp_path, managed("cluster", "80", "2026-11-19")).selector
     assert "cluster" not in {row.zone for row in later.rows(TRAINING)}
 
 
-def test_a_price_of_the_components_own_wins_a_tie(tmp_path: Path):
+def test_price_of_own_component_wins_tie(tmp_path: Path):
     path = tmp_path / tables.SAGEMAKER.path
     path.parent.mkdir()
     sagemaker_rows = [managed("cluster", "60", "2026-11-19")[1], managed("hosting", "70", "2026-11-19")[1]]
@@ -89,7 +89,7 @@ def test_a_price_of_the_components_own_wins_a_tie(tmp_path: Path):
     assert (row.usd, row.basis) == ("60", "listed")
 
 
-def test_an_unverified_reservation_is_listed_as_no_savings_plan(tmp_path: Path):
+def test_unverified_reservation_is_not_listed_as_savings_plan(tmp_path: Path):
     catalog = catalog_with(tmp_path, reserved("9", "2026-11-19", "unverified"))
     price_rows = rows(catalog, instance_type=PLACE[0], region=PLACE[1], option="savings-plan")
     assert all(str(row.usd) != "9" for row in price_rows)
@@ -97,14 +97,14 @@ def test_an_unverified_reservation_is_listed_as_no_savings_plan(tmp_path: Path):
     assert [row.basis for row in shown if str(row.usd) == "9"] == [Basis.UNVERIFIED]
 
 
-def test_a_newer_unverified_row_is_named_beside_any_price(tmp_path: Path):
+def test_newer_unverified_row_is_named_in_note(tmp_path: Path):
     price = catalog_with(tmp_path, reserved("9", "2026-11-19", "unverified")).price(RESERVED)
     assert isinstance(price, Price)
     assert str(price.usd) != "9"
     assert "a newer unverified row says 9 (2026-11-19)" in price.note
 
 
-def test_the_listing_marks_the_row_that_prices(catalog: Catalog):
+def test_listing_marks_pricing_row_as_current(catalog: Catalog):
     for kind in ("on-demand", "spot", "capacity-block", "reserved", "savings-plan", "sagemaker"):
         current = {row.key: row for row in rows(catalog, region="us-east-1", option=kind) if row.current}
         assert current
@@ -115,7 +115,7 @@ def test_the_listing_marks_the_row_that_prices(catalog: Catalog):
 
 
 @pytest.mark.parametrize("day", [None, date(2025, 12, 31)])
-def test_every_price_is_a_row_that_may_price_on_that_day(day: date | None):
+def test_every_price_has_listed_or_derived_row_of_allowed_date(day: date | None):
     catalog = load(prices_as_of=day)
     for kind in ("on-demand", "capacity-block"):
         for name, region in some(zoned_rows(catalog.store, kind)):
@@ -139,7 +139,7 @@ def spot(folder: Path, *rows: tuple[str, str, str]) -> Catalog:
 SPOT = Key("spot", "p6-b300.48xlarge", "us-east-2", "use2-az1")
 
 
-def test_a_newer_spot_price_of_the_region_stands_in_for_a_zones_and_says_so(tmp_path: Path):
+def test_newer_regional_spot_price_replaces_zone_price_with_note(tmp_path: Path):
     zones = (("use2-az1", "16", "2026-11-01"), ("use2-az2", "18", "2026-11-05"))
     catalog = spot(tmp_path, *zones, ("", "51", "2026-11-03"))
     first, second = (catalog.price(SPOT._replace(zone=zone)) for zone in ("use2-az1", "use2-az2"))
@@ -150,14 +150,14 @@ def test_a_newer_spot_price_of_the_region_stands_in_for_a_zones_and_says_so(tmp_
     assert catalog.selector.spot_zones("p6-b300.48xlarge", "us-east-2") == ("use2-az2", None)
 
 
-def test_newer_spot_prices_of_zones_stand_in_for_the_regions_the_dearest_first(tmp_path: Path):
+def test_newer_zone_spot_prices_replace_regional_price_by_highest(tmp_path: Path):
     zones = (("use2-az1", "16", "2026-11-05"), ("use2-az2", "18", "2026-11-05"), ("use2-az3", "40", "2026-11-04"))
     price = spot(tmp_path, *zones, ("", "51", "2026-11-03")).price(SPOT._replace(zone=""))
     assert isinstance(price, Price)
     assert (str(price.usd), price.basis, "the dearest zone's" in price.note) == ("18", Basis.DERIVED, True)
 
 
-def test_on_the_same_day_a_zone_keeps_its_own_spot_price(tmp_path: Path):
+def test_zone_spot_price_of_same_day_is_kept(tmp_path: Path):
     catalog = spot(tmp_path, ("use2-az1", "16", "2026-11-03"), ("", "51", "2026-11-03"))
     row = catalog.selector.row(SPOT)
     assert row is not None
@@ -165,5 +165,5 @@ def test_on_the_same_day_a_zone_keeps_its_own_spot_price(tmp_path: Path):
     assert catalog.selector.spot_zones("p6-b300.48xlarge", "us-east-2") == ("use2-az1", None)
 
 
-def test_a_region_without_spot_prices_is_looked_at_once():
+def test_region_without_spot_prices_has_one_entry():
     assert load().selector.spot_zones("p6-b300.48xlarge", "us-east-2") == (None,)

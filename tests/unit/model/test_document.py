@@ -46,14 +46,14 @@ LATER = [
 """Keys that came later, with their defaults: plans without them keep their digest."""
 
 
-def test_a_resolved_plan_read_back_from_its_document_has_the_same_digest() -> None:
+def test_resolved_plan_document_keeps_digest() -> None:
     plan = plan_at(REQUEST, PLACE)
     again = plan_file.loads(json.dumps(document(plan.request)))
     assert again == plan.request
     assert plan_at(again, PLACE).digest == plan.digest
 
 
-def test_every_part_of_the_place_changes_the_digest() -> None:
+def test_every_part_of_place_changes_digest() -> None:
     base = plan_at(REQUEST, PLACE).digest
     others = [
         replace(PLACE, nodes=4),
@@ -65,12 +65,12 @@ def test_every_part_of_the_place_changes_the_digest() -> None:
     assert len({base, *(plan_at(REQUEST, other).digest for other in others)}) == len(others) + 1
 
 
-def test_the_folder_of_the_files_does_not_change_the_digest() -> None:
+def test_work_folder_does_not_change_digest() -> None:
     moved = replace(REQUEST, run=replace(REQUEST.run, workdir="/somewhere/else"))
     assert plan_at(moved, PLACE).digest == plan_at(REQUEST, PLACE).digest
 
 
-def test_pinning_leaves_nothing_open() -> None:
+def test_pinned_request_has_single_values() -> None:
     target = pinned(REQUEST, PLACE).target
     assert (target.kind, target.region, target.instance_type) == (
         (TargetKind.PARALLELCLUSTER,),
@@ -79,7 +79,7 @@ def test_pinning_leaves_nothing_open() -> None:
     )
 
 
-def test_a_digest_is_that_of_the_whole_documents_canonical_json() -> None:
+def test_digest_equals_hash_of_canonical_json() -> None:
     """What no place changes is written once for all of them, and what a place decides is written without its kinds."""
     term = {"option": PurchaseOption.SAVINGS_PLAN, "plan_kind": SavingsPlanKind.COMPUTE, "term_years": 3}
     places = [PLACE, replace(PLACE, az_id=None, instance_type=""), replace(PLACE, **term)]

@@ -30,7 +30,7 @@ KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
         ("notify: [first.last@example.com]", "first.last@example.com"),
     ],
 )
-def test_secret_is_masked_in_its_usual_places(text, secret):
+def test_secret_is_masked_in_usual_places(text, secret):
     assert secret in text
     assert secret not in masked(text)
 
@@ -46,11 +46,11 @@ def test_secret_is_masked_in_its_usual_places(text, secret):
         "token: null, password: none",
     ],
 )
-def test_text_without_a_secret_stays_as_it_is(text):
+def test_text_without_secret_is_unchanged(text):
     assert masked(text) == text
 
 
-def test_known_values_are_masked_wherever_they_occur():
+def test_known_secret_values_are_masked():
     known = secret_values(
         {"MY_API_KEY": "correct horse", "TEAM_PASSWORD": "battery", "HOME": "/home/me", "X_KEY": "ab"}
     )

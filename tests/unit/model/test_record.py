@@ -52,7 +52,7 @@ class Kept:
 
 
 @pytest.mark.parametrize("kind", [Made, Written])
-def test_it_behaves_as_a_frozen_dataclass(kind: Any) -> None:
+def test_record_behaves_like_frozen_dataclass(kind: Any) -> None:
     one = kind(name="a", many={"b": 1}, note="c")
     assert one == kind(name="a", many={"b": 1}, note="d")
     assert one != kind(name="a")
@@ -73,7 +73,7 @@ def test_it_behaves_as_a_frozen_dataclass(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", [Made, Written])
 @pytest.mark.parametrize("given, message", [({}, "name"), ({"name": "a", "other": 1}, "other")])
-def test_wrong_arguments_are_refused_by_name(kind: Any, given: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_refused_by_name(kind: Any, given: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=message) as refusal:
         kind(**given)
     assert f"{kind.__name__}.__init__()" in str(refusal.value)
@@ -81,14 +81,14 @@ def test_wrong_arguments_are_refused_by_name(kind: Any, given: dict[str, Any], m
         kind("a")
 
 
-def test_one_record_adds_fields_to_another() -> None:
+def test_record_inherits_fields_of_base() -> None:
     assert repr(Longer(name="a", count=1)) == "Longer(name='a', many={}, count=1)"
     assert Longer(name="a", count=1) != Made(name="a")
     with pytest.raises(ValueError, match="-1"):
         Longer(name="a", count=-1)
 
 
-def test_what_is_worked_out_is_kept() -> None:
+def test_cached_property_of_record_is_computed_once() -> None:
     one = Kept(count=2)
     assert one.twice is one.twice
     assert replace(one, count=3).twice == [3, 3]
@@ -97,7 +97,7 @@ def test_what_is_worked_out_is_kept() -> None:
     assert not hasattr(Made(name="a"), "__dict__")
 
 
-def test_it_may_be_equal_to_itself_alone() -> None:
+def test_record_with_identity_equality_equals_only_same_object() -> None:
     @record(eq=False)
     class Fact:
         """A fact."""
@@ -110,6 +110,6 @@ def test_it_may_be_equal_to_itself_alone() -> None:
     assert len({one, Fact(name="a")}) == 2
 
 
-def test_it_goes_through_a_pickle() -> None:
+def test_record_survives_pickling() -> None:
     one = Made(name="a", many={"b": 1})
     assert pickle.loads(pickle.dumps(one)) == one  # noqa: S301 - made here

@@ -30,7 +30,7 @@ def shares(*lines):
         "at(2026-12-24T18:00:00)",
     ],
 )
-def test_times_that_aws_takes(when):
+def test_times_accepted_by_aws_are_parsed(when):
     assert scheduled(f"{when} 1-2").when == when
 
 
@@ -53,24 +53,24 @@ def test_times_that_aws_takes(when):
         "at(2026-12-24)",
     ],
 )
-def test_times_that_aws_refuses(when):
+def test_times_refused_by_aws_are_refused(when):
     assert scheduled(f"{when} 1-2") is None
 
 
-def test_without_a_schedule_there_are_no_hours():
+def test_empty_schedule_gives_no_hours():
     assert hours_of_day(()) == ()
 
 
-def test_a_day_and_a_night():
+def test_day_and_night_ranges_share_the_day():
     assert shares("cron(0 8 * * ? *) 4-6", "cron(0 20 * * ? *) 1-2") == pytest.approx({(4, 6): 0.5, (1, 2): 0.5})
 
 
-def test_weekdays_leave_the_weekend_to_the_last_range():
+def test_weekday_schedule_leaves_weekend_to_last_range():
     share_by_range = shares("cron(0 8 ? * MON-FRI *) 4-6", "cron(0 18 ? * MON-FRI *) 0-0")
     assert share_by_range == pytest.approx({(4, 6): 50 / 168, (0, 0): 118 / 168})
 
 
-def test_a_half_hour_is_half_an_hour():
+def test_half_hour_start_splits_the_hour():
     eight = hours_of_day(("cron(30 8 * * ? *) 4-6", "cron(0 20 * * ? *) 1-2"))[8]
     assert [(slot.share, slot.least) for slot in eight] == [(0.5, 1), (0.5, 4)]
 
@@ -87,16 +87,16 @@ def test_a_half_hour_is_half_an_hour():
         ("cron(0 0 ? * MON *)", 365 / 7),
     ],
 )
-def test_a_range_for_a_day(first, days):
+def test_monthly_or_yearly_range_counts_days(first, days):
     """The other range comes back every day at midnight, and gives way to the larger of the same minute."""
     assert shares(f"{first} 9-9", "cron(0 0 * * ? *) 1-1")[9, 9] == pytest.approx(days / 365)
 
 
-def test_the_last_of_what_comes_once_holds_on():
+def test_last_one_time_range_holds():
     assert shares("at(2026-12-01T00:00:00) 1-2", "at(2026-12-24T00:00:00) 5-9") == pytest.approx({(5, 9): 1.0})
     assert shares("at(2026-12-24T00:00:00) 5-9", "rate(1 day) 1-2") == pytest.approx({(1, 2): 1.0})
 
 
-def test_time_zones_are_named_once():
+def test_time_zones_are_listed_once():
     lines = ("cron(0 8 * * ? *) 4-6", "cron(0 9 * * ? *) 4-6 Europe/Berlin", "cron(0 20 * * ? *) 1-2")
     assert timezones(lines) == ("UTC", "Europe/Berlin")

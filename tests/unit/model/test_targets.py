@@ -22,31 +22,31 @@ ROOMS = ("launcher", "infra")
 
 @pytest.mark.parametrize("kind", TargetKind)
 class TestRow:
-    def test_every_kind_has_a_row_and_a_plan_that_pins_it(self, kind):
+    def test_every_kind_has_row_and_pinning_example(self, kind):
         row = TARGETS[kind]
         assert row.kind is kind
         request = plan_file.load(ROOT / "examples" / row.example)
         assert request.target.kind == (kind,)
         assert set(request.purchase.option) <= set(row.trains if request.workload.serve is None else row.serves)
 
-    def test_row_says_what_bills_it(self, kind):
+    def test_target_billing_matches_sagemaker_component(self, kind):
         assert TARGETS[kind].sagemaker is None or TARGETS[kind].sagemaker in COMPONENTS
         assert TARGETS[kind].managed == TARGETS[kind].billed_name("p5.48xlarge").startswith("ml.")
 
-    def test_what_is_deployed_is_guarded_by_a_module_that_exists(self, kind):
+    def test_deployed_target_has_existing_guard_module(self, kind):
         row = TARGETS[kind]
         assert (row.guard is not None) == bool(row.deployed)
         if row.guard is not None:
             assert (ROOT / "templates" / "guard" / f"{row.guard.module}.py").is_file()
 
-    def test_row_takes_ways_of_buying_for_what_it_runs(self, kind):
+    def test_target_row_has_purchase_options_for_workloads(self, kind):
         row = TARGETS[kind]
         assert bool(row.trains) or Runs.TRAINING not in row.deployed
         assert bool(row.serves) or Runs.SERVING not in row.deployed
         assert PurchaseOption.ON_DEMAND in (*row.trains, *row.serves)
 
 
-def test_every_target_that_trains_has_every_part():
+def test_every_training_target_implements_every_required_method():
     trained = training_targets()
     assert trained
     for base, found in ((TargetFiles, files_of), (DeployedCluster, cluster_at)):
@@ -57,7 +57,7 @@ def test_every_target_that_trains_has_every_part():
             assert not missing, kind
 
 
-def test_every_target_compares_its_stacks_with_the_plan():
+def test_every_target_compares_stacks_with_plan():
     assert all(stacks_of(kind).readers for kind in TargetKind)
 
 
@@ -66,13 +66,13 @@ def names_in(method):
     return getattr(getattr(method, "__code__", None), "co_names", ())
 
 
-def test_the_first_that_takes_a_way_of_buying_is_taken():
+def test_purchase_option_selects_first_target_allowing_option():
     assert taking(PurchaseOption.CAPACITY_BLOCK, training_targets()) is TargetKind.PARALLELCLUSTER
     assert taking(PurchaseOption.TRAINING_PLAN, training_targets()) is TargetKind.HYPERPOD_SLURM
     assert taking(PurchaseOption.BEDROCK, serving_targets()) is TargetKind.SAGEMAKER_ENDPOINT
 
 
-def test_nothing_else_asks_which_kind_a_target_is():
+def test_target_kinds_are_compared_only_in_target_modules():
     """The next target is a folder: an `if` on a kind elsewhere would be one more place to change."""
     comparisons = []
     for path in sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py")):

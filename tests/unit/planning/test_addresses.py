@@ -33,7 +33,7 @@ def address_findings_of(plan, instances):
 
 class TestRanges:
     @given(second=st.integers(0, 255), size=st.integers(16, 25))
-    def test_both_subnets_lie_in_the_vpc_and_apart(self, second, size):
+    def test_subnets_lie_in_vpc_without_overlap(self, second, size):
         cut = ranges(f"10.{second}.0.0/{size}")
         assert cut.private.subnet_of(cut.vpc)
         assert cut.public.subnet_of(cut.vpc)
@@ -43,7 +43,7 @@ class TestRanges:
     @pytest.mark.parametrize(
         "cidr", ["10.0.0.1/16", "10.0.0.0/8", "10.0.0.0/26", "8.8.0.0/16", "10.0.0/16", "300.0.0.0/16"]
     )
-    def test_what_cannot_be_cut_is_refused(self, cidr):
+    def test_invalid_cidr_refused(self, cidr):
         with pytest.raises(ImpossibleError) as refusal:
             ranges(cidr)
         assert [finding.path for finding in refusal.value.findings] == ["network.cidr"]
@@ -54,12 +54,12 @@ class TestCount:
         "name, combined",
         [("p5.48xlarge", 32), ("p5en.48xlarge", 16), ("trn2.48xlarge", 16), ("trn1.32xlarge", 8), ("p4d.24xlarge", 4)],
     )
-    def test_combined_interfaces_take_one_address_each(self, catalog, name, combined):
+    def test_classic_efa_layout_takes_one_address_per_interface(self, catalog, name, combined):
         facts = catalog.instance_types[name]
         assert addresses_per_node(facts, EfaLayout.CLASSIC) == combined
         assert addresses_per_node(facts, EfaLayout.AUTO) == 1
 
-    def test_everything_in_the_subnet_counts(self, catalog):
+    def test_every_subnet_consumer_counts_addresses(self, catalog):
         instances = catalog.instance_types
         assert taken(plan_of(catalog), instances) == 4 + 1
         assert taken(plan_of(catalog, target={"fallback_types": ["p4d.24xlarge"]}), instances) == 4 + 4 + 1
@@ -68,16 +68,16 @@ class TestCount:
 
 
 class TestFindings:
-    def test_enough_is_no_finding(self, catalog):
+    def test_enough_addresses_give_no_finding(self, catalog):
         assert address_findings_of(plan_of(catalog), catalog.instance_types) == ()
 
-    def test_too_few_are(self, catalog):
+    def test_too_few_addresses_refused(self, catalog):
         plan = plan_of(catalog, target={"nodes": 200}, network={"cidr": "10.0.0.0/24"})
         (finding,) = address_findings_of(plan, catalog.instance_types)
         assert (finding.level, finding.path) == ("error", "network.cidr")
         assert "has 123 addresses, the cluster takes 201 with 200 nodes" in finding.message
 
-    def test_an_existing_network_is_its_owners(self, catalog):
+    def test_existing_network_addresses_are_not_checked(self, catalog):
         network = {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": ["subnet-0a1b2c3d4e5f60718"], "cidr": "10.0.0.0/24"}
         assert (
             address_findings_of(plan_of(catalog, target={"nodes": 200}, network=network), catalog.instance_types) == ()

@@ -30,7 +30,7 @@ def priced(target=ONE_NODE, **train):
         ({"tokens_per_parameter": 0.5, "method": "full"}, 4.015, "0.5 per parameter"),
     ],
 )
-def test_tokens_that_follow_from_other_units_cost_the_same_and_are_shown(train, tokens_b, words):
+def test_tokens_from_examples_or_ratio_cost_and_show_as_tokens(train, tokens_b, words):
     from launcher.answers.plan_table import headline
 
     mine = priced(model="llama-3.1-8b", **train)
@@ -41,7 +41,7 @@ def test_tokens_that_follow_from_other_units_cost_the_same_and_are_shown(train, 
     assert float(line.value) == pytest.approx(tokens_b, rel=1e-3)
 
 
-def test_tokens_per_parameter_counts_every_expert_of_a_mixture():
+def test_tokens_per_parameter_counts_every_expert():
     mixture = {"params_b": 30, "active_params_b": 3, "layers": 48, "hidden": 2048}
     assert priced(model=mixture, tokens_per_parameter=2).quote(1).hours.mid == pytest.approx(
         priced(model=mixture, tokens_b=60).quote(1).hours.mid
@@ -63,7 +63,7 @@ def test_tokens_per_parameter_counts_every_expert_of_a_mixture():
         ({"examples": 10**14, "tokens_per_example": 1e6}, "too-long", "examples"),
     ],
 )
-def test_an_amount_of_work_that_is_not_one_is_refused_with_the_key_and_the_fix(train, code, path):
+def test_invalid_amount_of_work_refused_with_key_and_fix(train, code, path):
     findings = list(amount_findings(TrainingWorkload(model="llama-3.1-8b", **train), 8.03, "workload.train"))
     assert code in [finding.code for finding in findings]
     (finding,) = [each for each in findings if each.code == code]
@@ -71,7 +71,7 @@ def test_an_amount_of_work_that_is_not_one_is_refused_with_the_key_and_the_fix(t
     assert code == "too-long" or finding.hint
 
 
-def test_examples_longer_than_a_sequence_are_named():
+def test_examples_longer_than_sequence_are_named():
     train = TrainingWorkload(model="llama-3.1-8b", examples=10, tokens_per_example=9000, sequence_length=4096)
     (finding,) = amount_findings(train, 8.03, "workload.train")
     assert finding.code == "examples-above-sequence"
@@ -82,7 +82,7 @@ def test_examples_longer_than_a_sequence_are_named():
     "target, hours",
     [(ONE_GPU, 1_281_167 * 90 / 400 / 3600), (ONE_GPU | {"nodes": 4}, 1_281_167 * 90 / 1600 / 3600)],
 )
-def test_a_measured_rate_of_examples_gives_the_hours(target, hours):
+def test_measured_examples_rate_gives_hours(target, hours):
     from launcher.answers.plan_table import headline
 
     found = priced(target, **PER_SECOND)
@@ -95,14 +95,14 @@ def test_a_measured_rate_of_examples_gives_the_hours(target, hours):
     assert "activations are not estimated" in lines["memory of a chip"].source
 
 
-def test_a_rate_without_a_model_says_that_memory_is_not_checked():
+def test_examples_rate_without_model_says_memory_not_checked():
     quote = priced(ONE_GPU, model=None, examples=1_000_000, throughput_samples_per_s=100.0).quote(1)
     (line,) = [entry for entry in quote.assumptions if entry.name == "memory of a chip"]
     assert (line.value, line.source) == ("unknown", "not checked: the plan names no model")
 
 
 @pytest.mark.parametrize("model", [{"params_b": 12.0}, {"params_b": 40.0}])
-def test_a_model_whose_states_alone_exceed_the_memory_is_refused(model):
+def test_model_states_above_chip_memory_refused(model):
     with pytest.raises(ImpossibleError) as refused:
         priced(ONE_GPU, **(PER_SECOND | {"model": model}))
     assert "weights, gradients and optimizer need" in str([each.message for each in refused.value.findings])
@@ -111,7 +111,7 @@ def test_a_model_whose_states_alone_exceed_the_memory_is_refused(model):
 @pytest.mark.parametrize(
     "target", [{"instance_type": "any", "nodes": 1}, {"instance_type": "g6e.xlarge", "nodes": "any"}]
 )
-def test_a_rate_of_examples_needs_the_type_and_the_number_of_nodes(target):
+def test_examples_rate_requires_pinned_type_and_nodes(target):
     with pytest.raises(ImpossibleError) as refused:
         priced(target, **PER_SECOND)
     (finding,) = [each for each in refused.value.findings if each.code == "hours-not-pinned"]
@@ -134,7 +134,7 @@ CHANGES = [
 ]
 
 
-def test_every_key_of_a_training_job_is_in_the_digest(catalog):
+def test_every_training_key_changes_digest(catalog):
     """The digest leaves out the default of a newer key, so that an older plan keeps its digest, and no other value."""
     plans = [{"workload": {"train": BASE | change}} for change in ({}, *CHANGES)]
     base = {"slipway": 1, "name": "p", "target": ONE_NODE, "purchase": {"option": "on-demand"}}
@@ -142,7 +142,7 @@ def test_every_key_of_a_training_job_is_in_the_digest(catalog):
     assert len(set(digests)) == len(digests)
 
 
-def test_a_written_default_of_a_newer_key_keeps_the_digest(catalog):
+def test_written_default_of_newer_key_keeps_digest(catalog):
     base = {"slipway": 1, "name": "p", "target": ONE_NODE, "purchase": {"option": "on-demand"}}
     written = BASE | {"optimizer": None, "expert_parallel": "auto", "examples": None, "epochs": None}
     old, new = (

@@ -32,7 +32,7 @@ def paths_and_messages(**checkpoint):
     ],
     ids=["layout", "pattern", "fixed", "tracker", "own"],
 )
-def test_what_is_allowed(checkpoint):
+def test_valid_checkpoint_settings_give_no_finding(checkpoint):
     assert paths_and_messages(**checkpoint) == []
 
 
@@ -74,7 +74,7 @@ def test_what_is_allowed(checkpoint):
         ),
     ],
 )
-def test_what_is_refused(checkpoint, path, message):
+def test_invalid_checkpoint_settings_refused_with_path(checkpoint, path, message):
     ((where, text),) = paths_and_messages(**checkpoint)
     assert (where, text[: len(message)]) == (path, message)
 
@@ -89,6 +89,6 @@ def test_what_is_refused(checkpoint, path, message):
     ],
     ids=["the agent's", "the trainer's own", "data", "similar names"],
 )
-def test_directory_bucket_is_refused_wherever_the_plan_names_one(run, checkpoint, paths):
+def test_directory_bucket_refused_at_every_path(run, checkpoint, paths):
     findings = check(request_of(laid_over(BASE, {"run": run, "checkpoint": checkpoint})), load())
     assert [finding.path for finding in findings if finding.code == "directory-bucket"] == paths

@@ -32,7 +32,7 @@ def findings_of(catalog, kind, name, *data, nodes=1, **parts):
         ("pcs", "g6.12xlarge", {"path": "/fsx/images", "gib": 1_300}, "the shared file system (/fsx)"),
     ],
 )
-def test_data_larger_than_its_disk_is_refused(catalog, kind, name, data, subject):
+def test_data_larger_than_disk_refused(catalog, kind, name, data, subject):
     (finding,) = findings_of(catalog, kind, name, data)
     assert finding.code == "disk-too-small"
     assert subject in finding.message
@@ -49,23 +49,23 @@ def test_data_larger_than_its_disk_is_refused(catalog, kind, name, data, subject
         ("eks", "p5.48xlarge", {"path": "/data", "gib": 9_000}),
     ],
 )
-def test_data_that_fits_is_not_refused(catalog, kind, name, data):
+def test_data_fitting_disk_accepted(catalog, kind, name, data):
     assert findings_of(catalog, kind, name, data) == []
 
 
-def test_shards_are_counted_by_node(catalog):
+def test_sharded_data_is_divided_by_nodes(catalog):
     data = {"path": "/opt/images", "gib": 800, "shard": True}
     assert findings_of(catalog, "sagemaker-training", "g5.xlarge", data, nodes=2)
     assert not findings_of(catalog, "sagemaker-training", "g5.xlarge", data, nodes=8)
 
 
-def test_outputs_count_beside_the_data(catalog):
+def test_outputs_add_to_data_size(catalog):
     data = {"path": "/opt/images", "gib": 150}
     assert not findings_of(catalog, "sagemaker-training", "g5.xlarge", data)
     assert findings_of(catalog, "sagemaker-training", "g5.xlarge", data, run={"outputs_gib": 100})
 
 
-def test_training_volume_follows_the_data_where_it_is_the_disk(catalog):
+def test_training_volume_follows_data_without_instance_store(catalog):
     request = request_of({"path": "/opt/images", "gib": 401}, run={"outputs_gib": 20})
     assert training_volume_gib(request, 1, catalog.instance_types["m5.4xlarge"]) == 530
     assert training_volume_gib(request, 1, catalog.instance_types["g5.xlarge"]) == 100

@@ -39,15 +39,15 @@ def findings_of(catalog, kind, name, **target):
         ("sagemaker-training", (Level.WARNING, "driver-unknown")),
     ],
 )
-def test_driver_of_g7_by_target_is_known_or_said(catalog, kind, expected):
+def test_g7_driver_by_target_is_error_or_information(catalog, kind, expected):
     assert findings_of(catalog, kind, "g7.12xlarge") == [expected]
 
 
-def test_own_image_drives_what_it_drives(catalog):
+def test_own_image_has_no_driver_finding(catalog):
     assert findings_of(catalog, "parallelcluster", "g7.12xlarge", ami="ami-0123456789abcdef0") == []
 
 
-def test_every_chip_with_a_least_driver_is_answered_on_every_target(catalog):
+def test_every_chip_with_minimum_driver_has_finding_on_every_target(catalog):
     drivers = load_drivers()
     assert set(drivers) - set(catalog.accelerators) == set(training_targets())
     for chip in some(set(drivers) & set(catalog.accelerators)):
@@ -59,5 +59,5 @@ def test_every_chip_with_a_least_driver_is_answered_on_every_target(catalog):
 
 
 @pytest.mark.parametrize("name", ["p5.48xlarge", "g7e.12xlarge", "g6.12xlarge", "trn1.32xlarge", "c5.4xlarge"])
-def test_other_types_need_no_newer_driver(catalog, name):
+def test_other_types_have_no_driver_finding(catalog, name):
     assert findings_of(catalog, "eks", name) == []

@@ -45,7 +45,7 @@ def ends(range_):
 
 
 @given(shapes(), st.floats(1.0, 1e16))
-def test_every_number_is_finite_and_expected_hours_are_no_less_than_steady(shape, tokens):
+def test_every_estimate_is_finite_and_expected_hours_at_least_steady(shape, tokens):
     numbers = duration.numbers(shape, tokens, FACTS)
     for quantity in (
         numbers.tokens_per_s,
@@ -70,7 +70,7 @@ def test_more_tokens_never_take_less_time(shape, tokens, more):
 
 
 @given(shapes(), st.integers(1, 20_000))
-def test_more_chips_never_take_more_steady_hours_at_a_constant_batch(shape, more):
+def test_more_chips_never_take_more_steady_hours_at_constant_batch(shape, more):
     few = duration.numbers(shape, 1e12, FACTS)
     many = duration.numbers(dataclasses.replace(shape, chips=shape.chips + more), 1e12, FACTS)
     for greater, less in some(zip(ends(few.steady_hours), ends(many.steady_hours), strict=True)):
@@ -78,12 +78,12 @@ def test_more_chips_never_take_more_steady_hours_at_a_constant_batch(shape, more
 
 
 @pytest.mark.parametrize("tokens", [0.0, -1.0, math.inf, math.nan])
-def test_absurd_tokens_are_refused(tokens):
+def test_invalid_token_count_refused(tokens):
     with pytest.raises(ValueError, match="tokens"):
         duration.numbers(job(), tokens, FACTS)
 
 
-def test_steady_hours_are_tokens_over_rate():
+def test_steady_hours_equal_tokens_over_rate():
     numbers = duration.numbers(job(), 2e9, FACTS)
     assert numbers.steady_hours.mid == pytest.approx(2e9 / numbers.tokens_per_s.mid / 3600)
     assert numbers.steady_hours.high == pytest.approx(2e9 / numbers.tokens_per_s.low / 3600)
@@ -91,7 +91,7 @@ def test_steady_hours_are_tokens_over_rate():
     assert numbers.tokens_per_s.mid == pytest.approx(numbers.mfu.mid * capacity)
 
 
-def test_llama_31_405b_takes_about_its_published_hours():
+def test_llama_31_405b_hours_are_near_published():
     # model card: 30.84 M H100-hours for 15.6 T tokens; 16,384 chips, 16 M tokens a step
     shape = job(
         params_b=405.85,
@@ -107,7 +107,7 @@ def test_llama_31_405b_takes_about_its_published_hours():
     assert hours.mid * 16_384 == pytest.approx(30.84e6, rel=0.55)
 
 
-def test_a_measurement_replaces_the_estimate_and_narrows_the_range():
+def test_measured_rate_replaces_estimate_and_narrows_range():
     estimated = duration.numbers(job(), 2e9, FACTS)
     measured = duration.numbers(job(measured_tokens_per_s=70_000.0), 2e9, FACTS)
     width = measured.tokens_per_s.high / measured.tokens_per_s.low
@@ -116,12 +116,12 @@ def test_a_measurement_replaces_the_estimate_and_narrows_the_range():
     assert 0.8 * 4 * 70_000 < measured.tokens_per_s.mid <= 4 * 70_000
 
 
-def test_on_the_node_that_was_measured_nothing_is_scaled():
+def test_measured_rate_on_one_node_is_not_scaled():
     numbers = duration.numbers(job(chips=8, measured_tokens_per_s=70_000.0), 2e9, FACTS)
     assert numbers.tokens_per_s.mid == pytest.approx(70_000.0)
 
 
-def test_overhead_is_dalys_at_dalys_interval():
+def test_overhead_equals_daly_formula_at_daly_interval():
     shape = job()
     lost = goodput.overhead(shape, FACTS)
     per_h = 32 * 3e-5 + 0.03
@@ -132,7 +132,7 @@ def test_overhead_is_dalys_at_dalys_interval():
     assert lost.fraction == pytest.approx(expected)
 
 
-def test_large_jobs_and_immature_software_fail_more_often():
+def test_large_jobs_and_untuned_software_fail_more_often():
     small, large = goodput.overhead(job(), FACTS), goodput.overhead(job(chips=16_384), FACTS)
     assert large.failures_per_h > small.failures_per_h
     # Llama 3: more than 90 % effective time on 16,384 chips
@@ -145,7 +145,7 @@ def test_large_jobs_and_immature_software_fail_more_often():
     assert rates[0] < rates[-1]
 
 
-def test_a_bloom_checkpoint_is_as_large_and_as_slow_as_published():
+def test_bloom_checkpoint_size_and_time_are_near_published():
     bloom = job("A100-80GB", params_b=164.0, active_params_b=164.0, chips=384)
     # bigscience: 2,295 GB (176 B less the embedding kept once), 40 s on 48 nodes
     assert goodput.checkpoint_bytes(bloom, FACTS) == pytest.approx(2295e9, rel=0.01)
@@ -158,7 +158,7 @@ def test_adapters_make_small_checkpoints():
     assert goodput.checkpoint_bytes(lora, FACTS) == pytest.approx(0.01 * goodput.checkpoint_bytes(full, FACTS))
 
 
-def test_neuron_compiles_once():
+def test_neuron_compilation_counts_once():
     shape = job("Trainium1")
     short, long = (
         duration.numbers(shape, 1.0, FACTS).expected_hours,
@@ -169,7 +169,7 @@ def test_neuron_compiles_once():
     assert duration.numbers(job(), 1.0, FACTS).expected_hours.high < 0.01
 
 
-def test_explanation_repeats_the_numbers_and_names_its_sources():
+def test_explanation_repeats_numbers_with_sources():
     estimate = duration.estimate(job(), 2e9, FACTS)
     assert dataclasses.replace(estimate, assumptions=()) == duration.numbers(job(), 2e9, FACTS)
     by_name = {assumption.name: assumption for assumption in estimate.assumptions}
@@ -195,7 +195,7 @@ def test_explanation_repeats_the_numbers_and_names_its_sources():
         ({"measured_tokens_per_s": 5e4}, "H100-SXM", "measured throughput"),
     ],
 )
-def test_what_was_assumed_is_said(changes, label, message):
+def test_assumed_values_are_listed_as_assumptions(changes, label, message):
     named = {assumption.name for assumption in duration.estimate(job(label, **changes), 2e9, FACTS).assumptions}
     assert message in named
     assert message not in {assumption.name for assumption in duration.estimate(job(), 2e9, FACTS).assumptions}

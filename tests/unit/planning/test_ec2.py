@@ -56,12 +56,12 @@ def refused(catalog, **changes):
         ({"tags": {"cost/center": "7"}}, "ec2-tag", "tags.cost/center"),
     ],
 )
-def test_a_key_that_plain_instances_cannot_use_is_refused_with_its_path(catalog, changes, code, path):
+def test_unsupported_ec2_key_refused_with_path(catalog, changes, code, path):
     assert refused(catalog) == set()
     assert (code, path) in refused(catalog, **changes)
 
 
-def test_an_own_image_lifts_the_refusals_of_images(catalog):
+def test_own_image_lifts_image_refusals(catalog):
     changes = {"target": {"instance_type": "c5.12xlarge", "os": "ubuntu2204", "ami": "ami-0123456789abcdef0"}}
     assert not {code for code, _ in refused(catalog, **changes)} & {"ec2-image", "ec2-os"}
 
@@ -76,13 +76,13 @@ def test_an_own_image_lifts_the_refusals_of_images(catalog):
         ("trn1.32xlarge", 1, NatMode.NONE),
     ],
 )
-def test_nodes_with_one_interface_have_public_addresses_and_others_a_gateway(catalog, type_, nodes, mode):
+def test_nat_mode_follows_number_of_network_interfaces(catalog, type_, nodes, mode):
     request = request_of(target={"instance_type": type_, "nodes": nodes})
     place = replace(pinned_plan(request_of(), catalog).place, instance_type=type_, nodes=nodes)
     assert nat_mode(request, place, catalog.instance_types) is mode
 
 
-def test_several_nodes_of_a_type_with_one_card_have_one_interface_with_efa(catalog):
+def test_several_single_card_nodes_have_one_efa_interface(catalog):
     types = catalog.instance_types
     (only,) = interfaces(types["g6e.8xlarge"], 2, EfaLayout.AUTO)
     assert (only.card, only.device, only.kind) == (0, 0, "efa")
@@ -90,12 +90,12 @@ def test_several_nodes_of_a_type_with_one_card_have_one_interface_with_efa(catal
     assert len(interfaces(types["p5.48xlarge"], 2, EfaLayout.AUTO)) > types["p5.48xlarge"].network_cards
 
 
-def test_every_accelerator_of_the_catalog_has_an_image_and_no_other_type_has(catalog):
+def test_every_accelerated_type_has_image_parameter(catalog):
     for facts in catalog.instance_types.values():
         expected = None if facts.accelerator is None else NEURON_IMAGE if facts.neuron else NVIDIA_IMAGE
         assert image_parameter(facts) == expected
 
 
 @pytest.mark.parametrize("grace_s, seconds", [(0.0, 120), (60.0, 180), (1e6, 7200)])
-def test_the_hook_lasts_as_long_as_a_job_saves_within_the_limits_of_the_api(grace_s, seconds):
+def test_lifecycle_hook_time_follows_grace_within_api_limits(grace_s, seconds):
     assert hook_s(grace_s) == seconds

@@ -39,13 +39,13 @@ def codes(catalog, **sections):
         ({"target": {"nodes": 451}}, ["too-many-nodes"]),
     ],
 )
-def test_refusals(catalog, sections, expected):
+def test_unsupported_eks_options_refused(catalog, sections, expected):
     assert codes(catalog, **sections) == expected
 
 
 class TestInterfaces:
     @pytest.mark.parametrize("layout", EfaLayout)
-    def test_every_type_has_as_many_as_the_catalog_says(self, catalog, layout):
+    def test_efa_interface_count_equals_catalog(self, catalog, layout):
         for facts in some(catalog.instance_types.values()):
             if "efa_interfaces" in facts.unknown:
                 continue
@@ -54,13 +54,13 @@ class TestInterfaces:
             assert len({(interface.card, interface.device) for interface in interfaces}) == len(interfaces)
             assert not interfaces or (interfaces[0].card, interfaces[0].device) == (0, 0)
 
-    def test_one_of_efa_alone_is_never_the_first(self, catalog):
+    def test_first_interface_is_never_efa_only(self, catalog):
         for facts in some(catalog.instance_types.values()):
             first = next(iter(eks.interfaces(facts, EfaLayout.AUTO)), None)
             assert first is None or first.kind == "interface"
 
 
-def test_a_plan_that_leaves_the_target_open_is_compared_on_each(catalog):
+def test_open_target_is_compared_on_every_kind(catalog):
     request = request_of(laid_over(BASE, {"target": {"kind": "any"}}))
     groups = resolve_training(request, catalog, load_training()).groups
     assert {group.target.value for group in groups} == {

@@ -190,7 +190,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
-def test_bad_input_is_an_error_with_the_fix(endpoint_findings_of, case):
+def test_invalid_endpoint_plan_refused_with_fix(endpoint_findings_of, case):
     serve, target, code, message, fix = case
     errors = [finding for finding in endpoint_findings_of(serve, target) if finding.level is Level.ERROR]
     (error,) = [error for error in errors if error.code == code]
@@ -202,7 +202,7 @@ def test_bad_input_is_an_error_with_the_fix(endpoint_findings_of, case):
 @pytest.mark.parametrize(
     "serve, name, chip", [({"tensor_parallel": 8}, "trn2.48xlarge", "Trainium2"), (GPU, "p6-b200.48xlarge", "B200")]
 )
-def test_a_chip_without_an_image_is_refused(endpoint_findings_of, serve, name, chip):
+def test_chip_without_serving_image_refused(endpoint_findings_of, serve, name, chip):
     (error,) = endpoint_findings_of(serve, {"instance_type": name})
     assert (error.code, error.path) == ("no-image", "workload.serve.image")
     assert f"no pinned image serves chat on {chip}" in error.message
@@ -220,18 +220,18 @@ GROUPS = {"security_group_ids": ["sg-0a1b2c3d"]}
         ({**GROUPS, "vpc_id": VPC["vpc_id"]}, "network.subnet_ids", "endpoint-network"),
     ],
 )
-def test_network_that_endpoints_cannot_use_is_refused(endpoint_findings_of, network, path, code):
+def test_unsupported_endpoint_network_refused(endpoint_findings_of, network, path, code):
     assert (path, code) in [(finding.path, finding.code) for finding in endpoint_findings_of(rest={"network": network})]
 
 
 @pytest.mark.parametrize("serve, warned", [({}, False), ({"artifacts_uri": None, "model_uri": "s3://m/w"}, True)])
-def test_containers_in_a_vpc_need_a_route_only_if_they_fetch_their_model(endpoint_findings_of, serve, warned):
+def test_vpc_endpoint_fetching_model_warns_of_route(endpoint_findings_of, serve, warned):
     findings = endpoint_findings_of(serve, rest={"network": {**VPC, **GROUPS}})
     assert [finding.level for finding in findings if finding.path == "network.subnet_ids"] == ["warning"] * warned
     assert not [finding for finding in findings if finding.level == "error"]
 
 
-def test_spot_is_not_sold_for_endpoints(endpoint_findings_of):
+def test_spot_for_endpoint_refused(endpoint_findings_of):
     assert [finding.code for finding in endpoint_findings_of(option="spot")] == ["ec2-only"]
 
 
@@ -253,7 +253,7 @@ WARNED = {
         ("qwen2.5-1.5b", "inf2.xlarge", None),
     ],
 )
-def test_compiler_memory_of_a_small_host_is_a_warning(endpoint_findings_of, model, instance_type, larger):
+def test_compiler_memory_of_small_host_is_warning(endpoint_findings_of, model, instance_type, larger):
     serve = {"model": model, "artifacts_uri": None, "model_uri": "s3://m/w"}
     findings = endpoint_findings_of(serve, {"instance_type": instance_type})
     hints = [finding.hint for finding in findings if finding.code == "compiler-memory"]
@@ -261,13 +261,13 @@ def test_compiler_memory_of_a_small_host_is_a_warning(endpoint_findings_of, mode
 
 
 @pytest.mark.parametrize("serve, target, code, message", WARNED.values(), ids=WARNED)
-def test_what_works_but_costs_is_a_warning(endpoint_findings_of, serve, target, code, message):
+def test_costly_endpoint_choice_is_warning(endpoint_findings_of, serve, target, code, message):
     (warning,) = endpoint_findings_of(serve, target)
     assert (warning.level, warning.code) == (Level.WARNING, code)
     assert message in warning.message
 
 
-def test_a_shape_that_was_compiled_has_nothing_against_it(endpoint_findings_of):
+def test_compiled_shape_gives_no_finding(endpoint_findings_of):
     assert endpoint_findings_of() == ()
 
 
@@ -281,7 +281,7 @@ def test_several_findings_are_reported_at_once(endpoint_findings_of):
     assert {"rollout-of-one", "schedule-above-max", "max-instances"} <= codes
 
 
-def test_containers_are_judged_alike_on_kubernetes(unchecked_plan, catalog):
+def test_containers_have_equal_findings_on_kubernetes(unchecked_plan, catalog):
     plan = unchecked_plan({"tensor_parallel": 12}, {"kind": "eks"})
     assert [finding.code for finding in container_findings(served(plan, catalog))] == ["tensor-parallel"]
     codes = [
@@ -296,46 +296,46 @@ class TestEndpoint:
     def made(self, unchecked_plan, catalog):
         return lambda *args, **more: served(unchecked_plan(*args, **more), catalog).endpoint
 
-    def test_copies_of_neuron_are_components_and_of_a_gpu_one_container(self, made):
+    def test_neuron_copies_are_components_and_gpu_copies_one_container(self, made):
         assert made({"tensor_parallel": 8}, LARGE).mode is EndpointMode.COMPONENTS
         twelve = made(GPU, {"instance_type": "g6e.12xlarge"})
         assert (twelve.mode, twelve.copies) == (EndpointMode.VARIANT, 4)
         assert made().mode is EndpointMode.VARIANT
 
-    def test_what_may_be_none_is_components_or_a_queue(self, made):
+    def test_scale_to_zero_uses_components_or_queue(self, made):
         assert made({"min_instances": 0}).mode is EndpointMode.COMPONENTS
         assert made({"min_instances": 0, "asynchronous": True}).mode is EndpointMode.ASYNCHRONOUS
 
-    def test_chips_are_given_whole(self, made):
+    def test_accelerators_of_copy_are_whole_chips(self, made):
         assert made({"tensor_parallel": 8}, LARGE).chips == 4
         assert made({**GPU, "tensor_parallel": 4}, {"instance_type": "g6e.12xlarge"}).chips == 4
 
-    def test_zones_have_an_instance_each(self, made):
+    def test_minimum_instances_cover_zones(self, made):
         assert made({"min_instances": 1, "zones": 2}).least == 2
 
-    def test_two_that_always_stand_roll(self, made):
+    def test_two_minimum_instances_use_rolling_update(self, made):
         assert made({"min_instances": 2}, {"nodes": 2}).rollout is Rollout.ROLLING
         assert made({"max_instances": 4}).rollout is Rollout.ALL_AT_ONCE
 
-    def test_endpoint_volume_is_the_one_that_is_priced(self, unchecked_plan, catalog):
+    def test_endpoint_volume_equals_priced_volume(self, unchecked_plan, catalog):
         for model, gb in (("llama-3.1-8b", 16.06), ("llama-3.3-70b", 141.1)):
             assert served(unchecked_plan({"model": model}), catalog).volume_gib == rules.volume_gib(gb)
 
 
-def test_a_schedule_names_a_time_zone_or_none():
+def test_schedule_time_zone_is_optional():
     assert scheduled("cron(0 7 ? * MON-FRI *) 2-6 America/New_York").timezone == "America/New_York"
     assert scheduled("cron(0 7 ? * MON-FRI *) 2-6").timezone is None
     assert scheduled("cron(0 7 ? * MON-FRI *) 2") is None
 
 
 class TestPinned:
-    def test_an_open_layout_is_decided(self, catalog):
+    def test_open_serving_layout_is_resolved(self, catalog):
         free = {"tensor_parallel": "auto", "batch_size": "auto", "sequence_length": "auto"}
         plan = pinned_serving(request_of(free, LARGE), catalog, BedrockCatalog(), load_serving())
         serve = plan.request.workload.serve
         assert None not in (serve.tensor_parallel, serve.batch_size, serve.sequence_length)
 
-    def test_a_plan_that_is_whole_keeps_its_digest(self, catalog):
+    def test_resolved_serving_plan_keeps_digest(self, catalog):
         plan = pinned_serving(request_of(), catalog, BedrockCatalog(), load_serving())
         assert pinned_serving(plan.request, catalog, BedrockCatalog(), load_serving()).digest == plan.digest
 
@@ -346,12 +346,12 @@ class TestPinned:
             ({"region": ["us-east-1", "us-east-2"]}, "target.region must be one value, got us-east-1, us-east-2"),
         ],
     )
-    def test_what_is_open_must_be_pinned(self, catalog, target, message):
+    def test_open_serving_target_refused_for_deployment(self, catalog, target, message):
         with pytest.raises(ImpossibleError) as refusal:
             pinned_serving(request_of({"tensor_parallel": "auto"}, target), catalog, BedrockCatalog(), load_serving())
         assert message in [f"{finding.path} {finding.message}" for finding in refusal.value.findings]
 
-    def test_a_model_that_does_not_fit_is_refused_with_the_reason(self, catalog):
+    def test_model_too_large_for_type_refused_with_reason(self, catalog):
         request = request_of({"model": "llama-3.3-70b"})
         with pytest.raises(ImpossibleError) as refusal:
             pinned_serving(request, catalog, BedrockCatalog(), load_serving())
@@ -366,7 +366,7 @@ class TestPinned:
         ({**GPU, "min_instances": 0, "max_instances": 2}, G6E, "workload.serve.min_instances"),
     ],
 )
-def test_components_in_a_region_without_the_type_are_refused(unchecked_plan, catalog, serve, target, path):
+def test_components_in_region_without_resource_type_refused(unchecked_plan, catalog, serve, target, path):
     def refused(region):
         plan = unchecked_plan(serve, {**target, "region": region}, region=region, **target)
         findings = endpoint_findings(served(plan, catalog), load_serving())
@@ -387,7 +387,5 @@ def test_components_in_a_region_without_the_type_are_refused(unchecked_plan, cat
         ({"variant": "main"}, LARGE, "main"),
     ],
 )
-def test_variant_has_the_name_of_its_type_unless_the_plan_keeps_another(
-    unchecked_plan, catalog, serve, target, variant
-):
+def test_variant_name_follows_type_unless_planned(unchecked_plan, catalog, serve, target, variant):
     assert served(unchecked_plan(serve, target), catalog).endpoint.variant == variant

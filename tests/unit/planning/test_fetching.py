@@ -34,7 +34,7 @@ def hours_of(catalog, plan_of):
     return make
 
 
-def test_all_nodes_share_the_gateway_between_its_documented_rates(hours_of):
+def test_nodes_share_nat_gateway_between_documented_rates(hours_of):
     alone_h, shared = hours_of()
     every_gb = 16 * (2 * 70.55 + 20 * 1.073741824)
     assert alone_h == pytest.approx(2 * 70.55 / 3600, rel=0.01)
@@ -43,20 +43,20 @@ def test_all_nodes_share_the_gateway_between_its_documented_rates(hours_of):
     assert shared.low < shared.mid < shared.high
 
 
-def test_one_node_is_limited_by_its_own_speed_once_the_gateway_has_scaled(hours_of):
+def test_single_node_download_limited_by_node_speed(hours_of):
     alone_h, shared = hours_of(nodes=1)
     assert shared.low == pytest.approx(alone_h)
     assert shared.high > alone_h
 
 
 @pytest.mark.parametrize("train", [{"hours": 5.0}, {"model": "llama-3.1-8b", "method": "pretrain", "tokens_b": 1.0}])
-def test_a_job_without_weights_fetches_packages_alone(hours_of, train):
+def test_job_without_weights_fetches_only_packages(hours_of, train):
     alone_h, shared = hours_of(train=train)
     assert alone_h == 0.0
     assert 0.0 < shared.mid < shared.high
 
 
-def test_weights_from_s3_bypass_the_gateway(hours_of):
+def test_weights_from_s3_bypass_nat_gateway(hours_of):
     run = {"command": ["true"], "data": [{"uri": "s3://team/weights", "path": "/scratch/w", "gib": 130}]}
     assert hours_of(run=run)[0] == 0.0
 
@@ -70,7 +70,7 @@ def test_weights_from_s3_bypass_the_gateway(hours_of):
         ((1000, TUNING, TargetKind.SAGEMAKER_TRAINING), False),
     ],
 )
-def test_more_connections_than_a_gateway_allows_are_warned_of(catalog, plan_of, job, warned):
+def test_more_connections_than_gateway_limit_give_warning(catalog, plan_of, job, warned):
     nodes, train, kind = job
     plan = plan_of(train=train, nodes=nodes, kind=kind.value)
     facts = catalog.instance_types["p5.48xlarge"]

@@ -20,18 +20,18 @@ LLAMA_8B = TrainingShape(
 )
 
 
-def test_weights_and_attention_of_llama_8b():
+def test_llama_8b_flops_equal_weights_plus_attention():
     # 6 x 8.030261248e9 + 12 x 32 x 4096 x 8192
     assert flops.per_token(LLAMA_8B) == pytest.approx(48_181_567_488 + 12_884_901_888)
 
 
-def test_adapters_leave_out_the_gradient_of_frozen_weights():
+def test_adapters_omit_gradient_of_frozen_weights():
     for method in (Method.LORA, Method.QLORA):
         lora = dataclasses.replace(LLAMA_8B, method=method)
         assert flops.per_token(LLAMA_8B) - flops.per_token(lora) == pytest.approx(2 * 8.030261248e9)
 
 
-def test_full_recomputation_adds_a_forward_pass_for_the_chips_and_none_for_the_model():
+def test_full_recomputation_adds_forward_pass_only_to_hardware_flops():
     full = dataclasses.replace(LLAMA_8B, recompute=Recompute.FULL)
     assert flops.per_token(full) == flops.per_token(LLAMA_8B)
     assert flops.hardware_per_token(full) == pytest.approx(flops.per_token(full) * 4 / 3)
@@ -53,7 +53,7 @@ def test_only_active_parameters_count():
 @pytest.mark.parametrize(
     "params_b, layers, hidden", [(13.0, 40, 5120), (69.0, 80, 8192), (405.9, 126, 16384), (1.3, 24, 2048)]
 )
-def test_unknown_dimensions_are_scaled_to_within_a_fifth_of_the_published(params_b, layers, hidden):
+def test_unknown_dimensions_estimated_within_a_fifth_of_published(params_b, layers, hidden):
     guessed = dataclasses.replace(LLAMA_8B, params_b=params_b, active_params_b=params_b, layers=None, hidden=None)
     assert guessed.attended / guessed.sequence_length == pytest.approx(layers * hidden, rel=0.2)
 
@@ -71,6 +71,6 @@ def test_unknown_dimensions_are_scaled_to_within_a_fifth_of_the_published(params
         {"measured_tokens_per_s": float("inf")},
     ],
 )
-def test_absurd_sizes_are_refused(wrong):
+def test_invalid_model_size_refused(wrong):
     with pytest.raises(ValueError, match=r"finite|above"):
         dataclasses.replace(LLAMA_8B, **wrong)

@@ -25,14 +25,14 @@ def taken(request, catalog):
     return addresses(request, pinned_plan(request, catalog).place, catalog.instance_types)
 
 
-def test_every_card_is_counted_with_an_address_and_the_file_system_with_its_own(catalog):
+def test_every_card_and_file_system_count_addresses(catalog):
     pod = taken(request_of(), catalog)
     assert pod == 2 * 32 + 1 + 3
     assert taken(request_of(storage={"login_nodes": 2}), catalog) == pod + 2
     assert taken(request_of(target={"kind": "parallelcluster"}), catalog) == 2 + 1
 
 
-def test_remarks_are_made_where_hyperpod_is_asked_for(catalog):
+def test_hyperpod_remarks_only_with_hyperpod_target(catalog):
     facts = load_training()
     resolution = resolve_training(request_of(), catalog, facts)
     assert {group.target for group in resolution.groups} == {TargetKind.HYPERPOD_SLURM}
@@ -43,7 +43,7 @@ def test_remarks_are_made_where_hyperpod_is_asked_for(catalog):
     assert [finding.code for finding in plain.findings] == []
 
 
-def test_a_training_plan_without_its_end_is_reported(catalog):
+def test_training_plan_without_end_is_reported(catalog):
     arn = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/p5"
     facts, ends = load_training(), "2026-12-08T11:30:00Z"
     open_ended = {"option": "training-plan", "training_plan": {"arn": arn}}
@@ -59,7 +59,7 @@ def test_a_training_plan_without_its_end_is_reported(catalog):
     }
 
 
-def test_pinning_takes_the_target_that_the_plan_allows(catalog):
+def test_pinning_selects_first_target_allowing_purchase_option(catalog):
     assert pinned_plan(request_of(), catalog).place.target is TargetKind.HYPERPOD_SLURM
     assert pinned_plan(request_of(target={"kind": "any"}), catalog).place.target is TargetKind.PARALLELCLUSTER
     arn = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/p5"

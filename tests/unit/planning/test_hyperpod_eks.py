@@ -34,36 +34,36 @@ def refused(request, place):
     return codes(HyperPodEks().refusals(request, place, CATALOG.instance_types))
 
 
-def test_a_cluster_that_is_made_and_a_job_for_one_that_stands_are_both_taken():
+def test_new_and_existing_cluster_plans_accepted():
     assert refused(*request_and_place()) == []
     assert refused(*request_and_place(target={"cluster": "research"}, checkpoint={"uri": "s3://own-bucket/x"})) == []
 
 
-def test_a_region_without_an_image_of_the_health_monitor_is_refused_for_clusters_that_are_made():
+def test_region_without_health_monitor_image_refused_for_new_cluster():
     request, place = request_and_place()
     assert refused(request, replace(place, region="eu-west-3")) == ["no-health-monitor"]
     request, place = request_and_place(target={"cluster": "research"}, checkpoint={"uri": "s3://own-bucket/x"})
     assert refused(request, replace(place, region="eu-west-3")) == []
 
 
-def test_a_type_whose_devices_the_chart_does_not_show_is_refused_for_clusters_that_are_made():
+def test_type_without_device_plugin_refused_for_new_cluster():
     request, place = request_and_place()
     assert refused(request, replace(place, instance_type="trn2.3xlarge")) == ["no-device-plugin"]
 
 
 @pytest.mark.parametrize("governed", [False, True])
-def test_the_smallest_system_machine_holds_the_pods_of_the_stack(governed):
+def test_smallest_system_node_holds_all_system_pods(governed):
     pods = eks.CHART_PODS + sum(eks.SYSTEM_PODS[name] for name, _ in eks.hyperpod_addons(governed=governed))
     assert pods <= min(eks.PODS_PER_NODE.values())
     assert {name for _, name in HEAD_NODES} <= set(eks.PODS_PER_NODE)
 
 
-def test_deep_health_checks_are_remarked_on():
+def test_deep_health_checks_give_remark():
     request, place = request_and_place()
     assert codes(HyperPodEks().remarks(request, place, CATALOG.instance_types)) == ["hyperpod-health-checks"]
 
 
-def test_the_quote_counts_what_the_guard_takes_to_see_that_nodes_are_idle():
+def test_idle_tail_counts_guard_wait_and_check_interval():
     """Its idle time, the quarter of an hour more that it waits, half of what lies between two looks."""
     request, place = request_and_place(workload={"train": {"hours": 5}})
     assert tail_hours(place, request, 5.0) == pytest.approx((5 + 15 + 2.5) / 60)
@@ -79,7 +79,7 @@ def test_the_quote_counts_what_the_guard_takes_to_see_that_nodes_are_idle():
 QUEUE = "hyperpod-ns-research-localqueue"
 
 
-def test_a_teams_queue_is_made_and_what_nobody_has_confirmed_of_it_is_said():
+def test_team_queue_accepted_with_unconfirmed_remark():
     request, place = request_and_place(target={"region": "us-east-1", "queue": QUEUE, "priority": "training-priority"})
     assert refused(request, place) == []
     assert "task-governance-unconfirmed" in codes(HyperPodEks().remarks(request, place, CATALOG.instance_types))
@@ -96,12 +96,12 @@ def test_a_teams_queue_is_made_and_what_nobody_has_confirmed_of_it_is_said():
         ({"queue": QUEUE, "region": "us-east-2"}, "no-task-governance"),
     ],
 )
-def test_a_queue_that_task_governance_does_not_make_is_refused(target, refusal):
+def test_queue_outside_task_governance_refused(target, refusal):
     request, place = request_and_place(target={"region": "us-east-1", **target})
     assert refused(request, place) == [refusal]
 
 
-def test_any_queue_goes_where_the_cluster_stands():
+def test_any_queue_accepted_on_existing_cluster():
     request, place = request_and_place(
         target={"cluster": "research", "queue": "team-a/gpus", "priority": "high"},
         checkpoint={"uri": "s3://own-bucket/x"},

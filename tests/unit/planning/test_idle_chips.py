@@ -64,7 +64,7 @@ def messages(line, nodes, env=None, **command):
         ("torchrun --nnodes=8 train.py", FOUR, "--nnodes=8 waits for 8 nodes, and the plan has 4: it never begins"),
     ],
 )
-def test_command_that_leaves_chips_without_work_is_named(line, nodes, expected):
+def test_command_leaving_chips_idle_is_named(line, nodes, expected):
     found = messages(line, nodes)
     assert len(found) == 1, found
     assert expected in found[0]
@@ -97,23 +97,23 @@ def test_command_that_leaves_chips_without_work_is_named(line, nodes, expected):
         ("CUDA_VISIBLE_DEVICES=$MINE torchrun train.py", ONE),
     ],
 )
-def test_command_that_uses_all_chips_or_cannot_be_read_is_left_alone(line, nodes):
+def test_command_using_all_chips_or_unreadable_gives_no_message(line, nodes):
     assert messages(line, nodes) == []
 
 
-def test_variable_of_the_plan_that_hides_chips_has_its_path():
+def test_variable_hiding_chips_has_path():
     programs = programs_of(["torchrun", "train.py"])
     (finding,) = idle_findings(JobCommand(programs=programs), {"CUDA_VISIBLE_DEVICES": "0"}, ONE)
     assert (finding.path, "7 idle, $48 an hour" in finding.message) == ("run.env.CUDA_VISIBLE_DEVICES", True)
 
 
-def test_trainer_that_uses_all_chips_by_itself_is_told_of_copies_alone():
+def test_trainer_using_all_chips_warned_only_of_separate_copies():
     assert messages("python train.py", ONE, all_chips=True) == []
     (message,) = messages("python train.py", FOUR, all_chips=True)
     assert "unless it starts others, the 4 nodes train 4 separate copies, $165 an hour" in message
     assert messages("python train.py", FOUR, all_chips=True, all_nodes=True) == []
 
 
-def test_chip_of_unknown_workers_says_nothing():
+def test_unknown_workers_per_node_give_no_message():
     unknown = Nodes(count=2, chips=8, workers=0, noun="NeuronCore", usd_per_hour=None)
     assert messages("torchrun --standalone train.py", unknown) == []

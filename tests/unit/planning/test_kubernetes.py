@@ -26,7 +26,7 @@ class TestKeys:
             ({"run": {"volumes": [{"claim": "data", "path": "/data"}]}}, "run.volumes"),
         ],
     )
-    def test_keys_are_for_targets_with_pods(self, sections, path):
+    def test_kubernetes_keys_refused_on_other_targets(self, sections, path):
         of_slurm = {**sections, "target": {**sections.get("target", {}), "kind": "parallelcluster"}}
         assert codes_and_paths(**of_slurm) == [("kubernetes-key", path)]
         assert (
@@ -34,12 +34,12 @@ class TestKeys:
         )
         assert codes_and_paths(**sections) == []
 
-    def test_a_priority_is_of_a_queue_and_a_context_of_a_cluster(self):
+    def test_priority_requires_queue_and_context_requires_cluster(self):
         assert codes_and_paths(target={"priority": "high"}) == [("priority-without-queue", "target.priority")]
         assert codes_and_paths(target={"context": "x"}) == [("context-without-cluster", "target.context")]
 
     @pytest.mark.parametrize("path", ["/slipway", "/slipway/job/x", "/dev", "/data/deep"])
-    def test_a_volume_hides_nothing(self, path):
+    def test_volume_on_taken_path_refused(self, path):
         volumes = [{"claim": "a", "path": "/data"}, {"claim": "b", "path": path}]
         assert codes_and_paths(run={"volumes": volumes}) == [("path-taken", "run.volumes[1].path")]
 
@@ -56,6 +56,6 @@ class TestKeys:
             ("52.94.0.0/16", None),
         ],
     )
-    def test_a_range_is_one_that_somebody_calls_from(self, range_, code):
+    def test_invalid_or_documentation_api_range_refused(self, range_, code):
         expected = [(code, "network.api_cidrs")] if code else []
         assert codes_and_paths(network={"api_cidrs": [range_]}) == expected

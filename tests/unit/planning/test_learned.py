@@ -27,12 +27,12 @@ def measured_start(hours: float, run: str = "a/1", starts: int = 1) -> MeasuredH
     return MeasuredHours(run, hours, starts, DAY)
 
 
-def test_nothing_is_learned_without_a_run():
+def test_learned_hours_without_runs_are_none():
     assert learned_hours(BOOT_RANGE_H, []) is None
 
 
 @given(st.floats(0.02, 2.0), st.integers(0, 6))
-def test_more_of_the_same_never_widens(hours, count):
+def test_equal_runs_never_widen_learned_hours(hours, count):
     prior = BOOT_RANGE_H.high / BOOT_RANGE_H.low
     before = learned_hours(BOOT_RANGE_H, [measured_start(hours, f"a/{number}") for number in range(count)])
     after = learned_hours(BOOT_RANGE_H, [measured_start(hours, f"a/{number}") for number in range(count + 1)])
@@ -41,13 +41,13 @@ def test_more_of_the_same_never_widens(hours, count):
     assert min(hours, BOOT_H) * (1 - 1e-9) <= after.mid <= max(hours, BOOT_H) * (1 + 1e-9)
 
 
-def test_many_runs_take_over():
+def test_many_runs_outweigh_prior_hours():
     hours = learned_hours(BOOT_RANGE_H, [measured_start(0.5, f"a/{number}") for number in range(30)])
     assert hours.mid == pytest.approx(0.5, rel=0.02)
     assert hours.source == "measured, 30 runs, 2026-11-20"
 
 
-def test_a_contradiction_widens_and_is_named():
+def test_contradicting_run_widens_learned_hours_and_is_named():
     agreeing = [measured_start(0.1, f"a/{number}") for number in range(4)]
     before, after = (
         learned_hours(BOOT_RANGE_H, agreeing),
@@ -58,13 +58,13 @@ def test_a_contradiction_widens_and_is_named():
     assert after.high / after.low > 2 * before.high / before.low
 
 
-def test_several_restarts_of_a_run_say_more_than_one():
+def test_several_restarts_of_run_weigh_more_than_one():
     one, four = (learned_hours(RESTART_RANGE_H, [measured_start(0.1, starts=starts)]) for starts in (1, 4))
     assert four.mid < one.mid
     assert four.high / four.low < one.high / one.low
 
 
-def test_what_says_nothing_of_machines_is_left_out():
+def test_unusable_start_measurements_are_ignored():
     warm, waited = measured(1.0, boot_s=20.0, run="a/1"), measured(1.0, boot_s=9000.0, run="a/2")
     sandbox = measured(1.0, boot_s=600.0, run="a/3", simulated=True)
     other = measured(1.0, boot_s=600.0, run="a/4", instance_type="p4d.24xlarge")
@@ -81,7 +81,7 @@ def tail(minutes, assumed=5, **changes):
     return measured(1.0, **{**hours, **changes})
 
 
-def test_the_idle_tail_is_learned_where_the_same_thing_ends_it():
+def test_idle_tail_learned_only_from_same_target_and_assumption():
     known = [tail(8, run=f"a/{number}") for number in range(10)]
     tail_hours = learned_tail("parallelcluster", 5 / 60, known)
     assert tail_hours.mid * 60 == pytest.approx(8, rel=0.05)
@@ -94,7 +94,7 @@ def test_the_idle_tail_is_learned_where_the_same_thing_ends_it():
 
 
 @given(st.floats(0.5, 600.0), st.integers(0, 6))
-def test_more_of_the_same_tail_never_widens(minutes, count):
+def test_equal_tails_never_widen_learned_tail(minutes, count):
     before, after = (
         learned_tail("parallelcluster", 5 / 60, [tail(minutes, run=f"a/{index}") for index in range(number)])
         for number in (count, count + 1)

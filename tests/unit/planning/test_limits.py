@@ -38,30 +38,30 @@ def limits_of():
 
 
 class TestPrecision:
-    def test_fp8_on_the_only_type_without_it_is_an_error(self, limits_of):
+    def test_fp8_on_only_type_without_fp8_is_error(self, limits_of):
         marks, types, _ = limits_of({"precision": "fp8"}, {"instance_type": "p4d.24xlarge", "nodes": 2})
         assert ("error", "no-such-precision", "workload.train.precision") in marks
         assert types == set()
 
-    def test_among_several_types_only_those_with_fp8_stay(self, limits_of):
+    def test_fp8_on_several_types_keeps_types_with_fp8(self, limits_of):
         target = {"instance_type": ["p4d.24xlarge", "p5.48xlarge"], "nodes": 2}
         marks, types, _ = limits_of({"precision": "fp8"}, target)
         assert ("warning", "no-such-precision", "workload.train.precision") in marks
         assert types == {"p5.48xlarge"}
 
-    def test_open_types_are_tried_only_with_fp8(self, limits_of):
+    def test_fp8_on_open_types_tries_only_types_with_fp8(self, limits_of):
         marks, types, _ = limits_of({"precision": "fp8"}, {})
         assert marks == []
         assert "p5.48xlarge" in types
         assert not types & {"p4d.24xlarge", "p4de.24xlarge"}
 
-    def test_bf16_is_for_all(self, limits_of):
+    def test_bf16_accepted_on_every_type(self, limits_of):
         _, types, _ = limits_of({}, {"instance_type": "p4d.24xlarge", "nodes": 2})
         assert types == {"p4d.24xlarge"}
 
 
 class TestMeasured:
-    def test_more_than_the_chips_can_compute(self, limits_of):
+    def test_throughput_above_chip_peak_refused(self, limits_of):
         target = {"instance_type": "p5.48xlarge", "nodes": 2}
         marks, _, findings = limits_of({"throughput_tokens_per_s": 9e6}, target)
         assert ("error", "throughput-above-peak", "workload.train.throughput_tokens_per_s") in marks
@@ -70,13 +70,13 @@ class TestMeasured:
         peak = 8 * 989e12 / (6 * 8.03026e9 + 12 * 32 * 4096 * 4096)
         assert f"{peak:,.0f}" in text
 
-    def test_what_a_node_reaches_is_taken(self, limits_of):
+    def test_achievable_throughput_accepted(self, limits_of):
         target = {"instance_type": "p5.48xlarge", "nodes": 2}
         marks, types, _ = limits_of({"throughput_tokens_per_s": 60_000}, target)
         assert marks == []
         assert types == {"p5.48xlarge"}
 
-    def test_fp8_has_a_higher_peak(self, limits_of):
+    def test_fp8_throughput_has_higher_peak(self, limits_of):
         target = {"instance_type": "p5.48xlarge", "nodes": 2}
         marks, _, _ = limits_of({"throughput_tokens_per_s": 180_000, "precision": "fp8"}, target)
         assert marks == []
@@ -85,35 +85,35 @@ class TestMeasured:
 
 
 class TestBlockCounts:
-    def test_a_count_that_no_block_has(self, limits_of):
+    def test_node_count_without_capacity_block_size_refused(self, limits_of):
         target = {"instance_type": ["p4d.24xlarge", "trn1.32xlarge"], "nodes": 100}
         marks, _, _ = limits_of({}, target, "capacity-block")
         assert marks == [("error", "block-size", "target.nodes")] * 2
 
-    def test_another_way_of_buying_is_left(self, limits_of):
+    def test_capacity_block_size_is_warning_with_other_purchase_option(self, limits_of):
         target = {"instance_type": "p4d.24xlarge", "nodes": 100}
         marks, types, _ = limits_of({}, target, ["capacity-block", "on-demand"])
         assert marks == [("warning", "block-size", "target.nodes")]
         assert types == {"p4d.24xlarge"}
 
-    def test_a_range_that_holds_a_block(self, limits_of):
+    def test_node_range_with_capacity_block_size_accepted(self, limits_of):
         marks, _, _ = limits_of({}, {"instance_type": "p4d.24xlarge", "nodes": {"min": 3, "max": 5}}, "capacity-block")
         assert marks == []
 
 
 class TestDimensions:
     @pytest.mark.parametrize("extra", [{}, {"active_params_b": 80.0}])
-    def test_dimensions_of_a_model_a_tenth_of_the_size(self, limits_of, extra):
+    def test_dimensions_contradicting_params_refused(self, limits_of, extra):
         model = {**DIMENSIONS, "params_b": 80.0, **extra}
         marks, _, _ = limits_of({"model": model}, {"instance_type": "p5.48xlarge", "nodes": 16})
         assert ("error", "dimensions-contradict", "workload.train.model.params_b") in marks
 
-    def test_a_mixture_has_more_than_its_dimensions_say(self, limits_of):
+    def test_mixture_params_above_dense_dimensions_accepted(self, limits_of):
         model = {**DIMENSIONS, "params_b": 80.0, "active_params_b": 9.0}
         marks, _, _ = limits_of({"model": model}, {"instance_type": "p5.48xlarge", "nodes": 16})
         assert marks == []
 
-    def test_everything_wrong_is_said_at_once(self, limits_of):
+    def test_all_limit_problems_are_reported_at_once(self, limits_of):
         model = {**DIMENSIONS, "params_b": 80.0}
         train = {"model": model, "precision": "fp8", "throughput_tokens_per_s": 9e9}
         marks, _, _ = limits_of(train, {"instance_type": "p4d.24xlarge", "nodes": 100}, "capacity-block")
@@ -125,26 +125,26 @@ class TestDimensions:
         }
 
 
-def test_a_type_that_cannot_be_had_says_why(limits_of):
+def test_unavailable_type_refused_with_reason(limits_of):
     marks, _, findings = limits_of({}, {"instance_type": "trn3.48xlarge", "nodes": 1})
     assert marks == [("error", "unavailable-type", "target.instance_type")]
     assert "no public type or price" in findings[0].message
 
 
 @pytest.mark.parametrize("name,gb_per_s", [("g5.xlarge", 0.3125), ("trn1.2xlarge", 0.390625), ("p5.48xlarge", 1.0)])
-def test_data_comes_at_the_baseline_bandwidth_of_small_types(name, gb_per_s):
+def test_small_types_download_at_baseline_bandwidth(name, gb_per_s):
     assert store_gb_per_s(load().instance_types[name]) == pytest.approx(gb_per_s)
     assert store_gb_per_s(None) == 1.0
 
 
 @pytest.mark.parametrize("nodes, gb_per_s", [(1, 1.0), (64, 1.0), (128, 0.7209), (512, 0.1802)])
-def test_many_nodes_share_the_reads_of_one_prefix(nodes, gb_per_s):
+def test_many_nodes_share_read_limit_of_s3_prefix(nodes, gb_per_s):
     assert read_gb_per_s(load().instance_types["p5.48xlarge"], nodes) == pytest.approx(gb_per_s, rel=1e-3)
     assert nodes * read_gb_per_s(None, nodes) * 1e9 / around.PART_BYTES <= 5_500 or nodes < 93
     assert around.PART_BYTES == PART_BYTES
 
 
-def test_a_quote_on_many_nodes_says_that_s3_limits_the_download():
+def test_download_assumption_on_many_nodes_names_s3_limit():
     files = RunSpec(data=(DataSource(uri="s3://b/p", path="/data", gib=1000.0),))
     request = replace(request_of({"slipway": 1, "name": "p"}), run=files)
     facts = load().instance_types["p5.48xlarge"]

@@ -58,16 +58,16 @@ def job(model, label, chips, *, per_node=None, **changes):
         (job("falcon-7b", "A10G", 1, per_node=1, sequence_length=512, method=Method.LORA), True),
     ],
 )
-def test_what_fits_and_what_does_not(shape, fits):
+def test_job_fits_memory_as_expected(shape, fits):
     assert memory.fits(shape).fits is fits
 
 
-def test_states_of_a_7b_model_are_16_bytes_a_parameter():
+def test_states_of_7b_model_are_16_bytes_per_parameter():
     fits = memory.fits(job("llama-2-7b", "H100-SXM", 8))
     assert fits.weights + fits.gradients + fits.optimizer == pytest.approx(16 * 6.738e9 / 8)
 
 
-def test_activations_are_korthikantis():
+def test_activations_equal_korthikanti_formula():
     fits = memory.fits(job("llama-3.1-8b", "H100-SXM", 8, sequence_length=8192))
     assert fits.group == 1
     assert fits.activations == pytest.approx(34 * 32 * 4096 * 8192)
@@ -75,13 +75,13 @@ def test_activations_are_korthikantis():
     assert recomputed.activations == pytest.approx((2 * 32 + 34) * 4096 * 8192)
 
 
-def test_a_long_sequence_is_shared_by_more_chips():
+def test_long_sequence_is_split_over_more_chips():
     short, long = (memory.fits(job("llama-3.1-8b", "H100-SXM", 8, sequence_length=length)) for length in (4096, 32_768))
     assert short.group < long.group <= 8
     assert long.fits
 
 
-def test_adapters_need_less_than_all_weights_and_four_bits_less_than_sixteen():
+def test_adapters_and_quantisation_reduce_states():
     parts = [
         memory.fits(job("llama-3.1-70b", "A100-80GB", 8, method=method))
         for method in (Method.FULL, Method.LORA, Method.QLORA)
@@ -91,19 +91,19 @@ def test_adapters_need_less_than_all_weights_and_four_bits_less_than_sixteen():
     assert states[2] < 0.4 * states[1]
 
 
-def test_least_chips_of_known_models():
+def test_minimum_chips_of_known_models():
     assert memory.min_chips(job("llama-3.1-8b", "H100-SXM", 8, sequence_length=8192)) == 8
     assert 16 <= memory.min_chips(job("llama-3.1-70b", "H100-SXM", 8, sequence_length=8192)) <= 32
     assert 64 < memory.min_chips(job("llama-3.1-405b", "H100-SXM", 8, sequence_length=8192)) <= 256
 
 
-def test_what_one_sequence_alone_fills_fits_no_number_of_chips():
+def test_sequence_above_chip_memory_fits_no_chip_count():
     endless = job("llama-3.1-405b", "L4", 8, sequence_length=16_777_216)
     assert memory.min_chips(endless) is None
     assert not memory.fits(dataclasses.replace(endless, chips=4096)).fits
 
 
-def test_steps_show_the_sum():
+def test_memory_steps_show_sum():
     fits = memory.fits(job("llama-3.1-8b", "H100-SXM", 8))
     assert f"together {fits.per_chip_gib:.2f} of {fits.limit_gib:.2f} GiB" in fits.steps[-1]
 
@@ -126,7 +126,7 @@ def open_shapes(draw):
 
 
 @given(open_shapes())
-def test_least_chips_fit_and_one_node_less_does_not(shape):
+def test_minimum_chips_fit_and_one_node_less_does_not(shape):
     least, per_node = memory.min_chips(shape), shape.chips_per_node
     if least is None:
         assert not memory.fits(dataclasses.replace(shape, chips=100_000)).fits

@@ -35,24 +35,24 @@ def shape(catalog, method):
 
 
 @pytest.mark.parametrize("method, passes", [("sft", 3.0), ("orpo", 3.0), ("dpo", 4.0), ("kto", 4.0)])
-def test_a_reference_model_adds_a_forward_pass_and_its_weights(catalog, method, passes):
+def test_reference_model_adds_forward_pass_and_weights(catalog, method, passes):
     full, other = shape(catalog, Method.FULL), shape(catalog, Method(method))
     assert flops.per_token(other) / flops.per_token(full) == pytest.approx(passes / 3)
     copies = memory.state_bytes(other) - memory.state_bytes(full)
     assert copies == (pytest.approx(2 * 8.03e9) if passes > 3 else 0)
 
 
-def test_sft_is_full_training():
+def test_sft_costs_as_much_as_full_training():
     assert priced(method="sft").quote(1).usd == priced(method="full").quote(1).usd
 
 
-def test_dpo_says_that_both_answers_count():
+def test_dpo_finding_counts_chosen_and_rejected_tokens():
     messages = {finding.code: finding.message for finding in priced(method="dpo").findings}
     assert "chosen and the rejected" in messages["tokens-of-pairs"]
 
 
 @pytest.mark.parametrize("method", ["grpo", "ppo", "rft"])
-def test_generation_is_not_priced_by_tokens(method):
+def test_generating_methods_refused_by_tokens_with_alternatives(method):
     with pytest.raises(ImpossibleError) as refused:
         priced(method=method)
     (finding,) = errors(refused.value)
@@ -63,7 +63,7 @@ def test_generation_is_not_priced_by_tokens(method):
     assert priced(method=method, tokens_b=None, hours=12).quote(1).usd is not None
 
 
-def test_audio_is_not_priced_by_tokens():
+def test_audio_model_refused_by_tokens():
     with pytest.raises(ImpossibleError) as refused:
         priced(model="whisper-large-v3")
     assert "reads audio" in refused.value.findings[0].message
@@ -71,7 +71,7 @@ def test_audio_is_not_priced_by_tokens():
 
 
 @pytest.mark.parametrize("name, near", [("unheard-of-31b", ""), ("lama-3.1-8b", "did you mean llama-3.1-8b?")])
-def test_an_unknown_model_is_answered_with_the_ways_and_a_guess_of_its_own_size(name, near):
+def test_unknown_model_refused_with_alternatives_and_suggestion(name, near):
     with pytest.raises(ImpossibleError) as refused:
         priced(model=name)
     hint = refused.value.findings[0].hint
@@ -81,18 +81,18 @@ def test_an_unknown_model_is_answered_with_the_ways_and_a_guess_of_its_own_size(
     assert ("did you mean" in hint) is bool(near)
 
 
-def test_fp16_is_as_fast_as_bf16():
+def test_fp16_takes_as_long_as_bf16():
     assert priced(precision="fp16").quote(1).hours == priced(precision="bf16").quote(1).hours
 
 
 @pytest.mark.parametrize("model", ["mixtral-8x7b", {"params_b": 46.7, "experts": 8, "top_k": 2}])
-def test_a_mixture_of_experts_says_how_well_it_is_known(model):
+def test_mixture_of_experts_has_accuracy_finding(model):
     mixture = {finding.code for finding in priced(nodes=4, model=model).quote(1).findings}
     dense = {finding.code for finding in priced().quote(1).findings}
     assert "mixture-of-experts" in mixture - dense
 
 
-def test_a_mixture_by_its_experts_is_priced_by_what_a_token_passes_through():
+def test_mixture_from_experts_is_priced_by_active_parameters():
     by_experts, dense = (
         priced(nodes=4, model={"params_b": 46.7, **more}).quote(1) for more in ({"experts": 8, "top_k": 2}, {})
     )
@@ -105,7 +105,7 @@ def test_a_mixture_by_its_experts_is_priced_by_what_a_token_passes_through():
 @pytest.mark.parametrize(
     "experts,path", [({"experts": 8}, "top_k"), ({"top_k": 2}, "experts"), ({"experts": 8, "top_k": 9}, "top_k")]
 )
-def test_half_a_mixture_is_refused(experts, path):
+def test_incomplete_mixture_dimensions_refused(experts, path):
     with pytest.raises(ImpossibleError) as refused:
         priced(nodes=4, model={"params_b": 46.7, **experts})
     assert [error.path for error in errors(refused.value)] == [f"workload.train.model.{path}"]

@@ -52,24 +52,24 @@ def width(shape):
         ("B300", {"params_b": 671.0, "active_params_b": 37.0, "layers": 61, "hidden": 7168}, 32, 1_067),
     ],
 )
-def test_rate_of_experts_over_efa_nodes_is_near_the_published_run(chip, model, nodes, published):
+def test_expert_parallel_rate_over_efa_is_near_published(chip, model, nodes, published):
     shape = mixture(chip, nodes, expert_parallel=32, **model)
     estimate = duration.numbers(shape, 1e9, FACTS).tokens_per_s.mid / shape.chips
     assert estimate == pytest.approx(published, rel=0.5)
 
 
-def test_experts_within_a_node_are_faster_than_over_several_nodes():
+def test_experts_within_node_are_faster_than_across_nodes():
     assert mid(mixture(expert_parallel=8)) > 1.5 * mid(mixture(expert_parallel=32))
     assert mid(mixture(nodes=1)) == mid(mixture(nodes=1, expert_parallel=32))
 
 
 @pytest.mark.parametrize("nodes", [2, 4, 16, 64])
-def test_more_nodes_of_a_mixture_are_never_slower_together(nodes):
+def test_more_mixture_nodes_are_never_slower_together(nodes):
     one, many = mixture(nodes=1), mixture(nodes=nodes)
     assert mid(many) * many.chips >= mid(one) * one.chips
 
 
-def test_open_layout_holds_both_and_is_asked_for():
+def test_open_expert_layout_range_spans_both_and_is_asked():
     opened, within, over = mixture(), mixture(expert_parallel=8), mixture(expert_parallel=32)
     assert width(opened) > 1.3 * width(over)
     assert utilisation.estimate(opened, FACTS).high > 0.9 * mid(within)
@@ -80,7 +80,7 @@ def test_open_layout_holds_both_and_is_asked_for():
 
 
 @pytest.mark.parametrize("family, known", [("p5", True), ("g5", False), (None, True)])
-def test_range_is_wider_on_instances_without_a_published_run(family, known):
+def test_range_is_wider_on_instances_without_published_run(family, known):
     dense = replace(mixture(), params_b=8.0, active_params_b=8.0, stack=Stack.FRAMEWORK, instance_family=family)
     seen = replace(dense, instance_family="p5")
     assert (width(dense) == width(seen)) is known

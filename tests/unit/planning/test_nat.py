@@ -42,13 +42,13 @@ class TestAuto:
             {"nodes": MOST_PUBLIC_NODES + 1},
         ],
     )
-    def test_several_cards_other_targets_and_many_nodes_keep_the_gateway(self, plan_of, catalog, target):
+    def test_several_cards_other_targets_or_many_nodes_keep_nat_gateway(self, plan_of, catalog, target):
         assert mode(plan_of(**target), catalog) is NatMode.GATEWAY
 
-    def test_login_nodes_behind_a_balancer_keep_the_gateway(self, plan_of, catalog):
+    def test_login_nodes_keep_nat_gateway(self, plan_of, catalog):
         assert mode(plan_of(storage={"login_nodes": 1}), catalog) is NatMode.GATEWAY
 
-    def test_a_shared_network_keeps_the_gateway(self, plan_of, catalog):
+    def test_shared_network_keeps_nat_gateway(self, plan_of, catalog):
         shared = {"name": "team", "az_ids": ["use1-az1", "use1-az2", "use1-az4", "use1-az5", "use1-az6"]}
         assert mode(plan_of(shared), catalog) is NatMode.GATEWAY
 
@@ -56,20 +56,20 @@ class TestAuto:
         "network, target",
         [({"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": ["subnet-0a1b2c3d4e5f60718"]}, {}), ({}, {"cluster": "c"})],
     )
-    def test_an_existing_network_or_cluster_has_neither(self, plan_of, catalog, network, target):
+    def test_existing_network_or_cluster_has_no_nat_mode(self, plan_of, catalog, network, target):
         assert mode(plan_of(network, **target), catalog) is None
 
-    def test_training_jobs_have_neither(self, plan_of, catalog):
+    def test_training_jobs_have_no_nat_mode(self, plan_of, catalog):
         data = {"slipway": 1, "name": "n", "workload": {"train": {"hours": 1}}, "purchase": {"option": "on-demand"}}
         target = {"kind": "sagemaker-training", "region": "us-east-1", "instance_type": "g5.2xlarge", "nodes": 1}
         assert mode(pinned_plan(request_of(data | {"target": target}), catalog), catalog) is None
 
 
 class TestChosen:
-    def test_a_gateway_that_the_plan_asks_for_is_made(self, plan_of, catalog):
+    def test_planned_nat_gateway_is_created(self, plan_of, catalog):
         assert mode(plan_of({"nat": "gateway"}), catalog) is NatMode.GATEWAY
 
-    def test_public_addresses_that_the_plan_asks_for_are_given_to_any_number_of_nodes(self, plan_of, catalog):
+    def test_planned_public_addresses_accepted_for_many_nodes(self, plan_of, catalog):
         plan = plan_of({"nat": "none"}, nodes=MOST_PUBLIC_NODES + 1)
         assert mode(plan, catalog) is NatMode.NONE
         assert network_findings(plan.request, plan.place, catalog) == ()
@@ -82,15 +82,13 @@ class TestChosen:
             ({}, {"kind": "eks"}, "only nodes of parallelcluster or pcs"),
         ],
     )
-    def test_public_addresses_that_cannot_be_had_are_refused_with_the_reason(
-        self, plan_of, catalog, network, target, reason
-    ):
+    def test_impossible_public_addresses_refused_with_reason(self, plan_of, catalog, network, target, reason):
         plan = plan_of({"nat": "none"} | network, **target)
         (finding,) = network_findings(plan.request, plan.place, catalog)
         assert (finding.code, finding.path, finding.hint) == ("no-public-addresses", "network.nat", "set it to auto")
         assert reason in finding.message
 
-    def test_an_existing_network_takes_no_choice(self, plan_of, catalog):
+    def test_nat_choice_in_existing_network_refused(self, plan_of, catalog):
         existing = {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": ["subnet-0a1b2c3d4e5f60718"], "nat": "none"}
         plan = plan_of(existing)
         (finding,) = network_findings(plan.request, plan.place, catalog)

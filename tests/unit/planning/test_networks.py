@@ -31,7 +31,7 @@ def existing(**facts):
 
 
 class TestExisting:
-    def test_a_private_subnet_with_room_in_the_right_place_is_taken(self, findings_of):
+    def test_suitable_private_subnet_accepted(self, findings_of):
         assert findings_of(existing()) == ()
 
     @pytest.mark.parametrize(
@@ -48,24 +48,22 @@ class TestExisting:
             ({"free_addresses": 2}, {}, "too-few-addresses", "has 2 addresses, the cluster takes 3 with 2 nodes"),
         ],
     )
-    def test_a_subnet_that_does_not_do_is_refused_with_the_way_out(self, findings_of, facts, target, code, message):
+    def test_unsuitable_subnet_refused_with_fix(self, findings_of, facts, target, code, message):
         (finding,) = findings_of(existing(**facts), **target)
         assert (finding.code, finding.path) == (code, "network.subnet_ids")
         assert message in finding.message
         assert finding.hint
 
     @pytest.mark.parametrize("name, several", [("p5.48xlarge", True), ("g6.4xlarge", False), ("g5.xlarge", False)])
-    def test_public_addresses_of_a_type_with_one_card_are_not_refused_for_several_cards(
-        self, findings_of, name, several
-    ):
+    def test_public_subnet_reason_names_several_cards_only_for_such_types(self, findings_of, name, several):
         (finding,) = findings_of(existing(public_addresses=True), instance_type=name)
         assert finding.code == "public-subnet"
         assert ("several network cards" in finding.message) is several
 
-    def test_a_subnet_nobody_has_read_is_trusted(self, findings_of):
+    def test_subnet_without_known_facts_accepted(self, findings_of):
         assert findings_of({"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": [SUBNET]}) == ()
 
-    def test_the_subnet_in_the_plans_zone_is_chosen(self, catalog):
+    def test_subnet_in_planned_zone_is_chosen(self, catalog):
         facts = [
             {"id": name, "az_id": zone, "free_addresses": 9}
             for name, zone in ((OTHER, "use2-az1"), (SUBNET, "use2-az2"))
@@ -76,7 +74,7 @@ class TestExisting:
         assert subnet_id(pinned_plan(request_of(data), catalog)) == SUBNET
 
     @pytest.mark.parametrize("key, value", [("name", "team"), ("az_ids", ["use2-az1"]), ("endpoints", ["ssm"])])
-    def test_nothing_is_built_into_it(self, findings_of, key, value):
+    def test_creation_keys_in_existing_network_refused(self, findings_of, key, value):
         (finding,) = findings_of({**existing(), key: value})
         assert (finding.code, finding.path) == ("network-exists", f"network.{key}")
 
@@ -92,25 +90,25 @@ class TestShared:
             ({"name": "team", "az_ids": ["use2-az1"]}, {"az_id": "use2-az2"}, "zone-outside-network"),
         ],
     )
-    def test_plans_must_agree_on_it(self, findings_of, network, target, code):
+    def test_conflicting_shared_network_keys_refused(self, findings_of, network, target, code):
         (finding,) = findings_of(network, **target)
         assert finding.code == code
         assert finding.path.startswith(("network.", "target."))
 
-    def test_it_is_taken_when_they_do(self, findings_of):
+    def test_valid_shared_network_accepted(self, findings_of):
         assert findings_of({"name": "team", "az_ids": ["use2-az1", "use2-az3"]}) == ()
 
-    def test_every_zone_needs_room(self, findings_of):
+    def test_shared_network_zone_with_too_few_addresses_refused(self, findings_of):
         (finding,) = findings_of({"name": "team", "az_ids": ["use2-az1"], "cidr": "10.0.0.0/20"}, nodes=300)
         assert "the private subnet 10.0.8.0/24 has 251 addresses, the cluster takes 301" in finding.message
 
     @pytest.mark.parametrize("network", [{"cidr": "10.0.0.0/22"}, {"az_ids": ["use2-az9"]}])
-    def test_what_cannot_be_cut_is_refused(self, findings_of, network):
+    def test_impossible_shared_network_ranges_refused(self, findings_of, network):
         with pytest.raises(ImpossibleError):
             findings_of({"name": "team", "az_ids": ["use2-az1"], **network})
 
 
-def test_facts_do_not_change_a_plans_digest(catalog):
+def test_subnet_facts_do_not_change_digest(catalog):
     def digest(free):
         data = {
             "slipway": 1,

@@ -39,18 +39,18 @@ def job(chip="L40S", **changes):
     "optimizer, state",
     [("adamw", 12.0), ("adamw-bf16", 4.0), ("adamw-8bit", 2.03), ("lion", 2.0), ("sgd", 0.0), ("muon", 8.0)],
 )
-def test_bytes_of_a_recipe_count_in_memory_and_checkpoint(optimizer, state):
+def test_optimizer_state_bytes_count_in_memory_and_checkpoint(optimizer, state):
     shape = job(optimizer=Optimizer(optimizer))
     assert memory.state_bytes(shape) / 3.2127e9 == pytest.approx(4.0 + state, abs=0.02)
     assert goodput.checkpoint_bytes(shape, FACTS) / 3.2127e9 == pytest.approx(2.0 + state, abs=0.02)
 
 
-def test_every_recipe_has_a_source_and_a_content():
+def test_every_optimizer_recipe_has_source():
     assert set(RECIPES) == set(Optimizer)
     assert all(recipe.source and recipe.content and recipe.state >= 0 for recipe in RECIPES.values())
 
 
-def test_full_fine_tuning_of_3_b_on_one_l40s_fits_with_a_named_recipe():
+def test_full_fine_tuning_of_3b_on_one_l40s_fits_with_named_recipe():
     fitting = memory.fitting(job(), recompute_open=True)
     assert fitting.fits
     assert fitting.shape.optimizer is Optimizer.ADAMW_BF16
@@ -66,14 +66,14 @@ def test_full_fine_tuning_of_3_b_on_one_l40s_fits_with_a_named_recipe():
         ({"optimizer": Optimizer.ADAMW_8BIT}, True),
     ],
 )
-def test_what_the_plan_pins_is_not_replaced(changes, fits):
+def test_pinned_optimizer_is_not_replaced(changes, fits):
     fitting = memory.fitting(job(**changes), recompute_open=True)
     assert fitting.fits is fits
     assert fitting.note is None
     assert fitting.shape == job(**changes)
 
 
-def test_open_recomputation_is_used_before_another_optimizer():
+def test_open_recomputation_is_used_before_other_optimizer():
     shape = job(
         "A100-80GB", stack=Stack.FRAMEWORK, recompute=Recompute.SELECTIVE, sequence_length=16_384, micro_batch=1
     )
@@ -85,7 +85,7 @@ def test_open_recomputation_is_used_before_another_optimizer():
     assert pinned.shape.recompute is Recompute.SELECTIVE
 
 
-def test_need_within_the_kept_reserve_is_a_note_and_beyond_it_an_error():
+def test_memory_within_reserve_is_note_and_beyond_is_error():
     def with_params(billions):
         sizes = {"params_b": billions, "active_params_b": billions, "layers": 28, "hidden": 3072}
         return memory.fitting(job(optimizer=Optimizer.ADAMW, **sizes), recompute_open=False)
@@ -100,7 +100,7 @@ def test_need_within_the_kept_reserve_is_a_note_and_beyond_it_an_error():
 
 
 @pytest.mark.parametrize("optimizer, slower", [("adamw-8bit", False), ("sgd", False), ("muon", True)])
-def test_time_of_an_optimizer_counts_in_small_batches(optimizer, slower):
+def test_optimizer_time_counts_in_small_batches(optimizer, slower):
     small = job("H100", global_batch_tokens=2048, optimizer=Optimizer(optimizer))
     factor = throughput.optimizer_factor(small, 0.4)
     assert factor < 1.0 if slower else factor > 1.0
@@ -126,14 +126,14 @@ PLAN = {
 }
 
 
-def test_quote_of_a_tight_job_warns_and_names_the_recipe():
+def test_quote_of_tight_job_warns_and_names_recipe():
     quote = price_over(PLAN).quote(1)
     (finding,) = [finding for finding in quote.findings if finding.code == "memory-tight"]
     assert finding.level == "warning"
     assert "optimizer adamw-bf16" in finding.message
 
 
-def test_count_that_fits_as_planned_is_preferred_to_a_leaner_recipe():
+def test_node_count_fitting_as_planned_preferred_to_leaner_recipe():
     train = {**PLAN["workload"]["train"], "model": "llama-3.1-8b", "stack": "framework"}
     target = {"instance_type": "p4d.24xlarge", "nodes": "any", "region": "us-east-1"}
     priced = price_over({**PLAN, "workload": {"train": train}, "target": target})

@@ -77,7 +77,7 @@ def refused(catalog, **changes):
         ),
     ],
 )
-def test_what_pcs_does_not_take_is_refused(catalog, changes, code, path):
+def test_plan_unsupported_by_pcs_refused(catalog, changes, code, path):
     assert (code, path) in refused(catalog, **changes)
 
 
@@ -92,7 +92,7 @@ def test_what_pcs_does_not_take_is_refused(catalog, changes, code, path):
         {"security": {"roles": {"nodes": "arn:aws:iam::123456789012:role/AWSPCS-nodes"}}},
     ],
 )
-def test_what_pcs_takes_is_not_refused(catalog, changes):
+def test_plan_supported_by_pcs_accepted(catalog, changes):
     assert refused(catalog, **changes) == []
 
 
@@ -100,7 +100,7 @@ def test_what_pcs_takes_is_not_refused(catalog, changes):
     "nodes, runs, fallback, word",
     [(31, 1, 0, "SMALL"), (32, 1, 0, "MEDIUM"), (1, 257, 0, "MEDIUM"), (16, 1, 1, "MEDIUM"), (512, 1, 0, "LARGE")],
 )
-def test_the_size_follows_from_nodes_and_runs(nodes, runs, fallback, word):
+def test_controller_size_follows_nodes_and_runs(nodes, runs, fallback, word):
     train = {"model": "llama-3.1-8b", "tokens_b": 1.0, "runs": runs}
     request = request_of(workload={"train": train}, target={"fallback_types": ["g5.xlarge"][:fallback]})
     assert pcs.size_of(request, nodes).name == word
@@ -110,7 +110,7 @@ def codes(catalog, **changes):
     return {finding.code for finding in resolve_training(request_of(**changes), catalog, load_training()).findings}
 
 
-def test_remarks_are_made_where_pcs_is_asked_for(catalog):
+def test_pcs_remarks_only_with_pcs_target(catalog):
     assert {"pcs-shared-folder", "pcs-partial-fleet"} <= codes(catalog)
     assert not {"pcs-shared-folder", "pcs-partial-fleet"} & codes(
         catalog, target={"nodes": 1}, storage={"lustre_gib": 2400}
@@ -122,18 +122,18 @@ def test_remarks_are_made_where_pcs_is_asked_for(catalog):
     assert "pcs-trainium-unconfirmed" in codes(catalog, target=neuron, purchase=block)
 
 
-def test_a_plan_that_leaves_the_target_gets_no_pcs(catalog):
+def test_open_target_excludes_pcs(catalog):
     resolution = resolve_training(request_of(target={"kind": "any"}), catalog, load_training())
     assert PCS not in {group.target for group in resolution.groups}
 
 
-def test_every_card_is_counted_with_an_address(catalog):
+def test_every_card_counts_an_address(catalog):
     request = request_of()
     place = pinned_plan(request, catalog).place
     assert addresses(request, place, catalog.instance_types) == 2 * 32 + 1 + 3
 
 
-def test_every_type_makes_a_queue_name_that_pcs_takes(catalog):
+def test_every_type_gives_valid_pcs_queue_name(catalog):
     least, most = pcs.NAME_LENGTH
     for name, facts in catalog.instance_types.items():
         if PCS in facts.targets:

@@ -30,23 +30,23 @@ class TestOpen:
             ("purchase", "option", "any", "any"),
         ],
     )
-    def test_type_region_and_option_must_be_pinned(self, catalog, section, key, value, got):
+    def test_open_type_region_or_option_refused(self, catalog, section, key, value, got):
         with pytest.raises(ImpossibleError) as refusal:
             plan_of(catalog, **{section: {key: value}})
         (finding,) = [finding for finding in refusal.value.findings if finding.code == "not-pinned"]
         assert (finding.path, finding.message) == (f"{section}.{key}", f"must be one value, got {got}")
 
-    def test_everything_open_is_said_at_once(self, catalog):
+    def test_every_open_key_is_reported_at_once(self, catalog):
         with pytest.raises(ImpossibleError) as refusal:
             plan_of(catalog, target={"instance_type": "any", "region": "any"}, purchase={"option": "any"})
         assert len(refusal.value.findings) == 3
 
-    def test_a_target_that_is_not_built_is_refused(self, catalog):
+    def test_undeployable_target_refused(self, catalog):
         with pytest.raises(ImpossibleError) as refusal:
             plan_of(catalog, target={"kind": "sagemaker-endpoint"})
         assert {finding.path for finding in refusal.value.findings} == {"target.kind"}
 
-    def test_other_errors_of_the_request_come_with_it(self, catalog):
+    def test_pinning_errors_include_other_request_errors(self, catalog):
         with pytest.raises(ImpossibleError) as refusal:
             plan_of(catalog, target={"region": "any"}, checkpoint={"mode": "none"})
         assert {finding.code for finding in refusal.value.findings} == {"not-pinned", "spot-without-checkpoints"}
@@ -54,20 +54,20 @@ class TestOpen:
 
 class TestFilledIn:
     @pytest.mark.parametrize("nodes, expected", [("any", 1), (4, 4), ({"min": 2, "max": 8}, 2)])
-    def test_the_least_number_of_nodes(self, catalog, nodes, expected):
+    def test_open_node_count_resolves_to_minimum(self, catalog, nodes, expected):
         assert plan_of(catalog, target={"nodes": nodes}).place.nodes == expected
 
     @pytest.mark.parametrize("kind", ["any", "parallelcluster", ["hyperpod-slurm", "parallelcluster"]])
-    def test_parallelcluster_where_it_is_allowed(self, catalog, kind):
+    def test_parallelcluster_chosen_if_allowed(self, catalog, kind):
         assert plan_of(catalog, target={"kind": kind}).place.target == "parallelcluster"
 
-    def test_an_open_zone_stays_open_in_the_plan_and_is_found_for_the_stacks(self, catalog):
+    def test_open_zone_stays_open_in_plan_and_resolves_for_stacks(self, catalog):
         place = plan_of(catalog).place
         assert place.az_id is None
         assert catalog.region_of_az(zone(place, catalog)) == "us-east-2"
 
 
-def test_a_resolved_plan_is_pinned_to_itself(catalog):
+def test_resolved_plan_keeps_digest_when_pinned_again(catalog):
     plan = plan_of(catalog, target={"nodes": {"min": 2, "max": 8}})
     again = pinned_plan(request_of(document(plan.request)), catalog)
     assert (again.digest, again.place) == (plan.digest, plan.place)

@@ -22,7 +22,7 @@ class TestZone:
             ("trn1.2xlarge", "use2-az1", "use2-az3"),
         ],
     )
-    def test_a_zone_without_the_type_warns_and_names_its_zones(self, catalog, name, az_id, offered):
+    def test_zone_without_type_warns_with_offering_zones(self, catalog, name, az_id, offered):
         region = catalog.region_of_az(az_id)
         target = {"instance_type": name, "region": region, "az_id": az_id, "nodes": 1}
         (finding,) = findings(catalog, "zone-not-offered", target=target)
@@ -30,7 +30,7 @@ class TestZone:
         assert f"{name} in {offered} of {region}, not in {az_id}" in finding.message
         assert offered.split(", ")[0] in finding.hint
 
-    def test_a_zone_with_the_type_gives_no_warning(self, catalog):
+    def test_zone_with_type_gives_no_warning(self, catalog):
         target = {"instance_type": "p5en.48xlarge", "region": "us-east-1", "az_id": "use1-az2", "nodes": 1}
         assert not findings(catalog, "zone-not-offered", target=target)
 
@@ -44,14 +44,14 @@ class TestWindow:
             ("2026-12-01T11:30:00Z", "2026-12-08T11:30:00Z", False),
         ],
     )
-    def test_a_window_that_ends_before_it_starts_is_refused(self, catalog, starts_at, ends_at, refused):
+    def test_reservation_ending_before_start_refused(self, catalog, starts_at, ends_at, refused):
         reservation = {"id": "cr-0a1b2c3d4e5f60718", "count": 2, "starts_at": starts_at, "ends_at": ends_at}
         target = {"instance_type": "p5.48xlarge", "region": "us-east-2", "nodes": 2}
         purchase = {"option": "capacity-block", "reservation": reservation}
         found = findings(catalog, "window-backwards", target=target, purchase=purchase)
         assert [finding.path for finding in found] == (["purchase.reservation.ends_at"] if refused else [])
 
-    def test_a_training_plan_that_ends_before_it_starts_is_refused(self, catalog):
+    def test_training_plan_ending_before_start_refused(self, catalog):
         arn = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/team"
         bought = {"arn": arn, "starts_at": "2026-12-08T11:30:00Z", "ends_at": "2026-12-01T11:30:00Z"}
         target = {"kind": "hyperpod-slurm", "instance_type": "p5.48xlarge", "region": "us-east-2", "nodes": 2}

@@ -19,7 +19,7 @@ def learned(*measurements, shape=SHAPE):
 
 
 class TestPosterior:
-    def test_a_measurement_takes_over_and_narrows(self):
+    def test_measurement_moves_and_narrows_estimate(self):
         prior = throughput.rate(SHAPE, FACTS)
         after = throughput.rate(SHAPE, replace(FACTS, measured=(measured(0.8),)))
         assert after.tokens_mid / prior.tokens_mid == pytest.approx(0.8, abs=0.02)
@@ -28,7 +28,7 @@ class TestPosterior:
     @given(
         st.floats(0.3, 3.0), st.floats(0.0, 0.5), st.integers(1, 8), st.sampled_from([1, 2, 4, 16]), st.integers(0, 3)
     )
-    def test_more_of_the_same_never_widens(self, times, run_spread, nodes, count, others):
+    def test_equal_measurements_never_widen_estimate(self, times, run_spread, nodes, count, others):
         base = tuple(measured(times, spread_of=0.1, nodes=2**number, run=f"other/{number}") for number in range(others))
         runs = [measured(times, spread_of=run_spread, nodes=nodes, run=f"a/{number}") for number in range(count + 1)]
         fewer, more = learned(*base, *runs[:-1]), learned(*base, *runs)
@@ -36,12 +36,12 @@ class TestPosterior:
         assert not more.contradiction
 
     @given(st.floats(0.5, 2.0), st.floats(-0.05, 0.05))
-    def test_what_two_runs_may_differ_by_is_no_contradiction(self, times, apart):
+    def test_ordinary_difference_of_two_runs_is_no_contradiction(self, times, apart):
         one, two = measured(times), measured(times * math.exp(apart), run="b/20261121T100000Z")
         assert not learned(one, two).contradiction
         assert learned(one, two).scale <= learned(one).scale * (1 + 1e-9)
 
-    def test_a_contradiction_widens_and_is_reported(self):
+    def test_contradicting_measurement_widens_estimate_and_is_reported(self):
         agreeing = [measured(0.8, run=f"a/{number}") for number in range(5)]
         odd = measured(0.4, run="b/1")
         before, after = learned(*agreeing), learned(*agreeing, odd)
@@ -51,7 +51,7 @@ class TestPosterior:
         assert learned(*agreeing, elsewhere).contradiction
         assert learned(*agreeing, elsewhere).scale > before.scale
 
-    def test_far_jobs_say_less_and_farther_ones_nothing(self):
+    def test_dissimilar_measurements_weigh_less_and_foreign_ones_are_ignored(self):
         near = learned(measured(0.5))
         longer = learned(measured(0.5, sequence_length=2048))
         other = learned(measured(0.5, precision=Precision.FP8, stack=Stack.TUNED))
@@ -61,18 +61,18 @@ class TestPosterior:
         assert learned(measured(0.5, simulated=True)) is None
 
     @given(st.integers(1, 9), st.integers(512, 65536))
-    def test_a_discount_is_the_same_both_ways(self, doublings, length):
+    def test_measurement_discount_is_symmetric(self, doublings, length):
         other = replace(SHAPE, chips=8 * 2**doublings, sequence_length=length)
         assert discount(SHAPE, other) == pytest.approx(discount(other, SHAPE))
         assert (discount(SHAPE, SHAPE), FARTHEST > 0) == (0.0, True)
 
     @given(st.floats(0.4, 2.5), st.sampled_from([1, 2, 8]))
-    def test_more_machines_are_never_slower(self, times, nodes):
+    def test_more_nodes_are_never_slower(self, times, nodes):
         facts = replace(FACTS, measured=(measured(times, nodes=nodes),))
         rates = [throughput.rate(replace(SHAPE, chips=8 * 2**exponent), facts).tokens_mid for exponent in range(7)]
         assert rates == sorted(rates)
 
-    def test_what_the_plan_says_was_measured_is_above_all(self):
+    def test_planned_throughput_overrides_measurements(self):
         shape = replace(SHAPE, measured_tokens_per_s=50_000.0)
         facts = replace(FACTS, measured=(measured(0.5),))
         assert throughput.rate(shape, facts) == throughput.rate(shape, FACTS)

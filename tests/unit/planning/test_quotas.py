@@ -27,21 +27,21 @@ def defaults(catalog, plan):
 
 
 @pytest.mark.parametrize("kind, nodes", [("sagemaker-training", 21), ("hyperpod-slurm", 32)])
-def test_more_instances_than_the_default_quota_are_named(catalog, kind, nodes):
+def test_more_instances_than_default_quota_are_named(catalog, kind, nodes):
     findings = defaults(catalog, plan_of(catalog, kind, nodes))
     assert findings
     assert all(finding.code == "default-quota" and "20" in finding.message + finding.hint for finding in findings[:1])
 
 
 @pytest.mark.parametrize("kind, nodes", [("sagemaker-training", 20), ("hyperpod-slurm", 8), ("eks", 64), ("pcs", 2)])
-def test_plan_within_the_default_quotas_has_no_finding(catalog, kind, nodes):
+def test_plan_within_default_quotas_has_no_finding(catalog, kind, nodes):
     assert defaults(catalog, plan_of(catalog, kind, nodes)) == []
 
 
 @pytest.mark.parametrize(
     "high, limit, said", [(100.0, None, None), (328.0, None, "launch again"), (50.0, 121, "432,000"), (50.0, 120, None)]
 )
-def test_run_longer_than_the_default_quota_is_a_warning(catalog, high, limit, said):
+def test_run_longer_than_default_quota_is_warning(catalog, high, limit, said):
     plan = plan_of(catalog, **({} if limit is None else {"time_limit_h": limit}))
     findings = list(run_time_findings(plan, Range(low=high / 2, mid=high / 1.5, high=high)))
     if said is None:

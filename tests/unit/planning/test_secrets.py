@@ -61,7 +61,7 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_what_looks_like_a_secret_is_refused_and_not_shown(name):
+def test_secret_in_env_refused_without_showing_value(name):
     (finding,) = secret_findings_of({name: SECRETS[name]})
     assert (finding.path, finding.level) == (f"run.env.{name}", "error")
     assert SECRETS[name] not in finding.message + finding.hint
@@ -70,17 +70,17 @@ def test_what_looks_like_a_secret_is_refused_and_not_shown(name):
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_what_does_not_is_let_through(name):
+def test_ordinary_env_value_accepted(name):
     assert secret_findings_of({name: PLAIN[name]}) == []
 
 
-def test_the_plan_may_say_that_one_is_none():
+def test_plain_env_exempts_variable_from_secret_check():
     assert [finding.path for finding in secret_findings_of(dict(list(SECRETS.items())[:2]), ["HF_TOKEN"])] == [
         "run.env.AWS_ACCESS_KEY_ID"
     ]
 
 
-def test_saying_so_changes_no_digest():
+def test_plain_env_does_not_change_digest():
     env = {"NCCL_DEBUG": "INFO"}
     assert len({pinned_plan(request(env, plain), load()).digest for plain in ((), ("NCCL_DEBUG",))}) == 1
 
@@ -98,7 +98,7 @@ ARN = "arn:aws:secretsmanager:us-east-2:123456789012:secret:team/hf-AbCdEf"
         (f"{ARN}:a b::0123", ("a b", "", "0123")),
     ],
 )
-def test_reference_to_a_part_of_a_secret_is_read_as_ecs_writes_it(text, part):
+def test_secret_reference_parses_like_ecs(text, part):
     reference = secret_reference(text)
     assert (reference.arn, (reference.key, reference.stage, reference.version)) == (ARN, part)
 
@@ -112,7 +112,7 @@ def test_reference_to_a_part_of_a_secret_is_read_as_ecs_writes_it(text, part):
         ARN.replace("team/hf", "a b"),
     ],
 )
-def test_reference_that_is_none_is_refused_at_its_variable(text):
+def test_invalid_secret_reference_refused_at_variable(text):
     request = plan_file.loads(f"slipway: 1\nname: a\nrun: {{secrets: {{T: {text!r}}}}}\n")
     (finding,) = reference_findings(request.run)
     assert (finding.code, finding.path) == ("not-a-secret", "run.secrets.T")

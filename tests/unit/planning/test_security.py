@@ -40,7 +40,7 @@ ENCRYPTED = {"security": {"encrypt_traffic": True}}
     ],
     ids=["log", "traffic"],
 )
-def test_a_target_that_cannot_says_which_one_can(changes, code, path, able):
+def test_security_key_unsupported_by_target_names_supporting_target(changes, code, path, able):
     plan = pinned_plan(request_of(laid_over(BASE, changes)), load())
     place = replace(plan.place, target=TargetKind.SAGEMAKER_ENDPOINT)
     finding = codes(security_findings(plan.request, place))[code]
@@ -49,28 +49,28 @@ def test_a_target_that_cannot_says_which_one_can(changes, code, path, able):
 
 
 @pytest.mark.parametrize("nodes, warned", [(2, ["traffic-encryption-slows"]), (1, [])])
-def test_encrypted_traffic_between_nodes_of_a_training_job_is_not_in_the_estimate(nodes, warned):
+def test_traffic_encryption_between_training_nodes_gives_warning(nodes, warned):
     changes = {**ENCRYPTED, "target": {"kind": "sagemaker-training", "nodes": nodes}}
     plan = pinned_plan(request_of(laid_over(BASE, changes)), load())
     assert [finding.code for finding in security_findings(plan.request, plan.place)] == warned
 
 
 @pytest.mark.parametrize("kind", ["sagemaker-training", "sagemaker-endpoint"])
-def test_groups_of_the_team_are_taken_in_its_vpc_by_every_target(kind):
+def test_security_groups_in_vpc_accepted_by_every_target(kind):
     plan = pinned_plan(request_of(laid_over(BASE, GROUPED)), load())
     place = replace(plan.place, target=TargetKind(kind))
     assert "groups-unused" not in codes(security_findings(plan.request, place))
 
 
 @pytest.mark.parametrize("kind", ["parallelcluster", "eks", "hyperpod-slurm", "hyperpod-eks"])
-def test_a_cluster_of_machines_in_the_account_can(kind):
+def test_cluster_targets_accept_session_log_and_groups(kind):
     document = laid_over(laid_over(laid_over(BASE, LOGGED), GROUPED), {"target": {"kind": kind}})
     plan = pinned_plan(request_of(document), load())
     assert security_findings(plan.request, plan.place) == ()
     assert check(plan.request, load()) == ()
 
 
-def test_a_job_for_a_cluster_that_is_there_asks_for_nothing():
+def test_security_keys_on_existing_cluster_give_no_finding():
     changes = {"target": {"kind": "hyperpod-slurm", "cluster": "team"}}
     plan = pinned_plan(request_of(laid_over(laid_over(BASE, LOGGED), changes)), load())
     assert security_findings(plan.request, plan.place) == ()
@@ -86,7 +86,7 @@ def test_a_job_for_a_cluster_that_is_there_asks_for_nothing():
         ("arn:aws:s3:::bucket", "not-a-key"),
     ],
 )
-def test_a_key_that_policies_can_name_and_the_region_has(kind, arn, code):
+def test_kms_key_of_other_region_or_invalid_arn_refused(kind, arn, code):
     document = laid_over(BASE, {"storage": {"kms_key_arn": arn}, "target": {"kind": kind}})
     findings_by_code = codes(request_findings(request_of(document), load()))
     assert [key_code for key_code in ("key-region", "not-a-key") if key_code in findings_by_code] == (
@@ -108,19 +108,19 @@ ROLE = "arn:aws:iam::123456789012:role/team/machines"
         ("hyperpod-slurm", {"control_plane": ROLE}, "security.roles.control_plane"),
     ],
 )
-def test_a_role_that_nothing_would_take_on_is_refused(kind, roles, path):
+def test_unused_role_refused(kind, roles, path):
     document = laid_over(BASE, {"target": {"kind": kind}, "security": {"roles": roles}})
     finding = codes(request_findings(request_of(document), load()))["role-unused"]
     assert (finding.level, finding.path) == ("error", path)
 
 
-def test_roles_are_of_one_account():
+def test_roles_of_several_accounts_refused():
     roles = {"nodes": ROLE, "head_node": ROLE.replace("123456789012", "210987654321")}
     findings_by_code = codes(request_findings(request_of(laid_over(BASE, {"security": {"roles": roles}})), load()))
     assert findings_by_code["roles-of-accounts"].path == "security.roles"
 
 
-def test_roles_change_a_plans_digest_and_none_keeps_it():
+def test_named_roles_change_digest_and_empty_roles_do_not():
     catalog = load()
     empty, none, named = (
         pinned_plan(request_of(laid_over(BASE, {"security": {"roles": roles}})), catalog).digest
@@ -137,6 +137,6 @@ def test_roles_change_a_plans_digest_and_none_keeps_it():
         ({"security_group_ids": [f"sg-0000000{number}" for number in range(4)]}, "too-many-groups"),
     ],
 )
-def test_groups_that_ec2_would_refuse(network, code):
+def test_invalid_security_groups_refused(network, code):
     finding = codes(check(request_of(laid_over(BASE, {"network": network})), load()))[code]
     assert (finding.level, finding.path) == ("error", "network.security_group_ids")

@@ -24,19 +24,19 @@ def price_workload(tmp_path):
 
 
 @pytest.mark.parametrize("workload", ["{train: {hours: 0.2}}", "{}"])
-def test_a_pinned_one_is_priced(price_workload, workload):
+def test_pinned_type_without_accelerator_is_priced(price_workload, workload):
     best = price_workload(workload).quote(1)
     assert (best.plan.place.instance_type, best.plan.place.nodes) == ("c5.xlarge", 2)
     assert best.usd is not None
 
 
-def test_nothing_is_computed_on_it(price_workload):
+def test_tokens_on_type_without_accelerator_refused(price_workload):
     with pytest.raises(ImpossibleError) as caught:
         price_workload("{train: {model: llama-3.1-8b, tokens_b: 1}}")
     assert "jobs of given hours" in caught.value.findings[0].message
 
 
-def test_it_is_never_searched(price_workload):
+def test_types_without_accelerator_are_never_searched(price_workload):
     priced_plan = price_workload("{}", "{region: us-east-2}")
     types = load().instance_types
     assert all(types[candidate.place.instance_type].accelerator for candidate in some(priced_plan.candidates))

@@ -32,12 +32,12 @@ def findings(run):
         ('{data: [{uri: s3://bucket/x, path: "/scratch/$USER"}]}', "run.data[0].path"),
     ],
 )
-def test_value_that_no_shell_expands_is_refused_at_its_path(run, path):
+def test_unexpanded_variable_refused_at_path(run, path):
     (finding,) = findings(run)
     assert (finding.level, finding.path, finding.code) == (Level.ERROR, path, "not-expanded")
 
 
-def test_fix_of_a_variable_is_the_line_for_set_up():
+def test_unexpanded_variable_fix_is_setup_export_line():
     (finding,) = findings('{env: {PATH: "/opt/x/bin:$PATH"}}')
     assert """run.setup: ['export PATH="/opt/x/bin:$PATH"']""" in finding.hint
     plan_file.loads(PLAN.replace("{RUN}", """{setup: ['export PATH="/opt/x/bin:$PATH"']}"""))
@@ -46,7 +46,7 @@ def test_fix_of_a_variable_is_the_line_for_set_up():
 @pytest.mark.parametrize(
     "value", ["$HOME $(id) `id`", "Hello $NAME, it is `date`", "a $B\nc\n", "pa$$word", "~/x or ~/y", "x$lower/y"]
 )
-def test_text_that_may_be_meant_as_it_is_written_is_a_warning(value):
+def test_possibly_literal_variable_text_is_warning(value):
     (finding,) = findings(f"{{env: {{A: {json.dumps(value)}}}}}")
     assert (finding.level, finding.path, finding.code) == (Level.WARNING, "run.env.A", "not-expanded")
 
@@ -62,11 +62,11 @@ def test_text_that_may_be_meant_as_it_is_written_is_a_warning(value):
         '{setup: ["export PATH=/opt/bin:$PATH"]}',
     ],
 )
-def test_value_that_is_expanded_or_plain_is_taken(run):
+def test_expanded_or_plain_value_accepted(run):
     assert findings(run) == []
 
 
 @pytest.mark.parametrize("word", ["$HOME/data", "--nodes=$SLIPWAY_NODES", "~/x", "${TMPDIR}"])
-def test_word_of_a_list_that_no_shell_expands_is_a_warning(word):
+def test_unexpanded_word_of_command_list_is_warning(word):
     (finding,) = findings(f'{{command: [python, train.py, "{word}"]}}')
     assert (finding.level, finding.path) == (Level.WARNING, "run.command[2]")

@@ -55,14 +55,14 @@ def mid(label="H100-SXM", **changes):
 
 
 @given(shapes())
-def test_every_estimate_is_finite_and_in_order(shape):
+def test_every_estimate_is_finite_and_ordered(shape):
     estimate = utilisation.estimate(shape, FACTS)
     assert 0.0 < estimate.low <= estimate.mid <= estimate.high < 2.0
     assert math.isfinite(estimate.scale)
 
 
 @given(shapes(), st.integers(1, 20_000))
-def test_more_chips_never_work_less_in_all(shape, more):
+def test_more_chips_never_do_less_work_together(shape, more):
     """At a constant batch the rate of all chips together does not fall, at no end of the range."""
     few = utilisation.estimate(shape, FACTS)
     many = utilisation.estimate(dataclasses.replace(shape, chips=shape.chips + more), FACTS)
@@ -70,7 +70,7 @@ def test_more_chips_never_work_less_in_all(shape, more):
         assert greater * (shape.chips + more) >= less * shape.chips * (1 - 1e-12)
 
 
-def test_what_was_published_lies_near():
+def test_estimate_is_near_published_utilisation():
     # torchtitan: 6,667 tokens/s a chip on 8 H100, 16 sequences of 8192: 41 % (README of the facts: MFU with attention)
     assert mid(chips=8, sequence_length=8192, global_batch_tokens=131_072) == pytest.approx(0.412, rel=0.25)
     # MLPerf 4.1, GPT-3 175B in FP8 on 256 H100: 89 %
@@ -105,17 +105,17 @@ def test_what_was_published_lies_near():
         ({"method": Method.QLORA}, {"method": Method.LORA}),
     ],
 )
-def test_each_property_has_the_sign_it_is_named_for(slower, faster):
+def test_faster_property_gives_higher_utilisation(slower, faster):
     assert mid(**slower) < mid(**faster)
 
 
-def test_a_tuned_stack_is_never_slower_than_a_framework():
+def test_tuned_stack_is_never_slower_than_framework():
     for label in some(HARDWARE):
         for precision in Precision:
             assert mid(label, stack=Stack.TUNED, precision=precision) >= mid(label, precision=precision)
 
 
-def test_strong_scaling_costs_more_on_a_slow_network():
+def test_strong_scaling_costs_more_on_slow_network():
     # InternEvo, 7B on 1,024 A100: a batch of 4 M instead of 16 M tokens runs at 0.65 of the rate
     ratios = {
         label: mid(label, chips=1024, global_batch_tokens=4_194_304.0)
@@ -131,7 +131,7 @@ def width(label, **changes):
     return estimate.high / estimate.low
 
 
-def test_where_the_data_are_thin_the_range_is_wide():
+def test_range_is_wide_with_few_data():
     well_known = width("H100-SXM", method=Method.PRETRAIN)
     assert width("Trainium2") > 1.15 * well_known
     assert width("B200") > 1.15 * well_known
@@ -147,7 +147,7 @@ def test_where_the_data_are_thin_the_range_is_wide():
         assert width(few) > 1.1 * well_known
 
 
-def test_a_chip_nobody_has_heard_of_is_estimated_from_its_family_and_balance():
+def test_unknown_chip_estimated_from_family_and_balance():
     chip = job_shape(accelerator=UNHEARD_OF)
     estimate = utilisation.estimate(chip, FACTS)
     assert utilisation.chip_traits(UNHEARD_OF, FACTS) is utilisation.UNKNOWN_CHIP
@@ -166,11 +166,11 @@ def test_a_chip_nobody_has_heard_of_is_estimated_from_its_family_and_balance():
         ("Trainium", "Trainium1"),
     ],
 )
-def test_names_of_chips_are_distinguished(name, known_as):
+def test_chip_names_resolve_to_known_chip(name, known_as):
     assert utilisation.chip_traits(dataclasses.replace(UNHEARD_OF, name=name), FACTS).name == known_as
 
 
-def test_fp8_on_a_chip_without_it_is_bf16_with_a_wider_range():
+def test_fp8_on_chip_without_fp8_equals_bf16_with_wider_range():
     assert mid("A100-80GB", precision=Precision.FP8) == mid("A100-80GB")
     assert width("A100-80GB", precision=Precision.FP8) > width("A100-80GB")
 
@@ -193,13 +193,13 @@ def fitted(**changes):
 
 
 @pytest.mark.parametrize("wrong", [{"tuned": -0.1}, {"step": 0.9}, {"fp8": math.nan}])
-def test_a_fit_that_breaks_a_promise_is_refused(wrong):
+def test_fit_with_invalid_term_refused(wrong):
     with pytest.raises(SlipwayError, match=next(iter(wrong))):
         facts_from(fitted(**wrong))
 
 
 @pytest.mark.parametrize("method, few", [(Method.PRETRAIN, False), (Method.FULL, False), (Method.QLORA, True)])
-def test_few_sources_of_a_kind_of_job_widen_its_range_to_their_spread(method, few):
+def test_few_sources_of_method_widen_range(method, few):
     shape = job_shape(params_b=8.0, chips=64, method=method, stack=Stack.TUNED)
     sources = utilisation.few_sources(shape, FACTS)
     assert (sources is not None) is few

@@ -68,7 +68,7 @@ def codes(serve, **sections):
         ),
     ],
 )
-def test_a_bad_plan_is_refused(serve, sections, code, words):
+def test_invalid_serving_plan_refused_with_allowed_values(serve, sections, code, words):
     findings_by_code = codes(serve, **sections)
     assert code in findings_by_code
     assert words in findings_by_code[code].message
@@ -78,7 +78,7 @@ def test_a_bad_plan_is_refused(serve, sections, code, words):
 @pytest.mark.parametrize(
     "line", ["at(2020-01-01T07:00:00) 0-0", "at(2026-11-18T23:00:00) 1-2", "cron(0 7 * * ? 1999) 1-2"]
 )
-def test_a_time_that_is_over_is_refused(line):
+def test_schedule_in_past_refused(line):
     request = request_of({"slipway": 1, "name": "x", "workload": {"serve": {**GOOD, "schedule": [line]}}})
     with pytest.raises(ImpossibleError) as refused:
         price_request(Path("plan.yaml"), request, load(today=NOW.date()), NOW, PriceOptions())
@@ -88,20 +88,20 @@ def test_a_time_that_is_over_is_refused(line):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1])
-def test_traffic_is_a_finite_number(value):
+def test_non_finite_or_negative_traffic_refused(value):
     with pytest.raises(ImpossibleError) as refused:
         price({**GOOD, "requests_per_s": value})
     assert refused.value.findings[0].path == "workload.serve.requests_per_s"
 
 
 @pytest.mark.parametrize("hours", [[1.0] * 23, [1.0] * 25, []])
-def test_a_day_has_24_hours(hours):
+def test_hourly_traffic_requires_24_values(hours):
     with pytest.raises(UnreadableInputError) as refused:
         price({"model": "llama-3.1-8b", "hourly_requests_per_s": hours})
     assert "a list of 24 values" in refused.value.findings[0].message
 
 
-def test_what_does_not_fit_names_what_does():
+def test_model_too_large_for_type_names_fitting_types():
     findings_by_code = codes({**GOOD, "model": "llama-3.3-70b"}, target={"instance_type": "inf2.8xlarge"})
     assert findings_by_code["nothing-fits"].hint.startswith("it fits on inf2.48xlarge, g6e.12xlarge")
 
@@ -143,11 +143,11 @@ def test_weights_published_in_fewer_bits_are_named(model, precision, expected):
     assert expected is None or expected in hint
 
 
-def test_mxfp4_of_a_dense_model_is_refused():
+def test_mxfp4_of_dense_model_refused():
     assert "experts" in codes({**GOOD, "precision": "mxfp4"})["precision"].message
 
 
-def test_sleeping_at_zero_warns_of_the_cold_start():
+def test_scale_to_zero_warns_of_cold_start():
     assert "cold-start" in {finding.code for finding in price({**GOOD, "min_instances": 0}).findings}
     quiet = price({**GOOD, "min_instances": 0, "asynchronous": True}).findings
     assert "cold-start" not in {finding.code for finding in quiet}
@@ -177,11 +177,11 @@ def warnings(serve, **sections):
         ),
     ],
 )
-def test_machines_that_nothing_runs_on_are_reported(serve, sections, path, reason):
+def test_ignored_target_or_purchase_keys_are_reported(serve, sections, path, reason):
     assert reason in warnings(serve, **sections)[path]
 
 
-def test_a_region_with_too_few_zones_is_no_candidate():
+def test_region_with_too_few_zones_is_no_candidate():
     priced_plan = price({**GOOD, "zones": 4}, target={"region": ["us-east-1", "us-east-2"]})
     regions = {candidate.place.region for candidate in priced_plan.candidates if candidate.place.instance_type}
     assert regions == {"us-east-1"}
@@ -191,7 +191,7 @@ def test_a_region_with_too_few_zones_is_no_candidate():
     )
 
 
-def test_a_limit_on_tokens_names_what_is_the_fastest_between_tokens():
+def test_token_latency_limit_names_fastest_achievable():
     """Which is another layout than the one with the first first token."""
     tight = codes({**GOOD, "max_tpot_ms": 0.5})["latency-out-of-reach"]
     fastest = float(tight.message.split("at most, ")[1].split(" ms is the fastest")[0])

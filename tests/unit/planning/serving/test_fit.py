@@ -29,18 +29,18 @@ def copy(model, chip, group, batch=1, sequence=2048):
     )
 
 
-def test_70b_needs_all_24_cores(catalog, model):
+def test_llama_70b_needs_24_cores(catalog, model):
     chip, large = catalog.accelerators["Inferentia2"], model("llama-3.3-70b")
     assert [group for group in chip.serving_groups if footprint.misfit(copy(large, chip, group)) is None] == [24]
 
 
-def test_70b_does_not_run_on_an_inf2_24xlarge(choose):
+def test_llama_70b_does_not_fit_inf2_24xlarge(choose):
     choice = choose("inf2.24xlarge", "llama-3.3-70b", **CHAT)
     assert choice.estimate is None
     assert "do not fit the 115.2 GiB of 8 cores" in choice.reason
 
 
-def test_heads_are_padded_to_the_cores(catalog, model):
+def test_heads_are_padded_to_multiple_of_cores(catalog, model):
     chip, large = catalog.accelerators["Inferentia2"], model("llama-3.3-70b")
     assert padded_heads(large, 24) == 72
     whole = replace(large, heads=72)
@@ -48,18 +48,18 @@ def test_heads_are_padded_to_the_cores(catalog, model):
     assert weight_gib(copy(large, chip, 8)) == weight_gib(copy(replace(large), chip, 8))
 
 
-def test_8b_does_not_load_in_the_host_of_an_inf2_xlarge(choose):
+def test_llama_8b_does_not_load_in_host_memory_of_inf2_xlarge(choose):
     choice = choose("inf2.xlarge", "llama-3.1-8b", **CHAT)
     assert choice.estimate is None
     assert choice.reason.startswith("its host of 16 GiB cannot load weights of 15.0 GiB")
     assert choose("inf2.8xlarge", "llama-3.1-8b", **CHAT).estimate is not None
 
 
-def test_8b_in_int8_loads_where_bf16_does_not(choose):
+def test_llama_8b_in_int8_loads_on_inf2_xlarge(choose):
     assert choose("inf2.xlarge", "llama-3.1-8b", precision=ServingPrecision.INT8, **CHAT).estimate is not None
 
 
-def test_a_small_embedding_model_runs_on_an_inf2_xlarge(choose):
+def test_small_embedding_model_runs_on_inf2_xlarge(choose):
     estimate = choose("inf2.xlarge", "bge-base-en-v1.5", task=ServingTask.EMBEDDING, input_tokens=256).estimate
     assert estimate is not None
     assert estimate.tpot_ms is None
@@ -70,29 +70,29 @@ def test_a_small_embedding_model_runs_on_an_inf2_xlarge(choose):
 
 
 @pytest.mark.parametrize("chip, allowed", [("Inferentia2", (1, 2, 4, 8, 24)), ("H100", (1, 2, 4, 8))])
-def test_degrees_of_tensor_parallelism(catalog, chip, allowed):
+def test_tensor_parallel_degrees_of_chip(catalog, chip, allowed):
     assert catalog.accelerators[chip].serving_groups == allowed
 
 
-def test_half_of_an_inf2_24xlarge_takes_a_copy_on_8_of_its_12_cores(choose):
+def test_inf2_24xlarge_runs_one_copy_on_8_of_12_cores(choose):
     estimate = choose("inf2.24xlarge", "llama-3.1-8b", tensor_parallel=8, **CHAT).estimate
     assert (estimate.layout.tensor_parallel, estimate.layout.copies) == (8, 1)
     assert choose("inf2.24xlarge", "llama-3.1-8b", tensor_parallel=4, **CHAT).estimate.layout.copies == 3
 
 
-def test_a_gpu_splits_heads_evenly(choose, catalog):
+def test_gpu_heads_must_divide_by_tensor_parallel(choose, catalog):
     assert choose("g5.12xlarge", "qwen2.5-1.5b", tensor_parallel=8, **CHAT).estimate is None
     odd = choose("p5.48xlarge", "phi-3-medium", tensor_parallel=4, input_tokens=500, output_tokens=100)
     assert catalog.find_model("phi-3-medium").heads % 4 == 0
     assert odd.estimate is not None
 
 
-def test_the_cache_of_a_gpu_bounds_the_batch(choose):
+def test_gpu_cache_limits_batch(choose):
     assert choose("g5.xlarge", "llama-3.1-8b", **CHAT).estimate.layout.batch < 64
     assert "the cache holds" in choose("g5.xlarge", "llama-3.1-8b", batch_size=256, **CHAT).reason
 
 
-def test_static_shapes_pay_for_the_compiled_length(choose):
+def test_static_shapes_pay_for_compiled_length(choose):
     short = choose("inf2.48xlarge", "llama-3.1-8b", tensor_parallel=8, batch_size=16, **CHAT, sequence_length=2048)
     long = choose("inf2.48xlarge", "llama-3.1-8b", tensor_parallel=8, batch_size=16, **CHAT, sequence_length=8192)
     assert long.estimate.tokens_per_s.mid < short.estimate.tokens_per_s.mid

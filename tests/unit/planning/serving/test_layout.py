@@ -16,7 +16,7 @@ CHAT = {"input_tokens": 1500, "output_tokens": 250}
 TYPES = ("inf2.24xlarge", "inf2.48xlarge", "trn1.32xlarge", "g6e.12xlarge", "p5.48xlarge")
 
 
-def test_a_measured_row_wins(choose):
+def test_measured_row_is_used_unchanged(choose):
     estimate = choose("inf2.48xlarge", "llama-3.1-8b", **CHAT).estimate
     assert estimate.measured
     assert estimate.tokens_per_s.mid == 1226.1
@@ -29,20 +29,20 @@ def test_other_lengths_are_estimated(choose):
     assert not choose("inf2.48xlarge", "llama-3.1-8b", input_tokens=1400, output_tokens=250).estimate.measured
 
 
-def test_what_was_measured_bounds_the_other_layouts(choose):
+def test_measured_rate_bounds_other_layouts(choose):
     fast = choose("inf2.48xlarge", "llama-3.1-8b", **CHAT, max_tpot_ms=30).estimate
     assert not fast.measured
     assert fast.tokens_per_s.mid <= 1226.1
     assert fast.tpot_ms <= 30
 
 
-def test_limits_are_kept(choose):
+def test_latency_limits_are_kept(choose):
     estimate = choose("p5.48xlarge", "llama-3.1-8b", **CHAT, max_tpot_ms=25, max_ttft_ms=100).estimate
     assert estimate.tpot_ms <= 25
     assert estimate.ttft_ms <= 100
 
 
-def test_a_limit_that_nothing_keeps_says_what_is_fastest(choose):
+def test_unachievable_latency_limit_names_fastest(choose):
     choice = choose("p5.48xlarge", "llama-3.1-8b", **CHAT, max_ttft_ms=1)
     assert choice.estimate is None
     assert choice.fastest is not None
@@ -58,7 +58,7 @@ def test_a_limit_that_nothing_keeps_says_what_is_fastest(choose):
     inputs=st.sampled_from((200, 1500, 4000)),
     first=st.booleans(),
 )
-def test_a_tighter_latency_never_gives_more_tokens(instance_type, tight, more, inputs, first):
+def test_tighter_latency_limit_never_gives_more_tokens(instance_type, tight, more, inputs, first):
     limit = "max_ttft_ms" if first else "max_tpot_ms"
     scale = 10 if first else 1
 
@@ -85,10 +85,10 @@ def test_a_tighter_latency_never_gives_more_tokens(instance_type, tight, more, i
         ("bert-base", "A10G", "generates no text"),
     ],
 )
-def test_what_is_out_of_reach_is_refused_with_the_reason(catalog, model, name, chip, reason):
+def test_unsupported_model_or_chip_refused_with_reason(catalog, model, name, chip, reason):
     assert reason in (beyond(model(name), catalog.accelerators[chip]) or "")
 
 
-def test_a_range_is_wider_where_few_rows_stand_behind_it(choose):
+def test_range_is_wider_with_fewer_measured_rows(choose):
     few, many = (choose(name, "llama-3.1-8b", **CHAT).estimate for name in ("g6.xlarge", "g5.xlarge"))
     assert few.tokens_per_s.high / few.tokens_per_s.low > many.tokens_per_s.high / many.tokens_per_s.low

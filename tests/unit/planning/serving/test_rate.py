@@ -31,7 +31,7 @@ def copy(model, chip, **changes):
     return Copy(**{**base, **changes})
 
 
-def test_neuron_follows_its_formula(catalog, model):
+def test_neuron_times_equal_formula(catalog, model):
     terms = {**neuron.TERMS, "layer_s": 1e-4, "weight_rate": 0.5, "cache_rate": 0.25, "prompt_layer_s": 1e-3}
     chip, small = catalog.accelerators["Inferentia2"], model("llama-3.1-8b")
     times = neuron.times(copy(small, chip), terms)
@@ -43,13 +43,13 @@ def test_neuron_follows_its_formula(catalog, model):
     assert times.prefill_s == pytest.approx(32e-3 + prompt)
 
 
-def test_neuron_repeats_the_cache_where_cores_outnumber_heads(catalog, model):
+def test_neuron_cache_repeats_with_more_cores_than_heads(catalog, model):
     chip, small = catalog.accelerators["Inferentia2"], model("llama-3.1-8b")
     assert neuron.cache_bytes_per_token(copy(small, chip, tensor_parallel=8)) == 131_072
     assert neuron.cache_bytes_per_token(copy(small, chip, tensor_parallel=24)) == 3 * 131_072
 
 
-def test_more_live_requests_take_longer_each_and_give_more_together(catalog, facts, model):
+def test_larger_batch_has_higher_latency_and_throughput(catalog, facts, model):
     chip, small = catalog.accelerators["H100"], model("llama-3.1-8b")
     rates = [rate(copy(small, chip, tensor_parallel=1, batch=batch), facts) for batch in (2, 8, 32, 128)]
     assert [serving_rate.tpot_ms for serving_rate in rates] == sorted(serving_rate.tpot_ms for serving_rate in rates)
@@ -59,13 +59,13 @@ def test_more_live_requests_take_longer_each_and_give_more_together(catalog, fac
     )
 
 
-def test_a_batch_pays_for_every_prompt():
+def test_batch_rate_includes_prefill_of_every_prompt():
     replica = copy(from_dimensions(ModelDimensions(params_b=8)), _chip(), batch=4, output_tokens=100.0)
     serving_rate = rate_of(replica, Times(decode_s=0.01, prefill_s=0.1), 1.0)
     assert serving_rate.tokens_per_s == pytest.approx(4 * 100 / (4 * 0.1 + 100 * 0.01))
 
 
-def test_an_embedding_counts_its_input():
+def test_embedding_rate_counts_input_tokens():
     replica = copy(
         from_dimensions(ModelDimensions(params_b=0.3)), _chip(), batch=1, output_tokens=0.0, input_tokens=256.0
     )
@@ -74,7 +74,7 @@ def test_an_embedding_counts_its_input():
     assert (serving_rate.ttft_ms, serving_rate.tpot_ms) == (4.0, 0.0)
 
 
-def test_gpus_over_pcie_lose_more_to_each_other(catalog, facts, model):
+def test_pcie_gpus_scale_less_than_nvlink(catalog, facts, model):
     small = model("llama-2-13b")
     times = {
         name: [gpu.times(copy(small, catalog.accelerators[name], tensor_parallel=n), facts.gpu) for n in (1, 8)]
@@ -84,7 +84,7 @@ def test_gpus_over_pcie_lose_more_to_each_other(catalog, facts, model):
     assert gain["A10G"] < gain["A100-40GB"] < 8
 
 
-def test_a_fit_with_a_number_below_zero_is_refused(facts):
+def test_fit_with_negative_term_refused(facts):
     broken = {
         "neuron": {**facts.neuron, "layer_s": -1.0},
         "gpu": facts.gpu,
