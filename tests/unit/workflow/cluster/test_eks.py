@@ -31,7 +31,7 @@ def plan(**sections):
     return pinned_plan(request_of({**BASE, "target": TARGET, **sections}), load())
 
 
-def test_a_job_that_could_not_be_sent_is_refused_with_the_way_by_hand():
+def test_unreachable_eks_api_refuses_job_with_manual_commands():
     with pytest.raises(ImpossibleError) as refusal:
         EksCluster().refuse_job(plan(), {})
     hint = str(refusal.value.hint)
@@ -49,7 +49,7 @@ def refused(plan):
     return False
 
 
-def test_a_job_for_a_cluster_that_exists_is_sent_whatever_the_plan_says_of_a_network():
+def test_job_for_existing_cluster_ignores_planned_network():
     assert refused(plan())
     assert not refused(plan(target={**TARGET, "cluster": "shared"}))
 
@@ -61,11 +61,11 @@ def test_a_job_for_a_cluster_that_exists_is_sent_whatever_the_plan_says_of_a_net
         {"vpc_id": "vpc-0123456789abcdef0", "subnet_ids": ["subnet-0123456789abcdef0"]},
     ],
 )
-def test_an_api_that_may_answer_from_here_gets_its_job(network):
+def test_reachable_eks_api_accepts_job(network):
     assert not refused(plan(network=network))
 
 
-def test_a_job_for_its_api_goes_there_as_the_role_that_was_made_for_it():
+def test_job_connects_to_eks_api_as_access_role():
     outputs = {"ClusterName": "slipway-small", "AccessRoleArn": "arn:aws:iam::123456789012:role/access"}
     api_access = EksCluster().head_node(plan(), outputs, Session(environment={}, region="us-east-2"))
     assert (api_access.via, api_access.host, api_access.region) == ("eks", "slipway-small", "us-east-2")
@@ -75,12 +75,12 @@ def test_a_job_for_its_api_goes_there_as_the_role_that_was_made_for_it():
 @pytest.mark.parametrize(
     "cidrs,message", [([], "AWS-StartPortForwardingSessionToRemoteHost"), (["52.94.76.0/24"], "52.")]
 )
-def test_an_api_that_does_not_answer_has_a_way_there(cidrs, message):
+def test_unreachable_eks_api_has_tunnel_or_range_hint(cidrs, message):
     assert message in EksCluster().unreached(plan(network={"api_cidrs": cidrs}), OUTPUTS)
 
 
 @pytest.mark.parametrize("cidrs,tunnel", [([], True), (["52.94.76.0/24"], False)])
-def test_a_private_api_is_reached_through_a_tunnel(cidrs, tunnel):
+def test_private_eks_api_has_tunnel_commands(cidrs, tunnel):
     commands = EksCluster().access_commands(plan(network={"api_cidrs": cidrs}), OUTPUTS)
     assert any("AWS-StartPortForwardingSessionToRemoteHost" in command for _what, command in commands) is tunnel
     by_name = "--server=https://localhost:8443 --tls-server-name=abc.us-east-2.eks.amazonaws.com"
@@ -88,7 +88,7 @@ def test_a_private_api_is_reached_through_a_tunnel(cidrs, tunnel):
 
 
 @pytest.mark.server
-def test_nodes_of_a_block_are_set_when_it_begins_and_once(one_account):
+def test_capacity_block_nodes_start_once_at_block_start(one_account):
     aws_account.reset(one_account)
     client = made_cluster(one_account)
     # Where the sandbox's EKS is installed in this process too, its groups have instances.
@@ -137,7 +137,7 @@ def made_cluster(state):
 
 
 @pytest.mark.server
-def test_an_api_that_does_not_answer_costs_no_machines(one_account):
+def test_unreachable_eks_api_starts_no_nodes(one_account):
     """It is asked again for three minutes, then the launch ends before there is a node."""
     aws_account.reset(one_account)
     made_cluster(one_account)

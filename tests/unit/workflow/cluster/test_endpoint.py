@@ -28,7 +28,7 @@ def ask(endpoint_session):
 
 
 class TestChat:
-    def test_an_answer_is_read_token_by_token(self, runtime, ask):
+    def test_chat_answer_is_read_token_by_token(self, runtime, ask):
         runtime.first_s, runtime.token_s, runtime.tokens = 0.2, 0.02, 10
         reply = ask()
         assert (reply.kind, reply.input_tokens, reply.output_tokens) == ("chat", 12, 10)
@@ -36,13 +36,13 @@ class TestChat:
         assert reply.tokens_per_s > 0
         assert reply.shown.startswith("word0 word1")
 
-    def test_chat_is_asked_as_openai_clients_ask(self, runtime, ask):
+    def test_chat_request_has_openai_form(self, runtime, ask):
         ask(most_tokens=5)
         ((_, body, headers),) = runtime.requests
         assert (body["model"], body["stream"], body["max_tokens"]) == ("", True, 5)
         assert headers["Authorization"].startswith("Bearer sagemaker-api-key-")
 
-    def test_tokens_are_counted_where_nobody_says_how_many(self, runtime, ask):
+    def test_tokens_counted_without_usage_in_answer(self, runtime, ask):
         runtime.usage = False
         assert ask().output_tokens == 8
 
@@ -58,13 +58,13 @@ class TestChat:
             ({"rubbish": True}, "the endpoint's answer holds what is not JSON: .*<html>"),
         ],
     )
-    def test_every_failure_has_a_name(self, runtime, ask, how, message):
+    def test_every_endpoint_failure_has_a_message(self, runtime, ask, how, message):
         for name, value in how.items():
             setattr(runtime, name, value)
         with pytest.raises(DeploymentFailedError, match=message):
             ask(timeout_s=0.5)
 
-    def test_nobody_there_is_reported(self, runtime, endpoint_session):
+    def test_unreachable_endpoint_is_reported(self, runtime, endpoint_session):
         send = asker(served("small", endpoint_session), endpoint_session)
         runtime.url = "gone"
         with endpoint_runtime.served(Runtime()) as other:
@@ -81,26 +81,26 @@ def values(endpoint):
 
 
 class TestOtherKinds:
-    def test_an_embedding_is_numbers(self, runtime, endpoint_session):
+    def test_embedding_answer_has_vector_dimensions(self, runtime, endpoint_session):
         endpoint = served("small", endpoint_session)
         reply = asker(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()
         assert (reply.kind, reply.input_tokens, reply.shown) == ("embedding", 11, "a vector of 3 dimensions")
         assert runtime.requests[0][1]["input"]
 
-    def test_a_component_is_named(self, runtime, endpoint_session):
+    def test_component_request_has_component_header(self, runtime, endpoint_session):
         runtime.mode = "components"
         endpoint = served("small", endpoint_session)
         asker(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()
         headers = {key.lower(): value for key, value in runtime.requests[0][2].items()}
         assert headers["x-amzn-sagemaker-inference-component"] == NAME
 
-    def test_an_empty_embedding_is_a_failure(self, runtime, endpoint_session):
+    def test_empty_embedding_is_failure(self, runtime, endpoint_session):
         runtime.empty = True
         endpoint = served("small", endpoint_session)
         with pytest.raises(DeploymentFailedError, match="without an embedding"):
             asker(type(endpoint)(**{**values(endpoint), "base_url": None}), endpoint_session)()
 
-    def test_a_queue_is_asked_until_it_answers(self, runtime, ask, monkeypatch):
+    def test_asynchronous_request_polled_until_answer(self, runtime, ask, monkeypatch):
         monkeypatch.setattr("launcher.aws.endpoints.POLL_S", 0.05)
         runtime.mode, runtime.queue_s = "asynchronous", 0.2
         reply = ask()
@@ -115,7 +115,7 @@ class TestOtherKinds:
             ({"empty": True}, 60, "answered without a token"),
         ],
     )
-    def test_a_queue_that_fails_is_named(self, runtime, ask, monkeypatch, how, patience_s, message):  # noqa: PLR0917
+    def test_failing_asynchronous_endpoint_is_named(self, runtime, ask, monkeypatch, how, patience_s, message):  # noqa: PLR0917
         monkeypatch.setattr("launcher.aws.endpoints.POLL_S", 0.05)
         runtime.mode = "asynchronous"
         for name, value in how.items():
@@ -125,14 +125,14 @@ class TestOtherKinds:
 
 
 class TestState:
-    def test_what_runs_is_what_was_deployed(self, endpoint_session):
+    def test_probe_of_deployed_endpoint_returns_state_and_answer(self, endpoint_session):
         state, reply = probe(
             endpoint := served("small", endpoint_session), endpoint_session, asker(endpoint, endpoint_session)
         )
         assert (state.status, state.instances, reply.output_tokens) == ("InService", 2, 8)
 
     @pytest.mark.long
-    def test_a_silent_rollback_is_exit_6_with_its_alarm(self, runtime, endpoint_session):
+    def test_silent_rollback_ends_with_6_and_alarm(self, runtime, endpoint_session):
         runtime.config, runtime.alarming = "config-old", ("a tenth of the requests end with an error",)
         with pytest.raises(DeploymentFailedError) as failure:
             state_of(served("small", endpoint_session), endpoint_session)
@@ -140,36 +140,36 @@ class TestState:
         assert "runs config-old, deployed was config-new: the update was rolled back" in failure.value.message
         assert "a tenth of the requests" in failure.value.message
 
-    def test_the_last_trouble_of_its_log_is_reported(self, runtime, endpoint_session):
+    def test_failed_endpoint_reports_last_error_of_log(self, runtime, endpoint_session):
         runtime.status, runtime.log = "Failed", ("loading", "ERROR out of memory", "bye")
         with pytest.raises(DeploymentFailedError, match="is Failed; log: ERROR out of memory"):
             state_of(served("small", endpoint_session), endpoint_session)
 
-    def test_a_component_that_runs_the_old_model_was_rolled_back(self, runtime, endpoint_session):
+    def test_component_with_old_model_reported_as_rollback(self, runtime, endpoint_session):
         runtime.mode, runtime.component = "components", ("InService", "model-old")
         with pytest.raises(DeploymentFailedError, match="runs model-old, deployed was model-new: the update"):
             state_of(served("small", endpoint_session), endpoint_session)
 
-    def test_a_component_that_is_not_in_service_is_reported(self, runtime, endpoint_session):
+    def test_component_out_of_service_is_reported(self, runtime, endpoint_session):
         runtime.mode, runtime.component = "components", ("Failed", "model-new")
         with pytest.raises(DeploymentFailedError, match=f"component {NAME} of endpoint {NAME} is Failed"):
             settled(served("small", endpoint_session), endpoint_session, print, wait=lambda _: None)
 
     @pytest.mark.long
     @pytest.mark.parametrize("status", ["Updating", "Failed", "RollingBack"])
-    def test_an_endpoint_that_is_not_in_service_is_not_asked(self, runtime, endpoint_session, status):
+    def test_endpoint_out_of_service_gets_no_request(self, runtime, endpoint_session, status):
         runtime.status = status
         endpoint = served("small", endpoint_session)
         with pytest.raises(DeploymentFailedError, match=f"is {status}"):
             probe(endpoint, endpoint_session, asker(endpoint, endpoint_session))
         assert runtime.requests == []
 
-    def test_one_that_its_guard_has_deleted_is_reported(self, runtime, endpoint_session):
+    def test_endpoint_deleted_by_guard_is_reported(self, runtime, endpoint_session):
         runtime.gone = True
         with pytest.raises(DeploymentFailedError, match=f"endpoint {NAME} does not exist, but its stack"):
             settled(served("small", endpoint_session), endpoint_session, print)
 
-    def test_state_is_waited_for_and_reported_at_every_change(self, runtime, endpoint_session):
+    def test_endpoint_state_awaited_and_reported_at_every_change(self, runtime, endpoint_session):
         runtime.before, messages, waited = ["Creating", "Creating", "Updating"], [], []
         assert (
             settled(served("small", endpoint_session), endpoint_session, messages.append, wait=waited.append).status
@@ -178,7 +178,7 @@ class TestState:
         assert messages == [f"endpoint {NAME}: {status}, 2 instances" for status in ("Creating", "Updating")]
         assert len(waited) == 3
 
-    def test_state_is_not_waited_for_without_end(self, runtime, endpoint_session):
+    def test_endpoint_state_wait_has_limit(self, runtime, endpoint_session):
         runtime.status = "Updating"
         clock = iter(range(0, 10_000, 600)).__next__
         with pytest.raises(DeploymentFailedError, match="still, after 60 min"):
@@ -191,18 +191,18 @@ class TestState:
                 wait=lambda _: None,
             )
 
-    def test_a_rollback_that_ends_in_service_is_still_caught(self, runtime, endpoint_session):
+    def test_rollback_ending_in_service_is_reported(self, runtime, endpoint_session):
         runtime.before, runtime.config = ["Updating", "RollingBack"], "config-old"
         with pytest.raises(DeploymentFailedError, match="the update was rolled back"):
             settled(served("small", endpoint_session), endpoint_session, print, wait=lambda _: None)
 
-    def test_one_that_is_not_deployed_is_reported(self, runtime, endpoint_session):
+    def test_undeployed_endpoint_refused(self, runtime, endpoint_session):
         runtime.deployed = False
         with pytest.raises(ImpossibleError, match="stack slipway-small-serving does not exist"):
             served("small", endpoint_session)
 
 
-def test_a_token_is_a_signed_call_of_its_own_action(endpoint_session):
+def test_bearer_token_is_signed_call_of_token_action(endpoint_session):
     token = bearer_token(endpoint_session, 900)
     host, _, query = base64.b64decode(token.removeprefix("sagemaker-api-key-")).decode().partition("/?")
     query_params = parse_qs(query)
@@ -225,7 +225,7 @@ class TestCommands:
         app = application(("endpoint",))
         return lambda *arguments: CliRunner().invoke(app, ["endpoint", *arguments, "--region", "us-east-1"])
 
-    def test_test_shows_the_answer(self, run):
+    def test_endpoint_test_shows_answer(self, run):
         done = run("test", "small")
         assert done.exit_code == 0, done.output
         assert f"endpoint {NAME} in us-east-1: InService, 2 instances, as deployed" in done.stdout
@@ -233,23 +233,23 @@ class TestCommands:
         assert json.loads(run("test", "small", "--json").stdout)["output_tokens"] == 8
 
     @pytest.mark.long
-    def test_load_shows_every_step(self, run):
+    def test_endpoint_load_shows_every_step(self, run):
         done = run("load", "small", "--concurrency", "2", "--seconds", "1")
         assert done.exit_code == 0, done.output
         assert "measured:" in done.stdout
         assert "no quote in this folder" in done.stdout
         assert "2 concurrent:" in done.stderr
 
-    def test_a_queue_is_not_loaded(self, run, runtime):
+    def test_load_test_of_asynchronous_endpoint_refused(self, run, runtime):
         runtime.mode = "asynchronous"
         assert isinstance(run("load", "small").exception, ImpossibleError)
 
-    def test_url_and_token_are_for_clients(self, run, runtime):
+    def test_endpoint_url_and_token_are_printed_for_clients(self, run, runtime):
         assert run("url", "small").stdout == f"{runtime.url}/endpoints/{NAME}/openai/v1\n"
         assert run("token", "small", "--hours", "2").stdout.startswith("sagemaker-api-key-")
         runtime.mode = "embedding"
 
-    def test_without_a_run_the_region_is_asked_for(self, runtime, monkeypatch, tmp_path):
+    def test_endpoint_command_without_run_requires_region(self, runtime, monkeypatch, tmp_path):
         monkeypatch.chdir(tmp_path)
         done = CliRunner().invoke(application(("endpoint",)), ["endpoint", "url", "small"])
         assert "no run of small in this folder names its region" in str(done.exception)

@@ -36,17 +36,17 @@ def quoted(path: Path):
         ("p4d.24xlarge", 1, PurchaseOption.SPOT, False),
     ],
 )
-def test_a_queue_fits_by_type_count_and_way_of_buying(instance_type, nodes, option, answer):
+def test_queue_fits_by_type_count_and_purchase_option(instance_type, nodes, option, answer):
     assert fits(instance_type, nodes, option, ClusterState(name="team", queues=(QUEUE,))) is answer
 
 
-def test_a_commitment_is_bought_on_demand():
+def test_commitment_fits_on_demand_queue():
     owned = QueueState(name="p5", instance_type="p5.48xlarge", capacity_type="ONDEMAND", maximum=1)
     for option in (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN, PurchaseOption.RESERVED):
         assert fits("p5.48xlarge", 1, option, ClusterState(name="team", queues=(owned,)))
 
 
-def test_only_what_says_which_job_it_was_is_left_out():
+def test_template_comparison_ignores_only_job_digest_and_rate():
     def template(digest, rate, idle):
         tags = [{"Key": "slipway:digest", "Value": digest}, {"Key": "slipway:cluster", "Value": "team"}]
         guard = {"Variables": {"USD_PER_NODE_HOUR": rate, "IDLE_MINUTES": idle}}
@@ -60,7 +60,7 @@ def test_only_what_says_which_job_it_was_is_left_out():
     assert "slipway:cluster" in json.dumps(without_job(template("a", "1", "5")))
 
 
-def test_a_job_for_a_cluster_that_exists_is_not_deployed(tmp_path):
+def test_deploy_for_existing_cluster_refused(tmp_path):
     (tmp_path / "plan.yaml").write_text(
         "slipway: 1\nname: job\nworkload: {train: {model: llama-3.1-8b, hours: 1}}\n"
         "target: {region: us-east-2, instance_type: p5.48xlarge, nodes: 1, cluster: team}\npurchase: {option: spot}\n"
@@ -73,7 +73,7 @@ def test_a_job_for_a_cluster_that_exists_is_not_deployed(tmp_path):
     assert not (tmp_path / ".slipway").exists()
 
 
-def test_the_ways_in_name_region_node_login_and_queue():
+def test_access_commands_name_region_node_login_and_queue():
     outputs = {
         "Region": "us-west-2",
         "HeadNodeInstanceId": "i-0123456789abcdef0",
@@ -89,7 +89,7 @@ def test_the_ways_in_name_region_node_login_and_queue():
     assert "sbatch job.sbatch" in ways["submit the job, from that shell"]
 
 
-def test_where_sessions_are_logged_the_way_around_the_log_is_not_printed():
+def test_access_commands_with_session_log_omit_ssh():
     outputs = {
         "Region": "us-west-2",
         "HeadNodeInstanceId": "i-0123456789abcdef0",

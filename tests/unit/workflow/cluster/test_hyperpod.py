@@ -89,7 +89,7 @@ class TestTrainingPlan:
         return []
 
     @pytest.mark.parametrize("status", ["Scheduled", "Active"])
-    def test_one_that_fits_is_taken(self, training_plan, stubbed_sagemaker, status):
+    def test_fitting_training_plan_accepted(self, training_plan, stubbed_sagemaker, status):
         assert self.refused(training_plan, stubbed_sagemaker, bought(Status=status)) == []
 
     @pytest.mark.parametrize(
@@ -104,20 +104,20 @@ class TestTrainingPlan:
             ({"StartTime": datetime(2026, 12, 2, 11, 30, tzinfo=UTC)}, "training-plan-window"),
         ],
     )
-    def test_what_only_aws_can_tell_is_a_finding(self, training_plan, stubbed_sagemaker, changes, code):
+    def test_unfit_training_plan_refused_with_finding(self, training_plan, stubbed_sagemaker, changes, code):
         with pytest.raises(ImpossibleError) as refusal:
             self.look(training_plan, stubbed_sagemaker, bought(**changes))
         (finding,) = refusal.value.findings
         assert (finding.code, bool(finding.path), bool(finding.hint)) == (code, True, True)
 
-    def test_one_that_is_over_is_refused_whatever_the_file_says(self, training_plan, stubbed_sagemaker):
+    def test_expired_training_plan_refused_despite_planned_window(self, training_plan, stubbed_sagemaker):
         with pytest.raises(ImpossibleError) as refusal:
             self.look(training_plan, stubbed_sagemaker, bought(EndTime=datetime(2026, 11, 19, 11, 30, tzinfo=UTC)))
         over, window = refusal.value.findings
         assert (over.code, window.code) == ("training-plan-over", "training-plan-window")
         assert window.hint == "set it to 2026-11-19T11:30:00Z"
 
-    def test_a_window_that_the_file_leaves_out_is_not_held_against_it(self, training_plan, stubbed_sagemaker):
+    def test_training_plan_window_checked_only_if_planned(self, training_plan, stubbed_sagemaker):
         purchase = training_plan.request.purchase
         unsaid = replace(purchase.training_plan, starts_at=None, ends_at=None)
         request = replace(training_plan.request, purchase=replace(purchase, training_plan=unsaid))
@@ -125,7 +125,7 @@ class TestTrainingPlan:
         assert self.refused(training_plan, stubbed_sagemaker, other) == ["training-plan-window"]
         assert self.refused(replace(training_plan, request=request), stubbed_sagemaker, other) == []
 
-    def test_one_that_is_not_there_is_said(self, training_plan, stubbed_sagemaker):
+    def test_unknown_training_plan_is_reported(self, training_plan, stubbed_sagemaker):
         session, sagemaker, _ = stubbed_sagemaker
         sagemaker.add_client_error("describe_training_plan", "ResourceNotFound")
         with pytest.raises(AwsError, match="describe training plan arn:aws:sagemaker"):
@@ -133,7 +133,7 @@ class TestTrainingPlan:
 
 
 class TestJobs:
-    def test_without_the_plug_in_the_command_is_reported_before_anything_is_deployed(self, training_plan, tmp_path):
+    def test_missing_session_manager_plugin_refuses_job_with_command(self, training_plan, tmp_path):
         with pytest.raises(ImpossibleError) as refusal:
             HyperPodSlurmCluster().refuse_job(training_plan, {"PATH": str(tmp_path)})
         assert (
@@ -141,7 +141,7 @@ class TestJobs:
         )
         assert "sbatch job.sbatch" in refusal.value.hint
 
-    def test_with_it_the_job_may_go(self, training_plan, tmp_path):
+    def test_job_with_session_manager_plugin_accepted_on_own_cluster(self, training_plan, tmp_path):
         for name in ("aws", "session-manager-plugin"):
             (tmp_path / name).write_text("#!/bin/sh\n")
             (tmp_path / name).chmod(0o755)
@@ -150,7 +150,7 @@ class TestJobs:
         with pytest.raises(ImpossibleError, match="only to the plan's own HyperPod cluster"):
             HyperPodSlurmCluster().refuse_job(replace(training_plan, request=elsewhere), {"PATH": str(tmp_path)})
 
-    def test_the_controller_that_runs_is_asked_for(self, training_plan, stubbed_sagemaker):
+    def test_running_controller_becomes_head_node(self, training_plan, stubbed_sagemaker):
         def listed(number, group, status):
             return {
                 "InstanceGroupName": group,
@@ -228,7 +228,7 @@ class TestReadBack:
             **changes,
         }
 
-    def test_a_cluster_as_planned_agrees(self, stubbed_sagemaker, reading):
+    def test_hyperpod_cluster_as_planned_agrees(self, stubbed_sagemaker, reading):
         stubbed_sagemaker[1].add_response("describe_cluster", self.described(), {"ClusterName": "slipway-p5-plan"})
         readback.cluster(reading)
         assert reading.checks.wrong == []
@@ -243,7 +243,7 @@ class TestReadBack:
             ({"workers": {"TargetCount": 1}}, "group workers"),
         ],
     )
-    def test_what_differs_is_said(self, stubbed_sagemaker, reading, changes, message):
+    def test_different_hyperpod_cluster_is_reported(self, stubbed_sagemaker, reading, changes, message):
         answer = self.described(**{key: value for key, value in changes.items() if key != "workers"})
         answer["InstanceGroups"][1].update(changes.get("workers", {}))
         stubbed_sagemaker[1].add_response("describe_cluster", answer, {"ClusterName": "slipway-p5-plan"})
@@ -251,7 +251,7 @@ class TestReadBack:
         (wrong,) = reading.checks.wrong
         assert message in wrong
 
-    def test_the_file_system_is_held_against_what_is_priced(self, stubbed_sagemaker, reading):
+    def test_file_system_size_is_compared_with_priced_size(self, stubbed_sagemaker, reading):
         answer = {
             "Lifecycle": "AVAILABLE",
             "StorageCapacity": 2400,
@@ -265,7 +265,7 @@ class TestReadBack:
         assert reading.checks.wrong == ["file system, GiB: planned 1200, found 2400"]
 
 
-def test_logs_that_stay_are_named_with_their_price():
+def test_retained_log_groups_have_price():
     keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
     with mock_aws():
         client = boto3.client("logs", region_name="us-east-2", aws_access_key_id="x", aws_secret_access_key="x")

@@ -61,7 +61,7 @@ def access():
         )
 
 
-def test_instances_of_the_group_run_its_job(access):
+def test_instances_of_group_are_nodes_of_job(access):
     nodes = InstancesCluster().nodes(access)
     assert [(node.use, node.job, node.name) for node in nodes] == [
         (NodeUse.BUSY, "job-1", node.instance) for node in nodes
@@ -71,7 +71,7 @@ def test_instances_of_the_group_run_its_job(access):
     assert "Linux version" in InstancesCluster().boot_output(access, nodes[0])
 
 
-def test_replacement_keeps_the_size_of_the_group(access):
+def test_replaced_instance_keeps_group_size(access):
     first, second = InstancesCluster().nodes(access)
     InstancesCluster().change_node(NodeAction.REPLACE, first, access)
     after = {node.name for node in InstancesCluster().nodes(access)}
@@ -81,7 +81,7 @@ def test_replacement_keeps_the_size_of_the_group(access):
 
 
 @pytest.mark.parametrize("action", [NodeAction.DRAIN, NodeAction.REBOOT, NodeAction.RESUME])
-def test_other_actions_are_refused_with_what_is_possible(access, action):
+def test_unsupported_node_action_refused_naming_replace(access, action):
     node = InstancesCluster().nodes(access)[0]
     facts = NodeFacts(node=node, usd_per_hour=Decimal(2))
     with pytest.raises(ImpossibleError, match=f"{action} is not possible on plain instances") as refused:
@@ -90,6 +90,6 @@ def test_other_actions_are_refused_with_what_is_possible(access, action):
     assert "$2.00 an hour" in InstancesCluster().node_effect(NodeAction.REPLACE, facts).cost
 
 
-def test_training_jobs_have_no_nodes_and_say_so(access):
+def test_nodes_of_training_jobs_refused(access):
     with pytest.raises(ImpossibleError, match="SageMaker training jobs have no nodes"):
         SageMakerTrainingCluster().nodes(access)

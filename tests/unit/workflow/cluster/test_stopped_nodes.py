@@ -51,7 +51,7 @@ def stubbed():
     [(PCS, "pcs", "list_compute_node_groups"), (HYPERPOD, "sagemaker", "describe_cluster")],
     ids=["pcs", "hyperpod-slurm"],
 )
-def test_nodes_that_cannot_be_read_are_a_message(stubbed, target, service, call):
+def test_unreadable_node_state_gives_message(stubbed, target, service, call):
     session, stub = stubbed(service)
     stub.add_client_error(call, "AccessDeniedException")
     messages = []
@@ -60,7 +60,7 @@ def test_nodes_that_cannot_be_read_are_a_message(stubbed, target, service, call)
     assert message.endswith("is unknown: these credentials cannot read it")
 
 
-def test_a_stopped_node_group_that_cannot_be_scaled_is_an_error(stubbed):
+def test_failing_scale_up_of_stopped_node_group_is_error(stubbed):
     session, stub = stubbed("pcs")
     named = {"name": "nodes", "id": "pcs_1", "clusterId": "pcs_2", "createdAt": NOW, "modifiedAt": NOW}
     arn = {"arn": "arn:aws:pcs:us-east-2:123456789012:cluster/pcs_2/computenodegroup/pcs_1", "status": "ACTIVE"}
@@ -97,7 +97,7 @@ def workers(stubbed):
     stub.assert_no_pending_responses()
 
 
-def test_stopped_workers_that_cannot_be_restored_are_an_error(workers):
+def test_failing_restore_of_stopped_workers_is_error(workers):
     session, stub = workers
     stub.add_client_error("update_cluster", "AccessDeniedException")
     with pytest.raises(AwsError, match="start the workers of small"):

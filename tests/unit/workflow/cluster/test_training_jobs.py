@@ -54,24 +54,24 @@ def described(status="InProgress", secondary="Training", **more):
         ("Stopped", "MaxWaitTimeExceeded", JobState.FAILED, "stopped"),
     ],
 )
-def test_every_secondary_state_has_plain_words_and_a_new_one_is_running(status, secondary, state, word):
+def test_every_secondary_status_has_wording_and_unknown_is_running(status, secondary, state, word):
     facts = facts_of(described(status, secondary))
     assert (facts.state, facts.word) == (state, word)
     assert bool(facts.nodes) == (state is JobState.RUNNING)
 
 
-def test_a_wait_for_capacity_may_be_taken_back_and_a_wait_after_an_interruption_says_what_it_is():
+def test_capacity_wait_and_interruption_wait_have_different_reasons():
     assert facts_of(described(secondary="Pending")).reason == "waiting for capacity"
     assert facts_of(described(secondary="Interrupted")).reason.startswith("it was interrupted")
 
 
-def test_what_is_billed_is_said_beside_what_was_trained():
+def test_billed_seconds_are_shown_with_trained_seconds():
     ended = described("Completed", "Completed", TrainingTimeInSeconds=1000, BillableTimeInSeconds=350)
     spot = facts_of({**ended, "EnableManagedSpotTraining": True})
     assert spot.word == "completed; 350 of 1,000 seconds billed for each instance, 65% off on demand"
 
 
-def test_a_failure_has_its_reason_and_its_exit_code():
+def test_failed_training_job_has_reason_and_exit_code():
     reason = "AlgorithmError: out of memory (exit code 137), exit code: 79"
     facts = facts_of(described("Failed", "Failed", FailureReason=reason, TrainingStartTime=NOW, TrainingEndTime=NOW))
     assert (facts.reason, facts.attempt.exit_code) == (reason, 137)
@@ -108,13 +108,13 @@ def tags(key):
     return {"Tags": [{"Key": "slipway:run", "Value": key}]}
 
 
-def test_a_job_of_the_same_submission_is_the_one_that_an_earlier_call_created():
+def test_training_job_of_same_submission_is_reused():
     api = Api(create_training_job="ResourceInUse: taken", describe_training_job=described(), list_tags=tags(JOB.key))
     _create(session(sagemaker=api), REQUEST, JOB.key)
     assert [name for name, _ in api.requests] == ["create_training_job", "describe_training_job", "list_tags"]
 
 
-def test_a_name_that_another_submission_has_is_refused():
+def test_training_job_name_of_other_submission_refused():
     api = Api(create_training_job="ResourceInUse: taken", describe_training_job=described(), list_tags=tags("other"))
     with pytest.raises(DeploymentFailedError, match="to another submission") as refused:
         _create(session(sagemaker=api), REQUEST, JOB.key)
@@ -122,28 +122,28 @@ def test_a_name_that_another_submission_has_is_refused():
     assert source(api).find(JOB.key, JOB.folder) is None
 
 
-def test_a_quota_is_named_with_its_kind():
+def test_exceeded_quota_is_named_with_instance_kind():
     api = Api(create_training_job="ResourceLimitExceeded: The account-level service limit is 0 Instances")
     with pytest.raises(DeploymentFailedError, match="service limit is 0") as refused:
         _create(session(sagemaker=api), REQUEST, JOB.key)
     assert "'ml.p5.48xlarge for spot training job usage'" in refused.value.hint
 
 
-def test_a_request_that_breaks_the_model_is_never_sent():
+def test_invalid_training_job_request_is_never_sent():
     with pytest.raises(ImpossibleError, match="would refuse the request") as refused:
         refuse_bad_request({**REQUEST, "TrainingJobName": "under_score"})
     assert refused.value.exit_code == 5
     assert refused.value.findings
 
 
-def test_a_job_that_is_over_is_not_stopped_and_one_that_runs_is_not_taken_back():
+def test_finished_job_is_not_stopped_and_running_job_not_cancelled_as_pending():
     over, runs = Api(describe_training_job=described("Completed", "Completed")), Api(describe_training_job=described())
     assert not source(over).cancel(JOB)
     assert not source(runs).cancel(JOB, only_pending=True)
     assert {name for name, _ in (*over.requests, *runs.requests)} == {"describe_training_job"}
 
 
-def test_a_waiting_job_that_is_taken_back_is_waited_for_until_it_has_stopped():
+def test_cancelled_pending_job_awaited_until_stopped():
     states = [described(secondary="Pending"), described("Stopping", "Stopping"), described("Stopped", "Stopped")]
     api = Api(describe_training_job=states, stop_training_job={})
     job_source = source(api)
@@ -153,13 +153,13 @@ def test_a_waiting_job_that_is_taken_back_is_waited_for_until_it_has_stopped():
     assert not states
 
 
-def test_silence_of_the_api_is_no_end_of_the_job():
+def test_silent_api_is_unreachable_and_not_end_of_job():
     with pytest.raises(UnreachableError):
         source(Api(describe_training_job="ThrottlingException: slow down")).facts(JOB)
     assert source(Api(describe_training_job="ValidationException: Requested resource not found.")).facts(JOB) is None
 
 
-def test_lines_of_all_nodes_are_merged_by_time_and_those_of_the_others_say_whose_they_are():
+def test_logs_of_nodes_are_merged_by_time_with_host_prefix():
     def event(moment, host, text):
         return {"timestamp": moment, "logStreamName": f"{JOB.job}/{host}-170000", "message": text}
 
@@ -176,11 +176,11 @@ def test_lines_of_all_nodes_are_merged_by_time_and_those_of_the_others_say_whose
     assert later["startTime"] == first["endTime"] + 1
 
 
-def test_a_log_group_that_is_not_there_yet_holds_nothing():
+def test_missing_log_group_gives_no_lines():
     logs = Api(filter_log_events="ResourceNotFoundException: no group")
     assert NodeLogs(session=session(logs=logs), job=JOB.job, settle_s=0.0).read(NOW, whole=False) == b""
 
 
-def test_nobody_enters_the_nodes():
+def test_shell_on_training_job_nodes_refused():
     with pytest.raises(ImpossibleError, match="accept no shell"):
         source(Api()).nodes(JOB)

@@ -55,7 +55,7 @@ def reading(client, *types):
     )
 
 
-def test_what_may_not_be_read_is_said_and_fails_nothing(sns):
+def test_unreadable_resource_is_noted_without_failure(sns):
     client, stub = sns
     stub.add_client_error("get_topic_attributes", "AuthorizationError", "not authorized", http_status_code=403)
     reader = reading(client, "AWS::SNS::Topic", "AWS::SNS::TopicPolicy")
@@ -65,21 +65,21 @@ def test_what_may_not_be_read_is_said_and_fails_nothing(sns):
     assert reader.checks.wrong == []
 
 
-def test_another_failure_of_a_call_is_one(sns):
+def test_other_read_failure_is_raised(sns):
     client, stub = sns
     stub.add_client_error("get_topic_attributes", "NotFound", "Topic does not exist", http_status_code=404)
     with pytest.raises(AwsError, match="NotFound"):
         _read(reading(client, "AWS::SNS::Topic"))
 
 
-def test_a_type_without_a_reader_is_named(sns):
+def test_resource_type_without_reader_is_named(sns):
     client, _ = sns
     assert _read(reading(client, "AWS::XRay::Group", "AWS::CDK::Metadata")) == {
         "AWS::XRay::Group": "created, but Slipway has no check for it"
     }
 
 
-def test_every_difference_is_gathered(sns):
+def test_every_difference_of_resource_is_collected(sns):
     client, stub = sns
     attributes = {"TopicArn": TOPIC, "DisplayName": "another"}
     stub.add_response("get_topic_attributes", {"Attributes": attributes}, {"TopicArn": TOPIC})
@@ -96,7 +96,7 @@ def test_every_difference_is_gathered(sns):
 
 
 @pytest.mark.parametrize("lower,of_plan,limit", [(50, None, 50), (None, 80, 80), (50, 80, 50), (None, None, None)])
-def test_the_limit_of_the_stacks_is_the_lower_one(sns, lower, of_plan, limit):
+def test_budget_limit_of_stacks_is_lower_of_plan_and_option(sns, lower, of_plan, limit):
     known = reading(sns[0])
     request = known.plan.request
     planned = replace(request, budget=replace(request.budget, max_usd=of_plan and Decimal(of_plan)))

@@ -26,14 +26,14 @@ def named(diagnosis, name):
     return [check for check in diagnosis.checks if check.name == name]
 
 
-def test_a_ready_account_is_ready(examined, probe_plan):
+def test_ready_account_has_verdict_ready(examined, probe_plan):
     diagnosis = examined(probe_plan())
     assert diagnosis.verdict == "ready"
     assert {check.result for check in diagnosis.checks} <= {Outcome.OK, Outcome.ADVICE}
     assert "account 123456789012" in named(diagnosis, "credentials")[0].got
 
 
-def test_a_plan_without_tags_is_advised_some(examined, probe_plan):
+def test_plan_without_tags_gets_advice(examined, probe_plan):
     (none,) = named(examined(probe_plan()), "tags")
     assert (none.result, none.fix) == (Outcome.ADVICE, "tags: {owner: ..., cost-center: ...}")
     (some,) = named(examined(probe_plan(tagged())), "tags")
@@ -48,14 +48,14 @@ def tagged():
     )
 
 
-def test_without_credentials_one_check_fails_and_the_others_are_not_known(examined, probe_plan):
+def test_missing_credentials_fail_one_check_and_others_are_unknown(examined, probe_plan):
     diagnosis = examined(probe_plan(), environment={"PATH": "/usr/bin:/bin"})
     assert [check.name for check in diagnosis.failed] == ["credentials"]
     assert named(diagnosis, "quota")[0].result is Outcome.UNKNOWN
     assert "aws configure sso" in diagnosis.failed[0].fix
 
 
-def test_a_region_that_was_never_bootstrapped_gets_the_command(ready_account, examined, probe_plan):
+def test_region_without_bootstrap_gets_command(ready_account, examined, probe_plan):
     client(ready_account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
     (check,) = named(examined(probe_plan(), only="bootstrap"), "bootstrap")
     assert check.result is Outcome.FAILED
@@ -65,7 +65,7 @@ def test_a_region_that_was_never_bootstrapped_gets_the_command(ready_account, ex
     assert "policy/SlipwayParallelCluster" in check.fix
 
 
-def test_a_bootstrap_stack_that_is_too_old_or_has_lost_its_bucket_fails(ready_account, examined, probe_plan):
+def test_old_bootstrap_or_missing_bucket_fails(ready_account, examined, probe_plan):
     client(ready_account, "ssm").put_parameter(
         Name="/cdk-bootstrap/hnb659fds/version", Value="5", Type="String", Overwrite=True
     )
@@ -77,7 +77,7 @@ def test_a_bootstrap_stack_that_is_too_old_or_has_lost_its_bucket_fails(ready_ac
     assert "is gone" in named(examined(probe_plan(), only="bootstrap"), "bootstrap")[0].got
 
 
-def test_what_may_not_be_asked_is_not_known_and_stops_nothing(ready_account, examined, probe_plan):
+def test_denied_questions_are_unknown_and_stop_no_launch(ready_account, examined, probe_plan):
     ready_account.canned["ssm.GetParameter"] = DENIED
     ready_account.canned["service-quotas.ListServiceQuotas"] = THROTTLED
     diagnosis = examined(probe_plan())
@@ -86,7 +86,7 @@ def test_what_may_not_be_asked_is_not_known_and_stops_nothing(ready_account, exa
     assert {check.result for check in named(diagnosis, "quota")} == {Outcome.UNKNOWN}
 
 
-def test_the_first_spot_request_of_an_account_needs_a_role(ready_account, examined, probe_plan):
+def test_first_spot_request_requires_service_linked_role(ready_account, examined, probe_plan):
     client(ready_account, "iam").delete_role(RoleName="AWSServiceRoleForEC2Spot")
     (check,) = named(examined(probe_plan(), only="service role"), "service role")
     assert check.result is Outcome.FAILED
@@ -97,7 +97,7 @@ def test_the_first_spot_request_of_an_account_needs_a_role(ready_account, examin
     assert (check.result, check.got) == (Outcome.ADVICE, "not yet: EC2 Auto Scaling creates it")
 
 
-def test_a_region_that_the_account_has_not_opted_in_to(ready_account, examined, probe_plan):
+def test_region_without_opt_in_gets_enable_command(ready_account, examined, probe_plan):
     ready_account.canned["ec2.DescribeRegions"] = {
         "Regions": [{"RegionName": REGION, "OptInStatus": "not-opted-in", "Endpoint": "ec2.us-east-2.amazonaws.com"}]
     }
@@ -105,7 +105,7 @@ def test_a_region_that_the_account_has_not_opted_in_to(ready_account, examined, 
     assert check.fix == "aws account enable-region --region-name us-east-2"
 
 
-def test_a_denied_right_fails_and_one_that_depends_on_context_is_not_known(ready_account, examined, probe_plan):
+def test_denied_right_fails_and_context_dependent_right_is_unknown(ready_account, examined, probe_plan):
     def some(word, **more):
         return lambda sent: {
             "EvaluationResults": [decision(action, word, **more) for action in actions_of(sent)],
@@ -139,7 +139,7 @@ SHIPPING = {
 
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("words", SHIPPING)
-def test_shipping_is_simulated_on_the_places_that_the_plan_names(ready_account, examined, probe_plan, words, own):
+def test_work_upload_rights_simulated_on_planned_places(ready_account, examined, probe_plan, words, own):
     """Before a cluster is up and billed; a bucket's or a key's own policy may let the caller in, too."""
     action, arn, name = SHIPPING[words]
 
@@ -165,7 +165,7 @@ def test_shipping_is_simulated_on_the_places_that_the_plan_names(ready_account, 
     assert lets_in or f"denied: {action} (no policy allows it)" in check.got
 
 
-def test_an_execution_role_that_is_an_administrator_gets_advice(ready_account, examined, probe_plan):
+def test_administrator_execution_role_gets_advice(ready_account, examined, probe_plan):
     ready_account.canned["iam.SimulatePrincipalPolicy"] = lambda sent: {
         "EvaluationResults": [decision(action, "allowed") for action in actions_of(sent)],
         "IsTruncated": False,
@@ -175,7 +175,7 @@ def test_an_execution_role_that_is_an_administrator_gets_advice(ready_account, e
     assert "administrator" in check.got
 
 
-def test_an_execution_role_that_lacks_an_action_fails_and_names_it(ready_account, examined, probe_plan):
+def test_execution_role_without_action_fails_naming_action(ready_account, examined, probe_plan):
     def but_networks(sent):
         decisions = [
             (action, "implicitDeny" if action in ("ec2:CreateVpc", "iam:CreateUser") else "allowed")
@@ -223,7 +223,7 @@ def execution_fix(ready_account, examined, probe_plan):
     return fix
 
 
-def test_an_execution_role_of_another_kind_keeps_its_policies_in_the_fix(execution_fix):
+def test_execution_role_fix_keeps_existing_policies(execution_fix):
     fix = execution_fix("SlipwayBase", "SlipwayGuards", "SlipwayNetwork", "SlipwayEKS", "TeamApp")
     command, _, remark = fix.partition("   (")
     arns = command.partition("--cloudformation-execution-policies ")[2].split(",")
@@ -233,13 +233,13 @@ def test_an_execution_role_of_another_kind_keeps_its_policies_in_the_fix(executi
     assert "--qualifier" not in command
 
 
-def test_an_execution_role_with_old_policies_gets_new_versions_of_them(execution_fix):
+def test_execution_role_with_old_policies_gets_new_policy_versions(execution_fix):
     fix = execution_fix(*NEEDED)
     assert "aws iam create-policy-version --policy-arn ARN" in fix
     assert "cdk bootstrap" not in fix
 
 
-def test_an_execution_role_with_no_room_gets_a_bootstrap_of_slipways_own(execution_fix):
+def test_execution_role_at_policy_limit_gets_separate_bootstrap(execution_fix):
     fix = execution_fix(*(f"Team{n}" for n in range(8)))
     command = fix.partition("   (")[0]
     assert "Team" not in command
@@ -247,7 +247,7 @@ def test_an_execution_role_with_no_room_gets_a_bootstrap_of_slipways_own(executi
     assert "security: {qualifier: slipway}" in fix
 
 
-def test_conditions_of_the_policies_are_simulated_with_values_that_hold(ready_account, examined, probe_plan):
+def test_policy_conditions_are_simulated_with_matching_values(ready_account, examined, probe_plan):
     """Without them IAM answers that it cannot know, and the check would never pass."""
     seen = {}
 
@@ -276,7 +276,7 @@ def lacks_nothing(sent):
     }
 
 
-def test_billing_is_asked_only_when_it_is_wanted(ready_account, examined, probe_plan):
+def test_billing_checked_only_on_request(ready_account, examined, probe_plan):
     ready_account.canned["ce.ListCostAllocationTags"] = {
         "CostAllocationTags": [{"TagKey": "slipway:cluster", "Type": "UserDefined", "Status": "Inactive"}]
     }
@@ -315,7 +315,7 @@ def exported(account, *pairs):
     account.canned["bcm-data-exports.GetExport"] = lambda sent: {"Export": known[sent["ExportArn"]]}
 
 
-def test_exports_of_the_bill_are_reported_and_stop_nothing(ready_account, examined, probe_plan, monkeypatch):
+def test_bill_exports_are_reported_as_advice(ready_account, examined, probe_plan, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     exported(ready_account, an_export("no-bill", table="CARBON_EMISSIONS"))
     (none,) = named(examined(probe_plan(), billing=True), "bill export")
@@ -332,7 +332,7 @@ def test_exports_of_the_bill_are_reported_and_stop_nothing(ready_account, examin
 
 
 @pytest.mark.parametrize("name", ["ce.ListCostAllocationTags", "bcm-data-exports.ListExports"])
-def test_what_only_the_payer_may_ask_is_not_known_by_others(ready_account, examined, probe_plan, name):
+def test_billing_questions_denied_to_member_account_are_unknown(ready_account, examined, probe_plan, name):
     exported(ready_account, an_export("cur"))
     ready_account.canned[name] = DENIED
     check = named(examined(probe_plan(), billing=True), "cost tag" if name.startswith("ce") else "bill export")
@@ -340,7 +340,7 @@ def test_what_only_the_payer_may_ask_is_not_known_by_others(ready_account, exami
     assert "not allowed with these credentials" in check[0].got
 
 
-def test_an_account_is_examined_without_a_plan(examined):
+def test_account_is_examined_without_plan(examined):
     diagnosis = examined(None)
     assert diagnosis.name is None
     assert {check.name for check in diagnosis.checks} == {
@@ -352,7 +352,7 @@ def test_an_account_is_examined_without_a_plan(examined):
     }
 
 
-def test_a_deployment_asks_before_it_makes_anything(ready_account, probe_plan, tmp_path, monkeypatch):
+def test_unready_account_refuses_deployment_before_synthesis(ready_account, probe_plan, tmp_path, monkeypatch):
     """On the way of deploy and of an endpoint: no CDK is run, nothing is made."""
     probe_plan()
     for name in ("AWS_REGION", "PATH"):
@@ -372,7 +372,7 @@ def test_a_deployment_asks_before_it_makes_anything(ready_account, probe_plan, t
     assert not list(tmp_path.rglob("cdk.out"))
 
 
-def test_so_does_a_launch(ready_account, probe_plan, tmp_path):
+def test_unready_account_refuses_launch_before_synthesis(ready_account, probe_plan, tmp_path):
     probe_plan()
     client(ready_account, "ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
     priced = price(tmp_path / "plan.yaml", NOW, PriceOptions(any_age=True))
@@ -416,12 +416,12 @@ class TestGuard:
         client(ready_account, "cloudformation").create_stack(StackName="slipway-probe-training", TemplateBody=body)
         return probe_plan()
 
-    def test_guard_may_do_what_its_policies_say(self, examined, deployed):
+    def test_deployed_guard_with_all_rights_passes(self, examined, deployed):
         (check,) = named(examined(deployed), "guard")
         description = "the guard of probe may make the 2 calls that stop nodes and send notifications"
         assert (check.result, check.asked) == (Outcome.OK, description)
 
-    def test_a_boundary_that_keeps_it_from_stopping_is_a_failure(self, ready_account, examined, deployed):
+    def test_boundary_denying_guard_stop_fails(self, ready_account, examined, deployed):
         def bounded(sent):
             if not any(name.startswith("dynamodb:") for name in actions_of(sent)):
                 return allowed(sent)
@@ -435,7 +435,7 @@ class TestGuard:
         assert check.got == "denied: dynamodb:GetItem, dynamodb:UpdateItem (the permissions boundary)"
         assert "slipway deploy FILE" in check.fix
 
-    def test_a_cluster_that_is_not_deployed_has_none(self, examined, probe_plan):
+    def test_undeployed_cluster_has_no_guard_check(self, examined, probe_plan):
         assert not named(examined(probe_plan(), only="guard"), "guard")
 
 
@@ -448,7 +448,7 @@ class TestGuard:
         ({"days_old": 31, "retentionInDays": 14}, Outcome.OK),
     ],
 )
-def test_how_long_the_account_keeps_the_log_of_training_jobs(ready_account, examined, probe_plan, group, result):
+def test_log_retention_advice_follows_age_and_setting(ready_account, examined, probe_plan, group, result):
     name = "/aws/sagemaker/TrainingJobs"
     groups = [{"logGroupName": f"{name}-of-others", "creationTime": 0}]
     if group is not None:

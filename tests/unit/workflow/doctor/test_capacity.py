@@ -20,7 +20,7 @@ def named(diagnosis, name):
     return [check for check in diagnosis.checks if check.name == name]
 
 
-def test_a_type_that_the_zone_does_not_offer_fails_with_the_zones_that_do(ready_account, examined, probe_plan):
+def test_type_not_offered_in_zone_fails_naming_zones(ready_account, examined, probe_plan):
     ready_account.canned["ec2.DescribeInstanceTypeOfferings"] = {
         "InstanceTypeOfferings": [
             {"InstanceType": "p5.48xlarge", "LocationType": "availability-zone-id", "Location": "use2-az3"}
@@ -32,14 +32,14 @@ def test_a_type_that_the_zone_does_not_offer_fails_with_the_zones_that_do(ready_
     assert "does not offer this type" in named(examined(probe_plan()), "type offered")[0].got
 
 
-def test_a_reservation_that_fits(ready_account, examined, probe_plan):
+def test_fitting_reservation_passes(ready_account, examined, probe_plan):
     ready_account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [HELD]}
     (check,) = named(examined(probe_plan(BLOCK)), "reservation")
     assert check.result is Outcome.OK
     assert check.got.startswith("active, 2 of 2 x p5.48xlarge in use2-az1")
 
 
-def test_a_block_that_begins_later_has_its_cost_until_then(ready_account, examined, probe_plan):
+def test_future_capacity_block_gets_cost_until_start(ready_account, examined, probe_plan):
     later = {"State": "scheduled", "AvailableInstanceCount": 0, "StartDate": NOW + timedelta(days=2)}
     ready_account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [{**HELD, **later}]}
     (check,) = named(examined(probe_plan(BLOCK)), "begin")
@@ -58,14 +58,14 @@ def test_a_block_that_begins_later_has_its_cost_until_then(ready_account, examin
         ({"EndDate": NOW}, "it is over"),
     ],
 )
-def test_a_reservation_that_does_not_fit_fails_and_says_why(ready_account, examined, probe_plan, changed, words):
+def test_unfit_reservation_fails_with_reason(ready_account, examined, probe_plan, changed, words):
     ready_account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [{**HELD, **changed}]}
     (check,) = named(examined(probe_plan(BLOCK)), "reservation")
     assert check.result is Outcome.FAILED
     assert words in check.got
 
 
-def test_a_reservation_that_is_not_there_is_not_known_with_aws_s_words(ready_account, examined, probe_plan):
+def test_missing_reservation_fails_with_aws_message(ready_account, examined, probe_plan):
     ready_account.canned["ec2.DescribeCapacityReservations"] = Refused(
         "InvalidCapacityReservationId.NotFound", "The capacity reservation does not exist"
     )
@@ -74,7 +74,7 @@ def test_a_reservation_that_is_not_there_is_not_known_with_aws_s_words(ready_acc
     assert "no such reservation" in check.got
 
 
-def test_an_image_must_be_there_and_available(ready_account, examined, probe_plan):
+def test_missing_machine_image_fails_and_available_image_passes(ready_account, examined, probe_plan):
     text = BLOCK.replace("az_id: use2-az1", "az_id: use2-az1, ami: ami-0123456789abcdef0")
     ready_account.canned["ec2.DescribeCapacityReservations"] = {"CapacityReservations": [HELD]}
     ready_account.canned["ec2.DescribeImages"] = Refused("InvalidAMIID.NotFound", "The image id does not exist")
@@ -93,7 +93,7 @@ def test_an_image_must_be_there_and_available(ready_account, examined, probe_pla
         ("public.ecr.aws/team/train:1", Outcome.UNKNOWN),
     ],
 )
-def test_a_container_image_is_looked_up_in_ecr_alone(examined, probe_plan, image, result):
+def test_container_image_is_looked_up_only_in_ecr(examined, probe_plan, image, result):
     text = (
         "slipway: 1\nname: probe\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}\n"
         "target: {kind: parallelcluster, instance_type: p5.48xlarge, nodes: 2, region: us-east-2}\n"
@@ -102,7 +102,7 @@ def test_a_container_image_is_looked_up_in_ecr_alone(examined, probe_plan, image
     assert named(examined(probe_plan(text)), "container image")[0].result is result
 
 
-def test_data_is_there_or_not(ready_account, examined, probe_plan):
+def test_data_check_reports_missing_bucket_objects_or_success(ready_account, examined, probe_plan):
     text = (
         "slipway: 1\nname: probe\n"
         "workload: {train: {model: llama-3.1-8b, tokens_b: 2.0, data: {uri: s3://corpus-of-team/a, gib: 1}}}\n"
@@ -117,7 +117,7 @@ def test_data_is_there_or_not(ready_account, examined, probe_plan):
     assert named(examined(probe_plan(text)), "data")[0].result is Outcome.OK
 
 
-def test_a_stack_of_somebody_else_has_the_name(ready_account, examined, probe_plan):
+def test_foreign_stack_with_planned_name_fails(ready_account, examined, probe_plan):
     stacks = client(ready_account, "cloudformation")
     body = '{"Resources": {"T": {"Type": "AWS::SNS::Topic"}}}'
     stacks.create_stack(StackName="slipway-probe-training", TemplateBody=body)

@@ -94,7 +94,7 @@ def of(cost_survey, kind):
     return next(stack_cost for stack_cost in cost_survey.stacks if stack_cost.kind == kind)
 
 
-def test_nodes_cost_what_the_quote_said_and_the_ttl_ends_them(running_cluster, surveyed):
+def test_node_cost_follows_quote_and_ends_at_time_to_live(running_cluster, surveyed):
     stack_cost = of(surveyed(), "training")
     assert (stack_cost.owner, stack_cost.usd_per_hour) == ("ada", Decimal(41) + ADDRESS_USD)
     assert stack_cost.usd_so_far >= Decimal("225.5")
@@ -103,7 +103,7 @@ def test_nodes_cost_what_the_quote_said_and_the_ttl_ends_them(running_cluster, s
     assert stack_cost.note == "2 nodes at the quoted $20.5"
 
 
-def test_nodes_are_counted_in_ec2_until_the_guard_reports_them(standing, surveyed):
+def test_nodes_counted_in_ec2_before_first_guard_report(standing, surveyed):
     assert of(surveyed(), "training").usd_per_hour == ADDRESS_USD
     started(standing, "HeadNode", "m6i.xlarge", 1)
     started(standing, "Compute", "p5.48xlarge", 3)
@@ -113,7 +113,7 @@ def test_nodes_are_counted_in_ec2_until_the_guard_reports_them(standing, surveye
     assert stack_cost.note.startswith("3 nodes at the quoted $20.5, counted now: its guard has reported no number")
 
 
-def test_instances_of_an_endpoint_are_counted_in_sagemaker_until_the_guard_reports_them(ready_account, surveyed):
+def test_endpoint_instances_counted_in_sagemaker_before_first_guard_report(ready_account, surveyed):
     guard = guard_function(ready_account, ENDPOINT="slipway-probe", USD_PER_NODE_HOUR="0.9")
     stack(ready_account, "serving", {"GuardrailsGuardFunction236B99F4": guard})
     assert of(surveyed(), "serving").usd_per_hour is None
@@ -133,7 +133,7 @@ def test_instances_of_an_endpoint_are_counted_in_sagemaker_until_the_guard_repor
     assert stack_cost.note.startswith("2 nodes at the quoted $0.9, counted now")
 
 
-def test_a_network_costs_by_the_hour_and_a_store_by_what_it_holds(running_cluster, surveyed):
+def test_network_costs_by_hour_and_store_by_size(running_cluster, surveyed):
     put(
         running_cluster,
         "AWS/S3",
@@ -149,7 +149,7 @@ def test_a_network_costs_by_the_hour_and_a_store_by_what_it_holds(running_cluste
     assert of(cost_survey, "checkpoints").down_command.endswith("--checkpoints")
 
 
-def test_what_is_not_known_is_said_and_never_nothing(ready_account, surveyed):
+def test_unknown_cost_is_named_and_never_zero(ready_account, surveyed):
     stack(ready_account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
     stack_cost = of(surveyed(), "training")
     assert (stack_cost.usd_per_hour, stack_cost.usd_so_far) == (None, None)
@@ -157,7 +157,7 @@ def test_what_is_not_known_is_said_and_never_nothing(ready_account, surveyed):
     assert "of unknown cost" in page(surveyed(), 100)[1]
 
 
-def test_stacks_of_others_are_left_out(ready_account, surveyed):
+def test_foreign_stacks_are_left_out(ready_account, surveyed):
     client(ready_account, "cloudformation").create_stack(
         StackName="slipway-imitation-training", TemplateBody='{"Resources": {"T": {"Type": "AWS::SNS::Topic"}}}'
     )
@@ -165,14 +165,14 @@ def test_stacks_of_others_are_left_out(ready_account, surveyed):
     assert "Nothing of Slipway's" in page(surveyed(), 80)[1]
 
 
-def test_the_stacks_of_one_cluster_alone(running_cluster, surveyed):
+def test_cost_of_one_cluster_lists_only_cluster_stacks(running_cluster, surveyed):
     assert {cost.kind for cost in surveyed(cluster="probe").stacks} == {"training", "network", "checkpoints"}
     other = surveyed(cluster="other")
     assert other.stacks == ()
     assert "No stack of other exists" in page(other, 80)[1]
 
 
-def test_a_region_that_does_not_answer_is_named_and_the_others_are_shown(running_cluster, surveyed):
+def test_unanswering_region_is_named_beside_others(running_cluster, surveyed):
     running_cluster.canned["ec2.DescribeRegions"] = {
         "Regions": [{"RegionName": name, "OptInStatus": "opted-in"} for name in (REGION, "eu-west-1")]
     }
@@ -184,7 +184,7 @@ def test_a_region_that_does_not_answer_is_named_and_the_others_are_shown(running
     assert [region for region, _ in cost_survey.unanswered] == ["eu-west-1", REGION]
 
 
-def test_the_page_and_the_document(running_cluster, surveyed):
+def test_cost_page_and_document_agree(running_cluster, surveyed):
     cost_survey = surveyed()
     text = "\n".join(page(cost_survey, 80))
     assert "slipway-probe-training" in text

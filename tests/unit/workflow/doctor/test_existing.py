@@ -60,12 +60,12 @@ def looked(examined, probe_plan, vpc):
     return check_group
 
 
-def test_a_group_that_lets_itself_in_and_out_is_well(group, looked):
+def test_security_group_with_both_member_rules_passes(group, looked):
     assert looked(group("ingress", "egress")).result is Outcome.OK
 
 
 @pytest.mark.parametrize("there,lacking", [("ingress", "egress"), ("egress", "ingress")])
-def test_hyperpod_needs_both_rules_and_gets_the_command(group, looked, there, lacking):
+def test_hyperpod_group_without_rule_fails_with_command(group, looked, there, lacking):
     name = group(there)
     check = looked(name)
     assert check.result is Outcome.FAILED
@@ -75,7 +75,7 @@ def test_hyperpod_needs_both_rules_and_gets_the_command(group, looked, there, la
     )
 
 
-def test_the_command_makes_the_rule_that_was_missing(ec2_client, group, looked):
+def test_suggested_commands_create_missing_rules(ec2_client, group, looked):
     """Its words, as the AWS CLI reads them, are the call that `group` makes."""
     name = group()
     assert looked(name).fix.count("authorize-security-group-") == 2
@@ -85,11 +85,11 @@ def test_the_command_makes_the_rule_that_was_missing(ec2_client, group, looked):
     assert looked(name).result is Outcome.OK
 
 
-def test_other_targets_have_their_own_group_for_efa(group, looked):
+def test_group_without_member_rules_passes_on_parallelcluster(group, looked):
     assert looked(group(), kind="parallelcluster").result is Outcome.OK
 
 
-def test_a_group_of_another_vpc_and_one_that_is_not_there_are_refused(ec2_client, group, looked):
+def test_group_of_other_vpc_or_missing_group_fails(ec2_client, group, looked):
     other = ec2_client.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
     check = looked(group("ingress", "egress", where=other))
     assert (check.result, check.got) == (Outcome.FAILED, f"it belongs to {other}")
@@ -97,7 +97,7 @@ def test_a_group_of_another_vpc_and_one_that_is_not_there_are_refused(ec2_client
     assert (missing.result, missing.got) == (Outcome.FAILED, "no such group in the region")
 
 
-def test_a_group_that_may_not_be_asked_for_is_not_known(ready_account, looked):
+def test_group_without_describe_right_is_unknown(ready_account, looked):
     ready_account.canned["ec2.DescribeSecurityGroups"] = EC2_DENIED
     assert looked("sg-0fedcba9876543210").result is Outcome.UNKNOWN
 
@@ -135,13 +135,13 @@ def roled(examined, probe_plan):
     return role_checks
 
 
-def test_a_role_that_its_service_may_take_on_and_that_may_do_all_is_well(machines, roled):
+def test_trusted_role_with_all_rights_passes(machines, roled):
     there, able = roled(machines("sagemaker.amazonaws.com"))
     assert (there.result, able.result) == (Outcome.OK, Outcome.OK)
     assert "security.roles.nodes" in able.asked
 
 
-def test_a_role_for_another_service_gets_the_statement(machines, roled):
+def test_role_trusting_other_service_fails_with_statement(machines, roled):
     there, _ = roled(machines("ec2.amazonaws.com"))
     assert (there.result, there.got) == (Outcome.FAILED, "its trust policy names ec2.amazonaws.com")
     statement = json.loads(there.fix.partition(": ")[2])
@@ -149,12 +149,12 @@ def test_a_role_for_another_service_gets_the_statement(machines, roled):
     assert statement["Action"] == ["sts:AssumeRole"]
 
 
-def test_a_role_for_pods_tags_its_sessions_too(machines, roled):
+def test_pod_role_fix_includes_tag_session(machines, roled):
     there, _ = roled(machines("ec2.amazonaws.com"), kind="eks", key="pods")
     assert json.loads(there.fix.partition(": ")[2])["Action"] == ["sts:AssumeRole", "sts:TagSession"]
 
 
-def test_a_role_for_pods_is_asked_about_the_folder_of_the_plan_as_its_pods_would(ready_account, machines, roled):
+def test_pod_role_is_simulated_on_plan_folder(ready_account, machines, roled):
     requests = []
 
     def allowed(sent):
@@ -171,14 +171,14 @@ def test_a_role_for_pods_is_asked_about_the_folder_of_the_plan_as_its_pods_would
     assert "aws:PrincipalTag/kubernetes-service-account" in text
 
 
-def test_a_role_that_is_not_there_or_of_another_account_is_refused(roled):
+def test_missing_role_or_role_of_other_account_fails(roled):
     (missing,) = roled("arn:aws:iam::123456789012:role/gone")
     assert (missing.result, missing.got) == (Outcome.FAILED, "no such role")
     (other,) = roled("arn:aws:iam::210987654321:role/machines")
     assert other.got == "it is of account 210987654321, not of 123456789012"
 
 
-def test_what_a_role_lacks_is_named(ready_account, machines, roled):
+def test_missing_role_rights_are_named(ready_account, machines, roled):
     def lacks(sent):
         actions = actions_of(sent)
         decided = [
@@ -195,12 +195,12 @@ def test_what_a_role_lacks_is_named(ready_account, machines, roled):
 
 
 @pytest.mark.parametrize("refused", ["iam.SimulatePrincipalPolicy", "iam.GetRole"])
-def test_a_role_that_may_not_be_asked_about_is_not_known(ready_account, machines, roled, refused):
+def test_role_without_simulation_right_is_unknown(ready_account, machines, roled, refused):
     ready_account.canned[refused] = DENIED
     assert [check.result for check in roled(machines("sagemaker.amazonaws.com"))][-1] is Outcome.UNKNOWN
 
 
-def test_a_denial_that_lacks_context_is_not_known(ready_account, machines, roled):
+def test_denial_lacking_context_is_unknown(ready_account, machines, roled):
     def depends(sent):
         return {
             "EvaluationResults": [

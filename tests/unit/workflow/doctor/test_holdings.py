@@ -68,7 +68,7 @@ def used(account, service, in_use, **changed):
     ],
     ids=["parallelcluster", "eks", "pcs"],
 )
-def test_a_block_whose_nodes_are_this_cluster_s_own_is_free_for_it(ready_account, examined, probe_plan, text, tags):
+def test_capacity_block_used_by_own_cluster_counts_as_free(ready_account, examined, probe_plan, text, tags):
     ready_account.canned["ec2.DescribeCapacityReservations"] = {
         "CapacityReservations": [{**HELD, "AvailableInstanceCount": 0}]
     }
@@ -92,9 +92,7 @@ def test_a_block_whose_nodes_are_this_cluster_s_own_is_free_for_it(ready_account
     ],
     ids=["another cluster's", "of another reservation", "of none"],
 )
-def test_instances_that_are_not_its_own_or_not_of_the_block_leave_it_full(
-    ready_account, examined, probe_plan, tags, more
-):
+def test_capacity_block_used_by_other_instances_is_full(ready_account, examined, probe_plan, tags, more):
     ready_account.canned["ec2.DescribeCapacityReservations"] = {
         "CapacityReservations": [{**HELD, "AvailableInstanceCount": 0}]
     }
@@ -104,7 +102,7 @@ def test_instances_that_are_not_its_own_or_not_of_the_block_leave_it_full(
     assert (check.result, "0 of its instances are free" in check.got) == (Outcome.FAILED, True)
 
 
-def test_who_has_exactly_the_quota_that_they_asked_for_launches_again(ready_account, examined, probe_plan):
+def test_quota_used_by_own_stacks_counts_as_free(ready_account, examined, probe_plan):
     used(ready_account, "ec2", 384.0, L_C4BD4855=384.0)
     running(ready_account, {"parallelcluster:cluster-name": "slipway-probe"}, 2, InstanceLifecycle="spot")
     assert named(examined(probe_plan()), "P5 Spot").result is Outcome.FAILED
@@ -113,7 +111,7 @@ def test_who_has_exactly_the_quota_that_they_asked_for_launches_again(ready_acco
     assert (check.result, check.got) == (Outcome.OK, "384, 384 of it used, 384 by this plan's own stacks")
 
 
-def test_what_others_use_still_counts_and_so_does_the_wrong_way_of_buying(ready_account, examined, probe_plan):
+def test_quota_used_by_others_or_other_purchase_option_counts(ready_account, examined, probe_plan):
     used(ready_account, "ec2", 384.0, L_C4BD4855=384.0)
     standing(ready_account, "slipway-probe-training")
     running(ready_account, {"parallelcluster:cluster-name": "slipway-probe"}, 1, InstanceLifecycle="spot")
@@ -124,7 +122,7 @@ def test_what_others_use_still_counts_and_so_does_the_wrong_way_of_buying(ready_
     assert named(examined(probe_plan()), "P5 Spot").got == "384, 384 of it used"
 
 
-def test_hyperpod_s_own_instances_and_the_network_of_the_plan_count_too(ready_account, examined, probe_plan):
+def test_hyperpod_instances_and_network_of_plan_count_as_free(ready_account, examined, probe_plan):
     used(ready_account, "sagemaker", 5.0, value=5.0)
     standing(ready_account, "slipway-pod-network", "slipway-pod-training")
     names = ["ml.p5.48xlarge"] * 4 + ["ml.m6i.xlarge"]
@@ -146,9 +144,7 @@ def test_hyperpod_s_own_instances_and_the_network_of_the_plan_count_too(ready_ac
 
 
 @pytest.mark.parametrize("plan, service", [(EKS_BLOCK, "eks"), (PCS_BLOCK, "pcs")], ids=["eks", "pcs"])
-def test_the_cluster_of_the_plan_s_own_stacks_counts_against_the_quota_of_clusters_once(
-    ready_account, examined, probe_plan, plan, service
-):
+def test_cluster_quota_used_by_own_stacks_counts_as_free(ready_account, examined, probe_plan, plan, service):
     used(ready_account, service, 5.0, value=5.0)
     assert named(examined(probe_plan(plan)), "quota Clusters").result is Outcome.FAILED
     standing(ready_account, "slipway-block-training")
@@ -156,7 +152,7 @@ def test_the_cluster_of_the_plan_s_own_stacks_counts_against_the_quota_of_cluste
     assert (check.result, check.got) == (Outcome.OK, "5, 5 of it used, 1 by this plan's own stacks")
 
 
-def test_a_vpc_that_the_plan_has_is_not_needed_twice(ready_account, examined, probe_plan):
+def test_vpc_of_plan_counts_as_free(ready_account, examined, probe_plan):
     used(ready_account, "vpc", 5.0, value=5.0)
     assert named(examined(probe_plan()), "VPCs per Region").result is Outcome.FAILED
     standing(ready_account, "slipway-probe-network")

@@ -68,7 +68,7 @@ def text(kind, more=""):
     )
 
 
-def test_a_key_whose_policy_lets_everybody_in_is_well(keyed):
+def test_key_policy_allowing_everybody_passes(keyed):
     _, checks = keyed.new(EVERYTHING)
     assert [check.result for check in checks["key"]] == [Outcome.OK]
     assert [check.result for check in checks["key policy"]] == [Outcome.OK] * 4
@@ -78,20 +78,20 @@ def test_a_key_whose_policy_lets_everybody_in_is_well(keyed):
     "missing,result,statement",
     [(0, Outcome.FAILED, "Account"), (1, Outcome.FAILED, "Logs"), (2, Outcome.ADVICE, "Alarms")],
 )
-def test_who_is_not_let_in_is_named_with_the_statement_that_does(keyed, missing, result, statement):
+def test_principal_missing_in_key_policy_named_with_statement(keyed, missing, result, statement):
     _, checks_by_name = keyed.new([entry for at, entry in enumerate(EVERYTHING) if at != missing])
     problems = [check for check in checks_by_name["key policy"] if check.result is not Outcome.OK]
     assert {check.result for check in problems} == {result}
     assert all(f"add the statement {statement}" in check.fix for check in problems)
 
 
-def test_a_statement_that_denies_counts(keyed):
+def test_deny_statement_in_key_policy_fails(keyed):
     deny = {"Effect": "Deny", "Principal": "*", "Action": "kms:Decrypt", "Resource": "*"}
     _, checks = keyed.new([*EVERYTHING, deny])
     assert all("kms:Decrypt" in check.got for check in some(checks["key policy"]))
 
 
-def test_a_key_that_is_disabled_or_deleted_or_signs_fails(ready_account, keyed):
+def test_disabled_deleted_or_signing_key_fails(ready_account, keyed):
     arn, _ = keyed.new(EVERYTHING)
     client(ready_account, "kms").disable_key(KeyId=arn.rpartition("/")[2])
     (check,) = keyed.of(arn)[1]["key"]
@@ -104,7 +104,7 @@ def test_a_key_that_is_disabled_or_deleted_or_signs_fails(ready_account, keyed):
     assert "no such key" in keyed.of(absent)[1]["key"][0].got
 
 
-def test_a_policy_that_may_not_be_read_is_not_known(ready_account, keyed):
+def test_unreadable_key_policy_is_unknown(ready_account, keyed):
     arn, _ = keyed.new(EVERYTHING)
     ready_account.canned["ec2.GetEbsDefaultKmsKeyId"] = EC2_DENIED
     ready_account.canned["kms.GetKeyPolicy"] = EC2_DENIED
@@ -113,7 +113,7 @@ def test_a_policy_that_may_not_be_read_is_not_known(ready_account, keyed):
 
 
 @pytest.mark.parametrize("kind, role", [("eks", SCALING), ("pcs", PCS)])
-def test_node_groups_start_only_where_the_service_may_use_the_key(keyed, kind, role):
+def test_node_group_key_policy_requires_service_principal(keyed, kind, role):
     nodes = json.loads(json.dumps(NODES).replace(SCALING, role))
     other = json.loads(json.dumps(NODES).replace(SCALING, PCS if role == SCALING else SCALING))
     _, checks = keyed.new([*EVERYTHING, *other], kind=kind)
@@ -127,7 +127,7 @@ def test_node_groups_start_only_where_the_service_may_use_the_key(keyed, kind, r
     assert not checks["volume key"]
 
 
-def test_a_cluster_that_names_no_key_for_its_volumes_takes_the_accounts_default(ready_account, keyed):
+def test_cluster_without_volume_key_uses_account_default(ready_account, keyed):
     arn, checks = keyed.new(EVERYTHING)
     (check,) = checks["volume key"]
     assert check.result is Outcome.ADVICE
@@ -141,13 +141,13 @@ def test_a_cluster_that_names_no_key_for_its_volumes_takes_the_accounts_default(
     assert (check.result, "nodes would not start" in check.got) == (Outcome.FAILED, True)
 
 
-def test_a_default_key_of_the_accounts_own_must_let_auto_scaling_in(ready_account, examined, probe_plan, keyed):
+def test_default_volume_key_must_allow_auto_scaling(ready_account, examined, probe_plan, keyed):
     arn, _ = keyed.new(EVERYTHING)
     ready_account.canned["ec2.GetEbsDefaultKmsKeyId"] = {"KmsKeyId": arn}
     (check,) = [check for check in examined(probe_plan(text("eks"))).checks if check.name == "volume key"]
     assert (check.result, "AWSServiceRoleForAutoScaling" in check.got) == (Outcome.FAILED, True)
 
 
-def test_without_a_key_nothing_is_said_of_one(examined, probe_plan):
+def test_plan_without_key_has_only_volume_key_check(examined, probe_plan):
     checks = examined(probe_plan()).checks
     assert [(check.name, check.result) for check in checks if check.name in NAMES] == [("volume key", Outcome.OK)]

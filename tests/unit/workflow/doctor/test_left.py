@@ -22,18 +22,18 @@ def look_left(ready_account, probe_plan):
     )
 
 
-def test_nothing_is_said_to_be_nothing(look_left):
+def test_account_without_resources_reports_none_exist(look_left):
     assert look_left().lines == ("nothing exists in AWS for this plan",)
     assert look_left().nothing
 
 
-def test_of_a_sandbox_it_is_not_said_of_aws(ready_account, probe_plan):
+def test_sandbox_without_resources_names_sandbox(ready_account, probe_plan):
     session = Session(environment=ready_account.environment, region=REGION)
     left_resources = left_running(probe_plan(), session, load(), NOW, sandbox=True)
     assert left_resources.lines == ("nothing exists in the sandbox for this plan",)
 
 
-def test_what_was_made_before_the_end_is_named_with_its_cost_and_its_end(ready_account, look_left):
+def test_existing_stacks_are_named_with_cost_and_down_command(ready_account, look_left):
     stack(ready_account, "network", {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}})
     stack(ready_account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
     left_resources = look_left()
@@ -47,7 +47,7 @@ def test_what_was_made_before_the_end_is_named_with_its_cost_and_its_end(ready_a
     }
 
 
-def test_machines_that_run_before_their_guard_is_there_are_counted(ready_account, look_left):
+def test_instances_before_guard_deployment_are_counted(ready_account, look_left):
     stack(ready_account, "training", {"Topic": {"Type": "AWS::SNS::Topic"}})
     ec2 = client(ready_account, "ec2")
     tags = [{"Key": "parallelcluster:cluster-name", "Value": "slipway-probe"}]
@@ -61,7 +61,7 @@ def test_machines_that_run_before_their_guard_is_there_are_counted(ready_account
     assert "$0.19 an hour (CREATE_COMPLETE: 1 x m6i.xlarge at the listed price)" in look_left().lines[1]
 
 
-def test_a_look_that_fails_is_said_with_the_command(ready_account, look_left):
+def test_failing_inspection_is_reported_with_down_command(ready_account, look_left):
     ready_account.canned["cloudformation.DescribeStacks"] = Refused("AccessDenied", "not authorized", 403)
     (line,) = look_left().lines
     assert "cannot read what exists" in line
@@ -78,7 +78,7 @@ def test_a_look_that_fails_is_said_with_the_command(ready_account, look_left):
         RuntimeError("a defect"),
     ],
 )
-def test_a_story_that_ends_early_tells_what_stands_and_keeps_it(ready_account, probe_plan, end):
+def test_launch_ending_early_reports_existing_stacks_and_command(ready_account, probe_plan, end):
     stack(ready_account, "network", {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}})
     messages, recorded = [], []
     with (
@@ -90,7 +90,7 @@ def test_a_story_that_ends_early_tells_what_stands_and_keeps_it(ready_account, p
     assert recorded == [(("slipway-probe-network", "CREATE_COMPLETE"),)]
 
 
-def test_a_second_interruption_leaves_the_command_at_least(ready_account, probe_plan):
+def test_second_interruption_still_reports_command(ready_account, probe_plan):
     def pressed_again(_):
         signal.raise_signal(signal.SIGINT)  # it comes to the main thread, which waits for this answer
         return Refused("Throttling", "slow down", 400)
@@ -107,7 +107,7 @@ def test_a_second_interruption_leaves_the_command_at_least(ready_account, probe_
     assert message.endswith(": slipway down probe --region us-east-2 --sandbox checks")
 
 
-def test_a_story_that_ends_well_tells_nothing(ready_account, probe_plan):
+def test_successful_launch_reports_no_remains(ready_account, probe_plan):
     messages = []
     with report_running_costs(probe_plan(), ready_account.environment, load(), messages.append):
         pass
@@ -118,7 +118,7 @@ ADDRESS = {"Address": {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}
 
 
 class TestEarlierAttempts:
-    def test_a_no_at_the_next_question_does_not_say_that_nothing_was_done(self, ready_account, probe_plan):
+    def test_declined_next_candidate_reports_earlier_stacks(self, ready_account, probe_plan):
         stack(ready_account, "network", ADDRESS)
         messages = []
         with (
@@ -133,7 +133,7 @@ class TestEarlierAttempts:
         assert last == "to remove it: slipway down probe --region us-east-2"
 
     @pytest.mark.parametrize("end", [InterruptedAtQuestionError, DeploymentFailedError("the next one failed")])
-    def test_any_other_end_tells_the_same(self, ready_account, probe_plan, end):
+    def test_other_end_of_launch_reports_earlier_stacks(self, ready_account, probe_plan, end):
         stack(ready_account, "network", ADDRESS)
         messages = []
         with (
@@ -143,14 +143,14 @@ class TestEarlierAttempts:
             raise end
         assert "slipway down probe --region us-east-2" in messages[-1]
 
-    def test_so_does_a_good_one_elsewhere(self, ready_account, probe_plan):
+    def test_success_elsewhere_reports_earlier_stacks(self, ready_account, probe_plan):
         stack(ready_account, "network", ADDRESS)
         messages = []
         with report_earlier_runs([probe_plan()], ready_account.environment, load(), messages.append):
             pass
         assert "slipway down probe --region us-east-2" in messages[-1]
 
-    def test_without_one_a_no_stays_a_no(self, ready_account):
+    def test_declined_launch_without_earlier_runs_reports_no_stacks(self, ready_account):
         messages = []
         with (
             pytest.raises(DeclinedError, match=r"^nothing was done$"),

@@ -39,7 +39,7 @@ def live_rows(priced):
     ]
 
 
-def test_a_block_on_offer_is_a_row_at_its_fee(with_live_rows):
+def test_offered_capacity_block_becomes_row_at_fee(with_live_rows):
     before, after, messages = with_live_rows()
     two, one = sorted(live_rows(after), key=lambda row: row.price.usd)
     assert [row.plan.place.option for row in (one, two)] == [PurchaseOption.CAPACITY_BLOCK] * 2
@@ -60,7 +60,7 @@ def test_a_block_on_offer_is_a_row_at_its_fee(with_live_rows):
     assert "nothing was spent" in text
 
 
-def test_what_is_too_short_is_no_row_and_what_is_refused_is_said(with_live_rows, offering):
+def test_short_offers_give_no_row_and_refused_requests_are_reported(with_live_rows, offering):
     offering.canned["ec2.DescribeCapacityBlockOfferings"] = {
         "CapacityBlockOfferings": [block(9, 1, "1.00", NOW, EndDate=NOW + timedelta(minutes=30))]
     }
@@ -73,14 +73,14 @@ def test_what_is_too_short_is_no_row_and_what_is_refused_is_said(with_live_rows,
     assert any(line.startswith("? Capacity Blocks of") for line in messages)
 
 
-def test_a_comparison_counts_them(with_live_rows):
+def test_comparison_includes_live_rows(with_live_rows):
     _, after, _ = with_live_rows(story=compare, live=compared_live)
     assert live_rows(after.priced)
     cheapest = min(candidate.usd for candidate in after.priced.candidates if candidate.usd is not None)
     assert after.gpu.usd.mid >= cheapest
 
 
-def test_an_endpoint_has_none(with_live_rows):
+def test_live_rows_for_endpoint_refused(with_live_rows):
     text = (
         "slipway: 1\nname: chat\nworkload: {serve: {model: llama-3.1-8b, model_uri: s3://models-of-the-team/x, "
         "input_tokens: 500, output_tokens: 100, requests_per_s: 1}}\n"

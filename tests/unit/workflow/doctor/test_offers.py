@@ -28,7 +28,7 @@ def of(offered, kind):
     return [offer for offer in offered.offers if offer.offer.kind is kind]
 
 
-def test_a_block_is_priced_at_its_fee_and_bought_by_its_command(find_offers):
+def test_capacity_block_offer_has_fee_and_purchase_command(find_offers):
     two, one = sorted(of(find_offers(), OfferKind.CAPACITY_BLOCK), key=lambda offer: offer.lead_time_h)
     assert (one.offer.fee_usd, one.offer.az_id, round(one.lead_time_h, 1)) == (2500, "use2-az1", 71.5)
     assert one.usd.mid > 2500
@@ -39,7 +39,7 @@ def test_a_block_is_priced_at_its_fee_and_bought_by_its_command(find_offers):
     )
 
 
-def test_the_cheapest_and_the_soonest_are_marked(find_offers):
+def test_cheapest_and_soonest_offers_are_marked(find_offers):
     result = find_offers(PLAN + "purchase: {option: capacity-block}\n")
     assert result.cheapest.offer.id == "cb-00000000000000001"
     assert result.soonest.offer.id == "cb-00000000000000002"
@@ -49,18 +49,18 @@ def test_the_cheapest_and_the_soonest_are_marked(find_offers):
     assert "purchase-capacity-block" in text
 
 
-def test_a_block_of_other_types_too_is_left_out(offering, find_offers):
+def test_capacity_block_with_other_types_is_left_out(offering, find_offers):
     mixed = block(3, 1, "1.00", CapacityBlockOfferingSegments=[{"InstanceType": "p5e.48xlarge", "InstanceCount": 1}])
     offering.canned["ec2.DescribeCapacityBlockOfferings"] = {"CapacityBlockOfferings": [mixed]}
     assert not of(find_offers(), OfferKind.CAPACITY_BLOCK)
 
 
-def test_a_deadline_leaves_only_what_ends_before_it(find_offers):
+def test_deadline_keeps_only_offers_ending_before(find_offers):
     offers = of(find_offers(PLAN + "purchase: {deadline_h: 60}\n"), OfferKind.CAPACITY_BLOCK)
     assert [offer.offer.id for offer in offers] == ["cb-00000000000000002"]
 
 
-def test_a_block_of_the_account_costs_nothing_more_and_can_be_extended(offering, find_offers):
+def test_owned_capacity_block_is_free_and_extendable(offering, find_offers):
     offering.canned["ec2.DescribeCapacityReservations"] = {
         "CapacityReservations": [
             {
@@ -99,7 +99,7 @@ def test_a_block_of_the_account_costs_nothing_more_and_can_be_extended(offering,
     assert longer.usd.mid >= 1990
 
 
-def test_spot_is_scored_in_a_pool_of_three_types(offering, find_offers):
+def test_spot_is_scored_with_pool_of_three_types(offering, find_offers):
     (spot,) = of(find_offers(), OfferKind.SPOT)
     assert (spot.offer.score, spot.offer.az_id) == (3, "use2-az1")
     sent = next(sent for name, sent in offering.requests if name == "ec2.GetSpotPlacementScores")
@@ -107,7 +107,7 @@ def test_spot_is_scored_in_a_pool_of_three_types(offering, find_offers):
     assert sum(name.startswith("InstanceType.") for name in sent) == 3
 
 
-def test_what_may_not_be_asked_is_named_and_the_rest_is_shown(offering, find_offers):
+def test_denied_offer_request_is_named_beside_others(offering, find_offers):
     offering.canned["ec2.DescribeCapacityBlockOfferings"] = EC2_DENIED
     result = find_offers()
     assert not of(result, OfferKind.CAPACITY_BLOCK)
@@ -116,14 +116,14 @@ def test_what_may_not_be_asked_is_named_and_the_rest_is_shown(offering, find_off
     assert "? Capacity Blocks" in "\n".join(page(result, 120, everything=True))
 
 
-def test_nothing_on_offer_is_said(offering, find_offers):
+def test_empty_offers_are_reported(offering, find_offers):
     offering.canned["ec2.DescribeCapacityBlockOfferings"] = {"CapacityBlockOfferings": []}
     result = find_offers(PLAN + "purchase: {option: capacity-block}\n")
     assert result.offers == ()
     assert "AWS offers none of these instances" in "\n".join(page(result, 80, everything=False))
 
 
-def test_where_nothing_was_answered_nothing_is_said_of_what_is_offered(offering, find_offers):
+def test_unanswered_offer_requests_claim_no_absence(offering, find_offers):
     offering.canned["ec2.DescribeCapacityBlockOfferings"] = EC2_DENIED
     text = "\n".join(page(find_offers(PLAN + "purchase: {option: capacity-block}\n"), 80, everything=False))
     assert "AWS offers none" not in text
@@ -131,7 +131,7 @@ def test_where_nothing_was_answered_nothing_is_said_of_what_is_offered(offering,
     assert "available now" not in text
 
 
-def test_the_document_has_the_keys_of_the_contract(find_offers):
+def test_capacity_document_has_contract_keys(find_offers):
     json_document = document(find_offers())
     keys = {"kind", "id", "region", "az_id", "instance_type", "count", "starts_at", "ends_at", "lead_time_h"}
     keys |= {"usd_fee", "usd_total", "purchase_command"}

@@ -33,32 +33,32 @@ def needs(plan):
     return quota_needs(plan, load().instance_types, load_quotas())
 
 
-def test_spot_nodes_count_in_vcpus_of_their_family_and_the_head_node_in_standard(probe_plan):
+def test_spot_nodes_count_vcpus_of_family_and_head_node_standard(probe_plan):
     needed = {needed_quota.name: (needed_quota.amount, needed_quota.unit) for needed_quota in needs(probe_plan())}
     assert needed["All P5 Spot Instance Requests"] == (384, "vCPUs")
     assert needed["Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"] == (2, "vCPUs")
     assert needed["EC2-VPC Elastic IPs"] == (1, "addresses")
 
 
-def test_hyperpod_counts_instances_by_type_by_cluster_and_all_together(probe_plan):
+def test_hyperpod_counts_instances_by_type_cluster_and_total(probe_plan):
     needed = {needed_quota.name: needed_quota.amount for needed_quota in needs(probe_plan(HYPERPOD))}
     assert needed["ml.p5.48xlarge for cluster usage"] == 4
     assert needed["ml.m6i.xlarge for cluster usage"] == 1
     assert needed["Maximum number instances allowed per SageMaker HyperPod cluster"] == 5
 
 
-def test_pcs_counts_its_clusters_and_ec2_the_nodes(probe_plan):
+def test_pcs_counts_clusters_and_ec2_vcpus(probe_plan):
     needed = {needed_quota.name: (needed_quota.amount, needed_quota.unit) for needed_quota in needs(probe_plan(PCS))}
     assert needed["Clusters"] == (1, "clusters")
     assert needed["All P5 Spot Instance Requests"] == (384, "vCPUs")
 
 
-def test_a_family_whose_quota_no_source_names_is_said(probe_plan):
+def test_family_without_known_quota_name_is_reported(probe_plan):
     text = CLUSTER.replace("TYPE", "p6-b200.48xlarge").replace("OPTION", "spot")
     assert [needed_quota for needed_quota in needs(probe_plan(text)) if isinstance(needed_quota, UnnamedQuota)]
 
 
-def test_a_quota_that_is_too_small_fails_with_the_request_for_what_is_missing(ready_account, examined, probe_plan):
+def test_too_small_quota_fails_with_increase_request(ready_account, examined, probe_plan):
     ready_account.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
         "Quotas": quotas(sent["ServiceCode"], L_C4BD4855=192.0)
     }
@@ -71,7 +71,7 @@ def test_a_quota_that_is_too_small_fails_with_the_request_for_what_is_missing(re
     )
 
 
-def test_what_is_in_use_already_leaves_less(ready_account, examined, probe_plan):
+def test_used_quota_reduces_available_amount(ready_account, examined, probe_plan):
     spot = [{**entry, "UsageMetric": METRIC} for entry in quotas("ec2", L_C4BD4855=500.0)]
     ready_account.canned["service-quotas.ListServiceQuotas"] = lambda sent: {
         "Quotas": spot if sent["ServiceCode"] == "ec2" else quotas(sent["ServiceCode"])
@@ -86,7 +86,7 @@ def test_what_is_in_use_already_leaves_less(ready_account, examined, probe_plan)
     assert check.fix.endswith("--desired-value 576")
 
 
-def test_a_default_counts_where_none_was_applied_and_no_name_is_not_known(ready_account, examined, probe_plan):
+def test_default_quota_used_without_applied_value(ready_account, examined, probe_plan):
     ready_account.canned["service-quotas.ListServiceQuotas"] = {"Quotas": []}
     assert {check.result for check in of(examined(probe_plan()), "")} == {Outcome.UNKNOWN}
     ready_account.canned["service-quotas.ListAWSDefaultServiceQuotas"] = lambda sent: {
@@ -113,6 +113,6 @@ def quota(name, code="L-9"):
         (need(name=""), [quota("named", "L-1")], "named"),
     ],
 )
-def test_the_name_decides_and_a_code_only_where_no_name_is_known(wanted, names, expected):
+def test_quota_matched_by_name_before_code(wanted, names, expected):
     result = matching(wanted, names)
     assert (result.name if result else None) == expected

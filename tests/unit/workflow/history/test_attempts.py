@@ -31,7 +31,7 @@ EVENTS = [
 ]
 
 
-def test_an_interrupted_and_a_running_attempt() -> None:
+def test_interrupted_attempt_and_running_attempt_are_read() -> None:
     first, second = attempts(EVENTS)
     assert (first.ended_by, first.exit_code, first.resumed_from_step, first.last_step) == (
         "spot-interruption",
@@ -43,13 +43,13 @@ def test_an_interrupted_and_a_running_attempt() -> None:
     assert (second.resumed_from_step, second.ended_at, second.ended_by) == (97, None, None)
 
 
-def test_an_attempt_without_a_word_of_its_end_was_paid_until_the_next_began() -> None:
+def test_attempt_without_end_event_ends_at_next_start() -> None:
     first, second = attempts([EVENTS[0], EVENTS[2], EVENTS[-2]])
     assert (first.ended_by, first.exit_code, first.hours, first.last_step) == ("node-lost", None, 3 / 60, 90)
     assert second.ended_at is None
 
 
-def test_the_last_one_without_a_word_ended_when_its_scheduler_says() -> None:
+def test_last_attempt_without_end_event_ends_as_scheduler_reports() -> None:
     ran = attempts(EVENTS)
     known = ScheduledAttempt(
         number=2,
@@ -99,11 +99,11 @@ def facts_of(state, word, attempt):
     return JobFacts(state=state, word=word, reason="", restarts=0, nodes=(), attempt=attempt)
 
 
-def test_no_events_are_no_attempts() -> None:
+def test_no_events_give_no_attempts() -> None:
     assert attempts([]) == ()
 
 
-def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
+def test_unfinished_event_line_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     assert read_events(path) == []
     path.write_text('{"event": "agent-built"}\n{"event": "rest')
@@ -122,7 +122,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize("word,expected", WORDS)
-def test_ended_by_of_an_agents_word_is_the_reports_name_of_the_loss(word, expected):
+def test_agent_end_word_maps_to_report_ending(word, expected):
     (attempt,) = attempts([STARTED, {**ENDED, "event": "interrupted", "ended_by": word}])
     assert attempt.ended_by == EndedBy(expected)
 
@@ -132,7 +132,7 @@ def test_ended_by_of_an_agents_word_is_the_reports_name_of_the_loss(word, expect
     [("completed", "completed"), ("failed", "failure"), ("cancelled", "cancel"), ("stopped", "budget")],
 )
 @pytest.mark.parametrize("word", [None, "a word of another version"])
-def test_ended_by_without_a_known_word_follows_from_the_ending(event, expected, word):
+def test_unknown_end_word_falls_back_to_event(event, expected, word):
     (attempt,) = attempts([STARTED, {**ENDED, "event": event, "ended_by": word}])
     assert attempt.ended_by == EndedBy(expected)
 
@@ -177,6 +177,6 @@ def test_ended_by_is_written_only_with_words_of_the_report():
         ({"ended_by": "spot-interruption", "notice": "spot"}, "spot-interruption"),
     ],
 )
-def test_ended_by_of_a_cancelled_job_is_cancel_if_only_its_pod_ended(words, expected):
+def test_pod_end_of_cancelled_job_counts_as_cancel(words, expected):
     ran = cancelled(attempts([STARTED, {**ENDED, "event": "interrupted", **words}]))
     assert [attempt.ended_by for attempt in ran] == [expected]

@@ -39,7 +39,7 @@ def rows_of(place, tag=TAG, period=ALL, resources=()):
     return export_rows
 
 
-def test_a_generated_report_is_reconciled_to_the_cent(quotes):
+def test_generated_report_is_reconciled_to_the_cent(quotes):
     """Against sums of the file's own cells."""
     with NISE.open(encoding="utf-8", newline="") as file:
         tagged_rows = [row for row in csv.DictReader(file) if row["resourceTags/user:slipway:cluster"] == "nised"]
@@ -108,7 +108,7 @@ print(json.dumps({"same": same, "newer": read(folder / "newer.parquet") == read(
 
 
 @pytest.mark.focus
-def test_parquet_is_read_as_the_csv_of_the_same_rows(tmp_path):
+def test_parquet_rows_equal_csv_rows(tmp_path):
     """With the pyarrow that the FOCUS validator brings, in a process of its own."""
     (packages,) = (ROOT / ".venv-focus").glob("lib/python*/site-packages")
     command = [sys.executable, "-c", IN_PARQUET, packages, tmp_path, NISE]
@@ -121,7 +121,7 @@ def test_parquet_is_read_as_the_csv_of_the_same_rows(tmp_path):
 
 @pytest.mark.skipif("SLIPWAY_VENDOR_DATA" not in os.environ, reason="SLIPWAY_VENDOR_DATA names no folder")
 @pytest.mark.parametrize("tag", [("application", "BrightPathMatrix"), ("environment", "prod"), ("Project", "Foo")])
-def test_real_rows_of_focus_are_reconciled_to_the_cent(quotes, tag):
+def test_real_focus_rows_are_reconciled_to_the_cent(quotes, tag):
     path = Path(os.environ["SLIPWAY_VENDOR_DATA"], "focus", "focus_sample.csv")
     with path.open(encoding="utf-8", newline="") as file:
         tagged_rows = [
@@ -176,13 +176,13 @@ def written(path, *changes, columns=FOCUS):
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.csv.zip"])
-def test_a_file_is_read_however_it_is_packed(tmp_path, name):
+def test_packed_export_files_are_read(tmp_path, name):
     (row,) = rows_of(written(tmp_path / name))
     assert (row.service, row.usage_type) == ("AmazonEC2", "USE2-BoxUsage:p5.48xlarge")
     assert (row.usd, row.spread_usd, row.quantity, row.closed) == (Decimal("12.5"), 10, 2, False)
 
 
-def test_of_every_period_the_newest_version_counts_and_no_other(tmp_path):
+def test_newest_version_of_each_billing_period_counts(tmp_path):
     data = tmp_path / "out" / "data"
     old = written(data / "BILLING_PERIOD=2026-10" / "a-00001.csv.gz", {"BilledCost": "1"})
     first = written(data / "BILLING_PERIOD=2026-11" / "20261111T000000Z-aa" / "a-00001.csv.gz", {"BilledCost": "2"})
@@ -204,11 +204,11 @@ def test_of_every_period_the_newest_version_counts_and_no_other(tmp_path):
         ("NULL", 0),
     ],
 )
-def test_a_tag_is_the_whole_key_and_the_whole_value(tmp_path, tags, expected):
+def test_tag_matches_whole_key_and_value(tmp_path, tags, expected):
     assert len(rows_of(written(tmp_path / "a.csv", {"Tags": tags}))) == expected
 
 
-def test_the_fee_of_an_own_reservation_counts_untagged_and_whenever_it_was_paid(tmp_path):
+def test_reservation_fee_counts_untagged_at_any_time(tmp_path):
     fee = {
         "ChargeCategory": "Purchase",
         "ChargePeriodStart": "2026-10-01T00:00:00Z",
@@ -235,13 +235,13 @@ def test_the_fee_of_an_own_reservation_counts_untagged_and_whenever_it_was_paid(
         ({"Tags": '"nised"'}, "no JSON object"),
     ],
 )
-def test_a_cell_that_cannot_be_read_is_named(tmp_path, change, message):
+def test_invalid_cell_is_named_with_line(tmp_path, change, message):
     with pytest.raises(UnreadableInputError) as refusal:
         rows_of(written(tmp_path / "a.csv", change))
     assert message in refusal.value.message
 
 
-def test_what_is_no_export_is_refused_with_what_is(tmp_path, monkeypatch):
+def test_file_without_export_refused_with_reason(tmp_path, monkeypatch):
     def refusal(make):
         path = tmp_path / "x"
         for file in path.glob("*") if path.is_dir() else ():

@@ -107,7 +107,7 @@ def ledger_command(slipway):
 
 
 class TestEntries:
-    def test_what_a_run_folder_says(self, ledger_run, tmp_path):
+    def test_ledger_entry_equals_run_folder(self, ledger_run, tmp_path):
         ledger_run()
         (entry,) = folder_ledger(tmp_path).entries
         assert (entry.name, entry.status, entry.hours, entry.interruptions, entry.lost_h) == (
@@ -118,13 +118,13 @@ class TestEntries:
         assert (entry.usd, entry.tokens, entry.epochs, entry.tags) == (240, 8_000_000, 1.0, {"team": "speech"})
         assert (entry.usd_per_million_tokens, entry.usd_per_epoch, entry.usd_lost) == (30, 240, 20)
 
-    def test_a_bill_counts_once_it_is_there(self, ledger_run, tmp_path):
+    def test_billed_amount_replaces_used_amount(self, ledger_run, tmp_path):
         folder = ledger_run()
         assert folder_ledger(tmp_path).entries[0].billed_usd is None
         folder.write_json("billed.json", {"billed_usd": "171.25"})
         assert folder_ledger(tmp_path).entries[0].usd == Decimal("171.25")
 
-    def test_what_went_to_a_sandbox_and_left_no_report_is_no_real_run(self, ledger_run, tmp_path):
+    def test_sandbox_run_without_report_is_simulated(self, ledger_run, tmp_path):
         folder = ledger_run()
         (folder.path / "report.json").unlink()
         assert not folder_ledger(tmp_path).entries[0].simulated
@@ -132,17 +132,17 @@ class TestEntries:
             pass
         assert folder_ledger(tmp_path).entries[0].simulated
 
-    def test_a_folder_without_a_quote_is_said_to_have_none(self, ledger_run, tmp_path):
+    def test_run_without_quote_is_reported_as_unread(self, ledger_run, tmp_path):
         (ledger_run().path / "quote.json").unlink()
         assert folder_ledger(tmp_path).unread[0][1].endswith("holds no quote.json")
 
-    def test_an_attempt_that_left_no_word_lost_what_came_after_its_last_checkpoint(self):
+    def test_attempt_without_end_event_loses_hours_since_checkpoint(self):
         assert lost_hours([*EVENTS[:2], EVENTS[3], EVENTS[4]]) == 1.0
         # Cancelled, or still running: nothing that anybody wanted.
         assert lost_hours([*EVENTS[:2], {"event": "cancelled", "time": at(15)}]) == 0
         assert lost_hours(EVENTS[:2]) == 0
 
-    def test_damage_in_one_run_is_named_and_hides_no_other(self, ledger_run, tmp_path, ledger_command):
+    def test_damaged_run_is_named_beside_others(self, ledger_run, tmp_path, ledger_command):
         ledger_run()
         (ledger_run(hour=13).path / "quote.json").write_text('{"nodes": "two"}')
         ledger = folder_ledger(tmp_path)
@@ -199,7 +199,7 @@ class TestUsed:
         ],
         ids=str,
     )
-    def test_a_run_of_exactly_the_quoted_hours_used_the_quoted_dollars(self, bought, tmp_path, purchase):
+    def test_run_of_quoted_hours_used_quoted_dollars(self, bought, tmp_path, purchase):
         folder, quoted = bought(purchase)
         entries = folder_ledger(tmp_path).once
         (entry,), whole = entries.entries, total(entries.entries)
@@ -215,7 +215,7 @@ class TestUsed:
         forecast = agent["usd_per_hour"] * quoted.hours.mid + agent["usd_beside"]
         assert forecast == pytest.approx(float(quoted.usd.mid), abs=0.01)
 
-    def test_two_runs_of_a_block_pay_its_fee_once(self, bought, tmp_path, ledger_command):
+    def test_two_runs_in_capacity_block_pay_fee_once(self, bought, tmp_path, ledger_command):
         purchase = {"option": "capacity-block", "reservation": BLOCK | {"fee_usd": 1800}}
         (_, quoted), _ = bought(purchase), bought(purchase, after_h=11)
         whole = total(folder_ledger(tmp_path).once.entries)
@@ -230,7 +230,7 @@ class TestUsed:
         *_, unused = sorted(csv.DictReader(io.StringIO(out)), key=lambda row: row["x_Status"])
         assert (unused["x_Status"], Decimal(unused["BilledCost"])) == ("unused", whole.usd_unused)
 
-    def test_runs_that_follow_each_other_share_the_lines_of_their_cluster(self, bought, tmp_path):
+    def test_consecutive_runs_share_cluster_costs(self, bought, tmp_path):
         _, quoted = bought({"option": "on-demand"})
         apart = folder_ledger(tmp_path).entries[0].usd_used
         bought({"option": "on-demand"}, after_h=quoted.hours.mid)
@@ -240,7 +240,7 @@ class TestUsed:
         assert first.usd_used == apart
         assert float(second.usd_used) == pytest.approx(float(apart - shared), abs=0.01)
 
-    def test_the_list_price_of_spot_is_that_on_demand(self, bought, ledger_command):
+    def test_focus_list_price_of_spot_is_on_demand(self, bought, ledger_command):
         _, quoted = bought({"option": "spot"})
         _, out, _ = ledger_command("--focus")
         (row,) = csv.DictReader(io.StringIO(out))
@@ -249,7 +249,7 @@ class TestUsed:
         assert float(row["ListCost"]) == pytest.approx(float(Decimal(row["BilledCost"]) + more), abs=0.01)
         assert float(row["ListUnitPrice"]) * float(row["PricingQuantity"]) == pytest.approx(float(row["ListCost"]))
 
-    def test_the_report_says_what_was_used_and_what_a_cluster_costs_when_it_is_left_up(self, bought):
+    def test_report_shows_used_dollars_and_cost_of_standing_cluster(self, bought):
         folder, quoted = bought({"option": "capacity-block"})
         document = folder.read_json("report.json") | {"stacks": [{"name": "job-training", "status": "CREATE_COMPLETE"}]}
         text = " ".join(" ".join(page(read_report(document), 200)).split())
@@ -269,9 +269,7 @@ class TestRunning:
         [(EVENTS[:1], []), (EVENTS[:4], report()["attempts"][:1])],
         ids=["first attempt", "second attempt"],
     )
-    def test_running_job_has_the_hours_and_dollars_that_report_shows(
-        self, ledger_run, ledger_command, slipway, events, attempts
-    ):
+    def test_running_job_hours_and_dollars_equal_report(self, ledger_run, ledger_command, slipway, events, attempts):
         folder = ledger_run()
         folder.write_json("report.json", report(status="running") | {"attempts": attempts})
         (folder.path / "job" / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
@@ -283,7 +281,7 @@ class TestRunning:
         assert float(row["usd_used"]) == pytest.approx(float(actual["usd_used"]), abs=1.0)
         assert float(row["usd_used"]) > 24 * 40
 
-    def test_running_job_without_an_attempt_has_used_nothing(self, ledger_run, ledger_command):
+    def test_running_job_without_attempt_used_0_dollars(self, ledger_run, ledger_command):
         folder = ledger_run()
         folder.write_json("report.json", report(status="running") | {"attempts": []})
         folder.events.write_text("")
@@ -292,7 +290,7 @@ class TestRunning:
 
 
 class TestIndex:
-    def test_only_what_changed_is_read_again(self, ledger_run, tmp_path, monkeypatch):
+    def test_only_changed_run_folders_are_read_again(self, ledger_run, tmp_path, monkeypatch):
         changed = ledger_run()
         ledger_run(name="other")
         first = folder_ledger(tmp_path)
@@ -308,14 +306,14 @@ class TestIndex:
         }
         assert opened == ["tiny"]
 
-    def test_a_run_that_was_removed_is_gone(self, ledger_run, tmp_path):
+    def test_removed_run_disappears_from_ledger(self, ledger_run, tmp_path):
         folder = ledger_run()
         folder_ledger(tmp_path)
         folder.path.rename(tmp_path / "elsewhere")
         assert folder_ledger(tmp_path).entries == ()
 
     @pytest.mark.parametrize("keep", [0, 1, 40, 120])
-    def test_a_writer_killed_in_the_middle_loses_nothing(self, ledger_run, tmp_path, keep):
+    def test_truncated_ledger_index_is_rebuilt(self, ledger_run, tmp_path, keep):
         ledger_run()
         whole = folder_ledger(tmp_path)
         path = tmp_path / INDEX
@@ -325,7 +323,7 @@ class TestIndex:
 
 
 class TestCommand:
-    def test_the_forms(self, ledger_run, ledger_command):
+    def test_ledger_json_csv_focus_and_page_agree(self, ledger_run, ledger_command):
         ledger_run()
         ledger_run(name="toy", hour=13, simulated=True)
         code, out, _ = ledger_command("--json", "--by", "type")
@@ -344,21 +342,21 @@ class TestCommand:
         assert "1 run: $240 used, quoted $400." in out
         assert "1 interruption; 0.5 h of work was lost ($20.00)." in out
 
-    def test_since(self, ledger_run, ledger_command):
+    def test_ledger_since_filters_by_date(self, ledger_run, ledger_command):
         ledger_run()
         _, out, _ = ledger_command("--since", "2026-11-20", "--json")
         assert len(json.loads(out)["runs"]) == 1
         _, out, _ = ledger_command("--since", "2026-11-21", "--json")
         assert json.loads(out)["runs"] == []
 
-    def test_refusals(self, ledger_run, ledger_command, monkeypatch):
+    def test_invalid_ledger_arguments_refused(self, ledger_run, ledger_command, monkeypatch):
         assert ledger_command("--csv", "--json")[0] == 2
         assert ledger_command("--csv", "--by", "name")[0] == 2
         monkeypatch.setenv("SLIPWAY_LEDGER", "/shared/ledger")
         code, _, err = ledger_command()
         assert (code, "expected s3://BUCKET" in err) == (2, True)
 
-    def test_nothing_here(self, ledger_command, tmp_path, monkeypatch):
+    def test_ledger_of_empty_folder_has_message_and_writes_no_file(self, ledger_command, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         code, out, _ = ledger_command()
         assert (code, "No runs here." in out) == (0, True)

@@ -29,7 +29,7 @@ def measured(**changes) -> Measurement:
 
 
 class TestFromRun:
-    def test_the_rate_is_that_of_the_warm_stretches_of_all_attempts(self, measured_run_of):
+    def test_rate_is_measured_on_warm_parts_of_all_attempts(self, measured_run_of):
         job_measurement = measurement_of("tiny", measured_run_of(lines(100_000)), CATALOG)
         assert job_measurement.tokens_per_s.mid == pytest.approx(100_000, rel=0.03)
         assert 85_000 < job_measurement.tokens_per_s.low < 95_000
@@ -41,7 +41,7 @@ class TestFromRun:
             12.0,
         )
 
-    def test_of_a_run_that_never_resumed_a_restore_took_what_reading_back_did(self, measured_run_of):
+    def test_restore_time_of_uninterrupted_run_is_read_back_time(self, measured_run_of):
         folder = measured_run_of(lines(100_000))
         read_back_events = [dict(event) for event in EVENTS]
         read_back_events[2] |= {"event": "read-back", "seconds": 33.0}
@@ -50,7 +50,7 @@ class TestFromRun:
         assert (job_measurement.restore_s, job_measurement.restart_s) == (33.0, None)
         assert (job_measurement.model, job_measurement.nodes, job_measurement.simulated) == ("llama-3.1-8b", 2, False)
 
-    def test_tokens_may_be_counted_by_the_plan(self, measured_run_of):
+    def test_tokens_per_step_from_plan_give_rate(self, measured_run_of):
         train = PLAN["workload"]["train"] | {"global_batch_tokens": 2_000_000}
         job_measurement = measurement_of(
             "tiny", measured_run_of(lines(100_000, tokens=False), plan=PLAN | {"workload": {"train": train}}), CATALOG
@@ -58,11 +58,11 @@ class TestFromRun:
         assert job_measurement.tokens_per_s.mid == pytest.approx(200_000, rel=0.03)
 
     @pytest.mark.parametrize("metrics", [[], lines(100_000)[:4], lines(100_000, tokens=False)])
-    def test_too_little_is_said(self, measured_run_of, metrics):
+    def test_too_few_metrics_refused(self, measured_run_of, metrics):
         with pytest.raises(UnreadableInputError, match="stretches after the warm-up, 3 are needed"):
             measurement_of("tiny", measured_run_of(metrics), CATALOG)
 
-    def test_what_a_run_met_on_its_way_is_kept(self, measured_run_of):
+    def test_interruptions_restarts_and_hours_are_measured(self, measured_run_of):
         folder = measured_run_of(lines(100_000))
         interruption = {"ended_by": "spot-interruption", "exit_code": 75}
         events = [
@@ -81,7 +81,7 @@ class TestFromRun:
         assert job_measurement.running_h == pytest.approx(6 + 2 + 2.5)
         assert (job_measurement.region, job_measurement.purchase_option) == ("us-east-2", "on-demand")
 
-    def test_an_attempt_that_left_no_word_counts_its_hours_and_says_nothing_of_a_restart(self, measured_run_of):
+    def test_attempt_without_end_event_counts_hours_without_restart(self, measured_run_of):
         folder = measured_run_of(lines(100_000))
         begun = {"time": "2026-11-20T18:05:00Z", "event": "attempt-started", "attempt": 2}
         events = [*EVENTS[:2], begun, {**EVENTS[-1], "attempt": 2}]
@@ -92,7 +92,7 @@ class TestFromRun:
 
 
 class TestFigures:
-    def test_a_steps_spread_the_memory_and_the_seconds_before_the_first_steps(self, measured_run_of):
+    def test_step_range_memory_and_compile_time_are_measured(self, measured_run_of):
         metrics = [
             {**line, "memory_gib": 60.0 + number % 3} if "step" in line else line
             for number, line in enumerate(lines(100_000))
@@ -109,7 +109,7 @@ class TestFigures:
         assert job_measurement.memory_gib == 62.0
         assert parse_measurement(measurement_document(job_measurement)) == job_measurement
 
-    def test_what_the_trainer_says_of_compilation_counts(self, measured_run_of):
+    def test_reported_compile_seconds_are_used(self, measured_run_of):
         assert (
             measurement_of("tiny", measured_run_of([{"compile_seconds": 42.5}, *lines(100_000)]), CATALOG).compile_s
             == 42.5
@@ -120,7 +120,7 @@ class TestFigures:
 class TestSetup:
     SAID = ({"parallel": {"data": 4, "tensor": 4}}, {"software": {"torch": "2.9.0", "python": "3.12.3"}})
 
-    def test_the_share_of_the_peak_is_that_of_the_quotes_arithmetic(self, measured_run_of, tmp_path, slipway):
+    def test_measured_mfu_equals_quote_arithmetic(self, measured_run_of, tmp_path, slipway):
         (tmp_path / "plan.json").write_text(json.dumps(PLAN))
         quoted = json.loads(slipway("quote", "plan.json", "--json")[1])["training"]
         job_measurement = measurement_of("tiny", measured_run_of(lines(100_000)), CATALOG)
@@ -132,7 +132,7 @@ class TestSetup:
             job_measurement.tokens_per_s.mid * 6.107e10 / (16 * 989e12), rel=0.01
         )
 
-    def test_degrees_and_versions_are_the_trainers_word_and_the_drivers_the_agents(self, measured_run_of):
+    def test_parallelism_and_versions_from_trainer_and_driver_from_agent(self, measured_run_of):
         folder = measured_run_of([*self.SAID, *lines(100_000)])
         begun = EVENTS[1] | {"software": {"nvidia-driver": "580.95.05", "torch": "0.1", "odd one": "1"}}
         folder.events.write_text("".join(json.dumps(event) + "\n" for event in (EVENTS[0], begun, *EVENTS[2:])))
@@ -144,7 +144,7 @@ class TestSetup:
         assert document["software"]["torch"] == "2.9.0"
         assert parse_measurement(json.loads(json.dumps(document))) == job_measurement
 
-    def test_where_nobody_says_them_there_are_none(self, measured_run_of):
+    def test_unreported_parallelism_and_versions_are_absent(self, measured_run_of):
         document = measurement_document(measurement_of("tiny", measured_run_of(lines(100_000)), CATALOG))
         assert (document["parallelism"], document["software"]) == (None, {})
 
@@ -159,9 +159,7 @@ class TestSetup:
             ({"data": 16, "expert": 3}, None),
         ],
     )
-    def test_degrees_that_the_workers_cannot_be_divided_by_are_of_another_job(
-        self, measured_run_of, parallel_degrees, kept
-    ):
+    def test_parallelism_not_dividing_workers_is_dropped(self, measured_run_of, parallel_degrees, kept):
         job_measurement = measurement_of(
             "tiny",
             measured_run_of([{"parallel": {"data": 1}}, {"parallel": parallel_degrees}, *lines(100_000)]),
@@ -169,7 +167,7 @@ class TestSetup:
         )
         assert measurement_document(job_measurement)["parallelism"] == kept
 
-    def test_a_spike_carries_them(self, measured_run_of):
+    def test_spike_document_and_page_contain_measurement(self, measured_run_of):
         job_measurement = measurement_of("tiny", measured_run_of([*self.SAID, *lines(100_000)]), CATALOG)
         spiked = Spiked(measurement=job_measurement, estimated=job_measurement.tokens_per_s)
         result = SpikeResult(name="tiny", measured=(spiked,), unmeasured=())
@@ -180,7 +178,7 @@ class TestSetup:
 
 
 class TestKept:
-    def test_a_run_is_kept_once_and_the_next_quote_knows_of_it(self, measured_run_of, tmp_path, slipway):
+    def test_measurement_is_stored_once_and_used_by_next_quote(self, measured_run_of, tmp_path, slipway):
         (tmp_path / "plan.json").write_text(json.dumps(PLAN))
         before = json.loads(slipway("quote", "plan.json", "--json")[1])["training"]["tokens_per_s"]
         folder, messages = measured_run_of(lines(60_000)), []
@@ -194,13 +192,13 @@ class TestKept:
         assert "own measurements: 0." in explanation
         assert "llama-3.1-8b full bf16 on 2 x p5.48xlarge (tiny/20261120T120000Z): measured 0." in explanation
 
-    def test_one_of_the_sandbox_stays_in_its_folder(self, measured_run_of, tmp_path):
+    def test_sandbox_measurement_stays_in_run_folder(self, measured_run_of, tmp_path):
         folder = measured_run_of(lines(60_000), simulated=True)
         assert keep_measurement("tiny", folder, tmp_path, CATALOG, lambda _: None).simulated
         assert (folder.path / "measurement.json").is_file()
         assert not (tmp_path / FILE).exists()
 
-    def test_measurements_that_contradict_each_other_are_named_in_the_quote(self, tmp_path, slipway, monkeypatch):
+    def test_contradicting_measurements_are_named_in_quote(self, tmp_path, slipway, monkeypatch):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "plan.json").write_text(json.dumps(PLAN))
         slow = Range(low=39_000.0, mid=40_000.0, high=41_000.0)
@@ -209,7 +207,7 @@ class TestKept:
         codes = [finding["code"] for finding in json.loads(slipway("quote", "plan.json", "--json")[1])["findings"]]
         assert "measurements-contradict" in codes
 
-    def test_what_runs_met_is_in_the_quote(self, tmp_path, slipway, monkeypatch):
+    def test_measured_starts_restarts_and_interruptions_enter_quote(self, tmp_path, slipway, monkeypatch):
         monkeypatch.chdir(tmp_path)
         spot = {**PLAN, "purchase": {"option": "spot"}}
         (tmp_path / "plan.json").write_text(json.dumps(spot))
@@ -239,7 +237,7 @@ class TestKept:
         assert "without a run 9 min (4.5 to 18)" in page
         assert "a/1: 20 in 108 node-hours" in page
 
-    def test_what_the_plan_says_of_spot_is_above_what_runs_met(self, tmp_path, slipway, monkeypatch):
+    def test_planned_interruption_rate_overrides_measured(self, tmp_path, slipway, monkeypatch):
         monkeypatch.chdir(tmp_path)
         plan_document = {**PLAN, "purchase": {"option": "spot", "interruptions_per_node_hour": 0.01}}
         (tmp_path / "plan.json").write_text(json.dumps(plan_document))
@@ -249,7 +247,7 @@ class TestKept:
         sources = {assumption["name"]: assumption["source"] for assumption in assumptions}
         assert sources["interruptions of the job by spot"] == "purchase.interruptions_per_node_hour"
 
-    def test_runs_that_contradict_each_other_on_the_way_are_named(self, tmp_path, slipway, monkeypatch):
+    def test_contradicting_interruption_measurements_are_named(self, tmp_path, slipway, monkeypatch):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "plan.json").write_text(json.dumps({**PLAN, "purchase": {"option": "spot"}}))
         met = {"purchase_option": "spot", "region": "us-east-2"}
@@ -262,7 +260,7 @@ class TestKept:
 
 
 class TestAccuracy:
-    def test_quoted_against_measured(self, measured_run_of, tmp_path, slipway):
+    def test_accuracy_compares_quoted_with_measured(self, measured_run_of, tmp_path, slipway):
         keep_measurement("tiny", measured_run_of(lines(100_000)), tmp_path, CATALOG, lambda _: None)
         code, out, _ = slipway("accuracy", "--json")
         document = read_document(out)
@@ -281,7 +279,7 @@ class TestAccuracy:
         _, out, _ = slipway("accuracy")
         assert "tokens a second: of 1 run 100% within 0.8 to 1.25 of the quote, 100% in its range." in out
 
-    def test_the_sandbox_stands_in_no_share(self, measured_run_of, tmp_path, slipway):
+    def test_sandbox_measurement_counts_in_no_share(self, measured_run_of, tmp_path, slipway):
         keep_measurement("tiny", measured_run_of(lines(100_000), simulated=True), tmp_path, CATALOG, lambda _: None)
         assert json.loads(slipway("accuracy", "--json")[1])["hours"] == {"n": 0, "within_25": None, "covered": None}
         assert "1 run in the sandbox, on emulated nodes." in slipway("accuracy")[1]
@@ -292,7 +290,7 @@ class TestSamples:
 
     PLAN_OF_IMAGES = PLAN | {"workload": {"train": {"model": {"params_b": 0.3}, "hours": 2}}}
 
-    def test_a_trainer_that_counts_samples_has_a_rate_of_samples(self, measured_run_of):
+    def test_trainer_counting_samples_has_samples_rate(self, measured_run_of):
         folder = measured_run_of(
             [{("samples" if key == "tokens" else key): value for key, value in line.items()} for line in lines(800)],
             plan=self.PLAN_OF_IMAGES,
@@ -303,7 +301,7 @@ class TestSamples:
         assert (found.global_batch_tokens, found.mfu) == (None, None)
         assert parse_measurement(measurement_document(found)) == found
 
-    def test_the_spike_says_which_value_the_plan_takes_for_a_node(self):
+    def test_spike_page_names_samples_throughput_key_per_node(self):
         found = measured(tokens_per_s=None, samples_per_s=Range(low=790.0, mid=800.0, high=810.0), nodes=2)
         text = "\n".join(
             page(SpikeResult(name="x", measured=(Spiked(measurement=found, estimated=None),), unmeasured=()), 100)
@@ -312,12 +310,12 @@ class TestSamples:
         assert "workload.train.throughput_samples_per_s: 400" in " ".join(text.split())
 
     @pytest.mark.parametrize("rates", [(None, None), (Range(low=1, mid=1, high=1), Range(low=1, mid=1, high=1))])
-    def test_a_measurement_has_one_rate(self, rates):
+    def test_measurement_requires_exactly_one_rate(self, rates):
         document = measurement_document(measured(tokens_per_s=rates[0], samples_per_s=rates[1]))
         with pytest.raises(ValueError, match="either tokens_per_s or samples_per_s"):
             parse_measurement(document)
 
-    def test_samples_correct_no_estimate_of_tokens(self, tmp_path, monkeypatch):
+    def test_samples_rate_does_not_correct_token_estimate(self, tmp_path, monkeypatch):
         from launcher.catalog.training import load_training
         from launcher.planning.posterior import posterior
         from tests.measured_runs import job_shape

@@ -46,7 +46,7 @@ def line(usage_type, quantity, usd, *, services=("AmazonEC2",), **more):
     )
 
 
-def test_a_bill_of_the_quoted_hours_at_the_quoted_rates_differs_by_nothing(quotes):
+def test_bill_of_quoted_hours_and_rates_has_no_difference(quotes):
     lines = quoted_lines(read_quote(quotes()))
     exact = [quoted_line for quoted_line in lines if quoted_line.usage_type]
     rows = [
@@ -64,7 +64,7 @@ def test_a_bill_of_the_quoted_hours_at_the_quoted_rates_differs_by_nothing(quote
     }
 
 
-def test_more_hours_at_a_lower_rate_are_distinguished(quotes):
+def test_hour_and_rate_differences_are_separated(quotes):
     lines = quoted_lines(read_quote(quotes()))
     machines = lines[0]
     parts = ("2 x p5.48xlarge on-demand", "start-up of the nodes", "idle tail")
@@ -78,7 +78,7 @@ def test_more_hours_at_a_lower_rate_are_distinguished(quotes):
     assert bill_line.of_quantity_usd + bill_line.of_rate_usd == bill_line.difference_usd
 
 
-def test_a_negation_and_a_discount_move_the_rate_and_not_the_quantity():
+def test_discount_changes_rate_and_not_quantity():
     quoted_line = line("BoxUsage:p5.48xlarge", 10, 100)
     rows = [
         row("USE2-BoxUsage:p5.48xlarge", 10, 100, spread=60),
@@ -89,7 +89,7 @@ def test_a_negation_and_a_discount_move_the_rate_and_not_the_quantity():
     assert (spread.quantity, spread.usd, spread.of_rate_usd) == (10, 60, -40)
 
 
-def test_a_line_without_a_usage_type_is_compared_in_dollars_and_a_fee_goes_to_what_is_paid_whole():
+def test_line_without_usage_type_compared_in_dollars_and_fee_assigned():
     system, block = line("", None, 50, services=("AmazonFSx",)), line("", None, 900, takes_fees=True)
     rows = [
         row("USE2-Lustre-Something", 3, 40, service="AmazonFSx"),
@@ -105,7 +105,7 @@ def test_a_line_without_a_usage_type_is_compared_in_dollars_and_a_fee_goes_to_wh
     assert (unquoted.usage_type, unquoted.usd) == ("USE2-EBS:SnapshotUsage", 2)
 
 
-def test_what_cloudwatch_bills_apart_is_of_its_line(quotes):
+def test_separate_cloudwatch_charges_belong_to_lines(quotes):
     """Vended logs and GetMetricData; what else CloudWatch bills is in no line."""
     billed = [("DataProcessing-Bytes", 1), ("EU-VendedLog-Bytes", 8), ("CW:GMD-Metrics", 4), ("DashboardsUsageHour", 2)]
     rows = [row(name, usd, usd, service="AmazonCloudWatch") for name, usd in (*billed, ("CW:Canary-runs", 16))]
@@ -115,7 +115,7 @@ def test_what_cloudwatch_bills_apart_is_of_its_line(quotes):
     assert [charge.usage_type for charge in reconciled.unquoted] == ["CW:Canary-runs"]
 
 
-def test_one_usage_type_of_two_services_goes_to_the_own_one():
+def test_usage_type_of_two_services_goes_to_own_service():
     stored = line("TimedStorage-ByteHrs", 100, 3, services=("AmazonS3",))
     logs = line("TimedStorage-ByteHrs", 10, 1, services=("AmazonCloudWatch",))
     rows = [
@@ -158,7 +158,7 @@ def test_every_dollar_is_in_exactly_one_place(rows, upfront):
 
 
 @given(st.integers(0, 200), st.sampled_from([1, 24]), st.integers(1, 150), st.integers(0, 59))
-def test_every_row_is_of_exactly_one_of_two_periods_that_follow_each_other(hour, span, edge, minutes):
+def test_every_row_belongs_to_one_of_two_consecutive_periods(hour, span, edge, minutes):
     begin = hour - hour % span
     one = row("x", 1, 1, hours=span, at=begin)
     change = BEGAN + timedelta(hours=edge, minutes=minutes)
@@ -170,7 +170,7 @@ def test_every_row_is_of_exactly_one_of_two_periods_that_follow_each_other(hour,
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: str(path.relative_to(EXAMPLES)))
-def test_every_line_of_the_examples_quotes_is_known(path):
+def test_every_line_of_example_quotes_is_known(path):
     priced = price(path, NOW, PriceOptions(any_age=True))
     shown, unknown = {}, set()
     for rank, candidate in enumerate(priced.candidates, start=1):

@@ -34,9 +34,7 @@ def billed(slipway, *arguments, code=0):
     return json.loads(ended.out)
 
 
-def test_cost_explorer_is_asked_by_the_clusters_tag_for_the_days_of_the_run(
-    exported_account, billed_run, slipway, quotes
-):
+def test_cost_explorer_request_has_cluster_tag_and_run_days(exported_account, billed_run, slipway, quotes):
     folder = billed_run()
     exported_account.canned["ce.GetCostAndUsage"] = explorer(
         [day("2026-11-10", (EC2, P5, cost("1100", quantity="20", unit="Hrs")), (OTHER, "USE2-Odd", cost("2")))],
@@ -60,7 +58,7 @@ def test_cost_explorer_is_asked_by_the_clusters_tag_for_the_days_of_the_run(
     assert json.loads((folder.path / "billed.json").read_text())["billed_usd"] == "1102"
 
 
-def test_the_ledger_has_what_was_billed(exported_account, billed_run, slipway):
+def test_ledger_shows_billed_amount_after_report(exported_account, billed_run, slipway):
     billed_run()
     assert json.loads(slipway("ledger", "--json").out)["runs"][0]["billed_usd"] is None
     exported_account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10", (EC2, P5, cost("1100")))])
@@ -69,7 +67,7 @@ def test_the_ledger_has_what_was_billed(exported_account, billed_run, slipway):
     assert (run["billed_usd"], run["usd"]) == ("1100", "1100")
 
 
-def test_what_has_not_arrived_yet_is_said(exported_account, billed_run, slipway, monkeypatch):
+def test_unbilled_run_is_reported_as_missing(exported_account, billed_run, slipway, monkeypatch):
     billed_run()
     exported_account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10")])
     bill = billed(slipway)["billed"]
@@ -81,7 +79,7 @@ def test_what_has_not_arrived_yet_is_said(exported_account, billed_run, slipway,
     assert "Nothing is billed yet under slipway:cluster=billed" in slipway("report", "billed", "--billed").out
 
 
-def test_rows_that_end_before_the_run_does_are_reported_by_their_hour(billed_run, slipway, tmp_path):
+def test_export_rows_ending_before_run_are_reported_by_hour(billed_run, slipway, tmp_path):
     billed_run()
     export(tmp_path / "e.csv", [("2026-11-10T00:00:00Z", "2026-11-10T07:00:00Z", "billed", "100")])
     bill = billed(slipway, "--export", "e.csv")["billed"]
@@ -102,7 +100,7 @@ def test_two_runs_of_one_cluster_share_no_row(billed_run, slipway, tmp_path):
     assert billed(slipway, "--export", "e.csv")["billed"]["billed_usd"] == "13"
 
 
-def test_fees_are_spread_when_that_is_asked_for(exported_account, billed_run, slipway):
+def test_upfront_spread_spreads_fees(exported_account, billed_run, slipway):
     billed_run()
     exported_account.canned["ce.GetCostAndUsage"] = explorer(
         [day("2026-11-10", (EC2, P5, cost("0", "640", quantity="20")))]
@@ -112,7 +110,7 @@ def test_fees_are_spread_when_that_is_asked_for(exported_account, billed_run, sl
 
 
 @pytest.mark.parametrize("columns", [80, 120], indirect=True)
-def test_the_page_says_it_in_a_sentence_and_a_table(exported_account, billed_run, slipway, columns, golden):
+def test_billed_report_page_equals_golden(exported_account, billed_run, slipway, columns, golden):
     billed_run()
     exported_account.canned["ce.GetCostAndUsage"] = explorer(
         [
@@ -134,7 +132,7 @@ def test_the_page_says_it_in_a_sentence_and_a_table(exported_account, billed_run
 
 
 @pytest.mark.parametrize("answer, message", [(DENIED, "AccessDeniedException"), (THROTTLED, "ThrottlingException")])
-def test_a_refusal_of_aws_is_said_and_nothing_is_kept(exported_account, billed_run, slipway, answer, message):
+def test_refused_cost_request_is_reported_without_stored_file(exported_account, billed_run, slipway, answer, message):
     folder = billed_run()
     exported_account.canned["ce.GetCostAndUsage"] = answer
     ended = slipway("report", "billed", "--billed")
@@ -143,7 +141,7 @@ def test_a_refusal_of_aws_is_said_and_nothing_is_kept(exported_account, billed_r
     assert not (folder.path / "billed.json").exists()
 
 
-def test_another_currency_is_refused(exported_account, billed_run, slipway):
+def test_bill_in_other_currency_refused(exported_account, billed_run, slipway):
     billed_run()
     euro = {**cost("5"), "UnblendedCost": {"Amount": "5", "Unit": "EUR"}}
     exported_account.canned["ce.GetCostAndUsage"] = explorer([day("2026-11-10", (EC2, P5, euro))])
@@ -151,14 +149,14 @@ def test_another_currency_is_refused(exported_account, billed_run, slipway):
     assert (ended.code, "is in EUR, expected USD" in ended.err) == (1, True)
 
 
-def test_a_run_of_the_sandbox_has_no_bill(billed_run, slipway):
+def test_bill_of_sandbox_run_refused(billed_run, slipway):
     billed_run(simulated=True)
     ended = slipway("report", "billed", "--billed")
     assert ended.code == 5
     assert "in the sandbox" in ended.err
 
 
-def test_an_export_without_tags_and_several_exports_are_refused(billed_run, slipway, tmp_path):
+def test_export_without_tags_or_several_exports_refused(billed_run, slipway, tmp_path):
     billed_run()
     export(tmp_path / "bare.csv", [("2026-11-10T00:00:00Z", "2026-11-10T01:00:00Z", "billed", "1")], tags=False)
     ended = slipway("report", "billed", "--billed", "--export", "bare.csv")
@@ -172,7 +170,7 @@ def test_an_export_without_tags_and_several_exports_are_refused(billed_run, slip
     assert slipway("report", "billed", "--export", "both").code == 2
 
 
-def test_the_fee_of_a_block_is_the_machines_line(billed_run, slipway, tmp_path):
+def test_capacity_block_fee_is_on_node_line(billed_run, slipway, tmp_path):
     billed_run(option="capacity-block", reservation={"id": "cr-0123456789abcdef0"})
     export(
         tmp_path / "e.csv",
@@ -200,7 +198,7 @@ def export(path, rows, *, tags=True, fee=None):
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def test_the_pages_section_holds_the_numbers_of_the_json(exported_account, billed_run, slipway, tmp_path):
+def test_html_report_shows_billed_lines_of_json(exported_account, billed_run, slipway, tmp_path):
     billed_run()
     exported_account.canned["ce.GetCostAndUsage"] = explorer(
         [day("2026-11-10", (EC2, P5, cost("1100", quantity="20", unit="Hrs")), (OTHER, "USE2-<Odd>", cost("2")))]

@@ -92,7 +92,7 @@ def rates_of(slipway, path):
     return {usage: float(rows[name]["unit_price_usd"]) for usage, name in names.items()}
 
 
-def test_a_quote_that_aws_prices_alike_holds(exported_account, plan_file_of, slipway, monkeypatch):
+def test_quote_priced_alike_by_aws_calculator_holds(exported_account, plan_file_of, slipway, monkeypatch):
     waits = []
     replace_sleep(monkeypatch, "launcher.cli.quote", waits.append)
     path = plan_file_of()
@@ -111,7 +111,7 @@ def test_a_quote_that_aws_prices_alike_holds(exported_account, plan_file_of, sli
     assert reasons["guard and its messages"] == "its usage type is unknown"
 
 
-def test_a_usage_type_of_several_operations_is_named_and_not_asked_about(exported_account, plan_file_of, slipway):
+def test_usage_type_with_several_operations_is_not_compared(exported_account, plan_file_of, slipway):
     """As the load balancers share LoadBalancerUsage, and zonal and regional gateways their hours."""
     path = plan_file_of()
     Calculator(exported_account, rates_of(slipway, path))
@@ -135,7 +135,7 @@ def test_a_usage_type_of_several_operations_is_named_and_not_asked_about(exporte
 
 
 @pytest.mark.parametrize("apart, code", [(1.009, 0), (1.02, 5), (0.98, 5)])
-def test_more_than_one_percent_apart_ends_with_5(exported_account, plan_file_of, slipway, apart, code):
+def test_difference_over_one_percent_ends_with_5(exported_account, plan_file_of, slipway, apart, code):
     path = plan_file_of()
     rates = rates_of(slipway, path)
     Calculator(exported_account, rates | {P5: rates[P5] * apart})
@@ -145,7 +145,7 @@ def test_more_than_one_percent_apart_ends_with_5(exported_account, plan_file_of,
     assert ("does not hold" in " ".join(ended.out.split())) is bool(code)
 
 
-def test_one_line_does_not_make_up_for_another(exported_account, plan_file_of, slipway, quotes):
+def test_opposite_line_differences_do_not_cancel(exported_account, plan_file_of, slipway, quotes):
     path = plan_file_of()
     rates = rates_of(slipway, path)
     hours = {component["name"]: component["quantity"] for component in quotes()["components"]}
@@ -157,7 +157,7 @@ def test_one_line_does_not_make_up_for_another(exported_account, plan_file_of, s
     assert verified["holds"] is False
 
 
-def test_spot_is_not_asked_about_and_the_rest_is(exported_account, plan_file_of, slipway):
+def test_spot_line_is_not_compared_and_others_are(exported_account, plan_file_of, slipway):
     path = plan_file_of("spot")
     Calculator(exported_account, {HEAD: 0.192})
     verified = json.loads(slipway("quote", path, "--verify-with-aws", "--json").out)["verified"]
@@ -166,7 +166,7 @@ def test_spot_is_not_asked_about_and_the_rest_is(exported_account, plan_file_of,
     assert head["names"] == ["head node m6i.xlarge"]
 
 
-def test_an_estimate_that_prices_nothing_does_not_hold(exported_account, plan_file_of, slipway):
+def test_estimate_without_priced_lines_does_not_hold(exported_account, plan_file_of, slipway):
     path = plan_file_of()
     calculator = Calculator(exported_account, {})
     ended = slipway("quote", path, "--verify-with-aws")
@@ -176,7 +176,7 @@ def test_an_estimate_that_prices_nothing_does_not_hold(exported_account, plan_fi
     assert calculator.deleted == [ESTIMATE] * 2
 
 
-def test_invalid_and_silent_items_are_no_price(exported_account, plan_file_of, slipway):
+def test_invalid_or_missing_estimate_items_have_no_price(exported_account, plan_file_of, slipway):
     path = plan_file_of()
     calculator = Calculator(exported_account, rates_of(slipway, path), status="INVALID")
     ended = slipway("quote", path, "--verify-with-aws", "--json")
@@ -190,7 +190,7 @@ def test_invalid_and_silent_items_are_no_price(exported_account, plan_file_of, s
     "operation", ["CreateWorkloadEstimate", "BatchCreateWorkloadEstimateUsage", "GetWorkloadEstimate"]
 )
 @pytest.mark.parametrize("refused", [DENIED, THROTTLED, Refused("DataUnavailableException", "not yet")])
-def test_a_refusal_is_said_and_leaves_no_estimate(exported_account, plan_file_of, slipway, operation, refused):
+def test_refused_calculator_request_leaves_no_estimate(exported_account, plan_file_of, slipway, operation, refused):
     path = plan_file_of()
     calculator = Calculator(exported_account, {P5: 1.0})
     exported_account.canned[f"bcm-pricing-calculator.{operation}"] = refused
@@ -216,7 +216,7 @@ def credit(number, usd, **more):
     return record | more
 
 
-def test_credits_of_the_account_pay_before_cash(exported_account, plan_file_of, slipway):
+def test_account_credits_reduce_cash(exported_account, plan_file_of, slipway):
     path = plan_file_of()
     open_bills = {"currencyCode": "USD", "currencyAmount": "60"}
     exported_account.canned["billing.GetCredits"] = {
@@ -245,7 +245,7 @@ def test_credits_of_the_account_pay_before_cash(exported_account, plan_file_of, 
 
 
 @pytest.mark.parametrize("refused", [DENIED, THROTTLED])
-def test_credits_that_may_not_be_asked_for_are_said_so(exported_account, plan_file_of, slipway, refused):
+def test_refused_credits_request_is_reported(exported_account, plan_file_of, slipway, refused):
     exported_account.canned["billing.GetCredits"] = refused
     ended = slipway("quote", plan_file_of(), "--credits")
     assert (ended.code, refused.code in ended.err) == (1, True)

@@ -38,12 +38,12 @@ def checked(environment, *uris):
     return said
 
 
-def test_data_that_is_there_is_passed(account, bucket):
+def test_existing_data_prefix_is_accepted(account, bucket):
     assert checked(account.environment, "s3://corpus/tokens", "s3://corpus") == []
 
 
 @pytest.mark.parametrize("uri", ["s3://corpus/token", "s3://corpus/tokens/part-0/", "s3://corpus/other/"])
-def test_prefix_without_an_object_is_refused_with_its_commands(account, bucket, uri):
+def test_empty_data_prefix_refused_with_commands(account, bucket, uri):
     with pytest.raises(ImpossibleError) as refused:
         checked(account.environment, "s3://corpus/tokens", uri)
     (finding,) = refused.value.findings
@@ -51,13 +51,13 @@ def test_prefix_without_an_object_is_refused_with_its_commands(account, bucket, 
     assert f"aws s3 sync FOLDER {uri.rstrip('/')}/" in finding.hint
 
 
-def test_bucket_that_does_not_exist_is_refused(account):
+def test_missing_bucket_refused(account):
     with pytest.raises(ImpossibleError) as refused:
         checked(account.environment, "s3://no-such-corpus/x")
     assert "there is no such bucket" in refused.value.findings[0].message
 
 
-def test_data_that_may_not_be_listed_is_said_and_passed(account):
+def test_data_without_list_right_is_noted_and_accepted(account):
     with listening(Denying) as url:
         (said,) = checked({**account.environment, "AWS_ENDPOINT_URL": url}, "s3://corpus/tokens")
     assert said.startswith("run.data[0].uri: s3://corpus/tokens is not checked: ")

@@ -67,13 +67,13 @@ def edit(path, old, new):
         ("main", "../outside.yaml", "is not below"),
     ],
 )
-def test_what_cannot_be_compared_is_named(repository, old, new, message):
+def test_invalid_comparison_sides_refused(repository, old, new, message):
     (repository.parent / "outside.yaml").write_text(TRAIN, encoding="utf-8")
     with pytest.raises(UnreadableInputError, match=message):
         changed(old, new)
 
 
-def test_a_revision_against_this_folder_names_what_changed(repository):
+def test_revision_compared_with_folder_names_changes(repository):
     edit(repository / "jobs" / "job.yaml", "tokens_b: 2.0", "tokens_b: 4.0")
     changes = changed("main")
     (plan,) = changes.plans
@@ -87,7 +87,7 @@ def test_a_revision_against_this_folder_names_what_changed(repository):
     assert sum((line.new_usd or 0) - (line.old_usd or 0) for line in plan.lines) == changes.usd_change
 
 
-def test_another_choice_is_distinguished_from_another_price(repository):
+def test_changed_choice_and_changed_price_are_distinguished(repository):
     edit(repository / "jobs" / "job.yaml", "p5.48xlarge", "p5en.48xlarge")
     (plan,) = changed("main").plans
     assert any(
@@ -100,14 +100,14 @@ def test_another_choice_is_distinguished_from_another_price(repository):
     assert plan.lines[0].change is LineChange.PRICE
 
 
-def test_what_prices_did_shows_when_the_old_side_is_priced_of_another_day(repository):
+def test_price_changes_appear_with_earlier_date(repository):
     assert changed("main").plans == ()
     changes = changed("main", prices_as_of=date(2025, 1, 1))
     assert all(not any("before" in why and why.startswith("workload") for why in plan.why) for plan in changes.plans)
     assert {plan.file for plan in changes.plans} == {"chat.yaml", "jobs/job.yaml"}
 
 
-def test_plans_come_and_go(repository):
+def test_added_and_removed_plans_are_listed(repository):
     (repository / "chat.yaml").rename(repository / "talk.yaml")
     plans = {plan.file: plan for plan in changed("main").plans}
     assert plans["chat.yaml"].why == ("the plan was removed",)
@@ -116,7 +116,7 @@ def test_plans_come_and_go(repository):
     assert changed("main").usd_change == 0
 
 
-def test_files_and_folders_and_a_file_at_a_revision(repository):
+def test_files_folders_and_file_at_revision_are_compared(repository):
     other = repository / "other"
     other.mkdir()
     (other / "job.yaml").write_text(TRAIN.replace("nodes: 1", "nodes: 2"), encoding="utf-8")
@@ -127,7 +127,7 @@ def test_files_and_folders_and_a_file_at_a_revision(repository):
     assert changed("main", "jobs/job.yaml").usd_change == by_file.usd_change
 
 
-def test_a_plan_that_cannot_be_any_more_is_beyond_every_policy(repository):
+def test_plan_becoming_infeasible_exceeds_every_policy(repository):
     edit(repository / "jobs" / "job.yaml", "llama-3.1-8b", "llama-3.1-405b")
     changes = changed("main")
     assert changes.plans[0].new_usd is None
@@ -136,12 +136,12 @@ def test_a_plan_that_cannot_be_any_more_is_beyond_every_policy(repository):
 
 
 @pytest.mark.parametrize("old", ["nowhere", "--output=x", ""])
-def test_what_is_no_side_is_refused(repository, old):
+def test_invalid_old_side_refused(repository, old):
     with pytest.raises(UnreadableInputError, match="or a git revision"):
         changed(old)
 
 
-def test_a_file_that_cannot_be_read_is_an_error_after_and_none_before(repository):
+def test_unreadable_file_is_error_after_and_ignored_before(repository):
     edit(repository / "jobs" / "job.yaml", "workload:", "worklaod:")
     with pytest.raises(UnreadableInputError, match=r"jobs/job\.yaml"):
         changed("main")
@@ -153,13 +153,13 @@ def test_a_file_that_cannot_be_read_is_an_error_after_and_none_before(repository
 
 
 @pytest.mark.parametrize("usd,percent,refused", [("1", None, True), (None, 1.0, True), ("99999", 500.0, False)])
-def test_a_policy_refuses_beyond_dollars_or_percent(repository, usd, percent, refused):
+def test_policy_refuses_beyond_dollars_or_percent(repository, usd, percent, refused):
     edit(repository / "jobs" / "job.yaml", "tokens_b: 2.0", "tokens_b: 3.0")
     limits = DiffPolicy(max_increase_usd=usd and Decimal(usd), max_increase_percent=percent)
     assert (limits.refusal(changed("main")) is not None) is refused
 
 
-def test_the_policy_that_is_shipped_can_be_read_and_the_command_line_replaces_it(tmp_path):
+def test_shipped_policy_is_readable_and_options_override(tmp_path):
     shipped = ROOT / "ci" / "cost-policy.yaml"
     assert policy_of(shipped, None, None) == DiffPolicy(max_increase_usd=Decimal(500), max_increase_percent=10.0)
     assert policy_of(shipped, Decimal(1), 2.0) == DiffPolicy(max_increase_usd=Decimal(1), max_increase_percent=2.0)
@@ -169,7 +169,7 @@ def test_the_policy_that_is_shipped_can_be_read_and_the_command_line_replaces_it
             policy_of(tmp_path / "p.yaml", None, None)
 
 
-def test_the_page_and_the_comment(repository, golden):
+def test_diff_page_and_comment_fit_and_agree(repository, golden):
     edit(repository / "jobs" / "job.yaml", "tokens_b: 2.0", "tokens_b: 4.0")
     edit(repository / "chat.yaml", "requests_per_s: 2", "requests_per_s: 9")
     changes = changed("main")
@@ -181,7 +181,7 @@ def test_the_page_and_the_comment(repository, golden):
     golden("plan/diff-comment.md", "\n".join([*comment(changes, refusal), ""]))
 
 
-def test_a_plans_own_words_make_no_markup_in_a_comment(repository):
+def test_plan_names_make_no_markup_in_comment(repository):
     (repository / "a`|<img src=x>@all.yaml").write_text(SERVE, encoding="utf-8")
     lines = comment(changed("main"), None)
     assert lines[0] == MARK
@@ -190,14 +190,14 @@ def test_a_plans_own_words_make_no_markup_in_a_comment(repository):
     assert "@all" not in body.replace("`a'\\|<img src=x>@all.yaml`", "")
 
 
-def test_a_plans_own_words_make_no_links_and_no_references_in_a_comment():
+def test_plan_text_makes_no_links_or_references_in_comment():
     escaped = safe("see https://x.example www.x.example #12 org/repo#7 GH-1 @me")
     for live in ("://", "www.", "#1", "#7", "GH-1", "@me"):
         assert live not in escaped
     assert escaped.replace("\u200b", "") == "see https://x.example www.x.example #12 org/repo#7 GH-1 @me"
 
 
-def test_the_command_ends_with_3_beyond_its_policy(repository, slipway):
+def test_diff_command_beyond_policy_ends_with_3(repository, slipway):
     edit(repository / "jobs" / "job.yaml", "tokens_b: 2.0", "tokens_b: 4.0")
     policies = ((), ("--max-increase-percent", "5"), ("--max-increase-usd", "x"))
     ended = [slipway("diff", "main", "--json", *policy) for policy in policies]

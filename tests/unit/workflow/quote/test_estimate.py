@@ -52,7 +52,7 @@ def only(estimated, group_="compute"):
     return line
 
 
-def test_an_instance_is_priced_on_demand_with_its_volume_and_source():
+def test_instance_is_priced_on_demand_with_volume_and_source():
     disk = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 500, "VolumeType": "gp3", "Throughput": 250}}
     estimated = found({"Node": resource("AWS::EC2::Instance", InstanceType="g6e.2xlarge", BlockDeviceMappings=[disk])})
     line = only(estimated)
@@ -64,14 +64,14 @@ def test_an_instance_is_priced_on_demand_with_its_volume_and_source():
     assert storage["throughput of volume"] == pytest.approx(Decimal("5.0"))  # 125 MiB/s above the free 125 at $0.04
 
 
-def test_a_group_with_a_launch_template_counts_its_minimum_now_and_its_maximum_at_most():
+def test_auto_scaling_group_counts_minimum_now_and_maximum():
     resources = {"Lt": launch_template(InstanceType="p5.48xlarge"), "Nodes": group(4, LaunchTemplate=by("Lt"))}
     line = only(found(resources))
     assert (line.quantity, line.max_quantity) == (1, 4)
     assert line.max_usd_per_hour == (4 * P5).quantize(Decimal("0.0001"))
 
 
-def test_a_group_of_a_mixed_policy_is_split_into_on_demand_and_spot():
+def test_mixed_instances_policy_splits_on_demand_and_spot():
     policy = {
         "LaunchTemplate": {
             "LaunchTemplateSpecification": by("Lt"),
@@ -87,7 +87,7 @@ def test_a_group_of_a_mixed_policy_is_split_into_on_demand_and_spot():
     assert "spot" in spot.name
 
 
-def test_an_instance_in_a_reservation_of_the_template_is_not_counted_again():
+def test_instance_in_reservation_of_template_is_not_counted_twice():
     target = {"CapacityReservationTarget": {"CapacityReservationId": {"Ref": "Odcr"}}}
     resources = {
         "Odcr": resource("AWS::EC2::CapacityReservation", InstanceType="p5.48xlarge", InstanceCount=2),
@@ -99,7 +99,7 @@ def test_an_instance_in_a_reservation_of_the_template_is_not_counted_again():
 
 
 @pytest.mark.parametrize("kind,count", [("SPOT", 3), ("ON_DEMAND", 3)])
-def test_a_node_group_is_priced_by_its_capacity_type(kind, count):
+def test_node_group_is_priced_by_capacity_type(kind, count):
     sizes = {"MinSize": 0, "DesiredSize": 1, "MaxSize": count}
     nodes = resource("AWS::EKS::Nodegroup", InstanceTypes=["p5.48xlarge"], CapacityType=kind, ScalingConfig=sizes)
     line = only(found({"Nodes": nodes}))
@@ -107,7 +107,7 @@ def test_a_node_group_is_priced_by_its_capacity_type(kind, count):
     assert (line.unit_price_usd < P5) is (kind == "SPOT")
 
 
-def test_the_variants_of_an_endpoint_scale_to_their_target_and_a_bare_configuration_costs_nothing():
+def test_endpoint_variant_scales_and_unused_config_is_free():
     variant = {"VariantName": "all", "InstanceType": "ml.g6e.2xlarge", "InitialInstanceCount": 1}
     config = resource("AWS::SageMaker::EndpointConfig", ProductionVariants=[variant])
     scaled = {"Fn::Join": ["", ["endpoint/", {"Fn::GetAtt": ["Chat", "EndpointName"]}, "/variant/all"]]}
@@ -119,7 +119,7 @@ def test_the_variants_of_an_endpoint_scale_to_their_target_and_a_bare_configurat
     assert found({"Config": config}).lines == ()
 
 
-def test_the_groups_of_a_hyperpod_cluster_are_at_its_own_rate():
+def test_hyperpod_groups_use_cluster_rate():
     groups = [{"InstanceGroupName": "w", "InstanceType": "ml.p5.48xlarge", "InstanceCount": 2}]
     line = only(found({"Pod": resource("AWS::SageMaker::Cluster", InstanceGroups=groups)}))
     assert line.usd_per_hour == (2 * CATALOG.sagemaker("ml.p5.48xlarge", REGION, "cluster").usd).quantize(
@@ -127,7 +127,7 @@ def test_the_groups_of_a_hyperpod_cluster_are_at_its_own_rate():
     )
 
 
-def test_the_training_job_of_a_state_machine_counts_only_at_most():
+def test_training_job_of_state_machine_counts_only_in_maximum():
     job = {"InstanceCount": 2, "InstanceType": "ml.p5.48xlarge", "VolumeSizeInGB": 100}
     state = {"Resource": "arn:aws:states:::sagemaker:createTrainingJob.sync", "Parameters": {"ResourceConfig": job}}
     text = json.dumps({"StartAt": "Train", "States": {"Train": state}})
@@ -137,7 +137,7 @@ def test_the_training_job_of_a_state_machine_counts_only_at_most():
     assert only(estimated).max_quantity == 2
 
 
-def test_a_state_machine_without_jobs_is_billed_by_use():
+def test_state_machine_without_jobs_is_billed_by_use():
     text = json.dumps({"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 1}}})
     estimated = found({"Machine": resource("AWS::StepFunctions::StateMachine", DefinitionString=text)})
     assert estimated.lines == ()
@@ -181,7 +181,7 @@ def test_network_and_storage_have_hourly_prices():
         ({"N": resource("AWS::EKS::Nodegroup", ScalingConfig={"MaxSize": {"Ref": "Size"}})}, "parameter Size"),
     ],
 )
-def test_what_is_not_known_is_named_and_never_zero(resources, named):
+def test_unknown_resource_value_is_named_and_never_zero(resources, named):
     body = {"Type": {"Type": "String"}, "Size": {"Type": "Number"}}
     for kind in resources.values():
         if kind["Type"] == "AWS::AutoScaling::AutoScalingGroup":
@@ -193,7 +193,7 @@ def test_what_is_not_known_is_named_and_never_zero(resources, named):
     assert estimated.incomplete
 
 
-def test_a_parameter_has_its_default_or_the_given_value():
+def test_parameter_uses_default_or_given_value():
     body = {"Type": {"Type": "String", "Default": "g6e.2xlarge"}}
     node = {"N": resource("AWS::EC2::Instance", InstanceType={"Ref": "Type"})}
     assert only(found(node, Parameters=body)).unit_price_usd == G6E
@@ -201,14 +201,14 @@ def test_a_parameter_has_its_default_or_the_given_value():
 
 
 @pytest.mark.parametrize("stage,count", [("prod", 1), ("test", 0)])
-def test_a_resource_counts_only_if_its_condition_holds(stage, count):
+def test_resource_counts_only_if_condition_holds(stage, count):
     node = {**resource("AWS::EC2::Instance", InstanceType="p5.48xlarge"), "Condition": "Prod"}
     conditions = {"Prod": {"Fn::Equals": [{"Ref": "Stage"}, "prod"]}}
     parameters = {"Stage": {"Type": "String", "Default": stage}}
     assert len(compute(found({"N": node}, Conditions=conditions, Parameters=parameters))) == count
 
 
-def test_a_mapping_and_a_condition_choose_the_type():
+def test_mapping_and_condition_resolve_instance_type():
     chosen = {"Fn::If": ["Big", {"Fn::FindInMap": ["Types", {"Ref": "AWS::Region"}, "big"]}, "g6e.2xlarge"]}
     node = {"N": resource("AWS::EC2::Instance", InstanceType=chosen)}
     mappings = {"Types": {REGION: {"big": "p5.48xlarge"}}}
@@ -216,12 +216,12 @@ def test_a_mapping_and_a_condition_choose_the_type():
     assert only(found(node, Mappings=mappings, Conditions=conditions)).unit_price_usd == P5
 
 
-def test_conditions_and_references_in_circles_end():
+def test_circular_conditions_terminate():
     node = {**resource("AWS::EC2::Instance", InstanceType="p5.48xlarge"), "Condition": "A"}
     assert len(compute(found({"N": node}, Conditions={"A": {"Condition": "B"}, "B": {"Condition": "A"}}))) == 1
 
 
-def test_every_fixed_type_of_the_table_has_a_price():
+def test_every_fixed_resource_type_has_price():
     rows = read_cells("template_resources.csv")
     for row in (one for one in rows if one["treatment"] == "fixed"):
         (line,) = found({"R": resource(row["type"])}).lines
@@ -245,7 +245,7 @@ class TestCommand:
             (out / f"{name}.json").write_text(json.dumps(body))
         return folder
 
-    def test_an_app_and_its_nested_stacks_are_read_and_the_document_has_its_schema(self, slipway, tmp_path):
+    def test_app_with_nested_stacks_gives_valid_document(self, slipway, tmp_path):
         nested = {"Type": "AWS::CloudFormation::Stack", "Metadata": {"aws:asset:path": "inner.json"}}
         self.app(tmp_path, {**NODE, "Inner": nested}, inner={"Resources": NODE})
         document = read_document(slipway("estimate", str(tmp_path), "--json").out)
@@ -253,12 +253,12 @@ class TestCommand:
         assert Decimal(document["usd_per_hour"]) == (2 * P5).quantize(Decimal("0.0001"))
 
     @pytest.mark.parametrize("limit,code", [("1", 3), ("1000", 0)])
-    def test_a_rate_above_the_limit_exits_with_3(self, slipway, tmp_path, limit, code):
+    def test_rate_above_limit_exits_with_3(self, slipway, tmp_path, limit, code):
         result = slipway("estimate", str(self.app(tmp_path, NODE)), "--max-usd-per-hour", limit)
         assert result.code == code
         assert ("refused:" in result.out) is bool(code)
 
-    def test_an_accelerator_without_a_price_exits_with_4_and_another_type_does_not(self, slipway, tmp_path):
+    def test_accelerator_without_price_exits_with_4_and_other_type_with_0(self, slipway, tmp_path):
         folder = self.app(tmp_path, {"N": resource("AWS::EC2::Instance", InstanceType="p9.48xlarge")})
         result = slipway("estimate", str(folder), "--max-usd-per-hour", "1000")
         assert (result.code, "p9.48xlarge" in result.out) == (4, True)
@@ -267,13 +267,13 @@ class TestCommand:
         result = slipway("estimate", str(template), "--region", REGION, "--max-usd-per-hour", "1")
         assert (result.code, "not priced: N, t9.nano" in result.out) == (0, True)
 
-    def test_a_stack_without_a_region_needs_one(self, slipway, tmp_path):
+    def test_stack_without_region_requires_region_option(self, slipway, tmp_path):
         folder = self.app(tmp_path, NODE, environment="aws://unknown-account/unknown-region")
         result = slipway("estimate", str(folder))
         assert (result.code, "--region us-east-1" in result.err) == (2, True)
         assert slipway("estimate", str(folder), "--region", "eu-west-1").code == 0
 
-    def test_short_forms_of_yaml_are_read(self, slipway, tmp_path):
+    def test_yaml_short_forms_are_read(self, slipway, tmp_path):
         template = tmp_path / "t.yaml"
         template.write_text(
             "Parameters: {Kind: {Type: String, Default: p5.48xlarge}}\n"
@@ -282,12 +282,12 @@ class TestCommand:
         assert "p5.48xlarge" in slipway("estimate", str(template), "--region", REGION).out
 
     @pytest.mark.parametrize("text", ["[]", "{}", "not: a template", '{"Resources": 3}', "{", "\x00"])
-    def test_a_file_that_is_no_template_is_refused(self, slipway, tmp_path, text):
+    def test_invalid_template_refused(self, slipway, tmp_path, text):
         template = tmp_path / "t.json"
         template.write_text(text)
         assert slipway("estimate", str(template), "--region", REGION).code == 2
 
-    def test_a_manifest_does_not_read_outside_its_folder(self, slipway, tmp_path):
+    def test_manifest_cannot_read_outside_folder(self, slipway, tmp_path):
         secret = tmp_path / "secret.json"
         secret.write_text(json.dumps({"Resources": NODE}))
         folder = self.app(tmp_path, NODE)
@@ -295,7 +295,7 @@ class TestCommand:
         manifest.write_text(manifest.read_text().replace("App.template.json", "../secret.json"))
         assert slipway("estimate", str(folder)).code == 2
 
-    def test_the_cost_of_an_own_app_is_the_quotes_rate(self, slipway):
+    def test_estimate_of_own_stack_equals_quoted_rate(self, slipway):
         path = str(GOLDEN / "eks-p5-block/training.json")
         document = read_document(slipway("estimate", path, "--region", REGION, "--json").out)
         nodes = next(line for line in document["lines"] if line["accelerated"])

@@ -52,7 +52,7 @@ def answer(**fields):
     }
 
 
-def test_what_ec2_says_is_written_into_the_plan_and_held_against_it(stubbed_ec2):
+def test_subnet_facts_from_ec2_are_checked_without_digest_change(stubbed_ec2):
     stubbed_ec2.add_response("describe_subnets", answer(), {"SubnetIds": [SUBNET]})
     request = described(request_of(PLAN), session(stubbed_ec2))
     (facts,) = request.network.subnets
@@ -65,7 +65,7 @@ def test_what_ec2_says_is_written_into_the_plan_and_held_against_it(stubbed_ec2)
     assert codes == {"public-subnet", "too-few-addresses"}
 
 
-def test_a_subnet_of_another_vpc_is_refused(stubbed_ec2):
+def test_subnet_of_other_vpc_refused(stubbed_ec2):
     stubbed_ec2.add_response("describe_subnets", answer(VpcId="vpc-0fedcba9876543210"), {"SubnetIds": [SUBNET]})
     with pytest.raises(ImpossibleError) as caught:
         described(request_of(PLAN), session(stubbed_ec2))
@@ -74,7 +74,7 @@ def test_a_subnet_of_another_vpc_is_refused(stubbed_ec2):
     assert "vpc-0fedcba9876543210" in finding.message
 
 
-def test_security_groups_are_of_that_vpc_too(stubbed_ec2):
+def test_security_group_of_other_vpc_refused(stubbed_ec2):
     groups = ["sg-0a1b2c3d4e5f60718", "sg-0fedcba9876543210"]
     plan = {**PLAN, "network": {**PLAN["network"], "security_group_ids": groups}}
     security_groups = [
@@ -89,7 +89,7 @@ def test_security_groups_are_of_that_vpc_too(stubbed_ec2):
     assert "sg-0fedcba9876543210 belongs to vpc-0fedcba9876543210" in finding.message
 
 
-def test_a_subnet_that_does_not_exist_is_named(stubbed_ec2):
+def test_missing_subnet_is_named(stubbed_ec2):
     stubbed_ec2.add_client_error(
         "describe_subnets", "InvalidSubnetID.NotFound", f"The subnet ID '{SUBNET}' does not exist"
     )
@@ -97,6 +97,6 @@ def test_a_subnet_that_does_not_exist_is_named(stubbed_ec2):
         described(request_of(PLAN), session(stubbed_ec2))
 
 
-def test_a_new_network_is_not_asked_for(stubbed_ec2):
+def test_new_network_needs_no_request(stubbed_ec2):
     request = request_of({**PLAN, "network": {"cidr": "10.1.0.0/16"}})
     assert described(request, session(stubbed_ec2)) is request

@@ -58,32 +58,32 @@ def ask_fresh(p5_prices, tmp_path):
 
 
 @pytest.mark.parametrize("option,usd", [("on-demand", "60.00"), ("spot", "19.5")])
-def test_a_price_too_old_to_deploy_on_is_read_anew_and_allowed(option, usd, ask_fresh):
+def test_outdated_price_is_refreshed_and_allowed(option, usd, ask_fresh):
     quote, _ = ask_fresh(option)
     assert quote.price.usd == Decimal(usd)
     assert quote.price.as_of == NOW.date()
     assert quote.gate.allowed
 
 
-def test_without_credentials_an_old_price_is_refused_and_it_is_said(ask_fresh):
+def test_outdated_price_without_credentials_refused(ask_fresh):
     with pytest.raises(UnpricedError, match="days old"):
         ask_fresh("spot", credentials=False)
 
 
-def test_a_plan_over_its_budget_is_refused_before_aws_is_asked(p5_prices, ask_fresh):
+def test_plan_over_budget_refused_before_refresh(p5_prices, ask_fresh):
     with pytest.raises(OverBudgetError):
         ask_fresh("spot", budget="budget: {max_usd: 1}\n")
     assert p5_prices.operations() == []
 
 
-def test_a_price_that_rose_past_the_budget_is_refused_at_the_second_gate(p5_prices, ask_fresh):
+def test_refreshed_price_over_budget_refused(p5_prices, ask_fresh):
     p5_prices.products[0] = ec2_product(TYPE, REGION, term("190.00"))
     with pytest.raises(OverBudgetError):
         ask_fresh("on-demand", budget="budget: {max_usd: 150}\n")
     assert p5_prices.operations()
 
 
-def test_a_price_that_aws_no_longer_gives_is_refused(p5_prices, ask_fresh):
+def test_price_gone_after_refresh_refused(p5_prices, ask_fresh):
     p5_prices.spot = []
     with pytest.raises(UnpricedError, match="no longer publishes"):
         ask_fresh("spot")
@@ -115,7 +115,7 @@ def is_requested_spot(text, aws, folder):
     return fresh_quote(path, NOW, options, selection=None, environment=environment, say=lambda _: None)[2]
 
 
-def test_an_endpoint_is_priced_anew_before_it_is_deployed(p5_prices, tmp_path):
+def test_endpoint_price_is_refreshed_before_deployment(p5_prices, tmp_path):
     p5_prices.products = [ml_product("ml.inf2.xlarge", "us-east-2", "Hosting", "0.95", "USE2-Host:ml.inf2.xlarge")]
     quote = is_requested_spot(SERVING, p5_prices, tmp_path)
     assert quote.gate.allowed
@@ -123,7 +123,7 @@ def test_an_endpoint_is_priced_anew_before_it_is_deployed(p5_prices, tmp_path):
     assert p5_prices.operations()
 
 
-def test_a_verdict_against_an_endpoint_is_given_before_aws_is_asked(p5_prices, tmp_path):
+def test_verdict_against_endpoint_precedes_refresh(p5_prices, tmp_path):
     chat = SERVING.replace("qwen3-embedding-0.6b", "llama-3.1-8b").replace("    task: embedding\n", "")
     chat = chat.replace("input_tokens: 400", "input_tokens: 400\n    output_tokens: 100").replace("_s: 5", "_s: 0.01")
     with pytest.raises(ImpossibleError, match="the verdict is against it"):
@@ -133,7 +133,7 @@ def test_a_verdict_against_an_endpoint_is_given_before_aws_is_asked(p5_prices, t
 
 @pytest.mark.parametrize("there, head", [(None, "m6i.2xlarge"), ("m6i.xlarge", "m6i.xlarge")])
 @pytest.mark.parametrize("fresh", [False, True])
-def test_the_head_node_of_a_cluster_that_is_there_keeps_its_type(p5_prices, tmp_path, there, head, fresh):
+def test_existing_cluster_keeps_head_node_type(p5_prices, tmp_path, there, head, fresh):
     """17 nodes want a larger one, which ParallelCluster would not change."""
     path, messages = tmp_path / "plan.yaml", []
     path.write_text(PLAN.replace("OPTION", "on-demand").replace("nodes: 1", "nodes: 17, kind: parallelcluster"))

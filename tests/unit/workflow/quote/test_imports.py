@@ -114,7 +114,7 @@ def read(tmp_path: Path, name: str, text: str) -> tuple[Imported, PlanRequest]:
     return imported, plan_file.loads(plan_text(imported, path))
 
 
-def test_an_sbatch_script_becomes_a_plan_with_its_losses(tmp_path):
+def test_sbatch_script_becomes_plan_with_losses(tmp_path):
     imported, request = read(tmp_path, "job.sh", SBATCH)
     assert (request.name, request.target.nodes.minimum, request.target.instance_type) == (
         "train-gpt",
@@ -135,18 +135,18 @@ def test_an_sbatch_script_becomes_a_plan_with_its_losses(tmp_path):
         assert word in lost
 
 
-def test_gpus_of_a_whole_job_are_divided_by_its_nodes(tmp_path):
+def test_gpus_of_whole_job_are_divided_by_nodes(tmp_path):
     _, request = read(tmp_path, "job.sbatch", "#!/bin/sh\n#SBATCH -N2 -t 90\n#SBATCH --gpus=a100:16\npython train.py\n")
     assert (request.target.instance_type, request.run.time_limit_h) == (("p4d.24xlarge",), 1.5)
 
 
-def test_gpus_without_a_kind_are_named_as_lost(tmp_path):
+def test_gpus_without_kind_are_reported_as_lost(tmp_path):
     imported, request = read(tmp_path, "job.sh", "#!/bin/sh\n#SBATCH --gpus-per-node=4\npython train.py\n")
     assert request.target.instance_type is None
     assert any("4 GPUs a node" in line for line in imported.lost)
 
 
-def test_a_skypilot_task_becomes_a_plan_with_its_losses(tmp_path):
+def test_skypilot_task_becomes_plan_with_losses(tmp_path):
     imported, request = read(tmp_path, "task.yaml", SKY)
     assert (request.name, request.target.nodes.minimum, request.target.region) == ("sft", 4, ("us-west-2",))
     assert request.target.instance_type == ("p4de.24xlarge",)
@@ -159,7 +159,7 @@ def test_a_skypilot_task_becomes_a_plan_with_its_losses(tmp_path):
 
 
 @pytest.mark.parametrize("cloud", ["gcp", "lambda"])
-def test_a_task_for_another_cloud_says_so(tmp_path, cloud):
+def test_task_for_other_cloud_is_reported(tmp_path, cloud):
     imported, request = read(
         tmp_path, "t.yaml", f"resources: {{cloud: {cloud}, accelerators: L4}}\nrun: python train.py\n"
     )
@@ -167,7 +167,7 @@ def test_a_task_for_another_cloud_says_so(tmp_path, cloud):
     assert request.target.instance_type == ("g6.xlarge",)
 
 
-def test_a_dstack_task_becomes_a_plan_with_its_losses(tmp_path):
+def test_dstack_task_becomes_plan_with_losses(tmp_path):
     imported, request = read(tmp_path, ".dstack.yml", DSTACK)
     assert (request.target.nodes.minimum, request.target.instance_type) == (2, ("p5.48xlarge",))
     assert request.purchase.option is None
@@ -177,13 +177,13 @@ def test_a_dstack_task_becomes_a_plan_with_its_losses(tmp_path):
     assert "HF_TOKEN" in "\n".join(imported.lost)
 
 
-def test_a_dstack_service_is_refused(tmp_path):
+def test_dstack_service_refused(tmp_path):
     (tmp_path / "s.yml").write_text("type: service\nname: x\n", encoding="utf-8")
     with pytest.raises(Exception, match="type service is no job"):
         import_file(tmp_path / "s.yml", load())
 
 
-def test_a_parallelcluster_configuration_becomes_a_cluster_with_its_losses(tmp_path):
+def test_parallelcluster_configuration_becomes_plan_with_losses(tmp_path):
     imported, request = read(tmp_path, "cluster.yaml", PCLUSTER)
     assert (request.target.instance_type, request.target.nodes.maximum) == (("p4d.24xlarge",), 4)
     assert (request.target.os.value, request.storage.head_node, request.storage.lustre_gib) == (
@@ -199,7 +199,7 @@ def test_a_parallelcluster_configuration_becomes_a_cluster_with_its_losses(tmp_p
         assert word in lost
 
 
-def test_a_torchx_component_becomes_a_plan_and_is_not_executed(tmp_path):
+def test_torchx_component_becomes_plan_without_execution(tmp_path):
     imported, request = read(tmp_path, "component.py", TORCHX.replace('"""Trains."""', "raise SystemExit(1)"))
     assert (request.name, request.target.nodes.minimum, request.target.instance_type) == (
         "ddp-trainer",
@@ -211,7 +211,7 @@ def test_a_torchx_component_becomes_a_plan_and_is_not_executed(tmp_path):
     assert any("argument *extra" in line for line in imported.lost)
 
 
-def test_a_file_of_no_known_tool_names_those_that_are_read(tmp_path):
+def test_file_of_unknown_tool_refused_naming_known_tools(tmp_path):
     (tmp_path / "x.yaml").write_text("a: 1\n", encoding="utf-8")
     with pytest.raises(Exception, match="of no tool"):
         import_file(tmp_path / "x.yaml", load())
@@ -225,7 +225,7 @@ def test_a_file_of_no_known_tool_names_those_that_are_read(tmp_path):
         (".", "cannot read .: it is a folder"),
     ],
 )
-def test_a_source_that_cannot_be_read_is_named_with_the_reason(tmp_path, monkeypatch, slipway, source, reason):
+def test_unreadable_source_refused_with_reason(tmp_path, monkeypatch, slipway, source, reason):
     monkeypatch.chdir(tmp_path)
     Path("train.py").touch()
     code, _, err = slipway("init", "plan.yaml", "--from", source)
@@ -235,7 +235,7 @@ def test_a_source_that_cannot_be_read_is_named_with_the_reason(tmp_path, monkeyp
     assert "Errno" not in slipway("diff", "train.py", source).err
 
 
-def test_init_writes_the_plan_and_prints_what_was_lost(tmp_path, monkeypatch, slipway):
+def test_init_from_file_writes_plan_and_prints_losses(tmp_path, monkeypatch, slipway):
     monkeypatch.chdir(tmp_path)
     Path("job.sh").write_text(SBATCH, encoding="utf-8")
     Path("train.py").touch()

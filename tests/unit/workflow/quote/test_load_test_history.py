@@ -112,7 +112,7 @@ def unused(priced_plan):
 
 
 class TestUsed:
-    def test_load_test_stands_in_place_of_the_model(self, keep, price_serve):
+    def test_load_test_replaces_model_estimate(self, keep, price_serve):
         before = price_serve().candidates[0].estimate
         keep(measured())
         priced_plan = price_serve()
@@ -126,16 +126,16 @@ class TestUsed:
         assert estimate.ttft_ms == 1000.0
         assert estimate.tpot_ms == pytest.approx(50.0, rel=0.01)
 
-    def test_the_pinned_plan_it_was_deployed_from_uses_load_test_too(self, keep, price_serve):
+    def test_pinned_plan_of_deployment_uses_load_test(self, keep, price_serve):
         keep(measured())
         assert price_serve(**PINNED).candidates[0].estimate.source == "load test of 2026-11-20"
 
-    def test_the_quote_says_measured_with_its_source(self, keep, price_serve):
+    def test_quote_names_load_test_as_source(self, keep, price_serve):
         keep(measured())
         lines = {assumption.name: assumption for assumption in price_serve().quote(1).assumptions}
         assert lines["measured throughput"].source == "load test of 2026-11-20"
 
-    def test_load_test_goes_before_a_published_row(self, keep, price_serve):
+    def test_load_test_overrides_published_row(self, keep, price_serve):
         published = price_serve(input_tokens=1500).candidates[0].estimate
         keep(measured(lengths=(1500, 250), got=(1500, 250)))
         estimate = price_serve(input_tokens=1500).candidates[0].estimate
@@ -143,17 +143,17 @@ class TestUsed:
         assert "load test" not in published.source
         assert estimate.source == "load test of 2026-11-20"
 
-    def test_the_newest_of_several_counts(self, keep, price_serve):
+    def test_newest_load_test_counts(self, keep, price_serve):
         keep(measured(per_s=500, at=datetime(2026, 11, 1, tzinfo=UTC)), "20261101T000000Z")
         keep(measured(per_s=700), "20261120T120000Z")
         assert price_serve().candidates[0].estimate.tokens_per_s.mid == pytest.approx(700, rel=1e-3)
 
-    def test_a_slower_endpoint_than_estimated_costs_more(self, keep, price_serve):
+    def test_endpoint_measured_slower_costs_more(self, keep, price_serve):
         before = price_serve(requests_per_s=40).candidates[0].usd
         keep(measured(per_s=400))
         assert price_serve(requests_per_s=40).candidates[0].usd > before
 
-    def test_load_test_says_nothing_of_other_types(self, keep, price_serve):
+    def test_load_test_does_not_affect_other_types(self, keep, price_serve):
         keep(measured())
         priced_plan = price_serve(instance_type="inf2.24xlarge")
         assert not priced_plan.candidates[0].estimate.measured
@@ -177,17 +177,17 @@ class TestUnused:
             ({"simulated": True}, {}, "its endpoint was simulated"),
         ],
     )
-    def test_what_nearly_matches_is_reported(self, keep, price_serve, test, serve, message):
+    def test_nearly_matching_load_test_is_reported_as_unused(self, keep, price_serve, test, serve, message):
         keep(measured(**test))
         priced_plan = price_serve(**serve)
         assert not priced_plan.candidates[0].estimate.measured
         assert unused(priced_plan) == [f"the load test of 2026-11-20 on inf2.48xlarge is not used: {message}"]
 
-    def test_another_model_is_not_spoken_of(self, keep, price_serve):
+    def test_load_test_of_other_model_is_ignored(self, keep, price_serve):
         keep(measured(model="llama-3.2-1b"))
         assert unused(price_serve()) == []
 
-    def test_a_change_of_instances_in_the_middle_is_reported(self, keep, price_serve):
+    def test_load_test_with_changed_instance_count_is_reported(self, keep, price_serve):
         text = load_document(measured())
         keep(json.dumps({**text, "instances_after": 4}))
         assert "2 instances ran when it began and 4 when it ended" in unused(price_serve())[0]
@@ -205,7 +205,7 @@ class TestBroken:
             ('{"schema": "slipway.load/1", "instance_type": "inf2.48xlarge"}', "model is missing"),
         ],
     )
-    def test_a_broken_file_is_a_warning(self, keep, price_serve, text, message):
+    def test_broken_load_test_file_is_warning(self, keep, price_serve, text, message):
         keep(text)
         (warning,) = unused(price_serve())
         assert message in warning
@@ -226,18 +226,18 @@ class TestBroken:
             ("steps", [3]),
         ],
     )
-    def test_a_value_that_cannot_be_is_a_warning_with_its_name(self, keep, price_serve, key, value):
+    def test_invalid_load_test_value_is_warning_naming_key(self, keep, price_serve, key, value):
         keep(json.dumps({**load_document(measured()), key: value}))
         priced_plan = price_serve()
         assert not priced_plan.candidates[0].estimate.measured
         (warning,) = unused(priced_plan)
         assert key in warning or "tokens_per_s" in warning
 
-    def test_one_without_a_setting_is_passed_over(self, keep, price_serve):
+    def test_load_test_without_setting_is_ignored(self, keep, price_serve):
         keep('{"schema": "slipway.load/1", "name": "chat", "steps": [], "instances": 1}')
         assert unused(price_serve()) == []
 
-    def test_an_instance_type_that_nobody_knows_is_passed_over(self, keep, price_serve):
+    def test_load_test_on_unknown_instance_type_is_ignored(self, keep, price_serve):
         keep(measured(instance_type="inf9.huge"))
         priced_plan = price_serve()
         assert (priced_plan.candidates[0].estimate.measured, unused(priced_plan)) == (False, [])
@@ -267,10 +267,10 @@ class TestCommands:
         assert {option["instance_type"] for option in measured_options} == {"inf2.48xlarge"}
         assert run("portfolio")
 
-    def test_explain_names_load_test(self, keep, run):
+    def test_explanation_names_load_test(self, keep, run):
         keep(measured())
         assert "load test of 2026-11-20" in run("plan", "--explain", "1")
 
-    def test_the_table_says_why_it_is_not_used(self, keep, run):
+    def test_table_gives_reason_for_unused_load_test(self, keep, run):
         keep(measured(at_once=64))
         assert "is not used: it had 32 concurrent requests" in " ".join(run("plan").split())

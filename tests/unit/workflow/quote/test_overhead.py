@@ -36,7 +36,7 @@ def finding(path, priced, quote):
     return only
 
 
-def test_overhead_is_the_total_without_the_jobs_hours_and_its_storage(quoted):
+def test_overhead_equals_total_without_job_hours_and_storage(quoted):
     quote = quoted()[2]
     hours, *_ = quote.components
     stored = sum(line.usd for line in quote.components if line.group == "storage")
@@ -46,25 +46,25 @@ def test_overhead_is_the_total_without_the_jobs_hours_and_its_storage(quoted):
 
 
 @pytest.mark.parametrize("network", [{}, {"nat": "gateway"}])
-def test_high_share_names_the_target_with_a_lower_share(quoted, network):
+def test_high_overhead_share_names_cheaper_target(quoted, network):
     said = finding(*quoted(hours=0.5, network=network))
     assert (said.code, said.path, said.level) == ("overhead-share", "target.kind", "info")
     assert said.hint.startswith("target.kind: sagemaker-training has ")
     assert ("NAT data" in said.message) == bool(network)
 
 
-def test_share_of_the_gateway_is_higher_than_that_of_public_addresses(quoted):
+def test_nat_gateway_share_exceeds_public_address_share(quoted):
     assert quoted(network={"nat": "gateway"})[2].overhead.share > quoted()[2].overhead.share > 0.0
 
 
-def test_gateway_on_eks_names_a_way_that_can_be_launched(quoted):
+def test_gateway_finding_on_eks_names_launchable_target(quoted):
     path, priced, quote = quoted(target={"kind": "eks"})
     said = finding(path, priced, quote)
     assert said.hint.startswith("target.kind: ")
     assert "eks" not in said.hint
 
 
-def test_long_job_has_a_low_share_and_no_finding(quoted):
+def test_long_job_has_low_overhead_share_and_no_finding(quoted):
     path, priced, quote = quoted(hours=40)
     assert quote.overhead.share < HIGH_SHARE
     assert list(overhead_findings(path, priced, quote, NOW, PriceOptions())) == []

@@ -42,12 +42,12 @@ def installed(tmp_path, monkeypatch):
         del sys.modules[module]
 
 
-def test_no_plugin_has_no_findings():
+def test_no_plugin_gives_no_findings():
     assert (names(), checked(QUOTE)) == ((), ())
     assert not entry_points(group=GROUP)
 
 
-def test_a_plugin_gets_the_quote_and_its_findings_have_its_name(installed):
+def test_plugin_gets_quote_and_findings_carry_plugin_name(installed):
     installed(
         "def check(quote):\n"
         "    if float(quote['usd']['high']) > 100:\n"
@@ -69,14 +69,14 @@ def test_a_plugin_gets_the_quote_and_its_findings_have_its_name(installed):
         "import nosuchmodule_of_anybody",
     ],
 )
-def test_a_plugin_that_fails_refuses_and_is_named(installed, body):
+def test_failing_plugin_refuses_and_is_named(installed, body):
     installed(body)
     with pytest.raises(ImpossibleError, match="plugin acme failed") as refused:
         checked(QUOTE)
     assert "acme of slipway.plugins" in refused.value.hint
 
 
-def test_no_plugin_changes_the_quote_of_another(installed):
+def test_plugin_cannot_change_quote_of_other_plugin(installed):
     installed("def check(quote): quote['usd']['high'] = '0'", name="a")
     installed("def check(quote): return [{'level': 'info', 'code': 'x', 'message': quote['usd']['high']}]", name="b")
     assert "120" in checked(QUOTE)[0].message
@@ -95,7 +95,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["launch", "deploy"])
-def test_an_error_refuses_a_launch_and_a_deployment_with_5(slipway, installed, folder, command):
+def test_plugin_error_refuses_launch_and_deployment_with_5(slipway, installed, folder, command):
     installed("def check(quote): return [{'level': 'error', 'code': 'region', 'message': 'only eu-west-1'}]")
     result = slipway(command, "plan.yaml", "--yes", "--json", "--max-price-age", "9999")
     assert result.code == 5, result.err
@@ -103,7 +103,7 @@ def test_an_error_refuses_a_launch_and_a_deployment_with_5(slipway, installed, f
     assert [finding["code"] for finding in document["findings"]] == ["acme-region"]
 
 
-def test_the_first_ranked_price_of_a_plugin_is_used_after_a_refresh(slipway, installed, folder):
+def test_plugin_prices_are_used_after_refresh(slipway, installed, folder):
     row = ["g6e.xlarge", "us-east-1", "", "1.11", "2026-11-01", "listed", "acme", ""]
     tables = {
         ON_DEMAND.path: (ON_DEMAND.columns, row),
@@ -125,13 +125,13 @@ def test_the_first_ranked_price_of_a_plugin_is_used_after_a_refresh(slipway, ins
     assert (price.usd, price.source) == (Decimal("1.11"), "Acme")
 
 
-def test_a_plugin_without_prices_is_refused(slipway, installed, folder):
+def test_plugin_without_prices_refused(slipway, installed, folder):
     installed("def check(quote): return []")
     result = slipway("prices", "refresh", "--from", "acme")
     assert (result.code, "plugin acme has no prices" in result.err) == (5, True)
 
 
-def test_the_version_names_dates_and_plugins(slipway, installed, folder):
+def test_version_command_names_price_dates_and_plugins(slipway, installed, folder):
     installed("")
     document = read_document(slipway("version", "--json").out)
     assert document["plugins"] == ["acme"]

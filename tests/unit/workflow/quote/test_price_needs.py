@@ -28,7 +28,7 @@ def as_tuples(questions):
     return {(question.kind, question.names, question.regions, question.count) for question in questions}
 
 
-def test_a_pinned_spot_plan_asks_for_its_type_and_the_head_nodes_of_all_targets(request_of, catalog):
+def test_pinned_spot_plan_requests_type_and_head_node_prices(request_of, catalog):
     request = request_of(f"{{instance_type: {P5}, region: us-east-2, nodes: 2}}", "{option: spot}")
     assert as_tuples(for_plan(request, catalog)) == {
         ("on-demand", ("m6i.large",), ("us-east-2",), 1),
@@ -38,19 +38,19 @@ def test_a_pinned_spot_plan_asks_for_its_type_and_the_head_nodes_of_all_targets(
     }
 
 
-def test_a_block_is_asked_for_in_its_size(request_of, catalog):
+def test_capacity_block_is_requested_in_planned_size(request_of, catalog):
     request = request_of("{instance_type: trn2.48xlarge, region: us-east-2, nodes: 4}", "{option: capacity-block}")
     assert ("capacity-block", ("trn2.48xlarge",), ("us-east-2",), 4) in as_tuples(for_plan(request, catalog))
     odd = request_of("{instance_type: trn2.48xlarge, region: us-east-2, nodes: 3}", "{option: capacity-block}")
     assert ("capacity-block", ("trn2.48xlarge",), ("us-east-2",), 1) in as_tuples(for_plan(odd, catalog))
 
 
-def test_a_zone_narrows_the_regions(request_of, catalog):
+def test_planned_zone_narrows_regions(request_of, catalog):
     request = request_of(f"{{instance_type: {P5}, az_id: use2-az1, nodes: 1}}", "{option: [spot, on-demand]}")
     assert {question.regions for question in for_plan(request, catalog)} == {("us-east-2",)}
 
 
-def test_commitments_bring_reserved_rates_and_plan_rates(request_of, catalog):
+def test_commitments_request_reserved_and_savings_rates(request_of, catalog):
     request = request_of(f"{{instance_type: {P5}, region: us-east-2, nodes: 1}}", "{option: savings-plan}")
     questions = for_plan(request, catalog)
     assert {question.names: question.reserved for question in questions if question.kind == "on-demand"} == {
@@ -61,7 +61,7 @@ def test_commitments_bring_reserved_rates_and_plan_rates(request_of, catalog):
     assert ("savings-plan", (P5,), ("us-east-2",), 1) in as_tuples(questions)
 
 
-def test_hyperpod_brings_sagemaker_rates_and_training_plans(request_of, catalog):
+def test_hyperpod_requests_sagemaker_and_training_plan_rates(request_of, catalog):
     request = request_of(f"{{kind: hyperpod-slurm, instance_type: {P5}, region: us-east-2, nodes: 2}}")
     questions = as_tuples(for_plan(request, catalog))
     assert ("sagemaker", (f"ml.{P5}",), ("us-east-2",), 1) in questions
@@ -69,7 +69,7 @@ def test_hyperpod_brings_sagemaker_rates_and_training_plans(request_of, catalog)
     assert ("savings-plan", (f"ml.{P5}",), ("us-east-2",), 1) in questions
 
 
-def test_head_and_login_nodes_and_fallback_types_are_priced(request_of, catalog):
+def test_head_login_and_fallback_types_are_requested(request_of, catalog):
     request = request_of(
         f"{{instance_type: {P5}, fallback_types: [p5en.48xlarge], region: us-east-2, nodes: 40}}",
         "{option: on-demand}",
@@ -79,7 +79,7 @@ def test_head_and_login_nodes_and_fallback_types_are_priced(request_of, catalog)
     assert names == {P5, "p5en.48xlarge", "m6i.2xlarge", "m6i.large"}
 
 
-def test_an_open_plan_asks_for_accelerators_where_they_are_known(request_of, catalog):
+def test_open_plan_requests_known_accelerators(request_of, catalog):
     questions = for_plan(request_of("{}"), catalog)
     types = {name for question in questions if question.kind == "spot" for name in question.names}
     assert {"trn1.32xlarge", P5} <= types
@@ -88,7 +88,7 @@ def test_an_open_plan_asks_for_accelerators_where_they_are_known(request_of, cat
     assert not any("u-p6e" in name for question in questions for name in question.names)
 
 
-def test_names_that_nobody_knows_are_findings_all_at_once(request_of, catalog):
+def test_unknown_names_are_reported_together(request_of, catalog):
     request = request_of("{instance_type: [p5.48xlrge, p9.48xlarge], region: us-eest-1}")
     with pytest.raises(ImpossibleError) as caught:
         for_plan(request, catalog)
@@ -96,7 +96,7 @@ def test_names_that_nobody_knows_are_findings_all_at_once(request_of, catalog):
     assert caught.value.findings[0].hint == f"did you mean {P5}?"
 
 
-def test_one_candidate_takes_only_its_own_questions(request_of):
+def test_single_candidate_requests_only_needed_prices(request_of):
     request = request_of("{}")
     place = Place(
         target=TargetKind.PARALLELCLUSTER,
@@ -121,7 +121,7 @@ def test_one_candidate_takes_only_its_own_questions(request_of):
     assert ("sagemaker", (f"ml.{P5}",), ("us-west-2",), 1) in questions
 
 
-def test_an_endpoint_has_no_head_node(catalog):
+def test_endpoint_requests_no_head_node_price(catalog):
     request = plan_file.load(EXAMPLES / "serve" / "pinned" / "embedding-inf2.yaml")
     place = Place(
         target=TargetKind.SAGEMAKER_ENDPOINT,
@@ -135,7 +135,7 @@ def test_an_endpoint_has_no_head_node(catalog):
         assert {name for question in questions for name in question.names} == {"inf2.xlarge", "ml.inf2.xlarge"}
 
 
-def test_everything_has_every_kind_and_no_question_twice(catalog):
+def test_full_refresh_requests_every_kind_once(catalog):
     questions = for_everything(catalog)
     assert {question.kind for question in questions} == {
         *("on-demand", "spot", "capacity-block", "training-plan", "savings-plan", "sagemaker")
@@ -144,6 +144,6 @@ def test_everything_has_every_kind_and_no_question_twice(catalog):
     assert ("capacity-block", ("u-p6e-gb200x72",), ("us-east-1",), 1) in as_tuples(questions)
 
 
-def test_questions_can_be_narrowed_to_regions(catalog):
+def test_questions_are_narrowed_to_regions(catalog):
     questions = within(for_everything(catalog), ("us-east-2",))
     assert {question.regions for question in questions} == {("us-east-2",)}

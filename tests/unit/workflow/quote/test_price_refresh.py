@@ -78,7 +78,7 @@ def refreshed_catalog(usual_prices, tmp_path):
 
 
 class TestKept:
-    def test_every_service_answers_and_the_catalog_has_the_prices(self, refresh_prices, refreshed_catalog):
+    def test_every_service_answers_and_catalog_has_prices(self, refresh_prices, refreshed_catalog):
         report, messages = refresh_prices(*ALL)
         assert report.complete
         assert (report.asked, report.answered, report.resumed, report.prices) == (5, 5, 0, 7)
@@ -95,21 +95,21 @@ class TestKept:
         assert all(re.match(r"  [1-5]/5  ", line) for line in messages[1:])
         assert any("spot of p5.48xlarge in us-east-2: 3 prices" in line for line in messages)
 
-    def test_the_next_refresh_asks_everything_again(self, usual_prices, refresh_prices):
+    def test_next_refresh_requests_all_prices_again(self, usual_prices, refresh_prices):
         refresh_prices(ON_DEMAND, SPOT)
         before = len(usual_prices.requests)
         report, _ = refresh_prices(ON_DEMAND, SPOT, now=NOW + timedelta(minutes=1))
         assert report.resumed == 0
         assert len(usual_prices.requests) == 2 * before
 
-    def test_what_a_day_brought_shows_as_a_difference(self, usual_prices, refresh_prices, refreshed_catalog):
+    def test_daily_refresh_appears_in_history(self, usual_prices, refresh_prices, refreshed_catalog):
         refresh_prices(SPOT, now=NOW - timedelta(days=1))
         usual_prices.spot = [spot("use2-az1", "14"), spot("use2-az2", "20"), spot("use2-az3", "16")]
         refresh_prices(SPOT)
         history = rows(refreshed_catalog(), instance_type=P5, region="us-east-2", option="spot")
         assert [str(row.usd) for row in history if row.zone == "use2-az2"][-2:] == ["15", "20"]
 
-    def test_a_question_that_is_asked_twice_counts_once(self, refresh_prices):
+    def test_duplicate_question_counts_once(self, refresh_prices):
         report, _ = refresh_prices(SPOT, SPOT)
         assert report.asked == 1
 
@@ -128,7 +128,7 @@ class TestFailures:
             (Fault(code="UnauthorizedOperation", message="not you"), "not you"),
         ],
     )
-    def test_one_failed_service_leaves_the_others_fresh_and_says_so(
+    def test_one_failed_service_keeps_others_fresh(
         self, usual_prices, refresh_prices, refreshed_catalog, fault, message
     ):
         usual_prices.always["DescribeSpotPriceHistory"] = fault
@@ -158,9 +158,7 @@ class TestFailures:
             lambda product: product.update(odd=json.loads("[" * 500 + "]" * 500)),
         ],
     )
-    def test_a_product_of_an_odd_shape_costs_its_question_alone(
-        self, usual_prices, refresh_prices, refreshed_catalog, spoil
-    ):
+    def test_malformed_product_fails_only_one_question(self, usual_prices, refresh_prices, refreshed_catalog, spoil):
         spoil(usual_prices.products[0])
         report, _ = refresh_prices(*ALL)
         assert report.answered >= 4
@@ -169,7 +167,7 @@ class TestFailures:
         assert refreshed_catalog().on_demand(P5, "us-east-2").as_of < NOW.date()
         assert refreshed_catalog().on_demand(P4, "us-east-2").as_of == NOW.date()
 
-    def test_the_next_refresh_asks_only_what_failed(self, usual_prices, refresh_prices, refreshed_catalog):
+    def test_next_refresh_requests_only_failed_questions(self, usual_prices, refresh_prices, refreshed_catalog):
         usual_prices.always["DescribeSavingsPlansOfferingRates"] = THROTTLED
         refresh_prices(*ALL)
         usual_prices.always.clear()
@@ -179,9 +177,7 @@ class TestFailures:
         assert (report.complete, report.asked, report.answered, report.resumed) == (True, 5, 5, 4)
         assert messages[0] == "  4 of 5 answers are reused from the unfinished refresh"
 
-    def test_expired_credentials_stop_everything_and_what_came_is_kept(
-        self, usual_prices, refresh_prices, refreshed_catalog
-    ):
+    def test_expired_credentials_stop_refresh_and_keep_data(self, usual_prices, refresh_prices, refreshed_catalog):
         usual_prices.always["DescribeSpotPriceHistory"] = EXPIRED
         refresh_prices(ON_DEMAND)
         with pytest.raises(CredentialsError, match="ExpiredTokenException") as caught:
@@ -189,7 +185,7 @@ class TestFailures:
         assert "data already read is kept" in caught.value.hint
         assert refreshed_catalog().on_demand(P5, "us-east-2").as_of == NOW.date()
 
-    def test_an_interrupt_keeps_what_came_and_the_next_refresh_goes_on(self, usual_prices, tmp_path, refresh_prices):
+    def test_interrupted_refresh_keeps_data_and_resumes(self, usual_prices, tmp_path, refresh_prices):
         environment, messages = usual_prices.environment(tmp_path), []
 
         def append_then_interrupt(line):
@@ -210,7 +206,7 @@ class TestFailures:
         assert report.complete
         assert report.resumed >= 2
 
-    def test_a_zero_and_another_currency_are_refused_and_asked_for_again(
+    def test_zero_price_and_other_currency_refused_and_requested_again(
         self, usual_prices, refresh_prices, refreshed_catalog
     ):
         usual_prices.products[0] = ec2_product(P5, "us-east-2", term("0.0000000000"))
@@ -230,9 +226,7 @@ class TestFailures:
 
 
 class TestMoves:
-    def test_a_price_that_moved_by_more_than_half_is_reported_and_holds(
-        self, usual_prices, refresh_prices, refreshed_catalog
-    ):
+    def test_price_change_over_half_is_reported_and_used(self, usual_prices, refresh_prices, refreshed_catalog):
         refresh_prices(SPOT, now=NOW - timedelta(days=1))
         usual_prices.spot = [spot("use2-az1", "21.0001"), spot("use2-az2", "7.4999"), spot("use2-az3", "24")]
         report, _ = refresh_prices(SPOT)
@@ -241,7 +235,7 @@ class TestMoves:
         assert report.complete
         assert refreshed_catalog().spot(P5, "us-east-2")["use2-az1"].usd == Decimal("21.0001")
 
-    def test_a_price_that_is_gone_is_reported_and_ages(self, usual_prices, refresh_prices, refreshed_catalog):
+    def test_vanished_price_is_reported_and_ages(self, usual_prices, refresh_prices, refreshed_catalog):
         refresh_prices(SPOT, ON_DEMAND, now=NOW - timedelta(days=1))
         usual_prices.spot = [spot("use2-az1", "14")]
         usual_prices.products = []
@@ -256,7 +250,7 @@ class TestMoves:
         assert not report.price_ended(P5, "spot", "us-east-2", "use2-az1")
         assert refreshed_catalog().spot(P5, "us-east-2")["use2-az3"].as_of == date(2026, 11, 19)
 
-    def test_reserved_rates_come_with_the_on_demand_ones(self, refresh_prices):
+    def test_reserved_rates_come_with_on_demand_rates(self, refresh_prices):
         report, _ = refresh_prices(Question(kind="on-demand", names=(P5,), regions=REGION, reserved=True))
         assert {price.key.kind for price in report.vanished} == {"reserved"}
 
@@ -267,7 +261,7 @@ class TestRegions:
     def questions(self):
         return [Question(kind="spot", names=(P5,), regions=(region,)) for region in self.REGIONS]
 
-    def test_regions_that_the_account_may_not_use_are_left_out_and_reported(self, usual_prices, refresh_prices):
+    def test_disabled_regions_are_skipped_and_reported(self, usual_prices, refresh_prices):
         report, _ = refresh_prices(*self.questions())
         assert report.skipped_regions == ("af-south-1",)
         assert {
@@ -278,13 +272,13 @@ class TestRegions:
         }
         assert report.complete
 
-    def test_where_they_cannot_be_listed_all_are_asked(self, usual_prices, refresh_prices):
+    def test_all_regions_requested_without_region_list(self, usual_prices, refresh_prices):
         usual_prices.always["DescribeRegions"] = Fault(code="UnauthorizedOperation", message="not you")
         report, messages = refresh_prices(*self.questions())
         assert messages[0] == "  describe the regions: UnauthorizedOperation: not you: requesting all regions"
         assert report.asked == 3
 
-    def test_one_region_is_asked_without_looking(self, usual_prices, refresh_prices):
+    def test_single_region_is_requested_without_region_list(self, usual_prices, refresh_prices):
         refresh_prices(SPOT)
         assert usual_prices.operations() == ["DescribeSpotPriceHistory"]
 
@@ -297,7 +291,7 @@ class TestForPlans:
         path.write_text(f"slipway: 1\nname: x\ntarget: {target}\npurchase: {{option: spot}}\n")
         return path
 
-    def test_a_plan_file_asks_only_for_what_it_needs(self, usual_prices, path, tmp_path, refreshed_catalog):
+    def test_plan_file_requests_only_needed_prices(self, usual_prices, path, tmp_path, refreshed_catalog):
         report = refresh_file(path, (), environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None)
         assert (report.complete, report.asked, report.prices) == (True, 20, 6)
         assert set(usual_prices.operations()) == {"DescribeSpotPriceHistory", "GetProducts"}
@@ -307,7 +301,7 @@ class TestForPlans:
         assert services >= {"AmazonEC2", "AmazonS3", "AmazonVPC", "AmazonCloudWatch", "AmazonEKS"}
         assert isinstance(refreshed_catalog().on_demand("m6i.large", "us-east-2"), Price)
 
-    def test_bill_items_and_bands_come_with_it(self, usual_prices, path, tmp_path, refreshed_catalog):
+    def test_plan_file_refresh_includes_bill_items_and_bands(self, usual_prices, path, tmp_path, refreshed_catalog):
         gp3 = item_product("USE2-EBS:VolumeUsage.gp3", "us-east-2", "GB-Mo", ("0", "Inf", "0.0850"), family="Storage")
         usual_prices.products.append({"serviceCode": "AmazonEC2", **gp3})
         report = refresh_file(path, (), environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None)
@@ -320,9 +314,7 @@ class TestForPlans:
         assert (price.usd, price.as_of) == (Decimal("0.085"), NOW.date())
         assert (band.low_percent, band.savings_percent, band.as_of) == (5, 50, NOW.date())
 
-    def test_what_names_no_region_or_another_attribute_for_it_is_found(
-        self, usual_prices, path, tmp_path, refreshed_catalog
-    ):
+    def test_products_with_other_region_attribute_are_found(self, usual_prices, path, tmp_path, refreshed_catalog):
         usual_prices.filtering = True
         between = {"transferType": "IntraRegion", "family": "Data Transfer"}
         usage, price = "DataTransfer-Regional-Bytes", ("0", "Inf", "0.012")
@@ -342,9 +334,7 @@ class TestForPlans:
         names = ("route53.hosted-zone", "elb.network-load-balancer", "transfer.inter-az")
         assert [str(known.bill_item(name, "us-east-2").usd) for name in names] == ["0.55", "0.012", "0.012"]
 
-    def test_of_what_is_sent_to_other_regions_the_dearest_counts_and_a_pair_has_its_own(
-        self, usual_prices, path, tmp_path, refreshed_catalog
-    ):
+    def test_highest_transfer_price_counts_and_pair_has_own(self, usual_prices, path, tmp_path, refreshed_catalog):
         usual_prices.filtering = True
         for origin, end, code, usd in (
             ("us-east-2", "us-east-1", "USE2-USE1", "0.0100000000"),
@@ -361,28 +351,28 @@ class TestForPlans:
         assert [str(known.transfer("us-east-2", end).usd) for end in ends] == ["0.01", "0.03"]
         assert "transfer.to-us-east-2" not in {unmatched.item for unmatched in report.unmatched}
 
-    def test_a_named_region_replaces_the_plans(self, usual_prices, path, tmp_path):
+    def test_region_option_replaces_plan_regions(self, usual_prices, path, tmp_path):
         environment = usual_prices.environment(tmp_path)
         refresh_file(path, ["us-west-2"], environment=environment, now=NOW, say=lambda line: None)
         assert {
             request.region for request in usual_prices.requests if request.operation == "DescribeSpotPriceHistory"
         } == {"us-west-2"}
 
-    def test_a_region_that_nobody_knows_is_unreadable(self, usual_prices, path, tmp_path):
+    def test_unknown_region_refused_before_requests(self, usual_prices, path, tmp_path):
         with pytest.raises(UnreadableInputError, match="no region us-eest-1"):
             refresh_file(
                 path, ["us-eest-1"], environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None
             )
         assert usual_prices.requests == []
 
-    def test_nothing_left_to_ask_for_is_reported(self, usual_prices, path, tmp_path):
+    def test_empty_price_request_list_refused(self, usual_prices, path, tmp_path):
         path.write_text(path.read_text().replace("nodes: 1", "nodes: 1, az_id: use2-az1"))
         with pytest.raises(ImpossibleError, match="there are no prices to request"):
             refresh_file(
                 path, ["us-west-2"], environment=usual_prices.environment(tmp_path), now=NOW, say=lambda line: None
             )
 
-    def test_a_launch_refreshes_by_the_request(self, usual_prices, path, tmp_path, refreshed_catalog):
+    def test_launch_refresh_requests_plan_prices(self, usual_prices, path, tmp_path, refreshed_catalog):
         report = refresh_for(
             plan_file.load(path),
             catalog=refreshed_catalog(),
@@ -392,7 +382,7 @@ class TestForPlans:
         )
         assert (report.complete, report.asked) == (True, 3)
 
-    def test_without_a_file_everything_is_asked(self, usual_prices, tmp_path):
+    def test_refresh_without_file_requests_all_prices(self, usual_prices, tmp_path):
         messages = []
         environment = usual_prices.environment(tmp_path)
         report = refresh_file(None, ["us-east-2"], environment=environment, now=NOW, say=messages.append)
@@ -404,21 +394,21 @@ class TestForPlans:
 
 
 class TestCache:
-    def test_no_credentials_are_reported_before_anything_is_asked(self, usual_prices, tmp_path):
+    def test_missing_credentials_reported_before_requests(self, usual_prices, tmp_path):
         environment = {"XDG_CACHE_HOME": str(tmp_path)}
         with pytest.raises(CredentialsError, match="no AWS credentials") as caught:
             refresh((SPOT,), catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=print)
         assert caught.value.exit_code == 1
         assert caught.value.hint
 
-    def test_a_cache_that_cannot_be_written_is_reported_before_anything_is_asked(self, usual_prices, tmp_path):
+    def test_unwritable_cache_reported_before_requests(self, usual_prices, tmp_path):
         (tmp_path / "slipway").write_text("in the way")
         environment = usual_prices.environment(tmp_path)
         with pytest.raises(ImpossibleError, match="cannot write the price cache"):
             refresh((SPOT,), catalog=known_catalog(environment, NOW), environment=environment, now=NOW, say=print)
         assert usual_prices.requests == []
 
-    def test_every_file_can_be_read_back(self, usual_prices, refresh_prices, tmp_path):
+    def test_every_cache_file_can_be_read_back(self, usual_prices, refresh_prices, tmp_path):
         refresh_prices(*ALL)
         folder = cache_folder(usual_prices.environment(tmp_path))
         written = [table for table in (*tables.PRICE_TABLES, tables.SOURCES) if (folder / table.path).is_file()]

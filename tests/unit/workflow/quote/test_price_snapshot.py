@@ -53,7 +53,7 @@ def price(home):
     return price_row
 
 
-def test_its_prices_are_in_use_and_those_that_moved_are_named(snapshot, home_variables):
+def test_snapshot_prices_are_used_and_changes_named(snapshot, home_variables):
     path, digest = snapshot(row("40"))
     before = price(home_variables)
     report = take_snapshot(path, None, home_variables, NOW)
@@ -63,7 +63,7 @@ def test_its_prices_are_in_use_and_those_that_moved_are_named(snapshot, home_var
     assert take_snapshot(path, digest.upper(), home_variables, NOW).jumped == ()
 
 
-def test_equal_prices_make_equal_files_that_sha256sum_checks(snapshot):
+def test_equal_prices_give_equal_snapshot_checked_by_sha256sum(snapshot):
     path, digest = snapshot(row("55"))
     assert snapshot(row("55"))[1] == digest
     subprocess.run(["sha256sum", "--check", f"{path.name}.sha256"], cwd=path.parent, check=True, capture_output=True)
@@ -81,7 +81,7 @@ def test_equal_prices_make_equal_files_that_sha256sum_checks(snapshot):
         ([], ",".join(tables.ON_DEMAND.columns) + "\n" + ",".join(row("-1")) + "\n", "price is -1, expected"),
     ],
 )
-def test_what_is_no_price_is_refused_whole(snapshot, home_variables, rows, text, message):
+def test_invalid_snapshot_refused_whole(snapshot, home_variables, rows, text, message):
     path, _ = snapshot(*rows, text=text)
     with pytest.raises(UnreadableInputError, match=message) as caught:
         take_snapshot(path, None, home_variables, NOW)
@@ -89,7 +89,7 @@ def test_what_is_no_price_is_refused_whole(snapshot, home_variables, rows, text,
     assert price(home_variables).as_of.isoformat() < DAY
 
 
-def test_another_digest_none_and_no_snapshot_are_refused(snapshot, home_variables, tmp_path):
+def test_wrong_missing_or_invalid_digest_refused(snapshot, home_variables, tmp_path):
     path, digest = snapshot(row("55"))
     with pytest.raises(UnreadableInputError, match=f"its SHA-256 is {digest}, expected {'0' * 64}"):
         take_snapshot(path, "0" * 64, home_variables, NOW)
@@ -108,9 +108,7 @@ def test_another_digest_none_and_no_snapshot_are_refused(snapshot, home_variable
         take_snapshot(path, digest, home_variables, NOW)
 
 
-def test_a_member_beyond_the_limit_or_outside_of_the_folder_is_not_written(
-    snapshot, home_variables, tmp_path, monkeypatch
-):
+def test_oversized_or_outside_snapshot_member_is_not_written(snapshot, home_variables, tmp_path, monkeypatch):
     path, _ = snapshot(row("55"))
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("../outside.csv", "x")
@@ -124,7 +122,7 @@ def test_a_member_beyond_the_limit_or_outside_of_the_folder_is_not_written(
         take_snapshot(path, digest, home_variables, NOW)
 
 
-def test_the_command_takes_it_and_says_what_it_took(snapshot, tmp_path, monkeypatch, capsys):
+def test_refresh_command_accepts_snapshot_and_reports_digest(snapshot, tmp_path, monkeypatch, capsys):
     path, digest = snapshot(row("55"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for options, code in ((["--json"], 0), (["--all"], 2)):

@@ -174,7 +174,7 @@ def next_catalog(site, tmp_path):
     return lambda: known_catalog(site.environment(tmp_path), NOW)
 
 
-def test_every_kind_that_is_published_is_read_and_says_where_from(refresh_region, next_catalog):
+def test_every_published_kind_is_read_with_source(refresh_region, next_catalog):
     report, messages = refresh_region()
     assert (report.complete, report.public) == (True, True)
     assert report.unasked == ("capacity-block", "training-plan", "savings-plan")
@@ -196,13 +196,13 @@ def test_every_kind_that_is_published_is_read_and_says_where_from(refresh_region
     assert (band.low_percent, band.savings_percent, band.as_of) == (20, 52, date(2026, 3, 20))
 
 
-def test_a_zones_older_spot_price_gives_way_to_the_page(refresh_region, next_catalog):
+def test_older_zone_spot_price_replaced_by_spot_page(refresh_region, next_catalog):
     assert str(next_catalog().spot(P5, REGION)["use2-az1"].usd) == "20.3632"
     refresh_region()
     assert str(next_catalog().spot(P5, REGION)["use2-az1"].usd) == "21.5"
 
 
-def test_bill_items_come_in_the_catalogs_units_with_their_bands(refresh_region, next_catalog):
+def test_bill_items_have_catalog_units_and_tiers(refresh_region, next_catalog):
     refresh_region()
     known = next_catalog()
     items = {name: known.bill_item(name, REGION) for name in ("ebs.gp3-storage", "s3.put-requests", "vpc.nat-gateway")}
@@ -238,14 +238,14 @@ def test_bill_items_come_in_the_catalogs_units_with_their_bands(refresh_region, 
         ("transfer.inter-az", "0.011"),
     ],
 )
-def test_what_stands_around_the_machines_has_a_live_source(refresh_region, next_catalog, item, usd):
+def test_surrounding_services_have_live_prices(refresh_region, next_catalog, item, usd):
     """Of usage types that begin alike the one that is meant, whatever AWS has before it for the region."""
     refresh_region()
     price = next_catalog().bill_item(item, REGION)
     assert (price.usd, price.as_of) == (Decimal(usd), NOW.date())
 
 
-def test_several_products_that_differ_or_none_are_said_and_not_believed(refresh_region, next_catalog):
+def test_differing_or_missing_products_are_reported_and_unused(refresh_region, next_catalog):
     before = {name: next_catalog().bill_item(name, REGION) for name in ("fsx.lustre-persistent-1000", "kms.requests")}
     report, _ = refresh_region()
     unmatched = {entry.item: (entry.region, entry.reason) for entry in report.unmatched}
@@ -259,13 +259,13 @@ def test_several_products_that_differ_or_none_are_said_and_not_believed(refresh_
     assert "2 products that differ, at $0.6, $0.7 in us-east-2: fsx.lustre-persistent-1000" in page
 
 
-def test_what_no_public_reading_confirms_says_so_in_the_quote(refresh_region, next_catalog):
+def test_unconfirmed_bill_item_has_note(refresh_region, next_catalog):
     refresh_region()
     assert "not confirmed" in next_catalog().bill_item("fsx.lustre-persistent-125", REGION).note
     assert "not confirmed" not in next_catalog().bill_item("elb.network-load-balancer", REGION).note
 
 
-def test_an_item_by_another_unit_is_not_read(site, refresh_region, next_catalog):
+def test_bill_item_in_other_unit_is_ignored(site, refresh_region, next_catalog):
     before = next_catalog().bill_item("ebs.gp3-throughput", REGION)
     site.offer(
         "AmazonEC2", REGION, item_product("EBS:VolumeP-Throughput.gp3", REGION, "MiBps-Mo", ("0", "Inf", "0.04"))
@@ -274,9 +274,7 @@ def test_an_item_by_another_unit_is_not_read(site, refresh_region, next_catalog)
     assert next_catalog().bill_item("ebs.gp3-throughput", REGION) == before
 
 
-def test_a_file_that_has_not_changed_is_neither_sent_nor_read_again_and_its_prices_are_of_today(
-    site, refresh_region, next_catalog
-):
+def test_unchanged_file_is_not_downloaded_again_and_dated_today(site, refresh_region, next_catalog):
     refresh_region()
     later = NOW + timedelta(days=1)
     report, _ = refresh_region(now=later)
@@ -288,7 +286,7 @@ def test_a_file_that_has_not_changed_is_neither_sent_nor_read_again_and_its_pric
     assert known.spot(P5, REGION)[""].as_of == date(2026, 11, 20)
 
 
-def test_a_cut_file_is_gone_on_with_from_where_it_ended(site, refresh_region, next_catalog):
+def test_truncated_download_resumes_at_offset(site, refresh_region, next_catalog):
     size = len(site.files[EC2])
     site.cuts[EC2] = [1000, 700]
     report, _ = refresh_region()
@@ -299,7 +297,7 @@ def test_a_cut_file_is_gone_on_with_from_where_it_ended(site, refresh_region, ne
     assert next_catalog().on_demand(P5, REGION).as_of == NOW.date()
 
 
-def test_a_file_that_changed_between_two_parts_is_begun_anew(site, refresh_region, next_catalog):
+def test_file_changed_during_download_restarts(site, refresh_region, next_catalog):
     site.cuts[EC2] = [1000] * 5
     report, _ = refresh_region()
     assert [source for source, _ in report.failures] == [f"price file of AmazonEC2 in {REGION}"]
@@ -323,7 +321,7 @@ def test_a_file_that_changed_between_two_parts_is_begun_anew(site, refresh_regio
         ("/advisor.json", b"{}"),
     ],
 )
-def test_another_shape_is_not_read_and_the_rest_is(site, refresh_region, next_catalog, path, body):
+def test_unknown_file_format_is_reported_beside_others(site, refresh_region, next_catalog, path, body):
     before = next_catalog().interruption_band(P5, REGION)
     site.files[path] = body
     report, _ = refresh_region()
@@ -335,7 +333,7 @@ def test_another_shape_is_not_read_and_the_rest_is(site, refresh_region, next_ca
     assert (known.interruption_band(P5, REGION) == before) is (path == "/advisor.json")
 
 
-def test_a_file_that_is_not_there_is_reported_with_its_address(site, refresh_region):
+def test_missing_price_file_is_reported_with_address(site, refresh_region):
     del site.files[EC2]
     report, _ = refresh_region()
     ((source, problem),) = report.failures
@@ -343,7 +341,7 @@ def test_a_file_that_is_not_there_is_reported_with_its_address(site, refresh_reg
     assert (EC2 in problem.message, "403" in problem.message) == (True, True)
 
 
-def test_without_a_region_only_the_first_price_files_are_read_and_that_is_said(site, tmp_path):
+def test_refresh_without_region_reads_first_price_files_with_note(site, tmp_path):
     messages = []
     report = refresh_file(None, (), environment=site.environment(tmp_path), now=NOW, say=messages.append)
     assert any("price files of us-east-1, us-east-2, us-west-2 only" in line for line in messages)
@@ -352,7 +350,7 @@ def test_without_a_region_only_the_first_price_files_are_read_and_that_is_said(s
     assert report.failures
 
 
-def test_a_setting_chooses_the_region_whose_price_files_are_read(site, tmp_path):
+def test_region_setting_selects_price_files(site, tmp_path):
     plan = tmp_path / "plan.yaml"
     plan.write_text("slipway: 1\nname: job\nworkload: {train: {model: llama-3.1-8b, tokens_b: 2}}\n")
     settings = (f"target.region={REGION}", f"target.instance_type={P5}")
@@ -361,21 +359,21 @@ def test_a_setting_chooses_the_region_whose_price_files_are_read(site, tmp_path)
     assert {path.split("/")[6] for path, _, _ in site.requests if path.startswith("/offers")} <= {REGION, "index.json"}
 
 
-def test_keys_that_are_half_there_are_an_error_and_no_reason_to_go_without(site, tmp_path):
+def test_incomplete_keys_are_error_instead_of_public_refresh(site, tmp_path):
     environment = {**site.environment(tmp_path), "AWS_ACCESS_KEY_ID": "AKID"}
     with pytest.raises(CredentialsError):
         refresh_file(None, (REGION,), environment=environment, now=NOW, say=lambda _: None)
     assert site.requests == []
 
 
-def test_what_is_kept_of_a_large_file_is_small_and_the_file_goes(site, refresh_region, tmp_path):
+def test_stored_extract_is_small_and_download_is_removed(site, refresh_region, tmp_path):
     refresh_region()
     folder = cache_folder(site.environment(tmp_path)).parent / "feeds"
     assert len(json.loads((folder / f"AmazonEC2-{REGION}.json").read_text())["products"]) == 4
     assert {path.name for path in folder.glob("*.part") if path.stat().st_size == len(site.files[EC2])} == set()
 
 
-def test_the_cache_reads_back(refresh_region, site, tmp_path):
+def test_public_refresh_cache_can_be_read_back(refresh_region, site, tmp_path):
     refresh_region()
     folder = cache_folder(site.environment(tmp_path))
     for table in (tables.ON_DEMAND, tables.SPOT, tables.INTERRUPTIONS, tables.BILL_ITEMS):
@@ -402,7 +400,7 @@ def told_fees(site, tmp_path, codes):
     return [message for message in messages if "PCS" in message or "    " in message[:4]]
 
 
-def test_fees_that_the_list_has_are_reported_and_price_nothing(site, tmp_path):
+def test_listed_pcs_fees_are_reported_and_unused(site, tmp_path):
     hours = item_product("USE2-Controller-Small", REGION, "Hrs", ("0", "Inf", "0.6"))
     site.offer("AWSPCS", REGION, hours)
     first, *rest = told_fees(site, tmp_path, ["AmazonEC2", "AmazonVPC", "AWSPCS"])
@@ -413,7 +411,7 @@ def test_fees_that_the_list_has_are_reported_and_price_nothing(site, tmp_path):
 @pytest.mark.parametrize(
     "codes, message", [(["AmazonEC2", "AmazonVPC"], "no service of that name"), (None, "403"), ([], "no service")]
 )
-def test_fees_that_the_list_lacks_are_reported(site, tmp_path, codes, message):
+def test_unlisted_pcs_fees_are_reported(site, tmp_path, codes, message):
     (line,) = told_fees(site, tmp_path, codes)
     assert message in line
     keys = "pcs/controller, pcs/node, pcs/accounting, pcs/accounting-storage"

@@ -30,7 +30,7 @@ def sweep_file(tmp_path):
     return path
 
 
-def test_every_point_is_the_plan_with_its_values(sweep_file):
+def test_every_sweep_point_equals_plan_with_values(sweep_file):
     grid = sweep(sweep_file, ["nodes=1,2", "workload.train.sequence_length=4096,8192"], NOW, PriceOptions())
     assert [tuple(point.values.values()) for point in grid.points] == [(1, 4096), (1, 8192), (2, 4096), (2, 8192)]
     sweep_file.write_text(PLAN.replace("nodes: 1", "nodes: 2").replace("4096", "8192"), encoding="utf-8")
@@ -38,7 +38,7 @@ def test_every_point_is_the_plan_with_its_values(sweep_file):
     assert grid.cheapest.best.usd.mid == min(point.best.usd.mid for point in grid.points)
 
 
-def test_a_point_that_cannot_be_is_a_row_with_its_reason(sweep_file):
+def test_infeasible_sweep_point_is_row_with_reason(sweep_file):
     grid = sweep(sweep_file, ["model=llama-3.1-8b,llama-3.1-405b"], NOW, PriceOptions())
     assert [point.best is None for point in grid.points] == [False, True]
     for width in (80, 120):
@@ -61,14 +61,14 @@ def test_a_point_that_cannot_be_is_a_row_with_its_reason(sweep_file):
         (["nodes=[1"], "plain values"),
     ],
 )
-def test_a_sweep_that_is_none_is_refused(sweep_file, wanted, message):
+def test_invalid_sweep_refused(sweep_file, wanted, message):
     with pytest.raises(UnreadableInputError) as caught:
         sweep(sweep_file, wanted, NOW, PriceOptions())
     messages = [caught.value.message, *(finding.message for finding in caught.value.findings)]
     assert any(message in line for line in messages), messages
 
 
-def test_the_command_prints_one_table_or_json(sweep_file, monkeypatch, capsys):
+def test_sweep_command_prints_one_table_or_json(sweep_file, monkeypatch, capsys):
     arguments = ["slipway", "plan", str(sweep_file), "--sweep", "nodes=1,2", "--sweep", "sequence_length=4096,8192"]
     monkeypatch.setenv("COLUMNS", "120")
     shown = []

@@ -27,7 +27,7 @@ def refused(*args, **run):
     return False
 
 
-def test_what_init_writes_is_refused_before_it_is_priced(monkeypatch, slipway, tmp_path):
+def test_initial_plan_without_script_refused_before_pricing(monkeypatch, slipway, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert slipway("init").code == 0
     ended = slipway("launch", "plan.yaml", "--sandbox", "--yes")
@@ -38,7 +38,7 @@ def test_what_init_writes_is_refused_before_it_is_priced(monkeypatch, slipway, t
     assert not (tmp_path / ".slipway").exists()
 
 
-def test_no_folder_is_said(tmp_path):
+def test_missing_work_folder_refused(tmp_path):
     with pytest.raises(ImpossibleError, match=r"run\.workdir: no folder"):
         check_trainer(tmp_path, workdir="none")
 
@@ -53,7 +53,7 @@ def test_no_folder_is_said(tmp_path):
         ("./train.sh",),
     ],
 )
-def test_a_script_that_is_not_there_is_refused(tmp_path, command):
+def test_missing_script_refused(tmp_path, command):
     (tmp_path / "other.py").touch()
     with pytest.raises(ImpossibleError, match=r"run\.command: train\.\w+ is not in"):
         check_trainer(tmp_path, command)
@@ -69,18 +69,18 @@ def test_a_script_that_is_not_there_is_refused(tmp_path, command):
         ("true",),
     ],
 )
-def test_what_cannot_be_told_from_here_is_left_alone(tmp_path, command):
+def test_uncheckable_command_is_accepted(tmp_path, command):
     (tmp_path / "other.py").touch()
     assert not refused(tmp_path, command)
 
 
-def test_setup_may_make_the_script(tmp_path):
+def test_setup_creating_script_is_accepted(tmp_path):
     (tmp_path / "fetch.sh").touch()
     assert refused(tmp_path)
     assert not refused(tmp_path, setup=("bash fetch.sh",))
 
 
-def test_a_script_that_git_ignores_is_distinguished_from_one_that_is_not_there(tmp_path):
+def test_git_ignored_script_is_distinguished_from_missing(tmp_path):
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     (tmp_path / ".gitignore").write_text("train.py\n", encoding="utf-8")
     (tmp_path / "train.py").touch()
@@ -91,7 +91,7 @@ def test_a_script_that_git_ignores_is_distinguished_from_one_that_is_not_there(t
 @pytest.mark.parametrize(
     "run, code", [({"workdir": "nosuch"}, "no-workdir"), ({}, "no-script"), ({"command": ("python", "-m", "x")}, None)]
 )
-def test_a_quote_warns_of_what_a_launch_will_refuse(tmp_path, run, code):
+def test_quote_warns_of_missing_script_or_folder(tmp_path, run, code):
     request = plan_file.loads(PLAN)
     request = replace(request, run=replace(request.run, **{"command": ("python", "train.py"), **run}))
     assert [finding.code for finding in missing_trainer(tmp_path / "plan.yaml", request)] == ([code] if code else [])
@@ -124,19 +124,19 @@ CRLF = b"#!/bin/bash\r\necho a\r\n"
         (("bash", "run.sh"), "echo a\n".encode("utf-16"), "script-encoding"),
     ],
 )
-def test_script_that_no_node_can_run_is_named_with_the_command(tmp_path, command, content, code):
+def test_unrunnable_script_is_named_with_fix(tmp_path, command, content, code):
     (found,) = script_findings(tmp_path, command, content).items()
     assert found[0] == code
     assert "run.sh" in found[1]
 
 
-def test_fix_of_windows_line_ends_mends_the_script(tmp_path):
+def test_fix_of_windows_line_ends_repairs_script(tmp_path):
     fix = script_findings(tmp_path, ("./run.sh",), CRLF)["script-line-ends"]
     subprocess.run(["bash", "-c", fix], cwd=tmp_path, check=True)
     assert (tmp_path / "run.sh").read_bytes() == CRLF.replace(b"\r", b"")
 
 
-def test_fix_of_a_byte_order_mark_mends_the_script(tmp_path):
+def test_fix_of_byte_order_mark_repairs_script(tmp_path):
     fix = script_findings(tmp_path, ("./run.sh",), b"\xef\xbb\xbf#!/bin/sh\n")["script-encoding"]
     subprocess.run(["bash", "-c", fix], cwd=tmp_path, check=True)
     assert (tmp_path / "run.sh").read_bytes() == b"#!/bin/sh\n"
@@ -146,7 +146,7 @@ def test_fix_of_a_byte_order_mark_mends_the_script(tmp_path):
     "command",
     [("./run.sh",), (*BASH, "./run.sh"), (*BASH, "A=1 exec ./run.sh"), (*BASH, "time true; ./run.sh")],
 )
-def test_script_without_its_mode_bit_is_named(tmp_path, command):
+def test_script_without_mode_bit_is_named(tmp_path, command):
     assert script_findings(tmp_path, command, mode=0o644)["script-mode"].startswith("chmod +x run.sh")
 
 
@@ -164,7 +164,7 @@ def test_script_without_its_mode_bit_is_named(tmp_path, command):
         (("bash", "run.sh"), b"echo 'a\r'\nprintf a\n", 0o755, {}),
     ],
 )
-def test_script_that_runs_is_left_alone(tmp_path, command, content, mode, run):
+def test_runnable_script_gives_no_finding(tmp_path, command, content, mode, run):
     name = "run.py" if command[-1] == "run.py" else "run.sh"
     assert script_findings(tmp_path, command, content, mode, name, **run) == {}
 
@@ -180,7 +180,7 @@ def test_script_that_runs_is_left_alone(tmp_path, command, content, mode, run):
         (b"bash run.sh\n", b"#!/bin/sh\n", 0o644, None),
     ],
 )
-def test_script_that_another_script_runs_is_looked_at(tmp_path, outer, inner, mode, code):
+def test_script_called_by_script_is_checked(tmp_path, outer, inner, mode, code):
     (tmp_path / "inner.sh").write_bytes(inner)
     (tmp_path / "inner.sh").chmod(mode)
     findings = script_findings(tmp_path, ("bash", "run.sh"), outer)
@@ -188,7 +188,7 @@ def test_script_that_another_script_runs_is_looked_at(tmp_path, outer, inner, mo
     assert code is None or "inner.sh" in findings[code]
 
 
-def test_empty_submodule_is_named_by_a_quote(tmp_path):
+def test_empty_submodule_is_named_by_quote(tmp_path):
     (tmp_path / ".gitmodules").write_text('[submodule "v"]\n\tpath = third/v\n\turl = https://example.org/v\n')
     (tmp_path / "third" / "v").mkdir(parents=True)
     (tmp_path / "train.py").touch()

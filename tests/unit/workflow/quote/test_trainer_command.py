@@ -34,24 +34,24 @@ def read(tmp_path, command, **files):
         ("import helper", True, False),
     ],
 )
-def test_trainer_without_a_launcher_is_read(tmp_path, text, chips, nodes):
+def test_trainer_imports_tell_use_of_chips_and_nodes(tmp_path, text, chips, nodes):
     command = read(tmp_path, "python train.py", train__py=text, helper__py="import jax")
     assert (command.all_chips, command.all_nodes) == (chips, nodes)
 
 
 @pytest.mark.parametrize("line", ["bash run.sh", "./run.sh", "'set -e; bash run.sh --x'"])
-def test_programs_of_a_shell_script_are_the_commands(tmp_path, line):
+def test_commands_of_shell_script_are_read(tmp_path, line):
     command = read(tmp_path, line, run__sh="#!/bin/bash\nset -e\ntorchrun \\\n  --standalone train.py\n")
     assert ("torchrun", "--standalone", "train.py") in [program.words for program in command.programs]
 
 
-def test_script_that_names_python_itself_is_read_as_the_trainer(tmp_path):
+def test_script_with_python_interpreter_is_read_as_trainer(tmp_path):
     command = read(tmp_path, "./train.py --lr 1", train__py="#!/usr/bin/env python\nimport jax")
     assert [program.words for program in command.programs] == [("python", "./train.py", "--lr", "1")]
     assert command.all_chips
 
 
-def test_variables_of_set_up_hold_for_the_command_and_its_scripts(tmp_path):
+def test_setup_variables_apply_to_command_and_scripts(tmp_path):
     run = "{setup: [export CUDA_VISIBLE_DEVICES=0], command: bash run.sh}"
     (tmp_path / "run.sh").write_text("torchrun train.py\n")
     request = plan_file.loads(PLAN.replace("{command: COMMAND}", run))
@@ -59,7 +59,7 @@ def test_variables_of_set_up_hold_for_the_command_and_its_scripts(tmp_path):
     assert (program.name, program.variables) == ("torchrun", {"CUDA_VISIBLE_DEVICES": "0"})
 
 
-def test_script_that_is_not_there_leaves_the_command(tmp_path):
+def test_missing_script_leaves_command_unchanged(tmp_path):
     command = read(tmp_path, "python train.py")
     assert [program.words for program in command.programs] == [("python", "train.py")]
     assert not command.all_chips

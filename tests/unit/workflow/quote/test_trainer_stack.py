@@ -33,7 +33,7 @@ def priced(folder, command, files=(), method="full"):
 
 @pytest.mark.parametrize("make", ["device", "pipe", "outside", "huge"])
 @pytest.mark.parametrize("name", ["train.py", "loop.py"])
-def test_trainer_that_is_no_file_of_the_folder_is_passed_over(tmp_path, make, name):
+def test_irregular_trainer_file_is_ignored(tmp_path, make, name):
     (tmp_path / "work").mkdir()
     (tmp_path / "outside.py").write_text("import trl")
     (tmp_path / "work" / "train.py").write_text("import loop")
@@ -66,7 +66,7 @@ def test_trainer_that_is_no_file_of_the_folder_is_passed_over(tmp_path, make, na
         (["python", "train.py"], {}, None),
     ],
 )
-def test_the_stack_is_told_from_the_command_and_the_imports(tmp_path, command, files, stack):
+def test_stack_is_inferred_from_command_and_imports(tmp_path, command, files, stack):
     priced_plan = priced(tmp_path, command, files)
     written = document(priced_plan.quote(1).plan.request)["workload"]["train"]["stack"]
     assert written == (stack.value if stack else "auto")
@@ -74,14 +74,14 @@ def test_the_stack_is_told_from_the_command_and_the_imports(tmp_path, command, f
     assert [message.startswith(f"auto is {stack} here") for message in messages] == ([True] if stack else [])
 
 
-def test_a_named_stack_stays_and_the_digest_holds_the_word_alone(tmp_path):
+def test_named_stack_stays_and_digest_ignores_file_content(tmp_path):
     first = priced(tmp_path, ["python", "train.py"], {"train.py": "import peft"}).digest(1)
     assert priced(tmp_path, ["python", "train.py"], {"train.py": "import trl  # another file"}).digest(1) == first
     named = request_of({"slipway": 1, "name": "a", "workload": {"train": {"tokens_b": 1, "stack": "tuned"}}})
     assert with_trainer(tmp_path / "plan.yaml", named) == (named, ())
 
 
-def test_the_key_that_would_narrow_the_range_is_named(tmp_path):
+def test_key_narrowing_range_is_named(tmp_path):
     def finding_paths(files=()):
         return [finding.path for finding in priced(tmp_path, ["python", "train.py"], files, "lora").findings]
 

@@ -24,7 +24,7 @@ NEURON = "import torch\nfrom optimum.neuron import (\n    NeuronSFTConfig,\n    
         (None, "agent", []),
     ],
 )
-def test_what_is_said(tmp_path, text, mode, expected):
+def test_trainer_findings_follow_script_and_checkpoint_mode(tmp_path, text, mode, expected):
     (tmp_path / "job").mkdir()
     if text is not None:
         (tmp_path / "job" / "sft.py").write_text(text)

@@ -65,7 +65,7 @@ def fetched(store, place, sha256=DIGEST):
     return fetch(store, [file], place, lambda _: None)
 
 
-def test_restore_removes_what_a_killed_one_left(tmp_path, begun, store):
+def test_restore_removes_remains_of_killed_restore(tmp_path, begun, store):
     child, left = begun()
     assert (left / "a").read_text() == "half"
     os.kill(child.pid, signal.SIGKILL)
@@ -74,12 +74,12 @@ def test_restore_removes_what_a_killed_one_left(tmp_path, begun, store):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-1"]
 
 
-def test_restore_leaves_one_that_goes_on_alone(tmp_path, begun, store):
+def test_restore_keeps_folder_of_running_restore(tmp_path, begun, store):
     _, other = begun()
     assert fetched(store, tmp_path / "step-1") is None
     assert (other / "a").read_text() == "half"
 
 
-def test_damaged_file_leaves_no_folder(tmp_path, store):
+def test_damaged_file_leaves_no_restored_folder(tmp_path, store):
     assert "SHA-256" in str(fetched(store, tmp_path / "step-1", sha256="0" * 64))
     assert list(tmp_path.iterdir()) == []

@@ -37,7 +37,7 @@ def read(path):
         return {entry.name: archive.extractfile(entry).read().decode() for entry in archive.getmembers()}
 
 
-def test_run_of_an_unreadable_cluster_is_packed_without_secrets(run, slipway, tmp_path):
+def test_run_of_unreadable_cluster_is_packed_without_secrets(run, slipway, tmp_path):
     code, out, _ = slipway("debug", "tiny", "-o", "d.tar.gz", "--json")
     document = json.loads(out)
     assert (code, document["schema"], document["path"]) == (0, "slipway.debug/1", "d.tar.gz")
@@ -56,7 +56,7 @@ def test_run_of_an_unreadable_cluster_is_packed_without_secrets(run, slipway, tm
     assert (tmp_path / "d.tar.gz").stat().st_mode & 0o077 == 0
 
 
-def test_log_keeps_its_end_and_says_what_was_cut(run, slipway, tmp_path):
+def test_long_log_keeps_end_and_names_cut(run, slipway, tmp_path):
     slipway("debug", "tiny", "-o", "d.tar.gz")
     log = read(tmp_path / "d.tar.gz")["tiny-debug/logs/attempt-1.log"]
     assert log.endswith("the last line\n")
@@ -64,7 +64,7 @@ def test_log_keeps_its_end_and_says_what_was_cut(run, slipway, tmp_path):
     assert len(log) < debug_bundle.MAX_FILE + 100
 
 
-def test_files_without_room_are_named(run, monkeypatch):
+def test_files_beyond_size_limit_are_named(run, monkeypatch):
     monkeypatch.setattr(debug_bundle, "MAX_TOTAL", 1000)
     bundle = debug_bundle.collect("tiny", run, {}, AT, {"status.json": lambda: "x" * 900})
     assert "status.json" in bundle.missing or "status.json" in bundle.files
@@ -72,7 +72,7 @@ def test_files_without_room_are_named(run, monkeypatch):
     assert "Not included:" in bundle.files["README.txt"]
 
 
-def test_existing_file_is_not_replaced(run, slipway, tmp_path):
+def test_existing_bundle_file_is_not_replaced(run, slipway, tmp_path):
     (tmp_path / "d.tar.gz").write_text("mine")
     code, _, err = slipway("debug", "tiny", "-o", "d.tar.gz")
     assert (code, "cannot write d.tar.gz" in err) == (5, True)

@@ -74,7 +74,7 @@ def disruption_of(sandbox: Box, nodes: tuple[str, ...] = ("n1",), kind: Any = _I
     )
 
 
-def test_it_comes_after_the_first_whole_checkpoint(clock: Clock) -> None:
+def test_disruption_follows_first_complete_checkpoint(clock: Clock) -> None:
     sandbox = Box()
     disruption = disruption_of(sandbox)
     disruption.command_started()
@@ -90,7 +90,7 @@ def test_it_comes_after_the_first_whole_checkpoint(clock: Clock) -> None:
     assert sandbox.lost == ["n1"]
 
 
-def test_without_a_checkpoint_it_comes_thirty_seconds_later_than_that_after_the_start(clock: Clock) -> None:
+def test_disruption_without_checkpoint_follows_start_by_38_seconds(clock: Clock) -> None:
     sandbox = Box()
     disruption = disruption_of(sandbox)
     disruption.command_started()
@@ -116,7 +116,7 @@ def test_without_a_checkpoint_it_comes_thirty_seconds_later_than_that_after_the_
     ],
     ids=["no start", "no checkpoint", "a checkpoint"],
 )
-def test_a_job_that_ends_before_it_says_so(clock: Clock, kind: Any, calls: list[str], why: str) -> None:
+def test_job_ending_before_disruption_gives_reason(clock: Clock, kind: Any, calls: list[str], why: str) -> None:
     sandbox = Box()
     disruption = disruption_of(sandbox, kind=kind)
     for call in calls:
@@ -127,7 +127,7 @@ def test_a_job_that_ends_before_it_says_so(clock: Clock, kind: Any, calls: list[
     assert sandbox.lost == []
 
 
-def test_a_job_on_no_node_says_so(clock: Clock) -> None:
+def test_job_on_no_node_gives_reason(clock: Clock) -> None:
     disruption = disruption_of(Box(), nodes=())
     disruption.first_checkpoint()
     clock.now += 9

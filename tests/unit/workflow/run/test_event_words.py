@@ -5,14 +5,14 @@ import pytest
 from launcher.workflow.run.event_texts import event_text, notify_of_event
 
 
-def test_where_a_checkpoint_came_from() -> None:
+def test_restored_event_names_source() -> None:
     event: dict[str, object] = {"event": "restored", "attempt": 2, "step": 40, "bytes": 43_000_000}
     in_s3, on_node = event_text({**event, "source": "store"}), event_text({**event, "source": "node"})
     assert in_s3 == "attempt 2 resumes from step 40, restored from S3 (43,000,000 bytes)"
     assert on_node == "attempt 2 resumes from step 40, found on its node (43,000,000 bytes)"
 
 
-def test_an_upload_that_goes_on_failing_is_reported_ever_more_rarely() -> None:
+def test_repeated_upload_failure_is_reported_with_growing_interval() -> None:
     messages: list[str] = []
     for failures in range(1, 20):
         event: dict[str, object] = {
@@ -38,9 +38,9 @@ def test_an_upload_that_goes_on_failing_is_reported_ever_more_rarely() -> None:
         ({"event": "store-trouble", "error": "denied"}, "store-trouble: denied"),
     ],
 )
-def test_trouble_is_reported(event: dict[str, object], words: str) -> None:
+def test_trouble_events_have_text(event: dict[str, object], words: str) -> None:
     assert words in str(event_text({"attempt": 1, **event}))
 
 
-def test_what_only_machines_need_is_not() -> None:
+def test_internal_events_have_no_text() -> None:
     assert event_text({"event": "command-started", "attempt": 1, "pid": 5}) is None

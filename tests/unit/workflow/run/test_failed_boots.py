@@ -59,7 +59,7 @@ def followed(tmp_path):
     return make
 
 
-def test_launch_whose_nodes_do_not_boot_ends_with_6_and_the_last_lines(followed):
+def test_launch_with_failed_boots_ends_with_6_and_log_lines(followed):
     scheduler = Scheduler()
     watch, now = followed(scheduler, "", REASON)
     assert not watch.ended()
@@ -70,14 +70,14 @@ def test_launch_whose_nodes_do_not_boot_ends_with_6_and_the_last_lines(followed)
     assert scheduler.cancelled == [("7", True)]
 
 
-def test_guard_is_asked_once_a_minute(followed):
+def test_guard_verdict_is_read_once_a_minute(followed):
     watch, now = followed(Scheduler(), "")
     for second in range(0, 50, 5):
         now[0] = float(second)
         assert not watch.ended()
 
 
-def test_job_that_runs_is_neither_cancelled_nor_ended(followed):
+def test_running_job_is_not_ended_by_failed_boots(followed):
     scheduler = Scheduler()
     scheduler.answer = replace(WAITING, state=JobState.RUNNING, word="RUNNING")
     watch, _ = followed(scheduler, REASON)
@@ -115,7 +115,7 @@ def write(body):
     client.put_object(Bucket="store", Key=f"{FOLDER}/told/failed-boots.json", Body=body)
 
 
-def test_reason_is_what_the_guard_wrote_since_the_submission(submission):
+def test_failed_boots_reason_is_newer_than_submission(submission):
     assert failed_boots(submission, VARIABLES) == ""
     write(json.dumps({"schema": "slipway.failed-boots/1", "at": "2026-11-28T09:00:00Z", "text": REASON}))
     assert failed_boots(submission, VARIABLES) == REASON
@@ -123,13 +123,13 @@ def test_reason_is_what_the_guard_wrote_since_the_submission(submission):
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", '{"text"', '"x"'])
-def test_unreadable_verdict_is_no_reason(submission, body):
+def test_unreadable_guard_verdict_gives_no_reason(submission, body):
     write(body)
     assert failed_boots(submission, VARIABLES) == ""
 
 
 @pytest.mark.parametrize("via", ["ssh", "local", "context"])
-def test_cluster_that_is_not_slipways_has_no_guard_to_ask(submission, via):
+def test_foreign_cluster_has_no_guard_verdict(submission, via):
     write(json.dumps({"text": REASON}))
     other = replace(submission, head_node=HeadNode(via=via, host="h"))
     assert failed_boots(other, VARIABLES) == ""

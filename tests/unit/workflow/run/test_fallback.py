@@ -41,7 +41,7 @@ def places(priced_once):
     return [candidate.place for candidate in priced_once.candidates]
 
 
-def test_one_after_the_other_until_none_is_left(priced_once, places):
+def test_fallback_tries_candidates_in_order_until_none_left(priced_once, places):
     tried, order = [], []
     while (rank := next_rank(priced_once, tried)) is not None:
         order.append(rank)
@@ -52,7 +52,7 @@ def test_one_after_the_other_until_none_is_left(priced_once, places):
     assert len({place.az_id for place in tried if place.instance_type == "p4d.24xlarge"}) > 2
 
 
-def test_what_the_gate_refuses_is_passed_over(priced_once):
+def test_fallback_skips_candidates_refused_by_gate(priced_once):
     dear = sorted(priced_once.quote(rank).usd.high for rank in range(1, len(priced_once.candidates) + 1))[-2]
     less = dear - Decimal("0.01")
     poorer = price(
@@ -65,10 +65,10 @@ def test_what_the_gate_refuses_is_passed_over(priced_once):
 
 
 class TestCovered:
-    def test_the_same_place_is(self, places):
+    def test_place_covers_equal_place(self, places):
         assert all(covered(place, place) for place in some(places))
 
-    def test_another_type_zone_or_way_of_buying_is_not(self, places):
+    def test_place_does_not_cover_other_type_zone_or_option(self, places):
         spot = next(place for place in places if place.option is PurchaseOption.SPOT and place.az_id)
         assert not covered(replace(spot, instance_type="p5.48xlarge"), spot)
         assert not covered(replace(spot, option=PurchaseOption.ON_DEMAND), spot)
@@ -76,11 +76,11 @@ class TestCovered:
         assert not covered(replace(spot, az_id=None), spot)
         assert not covered(replace(spot, region="us-west-2"), spot)
 
-    def test_a_region_that_was_tried_whole_covers_its_zones(self, places):
+    def test_tried_region_covers_zones_of_region(self, places):
         tried = replace(places[0], az_id=None)
         assert covered(replace(tried, az_id="use2-az1"), tried)
 
-    def test_fewer_machines_may_come_where_more_did_not(self, places):
+    def test_tried_place_does_not_cover_fewer_nodes(self, places):
         tried = replace(places[0], nodes=4)
         assert covered(replace(tried, nodes=4), tried)
         assert covered(replace(tried, nodes=8), tried)
@@ -95,7 +95,7 @@ class TestObstacles:
         candidates, nothing = (lambda: priced), (lambda _: None)
         return Fallback(options=options, candidates=candidates, requote=nothing, options_for=nothing, obstacle=obstacle)
 
-    def test_a_candidate_that_the_cluster_cannot_become_is_left_out_once(self, priced_once, places):
+    def test_unreachable_candidate_is_left_out_once(self, priced_once, places):
         messages, checked = [], []
 
         def obstacle(quoted):
@@ -111,7 +111,7 @@ class TestObstacles:
         assert sum("is left out: its network stays in use2-az1" in line for line in messages) == len(before)
         assert "the next candidate is" in messages[-1]
 
-    def test_the_job_keeps_waiting_where_none_is_left_or_nobody_can_tell(self, priced_once):
+    def test_job_keeps_waiting_without_next_candidate(self, priced_once):
         def obstacle(_):
             raise AwsError("no answer")
 
@@ -121,7 +121,7 @@ class TestObstacles:
 
 
 @pytest.mark.parametrize("kind, minutes", [("eks", 30), ("hyperpod-slurm", 150), ("hyperpod-eks", 150)])
-def test_the_wait_for_machines_has_room_for_hyperpods_health_checks(tmp_path, kind, minutes):
+def test_capacity_wait_includes_hyperpod_health_checks(tmp_path, kind, minutes):
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN.replace("parallelcluster", kind).replace("[trn1.2xlarge, p4d.24xlarge]", "p4d.24xlarge"))
     assert waits_s(price(path, NOW, PriceOptions(any_age=True)).quote(1).plan) == minutes * 60

@@ -44,7 +44,7 @@ STORY = [
 ]
 
 
-def test_a_requeued_job_is_followed_to_its_end(tmp_path: Path) -> None:
+def test_requeued_job_is_followed_to_end(tmp_path: Path) -> None:
     job, run = tmp_path / "job", tmp_path / "run"
     (run / "logs").mkdir(parents=True)
     job.mkdir()
@@ -68,7 +68,7 @@ def test_a_requeued_job_is_followed_to_its_end(tmp_path: Path) -> None:
     assert (one.last_step, two.resumed_from_step, two.last_step) == (14, 14, 20)
 
 
-def test_a_job_that_leaves_without_an_ending_has_failed(tmp_path: Path) -> None:
+def test_job_without_end_event_has_failed(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     listeners = Listeners(event=lambda job_event: None, progress=lambda progress: None, first_checkpoint=lambda: None)
     follower = Follower(job=tmp_path, folder=RunFolder(path=tmp_path), log=tmp_path / "log", listeners=listeners)

@@ -51,7 +51,7 @@ def left_run(tmp_path, status):
 
 
 @pytest.mark.parametrize("head_node", [API, NODE, replace(NODE, via="session", instance="sagemaker-cluster:x")])
-def test_status_and_logs_answer_from_the_run_folder(account_without_node, left_run, status, head_node):
+def test_status_and_logs_of_removed_cluster_come_from_run_folder(account_without_node, left_run, status, head_node):
     submission(head_node, job="j").write(left_run)
     messages = []
     state = run_state("x", left_run, account_without_node.environment, messages.append)
@@ -64,7 +64,7 @@ def test_status_and_logs_answer_from_the_run_folder(account_without_node, left_r
 
 
 @pytest.mark.parametrize("status", ["succeeded"], indirect=True)
-def test_a_cluster_that_stands_or_that_cannot_be_asked_for_is_not_gone(account_without_node, left_run):
+def test_existing_or_unreadable_cluster_is_not_gone(account_without_node, left_run):
     submission(NODE, job="j").write(left_run)
     client = boto3.client("cloudformation", endpoint_url=account_without_node.moto, region_name="us-east-2", **keys())
     client.create_stack(StackName="slipway-x-training", TemplateBody=json.dumps(NOTHING))
@@ -75,7 +75,7 @@ def test_a_cluster_that_stands_or_that_cannot_be_asked_for_is_not_gone(account_w
         account_without_node.canned["cloudformation.DescribeStacks"] = THROTTLED
 
 
-def test_status_of_an_endpoint_names_what_stands_and_the_command_that_removes_it(account_without_node, tmp_path):
+def test_endpoint_status_names_stack_cost_and_down_command(account_without_node, tmp_path):
     folder = run_folder.create("served", datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path)
     plan = (EXAMPLES / "serve" / "pinned" / "llama31-8b-inf2.yaml").read_text().replace("llama31-8b-inf2\n", "served\n")
     (folder.path / "plan.json").write_text(json.dumps(yaml.safe_load(plan)))

@@ -24,7 +24,7 @@ def shown(lines):
         ([b"\xff\n"], "\ufffd\n"),
     ],
 )
-def test_growing_lines_show_each_line_as_a_terminal_does(tmp_path, written, expected):
+def test_growing_lines_show_terminal_result(tmp_path, written, expected):
     path, text = tmp_path / "log", ""
     lines = GrowingLines(path)
     assert shown(lines) == ""
@@ -35,14 +35,14 @@ def test_growing_lines_show_each_line_as_a_terminal_does(tmp_path, written, expe
     assert text + lines.rest() == expected
 
 
-def test_growing_lines_last_line_without_an_end_is_the_rest(tmp_path):
+def test_growing_lines_return_unfinished_last_line_as_rest(tmp_path):
     (tmp_path / "log").write_text("one\n 1%|\r 2%|")
     lines = GrowingLines(tmp_path / "log")
     assert (shown(lines), lines.rest(), lines.rest()) == ("one\n", " 2%|", "")
 
 
 @pytest.mark.parametrize("character", ["x", "模"])
-def test_growing_lines_line_of_many_megabytes_is_read_once_in_bounded_memory(tmp_path, character):
+def test_growing_lines_read_long_line_once_in_bounded_memory(tmp_path, character):
     path, size = tmp_path / "log", 40 << 20
     path.write_text(character * (size // len(character.encode())))
     lines, count = GrowingLines(path), 0
@@ -58,6 +58,6 @@ def test_growing_lines_line_of_many_megabytes_is_read_once_in_bounded_memory(tmp
     assert list(lines.pieces()) == []  # nothing is read again
 
 
-def test_growing_lines_bar_of_many_megabytes_is_one_line(tmp_path):
+def test_growing_lines_show_long_progress_bar_as_one_line(tmp_path):
     (tmp_path / "log").write_bytes(b"".join(b"\r%07d|####" % number for number in range(1_000_000)) + b"\n")
     assert shown(GrowingLines(tmp_path / "log")) == "0999999|####\n"

@@ -51,7 +51,7 @@ def loaded(session, root, *, most=2, seconds=0.3, load_plan=SHORT, report=lambda
 
 class TestStep:
     @pytest.mark.long
-    def test_step_measures_what_the_endpoint_delivers(self, runtime, endpoint_session):
+    def test_load_step_measures_delivered_rate(self, runtime, endpoint_session):
         """Within a tenth of the stand-in's own count over its own clock, however busy the machine is."""
         runtime.tokens, runtime.token_s = 20, 0.025
         load_step = step(asker(served("small", endpoint_session), endpoint_session), 4, 2.0)
@@ -62,13 +62,13 @@ class TestStep:
         # Four at once and 40 tokens a second each are what it was told; a pause is never shorter than asked for.
         assert load_step.tokens_per_s < 4 * 40
 
-    def test_failures_are_counted_and_reported(self, runtime, endpoint_session):
+    def test_failed_requests_are_counted_and_reported(self, runtime, endpoint_session):
         runtime.refuse = 503
         load_step = step(asker(served("small", endpoint_session), endpoint_session), 2, 0.3)
         assert load_step.failures == load_step.requests > 0
         assert "503" in load_step.failure
 
-    def test_an_embedding_counts_what_it_reads(self, endpoint_session):
+    def test_embedding_load_counts_input_tokens(self, endpoint_session):
         endpoint = replace(served("small", endpoint_session), base_url=None)
         load_plan = LoadPlan(input_tokens=11, output_tokens=0, setting=None, full=None)
         load_step = step(loader(endpoint, endpoint_session, load_plan), 2, 0.3)
@@ -92,7 +92,7 @@ class TestStep:
 
 
 class TestRequests:
-    def test_requests_are_as_long_as_the_endpoint_counts_them(self, runtime, endpoint_session):
+    def test_request_length_follows_endpoint_token_count(self, runtime, endpoint_session):
         """The stand-in counts 30 tokens of a template beside the words."""
         load_plan = LoadPlan(input_tokens=300, output_tokens=20, setting=None, full=None)
         assert loader(served("small", endpoint_session), endpoint_session, load_plan)().input_tokens == pytest.approx(
@@ -101,12 +101,12 @@ class TestRequests:
         body = runtime.requests[-1][1]
         assert (body["max_tokens"], body["ignore_eos"]) == (20, True)
 
-    def test_no_two_begin_alike(self):
+    def test_prompts_begin_differently(self):
         texts = [prompt(20, number) for number in range(200)]
         assert len({text.split()[0] for text in texts}) == 200
         assert len({" ".join(text.split()[1:]) for text in texts}) > 50
 
-    def test_an_endpoint_that_does_not_count_is_asked_by_words(self, runtime, endpoint_session):
+    def test_prompt_length_without_token_count_uses_words(self, runtime, endpoint_session):
         runtime.usage = False
         load_plan = LoadPlan(input_tokens=50, output_tokens=4, setting=None, full=None)
         loader(served("small", endpoint_session), endpoint_session, load_plan)()
@@ -114,7 +114,7 @@ class TestRequests:
 
 
 class TestPlan:
-    def test_lengths_and_layout_are_those_of_the_deployed_plan(self, endpoint_session, tmp_path, endpoint_run):
+    def test_load_lengths_and_layout_equal_deployed_plan(self, endpoint_session, tmp_path, endpoint_run):
         load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
         assert (load_plan.input_tokens, load_plan.output_tokens, load_plan.full) == (300, 20, 6)
         setting = load_plan.setting
@@ -123,29 +123,29 @@ class TestPlan:
         assert not setting.simulated
         assert load_plan.at_once(instances=2) == 12
 
-    def test_a_run_that_was_not_deployed_tells_nothing(self, runtime, endpoint_session, tmp_path, endpoint_run):
+    def test_run_with_other_digest_gives_no_setting(self, runtime, endpoint_session, tmp_path, endpoint_run):
         runtime.digest = "another"
         load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
         assert (load_plan.setting, load_plan.at_once(instances=2)) == (None, 16)
 
-    def test_without_a_run_usual_lengths_are_sent(self, endpoint_session, tmp_path):
+    def test_load_without_run_uses_default_lengths(self, endpoint_session, tmp_path):
         load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
         assert (load_plan.input_tokens, load_plan.output_tokens, load_plan.setting) == (256, 250, None)
 
-    def test_an_answer_may_be_shortened(self, endpoint_session, tmp_path, endpoint_run):
+    def test_answer_length_can_be_shortened(self, endpoint_session, tmp_path, endpoint_run):
         assert planned(served("small", endpoint_session), endpoint_session, tmp_path, tokens=5).output_tokens == 5
 
-    def test_a_sandbox_measures_this_machine(self, endpoint_session, tmp_path, endpoint_run):
+    def test_sandbox_run_marks_setting_as_simulated(self, endpoint_session, tmp_path, endpoint_run):
         (endpoint_run / "report.json").write_text('{"simulated": true}')
         assert planned(served("small", endpoint_session), endpoint_session, tmp_path).setting.simulated
 
-    def test_a_broken_plan_tells_nothing(self, endpoint_session, tmp_path, endpoint_run):
+    def test_broken_plan_gives_no_setting(self, endpoint_session, tmp_path, endpoint_run):
         (endpoint_run / "plan.json").write_text("{")
         assert planned(served("small", endpoint_session), endpoint_session, tmp_path).setting is None
 
 
 class TestLoad:
-    def test_an_endpoint_that_is_down_ends_the_test(self, runtime, endpoint_session, tmp_path):
+    def test_unavailable_endpoint_ends_load_test(self, runtime, endpoint_session, tmp_path):
         endpoint = served("small", endpoint_session)
         ask = loader(endpoint, endpoint_session, SHORT)
         runtime.refuse = 503
@@ -162,7 +162,7 @@ class TestLoad:
                 on_step=lambda load_step: None,
             )
 
-    def test_load_stands_beside_the_quote_and_is_kept(self, endpoint_session, tmp_path, endpoint_run):
+    def test_load_test_is_stored_and_compared_with_quote(self, endpoint_session, tmp_path, endpoint_run):
         messages = []
         load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
         load_test = loaded(endpoint_session, tmp_path, most=3, load_plan=load_plan, report=messages.append)
@@ -174,7 +174,7 @@ class TestLoad:
         assert saved == load_document(load_test)
         assert (saved["schema"], saved["quoted_tokens_per_s"], len(saved["steps"])) == ("slipway.load/1", 1226.0, 3)
 
-    def test_what_is_kept_says_what_was_measured(self, runtime, endpoint_session, tmp_path, endpoint_run):
+    def test_stored_load_test_has_measured_setting(self, runtime, endpoint_session, tmp_path, endpoint_run):
         runtime.tokens = 100
         load_plan = planned(served("small", endpoint_session), endpoint_session, tmp_path)
         loaded(endpoint_session, tmp_path, most=None, load_plan=load_plan)

@@ -49,7 +49,7 @@ def metered_run(tmp_path):
     return make
 
 
-def test_a_moment_of_a_job(metered_run):
+def test_meter_shows_step_rate_time_and_dollars(metered_run):
     reading = meter_of(metered_run(), NOW)
     assert (reading.step, reading.steps, reading.tokens, reading.interruptions) == (400, 1000, 400_000_000, 1)
     assert reading.tokens_per_s == pytest.approx(50_000, rel=0.01)
@@ -63,7 +63,7 @@ def test_a_moment_of_a_job(metered_run):
     assert reading.warnings == {}
 
 
-def test_the_next_checkpoint_is_predicted_from_those_that_the_trainer_has_saved(metered_run):
+def test_next_checkpoint_predicted_from_saved_times(metered_run):
     """A trainer that saves by itself, every five minutes but once; the first attempt's are left out."""
     times = ["11:10", "13:20", "13:25", "13:30", "13:50", "13:55"]
     saved = [{**EVENTS[3], "time": f"2026-11-20T{time}:00Z"} for time in times]
@@ -80,13 +80,13 @@ def test_the_next_checkpoint_is_predicted_from_those_that_the_trainer_has_saved(
         ("spot-interruption", False, 1),
     ],
 )
-def test_an_attempt_whose_machine_went_is_an_interruption(metered_run, ending, resumed, counted):
+def test_attempt_with_lost_node_counts_as_interruption(metered_run, ending, resumed, counted):
     ended = [] if ending is None else [EVENTS[1] | {"ended_by": ending}]
     reading = meter_of(metered_run(events=[EVENTS[0], *ended, *(EVENTS[2:] if resumed else [])]), NOW)
     assert reading.interruptions == counted
 
 
-def test_the_line_says_it_all(metered_run):
+def test_meter_line_shows_all_values(metered_run):
     text = line(meter_of(metered_run(), NOW), bar=True)
     assert text.startswith("▰▰▰▰▰▰▰▰▱▱▱▱▱▱▱▱▱▱▱▱ step 400 of 1,000 (40%) · ")
     for part in (
@@ -99,7 +99,7 @@ def test_the_line_says_it_all(metered_run):
     assert line(late, bar=False).endswith("checkpoint 5 min late")
 
 
-def test_so_far_leaves_out_what_is_still_to_come(metered_run):
+def test_dollars_so_far_exclude_future_costs(metered_run):
     """Seconds into a job nodes have started, and neither idle tail nor storage has cost anything."""
     rates = {"cluster_usd_per_hour": "0.3", "beside_usd_per_hour": "1", "start_h": 0.25, "tail_h": 0.1}
     began = datetime(2026, 11, 20, 11, 0, 36, tzinfo=UTC)
@@ -115,7 +115,7 @@ def test_so_far_leaves_out_what_is_still_to_come(metered_run):
     assert ended.spent(5.0) == Decimal(210) < ended.used(5.0) == Decimal(220)
 
 
-def test_a_forecast_above_the_budget_and_outside_of_the_range_is_reported_once(metered_run, capsys):
+def test_forecast_beyond_budget_or_range_reported_once(metered_run, capsys):
     reading = meter_of(
         metered_run(budget="200", quote=QUOTE | {"usd": {"low": "180", "mid": "220", "high": "240"}}), NOW
     )
@@ -128,14 +128,14 @@ def test_a_forecast_above_the_budget_and_outside_of_the_range_is_reported_once(m
     assert err.count("step 400 of 1,000") == 2
 
 
-def test_the_sandbox_warns_of_nothing(metered_run):
+def test_sandbox_meter_has_no_warnings(metered_run):
     folder = metered_run(budget="1")
     assert meter_of(folder, NOW).warnings
     folder.write_json("report.json", {"simulated": True})
     assert meter_of(folder, NOW).warnings == {}
 
 
-def test_what_is_not_known_is_left_out(metered_run):
+def test_unknown_meter_values_are_left_out(metered_run):
     bare = QUOTE | {"usd": None, "usd_per_hour": None, "training": None, "spot": None}
     reading = meter_of(metered_run(quote=bare, budget=None), NOW)
     assert (reading.usd, reading.forecast, reading.mfu, reading.next_checkpoint_s) == (None, None, None, None)
@@ -144,12 +144,12 @@ def test_what_is_not_known_is_left_out(metered_run):
     assert meter_of(metered_run(events=EVENTS[:0]), NOW) is None
 
 
-def test_a_damaged_quote_is_a_sentence(metered_run):
+def test_damaged_quote_refused_with_sentence(metered_run):
     with pytest.raises(UnreadableInputError, match="is not a quote"):
         meter_of(metered_run(quote=QUOTE | {"hours": 5}), NOW)
 
 
-def test_an_end_that_is_reached_or_passed():
+def test_reached_or_passed_last_step_has_no_time_left():
     terms = Terms(
         usd=UsdRange(low=Decimal(1), mid=Decimal(2), high=Decimal(3)),
         usd_per_hour=Decimal(1),
@@ -166,7 +166,7 @@ def test_an_end_that_is_reached_or_passed():
     assert reading.forecast.mid == 2
 
 
-def test_the_reader_is_silent_between_two_looks(metered_run):
+def test_meter_reader_is_silent_between_intervals(metered_run):
     messages = []
     reader = MeterReader(folder=metered_run(), on_reading=messages.append)
     reader.check()
@@ -190,27 +190,27 @@ class TestSpotNow:
         place = {"target": "parallelcluster", "instance_type": "p5.48xlarge", "region": "us-east-2", "az_id": None}
         return QUOTE | place | {"purchase_option": "spot", "nodes": 2} | more
 
-    def test_the_meter_says_it_beside_the_quote_with_its_age(self, metered_run, aws):
+    def test_meter_shows_current_spot_price_with_age(self, metered_run, aws):
         reading = meter_of(metered_run(quote=self.quoted()), NOW, aws)
         assert reading.spot.usd_per_hour > 0
         assert reading.spot.note.startswith("since 20")
         assert "an hour (since 20" in line(reading, bar=False)
 
-    def test_a_run_that_is_not_on_spot_asks_nothing(self, metered_run, aws):
+    def test_run_not_on_spot_makes_no_spot_request(self, metered_run, aws):
         assert meter_of(metered_run(quote=self.quoted(purchase_option="on-demand")), NOW, aws).spot is None
 
-    def test_a_sandbox_has_no_market(self, metered_run, aws):
+    def test_sandbox_meter_has_no_spot_price(self, metered_run, aws):
         folder = metered_run(quote=self.quoted())
         with recorded_command(folder, "launch", sandbox=True, done="done"):
             reading = meter_of(folder, NOW, aws)
         assert (reading.simulated, reading.spot) == (True, None)
 
-    def test_a_zone_without_a_price_is_a_word(self, metered_run, aws):
+    def test_zone_without_spot_price_has_note(self, metered_run, aws):
         reading = meter_of(metered_run(quote=self.quoted(az_id="use2-az9")), NOW, aws)
         assert reading.spot.note == "EC2 has no spot price for use2-az9"
         assert "spot now: EC2 has no spot price for use2-az9" in line(reading, bar=False)
 
-    def test_a_call_that_fails_is_a_word_and_asked_once_in_five_minutes(self, metered_run, monkeypatch):
+    def test_failed_spot_request_has_note_and_is_cached(self, metered_run, monkeypatch):
         monkeypatch.setattr("launcher.workflow.run.meter._cached_prices", {})
         nowhere = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
         folder = metered_run(quote=self.quoted())

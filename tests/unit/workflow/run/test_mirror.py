@@ -60,7 +60,7 @@ def at_once(mirrors: list[Mirror]) -> None:
             ended.result()
 
 
-def test_two_that_look_at_once_bring_each_line_once(mirror, submitted, tmp_path):
+def test_simultaneous_syncs_copy_each_line_once(mirror, submitted, tmp_path):
     metrics, copy = Path(submitted.folder, METRICS), tmp_path / "near" / METRICS
     together = threading.Barrier(LOOKERS)
     lookers = [mirror(together.wait) for _ in range(LOOKERS)]
@@ -72,7 +72,7 @@ def test_two_that_look_at_once_bring_each_line_once(mirror, submitted, tmp_path)
         assert [point.step for point in last_points(copy)[0]] == list(range(first + 20))
 
 
-def test_a_file_that_grows_under_two_is_at_every_moment_a_beginning_of_it(mirror, submitted, tmp_path):
+def test_copy_of_growing_file_is_always_a_prefix(mirror, submitted, tmp_path):
     names = (METRICS, EVENTS, log_name(submitted))
     copies, done = [], threading.Event()
 
@@ -98,7 +98,7 @@ def test_a_file_that_grows_under_two_is_at_every_moment_a_beginning_of_it(mirror
     assert {name: (tmp_path / "near" / name).read_bytes() for name in names} == whole
 
 
-def test_a_copy_that_is_begun_anew_is_never_gone_and_nothing_is_left_of_a_look_that_fails(mirror, submitted, tmp_path):
+def test_restarted_copy_is_never_missing_and_failed_sync_leaves_no_file(mirror, submitted, tmp_path):
     metrics, copy = Path(submitted.folder, METRICS), tmp_path / "near" / METRICS
     metrics.write_text(steps(0, 50))
     mirror().sync()

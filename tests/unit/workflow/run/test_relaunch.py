@@ -57,7 +57,7 @@ def launched(account, plan, messages):
     return lines
 
 
-def test_who_launches_over_anothers_job_is_told_before_the_question(account_with_store, catalog):
+def test_launch_over_job_of_other_user_gives_warning(account_with_store, catalog):
     messages = []
     assert launched(account_with_store, plan_of(catalog, "ana"), messages) == []
     assert launched(account_with_store, plan_of(catalog, "ana"), messages) == []
@@ -68,7 +68,7 @@ def test_who_launches_over_anothers_job_is_told_before_the_question(account_with
     assert messages == []
 
 
-def test_a_role_that_several_share_owns_nothing(account_with_store, catalog):
+def test_shared_role_is_not_a_job_owner(account_with_store, catalog):
     messages = []
     launched(account_with_store, plan_of(catalog, "ana"), messages)
     sts = boto3.client("sts", **_keys(account_with_store))
@@ -84,26 +84,26 @@ def test_a_role_that_several_share_owns_nothing(account_with_store, catalog):
     assert "ana launched this plan last" in line
 
 
-def test_a_trainer_that_keeps_its_own_checkpoints_cannot_begin_anew(catalog):
+def test_fresh_start_with_own_checkpoints_refused(catalog):
     with pytest.raises(ImpossibleError, match=r"checkpoint\.mode is own"):
         refuse_fresh(plan_of(catalog, mode="own"))
     refuse_fresh(plan_of(catalog))
 
 
 @pytest.mark.parametrize("mode", ["own", "dcp"])
-def test_from_step_of_a_trainer_that_chooses_its_checkpoint_is_refused(catalog, mode):
+def test_from_step_with_own_or_dcp_checkpoints_refused(catalog, mode):
     with pytest.raises(ImpossibleError, match=rf"--from-step: checkpoint\.mode is {mode}"):
         refuse_from_step(plan_of(catalog, mode=mode))
     refuse_from_step(plan_of(catalog))
 
 
-def test_from_step_without_that_checkpoint_is_refused_before_the_question(account_with_store, catalog):
+def test_from_step_without_checkpoint_refused_before_question(account_with_store, catalog):
     context = SimpleNamespace(environment=account_with_store.environment)
     with pytest.raises(ImpossibleError, match="no checkpoint of step 7"):
         from_step_text(plan_of(catalog), context, 7)
 
 
-def test_from_step_in_a_sandbox_of_this_launch_is_refused(catalog):
+def test_from_step_in_new_sandbox_refused(catalog):
     account = Account.emulated(None, SimpleNamespace(record=None), ())
     with pytest.raises(ImpossibleError, match="begins without checkpoints"):
         reminding(account, plan_of(catalog), NOW, None, fresh=False, second=None, from_step=3)

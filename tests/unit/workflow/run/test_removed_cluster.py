@@ -45,7 +45,7 @@ def followed(tmp_path):
 
 
 @pytest.mark.parametrize("problem", [UnreachableError("no answer"), SchedulerError("the instance does not exist")])
-def test_removed_cluster_at_the_first_silence_ends_the_launch_with_6(followed, problem):
+def test_cluster_removed_at_first_silence_ends_launch_with_6(followed, problem):
     watch, head, answers, messages, now = followed
     head.problem, answers[:], now[0] = problem, [GONE], 2.0
     with pytest.raises(ClusterRemovedError, match=r"being removed since .*: job 7 has ended with it") as raised:
@@ -54,7 +54,7 @@ def test_removed_cluster_at_the_first_silence_ends_the_launch_with_6(followed, p
     assert not [line for line in messages if "continues" in line]
 
 
-def test_removed_cluster_later_in_the_silence_ends_the_launch(followed):
+def test_cluster_removed_during_silence_ends_launch(followed):
     """The head node is silent first, and its stack is removed after that."""
     watch, head, answers, messages, now = followed
     head.problem, answers[:] = UnreachableError("no answer"), ["", GONE]
@@ -68,7 +68,7 @@ def test_removed_cluster_later_in_the_silence_ends_the_launch(followed):
         watch.ended()
 
 
-def test_head_node_that_fails_while_its_cluster_exists_keeps_its_own_error(followed):
+def test_head_node_error_with_existing_cluster_is_kept(followed):
     watch, head, _, _, now = followed
     head.problem, now[0] = SchedulerError("Slurm refuses"), 2.0
     with pytest.raises(SchedulerError, match="Slurm refuses"):

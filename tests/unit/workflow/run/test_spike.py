@@ -45,7 +45,7 @@ def plans(tmp_path):
 
 
 class TestPlans:
-    def test_a_spike_is_small_and_touches_nothing_of_the_job(self, plans, tmp_path):
+    def test_spike_plan_is_small_and_separate_from_job(self, plans, tmp_path):
         spike = plans().plan("trn2.48xlarge", 30)
         assert spike.name == "a-job-whose-name-is-nearly-fo-spike-trn2"
         assert (spike.target.instance_type, spike.target.nodes.minimum, spike.target.nodes.maximum) == (
@@ -63,13 +63,13 @@ class TestPlans:
         path.write_text(json.dumps(document(spike)))
         assert plan_file.load(path) == spike
 
-    def test_the_smallest_number_that_fits(self, plans):
+    def test_spike_uses_smallest_fitting_node_count(self, plans):
         big = plans(workload={"train": TRAIN | {"model": "llama-3.1-70b"}})
         assert big.plan("p4d.24xlarge", 30).target.nodes.minimum > 1
         with pytest.raises(ImpossibleError, match="has no accelerators"):
             big.plan("m6i.large", 30)
 
-    def test_of_an_open_plan_the_cheapest_gpu_and_the_cheapest_trainium(self, plans, tmp_path):
+    def test_spike_of_open_plan_uses_cheapest_gpu_and_trainium(self, plans, tmp_path):
         from launcher.workflow.quote.options import PriceOptions
 
         now = datetime(2026, 11, 20, tzinfo=UTC)
@@ -101,7 +101,7 @@ class Follower:
 
 
 class TestEnough:
-    def test_the_job_is_cancelled_once_and_asked_again_after_silence(self):
+    def test_spike_job_cancelled_once_and_again_after_silence(self):
         checked, messages = [], []
         watch, follower = Watch(), Follower()
 
@@ -120,7 +120,7 @@ class TestEnough:
             "step 20: the measurement is complete, cancelling the job",
         ]
 
-    def test_without_a_wish_nothing_is_asked(self):
+    def test_stop_condition_without_predicate_makes_no_requests(self):
         watch, follower = Watch(), Follower()
         follower.step = 20
         sated = StopCondition(is_met=None, watch=watch, folder=None, notify=None)
@@ -156,24 +156,24 @@ class TestShown:
 
         return make
 
-    def test_a_rate_alone_is_not_enough_until_the_checkpoint_is_back(self, look):
+    def test_spike_needs_rate_and_read_back_checkpoint(self, look):
         is_shown = look()
         assert not is_shown(minute=1, steps=95, events=["read-back"])
         assert not is_shown(minute=2, steps=100, events=["checkpoint-uploaded"])
         assert is_shown(minute=3, steps=105, events=["checkpoint-uploaded", "read-back"])
 
     @pytest.mark.parametrize("message", ["read-back-failed", "read-back-skipped"])
-    def test_one_that_will_not_come_back_is_not_waited_for(self, look, message):
+    def test_failed_read_back_is_not_awaited(self, look, message):
         assert look()(minute=2, steps=100, events=[message])
 
-    def test_a_trainer_that_saves_nothing_is_waited_for_five_minutes(self, look):
+    def test_trainer_without_checkpoints_is_awaited_five_minutes(self, look):
         is_shown = look()
         assert not is_shown(minute=2, steps=100)
         assert not is_shown(minute=6, steps=200)
         assert is_shown(minute=7, steps=205)
 
     @pytest.mark.parametrize("mode", [CheckpointMode.DCP, CheckpointMode.NONE])
-    def test_what_the_agent_does_not_read_is_not_waited_for(self, look, mode):
+    def test_read_back_not_awaited_without_agent_checkpoints(self, look, mode):
         assert look(mode)(minute=2, steps=100)
 
 
@@ -208,7 +208,7 @@ class TestCompare:
 
         return run
 
-    def test_too_close_to_call_gives_two_commands_and_then_decides(self, compare, tmp_path):
+    def test_too_close_verdict_gives_spike_commands_and_then_decides(self, compare, tmp_path):
         assert json.loads(compare("--json").out)["verdict"]["choice"] == "measure-first"
         page = compare()
         commands = [line.strip() for line in page.err.splitlines() if "slipway spike" in line]

@@ -21,20 +21,20 @@ class Here:
 
 
 @pytest.mark.parametrize("below", ["runs/Nov28_12-00-00_node", "out/lightning_logs/version_3"])
-def test_folder_of_the_logs_is_found_below_the_jobs_folder(tmp_path, below):
+def test_tensorboard_folder_is_found_below_job_folder(tmp_path, below):
     logs = tmp_path / below
     logs.mkdir(parents=True)
     (logs / "events.out.tfevents.1764330000.node.1.0").touch()
     assert tensorboard_folder(Here(tmp_path), "n1") == f"./{below}"
 
 
-def test_pod_is_searched_from_its_root(tmp_path):
+def test_tensorboard_folder_of_pod_is_searched_from_root(tmp_path):
     logs = tmp_path / "job" / "logs"
     logs.mkdir(parents=True)
     (logs / "events.out.tfevents.1764330000.pod.1.0").touch()
     assert tensorboard_folder(Here("/", SLIPWAY_ROOT=str(tmp_path)), "n1") == str(logs)
 
 
-def test_job_without_logs_has_none(tmp_path):
+def test_job_without_tensorboard_logs_has_no_folder(tmp_path):
     (tmp_path / "metrics.jsonl").touch()
     assert tensorboard_folder(Here(tmp_path), "n1") is None

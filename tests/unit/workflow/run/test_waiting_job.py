@@ -55,7 +55,7 @@ def watch_of(tmp_path):
 
 
 @pytest.mark.parametrize("answers", [0, 1, 2, 5])
-def test_no_capacity_is_the_error_whenever_the_cancelled_job_is_gone(watch_of, answers):
+def test_no_capacity_error_raised_after_cancelled_job_is_gone(watch_of, answers):
     """Gone at once, between two polls, or between the order to cancel and the request after it."""
     scheduler = Scheduler(pending("no capacity: too few free GPUs"), *[pending()] * answers, None)
     watch = watch_of(scheduler)
@@ -64,7 +64,7 @@ def test_no_capacity_is_the_error_whenever_the_cancelled_job_is_gone(watch_of, a
     assert scheduler.cancelled >= 1
 
 
-def test_a_job_that_ran_after_all_is_over_without_an_error(watch_of):
+def test_job_starting_during_cancellation_ends_without_error(watch_of):
     watch = watch_of(Scheduler(pending("no capacity: too few free GPUs"), pending(), None, events=STARTED))
     assert not watch.ended()
     assert watch.ended()
