@@ -374,6 +374,7 @@ class Session:
         environment = {
             "SLIPWAY_WORKERS_PER_NODE": "1",
             "SLIPWAY_MASTER_PORT": _MASTER_PORT,
+            **self._peers.meeting_variables,
             **self._environment,
             **self._spec.env,
             "SLIPWAY_NODE_RANK": str(place.part),

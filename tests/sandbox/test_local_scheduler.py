@@ -7,6 +7,7 @@ import pytest
 
 from launcher.model.job import JobState
 from launcher.sandbox import processes
+from launcher.sandbox.namespaces import node_address
 from launcher.submit.jobs import SchedulerError
 from tests.waiting import until
 
@@ -205,7 +206,9 @@ class TestCommands:
         ask = 'for each in $(scontrol show hostnames) other; do scontrol show node --oneliner "$each" || true; done'
         end(scheduler, submit(ask, "--nodes=2"))
         first, second, other = output().splitlines()
-        assert [line.split()[1] for line in (first, second)] == ["NodeAddr=127.0.0.1"] * 2
+        assert [line.split()[1] for line in (first, second)] == [
+            f"NodeAddr={node_address(f'gpu-dy-p5-{number}')}" for number in (1, 2)
+        ]
         assert first != second
         assert other == "Node other not found"
 

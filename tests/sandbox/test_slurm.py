@@ -4,6 +4,7 @@ import os
 import runpy
 import shutil
 import socket
+import sys
 import tempfile
 import warnings
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest
 from launcher.model.job import JobState
 from launcher.model.slurm_step import STEP_DEVICES
 from launcher.rendering.node import metrics_script
-from launcher.sandbox import processes
+from launcher.sandbox import namespaces, processes
 from launcher.sandbox.slurm.daemons import PrivateSlurm, SlurmError, client_environment
 from launcher.sandbox.slurm.files import SlurmPlaces, node_environment, write_node_environment
 from launcher.submit.jobs import SchedulerError
@@ -170,6 +171,39 @@ class TestJobs:
         assert endpoint == f"http://{node}"
         assert rest.split() == [rest.split()[0], "hello"]
         assert f"/n/{node}/scratch" in rest
+
+    @pytest.mark.skipif(not namespaces.allowed(), reason="creating namespaces takes root")
+    def test_two_nodes_with_own_names_and_addresses_connect_by_address(self, slurm_jobs, submit_to_slurm, slurm_output):
+        """The second node connects to the first at its NodeAddr, and does not resolve its name."""
+        meet = """
+import os, socket, sys, time
+first, address = sys.argv[1:]
+here = socket.gethostbyname(socket.gethostname())
+if os.environ["SLURM_NODEID"] == "0":
+    with socket.create_server((address, 0)) as server:
+        open("port", "w").write(str(server.getsockname()[1]))
+        server.accept()[0].sendall(f"{socket.gethostname()} {here}".encode())
+else:
+    while not os.path.exists("port") or not open("port").read():
+        time.sleep(0.05)
+    said = socket.create_connection((address, int(open("port").read()))).recv(99).decode()
+    try:
+        resolved = socket.gethostbyname(first)
+    except OSError:
+        resolved = "-"
+    print(said, socket.gethostname(), here, resolved)
+"""
+        job = submit_to_slurm(
+            'first="$(scontrol show hostnames | head -1)"\n'
+            'address="$(scontrol show node -o "$first" | sed "s/.*NodeAddr=\\([^ ]*\\).*/\\1/")"\n'
+            f'srun --nodes=2 --ntasks-per-node=1 {sys.executable} -c \'{meet}\' "$first" "$address"',
+            "--nodes=2",
+        )
+        assert end(slurm_jobs, job) is JobState.COMPLETED, slurm_output()
+        first, second = slurm_jobs.attempts(job)[0].nodes
+        addresses = [namespaces.node_address(name) for name in (first, second)]
+        assert slurm_output().split() == [first, addresses[0], second, addresses[1], "-"]
+        assert len(set(addresses)) == 2
 
     def test_node_metrics_script_reports_running_job_without_agent(
         self, private_slurm, slurm_jobs, submit_to_slurm, tmp_path, monkeypatch

@@ -62,8 +62,9 @@ class Peers(threading.Thread):
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._state: dict[str, Any] = {"node": place.node, "beat": 0}
+        self._address = "127.0.0.1" if place.parts == 1 else _own_address(place.node)
         if place.part == 0:
-            self._state["address"] = "127.0.0.1" if place.parts == 1 else _own_address(place.node)
+            self._state["address"] = self._address
         self._listener = Listener(place.part, place.parts, now=time.monotonic())
         self._first: dict[str, Any] = {}
         self._first_read_at = self._first_changed_at = time.monotonic()
@@ -147,6 +148,15 @@ class Peers(threading.Thread):
                     self._first, self._first_changed_at = state, now
         with self._lock:
             return self._first
+
+    @property
+    def meeting_variables(self) -> dict[str, str]:
+        """What torchrun of this node is reached at: its address, because not every service resolves host names.
+
+        Without it, torchrun gives the other nodes the host's name (torch 2.13, dynamic_rendezvous.py). Nothing for a
+        host whose own hosts file has its name on loopback, as Debian's has (127.0.1.1).
+        """
+        return {} if self._address.startswith("127.0.") else {"PET_LOCAL_ADDR": self._address}
 
     def address_of_first(self) -> str:
         """The address of the first node, after waiting for it; empty if it publishes none."""

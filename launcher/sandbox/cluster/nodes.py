@@ -8,6 +8,7 @@ from pathlib import Path
 from launcher.sandbox.cluster.imds import MetadataService
 from launcher.sandbox.cluster.specification import NodeGroup
 from launcher.sandbox.keys import KeyRing
+from launcher.sandbox.namespaces import node_address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ class Node:
             "instance-life-cycle": lifecycle,
             "placement/region": self._region,
             "placement/availability-zone": zone,
-            "local-ipv4": "127.0.0.1",
+            "local-ipv4": node_address(self.name),
             "local-hostname": self.name,
         }
         self._metadata = MetadataService(facts, self._keys)

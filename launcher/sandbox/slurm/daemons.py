@@ -92,7 +92,7 @@ class PrivateSlurm:
     def start(self) -> None:
         """Start the daemons and wait until every node is idle."""
         for attempt in range(1, _ATTEMPTS + 1):
-            files.write(self.places, self._spec, _free_ports(len(self._names) + 1))
+            files.write(self.places, self._spec, _free_ports(len(self._names) + 1), _path_of("srun"))
             try:
                 self._start_daemons()
             except SlurmError:
@@ -198,15 +198,19 @@ class PrivateSlurm:
         self._spawn(name, "-D", "-f", str(configuration), "-N", name, *options, program="slurmd")
 
     def _spawn(self, name: str, *arguments: str, program: str = "") -> None:
-        path = shutil.which(program or name, path=search_path())
-        if path is None:
-            raise SlurmError(f"{program or name} is not installed")
-        command = [path, *arguments]
-        # As by ParallelCluster's DNS, each host resolves all: the daemons send messages to names. Their sockets are
-        # bound to one address, so the nodes have no addresses of their own.
+        # A node resolves the head node and itself, as in PCS; slurm.conf has the addresses of all.
         here = os.uname().nodename
-        hosts = dict.fromkeys((*self._names, here), "127.0.0.1")
-        command = namespaces.on_node(command, name=name if name in self._names else here, hosts=hosts)
+        hosts = {here: files.loopback_address(here) or "127.0.0.1"}
+        mounts = {}
+        if name in self._names:
+            hosts |= {name: namespaces.node_address(name)}
+            mounts = {_path_of("srun"): str(self.places.node_srun)}
+        command = namespaces.on_node(
+            [_path_of(program or name), *arguments],
+            name=name if name in self._names else here,
+            hosts=hosts,
+            mounts=mounts,
+        )
         with (self.places.folder / "log" / f"{name}.out").open("ab") as out:
             self._daemons[name] = processes.start(
                 command, folder=Path.cwd(), environment=self._environment(), output=out
@@ -271,6 +275,13 @@ class PrivateSlurm:
         logs = {self.places.log(name).resolve() for name in self._names}
         running = {daemon.pid for daemon in self._daemons.values() if daemon.poll() is None}
         return processes.with_descendants(running | processes.holding(logs))
+
+
+def _path_of(program: str) -> str:
+    path = shutil.which(program, path=search_path())
+    if path is None:
+        raise SlurmError(f"{program} is not installed")
+    return path  # no link is followed: a daemon of Slurm reads its role from its name
 
 
 def client_environment(configuration: Path) -> dict[str, str]:

@@ -7,11 +7,13 @@ which Slurm without an accounting database forgets at the next attempt.
 
 import os
 import pwd
+import shutil
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from launcher.sandbox import namespaces
 from launcher.sandbox.cluster.specification import ClusterSpec
 from launcher.sandbox.processes import NODE_MARK
 
@@ -56,6 +58,12 @@ printf '{{"event":"{event}","time":%s,"job":"%s","restart":%s,"nodes":"%s","code
 _REBOOT = """#!/bin/sh
 # What reboots an instance: the sandbox watches for the file, and starts the node's slurmd again.
 : >'{request}'
+"""
+
+_SRUN = """#!/bin/sh
+# In place of srun on each node. srun listens on the address of the host's name, but the kernel sends from 127.0.0.1,
+# and slurmd answers there: srun runs under the name of that address, and its tasks under the names of their nodes.
+exec unshare --uts sh -c 'echo localhost >/proc/sys/kernel/hostname && exec "$0" "$@"' '{program}' "$@"
 """
 
 _TASK = """#!/bin/sh
@@ -105,15 +113,20 @@ class SlurmPlaces:
         """The file that a node's RebootProgram makes."""
         return self.folder / f"reboot-{index}.requested"
 
+    @property
+    def node_srun(self) -> Path:
+        """The srun of nodes with addresses of their own."""
+        return self.folder / "node-srun"
+
     def spool(self, index: int) -> Path:
         """The spool folder of one node, with the sockets of its job steps."""
         return self.folder / f"s{index}"
 
 
-def write(places: SlurmPlaces, spec: ClusterSpec, ports: Sequence[int]) -> None:
+def write(places: SlurmPlaces, spec: ClusterSpec, ports: Sequence[int], srun: str) -> None:
     """Write every file of a cluster's Slurm, over the files of an earlier attempt to start it.
 
-    `ports` are the controller's, then one per node in the order of `spec.groups`.
+    `ports` are the controller's, then one per node in the order of `spec.groups`. `srun` is the path of the program.
     """
     for name in ("log", "state"):
         (places.folder / name).mkdir(mode=0o700, exist_ok=True)
@@ -131,6 +144,9 @@ def write(places: SlurmPlaces, spec: ClusterSpec, ports: Sequence[int]) -> None:
     for event in ("start", "end"):
         _script(places.folder / event, _ATTEMPT.format(event=event, attempts=places.attempts))
     _script(places.folder / "task", _TASK.format(folder=places.nodes))
+    # A copy: each node's mount hides the program itself.
+    shutil.copy2(srun, places.folder / "srun")
+    _script(places.node_srun, _SRUN.format(program=places.folder / "srun"))
     key = places.folder / "munge.key"
     key.unlink(missing_ok=True)
     key.touch(mode=0o600)
@@ -161,7 +177,7 @@ def node_names(spec: ClusterSpec) -> tuple[str, ...]:
 def slurm_conf(places: SlurmPlaces, spec: ClusterSpec, ports: Sequence[int]) -> str:
     """The text of slurm.conf."""
     host, user = socket.gethostname().partition(".")[0], _user()
-    bound = _on_loopback(host)
+    bound = loopback_address(host)
     head = {
         "ClusterName": "parallelcluster",
         "SlurmctldHost": f"{host}({bound or '127.0.0.1'})",
@@ -211,7 +227,7 @@ def _node_lines(spec: ClusterSpec, ports: Sequence[int], host: str, address: str
             fields = {
                 "NodeName": name,
                 "NodeHostname": host,
-                "NodeAddr": address,
+                "NodeAddr": namespaces.node_address(name) if namespaces.allowed() else address,
                 "Port": str(next(remaining)),
                 **settings,
                 "Feature": ",".join(features),
@@ -263,7 +279,7 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _on_loopback(host: str) -> str:
+def loopback_address(host: str) -> str:
     """The loopback address of the host's name; empty if the name resolves to another address or to none.
 
     Slurm can listen only on all addresses or on the address of the host's name.

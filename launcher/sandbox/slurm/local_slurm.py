@@ -18,6 +18,7 @@ from typing import Any
 from launcher.model.job import Attempt, JobState
 from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.control import ControlServer
+from launcher.sandbox.namespaces import node_address
 from launcher.sandbox.slurm import local_commands
 from launcher.sandbox.slurm.local_scheduler import Job, LocalScheduler
 from launcher.submit.jobs import SchedulerError
@@ -233,9 +234,8 @@ class LocalSlurm:
         """A node as `scontrol --oneliner show node` prints it, with the fields that callers read."""
         state = self.scheduler.node_state(node.name)
         at = command.moment(self.scheduler.last_busy(node.name))
-        # All of them are this computer.
         return (
-            f"NodeName={node.name} NodeAddr=127.0.0.1 NodeHostName={node.name}"
+            f"NodeName={node.name} NodeAddr={node_address(node.name)} NodeHostName={node.name}"
             f" ActiveFeatures=dynamic,{node.instance_type} State={state} Partitions={node.partition} "
             f" BootTime={at} LastBusyTime={at}\n"
         )

@@ -1,6 +1,7 @@
 """The files through which the agents of one job communicate and agree."""
 
 import json
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -77,6 +78,35 @@ class TestLost:
     def test_one_that_never_spoke_is(self, node_peers):
         first = node_peers(0)
         assert {1: "number 1"} in (first.lost(after_s=0.2) for _ in range(20))
+
+
+class TestMeetingVariables:
+    @pytest.mark.parametrize(
+        "addresses, variables",
+        [
+            ({"vn1": "10.0.0.7"}, {"PET_LOCAL_ADDR": "10.0.0.7"}),
+            ({"ip-10-0-0-8": "10.0.0.8"}, {"PET_LOCAL_ADDR": "10.0.0.8"}),
+            ({"vn1": "127.0.1.1", "ip-10-0-0-8": "10.0.0.8"}, {"PET_LOCAL_ADDR": "10.0.0.8"}),
+            ({"vn1": "127.70.1.2"}, {"PET_LOCAL_ADDR": "127.70.1.2"}),
+            ({"vn1": "127.0.1.1"}, {}),
+            ({}, {}),
+        ],
+        ids=["node", "host", "debian-hosts-file", "sandbox-node", "loopback-only", "no-name"],
+    )
+    def test_torchrun_of_a_node_is_reached_at_an_address_of_the_network(
+        self, node_peers, monkeypatch, addresses, variables
+    ):
+        def resolve(name):
+            if name in addresses:
+                return addresses[name]
+            raise OSError
+
+        monkeypatch.setattr(socket, "gethostname", lambda: "ip-10-0-0-8")
+        monkeypatch.setattr(socket, "gethostbyname", resolve)
+        assert node_peers(1, opened=False).meeting_variables == variables
+
+    def test_a_node_without_others_has_none(self, node_peers):
+        assert node_peers(0, 1, opened=False).meeting_variables == {}
 
 
 def test_the_first_node_removes_what_earlier_lives_left(node_peers, tmp_path):
