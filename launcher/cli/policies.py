@@ -27,7 +27,9 @@ Secrets = Annotated[
 
 HyperPods = Annotated[
     list[str] | None,
-    typer.Option("--hyperpod", metavar="ARN", help="HyperPod cluster whose nodes users may enter. Default: all."),
+    typer.Option(
+        "--hyperpod", metavar="ARN", help="HyperPod cluster whose nodes users may enter. Default: FILE's regions."
+    ),
 ]
 _HYPERPOD = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:\d{12}:cluster/[a-z0-9]+")
 

@@ -29,7 +29,7 @@ PERSON, DOCTOR, STORE, BOUNDARY = "person", "doctor", "store", "boundary"
 _OF_BUCKETS = {"buckets": "", "contents": "/*"}
 """The placeholders for the data buckets and for their objects."""
 _EVERY = {"hyperpods": ("arn:{partition}:sagemaker:*:{account}:cluster/*",)}
-"""The resources of a list that the account does not limit."""
+"""The resources of a list that the account does not name."""
 _LIST = re.compile(r"\{([a-z]+)\}")
 COMMON = ("base", "guards")
 TARGET_POLICIES = {kind: (*COMMON, *target.policies) for kind, target in TARGETS.items() if target.deployed}
@@ -62,7 +62,8 @@ class Account:
             elif named[1] in _OF_BUCKETS:
                 arns += [f"arn:{self.partition}:s3:::{bucket}{_OF_BUCKETS[named[1]]}" for bucket in self.data_buckets]
             else:
-                arns += self.lists.get(named[1]) or (_filled(every, self) for every in _EVERY.get(named[1], ()))
+                every = _EVERY.get(named[1], ())
+                arns += self.lists.get(named[1], tuple(_filled(resource, self) for resource in every))
         return arns
 
     def policy_arn(self, name: str) -> str:

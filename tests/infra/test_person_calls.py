@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from launcher import plan_file
 from launcher.aws import bootstrap
 from launcher.model.errors import ImpossibleError
 from launcher.model.plan import Plan
@@ -309,6 +310,26 @@ def test_person_policy_limits_sessions_to_named_hyperpod_clusters():
         assert allows(documents, "ssm:StartSession", other) != limited
         # Its documents stay allowed.
         assert allows(documents, "ssm:StartSession", document("us-east-2", "AWS-StartNonInteractiveCommand"))
+
+
+@pytest.mark.parametrize(
+    "target, regions",
+    [
+        ("kind: hyperpod-slurm, region: us-east-2", ["us-east-2"]),
+        ("kind: hyperpod-eks, region: [us-west-2, us-east-2]", ["us-east-2", "us-west-2"]),
+        ("kind: [eks, hyperpod-eks]", ["*"]),
+        ("kind: any", ["*"]),
+        ("kind: pcs, region: us-east-2", []),
+        ("kind: [ec2, sagemaker-training]", []),
+    ],
+)
+def test_sessions_on_hyperpod_reach_no_further_than_the_plan(tmp_path, target, regions):
+    file = tmp_path / "plan.yaml"
+    file.write_text(f"slipway: 1\nname: job\ntarget: {{{target}}}\n")
+    written = policies_of(PolicyRequest(account=ACCOUNT, region="us-east-2"), plan_file.load(file)).person[0]
+    enter = next(statement for statement in json.loads(written.text)["Statement"] if statement["Sid"] == "Enter")
+    clusters = sorted(arn for arn in enter["Resource"] if ":sagemaker:" in arn)
+    assert clusters == [f"arn:aws:sagemaker:{region}:{ACCOUNT}:cluster/*" for region in regions]
 
 
 def test_too_many_hyperpod_clusters_for_policy_refused():

@@ -30,7 +30,7 @@ class PolicyRequest:
     """The request besides a plan: the account, the bootstrapped region, and requirements of the account.
 
     `buckets` are linked to file systems; jobs read and write `job_buckets`, and read `secrets` (ARNs). Users may enter
-    nodes of the HyperPod clusters `hyperpods` (ARNs); empty: of every one.
+    nodes of the HyperPod clusters `hyperpods` (ARNs); empty: of those that the plan can make.
     """
 
     account: str
@@ -88,7 +88,7 @@ def policies_of(request_options: PolicyRequest, request: PlanRequest | None = No
         boundary_arn=boundary,
         data_buckets=tuple(sorted(buckets)),
         lists={
-            "hyperpods": request_options.hyperpods,
+            "hyperpods": request_options.hyperpods or _hyperpods(request_options, request, targets),
             "roles": tuple(sorted({role.arn for role in named.values()})),
             "machines": tuple(sorted({role.arn for role in named.values() if role.use.service == SAGEMAKER})),
         },
@@ -116,6 +116,21 @@ def policies_of(request_options: PolicyRequest, request: PlanRequest | None = No
         if request is None
         else {name: render_role(permissions, request, role, account) for name, role in named.items()},
     )
+
+
+def _hyperpods(
+    options: PolicyRequest, request: PlanRequest | None, targets: tuple[TargetKind, ...] | None
+) -> tuple[str, ...]:
+    """The HyperPod clusters of the plan's regions, or none if its targets make none.
+
+    SageMaker names a cluster by an id of its own choice. The Service Authorization Reference lists no cluster, and so
+    none of its tags, among the resources of ssm:StartSession (document, instance, managed-instance, task).
+    """
+    if not any("hyperpod" in target_of(kind).policies for kind in targets or TARGET_POLICIES):
+        return ()
+    regions = (request.target.region if request is not None else None) or ("*",)
+    partition = _partition(options.region)
+    return tuple(f"arn:{partition}:sagemaker:{region}:{options.account}:cluster/*" for region in regions)
 
 
 def _limited(options: PolicyRequest, request: PlanRequest | None, account: Account) -> Mapping[str, tuple[str, ...]]:
