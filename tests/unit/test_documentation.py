@@ -34,7 +34,7 @@ def anchors(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_link_is_dead(page):
+def test_links_of_every_page_have_an_existing_target(page):
     dead = []
     for link in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", page.read_text(encoding="utf-8")):
         name, _, anchor = link.partition("#")
@@ -55,7 +55,7 @@ def parsed(arguments):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_command_is_one_that_the_cli_takes(page):
+def test_every_documented_command_is_accepted_by_the_cli(page):
     for block in blocks(page):
         for line in lines(block):
             arguments = shlex.split(line)
@@ -64,7 +64,7 @@ def test_every_command_is_one_that_the_cli_takes(page):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_test_runs_every_block_that_needs_no_account(page):
+def test_every_documented_block_is_tested_or_marked_with_a_reason(page):
     # A fence in another language would be run by no test; README shows one screen.
     assert set(re.findall(r"^```(\w+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)) <= {"sh", "yaml"}
     for block in some(blocks(page)):
@@ -73,7 +73,7 @@ def test_a_test_runs_every_block_that_needs_no_account(page):
 
 
 @pytest.mark.parametrize("block", marked("install"), ids=lambda block: str(block.place))
-def test_the_installation_leads_to_the_command(block):
+def test_documented_installation_gives_the_slipway_command(block):
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
     shell = ["sh", "-ec", f"{block.text}\ncommand -v slipway"]
     done = subprocess.run(shell, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=600)
@@ -82,7 +82,7 @@ def test_the_installation_leads_to_the_command(block):
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/tutorial.md"])
-def test_the_commands_of_a_guide_work(page, slipway, tmp_path, monkeypatch):
+def test_documented_guide_commands_succeed(page, slipway, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     for block in some(blocks(page)):
@@ -93,12 +93,12 @@ def test_the_commands_of_a_guide_work(page, slipway, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PLANS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_parser_accepts_the_plans_of_a_page(page):
+def test_documented_plans_are_accepted_by_the_parser(page):
     for text in PLAN.findall(page.read_text(encoding="utf-8")):
         plan_file.loads(json.dumps({"slipway": 1, "name": "page"} | yaml.safe_load(text)))
 
 
-def test_the_readme_is_short():
+def test_readme_length_is_within_the_limit():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_LINES
 
 
@@ -113,7 +113,7 @@ def test_every_page_of_the_docs_is_in_the_site():
 
 
 @pytest.mark.parametrize("page", sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")))
-def test_what_belongs_to_an_item_of_a_list_is_indented_as_the_site_reads_it(page):
+def test_list_item_contents_are_indented_for_python_markdown(page):
     """Python-Markdown counts in steps of 4 columns, and reads no new item in the lines of a further paragraph."""
     text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert re.findall(r"^ {1,3}(?:[-*] |\d+\. |\|).*|(?<=\n\n)(?: {1,3}| {5,7})\S.*", text, re.MULTILINE) == []

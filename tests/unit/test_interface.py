@@ -34,7 +34,7 @@ PLAN = ROOT / "examples" / "open" / "llama31-8b-sft.yaml"
         (lambda: launcher.sweep(PLAN, {"nodes": [1, 2]}), ["plan", str(PLAN), "--sweep", "nodes=1,2"]),
     ],
 )
-def test_a_function_returns_what_the_command_prints(call, words, monkeypatch, capsys):
+def test_interface_function_returns_the_json_of_the_command(call, words, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(sys, "argv", ["slipway", *words, "--json"])
     with pytest.raises(SystemExit):
@@ -48,20 +48,20 @@ def test_a_function_returns_what_the_command_prints(call, words, monkeypatch, ca
     assert returned == printed
 
 
-def test_importing_it_loads_nothing():
+def test_import_of_launcher_loads_no_other_module():
     code = "import json, sys; import launcher; print(json.dumps([n for n in sys.modules if n.startswith('launcher')]))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == ["launcher"]
 
 
-def test_its_names_are_there_and_no_others():
+def test_interface_has_the_listed_names_only():
     for name in launcher.__all__:
         assert getattr(launcher, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'plam'"):
         _ = launcher.plam
 
 
-def test_rows_are_flat_and_money_is_a_number():
+def test_rows_are_flat_with_numeric_money():
     (first, *_) = launcher.rows(launcher.plan(PLAN))
     assert isinstance(first["usd.mid"], float)
     assert isinstance(first["price.source"], str)
@@ -69,7 +69,7 @@ def test_rows_are_flat_and_money_is_a_number():
 
 
 @pytest.mark.long
-def test_the_page_of_examples_runs(monkeypatch):
+def test_examples_of_the_python_page_run(monkeypatch):
     monkeypatch.chdir(ROOT)
     tested = doctest.testfile(str(ROOT / "docs" / "python.md"), module_relative=False)
     assert tested.attempted > 8
@@ -86,19 +86,19 @@ def test_the_page_of_examples_runs(monkeypatch):
     ],
     ids=str,
 )
-def test_options_of_another_type_are_refused_with_their_name(values):
+def test_options_of_another_type_are_refused_with_the_name(values):
     with pytest.raises(UnreadableInputError, match=f"^Options.{next(iter(values))} must be "):
         launcher.Options(**values)
 
 
-def test_options_as_they_are_meant():
+def test_valid_options_are_accepted():
     now = datetime(2026, 11, 20, 12, 0, 0, 7, tzinfo=UTC)
     assert launcher.Options(now=now, max_usd=Decimal(5), everything=True, prices_as_of=date(2026, 1, 1)).moment() == (
         now.replace(microsecond=0)
     )
 
 
-def test_a_launch_from_a_program_is_refused_above_its_limit(tmp_path, monkeypatch):
+def test_launch_from_a_program_above_max_usd_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").touch()
     (tmp_path / "plan.yaml").write_text(
@@ -114,17 +114,17 @@ def test_a_launch_from_a_program_is_refused_above_its_limit(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("limit", [1, 2.5, "3"])
-def test_a_limit_that_is_no_decimal_is_refused(limit):
+def test_max_usd_other_than_decimal_is_refused(limit):
     with pytest.raises(launcher.SlipwayError, match="max_usd must be Decimal"):
         launcher.launch(PLAN, max_usd=limit)
 
 
-def test_settings_of_a_program_are_those_of_the_command_line():
+def test_settings_of_a_program_equal_the_ones_of_the_command_line():
     found = launcher.plan(PLAN, launcher.Options(settings=("target.instance_type=p5.48xlarge", "target.nodes=2")))
     assert {(row["instance_type"], row["nodes"]) for row in found["candidates"]} == {("p5.48xlarge", 2)}
 
 
-def test_a_name_without_a_run_is_refused_by_each_function(tmp_path, monkeypatch):
+def test_name_without_a_run_is_refused_by_each_function(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for function in (launcher.status, launcher.wait, launcher.cancel):
         with pytest.raises(launcher.SlipwayError, match="no run of nosuch"):
@@ -165,11 +165,11 @@ def _indented(text):
     yield ""
 
 
-def test_the_reference_of_the_interface_is_in_step(golden):
+def test_python_reference_equals_the_generated_one(golden):
     golden("../../docs/python-reference.md", reference())
 
 
-def test_every_function_of_the_interface_is_typed_and_explained():
+def test_every_interface_function_is_typed_and_documented():
     for name in launcher.__all__:
         value = getattr(launcher, name)
         assert inspect.getdoc(value), name

@@ -7,13 +7,13 @@ from benchmarks import picture
 from tests.plans import ROOT
 
 
-def test_the_pictures_are_the_screen_and_the_page_of_the_command(golden, monkeypatch):
+def test_pictures_equal_the_current_command_output(golden, monkeypatch):
     monkeypatch.chdir(ROOT)
     golden("../../docs/images/plan.svg", picture.picture())
     golden("../../docs/images/plan.html", picture.page())
 
 
-def test_the_picture_is_a_drawing_that_asks_no_host():
+def test_picture_makes_no_network_requests():
     text = picture.svg(["$ slipway plan a.yaml", "", "  a < b & c: 1 × p5 · ~$2", "  next: slipway quote a.yaml"])
     drawing = ET.fromstring(text)
     words = ["".join(element.itertext()) for element in drawing.iter("{http://www.w3.org/2000/svg}text")]
@@ -22,6 +22,6 @@ def test_the_picture_is_a_drawing_that_asks_no_host():
     assert re.findall(r"https?://[^\s\"']+", text) == ["http://www.w3.org/2000/svg"]
 
 
-def test_the_first_thing_in_the_readme_is_the_picture():
+def test_readme_begins_with_the_picture():
     first = (ROOT / "README.md").read_text(encoding="utf-8").split("\n\n")[1]
     assert re.fullmatch(r"!\[[^\]]{40,}\]\(docs/images/plan\.svg\)", first)

@@ -95,19 +95,19 @@ def test_every_key_of_the_contract_is_read() -> None:
     assert request.target.nodes is None
 
 
-def test_a_file_with_only_the_required_keys_has_the_contracts_defaults() -> None:
+def test_plan_with_only_required_keys_has_the_defaults_of_the_contract() -> None:
     bare = document(plan_file.loads("slipway: 1\nname: x\n"))
     full = document(plan_file.loads(CONTRACT))
     for part in ("target", "network", "storage", "security", "checkpoint", "budget", "guardrails", "run"):
         assert bare[part] == full[part]
 
 
-def test_the_document_of_a_request_reads_back_to_it() -> None:
+def test_request_document_reads_back_to_the_request() -> None:
     request = plan_file.loads(CONTRACT)
     assert plan_file.loads(json.dumps(document(request))) == request
 
 
-def test_all_problems_are_found_at_once_each_with_its_path_and_the_nearest_name() -> None:
+def test_all_problems_of_a_plan_are_reported_with_path_and_nearest_name() -> None:
     text = """
 slipway: 1
 name: Bad_Name
@@ -150,7 +150,7 @@ purchase: {option: [spot, sport]}
         ("checkpoint: {keep: 0}", "checkpoint.keep"),
     ],
 )
-def test_numbers_out_of_range_are_impossible_not_unreadable(line: str, path: str) -> None:
+def test_numbers_out_of_range_are_impossible_and_not_unreadable(line: str, path: str) -> None:
     with pytest.raises(ImpossibleError) as caught:
         plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
     assert [finding.path for finding in caught.value.findings] == [path]
@@ -167,13 +167,13 @@ def test_numbers_out_of_range_are_impossible_not_unreadable(line: str, path: str
         ("\x00", "not valid YAML"),
     ],
 )
-def test_text_that_is_no_plan_file_is_refused_with_the_reason(text: str, words: str) -> None:
+def test_text_other_than_a_plan_file_is_refused_with_the_reason(text: str, words: str) -> None:
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads(text)
     assert words in caught.value.message
 
 
-def test_broken_json_is_called_json_with_its_place_and_the_fix(tmp_path: Path) -> None:
+def test_broken_json_is_refused_with_position_and_fix(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text('{"slipway": 1,\n "name": "x"\n "model": {}}\n')
     with pytest.raises(UnreadableInputError, match=r"plan\.json is not valid JSON: line 3, column 2") as caught:
@@ -181,12 +181,12 @@ def test_broken_json_is_called_json_with_its_place_and_the_fix(tmp_path: Path) -
     assert caught.value.hint == "correct that place; slipway init writes a plan file"
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+def test_missing_plan_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInputError, match="No such file"):
         plan_file.load(tmp_path / "absent.yaml")
 
 
-def test_one_value_and_a_list_are_both_open_choices() -> None:
+def test_single_value_and_list_are_both_open_choices() -> None:
     request = plan_file.loads(
         "slipway: 1\nname: x\npurchase: {option: [spot, on-demand]}\ntarget: {region: us-east-2, nodes: 4}\n"
     )
@@ -195,24 +195,24 @@ def test_one_value_and_a_list_are_both_open_choices() -> None:
     assert request.target.nodes == NodeRange(minimum=4, maximum=4)
 
 
-def test_a_reservation_needs_its_id() -> None:
+def test_reservation_without_an_id_is_refused() -> None:
     assert set(problems("slipway: 1\nname: x\npurchase: {reservation: {count: 2}}\n")) == {"purchase.reservation.id"}
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=true", "a host", "", "`id`", "a;id", "$HOME", "a'b"])
-def test_a_host_of_ssh_is_a_name_and_no_option(host: str) -> None:
+def test_ssh_host_with_option_or_shell_characters_is_refused(host: str) -> None:
     assert set(problems(f"slipway: 1\nname: x\ntarget: {{ssh_host: {host!r}}}\n")) == {"target.ssh_host"}
     assert set(problems(f"slipway: 1\nname: x\ntarget: {{context: {host!r}}}\n")) == {"target.context"}
 
 
-def test_names_of_hosts_and_contexts_as_they_are_given() -> None:
+def test_names_of_ssh_hosts_and_contexts_are_kept() -> None:
     for host in ("head", "ec2-user@10.0.0.1", "fe80::1%eth0", "head-1.example.org"):
         assert plan_file.loads(f"slipway: 1\nname: x\ntarget: {{ssh_host: '{host}'}}\n").target.ssh_host == host
     for context in ("arn:aws:eks:us-east-2:123456789012:cluster/a-b", "me@a.us-east-2.eksctl.io", "team/gpus_2"):
         assert plan_file.loads(f"slipway: 1\nname: x\ntarget: {{context: '{context}'}}\n").target.context == context
 
 
-def test_a_named_pipe_and_a_device_are_refused_and_a_shells_pipe_is_read(tmp_path: Path) -> None:
+def test_named_pipe_and_device_are_refused_and_a_shell_pipe_is_read(tmp_path: Path) -> None:
     fifo = tmp_path / "plan.yaml"
     os.mkfifo(fifo)
     for path, kind in ((fifo, "a named pipe"), (Path("/dev/zero"), "a device")):
@@ -225,16 +225,16 @@ def test_a_named_pipe_and_a_device_are_refused_and_a_shells_pipe_is_read(tmp_pat
     os.close(reads)
 
 
-def test_a_path_that_no_file_can_have_is_unreadable() -> None:
+def test_path_with_a_null_character_is_unreadable() -> None:
     with pytest.raises(UnreadableInputError, match="no file has a null character"):
         plan_file.load(Path("a\0b"))
 
 
-def test_booleans_are_no_numbers() -> None:
+def test_boolean_in_place_of_a_number_is_refused() -> None:
     assert set(problems("slipway: 1\nname: x\nstorage: {lustre_gib: true}\n")) == {"storage.lustre_gib"}
 
 
-def test_the_starter_file_is_read_and_names_every_key() -> None:
+def test_starter_file_is_readable_and_names_every_key() -> None:
     text = commented_file("my-job")
     request = plan_file.loads(text)
     assert request.name == "my-job"
@@ -244,7 +244,7 @@ def test_the_starter_file_is_read_and_names_every_key() -> None:
             assert f"{key}:" in text
 
 
-def test_the_json_schema_takes_what_the_parser_takes_and_refuses_what_it_refuses() -> None:
+def test_json_schema_accepts_and_refuses_as_the_parser_does() -> None:
     schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
@@ -270,7 +270,7 @@ def test_the_json_schema_takes_what_the_parser_takes_and_refuses_what_it_refuses
         max_leaves=12,
     )
 )
-def test_no_document_whatever_gives_anything_but_a_clear_error(data: object) -> None:
+def test_random_document_gives_a_plan_or_a_clear_error(data: object) -> None:
     for text in (
         yaml.safe_dump(data),
         yaml.safe_dump({"slipway": 1, "name": "x", "target": data, "run": {"env": data}}),
@@ -289,20 +289,20 @@ def test_no_document_whatever_gives_anything_but_a_clear_error(data: object) -> 
         ("target:\n  <<: {region: any}\n", "line 4, column 3: merge keys (<<) are not taken"),
     ],
 )
-def test_yaml_that_a_plan_file_cannot_mean_is_unreadable(text, words):
+def test_yaml_outside_the_plan_format_is_unreadable(text, words):
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads(f"slipway: 1\nname: a\n{text}\n")
     assert words in caught.value.message
 
 
-def test_an_alias_of_something_else_is_read():
+def test_yaml_alias_of_a_scalar_is_read():
     request = plan_file.loads(
         "slipway: 1\nname: a\nstorage: {kms_key_arn: &key 'arn:aws:kms:x'}\ntarget: {az_id: *key}\n"
     )
     assert request.target.az_id == request.storage.kms_key_arn
 
 
-def test_a_finding_knows_its_line_and_column():
+def test_finding_has_line_and_column():
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads("slipway: 1\nname: a\ntarget:\n  nodes: 2\n  regoin: x\ntags: 5\nrun: {env: {A: 1}}\n")
     positions = {finding.path: (finding.line, finding.column) for finding in caught.value.findings}
@@ -310,7 +310,7 @@ def test_a_finding_knows_its_line_and_column():
     assert positions["run.env.A"] == (7, 13)
 
 
-def test_aliases_of_aliases_are_counted_and_refused():
+def test_exponential_yaml_aliases_are_refused():
     lines = ["x0: &x0 [a]", *(f"x{i}: &x{i} [{', '.join([f'*x{i - 1}'] * 10)}]" for i in range(1, 12))]
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads("slipway: 1\nname: a\n" + "\n".join(lines))
@@ -328,7 +328,7 @@ def test_aliases_of_aliases_are_counted_and_refused():
         ),
     ],
 )
-def test_a_command_line_is_run_by_bash_or_written_as_a_list(line, shown):
+def test_command_line_runs_in_bash_and_a_list_runs_directly(line, shown):
     request = plan_file.loads(f"slipway: 1\nname: a\nrun:\n  command: {line}\n")
     assert request.run.command == ("bash", "-eo", "pipefail", "-c", line)
     assert f"[{plan_file.yaml_tokens(line)}]" == shown
@@ -336,7 +336,7 @@ def test_a_command_line_is_run_by_bash_or_written_as_a_list(line, shown):
     assert request.run.command == tuple(shlex.split(line))
 
 
-def test_tags_are_read_as_they_are_written():
+def test_tags_keep_the_written_case_and_characters():
     request = plan_file.loads("slipway: 1\nname: a\ntags: {CostCenter: ML-42, team/owner: a@b.c}\n")
     assert request.tags == {"CostCenter": "ML-42", "team/owner": "a@b.c"}
 
@@ -353,11 +353,11 @@ def test_tags_are_read_as_they_are_written():
         (5, "tags"),
     ],
 )
-def test_a_tag_that_aws_would_not_take_is_refused(tags, path):
+def test_tag_refused_by_aws_is_refused(tags, path):
     assert list(problems(yaml.safe_dump({"slipway": 1, "name": "a", "tags": tags}))) == [path]
 
 
-def test_the_key_on_is_a_word():
+def test_key_on_is_read_as_a_word():
     """YAML 1.1 reads a plain `on` as true."""
     steps = "  before: [{command: [a, b], on: all, hours: 0.5}]\n  after: [{command: a | b}]\n"
     run = plan_file.loads(f"slipway: 1\nname: a\nrun:\n{steps}").run
@@ -415,13 +415,13 @@ def test_fix_of_a_value_of_another_type_is_the_value(line: str, fix: str) -> Non
         "network: {vpc_id: 3.10}",
     ],
 )
-def test_value_of_unclear_meaning_gets_no_fix_that_would_change_it(line: str) -> None:
+def test_value_of_unclear_meaning_gets_no_fix(line: str) -> None:
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
     assert caught.value.findings[0].hint == ""
 
 
-def test_file_that_is_no_plan_shows_three_keys_of_twenty_characters() -> None:
+def test_file_other_than_a_plan_shows_three_keys_of_twenty_characters() -> None:
     secrets = {f"AWS_SECRET_ACCESS_KEY_OF_TEAM_{number}": f"wJalrXUtnFEMI{number}" for number in range(9)}
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads(yaml.safe_dump(secrets))
@@ -445,7 +445,7 @@ def test_file_that_is_no_plan_shows_three_keys_of_twenty_characters() -> None:
         "KEY: 1",
     ],
 )
-def test_word_of_a_file_that_is_no_plan_is_cut_to_twenty_characters(line: str) -> None:
+def test_word_of_an_invalid_plan_file_is_cut_to_twenty_characters(line: str) -> None:
     key = "hunter2-is-my-password-for-all-accounts"
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads(f"slipway: 1\nname: x\n{line.replace('KEY', key)}\n")
@@ -458,7 +458,7 @@ def test_word_of_a_file_that_is_no_plan_is_cut_to_twenty_characters(line: str) -
 @pytest.mark.parametrize(
     "text", ["root:x:0:0:root:/root:/bin/bash", "- hunter2-is-my-password", "hunter2-is-my-password"]
 )
-def test_text_that_is_no_mapping_is_not_shown(text: str) -> None:
+def test_text_other_than_a_mapping_is_not_shown(text: str) -> None:
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.loads(text)
     assert "hunter2" not in f"{caught.value.message} {caught.value.hint}"
@@ -473,12 +473,12 @@ def test_text_that_is_no_mapping_is_not_shown(text: str) -> None:
         "workload: {serve: {model: a}}\ntarget: {instance_type: ml.g5.2xlarge, fallback_types: [p5.48xlarge]}",
     ],
 )
-def test_name_of_sagemaker_is_taken_where_sagemaker_runs_the_instances(rest: str) -> None:
+def test_sagemaker_name_of_a_type_is_accepted_for_sagemaker_targets(rest: str) -> None:
     target = plan_file.loads(f"slipway: 1\nname: x\n{rest}\n").target
     assert (target.instance_type, target.fallback_types) == (("g5.2xlarge",), ("p5.48xlarge",))
 
 
-def test_name_of_sagemaker_is_left_for_other_kinds_and_the_fix_names_both() -> None:
+def test_sagemaker_name_of_a_type_is_refused_for_other_targets_with_both_names() -> None:
     from launcher.catalog.load import load
     from launcher.planning.checks import check
 
@@ -500,7 +500,7 @@ def test_name_of_sagemaker_is_left_for_other_kinds_and_the_fix_names_both() -> N
         ("us-est-1", "us-west-1 or us-east-1?"),
     ],
 )
-def test_region_with_swapped_letters_is_the_nearest_and_no_other_coast(word: str, fix: str) -> None:
+def test_region_with_swapped_letters_suggests_the_nearest_region(word: str, fix: str) -> None:
     from launcher.catalog.load import load
     from launcher.model.names import nearest_name
 

@@ -40,7 +40,7 @@ def resolved(*settings: str) -> plan_file.ResolvedPlan:
 
 
 class TestOrder:
-    def test_each_layer_wins_over_those_below(self, home, monkeypatch):
+    def test_each_layer_overrides_the_layers_below(self, home, monkeypatch):
         monkeypatch.setenv(
             "SLIPWAY_ORGANISATION_DEFAULTS",
             str(write(home / "org.yaml", "target: {region: us-east-1, nodes: 1, os: alinux2023}\ntags: {owner: org}")),
@@ -60,17 +60,17 @@ class TestOrder:
         assert got.sources["target.instance_type"] == "--set"
         assert got.sources["workload.train.model"] == "plan"
 
-    def test_defaults_that_the_plan_gives_too_change_nothing(self, home):
+    def test_defaults_overridden_by_the_plan_have_no_effect(self, home):
         before = PlanBase(plan_file.load(Path("plan.yaml")))._parts
         write(home / "project/.slipway/defaults.yaml", "workload: {train: {tokens_b: 99, model: llama-3.2-1b}}")
         assert PlanBase(plan_file.load(Path("plan.yaml")))._parts == before
 
-    def test_the_digest_is_that_of_the_resolved_plan(self, home):
+    def test_digest_is_computed_from_the_resolved_plan(self, home):
         whole = plan_file.loads(f"{PLAN}target: {{region: us-east-1}}\n")
         write(home / "project/slipway.toml", "[target]\nregion = 'us-east-1'")
         assert plan_file.load(Path("plan.yaml")) == whole
 
-    def test_a_plan_of_a_run_folder_takes_no_defaults(self, home):
+    def test_plan_of_a_run_folder_takes_no_defaults(self, home):
         from launcher.model.document import document
 
         written = plan_file.loads(PLAN)
@@ -78,7 +78,7 @@ class TestOrder:
         write(home / "project/slipway.toml", "[tags]\nteam = 'nlp'\n[run.env]\nA = '1'")
         assert plan_file.load(Path("plan.json")) == written
 
-    def test_a_serving_plan_replaces_the_training_job_of_its_defaults(self, home):
+    def test_serving_plan_replaces_the_training_job_of_the_defaults(self, home):
         write(home / "project/slipway.toml", "[workload.train]\nmodel = 'llama-3.1-8b'\ntokens_b = 3")
         Path("plan.yaml").write_text(
             "slipway: 1\nname: s\nworkload: {serve: {model: llama-3.1-8b}}\n", encoding="utf-8"
@@ -89,17 +89,17 @@ class TestOrder:
         train = resolved("hours=3").request.workload.train
         assert (train.hours, train.tokens_b) == (3, None)
 
-    def test_two_amounts_in_one_file_are_both_kept_for_their_check(self, home):
+    def test_two_amounts_in_one_file_are_both_kept_for_the_check(self, home):
         Path("plan.yaml").write_text(PLAN.replace("tokens_b: 2", "tokens_b: 2, hours: 3"), encoding="utf-8")
         train = resolved().request.workload.train
         assert (train.hours, train.tokens_b) == (3, 2)
 
-    def test_a_folder_in_a_base_file_is_relative_to_that_file(self, home):
+    def test_workdir_of_a_base_file_is_relative_to_the_base_file(self, home):
         write(home / "project/common/base.yaml", "run: {workdir: src}")
         Path("plan.yaml").write_text(f"{PLAN}extends: ../common/base.yaml\n", encoding="utf-8")
         assert resolved().request.run.workdir == "../common/src"
 
-    def test_an_empty_section_of_the_plan_keeps_its_defaults(self, home):
+    def test_empty_section_of_the_plan_keeps_the_defaults(self, home):
         write(home / "project/slipway.toml", "[target]\nregion = 'us-east-1'")
         Path("plan.yaml").write_text(f"{PLAN}target:\n", encoding="utf-8")
         assert resolved().request.target.region == ("us-east-1",)
@@ -126,7 +126,7 @@ class TestValues:
             ("storage.login_pool=true", lambda request: request.storage.login_pool is True),
         ],
     )
-    def test_a_setting_is_read_as_its_key_requires(self, home, setting, read):
+    def test_setting_is_read_with_the_type_of_the_key(self, home, setting, read):
         assert read(resolved(setting).request)
 
     @pytest.mark.parametrize(
@@ -139,14 +139,14 @@ class TestValues:
             ("model=x", "workload.train.model or workload.serve.model"),
         ],
     )
-    def test_a_wrong_setting_is_refused_with_its_key(self, home, setting, words):
+    def test_wrong_setting_is_refused_with_the_key(self, home, setting, words):
         with pytest.raises(SlipwayError) as caught:
             resolved(setting)
         text = " ".join([str(caught.value), getattr(caught.value, "hint", "") or ""])
         text += " ".join(f"{finding.path} {finding.message}" for finding in getattr(caught.value, "findings", ()))
         assert words in text
 
-    def test_only_listed_variables_of_the_environment_are_filled_in(self, home, monkeypatch):
+    def test_only_listed_environment_variables_are_filled_in(self, home, monkeypatch):
         monkeypatch.setenv("TEAM", "nlp")
         monkeypatch.setenv("NODES", "3")
         Path("plan.yaml").write_text(
@@ -161,7 +161,7 @@ class TestValues:
             {"A": "${HOME}"},
         )
 
-    def test_a_listed_variable_that_is_not_set_is_named(self, home, monkeypatch):
+    def test_listed_environment_variable_without_a_value_is_refused(self, home, monkeypatch):
         monkeypatch.delenv("TEAM", raising=False)
         Path("plan.yaml").write_text(f"{PLAN}env: [TEAM]\n", encoding="utf-8")
         with pytest.raises(UnreadableInputError, match="no variable TEAM"):
@@ -169,13 +169,13 @@ class TestValues:
 
 
 class TestRefusals:
-    def test_an_unknown_key_names_the_file_and_line_of_its_layer(self, home):
+    def test_unknown_key_of_a_layer_is_refused_with_file_and_line(self, home):
         path = write(home / "project/.slipway/defaults.yaml", "target:\n  regoin: us-east-1\n")
         with pytest.raises(UnreadableInputError, match=str(path)) as caught:
             resolved()
         assert (caught.value.findings[0].path, caught.value.findings[0].line) == ("target.regoin", 2)
 
-    def test_files_that_extend_each_other_are_refused(self, home):
+    def test_circular_extends_is_refused(self, home):
         write(Path("a.yaml"), "extends: b.yaml")
         write(Path("b.yaml"), "extends: a.yaml")
         Path("plan.yaml").write_text(f"{PLAN}extends: a.yaml\n", encoding="utf-8")
@@ -188,12 +188,12 @@ class TestRefusals:
         with pytest.raises(UnreadableInputError, match="two files of defaults"):
             resolved()
 
-    def test_an_organisation_file_that_is_missing_is_refused(self, home, monkeypatch):
+    def test_missing_organisation_file_is_refused(self, home, monkeypatch):
         monkeypatch.setenv("SLIPWAY_ORGANISATION_DEFAULTS", str(home / "no.yaml"))
         with pytest.raises(UnreadableInputError, match="names no file"):
             resolved()
 
-    def test_defaults_of_another_user_are_refused(self, home, monkeypatch):
+    def test_defaults_owned_by_another_user_are_refused(self, home, monkeypatch):
         import os
 
         if os.getuid() != 0:
@@ -205,7 +205,7 @@ class TestRefusals:
 
 
 class TestCommands:
-    def test_show_prints_each_value_with_its_origin(self, home, slipway):
+    def test_config_show_prints_each_value_with_the_origin(self, home, slipway):
         write(home / "project/slipway.toml", "[target]\nregion = 'us-east-1'\n[run.env]\nTOKEN = 'abc'")
         code, out, _ = slipway("config", "show", "plan.yaml", "--nodes", "2", "--json")
         document = read_document(out)
@@ -216,7 +216,7 @@ class TestCommands:
         assert "abc" not in out
         assert "target.az_id" not in origins
 
-    def test_a_quote_shows_what_is_not_from_the_plan_and_the_next_command_repeats_it(self, home, slipway):
+    def test_quote_shows_values_from_outside_the_plan_and_repeats_the_settings(self, home, slipway):
         write(home / "project/slipway.toml", "[target]\nregion = 'us-east-1'")
         code, out, err = slipway("quote", "plan.yaml", "--type", "p5.48xlarge", "--env", "A=1")
         assert code == 0
@@ -227,20 +227,20 @@ class TestCommands:
         assumptions = {row["name"]: row for row in json.loads(out)["assumptions"]}
         assert assumptions["target.instance_type"]["source"] == "--set"
 
-    def test_the_id_of_a_setting_is_that_of_the_same_line_in_the_file(self, home, slipway):
+    def test_digest_of_a_setting_equals_the_digest_of_the_same_line_in_the_plan(self, home, slipway):
         _, out, _ = slipway("quote", "plan.yaml", "--type", "p5.48xlarge", "--nodes", "1", "--json")
         Path("plan.yaml").write_text(f"{PLAN}target: {{instance_type: p5.48xlarge, nodes: 1}}\n", encoding="utf-8")
         _, again, _ = slipway("quote", "plan.yaml", "--json")
         assert json.loads(out)["digest"] == json.loads(again)["digest"]
 
-    def test_a_saved_plan_takes_no_settings(self, home, slipway):
+    def test_saved_plan_with_settings_is_refused(self, home, slipway):
         Path("saved.json").write_text(json.dumps({"schema": plan_file.SAVED, "plan": {}}), encoding="utf-8")
         code, _, err = slipway("quote", "saved.json", "--nodes", "2")
         assert code == 2
         assert "saved plan" in err
 
     @pytest.mark.parametrize("command", ["portfolio", "commit"])
-    def test_a_setting_holds_for_every_plan_of_several(self, home, slipway, command):
+    def test_setting_applies_to_every_plan_of_several(self, home, slipway, command):
         Path("other.yaml").write_text(PLAN.replace("name: job", "name: other"), encoding="utf-8")
         pinned = ["--set", "target.instance_type=p5.48xlarge", "--set", "purchase.option=on-demand"]
         pinned += ["--set", "target.region=us-east-1"]
@@ -258,7 +258,7 @@ class TestCommands:
         assert written[0] == json.loads(plain)
 
     @pytest.mark.parametrize("command", ["portfolio", "commit", "spike"])
-    def test_a_setting_of_an_unknown_key_is_refused_with_its_name(self, home, slipway, command):
+    def test_setting_of_an_unknown_key_is_refused_with_the_name(self, home, slipway, command):
         code, _, err = slipway(
             command, "plan.yaml", "--set", "target.nods=2", *(["--yes"] if command == "spike" else [])
         )
@@ -266,12 +266,12 @@ class TestCommands:
         assert "nods" in err
 
     @pytest.mark.parametrize("words", [[], ["--all"]])
-    def test_a_setting_without_the_prices_of_one_plan_is_refused(self, home, slipway, words):
+    def test_setting_of_prices_refresh_without_a_plan_is_refused(self, home, slipway, words):
         code, _, err = slipway("prices", "refresh", *words, "--set", "target.nodes=2")
         assert code == 2
         assert "--set needs a plan file" in err
 
-    def test_the_hint_to_refresh_prices_repeats_the_settings(self, home):
+    def test_price_refresh_hint_repeats_the_settings(self, home):
         options = PriceOptions(settings=("target.nodes=2",))
         priced = price(Path("plan.yaml"), NOW, options)
         assert refresh_command(priced) == "slipway prices refresh plan.yaml --set target.nodes=2"

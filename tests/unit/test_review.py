@@ -92,7 +92,7 @@ def runner(origin, tmp_path):
     return Runner(folder, tmp_path / "temporary")
 
 
-def test_a_repository_with_only_a_plan_file_gets_a_comment_without_a_policy(runner, origin):
+def test_repository_with_only_a_plan_file_gets_a_comment_without_a_policy(runner, origin):
     base = git(origin, "rev-parse", "HEAD~1")
     done = runner.run("Price", {"base": base})
     assert done.returncode == 0, done.stderr
@@ -104,14 +104,14 @@ def test_a_repository_with_only_a_plan_file_gets_a_comment_without_a_policy(runn
     assert runner.run("Limits", {}, CODE=runner.output("exit-code")).returncode == 0
 
 
-def test_an_increase_above_the_limit_fails_the_last_step_after_the_comment(runner, origin):
+def test_increase_above_the_limit_fails_the_last_step_after_the_comment(runner, origin):
     done = runner.run("Price", {"base": git(origin, "rev-parse", "HEAD~1"), "max-increase-usd": "0"})
     assert (done.returncode, runner.output("exit-code")) == (0, "3")
     assert "Refused by the policy" in Path(runner.output("comment-file")).read_text()
     assert runner.run("Limits", {}, CODE=runner.output("exit-code")).returncode == 3
 
 
-def test_an_estimate_joins_the_comment_and_its_limit(runner, origin):
+def test_estimate_is_added_to_the_comment_with_a_limit(runner, origin):
     (runner.folder / "app.json").write_text(json.dumps(TEMPLATE))
     inputs = {"base": git(origin, "rev-parse", "HEAD~1"), "estimate": "app.json", "region": "us-east-1"}
     done = runner.run("Price", {**inputs, "max-usd-per-hour": "1"})
@@ -120,14 +120,14 @@ def test_an_estimate_joins_the_comment_and_its_limit(runner, origin):
     assert comment.index("<!-- slipway diff -->") < comment.index("<!-- slipway estimate -->")
 
 
-def test_a_broken_plan_fails_with_slipways_own_code(runner, origin):
+def test_broken_plan_fails_with_exit_code_2(runner, origin):
     (runner.folder / "plan.yaml").write_text(PLAN.replace("nodes", "nodez"))
     runner.run("Price", {"base": git(origin, "rev-parse", "HEAD~1")})
     assert runner.output("exit-code") == "2"
 
 
 @pytest.mark.parametrize("known,verb", [("", "POST"), ("77", "PATCH")])
-def test_the_comment_is_written_once_and_replaced_afterwards(runner, tmp_path, known, verb):
+def test_review_comment_is_created_once_and_then_updated(runner, tmp_path, known, verb):
     calls, programs = tmp_path / "calls", tmp_path / "programs"
     programs.mkdir()
     gh = programs / "gh"
@@ -141,7 +141,7 @@ def test_the_comment_is_written_once_and_replaced_afterwards(runner, tmp_path, k
     assert f"--method {verb}" in calls.read_text().splitlines()[-1]
 
 
-def test_every_input_of_the_action_is_used_and_every_step_that_runs_names_its_shell():
+def test_action_uses_every_input_and_names_a_shell_in_every_run_step():
     text = (ROOT / "action.yml").read_text(encoding="utf-8")
     assert {name for name in ACTION["inputs"] if f"inputs.{name} " not in text} == set()
     assert all(step.get("shell") == "bash" for step in ACTION["runs"]["steps"] if "run" in step)
@@ -150,14 +150,14 @@ def test_every_input_of_the_action_is_used_and_every_step_that_runs_names_its_sh
     assert all(re.search(r"@[0-9a-f]{40}$", step["uses"]) for step in ACTION["runs"]["steps"] if "uses" in step)
 
 
-def test_a_workflow_of_the_page_uses_inputs_that_the_action_has():
+def test_documented_workflow_uses_only_inputs_of_the_action():
     workflow = yaml.safe_load((ROOT / "ci/github-diff.yml").read_text(encoding="utf-8"))
     steps = workflow["jobs"]["diff"]["steps"]
     assert set(steps[-1]["with"]) <= set(ACTION["inputs"])
 
 
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook["id"])
-def test_a_hook_has_the_required_keys_and_runs_a_command(hook):
+def test_pre_commit_hook_has_the_required_keys_and_runs_a_command(hook):
     """Required are id, name, entry and language (pre-commit's documentation of .pre-commit-hooks.yaml)."""
     assert {"id", "name", "entry", "language"} <= set(hook)
     assert hook["language"] == "python"
@@ -167,7 +167,7 @@ def test_a_hook_has_the_required_keys_and_runs_a_command(hook):
     assert re.compile(hook.get("files", ""))
 
 
-def test_the_hook_works_before_the_first_commit_and_names_a_broken_plan(slipway, tmp_path, monkeypatch):
+def test_pre_commit_hook_works_before_the_first_commit_and_names_a_broken_plan(slipway, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = shlex.split(HOOKS[0]["entry"])[1:]
     (tmp_path / "plan.yaml").write_text(PLAN)

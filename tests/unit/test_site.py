@@ -21,7 +21,7 @@ def site_folder(tmp_path_factory):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 800, 1400])
-def test_pages_fit_and_ask_no_host(browser, site_folder, width, scheme):
+def test_site_pages_fit_the_width_and_make_no_network_requests(browser, site_folder, width, scheme):
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     requests, wrong = [], []
     page.on("request", lambda request: requests.append(request.url))
@@ -36,7 +36,7 @@ def test_pages_fit_and_ask_no_host(browser, site_folder, width, scheme):
     page.close()
 
 
-def test_a_search_finds_pages(browser, site_folder):
+def test_site_search_finds_pages(browser, site_folder):
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.goto((site_folder / "tutorial.html").as_uri())
     page.click("input.md-search__input")
@@ -46,7 +46,7 @@ def test_a_search_finds_pages(browser, site_folder):
     page.close()
 
 
-def test_no_page_names_a_script_or_a_style_of_a_host(site_folder):
+def test_site_pages_load_no_script_or_style_from_a_host(site_folder):
     for path in some(site_folder.rglob("*.html")):
         text = path.read_text(encoding="utf-8")
         assert '<script src="http' not in text, path

@@ -32,7 +32,7 @@ def put(session, status):
     session.client("dynamodb").put_item(TableName=TABLE, Item={"Id": {"S": "COMPUTE_FLEET"}, "Data": value})
 
 
-def test_a_fleet_that_the_guard_stopped_is_asked_to_start(table_session):
+def test_stopped_fleet_is_requested_to_start(table_session):
     put(table_session, "STOPPED")
     assert compute_fleet.status(table_session, CLUSTER) == "STOPPED"
     assert compute_fleet.request_start(table_session, CLUSTER, "STOPPED", NOW)
@@ -40,12 +40,12 @@ def test_a_fleet_that_the_guard_stopped_is_asked_to_start(table_session):
     assert item["Data"]["M"] == {"status": {"S": "START_REQUESTED"}, "lastStatusUpdatedTime": {"S": str(NOW)}}
 
 
-def test_a_state_that_changed_meanwhile_is_left_alone(table_session):
+def test_fleet_state_changed_meanwhile_is_not_overwritten(table_session):
     put(table_session, "RUNNING")
     assert not compute_fleet.request_start(table_session, CLUSTER, "STOPPED", NOW)
     assert compute_fleet.status(table_session, CLUSTER) == "RUNNING"
 
 
-def test_a_cluster_without_a_record_has_no_state(table_session):
+def test_cluster_without_a_fleet_record_has_no_state(table_session):
     assert compute_fleet.status(table_session, CLUSTER) is None
     assert compute_fleet.status(table_session, "slipway-other") is None

@@ -67,7 +67,7 @@ def kinds_made(moto_client):
     return names
 
 
-def test_what_is_its_own_is_found_with_the_command_that_deletes_it(moto_session, kinds_made):
+def test_resources_created_by_the_cluster_are_found_with_the_delete_command(moto_session, kinds_made):
     created_resources = created_by_cluster(moto_session, OWN)
     balancers = [created for created in created_resources if created.kind is RetainedKind.LOAD_BALANCER]
     assert len(balancers) == 13
@@ -90,11 +90,11 @@ def test_what_is_its_own_is_found_with_the_command_that_deletes_it(moto_session,
     assert all(created.name in created.command for created in rest.values())
 
 
-def test_an_account_without_any_has_none(moto_session):
+def test_account_without_created_resources_has_none(moto_session):
     assert created_by_cluster(moto_session, OWN) == ()
 
 
-def test_down_says_what_it_costs_and_why_it_stays(moto_session, kinds_made):
+def test_retained_resources_have_a_monthly_cost_and_a_reason(moto_session, kinds_made):
     resources = list(created_in_kubernetes(moto_session, load(), REGION, OWN))
     dollars, unknown = [retained for retained in resources if retained.kind is RetainedKind.VOLUME]
     assert dollars.usd_per_month == load().bill_item("ebs.gp3-storage", REGION).usd * 40

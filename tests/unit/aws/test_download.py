@@ -44,18 +44,18 @@ def fetch(tmp_path):
         yield downloads.fetch
 
 
-def test_it_comes_through_the_proxy_with_its_name_and_password(proxy, fetch):
+def test_download_uses_the_proxy_with_name_and_password(proxy, fetch):
     assert fetch(URL).path.read_bytes() == b"{}"
     assert proxy == [URL]
 
 
-def test_a_proxy_that_refuses_is_said(proxy, fetch, monkeypatch):
+def test_proxy_refusing_the_password_is_an_error(proxy, fetch, monkeypatch):
     monkeypatch.setenv("http_proxy", os.environ["http_proxy"].replace("me:secret", "me:wrong"))
     with pytest.raises(AwsError, match="the server answers 407"):
         fetch(URL)
 
 
-def test_a_host_out_of_reach_is_named_without_the_file_and_without_the_password(proxy, fetch, monkeypatch):
+def test_unreachable_host_is_named_without_file_and_password(proxy, fetch, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://me:secret@127.0.0.1:9")
     with pytest.raises(AwsError) as caught:
         fetch(URL)
@@ -68,7 +68,7 @@ def test_a_host_out_of_reach_is_named_without_the_file_and_without_the_password(
     assert proxy == []
 
 
-def test_a_host_is_given_up_with_its_first_failure_to_connect(fetch, monkeypatch):
+def test_host_is_abandoned_after_the_first_failed_connection(fetch, monkeypatch):
     with socket.socket() as host:
         host.bind(("127.0.0.1", 0))
         monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -108,7 +108,7 @@ def answering_server(monkeypatch):
         yield next_answer
 
 
-def test_it_is_asked_for_as_it_is_and_a_coded_answer_is_refused(answering_server, fetch, tmp_path):
+def test_download_requests_identity_encoding_and_refuses_gzip(answering_server, fetch, tmp_path):
     body = gzip.compress(b"0" * 10**6)
     answering_server |= {"body": body, "headers": {"Content-Length": str(len(body)), "Content-Encoding": "gzip"}}
     with pytest.raises(AwsError, match="comes as gzip"):
@@ -118,7 +118,7 @@ def test_it_is_asked_for_as_it_is_and_a_coded_answer_is_refused(answering_server
 
 
 @pytest.mark.parametrize("headers", [{"Content-Length": "99999"}, {}, {"Content-Length": "9" * 5000}])
-def test_no_more_is_kept_than_a_price_file_has(answering_server, fetch, tmp_path, monkeypatch, headers):
+def test_download_above_the_size_limit_is_refused(answering_server, fetch, tmp_path, monkeypatch, headers):
     monkeypatch.setattr(download, "MAX_BYTES", 1000)
     answering_server |= {"body": b"0" * 2000, "headers": headers}
     with pytest.raises(AwsError, match="more than 1,000 bytes"):
@@ -126,14 +126,14 @@ def test_no_more_is_kept_than_a_price_file_has(answering_server, fetch, tmp_path
     assert list(tmp_path.glob("*.part")) == []
 
 
-def test_not_modified_without_a_condition_is_an_error(answering_server, fetch):
+def test_not_modified_answer_without_a_condition_is_an_error(answering_server, fetch):
     answering_server |= {"status": 304, "body": b"", "headers": {}}
     with pytest.raises(AwsError, match="answers 304, and nothing was there"):
         fetch(answering_server["url"])
     assert fetch(answering_server["url"], known='"a"') is None
 
 
-def test_a_day_that_no_calendar_has_is_none(answering_server, fetch):
+def test_invalid_last_modified_date_is_none(answering_server, fetch):
     for stamp in (f"Fri, 20 Mar 2026 10:00:00 +{'9' * 30}", "x"):
         answering_server |= {"headers": {"Content-Length": "2", "Last-Modified": stamp}}
         assert fetch(answering_server["url"]).changed is None

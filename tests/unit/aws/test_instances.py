@@ -55,6 +55,6 @@ def test_ended_instance_is_not_listed_any_more(ec2, session):
 
 
 @pytest.mark.parametrize("call", [instances.reboot, instances.terminate, instances.console_output])
-def test_instance_that_does_not_exist_is_an_error_of_aws(ec2, session, call):
+def test_missing_instance_is_an_aws_error(ec2, session, call):
     with pytest.raises(AwsError, match="i-0123456789abcdef0"):
         call(session, "i-0123456789abcdef0")

@@ -17,7 +17,7 @@ def rates(answer):
 
 
 class TestCapacityBlocks:
-    def test_the_rate_is_the_fee_over_hours_times_instances(self, price_services, session_of):
+    def test_capacity_block_rate_is_the_fee_per_instance_hour(self, price_services, session_of):
         price_services.blocks = [block(TRN2, "us-east-2", "3433.0368", hours=24, count=4)]
         (rate,) = capacity_blocks(session_of("us-east-2"), TRN2, 4, NOW).rates
         assert str(rate.usd) == "35.760800"
@@ -26,11 +26,11 @@ class TestCapacityBlocks:
         assert (request.body["InstanceCount"], request.body["CapacityDurationHours"]) == ("4", "24")
         assert request.body["EndDateRange"].startswith("2027-01-16T12:00:00")
 
-    def test_minutes_beyond_the_hours_are_paid_for_too(self, price_services, session_of):
+    def test_capacity_block_rate_includes_minutes_beyond_whole_hours(self, price_services, session_of):
         price_services.blocks = [block(P5, "us-east-2", "100", hours=24, capacityBlockDurationMinutes=60)]
         assert rates(capacity_blocks(session_of("us-east-2"), P5, 1, NOW)) == {"": "4.000000"}
 
-    def test_of_several_offerings_the_dearest_counts_and_local_zones_stand_apart(self, price_services, session_of):
+    def test_dearest_offering_counts_and_local_zones_are_separate(self, price_services, session_of):
         local = {"availabilityZone": "us-east-1-atl-2a", "zoneType": "local-zone"}
         price_services.blocks = [
             block(P5, "us-east-1", "996.672"),
@@ -40,12 +40,12 @@ class TestCapacityBlocks:
         offered = capacity_blocks(session_of("us-east-1"), P5, 1, NOW)
         assert rates(offered) == {"": "41.700000", "us-east-1-atl-2a": "1.000000"}
 
-    def test_a_week_is_asked_for_where_no_day_is_to_be_had(self, price_services, session_of):
+    def test_week_is_requested_without_an_offering_for_a_day(self, price_services, session_of):
         price_services.blocks = [block(P5, "us-east-2", "1680", hours=168)]
         assert rates(capacity_blocks(session_of("us-east-2"), P5, 1, NOW)) == {"": "10.000000"}
         assert [request.body["CapacityDurationHours"] for request in price_services.requests] == ["24", "168"]
 
-    def test_segments_add_up(self, price_services, session_of):
+    def test_capacity_block_segments_are_added_up(self, price_services, session_of):
         segments = [
             {"instanceType": P5, "instanceCount": count, "capacityBlockDurationHours": hours, "upfrontFee": "1"}
             for hours, count in ((10, 1), (14, 2))
@@ -53,7 +53,7 @@ class TestCapacityBlocks:
         price_services.blocks = [block(P5, "us-east-2", "76", count=2, capacityBlockOfferingSegmentSet=segments)]
         assert rates(capacity_blocks(session_of("us-east-2"), P5, 2, NOW)) == {"": "2.000000"}
 
-    def test_an_ultraserver_is_asked_for_and_priced_whole(self, price_services, session_of):
+    def test_ultraserver_is_requested_and_priced_as_a_whole(self, price_services, session_of):
         name = "u-p6e-gb200x36"
         price_services.blocks = [
             block("p6e-gb200.36xlarge", "us-east-1", "9142.848", count=9, ultraserverType=name, ultraserverCount=1)
@@ -70,7 +70,7 @@ class TestCapacityBlocks:
             ({"instanceType": "p4d.24xlarge"}, "the offering is of p4d.24xlarge too"),
         ],
     )
-    def test_a_fee_that_is_none_is_refused(self, price_services, session_of, fields, reason):
+    def test_invalid_capacity_block_fee_is_refused_with_the_reason(self, price_services, session_of, fields, reason):
         price_services.blocks = [block(P5, "us-east-2", "996.672") | fields]
         if "instanceType" in fields:
             inside = {"instanceType": "p4d.24xlarge", "instanceCount": 1, "capacityBlockDurationHours": 24}
@@ -79,12 +79,12 @@ class TestCapacityBlocks:
         assert offered.rates == ()
         assert [refusal.reason for refusal in offered.refusals] == [reason]
 
-    def test_no_offering_is_no_price(self, price_services, session_of):
+    def test_missing_capacity_block_offering_gives_no_price(self, price_services, session_of):
         assert capacity_blocks(session_of("us-east-2"), P5, 1, NOW).rates == ()
 
 
 class TestTrainingPlans:
-    def test_the_rate_is_the_fee_over_all_instance_hours(self, price_services, session_of):
+    def test_training_plan_rate_is_the_fee_over_all_instance_hours(self, price_services, session_of):
         price_services.plans = [plan(P5, "us-east-2", "1440", (24, 1)), plan(P5, "us-east-2", "2400", (10, 2), (14, 2))]
         (rate,) = training_plans(session_of("us-east-2"), P5, 1, NOW).rates
         assert str(rate.usd) == "60.000000"
@@ -92,18 +92,18 @@ class TestTrainingPlans:
         (request,) = price_services.requests
         assert (request.body["InstanceType"], request.body["TargetResources"]) == (f"ml.{P5}", ["hyperpod-cluster"])
 
-    def test_another_currency_is_refused(self, price_services, session_of):
+    def test_training_plan_in_another_currency_is_refused(self, price_services, session_of):
         price_services.plans = [plan(P5, "us-east-2", "1440", (24, 1), currency="EUR")]
         offered = training_plans(session_of("us-east-2"), P5, 1, NOW)
         assert [refusal.reason for refusal in offered.refusals] == ["the currency is EUR, expected USD"]
 
-    def test_a_type_that_sagemaker_does_not_plan_there_has_none(self, price_services, session_of):
+    def test_type_without_sagemaker_training_plans_has_no_rate(self, price_services, session_of):
         price_services.always["SearchTrainingPlanOfferings"] = Fault(
             code="ValidationException", message="Invalid instance type"
         )
         assert training_plans(session_of("us-east-2"), P5, 1, NOW).rates == ()
 
-    def test_any_other_refusal_of_sagemaker_is_an_error(self, price_services, session_of):
+    def test_other_sagemaker_refusal_is_an_error(self, price_services, session_of):
         price_services.always["SearchTrainingPlanOfferings"] = Fault(
             code="AccessDeniedException", message="not authorized"
         )

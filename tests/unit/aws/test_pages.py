@@ -34,7 +34,7 @@ def listed(value):
     return value if isinstance(value, list) else [value]
 
 
-def test_the_tokens_are_those_of_botocore():
+def test_page_tokens_equal_the_ones_of_botocore():
     loader, calls, others = botocore.session.get_session().get_component("data_loader"), list(listings()), []
     for service, name, operation in calls:
         paged = loader.load_service_model(service, "paginators-1")["pagination"][operation]
@@ -55,7 +55,7 @@ def versions(marker):
     return {"IsTruncated": True, "NextKeyMarker": marker, "NextVersionIdMarker": f"v{marker}"}
 
 
-def test_both_markers_are_sent_and_the_last_page_ends_it_whatever_it_names(stubbed_s3):
+def test_both_markers_are_sent_and_is_truncated_false_ends_the_listing(stubbed_s3):
     stubbed_s3.add_response("list_object_versions", versions("a"), BUCKET)
     stubbed_s3.add_response(
         "list_object_versions",
@@ -66,12 +66,12 @@ def test_both_markers_are_sent_and_the_last_page_ends_it_whatever_it_names(stubb
     stubbed_s3.assert_no_pending_responses()
 
 
-def test_no_page_is_asked_for_before_it_is_wanted(stubbed_s3):
+def test_next_page_is_requested_only_when_needed(stubbed_s3):
     stubbed_s3.add_response("list_object_versions", versions("a"), BUCKET)
     assert len(list(islice(pages(stubbed_s3.client.list_object_versions, "list it", **BUCKET), 1))) == 1
 
 
-def test_markers_that_lead_back_by_way_of_others_are_refused(stubbed_s3):
+def test_repeated_page_marker_is_refused(stubbed_s3):
     for marker in ("a", "b", "a"):
         stubbed_s3.add_response("list_object_versions", {**versions(marker), "Versions": []})
     with pytest.raises(AwsError, match="list it: page 3 leads back to an earlier one"):

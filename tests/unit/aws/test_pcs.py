@@ -56,7 +56,7 @@ def scale(stub):
     return call
 
 
-def test_an_update_waits_for_the_one_before_and_for_its_own_end(stub, scale):
+def test_pcs_update_waits_for_the_previous_update_and_for_completion(stub, scale):
     for status in ("UPDATING", "ACTIVE"):
         stub.add_response("get_compute_node_group", group(status), NAMED)
     stub.add_response("update_compute_node_group", group("UPDATING"), {**NAMED, "scalingConfiguration": ONE})
@@ -65,7 +65,7 @@ def test_an_update_waits_for_the_one_before_and_for_its_own_end(stub, scale):
     assert scale() == [pcs.POLL_S] * 3
 
 
-def test_a_failed_update_gives_its_reasons(stub, scale):
+def test_failed_pcs_update_gives_the_reasons(stub, scale):
     stub.add_response("get_compute_node_group", group("UPDATE_FAILED"), NAMED)
     stub.add_response("update_compute_node_group", group("UPDATING"), {**NAMED, "scalingConfiguration": ONE})
     stub.add_response("get_compute_node_group", group("UPDATE_FAILED", ("AccessDenied", "no PassRole")), NAMED)
@@ -76,14 +76,14 @@ def test_a_failed_update_gives_its_reasons(stub, scale):
     )
 
 
-def test_an_update_without_end_is_an_error(stub, scale):
+def test_pcs_update_over_the_time_limit_is_an_error(stub, scale):
     for _ in range(pcs.MAX_POLLS):
         stub.add_response("get_compute_node_group", group("UPDATING"), NAMED)
     with pytest.raises(DeploymentFailedError, match="nodes of PCS cluster small is UPDATING after 20 minutes"):
         scale()
 
 
-def test_a_group_that_is_gone_is_an_error(stub, scale):
+def test_missing_pcs_node_group_is_an_error(stub, scale):
     stub.add_client_error("get_compute_node_group", "ResourceNotFoundException", "no compute node group nodes")
     with pytest.raises(DeploymentFailedError, match="PCS cluster small has no node group nodes"):
         scale()

@@ -10,7 +10,7 @@ from tests.infra.iam import ACCOUNT, actions
 from tests.launcher_calls import AWS, FREE, RENAMED, calls
 
 
-def test_every_call_of_the_launcher_is_allowed_to_whoever_runs_it():
+def test_every_call_of_the_launcher_is_allowed_to_the_user():
     """But for those that it makes as the access role of a cluster (tests/infra/test_eks.py holds what that has)."""
     account = Account(id=ACCOUNT, qualifier="hnb659fds", boundary_arn=None)
     personal = [name for target in TARGETS.values() for name in target.person]

@@ -18,14 +18,14 @@ def products(session):
 
 
 class TestAnswers:
-    def test_throttling_and_server_errors_are_tried_again(self, price_services, session_of):
+    def test_throttling_and_server_errors_are_retried(self, price_services, session_of):
         price_services.products = PRODUCTS
         price_services.faults["GetProducts"].extend([THROTTLED, BROKEN, THROTTLED])
         assert len(products(session_of())) == 3
         assert price_services.operations() == ["GetProducts"] * 4
 
     @pytest.mark.parametrize("fault, message", [(THROTTLED, "ThrottlingException"), (BROKEN, "InternalFailure")])
-    def test_not_for_ever(self, price_services, session_of, fault, message):
+    def test_retries_end_after_the_maximum_number_of_attempts(self, price_services, session_of, fault, message):
         price_services.always["GetProducts"] = fault
         with pytest.raises(AwsError, match=f"the list: .*{message}") as caught:
             products(session_of())
@@ -33,31 +33,31 @@ class TestAnswers:
         assert not isinstance(caught.value, CredentialsError)
         assert len(price_services.requests) == 1 + ATTEMPTS
 
-    def test_a_page_that_is_cut_short_fails_the_whole(self, price_services, session_of):
+    def test_truncated_page_fails_the_whole_listing(self, price_services, session_of):
         price_services.products, price_services.page_size = PRODUCTS, 1
         price_services.faults["GetProducts"].extend([None, CUT])
         with pytest.raises(AwsError, match="the list: the answer is cut short") as caught:
             products(session_of())
         assert caught.value.hint == "run it again"
 
-    def test_so_does_a_cut_answer_in_xml(self, price_services, session_of):
+    def test_truncated_xml_answer_is_an_error(self, price_services, session_of):
         price_services.always["DescribeRegions"] = CUT
         with pytest.raises(AwsError, match="describe the regions: the answer is cut short"):
             enabled(session_of())
 
-    def test_a_page_token_that_leads_back_ends_the_question(self, price_services, session_of):
+    def test_repeated_page_token_is_an_error(self, price_services, session_of):
         price_services.products, price_services.page_size = PRODUCTS, 1
         price_services.always["GetProducts"] = LOOP
         with pytest.raises(AwsError, match="leads back to an earlier one"):
             products(session_of())
 
-    def test_a_page_that_fails_fails_the_whole(self, price_services, session_of):
+    def test_failed_page_fails_the_whole_listing(self, price_services, session_of):
         price_services.products, price_services.page_size = PRODUCTS, 1
         price_services.faults["GetProducts"].extend([None, Fault(code="InvalidNextTokenException", message="gone")])
         with pytest.raises(AwsError, match="InvalidNextTokenException: gone"):
             products(session_of())
 
-    def test_nobody_there_is_an_error_of_ours(self, price_services, tmp_path):
+    def test_unreachable_endpoint_is_an_aws_error(self, price_services, tmp_path):
         environment = {**price_services.environment(tmp_path), "AWS_ENDPOINT_URL_PRICING": "http://127.0.0.1:9"}
         session = Session(environment=environment, region="us-east-1")
         with pytest.raises(AwsError, match="the list: Could not connect"):
@@ -65,7 +65,7 @@ class TestAnswers:
 
 
 class TestCredentials:
-    def test_expired_ones_say_what_to_do(self, price_services, session_of):
+    def test_expired_credentials_have_a_login_hint(self, price_services, session_of):
         price_services.always["GetProducts"] = EXPIRED
         with pytest.raises(CredentialsError, match="ExpiredTokenException") as caught:
             products(session_of())
@@ -81,19 +81,21 @@ class TestCredentials:
             (("AWS_SECRET_ACCESS_KEY",), "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"),
         ],
     )
-    def test_none_or_half_of_them_are_reported_before_any_call(self, price_services, tmp_path, gone, message, value):
+    def test_missing_or_partial_credentials_are_reported_before_any_call(
+        self, price_services, tmp_path, gone, message, value
+    ):
         environment = {**price_services.environment(tmp_path), **dict.fromkeys(gone, value)}
         with pytest.raises(CredentialsError, match=message) as caught:
             Sessions(environment)
         assert "AWS_PROFILE" in caught.value.hint
         assert price_services.requests == []
 
-    def test_a_profile_that_is_not_there_is_reported_too(self, price_services, tmp_path):
+    def test_missing_profile_is_reported(self, price_services, tmp_path):
         environment = {"AWS_PROFILE": "nobody", "XDG_CACHE_HOME": str(tmp_path)}
         with pytest.raises(CredentialsError, match="nobody"):
             Sessions(environment)
 
-    def test_a_dead_proxy_before_the_metadata_service_is_no_account(self, tmp_path, monkeypatch):
+    def test_unreachable_proxy_of_the_metadata_service_is_reported_as_no_account(self, tmp_path, monkeypatch):
         monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
         monkeypatch.delenv("AWS_EC2_METADATA_DISABLED", raising=False)
         monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
@@ -106,7 +108,7 @@ class TestCredentials:
 
 
 class TestSessions:
-    def test_one_client_serves_all_who_ask(self, price_services, tmp_path):
+    def test_client_of_a_region_is_shared(self, price_services, tmp_path):
         sessions = Sessions(price_services.environment(tmp_path))
         first = sessions.session("us-west-2", "ec2")
         assert sessions.session("us-west-2", "ec2").client("ec2") is first.client("ec2")

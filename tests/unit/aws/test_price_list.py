@@ -21,7 +21,7 @@ def read(session, *regions, reserved=False, name=P5):
 
 
 class TestOnDemand:
-    def test_one_region_is_asked_for_alone(self, price_services, session_of):
+    def test_price_query_of_one_region_filters_by_region(self, price_services, session_of):
         price_services.products = [
             ec2_product(P5, region, term("55.0400000000")) for region in ("us-east-1", "us-west-2")
         ]
@@ -38,7 +38,7 @@ class TestOnDemand:
             "regionCode": ("TERM_MATCH", "us-west-2"),
         }
 
-    def test_several_regions_take_one_question_whose_pages_are_followed(self, price_services, session_of):
+    def test_price_query_of_several_regions_is_one_paged_query(self, price_services, session_of):
         names = [f"eu-test-{number}" for number in range(5)]
         price_services.page_size = 2
         price_services.products = [ec2_product(P5, region, term(f"5{number}")) for number, region in enumerate(names)]
@@ -48,7 +48,7 @@ class TestOnDemand:
         assert rates(listed) == {**expected, ("us-east-1", "us-east-1-atl-1"): "56"}
         assert price_services.operations() == ["GetProducts"] * 3
 
-    def test_regions_that_were_not_asked_for_are_left_out(self, price_services, session_of):
+    def test_prices_of_other_regions_are_left_out(self, price_services, session_of):
         price_services.products = [
             ec2_product(P5, region, term("55")) for region in ("us-east-1", "us-east-2", "us-west-2")
         ]
@@ -63,7 +63,7 @@ class TestOnDemand:
             {"operatingSystem": "RHEL"},
         ],
     )
-    def test_products_of_capacity_blocks_and_other_kinds_are_kept_apart(self, price_services, session_of, attributes):
+    def test_products_of_capacity_blocks_and_other_kinds_are_left_out(self, price_services, session_of, attributes):
         price_services.products = [
             ec2_product(P5, "us-east-1", term("55")),
             ec2_product(P5, "us-east-1", term("99"), **attributes),
@@ -71,14 +71,14 @@ class TestOnDemand:
         price_services.filtering = False
         assert rates(read(session_of(), "us-east-1")) == {("us-east-1", ""): "55"}
 
-    def test_of_several_terms_the_newest_that_has_begun_holds_and_the_next_is_said(self, price_services, session_of):
+    def test_newest_begun_term_is_the_price_and_the_next_is_noted(self, price_services, session_of):
         terms = (term("98.32", "2024-01-01"), term("55.04", "2025-06-01"), term("50.1000", "2026-12-01"))
         price_services.products = [ec2_product(P5, "us-east-1", *terms)]
         (rate,) = read(session_of(), "us-east-1").rates
         assert rate.usd == Decimal("55.04")
         assert rate.note == "from 2026-12-01 on: $50.1"
 
-    def test_of_two_products_the_dearer_counts(self, price_services, session_of):
+    def test_dearer_of_two_products_is_the_price(self, price_services, session_of):
         price_services.products = [ec2_product(P5, "us-east-1", term(usd)) for usd in ("55", "56", "54")]
         assert rates(read(session_of(), "us-east-1")) == {("us-east-1", ""): "56"}
 
@@ -95,19 +95,19 @@ class TestOnDemand:
             ({"effectiveDate": "soon", "priceDimensions": {}}, "the price has no effective date"),
         ],
     )
-    def test_a_price_that_is_none_is_refused_with_the_reason(self, price_services, session_of, refused, reason):
+    def test_invalid_price_is_refused_with_the_reason(self, price_services, session_of, refused, reason):
         price_services.products = [ec2_product(P5, "us-east-1", refused), ec2_product(P5, "us-west-2", term("55"))]
         listed = read(session_of(), "us-east-1", "us-west-2")
         assert rates(listed) == {("us-west-2", ""): "55"}
         (refusal,) = listed.refusals
         assert (refusal.key.name, refusal.key.region, refusal.reason) == (P5, "us-east-1", reason)
 
-    def test_no_product_is_no_price(self, price_services, session_of):
+    def test_missing_product_gives_no_price(self, price_services, session_of):
         listed = read(session_of(), "us-east-1")
         assert (listed.rates, listed.refusals) == ((), ())
 
     @pytest.mark.parametrize("text", ["{", '"words"', '{"product": {}}'])
-    def test_an_entry_that_is_none_fails_the_whole_question(self, price_services, session_of, text):
+    def test_invalid_price_entry_fails_the_whole_query(self, price_services, session_of, text):
         price_services.products = [ec2_product(P5, "us-east-1", term("55"))]
         price_services.raw_entries = [text]
         with pytest.raises(AwsError, match=r"Price List of p5\.48xlarge: the answer is cut short"):
@@ -115,7 +115,7 @@ class TestOnDemand:
 
 
 class TestReserved:
-    def test_the_rate_is_hourly_plus_the_upfront_share(self, price_services, session_of):
+    def test_reserved_rate_is_hourly_plus_the_upfront_share(self, price_services, session_of):
         reserved = (
             reserved_term(1, "No Upfront", "40.5", "0"),
             reserved_term(3, "Partial Upfront", "10", "26280"),
@@ -133,12 +133,12 @@ class TestReserved:
             ("convertible", 3, "all-upfront"): "20.000000",
         }
 
-    def test_they_are_left_out_unless_asked_for(self, price_services, session_of):
+    def test_reserved_rates_are_left_out_by_default(self, price_services, session_of):
         reserved = (reserved_term(1, "No Upfront", "40.5", "0"),)
         price_services.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
         assert [rate.key.kind for rate in read(session_of(), "us-east-1").rates] == ["on-demand"]
 
-    def test_one_that_costs_nothing_is_refused(self, price_services, session_of):
+    def test_free_reserved_rate_is_refused(self, price_services, session_of):
         reserved = (reserved_term(1, "No Upfront", "0", "0"),)
         price_services.products = [ec2_product(P5, "us-east-1", term("55"), reserved=reserved)]
         (refusal,) = read(session_of(), "us-east-1", reserved=True).refusals
@@ -146,7 +146,7 @@ class TestReserved:
 
 
 class TestSageMaker:
-    def test_rates_by_component_and_nothing_else(self, price_services, session_of):
+    def test_sagemaker_rates_are_listed_by_component(self, price_services, session_of):
         ml = f"ml.{P5}"
         price_services.products = [
             ml_product(ml, "us-west-2", component, usd, f"USW2-{usage}:{ml}")

@@ -44,7 +44,7 @@ def commands(stub):
     return InstanceCommands(session=session, instance=INSTANCE)
 
 
-def test_a_script_is_sent_with_its_limits(stub, commands):
+def test_run_command_is_sent_with_limits(stub, commands):
     answer = {"Command": {"CommandId": COMMAND, "DocumentName": "AWS-RunShellScript", "Status": "Pending"}}
     expected_request = {
         "InstanceIds": [INSTANCE],
@@ -69,18 +69,18 @@ PENDING = {"Status": "Pending", "StatusDetails": "Pending", "ResponseCode": -1}
         (PENDING, ("Pending", "Pending", -1)),
     ],
 )
-def test_an_outcome_is_read(stub, commands, changes, wanted):
+def test_run_command_outcome_is_read(stub, commands, changes, wanted):
     stub.add_response("get_command_invocation", INVOCATION | changes, {"CommandId": COMMAND, "InstanceId": INSTANCE})
     status, details, code = wanted
     assert commands.outcome(COMMAND) == Invocation(status=status, details=details, code=code, out="hello\n", err="")
 
 
-def test_a_command_that_is_not_on_record_yet_is_no_error(stub, commands):
+def test_run_command_without_a_record_yet_has_no_outcome(stub, commands):
     stub.add_client_error("get_command_invocation", "InvocationDoesNotExist", http_status_code=400)
     assert commands.outcome(COMMAND) is None
 
 
-def test_other_errors_are_errors(stub, commands):
+def test_other_run_command_error_is_an_error(stub, commands):
     stub.add_client_error("get_command_invocation", "InternalServerError", "no", http_status_code=500)
     with pytest.raises(AwsError, match="InternalServerError"):
         commands.outcome(COMMAND)

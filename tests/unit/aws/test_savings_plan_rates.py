@@ -11,7 +11,7 @@ def rates(answer):
     return {(key.region, key.detail, key.term_years, key.payment): usd for key, usd in keys.items()}
 
 
-def test_kinds_terms_and_payments_over_all_pages(price_services, session_of):
+def test_savings_plan_kinds_terms_and_payments_are_read_from_all_pages(price_services, session_of):
     price_services.page_size = 1
     price_services.rates = [
         rate(P5, "us-east-1", "41.5", plan_type="Compute", years=3, payment="No Upfront"),
@@ -29,7 +29,7 @@ def test_kinds_terms_and_payments_over_all_pages(price_services, session_of):
     assert price_services.operations() == ["DescribeSavingsPlansOfferingRates"] * 3
 
 
-def test_unused_boxes_and_other_lengths_are_left_out(price_services, session_of):
+def test_unused_capacity_and_other_terms_are_left_out(price_services, session_of):
     price_services.rates = [
         rate(P5, "us-east-1", "41", plan_type="Compute", years=3, payment="No Upfront", usage=f"UnusedBox:{P5}"),
         rate(P5, "us-east-1", "40", plan_type="Compute", years=2, payment="No Upfront"),
@@ -38,7 +38,7 @@ def test_unused_boxes_and_other_lengths_are_left_out(price_services, session_of)
     assert (offers.rates, offers.refusals) == ((), ())
 
 
-def test_a_rate_in_another_currency_or_unit_or_of_zero_is_refused(price_services, session_of):
+def test_savings_plan_rate_of_another_currency_or_unit_or_zero_is_refused(price_services, session_of):
     one = {"plan_type": "Compute", "payment": "No Upfront"}
     price_services.rates = [
         rate(P5, "us-east-1", "300", years=1, offering={"currency": "CNY"}, **one),
@@ -54,7 +54,7 @@ def test_a_rate_in_another_currency_or_unit_or_of_zero_is_refused(price_services
     ]
 
 
-def test_sagemaker_rates_are_asked_for_by_the_usage_types_of_the_price_list(price_services, session_of):
+def test_sagemaker_savings_plan_query_uses_usage_types_of_the_price_list(price_services, session_of):
     ml = f"ml.{P5}"
     price_services.products = [
         ml_product(ml, "us-east-1", "Training", "63.3", f"USE1-Train:{ml}"),
@@ -73,6 +73,6 @@ def test_sagemaker_rates_are_asked_for_by_the_usage_types_of_the_price_list(pric
     }
 
 
-def test_a_type_that_sagemaker_does_not_have_is_not_asked_for(price_services, session_of):
+def test_type_unknown_to_sagemaker_has_no_savings_plan_query(price_services, session_of):
     assert savings_plans.sagemaker(session_of(), session_of(), "ml.trn9.48xlarge", ("us-east-1",)).rates == ()
     assert price_services.operations() == ["GetProducts"]

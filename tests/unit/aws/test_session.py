@@ -37,7 +37,7 @@ def answer(code):
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
 )
-def test_unusable_credentials_say_what_to_do(problem, hint):
+def test_unusable_credentials_have_a_login_hint(problem, hint):
     with pytest.raises(CredentialsError, match="stack x: ") as caught, translated("stack x"):
         raise problem
     assert hint in caught.value.hint
@@ -52,13 +52,13 @@ def test_unusable_credentials_say_what_to_do(problem, hint):
         (ResponseParserError("half an answer"), "stack x: the answer is cut short"),
     ],
 )
-def test_other_problems_do_not_ask_for_a_login(problem, message):
+def test_other_aws_errors_have_no_login_hint(problem, message):
     with pytest.raises(AwsError, match=message) as caught, translated("stack x"):
         raise problem
     assert not isinstance(caught.value, CredentialsError)
 
 
-def test_a_document_that_is_cut_short_is_an_error_of_the_call():
+def test_truncated_json_is_an_error_of_the_call():
     with (
         pytest.raises(AwsError, match="describe topic x: the answer is cut short") as caught,
         translated("describe topic x"),
@@ -67,7 +67,7 @@ def test_a_document_that_is_cut_short_is_an_error_of_the_call():
     assert "not valid JSON: Expecting value" in caught.value.message
 
 
-def test_a_session_that_has_ended_is_reported_by_any_call(tmp_path, monkeypatch):
+def test_expired_session_is_reported_by_any_call(tmp_path, monkeypatch):
     """The profile is one of IAM Identity Center whose token is not there: the call itself finds that out."""
     (tmp_path / "config").write_text(
         "[profile work]\nsso_start_url = https://example.awsapps.com/start\nsso_region = us-east-1\n"

@@ -68,7 +68,7 @@ def answer(stub, *events):
     stub.add_response("describe_stack_events", {"StackEvents": list(events)}, {"StackName": ID})
 
 
-def test_it_is_followed_to_its_end_and_each_event_is_reported_once(stubbed_session):
+def test_stack_removal_is_followed_and_each_event_is_reported_once(stubbed_session):
     session, stub = stubbed_session
     answer(stub, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})
@@ -84,7 +84,7 @@ def test_it_is_followed_to_its_end_and_each_event_is_reported_once(stubbed_sessi
     assert waits == 2
 
 
-def test_a_failed_removal_before_this_one_does_not_count(stubbed_session):
+def test_earlier_failed_stack_removal_is_ignored(stubbed_session):
     session, stub = stubbed_session
     old = (event(3, "DELETE_FAILED"), BEGUN, CREATED)
     answer(stub, *old)
@@ -95,7 +95,7 @@ def test_a_failed_removal_before_this_one_does_not_count(stubbed_session):
     assert removed(session, state("DELETE_FAILED")) == ([("slipway-a-training", "DELETE_COMPLETE")], 1)
 
 
-def test_a_removal_that_goes_on_is_joined_and_not_begun_again(stubbed_session):
+def test_running_stack_removal_is_followed_without_a_new_request(stubbed_session):
     session, stub = stubbed_session
     answer(stub, LEFT, BEGUN, CREATED)
     answer(stub, GONE, LEFT, BEGUN, CREATED)
@@ -103,7 +103,7 @@ def test_a_removal_that_goes_on_is_joined_and_not_begun_again(stubbed_session):
     assert [status for _, status in events] == ["DELETE_IN_PROGRESS", "DELETE_COMPLETE", "DELETE_COMPLETE"]
 
 
-def test_every_reason_of_a_failure_is_given(stubbed_session):
+def test_failed_stack_removal_gives_every_reason(stubbed_session):
     session, stub = stubbed_session
     answer(stub, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})
@@ -117,7 +117,7 @@ def test_every_reason_of_a_failure_is_given(stubbed_session):
     assert "--stack-name slipway-a-training" in caught.value.hint
 
 
-def test_an_export_in_use_is_the_reason_where_no_resource_is(stubbed_session):
+def test_export_in_use_is_the_reason_of_a_failed_stack_removal(stubbed_session):
     session, stub = stubbed_session
     answer(stub, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})
@@ -126,7 +126,7 @@ def test_an_export_in_use_is_the_reason_where_no_resource_is(stubbed_session):
         removed(session, state())
 
 
-def test_a_stack_that_is_not_there_is_none_and_a_refusal_is_an_error(stubbed_session):
+def test_missing_stack_is_none_and_a_denied_call_is_an_error(stubbed_session):
     session, stub = stubbed_session
     missing = "Stack with id slipway-a-training does not exist"
     stub.add_client_error("describe_stacks", "ValidationError", missing)
@@ -136,7 +136,7 @@ def test_a_stack_that_is_not_there_is_none_and_a_refusal_is_an_error(stubbed_ses
         stacks.find(session, "slipway-a-training")
 
 
-def test_an_export_that_nobody_imports_has_no_importers(stubbed_session):
+def test_unused_export_has_no_importers(stubbed_session):
     session, stub = stubbed_session
     stub.add_client_error("list_imports", "ValidationError", "Export 'net:VpcId' is not imported by any stack.")
     stub.add_response("list_imports", {"Imports": ["a", "b"]}, {"ExportName": "net:VpcId"})
@@ -149,7 +149,7 @@ def described(stub, status):
     stub.add_response("describe_stacks", described_as(status), {"StackName": ID})
 
 
-def test_a_stack_that_somebody_else_removed_meanwhile_is_not_waited_for(stubbed_session):
+def test_stack_removed_meanwhile_is_not_waited_for(stubbed_session):
     session, stub = stubbed_session
     answer(stub, GONE, LEFT, BEGUN, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})
@@ -158,7 +158,7 @@ def test_a_stack_that_somebody_else_removed_meanwhile_is_not_waited_for(stubbed_
     assert removed(session, state()) == ([], 0)
 
 
-def test_a_stack_whose_removal_does_not_go_on_is_said(stubbed_session):
+def test_stalled_stack_removal_is_an_error(stubbed_session):
     session, stub = stubbed_session
     answer(stub, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})
@@ -169,7 +169,7 @@ def test_a_stack_whose_removal_does_not_go_on_is_said(stubbed_session):
         removed(session, state())
 
 
-def test_a_removal_that_takes_long_without_a_word_is_waited_for(stubbed_session):
+def test_slow_stack_removal_is_waited_for(stubbed_session):
     session, stub = stubbed_session
     answer(stub, CREATED)
     stub.add_response("delete_stack", {}, {"StackName": ID})

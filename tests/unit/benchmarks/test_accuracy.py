@@ -35,7 +35,7 @@ def measured():
     return accuracy.measure(training_rows.read_rows(RUNS))
 
 
-def test_targets_hold_on_the_shipped_rows(measured):
+def test_accuracy_targets_hold_on_the_shipped_rows(measured):
     assert set(measured) == KEYS
     assert measured["n"] == 130
     assert measured["within_25"] >= 0.78
@@ -46,7 +46,7 @@ def test_targets_hold_on_the_shipped_rows(measured):
 
 
 @pytest.mark.long
-def test_targets_hold_with_each_family_left_out_of_the_fit(measured):
+def test_accuracy_targets_hold_with_each_family_left_out_of_the_fit(measured):
     left_out = measured["leave_one_family_out"]
     assert left_out["n"] == 130
     assert left_out["within_25"] >= 0.70
@@ -79,7 +79,7 @@ def classes(unseen_outcomes):
         ("mixture of experts", 91, (0.47, 0.70, 0.90), 3.6),
     ],
 )
-def test_each_class_holds_on_sources_that_no_fit_has_seen(classes, name, count, shares, width):
+def test_accuracy_of_each_class_holds_on_sources_outside_the_fit(classes, name, count, shares, width):
     accuracy_of_class = classes[name]
     assert accuracy_of_class["n"] == count
     assert all(accuracy_of_class[key] >= least for key, least in zip(SHARES, shares, strict=True)), accuracy_of_class
@@ -88,7 +88,7 @@ def test_each_class_holds_on_sources_that_no_fit_has_seen(classes, name, count, 
 
 
 @pytest.mark.parametrize("name", ["dense pretraining", "LoRA, tuned stack", "Hugging Face", "mixture of experts"])
-def test_the_range_holds_the_average_source_of_a_class(unseen_outcomes, name):
+def test_range_covers_the_average_source_of_a_class(unseen_outcomes, name):
     _, average = accuracy.of_average_source(accuracy.of_classes(unseen_outcomes)[name])
     assert 0.74 <= average <= 0.9
 
@@ -118,13 +118,13 @@ def test_average_source_counts_each_source_once_however_many_rows(outcomes, sour
     assert accuracy.of_average_source(outcomes) == (sources, average)
 
 
-def test_range_holds_the_rows_of_the_average_source_left_out(unseen_outcomes):
+def test_range_covers_the_rows_of_the_average_source_left_out(unseen_outcomes):
     sources, average = accuracy.of_average_source(unseen_outcomes)
     assert sources == 55
     assert 0.74 <= average <= 0.9
 
 
-def test_newest_recipes_alone_and_no_evaluation_are_fitted():
+def test_only_newest_recipes_and_no_evaluations_are_fitted():
     rows = fit_training.shipped_rows()
     assert not {row.kind for row in rows} & {"mlperf_ttt"}
     with FURTHER_RUNS.open(encoding="utf-8", newline="") as file:
@@ -135,7 +135,7 @@ def test_newest_recipes_alone_and_no_evaluation_are_fitted():
     assert names >= set(replaced.values())
 
 
-def test_better_than_the_baseline_on_each(measured):
+def test_estimate_is_more_accurate_than_the_baseline(measured):
     plain = accuracy.baseline(training_rows.read_rows(RUNS))
     # the README of the rows gives 72 % and 90 % for it
     assert plain["within_25"] == pytest.approx(0.72, abs=0.02)
@@ -144,13 +144,13 @@ def test_better_than_the_baseline_on_each(measured):
     assert measured["within_50"] > plain["within_50"]
 
 
-def test_parts_add_up(measured):
+def test_parts_of_the_accuracy_add_up(measured):
     assert sum(part["n"] for part in measured["by_accelerator"].values()) == 130
     assert measured["whole_runs"]["n"] == 30
     json.dumps(measured, allow_nan=False)
 
 
-def test_further_rows_hold_too():
+def test_accuracy_targets_hold_on_further_rows():
     outcomes = [accuracy.outcome(row, load_training()) for row in training_rows.read_rows(FURTHER_RUNS)]
     summary = accuracy.summary(outcomes)
     assert summary["within_25"] >= 0.78
@@ -158,7 +158,7 @@ def test_further_rows_hold_too():
     assert summary["covered"] >= 0.85
 
 
-def test_shipped_coefficients_are_what_the_fit_gives():
+def test_shipped_training_coefficients_equal_the_fit():
     fits = fit_training.shipped_fits()
     fitted = fit_training.fitted(fits.observations, fits.errors, fit_training.fit(fits.observations))
     shipped = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
@@ -171,7 +171,7 @@ def test_shipped_coefficients_are_what_the_fit_gives():
         assert fitted[name] == pytest.approx(shipped[name], abs=2e-3)
 
 
-def test_an_estimate_knows_no_row_by_name():
+def test_training_estimate_contains_no_row_id():
     rows = training_rows.read_rows(RUNS)
     texts = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "launcher" / "planning").glob("*.py"))
     fitted = COEFFICIENTS.read_text(encoding="utf-8")
@@ -198,7 +198,7 @@ def read_one(tmp_path, **changes):
     return training_rows.read_rows(written(tmp_path / "rows.csv", row_fields(**changes)))[0]
 
 
-def test_a_row_becomes_the_fields_of_a_plan(tmp_path):
+def test_training_row_becomes_the_fields_of_a_plan(tmp_path):
     row = read_one(tmp_path, precision="mxfp8", framework="NeMo", notes="activation checkpointing True")
     assert row.shape.precision is Precision.FP8
     assert row.shape.stack is Stack.TUNED
@@ -208,7 +208,7 @@ def test_a_row_becomes_the_fields_of_a_plan(tmp_path):
     assert not row.whole
 
 
-def test_figures_that_count_recomputation_or_half_the_attention_are_converted(tmp_path):
+def test_published_figures_with_recomputation_or_causal_attention_are_converted(tmp_path):
     empty = ("tokens_per_s_total", "tokens_per_s_per_chip", "implied_mfu_6N_attn_pct", "reported_mfu_pct")
     bare = dict.fromkeys(empty, "") | {"row_kind": "mfu_only", "reported_tflops_per_chip": "400"}
     plain = read_one(tmp_path, **bare, notes="")
@@ -222,11 +222,11 @@ def test_figures_that_count_recomputation_or_half_the_attention_are_converted(tm
     "label,peak,name",
     [("NVIDIA H100 80GB", "989", "H100"), ("A100-SXM4", "", "A100-80GB"), ("H100-PCIe", "756", "H100-PCIe")],
 )
-def test_other_labels_of_a_chip_are_known_unless_its_peak_is_another(tmp_path, label, peak, name):
+def test_other_labels_of_a_chip_are_recognised_unless_the_peak_differs(tmp_path, label, peak, name):
     assert read_one(tmp_path, accelerator=label, peak_bf16_dense_tflops=peak).shape.accelerator.name == name
 
 
-def test_an_unlisted_chip_is_taken_from_the_rows_peak(tmp_path):
+def test_unlisted_chip_uses_the_peak_of_the_row(tmp_path):
     row = read_one(tmp_path, accelerator="Quark 1", peak_bf16_dense_tflops="500")
     assert row.shape.accelerator.peak_bf16_tflops == 500
     assert accuracy.outcome(row, load_training()).width > 2
@@ -245,7 +245,7 @@ def test_an_unlisted_chip_is_taken_from_the_rows_peak(tmp_path):
         ({"tokens_per_s_per_chip": "", "accelerator_count": ""}, "accelerator_count is missing"),
     ],
 )
-def test_a_bad_row_is_named(tmp_path, changes, message):
+def test_invalid_training_row_is_refused_with_the_line(tmp_path, changes, message):
     path = written(tmp_path / "rows.csv", row_fields(), row_fields(**changes))
     with pytest.raises(training_rows.RowsError, match=f"rows.csv:3.*{message}"):
         training_rows.read_rows(path)
@@ -262,7 +262,7 @@ def run(*arguments, cwd):
 
 
 @pytest.mark.parametrize("content", [None, "", "a,b\n1,2\n", "\x00\x01"])
-def test_a_bad_file_is_exit_2_without_a_traceback(tmp_path, content):
+def test_unreadable_rows_file_exits_2_without_a_traceback(tmp_path, content):
     path = tmp_path / "bad.csv"
     if content is not None:
         path.write_text(content, encoding="utf-8")
@@ -274,7 +274,7 @@ def test_a_bad_file_is_exit_2_without_a_traceback(tmp_path, content):
 
 
 @pytest.mark.long
-def test_json_writes_nothing_and_the_report_is_written_without_it(tmp_path, monkeypatch, capsys):
+def test_json_option_writes_no_report(tmp_path, monkeypatch, capsys):
     path = written(tmp_path / "rows.csv", row_fields())
     monkeypatch.setattr(accuracy, "REPORT", tmp_path / "docs" / "accuracy.md")
     assert accuracy.main([str(path), "--json"]) == 0
@@ -299,7 +299,7 @@ def test_measurements_correct_the_estimate(tmp_path, capsys):
     assert "line 1, is not a measurement" in capsys.readouterr().err
 
 
-def test_a_measurement_on_few_machines_helps_on_many():
+def test_measurement_on_few_machines_improves_estimates_on_many():
     scaling_accuracy = scaling.measure()
     assert (scaling_accuracy["series"], scaling_accuracy["larger"]) == (13, 18)
     assert scaling_accuracy["within_25_after"] >= max(
@@ -319,5 +319,5 @@ def test_a_measurement_on_few_machines_helps_on_many():
     ],
     ids=["sources that differ", "sources that agree", "few sources", "no source"],
 )
-def test_the_next_source_lies_within_students_quantile_where_sources_differ(means, scale, factor):
+def test_next_source_factor_is_the_student_quantile_for_differing_sources(means, scale, factor):
     assert fit_training._next_source(means, scale) == pytest.approx(factor, rel=0.01)

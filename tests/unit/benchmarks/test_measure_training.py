@@ -76,7 +76,7 @@ def ended(tmp_path_factory):
 @pytest.mark.parametrize(
     "name, method, stack", [("trainer", Method.LORA, Stack.HUGGINGFACE), ("fsdp", Method.FULL, Stack.FRAMEWORK)]
 )
-def test_a_trainer_on_this_computer_writes_a_measurement_that_no_quote_uses(ended, name, method, stack):
+def test_measurement_of_a_local_trainer_is_written_and_used_by_no_quote(ended, name, method, stack):
     code, messages, path = ended[list(RUNS).index(name)]
     assert not code, messages
     ((measured,), findings) = load_measurements(path)
@@ -92,7 +92,7 @@ def test_a_trainer_on_this_computer_writes_a_measurement_that_no_quote_uses(ende
     assert dict(measured.software).keys() >= {"torch", "transformers", "peft"}
 
 
-def test_an_impossible_measurement_names_the_fault(ended):
+def test_impossible_measurement_is_refused_with_the_fault(ended):
     for (code, messages, path), (_, fault) in zip(ended[len(RUNS) :], FAULTS, strict=True):
         assert fault in f"{code} {messages}"
         assert not path.exists()

@@ -5,7 +5,7 @@ from benchmarks.plan_speed import MAX_OF_IMPORTS, PLANS
 from benchmarks.spot_interval import Cell, summary
 
 
-def test_figures_become_tables() -> None:
+def test_figures_are_rendered_as_tables() -> None:
     figures = {"base_s": 0.1, "commands": [{"name": "any", "most": 4.0}, {"name": "one", "most": None}]}
     assert list(_table(figures)) == [
         "| figure | value |",
@@ -21,12 +21,12 @@ def test_figures_become_tables() -> None:
     ]
 
 
-def test_every_section_has_an_aim() -> None:
+def test_every_benchmark_section_has_an_aim() -> None:
     assert set(AIMS) == set(TITLES)
     assert [*(most for _, _, most in PLANS if most), MAX_OF_IMPORTS] == [3.0, 3.0, 3.0]
 
 
-def test_the_worst_interval_is_the_one_that_costs_most_more() -> None:
+def test_worst_interval_is_the_one_with_the_largest_excess() -> None:
     near = Cell(name="near", automatic_usd=100.5, best_usd=100, automatic_s=60, best_s=50)
     far = Cell(name="far", automatic_usd=103, best_usd=100, automatic_s=60, best_s=30)
     totals = summary([near, far])

@@ -25,14 +25,14 @@ def quoted(path):
 
 
 @pytest.mark.parametrize("path", recompute.PLANS, ids=lambda path: path.stem)
-def test_a_quote_is_what_an_independent_program_makes_of_it(path):
+def test_quote_equals_the_independent_recomputation(path):
     quote = quoted(path)
     recomputed = recompute.recompute(recompute.read(path), quote, NOW.date())
     off = recompute.deviations(quote, recomputed)
     assert max(abs(deviation) for deviation in off.values()) <= recompute.tolerance(quote), off
 
 
-def test_a_quote_without_the_tail_or_the_forecast_of_prices_would_be_found(monkeypatch):
+def test_recomputation_without_tail_or_price_forecast_deviates(monkeypatch):
     """The program sees what it is for: without either a total is off by more than it lets pass."""
     tail, spot = recompute.PLANS[:2]
     none = {**recompute.read(tail), "guardrails": {"idle_minutes": 0.1}}
@@ -44,14 +44,14 @@ def test_a_quote_without_the_tail_or_the_forecast_of_prices_would_be_found(monke
 
 
 @pytest.mark.parametrize("module", [recompute, recompute_prices])
-def test_it_imports_nothing_of_what_it_checks(module):
+def test_recomputation_imports_no_launcher_module(module):
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
     names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     names += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     assert not [name for name in some(names) if name.partition(".")[0] in ("launcher", "infra")]
 
 
-def test_every_way_of_buying_is_among_them():
+def test_recomputed_plans_cover_every_purchase_option():
     options = {quoted(path)["purchase_option"] for path in recompute.PLANS}
     expected = {"on-demand", "spot", "capacity-block", "training-plan", "savings-plan", "reserved", "bedrock"}
     assert options == expected

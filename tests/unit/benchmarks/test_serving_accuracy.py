@@ -50,7 +50,7 @@ def share(values, bound):
 
 
 @pytest.mark.long
-def test_the_shipped_rows_meet_what_was_promised():
+def test_serving_accuracy_targets_hold_on_the_shipped_rows():
     accuracy = serving_accuracy.measure(*read_rows(ROWS))
     assert accuracy["inf2_trn1"]["median_abs_error"] <= 0.12
     assert accuracy["inf2_trn1"]["within_25"] >= 0.80
@@ -65,7 +65,7 @@ def test_the_shipped_rows_meet_what_was_promised():
 
 
 @pytest.mark.parametrize("family, bound, least", [("neuron", 0.25, 0.80), ("gpu", 0.35, 0.75), ("mixture", 0.35, 0.75)])
-def test_rows_that_were_not_fitted_are_estimated_as_well(family, bound, least):
+def test_serving_accuracy_holds_on_rows_outside_the_fit(family, bound, least):
     rows = read_rows(ROWS)[0]
     relative_errors = []
     for fitted, unseen in ((rows[::2], rows[1::2]), (rows[1::2], rows[::2])):
@@ -73,13 +73,13 @@ def test_rows_that_were_not_fitted_are_estimated_as_well(family, bound, least):
     assert share(relative_errors, bound) >= least
 
 
-def test_the_shipped_coefficients_are_those_of_the_fit():
+def test_shipped_serving_coefficients_equal_the_fit():
     shipped = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
     again = fit_serving.fit(fit_serving.of_family(read_rows(ROWS)[0], "neuron"), "neuron")
     assert again == pytest.approx(shipped["neuron"], rel=1e-3)
 
 
-def test_no_coefficient_beats_the_chip():
+def test_serving_rates_do_not_exceed_the_chip():
     shipped = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
     rates = {
         name: value
@@ -105,7 +105,7 @@ def test_no_coefficient_beats_the_chip():
         ({"hardware": "1x L4 24GB", "accel": "GPU", "engine": "vLLM 0.9", "tp": "1", "model": "Qwen2.5-7B"}, "L4", 1),
     ],
 )
-def test_hardware_is_read_from_words(tmp_path, changes, chip, tensor_parallel):
+def test_hardware_of_a_serving_row_is_parsed(tmp_path, changes, chip, tensor_parallel):
     (row,), refused = read_rows(written(tmp_path / "rows.csv", changes))
     assert not refused
     assert (row.chip, row.copy.tensor_parallel) == (chip, tensor_parallel)
@@ -124,18 +124,18 @@ def test_hardware_is_read_from_words(tmp_path, changes, chip, tensor_parallel):
         ({"output_tok_s": ""}, "no output tokens per second"),
     ],
 )
-def test_rows_out_of_reach_are_refused(tmp_path, changes, words):
+def test_unsupported_serving_rows_are_refused_with_the_reason(tmp_path, changes, words):
     rows, (refused,) = read_rows(written(tmp_path / "rows.csv", changes))
     assert rows == []
     assert words in refused.reason
 
 
-def test_an_unknown_model_is_taken_by_its_size(tmp_path):
+def test_unknown_model_is_estimated_by_size(tmp_path):
     (row,), _ = read_rows(written(tmp_path / "rows.csv", {"model": "NewLab-34B-chat"}))
     assert row.copy.model.params_b == 34
 
 
-def test_neither_id_nor_order_nor_source_matters(tmp_path):
+def test_serving_estimate_ignores_id_order_and_source(tmp_path):
     one = {"source": "here", "date": "2024"}
     rows, _ = read_rows(written(tmp_path / "rows.csv", one, {"model": "Llama-2-7b"}, {"source": "there"}))
     facts = fit_serving.FAMILIES["neuron"][0]
@@ -143,44 +143,44 @@ def test_neither_id_nor_order_nor_source_matters(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "model,hardware,engine,dtype,tp,output_tok_s\n"])
-def test_a_file_of_another_kind_is_refused(tmp_path, text, capsys):
+def test_rows_file_of_another_kind_is_refused(tmp_path, text, capsys):
     path = tmp_path / "rows.csv"
     path.write_text(text, encoding="utf-8")
     assert serving_accuracy.main([str(path), "--json"]) == 2
     assert capsys.readouterr().err.startswith("error: ")
 
 
-def test_a_row_with_a_figure_that_cannot_be_is_named(tmp_path):
+def test_negative_serving_throughput_is_refused(tmp_path):
     with pytest.raises(RowsError, match="output_tok_s is '-5'"):
         read_rows(written(tmp_path / "rows.csv", {"output_tok_s": "-5"}))
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e400"])
 @pytest.mark.parametrize("column", ["output_tok_s", "tp", "dp", "batch", "input_len", "output_len", "max_seq"])
-def test_a_number_that_cannot_be_is_reported_with_its_column(tmp_path, column, value):
+def test_invalid_number_is_reported_with_the_column(tmp_path, column, value):
     with pytest.raises(RowsError, match=f"{column} is '{value}'; it must be"):
         read_rows(written(tmp_path / "rows.csv", {column: value}))
 
 
 @pytest.mark.parametrize("column", ["tp", "dp", "batch"])
-def test_a_count_is_whole(tmp_path, column):
+def test_fractional_count_is_refused(tmp_path, column):
     with pytest.raises(RowsError, match=f"{column} is '0.5'; it must be a whole number of 1 or more"):
         read_rows(written(tmp_path / "rows.csv", {column: "0.5"}))
 
 
-def test_a_latency_that_is_no_number_was_not_published(tmp_path):
+def test_latency_of_nan_is_read_as_unpublished(tmp_path):
     ((row,), _) = read_rows(written(tmp_path / "rows.csv", {"ttft_ms": "nan"}))
     assert row.ttft_ms is None
 
 
-def test_cells_that_are_empty_are_filled_in(tmp_path):
+def test_empty_cells_of_a_serving_row_are_filled_in(tmp_path):
     bare = {"hardware": "4xH100-80GB", "accel": "GPU", "engine": "SGLang 0.4", "tp": "", "batch": "", "max_seq": ""}
     rows, _ = read_rows(written(tmp_path / "rows.csv", bare, {"batch": "", "concurrency": "8"}))
     assert (rows[0].copy.tensor_parallel, rows[0].live) == (4, 32)
     assert (rows[1].copy.batch, rows[1].live) == (8, 8)
 
 
-def test_json_writes_nothing_and_the_report_has_its_own_section(tmp_path, monkeypatch, capsys):
+def test_json_option_writes_no_section_and_the_report_has_a_serving_section(tmp_path, monkeypatch, capsys):
     report = tmp_path / "accuracy.md"
     replace_section(report, "training", "# Training\n\nkept")
     monkeypatch.setattr(serving_accuracy, "REPORT", report)

@@ -47,7 +47,7 @@ def prices(data, table, *key):
     return [(row[3], row[4]) for row in rows if tuple(row[:3]) == key and row[6].startswith("aws-")]
 
 
-def test_a_changed_price_is_a_row_more_with_its_source_and_an_unchanged_one_is_left_alone(data, keep_rows):
+def test_changed_price_is_added_with_the_source_and_an_unchanged_one_is_skipped(data, keep_rows):
     same = ("p4d.24xlarge", "us-east-1", "", "21.957642", "2026-10-20", *FILE)
     before = (data / tables.SPOT.path).read_bytes()
     written = write(keep_rows(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE), same), data, TODAY)
@@ -58,12 +58,12 @@ def test_a_changed_price_is_a_row_more_with_its_source_and_an_unchanged_one_is_l
     assert (data / tables.SPOT.path).read_bytes() == before
 
 
-def test_a_price_that_was_not_seen_for_long_is_dated_anew(data, keep_rows):
+def test_unchanged_price_of_an_old_date_gets_the_new_date(data, keep_rows):
     write(keep_rows(tables.ON_DEMAND, (*P5, "55.04", "2026-11-30", *FILE)), data, TODAY)
     assert prices(data, tables.ON_DEMAND, *P5) == [("55.04", "2026-11-30")]
 
 
-def test_written_twice_it_is_the_same(data, keep_rows):
+def test_repeated_snapshot_changes_no_file(data, keep_rows):
     folder = keep_rows(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE))
     write(folder, data, TODAY)
     before = {path: path.read_bytes() for path in data.rglob("*.csv")}
@@ -71,7 +71,7 @@ def test_written_twice_it_is_the_same(data, keep_rows):
     assert {path: path.read_bytes() for path in data.rglob("*.csv")} == before
 
 
-def test_of_spot_the_newest_row_stays_and_what_was_gathered_by_hand(data, keep_rows):
+def test_spot_snapshot_keeps_the_newest_row_and_manual_rows(data, keep_rows):
     by_hand = len(list(tables.read_checked(tables.SPOT, data, TODAY)))
     for day, usd in (("2026-11-29", "21"), ("2026-11-30", "22")):
         write(keep_rows(tables.SPOT, (*P5, usd, day, *PAGE)), data, TODAY)
@@ -79,12 +79,12 @@ def test_of_spot_the_newest_row_stays_and_what_was_gathered_by_hand(data, keep_r
     assert len(list(tables.read_checked(tables.SPOT, data, TODAY))) == by_hand + 1
 
 
-def test_a_zone_that_the_catalog_does_not_know_needs_a_look_first(data, keep_rows):
+def test_price_of_an_unknown_zone_is_not_added(data, keep_rows):
     row = ("p5.48xlarge", "us-east-1", "us-east-1-new-1", "49.5", "2026-11-30", *FILE)
     assert write(keep_rows(tables.ON_DEMAND, row), data, TODAY).added == {}
 
 
-def test_the_text_has_the_change(data, keep_rows, monkeypatch):
+def test_proposal_text_contains_the_changed_price(data, keep_rows, monkeypatch):
     written = write(keep_rows(tables.ON_DEMAND, (*P5, "49.5", "2026-11-30", *FILE)), data, TODAY)
     monkeypatch.setattr(tables, "SNAPSHOT", data)
     text = "\n".join(proposal(load(), written, TODAY))
@@ -94,6 +94,6 @@ def test_the_text_has_the_change(data, keep_rows, monkeypatch):
     assert "49.5" in text
 
 
-def test_nothing_new_is_said(data, keep_rows):
+def test_proposal_of_an_unchanged_snapshot_reports_no_changes(data, keep_rows):
     written = write(keep_rows(tables.ON_DEMAND), data, TODAY)
     assert proposal(load(), written, TODAY) == ["Nothing is new in the cache."]

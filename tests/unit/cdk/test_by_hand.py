@@ -17,39 +17,39 @@ from tests.warm_app import WITHOUT_VALIDATION
     "words",
     [["-c", "plan=job.yaml"], ["--context", "plan=job.yaml"], ["--context=plan=job.yaml"], ["-c=plan=job.yaml"]],
 )
-def test_the_plan_is_found_from_where_it_was_typed(words):
+def test_relative_plan_path_is_resolved_against_the_working_directory(words):
     result = completed(["synth", *words], Path("/home/ada"))
     assert any(word.endswith("plan=/home/ada/job.yaml") for word in result)
     assert result[result.index("--output") + 1] == "/home/ada/cdk.out"
     assert result[result.index("--app") + 1].endswith("-P -m infra.app")
 
 
-def test_other_context_and_absolute_paths_are_left_alone():
+def test_other_context_and_absolute_paths_are_unchanged():
     arguments = ["diff", "-c", "gate=1", "-c", "plan=/srv/job.yaml", "-o", "/srv/out", "-a", "mine"]
     assert completed(arguments, Path("/home/ada")) == arguments
 
 
 @pytest.mark.parametrize("words", [["-o", "out"], ["--output", "out"], ["--output=out"]])
-def test_the_output_goes_where_it_was_typed(words):
+def test_relative_output_path_is_resolved_against_the_working_directory(words):
     """The CLI runs in Slipway's own folder, where nothing of a person's belongs."""
     result = completed(["synth", "-c", "plan=job.yaml", *words], Path("/home/ada"))
     assert "/home/ada/out" in " ".join(result).replace("=", " ").split()
     assert "/home/ada/cdk.out" not in result
 
 
-def test_what_synthesises_needs_a_plan():
+def test_synthesis_without_a_plan_is_refused():
     with pytest.raises(UnreadableInputError, match="no plan is named"):
         completed(["deploy", "--all"], Path("/home/ada"))
 
 
-def test_without_a_plan_the_command_says_which_words_it_wants(slipway):
+def test_cdk_command_without_a_plan_shows_the_required_words(slipway):
     ended = slipway("cdk", "--", "diff")
     assert ended.code == 2
     assert "slipway cdk -- diff -c plan=plan.yaml" in ended.err
 
 
 @pytest.mark.cdk
-def test_it_lists_the_stacks_of_a_plan_in_any_folder(tmp_path):
+def test_cdk_ls_works_in_any_folder(tmp_path):
     (tmp_path / "job.yaml").write_text((EXAMPLES / "p5-spot.yaml").read_text(encoding="utf-8"), encoding="utf-8")
     command = [sys.executable, "-P", "-m", "launcher", "cdk", "--", "ls", "-c", "plan=job.yaml"]
     environment = os.environ | WITHOUT_VALIDATION

@@ -82,7 +82,7 @@ def attempt(
     return runner
 
 
-def test_a_good_quote_deploys_the_assembly_that_was_synthesised(quote: Quote, tmp_path: Path) -> None:
+def test_passing_quote_deploys_the_synthesised_assembly(quote: Quote, tmp_path: Path) -> None:
     argv = attempt(quote, tmp_path).commands[0].argv
     # A copy of it, which no longer exists again.
     assert Path(argv[argv.index("--app") + 1]).name == "cdk.out"
@@ -91,13 +91,13 @@ def test_a_good_quote_deploys_the_assembly_that_was_synthesised(quote: Quote, tm
     assert "--all" in argv
 
 
-def test_files_or_stacks_of_another_plan_are_refused(quote: Quote, tmp_path: Path) -> None:
+def test_bundle_or_assembly_of_another_plan_is_refused(quote: Quote, tmp_path: Path) -> None:
     for other in ({"bundle": "0" * 64}, {"assembly": "0" * 64}):
         with pytest.raises(QuoteMismatchError):
             attempt(quote, tmp_path, **other)
 
 
-def test_what_a_stack_is_of_is_read_from_the_stack(quote: Quote, tmp_path: Path) -> None:
+def test_stack_digest_is_read_from_the_stacks(quote: Quote, tmp_path: Path) -> None:
     cdk = Cdk(runner=Pretending(quote.digest), environment={"PATH": "/usr/bin:/bin"})
     assert cdk.synth(tmp_path / "plan.json", quote.digest, tmp_path / "cdk.out").digests == {quote.digest}
     for digests in ((), ("0" * 64,), (quote.digest, "0" * 64)):
@@ -107,7 +107,7 @@ def test_what_a_stack_is_of_is_read_from_the_stack(quote: Quote, tmp_path: Path)
 
 
 @pytest.mark.parametrize("change", ["edit", "add", "remove", "link"])
-def test_an_assembly_that_was_changed_after_it_was_shown_is_refused(quote: Quote, tmp_path: Path, change: str) -> None:
+def test_assembly_changed_after_synthesis_is_refused(quote: Quote, tmp_path: Path, change: str) -> None:
     runner, folder = Pretending(quote.digest), tmp_path / "cdk.out"
     cdk = Cdk(runner=runner, environment={"PATH": "/usr/bin:/bin"})
     assembly = cdk.synth(tmp_path / "plan.json", quote.digest, folder)
@@ -133,7 +133,7 @@ def test_an_assembly_that_was_changed_after_it_was_shown_is_refused(quote: Quote
     assert len(runner.commands) == ran
 
 
-def test_an_edit_while_the_stacks_are_deployed_reaches_no_stack(quote: Quote, tmp_path: Path) -> None:
+def test_edit_during_deployment_reaches_no_stack(quote: Quote, tmp_path: Path) -> None:
     """The CLI reads a template when its stack's turn comes, from a copy that has the hash of what was shown."""
 
     class Editing(Pretending):
@@ -153,7 +153,7 @@ def test_an_edit_while_the_stacks_are_deployed_reaches_no_stack(quote: Quote, tm
     assert '"MaxCount": 1' in template
 
 
-def test_a_dry_run_has_no_assembly_and_names_its_commands(quote: Quote, tmp_path: Path) -> None:
+def test_dry_run_records_the_commands_without_an_assembly(quote: Quote, tmp_path: Path) -> None:
     runner = RecordingRunner()
     cdk = Cdk(runner=runner, environment={"PATH": "/usr/bin:/bin"})
     assembly = cdk.synth(tmp_path / "plan.json", quote.digest, tmp_path / "cdk.out")
@@ -165,19 +165,19 @@ def test_a_dry_run_has_no_assembly_and_names_its_commands(quote: Quote, tmp_path
     ]
 
 
-def test_a_refused_quote_does_not_deploy(quote: Quote, tmp_path: Path) -> None:
+def test_refused_quote_is_not_deployed(quote: Quote, tmp_path: Path) -> None:
     refused = replace(quote, gate=Gate(allowed=False, exit_code=3, reason="too dear"))
     with pytest.raises(OverBudgetError, match="too dear"):
         attempt(refused, tmp_path)
 
 
-def test_a_quote_whose_prices_have_expired_since_does_not_deploy(quote: Quote, tmp_path: Path) -> None:
+def test_quote_with_expired_prices_is_not_deployed(quote: Quote, tmp_path: Path) -> None:
     assert quote.expires_at is not None
     with pytest.raises(QuoteExpiredError):
         attempt(quote, tmp_path, now=quote.expires_at + timedelta(days=1))
 
 
-def test_an_assembly_with_a_failed_validation_is_refused_even_when_cdk_exits_0(tmp_path: Path) -> None:
+def test_failed_validation_is_refused_despite_cdk_exit_code_0(tmp_path: Path) -> None:
     class Synthesised(RecordingRunner):
         def run(self, command: Command, on_line: object = None) -> Completed:
             report = {
@@ -205,12 +205,12 @@ def test_amounts_reach_the_app_as_context(tmp_path: Path) -> None:
     assert context == [f"plan={plan.resolve()}", "usd_per_hour=98.32", "max_usd=250"]
 
 
-def test_the_lines_of_a_failure_name_the_resource() -> None:
+def test_failure_lines_name_the_resource() -> None:
     lines = ("a | CREATE_IN_PROGRESS", "b | CREATE_FAILED | no capacity", "c")
     assert failure_lines(lines) == ["b | CREATE_FAILED | no capacity"]
 
 
-def test_a_program_is_run_and_its_lines_are_reported_as_they_come(tmp_path: Path) -> None:
+def test_program_lines_are_reported_while_the_program_runs(tmp_path: Path) -> None:
     messages: list[str] = []
     argv = (sys.executable, "-c", "import sys; print('one'); print('two', file=sys.stderr); sys.exit(3)")
     done = SubprocessRunner().run(Command(argv=argv, cwd=tmp_path, environment={}), messages.append)
@@ -218,7 +218,7 @@ def test_a_program_is_run_and_its_lines_are_reported_as_they_come(tmp_path: Path
     assert sorted(done.lines) == sorted(messages) == ["one", "two"]
 
 
-def test_a_program_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_program_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ImpossibleError, match="no such program"):
         SubprocessRunner().run(Command(argv=("/nowhere/cdk",), cwd=tmp_path, environment={}))
 
@@ -237,7 +237,7 @@ SubprocessRunner().run(Command(argv=("/bin/sh", "-c", sys.argv[1]), cwd=Path(), 
 class TestTemporaryFiles:
     """jsii and the CDK CLI leave theirs when they are interrupted."""
 
-    def test_temporary_files_go_with_the_command(self, tmp_path):
+    def test_temporary_files_are_removed_after_the_command(self, tmp_path):
         argv = (sys.executable, "-c", "import tempfile; print(tempfile.mkdtemp(prefix='jsii-kernel-'))")
         done = SubprocessRunner().run(Command(argv=argv, cwd=tmp_path, environment={"TMPDIR": str(tmp_path)}))
 
@@ -245,7 +245,7 @@ class TestTemporaryFiles:
         assert Path(folder).parent.parent == tmp_path
         assert list(tmp_path.iterdir()) == []
 
-    def test_those_of_a_command_that_was_killed_with_its_launcher_go_with_the_next(self, tmp_path):
+    def test_temporary_files_of_a_killed_launcher_are_removed_by_the_next_command(self, tmp_path):
         script = "touch $TMPDIR/left; echo $$ > $TMPDIR/pid; sleep 600 & wait"
         launcher = subprocess.Popen([sys.executable, "-c", RUNS, script, str(tmp_path)])
         folder = until(lambda: next((path.parent for path in tmp_path.glob("*/pid") if path.read_text()), None))

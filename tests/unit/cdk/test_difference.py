@@ -30,13 +30,13 @@ def fates(old, new):
     return {resource.type: resource.change for resource in stack_change("s", old, new, REPLACING).resources}
 
 
-def test_what_is_made_of_the_same_things_does_not_change():
+def test_unchanged_template_gives_no_changes():
     again = json.loads(json.dumps(NETWORK).replace("<sha256>", "4f"))
     change = stack_change("s", NETWORK, again, REPLACING)
     assert (change.new, change.same, change.resources) == (False, True, ())
 
 
-def test_a_stack_that_is_not_there_is_all_new():
+def test_missing_stack_gives_only_new_resources():
     change = stack_change("s", None, NETWORK, REPLACING)
     assert change.new
     assert change.count(Change.NEW) == len(NETWORK["Resources"])
@@ -57,13 +57,13 @@ def test_a_stack_that_is_not_there_is_all_new():
         ("AWS::SageMaker::Cluster", {"ClusterName": "another"}, Change.REPLACED, ("ClusterName",)),
     ],
 )
-def test_a_property_decides_whether_a_resource_is_replaced(kind, properties, change, because):
+def test_changed_property_decides_on_replacement(kind, properties, change, because):
     stack_diff = stack_change("s", HYPERPOD, changed(HYPERPOD, kind, **properties), REPLACING)
     (matched,) = [resource for resource in stack_diff.resources if resource.type == kind]
     assert (matched.change, matched.because) == (change, because)
 
 
-def test_a_replacement_goes_on_to_what_cannot_change_its_reference():
+def test_replacement_propagates_to_resources_with_immutable_references():
     fate_by_type = fates(NETWORK, changed(NETWORK, "AWS::EC2::VPC", CidrBlock="10.9.0.0/16"))
     assert {fate_by_type[f"AWS::EC2::{name}"] for name in ("VPC", "Subnet", "RouteTable", "NatGateway", "Route")} == {
         Change.REPLACED
@@ -73,23 +73,23 @@ def test_a_replacement_goes_on_to_what_cannot_change_its_reference():
     assert fate_by_type["AWS::SageMaker::Cluster"] is Change.CHANGED
 
 
-def test_what_depends_on_values_may_be_replaced():
+def test_conditional_replacement_is_reported_as_possible():
     fate_by_type = fates(NETWORK, changed(NETWORK, "AWS::EC2::VPC", InstanceTenancy="dedicated"))
     assert fate_by_type == {"AWS::EC2::VPC": Change.MAYBE_REPLACED}
 
 
-def test_what_goes_is_removed_or_left_behind():
+def test_deleted_resource_is_removed_or_retained():
     fate_by_type = fates(json.loads((GOLDEN / "p5-spot/checkpoints.json").read_text()), {"Resources": {}})
     assert fate_by_type["AWS::S3::Bucket"] is Change.RETAINED
     assert fates(NETWORK, {"Resources": {}})["AWS::EC2::NatGateway"] is Change.REMOVED
 
 
-def test_another_type_under_the_same_name_is_another_resource():
+def test_resource_of_another_type_under_the_same_name_is_replaced():
     old = {"Resources": {"A": {"Type": "AWS::SNS::Topic"}}}
     assert fates(old, {"Resources": {"A": {"Type": "AWS::S3::Bucket"}}}) == {"AWS::S3::Bucket": Change.REPLACED}
 
 
-def test_an_export_whose_resource_is_replaced_or_that_goes_is_found():
+def test_export_of_a_replaced_or_removed_resource_is_broken():
     moved = changed(NETWORK, "AWS::EC2::VPC", CidrBlock="10.9.0.0/16")
     broken = broken_exports(NETWORK, moved, stack_change("s", NETWORK, moved, REPLACING))
     assert set(imports(json.loads((GOLDEN / "p5-spot/training.json").read_text()))) & broken.keys()
@@ -110,7 +110,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("case", NAMED)
-def test_of_what_has_a_fixed_name_there_are_no_two(case):
+def test_replaced_resource_with_a_fixed_name_needs_a_new_cluster(case):
     """CloudFormation makes a replacement before it removes what it takes the place of."""
     old = NAMED[case]
     new = json.loads(json.dumps(old).replace('"x"', '"y"'))
@@ -127,7 +127,7 @@ def test_of_what_has_a_fixed_name_there_are_no_two(case):
 @pytest.mark.parametrize(
     "wanted, needs", [("1.36", Needs.NOTHING), ("1.37", Needs.NEW_CLUSTER), ("1.34", Needs.NEW_CLUSTER)]
 )
-def test_eks_goes_up_one_version_at_a_time(wanted, needs):
+def test_eks_version_changes_by_one_minor_version_only(wanted, needs):
     old, new = (
         {"Resources": {"C": {"Type": EKS_TYPE, "Properties": {"Version": version}}}} for version in ("1.35", wanted)
     )

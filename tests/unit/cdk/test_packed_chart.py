@@ -133,30 +133,30 @@ def values(request, catalog):
     return chart_values(plan, catalog.instance_types[plan.place.instance_type])
 
 
-def test_every_example_that_installs_the_chart_is_among_them():
+def test_every_example_installing_the_chart_is_linted():
     plans = [path for path in EXAMPLES.rglob("*.yaml") if "\nslipway: 1" in f"\n{path.read_text()}"]
     targets = {plan: plan_file.load(plan).target for plan in plans}
     assert sorted(path for path, of in targets.items() if of.kind == ("hyperpod-eks",) and of.cluster is None) == PLANS
 
 
-def test_helm_finds_nothing_wrong_with_it(pins, content, lint):
+def test_packed_chart_passes_helm_lint(pins, content, lint):
     assert lint(packed_chart(pins, content)) == set()
 
 
-def test_helm_finds_what_is_wrong(pins, content, lint):
+def test_helm_lint_finds_an_error_in_a_subchart(pins, content, lint):
     files = files_of(packed_chart(pins, content))
     files["charts/kept/templates/map.yaml"] += b"{{ .Values.a | nonsense }}\n"
     assert ["nonsense" in error for error in lint(zipped(files))] == [True]
 
 
-def test_helm_finds_nothing_wrong_in_hyperpods_chart_as_an_example_tells_it(hyperpods, values, lint):
+def test_hyperpod_chart_with_example_values_has_only_known_lint_errors(hyperpods, values, lint):
     """But for the versions of the programs in two of its charts, which AWS has without quotes; helm installs them."""
     assert lint(hyperpods, values) == {
         "[ERROR] Chart.yaml: appVersion should be of type string but it's of type float64"
     }
 
 
-def test_a_cluster_takes_what_hyperpods_chart_makes_and_ours_has_the_same_plugins(hyperpods, layer, values):
+def test_hyperpod_chart_objects_are_accepted_and_have_the_emulated_plugins(hyperpods, layer, values):
     manifests = rendered_by_helm(hyperpods, layer, values, release="hyperpod-dependencies", namespace="kube-system")
     refusals_by_name = {
         f"{manifest['kind']} {manifest['metadata']['name']}": refusals(manifest) for manifest in manifests
@@ -172,7 +172,7 @@ def _plugins(documents):
     return {plugin for plugin in plugins if any(plugin in name for name in names)}
 
 
-def test_the_sandbox_renders_it_with_the_layers_helm(pins, content, rendered):
+def test_sandbox_renders_the_chart_with_the_helm_of_the_layer(pins, content, rendered):
     manifests = rendered(packed_chart(pins, content))
     assert {manifest["metadata"]["name"]: manifest["data"]["a"] for manifest in manifests} == {
         "kept": "7",
@@ -180,7 +180,7 @@ def test_the_sandbox_renders_it_with_the_layers_helm(pins, content, rendered):
     }
 
 
-def test_helm_refuses_a_dependency_that_is_named_and_not_there(pins, content, rendered):
+def test_helm_refuses_a_missing_dependency(pins, content, rendered):
     files = files_of(packed_chart(pins, content))
     del files["charts/elsewhere-2.tgz"]
     with pytest.raises(RuntimeError, match="elsewhere"):

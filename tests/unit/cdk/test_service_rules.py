@@ -119,7 +119,7 @@ def own_image(properties, _template):
         (own_image, {"LaunchTemplate"}),
     ],
 )
-def test_update_that_the_service_refuses_needs_a_new_cluster(change, paths):
+def test_update_refused_by_the_service_needs_a_new_cluster(change, paths):
     assert refused(change) == paths
 
 
@@ -135,7 +135,7 @@ def test_update_that_the_service_refuses_needs_a_new_cluster(change, paths):
         lambda properties, _: properties["Nodes"]["ScalingConfiguration"].update(MaxInstanceCount=30),
     ],
 )
-def test_update_that_the_service_takes_is_not_refused(change):
+def test_update_accepted_by_the_service_is_not_refused(change):
     assert refused(change) == set()
 
 
@@ -178,7 +178,7 @@ def test_pcs_type_of_few_nodes_changes_beside_the_old_group():
         ),
     ],
 )
-def test_update_that_ends_nodes_has_its_effect_in_the_difference(change, paths):
+def test_update_ending_nodes_is_reported_with_the_effect(change, paths):
     assert changes_of(altered(change), Needs.NOTHING) == paths
 
 
@@ -186,5 +186,5 @@ def test_new_stack_is_never_refused():
     assert all(not resource.keys for resource in stack_change("s", None, TEMPLATE, REPLACING).resources)
 
 
-def test_every_rule_of_the_table_is_applied():
+def test_every_service_rule_of_the_table_is_applied():
     assert {rule.name for rule in load_service_rules()} == set(service_rules._APPLIES)

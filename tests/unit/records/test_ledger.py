@@ -80,11 +80,11 @@ some_entries = st.builds(
 class TestForms:
     @pytest.mark.long
     @given(some_entries)
-    def test_json_and_back(self, ledger_entry):
+    def test_ledger_entry_reads_back_from_json(self, ledger_entry):
         assert parse_entry(json.loads(json.dumps(entry_document(ledger_entry)))) == ledger_entry
 
     @given(some_entries)
-    def test_a_line_of_the_index_and_back(self, ledger_entry):
+    def test_ledger_entry_reads_back_from_an_index_line(self, ledger_entry):
         line = line_of(ledger_entry)
         assert "\n" not in line
         assert entry_of_line(line) == ledger_entry
@@ -99,28 +99,28 @@ class TestForms:
             ("started_at", "1889-01-01", "not the time of a run"),
         ],
     )
-    def test_what_is_no_entry_is_refused(self, key, value, message):
+    def test_damaged_ledger_entry_is_refused_with_the_reason(self, key, value, message):
         with pytest.raises(ValueError, match=message):
             parse_entry(entry_document(entry()) | {key: value})
 
-    def test_the_csv_has_a_cell_for_every_column(self):
+    def test_ledger_csv_row_has_a_cell_for_every_column(self):
         columns, lines = rows([entry(), entry(quoted_usd=None, tokens=None)])
         assert [len(line) for line in lines] == [len(columns)] * 2
         assert dict(zip(columns, lines[0], strict=True))["usd_per_million_tokens"] == "2.026138"
 
 
 class TestSums:
-    def test_what_follows_from_a_run(self):
+    def test_ledger_entry_derives_cost_per_token_and_epoch_and_lost_dollars(self):
         one = entry(billed_usd=Decimal(3000))
         assert (one.usd, one.usd_per_million_tokens, one.usd_per_epoch) == (3000, Decimal("1.5"), 2000)
         assert one.usd_lost == Decimal("30.5448")
 
-    def test_the_sandbox_costs_nothing_and_is_counted(self):
+    def test_simulated_run_costs_zero_and_is_counted(self):
         total_usd = total([entry(), entry(simulated=True)])
         assert (total_usd.runs, total_usd.simulated, total_usd.usd_at_quoted_rate) == (2, 1, Decimal("4052.2768"))
         assert entry(simulated=True).usd == 0
 
-    def test_an_unknown_amount_is_counted_and_no_zero(self):
+    def test_entry_with_unknown_amount_is_counted_as_incomplete(self):
         total_usd = total([entry(), entry(usd_at_quoted_rate=None, usd_used=None)])
         assert (total_usd.incomplete, total_usd.usd_at_quoted_rate) == (1, Decimal("4052.2768"))
         # Per token: of the runs whose dollars and tokens are known.
@@ -128,21 +128,21 @@ class TestSums:
 
     @pytest.mark.long
     @given(st.lists(some_entries, max_size=6))
-    def test_groups_add_up_to_the_total(self, entries):
+    def test_ledger_groups_add_up_to_the_total(self, entries):
         whole = total(entries)
         for by in (Grouping.NAME, Grouping.TYPE, Grouping.MONTH):
             groups = grouped(entries, by)
             assert sum(group.runs for group in groups) == whole.runs
             assert sum((group.usd_at_quoted_rate for group in groups), Decimal(0)) == whole.usd_at_quoted_rate
 
-    def test_a_run_counts_under_each_of_its_tags(self):
+    def test_run_is_counted_under_each_tag(self):
         keys = [
             ledger_total.key
             for ledger_total in grouped([entry(tags={"team": "a", "cost": "7"}), entry(tags={})], Grouping.TAG)
         ]
         assert keys == ["cost=7", "no tag", "team=a"]
 
-    def test_the_document_has_every_key_of_the_contract(self):
+    def test_ledger_document_has_every_key_of_the_contract(self):
         json_document = document(Ledger(source="here", entries=(entry(),)))
         assert json_document["schema"] == "slipway.ledger/1"
         assert set(json_document["runs"][0]) >= {
@@ -152,7 +152,7 @@ class TestSums:
 
 
 class TestIndex:
-    def test_later_lines_replace_earlier_ones(self, tmp_path):
+    def test_later_index_lines_replace_earlier_ones(self, tmp_path):
         index = LedgerIndex(path=tmp_path / "a" / "index")
         for count in range(5):
             index.add({"one": (str(count), entry(nodes=count))}, 1)
@@ -160,7 +160,7 @@ class TestIndex:
         assert (stamp, entry_of_line(line).nodes) == ("4", 4)
         assert len(index.path.read_text().splitlines()) <= 4
 
-    def test_half_a_line_and_damage_are_as_if_not_there(self, tmp_path):
+    def test_damaged_index_lines_are_ignored_and_reported(self, tmp_path):
         index = LedgerIndex(path=tmp_path / "index")
         index.add({"one": ("1", entry()), "two": ("1", entry(nodes=1))}, 2)
         assert index.load_checked() == (index.load(), False)
@@ -181,7 +181,7 @@ class TestFocus:
     def rows(self, *entries):
         return list(csv.DictReader(io.StringIO(focus_csv(entries))))
 
-    def test_a_run_over_the_end_of_a_month_is_a_row_in_each(self):
+    def test_focus_rows_split_a_run_at_the_end_of_a_month(self):
         first, second = self.rows(entry())
         assert (first["ChargePeriodEnd"], second["ChargePeriodStart"]) == ("2026-11-01T00:00:00Z",) * 2
         assert (first["BillingPeriodStart"], second["BillingPeriodEnd"]) == (
@@ -192,12 +192,12 @@ class TestFocus:
         assert Decimal(first["PricingQuantity"]) + Decimal(second["PricingQuantity"]) == 199
         assert set(COLUMNS) <= first.keys()
 
-    def test_a_bill_takes_the_place_of_the_quoted_rate(self):
+    def test_focus_row_uses_the_bill_in_place_of_the_quoted_rate(self):
         price_rows = self.rows(entry(billed_usd=Decimal("3999.99")))
         assert sum(Decimal(row["BilledCost"]) for row in price_rows) == Decimal("3999.99")
         assert {row["x_CostBasis"] for row in price_rows} == {"billed"}
 
-    def test_a_simulated_run_cost_nothing_and_one_without_dollars_has_no_row(self):
+    def test_focus_rows_of_simulated_runs_cost_zero_and_unpriced_runs_have_none(self):
         (row,) = self.rows(
             entry(simulated=True, ended_at=BEGUN + timedelta(hours=1)), entry(usd_at_quoted_rate=None, usd_used=None)
         )
@@ -205,7 +205,7 @@ class TestFocus:
         assert row["x_CostBasis"] == "simulated"
 
     @pytest.mark.focus
-    def test_the_official_validator_passes_it(self, tmp_path):
+    def test_focus_csv_passes_the_official_validator(self, tmp_path):
         path = tmp_path / "ledger.csv"
         shared = Shared(reservation="cr-2", prepaid_usd=Decimal(9000))
         block = entry(purchase_option="capacity-block", target="hyperpod-eks", tags={}, shared=shared)
@@ -220,7 +220,7 @@ class TestFocus:
         assert "Validation succeeded" in done.stdout, done.stdout + done.stderr
 
 
-def test_formulas_of_others_are_text_in_both_kinds_of_csv():
+def test_formulas_in_names_and_tags_become_text_in_csv():
     hostile = entry(name="=cmd|' /C calc'!A0", origin="@SUM(A1)", tags={"+a": "-b\u202e"})
     (row,) = list(csv.DictReader(io.StringIO(focus_csv([hostile]))))[:1]
     assert row["ResourceName"] == "'=cmd|' /C calc'!A0"

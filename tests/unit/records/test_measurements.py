@@ -17,12 +17,12 @@ from tests.checks import some
 from tests.measured_runs import measurement
 
 
-def test_every_key_is_named_in_the_documents():
+def test_every_measurement_key_is_documented():
     text = (Path(__file__).parents[3] / "docs" / "measuring.md").read_text()
     assert [key for key in some(measurement_document(measurement())) if f"`{key}`" not in text] == []
 
 
-def test_a_line_from_before_there_were_interruptions_is_read(tmp_path):
+def test_measurement_of_a_version_without_interruptions_is_read(tmp_path):
     since = ("region", "purchase_option", "running_h", "interruptions", "restart_s", "restarts")
     since += ("step_range_s", "compile_s", "memory_gib", "mfu", "parallelism", "software")
     old = {key: value for key, value in measurement_document(measurement()).items() if key not in since}
@@ -30,14 +30,14 @@ def test_a_line_from_before_there_were_interruptions_is_read(tmp_path):
     assert load_measurements(tmp_path / FILE) == ((measurement(),), ())
 
 
-def test_back_and_forth_and_each_once(tmp_path):
+def test_measurements_read_back_without_duplicates(tmp_path):
     path = tmp_path / FILE
     for record in (measurement(), measurement(run="other"), measurement()):
         add_measurement(path, record)
     assert load_measurements(path) == ((measurement(), measurement(run="other")), ())
 
 
-def test_what_is_known_later_counts_in_place_of_what_was_kept_first_wherever_it_stands(tmp_path):
+def test_later_fuller_measurement_of_a_run_replaces_the_earlier_in_any_order(tmp_path):
     path, known = tmp_path / FILE, measurement(target="eks", idle_tail_assumed_h=0.375)
     later = replace(known, idle_tail_h=0.4)
     for order in ((known, later), (later, known)):
@@ -47,7 +47,7 @@ def test_what_is_known_later_counts_in_place_of_what_was_kept_first_wherever_it_
         assert load_measurements(path) == ((later,), ())
 
 
-def test_damage_is_named_and_half_a_line_spoils_no_other(tmp_path):
+def test_damaged_measurement_line_is_named_and_others_are_read(tmp_path):
     path = tmp_path / FILE
     path.write_text('{"schema": "slipway.meas')
     add_measurement(path, measurement())
@@ -80,6 +80,6 @@ def test_damage_is_named_and_half_a_line_spoils_no_other(tmp_path):
         ("software", "torch"),
     ],
 )
-def test_what_is_none_is_refused(key, value):
+def test_invalid_measurement_is_refused(key, value):
     with pytest.raises(ValueError, match=r".+"):
         parse_measurement(measurement_document(measurement()) | {key: value})

@@ -37,19 +37,19 @@ def rows(cache, table=tables.SPOT):
 
 class TestFolder:
     @pytest.mark.parametrize("stated", ["", "relative/path"])
-    def test_without_an_absolute_cache_home_it_is_under_home(self, stated):
+    def test_cache_folder_without_an_absolute_xdg_cache_home_is_below_home(self, stated):
         environment = {"XDG_CACHE_HOME": stated, "HOME": "/home/me"}
         assert cache_folder(environment) == Path("/home/me/.cache/slipway/prices")
 
     @pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL_PRICING"])
-    def test_what_is_not_aws_never_writes_to_the_cache_of_awss_prices(self, name):
+    def test_cache_folder_of_another_endpoint_is_apart_from_aws_prices(self, name):
         home = {"HOME": "/home/me"}
         apart = cache_folder({**home, name: "http://127.0.0.1:5000"})
         assert not apart.is_relative_to(cache_folder(home))
         assert apart != cache_folder({**home, name: "http://127.0.0.1:5001"})
         assert cache_folder({**home, name: "https://vpce-1.ec2.us-east-1.vpce.amazonaws.com"}) == cache_folder(home)
 
-    def test_a_folder_that_cannot_be_written_is_reported(self, tmp_path):
+    def test_unwritable_price_cache_is_refused_with_a_hint(self, tmp_path):
         (tmp_path / "file").write_text("")
         with pytest.raises(ImpossibleError, match="cannot write the price cache") as caught:
             PriceCache(folder=tmp_path / "file" / "prices").keep([spot("use2-az1", "20")], DAY)
@@ -57,7 +57,7 @@ class TestFolder:
 
 
 class TestKeeping:
-    def test_every_kind_of_price_is_found_by_the_catalog(self, cache):
+    def test_every_kind_of_cached_price_is_found_by_the_catalog(self, cache):
         name, region, ml = "p5.48xlarge", "us-east-2", "ml.p5.48xlarge"
         years = {"term_years": 3, "payment": "no-upfront"}
         prices = {
@@ -89,12 +89,12 @@ class TestKeeping:
         assert {(price.as_of, price.basis) for price in catalog_prices} == {(DAY, Basis.LISTED)}
         assert all(" API" in price.source for price in catalog_prices)
 
-    def test_the_shipped_files_are_not_touched(self, cache):
+    def test_price_cache_leaves_shipped_files_unchanged(self, cache):
         before = {path: path.stat().st_mtime_ns for path in tables.SNAPSHOT.rglob("*") if path.is_file()}
         cache.keep([spot("use2-az1", "20")], DAY)
         assert {path: path.stat().st_mtime_ns for path in tables.SNAPSHOT.rglob("*") if path.is_file()} == before
 
-    def test_a_price_of_the_same_day_is_replaced_and_an_older_one_is_history(self, cache):
+    def test_price_of_the_same_day_is_replaced_and_older_ones_are_kept(self, cache):
         cache.keep([spot("use2-az1", "20"), spot("use2-az2", "30")], DAY - timedelta(days=1))
         cache.keep([spot("use2-az1", "21")], DAY)
         cache.keep([spot("use2-az1", "22")], DAY)
@@ -104,20 +104,20 @@ class TestKeeping:
             ("use2-az2", "30", "2026-11-19"),
         ]
 
-    def test_of_days_with_one_price_the_first_and_the_last_are_kept(self, cache):
+    def test_first_and_last_day_of_an_unchanged_price_are_kept(self, cache):
         for ago, usd in reversed([*enumerate(("22", "20", "20", "20", "20", "21"))]):
             cache.keep([spot("use2-az1", usd, f"note of {ago}")], DAY - timedelta(days=ago))
         retained = [(row[3], row[4]) for row in rows(cache)]
         assert retained == [("21", "2026-11-15"), ("20", "2026-11-16"), ("20", "2026-11-19"), ("22", "2026-11-20")]
 
-    def test_spot_prices_are_kept_as_long_as_ec2_keeps_them_and_others_for_ever(self):
+    def test_old_spot_prices_are_dropped_and_old_on_demand_prices_kept(self):
         old, new = "2026-08-01", "2026-11-20"
         before = [("p5", "us-east-1", "z", "20", old, "listed", "s", "")]
         after = [("p5", "us-east-1", "z", "21", new, "listed", "s", "")]
         assert [row[4] for row in merged(tables.SPOT, before, after, DAY)] == [new]
         assert [row[4] for row in merged(tables.ON_DEMAND, before, after, DAY)] == [old, new]
 
-    def test_what_a_killed_process_left_behind_is_removed(self, cache):
+    def test_temporary_file_of_a_killed_process_is_removed(self, cache):
         cache.keep([spot("use2-az1", "20")], DAY)
         leftover = cache.folder / "prices" / ".spot.csv.0a1b2c3d"
         leftover.write_text("half a li")
@@ -125,7 +125,7 @@ class TestKeeping:
         assert not leftover.exists()
         assert [row[3] for row in rows(cache)] == ["21"]
 
-    def test_a_file_that_is_not_of_the_format_is_not_written_over(self, cache):
+    def test_cache_file_of_another_format_is_not_overwritten(self, cache):
         path = cache.folder / tables.SPOT.path
         path.parent.mkdir(parents=True)
         path.write_text("my own notes\n")
@@ -133,7 +133,7 @@ class TestKeeping:
             cache.keep([spot("use2-az1", "20")], DAY)
         assert path.read_text() == "my own notes\n"
 
-    def test_two_writers_lose_nothing(self, cache):
+    def test_concurrent_cache_writers_lose_no_rows(self, cache):
         def write(letter):
             for number in range(8):
                 cache.keep([spot(f"{letter}{number}", "20")], DAY)
@@ -147,26 +147,26 @@ class TestKeeping:
 
 
 class TestJournal:
-    def test_answers_are_known_for_an_hour_after_the_first(self, cache):
+    def test_answered_queries_are_remembered_for_one_hour(self, cache):
         cache.note(["a"], NOW)
         cache.note(["b"], NOW + timedelta(minutes=50))
         assert cache.answered(NOW + timedelta(minutes=60)) == {"a", "b"}
         assert cache.answered(NOW + timedelta(minutes=61)) == frozenset()
         assert cache.answered(NOW - timedelta(minutes=1)) == frozenset()
 
-    def test_a_later_refresh_begins_anew(self, cache):
+    def test_refresh_after_an_hour_forgets_earlier_answers(self, cache):
         cache.note(["a"], NOW)
         cache.note(["b"], NOW + timedelta(hours=2))
         assert cache.answered(NOW + timedelta(hours=2)) == {"b"}
 
-    def test_a_finished_refresh_leaves_nothing_to_go_on_from(self, cache):
+    def test_finished_refresh_forgets_the_answers(self, cache):
         cache.note(["a"], NOW)
         cache.finish()
         cache.finish()
         assert cache.answered(NOW) == frozenset()
 
     @pytest.mark.parametrize("text", ["", "{", "[]", '{"begun": "now", "answered": []}', '{"begun": 7}'])
-    def test_a_journal_that_says_nothing_is_none(self, cache, text):
+    def test_damaged_refresh_journal_is_ignored(self, cache, text):
         cache.folder.mkdir(parents=True)
         (cache.folder / "unfinished.json").write_text(text)
         assert cache.answered(NOW) == frozenset()

@@ -18,37 +18,37 @@ def launched(root: Path, name: str = "job", *, dry_run: bool = False) -> run_fol
     return run_folder.create(name, NOW, root, dry_run=dry_run)
 
 
-def test_a_run_is_found_from_another_folder(tmp_path):
+def test_latest_run_is_found_from_another_folder(tmp_path):
     run = launched(tmp_path / "a")
     assert run_folder.latest("job", tmp_path / "b").path == run.path
 
 
-def test_the_newest_launch_of_a_name_is_found(tmp_path):
+def test_newest_run_of_a_name_is_found_across_folders(tmp_path):
     launched(tmp_path / "a")
     newest = launched(tmp_path / "b")
     assert run_folder.latest("job", tmp_path / "c").path == newest.path
 
 
-def test_a_run_of_this_folder_comes_first(tmp_path):
+def test_run_of_the_current_folder_is_preferred(tmp_path):
     here = launched(tmp_path / "a")
     launched(tmp_path / "b")
     assert run_folder.latest("job", tmp_path / "a").path == here.path
 
 
-def test_a_folder_that_is_gone_is_passed_over(tmp_path):
+def test_run_of_a_removed_folder_is_skipped(tmp_path):
     first = launched(tmp_path / "a")
     launched(tmp_path / "b")
     shutil.rmtree(tmp_path / "b")
     assert run_folder.latest("job", tmp_path / "c").path == first.path
 
 
-def test_a_dry_run_is_not_remembered(tmp_path):
+def test_dry_run_is_not_in_the_recent_runs(tmp_path):
     launched(tmp_path / "a", dry_run=True)
     with pytest.raises(UnreadableInputError, match="none of your recent runs"):
         run_folder.latest("job", tmp_path / "b")
 
 
-def test_a_torn_line_hides_no_other_run(tmp_path, monkeypatch):
+def test_torn_line_of_recent_runs_hides_no_other_run(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     run = launched(tmp_path / "a")
     with (tmp_path / "state/slipway" / recent_runs.FILE).open("a", encoding="utf-8") as stream:
@@ -56,7 +56,7 @@ def test_a_torn_line_hides_no_other_run(tmp_path, monkeypatch):
     assert run_folder.latest("job", tmp_path / "b").path == run.path
 
 
-def test_the_list_is_private_and_bounded(tmp_path, monkeypatch):
+def test_recent_runs_file_is_private_and_bounded(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(recent_runs, "MAX_LINES", 4)
     for number in range(12):
@@ -67,13 +67,13 @@ def test_the_list_is_private_and_bounded(tmp_path, monkeypatch):
     assert run_folder.home_of("job-11", tmp_path / "x") == tmp_path / "f11"
 
 
-def test_a_state_folder_that_cannot_be_written_stops_no_launch(tmp_path, monkeypatch):
+def test_unwritable_state_folder_does_not_stop_a_launch(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     assert launched(tmp_path / "a").path.is_dir()
 
 
-def test_a_command_says_where_the_run_was_launched(tmp_path, monkeypatch, slipway):
+def test_report_from_another_folder_names_the_launch_folder(tmp_path, monkeypatch, slipway):
     launched(tmp_path / "a")
     (tmp_path / "b").mkdir()
     monkeypatch.chdir(tmp_path / "b")

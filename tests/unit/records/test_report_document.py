@@ -17,19 +17,19 @@ from launcher.records.report_document import read_report, report_document
 from tests.unit.records.reports import ENDPOINT, INTERRUPTED, REPLY, REPORT
 
 
-def test_the_hours_used_cost_the_quoted_rate() -> None:
+def test_used_hours_cost_the_quoted_rate() -> None:
     assert REPORT.actual_hours == 2.0
     assert REPORT.usd_at_quoted_rate == Decimal("38.7000")
 
 
-def test_a_report_reads_back_as_it_was_written() -> None:
+def test_report_document_reads_back_unchanged() -> None:
     assert read_report(json.loads(json.dumps(report_document(REPORT)))) == REPORT
     stored = StoredCheckpoints(count=3, layout="hf", troubles=("signal-not-handled: SIGUSR1",))
     document = report_document(replace(REPORT, stored=stored))
     assert read_report(json.loads(json.dumps(document))).stored == stored
 
 
-def test_seconds_that_a_service_bills_stand_beside_those_that_were_quoted() -> None:
+def test_billed_seconds_are_shown_beside_quoted_seconds() -> None:
     rates = RunRates(start_h=0.15, list_usd_per_hour=Decimal("48.375"))
     report = replace(REPORT, rates=rates, billable_time=BillableTime(trained_s=7000, billed_s=2450))
     document = report_document(report)
@@ -46,7 +46,7 @@ def test_seconds_that_a_service_bills_stand_beside_those_that_were_quoted() -> N
     assert report_document(REPORT)["actual"]["billable"] is None
 
 
-def test_nodes_that_idle_after_the_job_are_in_what_the_cluster_costs_while_they_run() -> None:
+def test_hourly_cost_of_a_cluster_includes_nodes_idle_after_the_job() -> None:
     stacks = (("slipway-job-training", "CREATE_COMPLETE"),)
     report = replace(REPORT, stacks=stacks, left_up_usd_per_hour=Decimal("0.29"), rates=RunRates(tail_h=0.1))
     text = " ".join(" ".join(page(report, 80)).split())
@@ -57,7 +57,7 @@ def test_nodes_that_idle_after_the_job_are_in_what_the_cluster_costs_while_they_
     assert "slipway cost shows the rate now" in real
 
 
-def test_a_run_that_goes_on_counts_neither_idle_tail_nor_storage() -> None:
+def test_running_report_excludes_idle_tail_and_storage() -> None:
     rates = RunRates(start_h=0.1, tail_h=0.2, beside_usd_per_hour=Decimal(1))
     report = replace(REPORT, status=RunStatus.RUNNING, rates=rates, running_h=0.5)
     text = " ".join(" ".join(page(report, 80)).split())
@@ -68,14 +68,14 @@ def test_a_run_that_goes_on_counts_neither_idle_tail_nor_storage() -> None:
 
 
 @pytest.mark.parametrize("reply", [None, REPLY, replace(REPLY, first_s=None, kind="embedding")])
-def test_the_report_of_an_endpoint_reads_back_as_it_was_written(reply: Reply | None) -> None:
+def test_endpoint_report_reads_back_unchanged(reply: Reply | None) -> None:
     report = replace(REPORT, attempts=(), scheduler="none", endpoint=replace(ENDPOINT, reply=reply))
     document = json.loads(json.dumps(report_document(report)))
     assert read_report(document) == report
     assert (document["attempts"], document["actual"]["hours"]) == ([], 0)
 
 
-def test_the_page_of_an_endpoint_says_what_it_costs_until_it_is_removed() -> None:
+def test_endpoint_report_page_shows_the_hourly_cost_until_removal() -> None:
     stacks = (("slipway-chat-serving", "CREATE_COMPLETE"),)
     report = replace(
         REPORT, attempts=(), endpoint=ENDPOINT, stacks=stacks, left_up_usd_per_hour=Decimal("40.45"), simulated=False
@@ -86,26 +86,26 @@ def test_the_page_of_an_endpoint_says_what_it_costs_until_it_is_removed() -> Non
     assert "While it stays up" not in " ".join(page(removed, 80))
 
 
-def test_a_report_of_before_there_were_endpoints_is_read() -> None:
+def test_report_without_endpoint_key_is_read() -> None:
     document = report_document(REPORT)
     assert document.pop("endpoint") is None
     assert read_report(document) == REPORT
 
 
-def test_a_running_attempt_has_no_end_and_counts_no_hours() -> None:
+def test_running_attempt_has_no_end_and_no_hours() -> None:
     running = replace(INTERRUPTED, ended_at=None, exit_code=None, ended_by=None)
     report = replace(REPORT, status=RunStatus.RUNNING, attempts=(running,))
     assert report.actual_hours == 0
     assert read_report(report_document(report)) == report
 
 
-def test_an_unpriced_run_has_no_dollars() -> None:
+def test_report_of_an_unpriced_run_has_no_dollars() -> None:
     document = report_document(replace(REPORT, quoted_usd=None, usd_per_hour=None))
     assert document["quoted"]["usd"] is None
     assert document["actual"]["usd_at_quoted_rate"] is None
 
 
 @pytest.mark.parametrize("broken", [{}, {"quoted": 1}, {**report_document(REPORT), "status": "fine"}])
-def test_what_is_no_report_is_refused(broken: dict[str, object]) -> None:
+def test_invalid_report_is_refused(broken: dict[str, object]) -> None:
     with pytest.raises(UnreadableInputError):
         read_report(broken)

@@ -24,7 +24,7 @@ def test_two_runs_in_one_second_have_two_folders_and_latest_is_the_second(tmp_pa
     assert run_folder.latest("demo", tmp_path).path == second.path
 
 
-def test_a_dry_run_does_not_take_the_place_of_a_run(tmp_path: Path) -> None:
+def test_latest_run_is_not_replaced_by_a_dry_run(tmp_path: Path) -> None:
     only = run_folder.create("demo", NOW, tmp_path, dry_run=True)
     assert run_folder.latest("demo", tmp_path).path == only.path
     run = run_folder.create("demo", NOW, tmp_path)
@@ -32,7 +32,7 @@ def test_a_dry_run_does_not_take_the_place_of_a_run(tmp_path: Path) -> None:
     assert run_folder.latest("demo", tmp_path).path == run.path
 
 
-def test_a_run_that_is_declined_leaves_what_was_the_newest(tmp_path: Path) -> None:
+def test_declined_run_leaves_the_previous_latest(tmp_path: Path) -> None:
     run = run_folder.create("demo", NOW, tmp_path)
     run_folder.create("demo", NOW, tmp_path, dry_run=True)
     declined = run_folder.create("demo", NOW, tmp_path)
@@ -41,7 +41,7 @@ def test_a_run_that_is_declined_leaves_what_was_the_newest(tmp_path: Path) -> No
     assert run_folder.latest("demo", tmp_path).path == run.path
 
 
-def test_a_report_is_found_behind_a_deployment_that_came_later(tmp_path: Path) -> None:
+def test_report_is_found_before_a_later_deployment(tmp_path: Path) -> None:
     job = run_folder.create("demo", NOW, tmp_path)
     job.write_json("report.json", {"status": "succeeded"})
     deployment = run_folder.create("demo", NOW, tmp_path)
@@ -49,20 +49,20 @@ def test_a_report_is_found_behind_a_deployment_that_came_later(tmp_path: Path) -
     assert run_folder.with_report("demo", tmp_path).path == job.path
 
 
-def test_an_unknown_run_is_refused_with_the_ones_there_are(tmp_path: Path) -> None:
+def test_unknown_run_is_refused_with_the_known_names(tmp_path: Path) -> None:
     run_folder.create("demo", NOW, tmp_path)
     with pytest.raises(UnreadableInputError) as caught:
         run_folder.latest("other", tmp_path)
     assert "demo" in caught.value.hint
 
 
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+def test_run_folder_blocked_by_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".slipway").write_text("in the way")
     with pytest.raises(ImpossibleError):
         run_folder.create("demo", NOW, tmp_path)
 
 
-def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+def test_rewritten_json_file_is_replaced_without_temporary_files(tmp_path: Path) -> None:
     folder = run_folder.create("demo", NOW, tmp_path)
     folder.write_json("quote.json", {"a": 1})
     folder.write_json("quote.json", {"a": 2})
@@ -70,14 +70,14 @@ def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(tmp_path: Path) -
     assert sorted(path.name for path in folder.path.iterdir()) == ["logs", "quote.json"]
 
 
-def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+def test_damaged_json_file_of_a_run_is_refused(tmp_path: Path) -> None:
     folder = run_folder.create("demo", NOW, tmp_path)
     (folder.path / "report.json").write_text('{"half')
     with pytest.raises(UnreadableInputError):
         folder.read_json("report.json")
 
 
-def test_a_run_folder_is_its_owners_alone(tmp_path: Path) -> None:
+def test_run_folder_is_readable_by_the_owner_only(tmp_path: Path) -> None:
     folder = run_folder.create("demo", NOW, tmp_path)
     folder.write_json("quote.json", {"a": 1})
     folder.append_event("begun")
@@ -96,7 +96,7 @@ def test_a_run_folder_is_its_owners_alone(tmp_path: Path) -> None:
     }
 
 
-def test_files_for_a_person_are_as_readable_as_the_umask_says(tmp_path: Path) -> None:
+def test_exported_files_have_the_permissions_of_the_umask(tmp_path: Path) -> None:
     files = (RenderedFile(path="a/job.sbatch", text="#!/bin/bash\n", executable=True), RenderedFile(path="b", text="x"))
     before = os.umask(0o022)
     try:
@@ -108,7 +108,7 @@ def test_files_for_a_person_are_as_readable_as_the_umask_says(tmp_path: Path) ->
     assert (tmp_path / "out" / "b").stat().st_mode & 0o777 == 0o644
 
 
-def test_a_bundle_is_written_with_its_programs_executable(tmp_path: Path) -> None:
+def test_bundle_is_written_with_executable_programs(tmp_path: Path) -> None:
     files = (
         RenderedFile(path="a/job.sbatch", text="#!/bin/bash\n", executable=True),
         RenderedFile(path="b.yaml", text="x: 1\n"),

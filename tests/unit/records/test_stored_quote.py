@@ -41,13 +41,13 @@ def test_stored_quote_of_an_earlier_version_has_a_cost_without_rates(quoted_run)
         ({"components": [{"name": "a"}]}, r"components\[0\].group is missing"),
     ],
 )
-def test_damaged_quote_is_refused_with_its_path(quoted_run, changes, reason):
+def test_damaged_quote_is_refused_with_the_path(quoted_run, changes, reason):
     with pytest.raises(UnreadableInputError, match=f"{QUOTE_FILE} is not a quote: .*{reason}"):
         stored_quote(quoted_run(**changes))
 
 
 @pytest.mark.parametrize("limit", ["lots", "NaN", "1e9999999"])
-def test_damaged_budget_is_refused_with_its_key(quoted_run, limit):
+def test_damaged_budget_is_refused_with_the_key(quoted_run, limit):
     folder = quoted_run()
     folder.write_json("plan.json", {"budget": {"max_usd": limit}})
     with pytest.raises(UnreadableInputError, match=r"plan.json: budget.max_usd: not an amount of dollars"):

@@ -20,14 +20,14 @@ def new_run(tmp_path):
 
 @pytest.mark.parametrize("head_node,scheduler", [(API, "kubernetes"), (NODE, "slurm")])
 @pytest.mark.parametrize("cancelled", [True, False])
-def test_submission_is_read_as_it_was_written(new_run, head_node, scheduler, cancelled):
+def test_submission_record_reads_back_unchanged(new_run, head_node, scheduler, cancelled):
     record = submission(head_node, job="j", cancelled=cancelled)
     record.write(new_run)
     assert recorded(new_run) == record
     assert new_run.read_json(FILE)["scheduler"] == scheduler
 
 
-def test_an_earlier_version_that_names_no_target_is_asked_for_as_its_head_node_says(new_run):
+def test_submission_of_an_earlier_version_without_target_reads_by_the_head_node(new_run):
     submission(API, job="j").write(new_run)
     document = new_run.read_json(FILE)
     del document["target"]
@@ -35,14 +35,14 @@ def test_an_earlier_version_that_names_no_target_is_asked_for_as_its_head_node_s
     assert recorded(new_run) == submission(API, job="j")
 
 
-def test_a_target_that_nobody_knows_is_refused(new_run):
+def test_submission_with_an_unknown_target_is_refused(new_run):
     submission(API).write(new_run)
     new_run.write_json(FILE, {**new_run.read_json(FILE), "target": "mainframe"})
     with pytest.raises(UnreadableInputError, match="not a submission record"):
         recorded(new_run)
 
 
-def test_one_of_an_earlier_version_is_read(new_run):
+def test_submission_of_an_earlier_version_is_read(new_run):
     submission(NODE, job="7").write(new_run)
     document = new_run.read_json(FILE)
     del document["cancelled"], document["target"], document["head_node"]["role"], document["head_node"]["kind"]
@@ -76,21 +76,21 @@ def launched(root, **report):
 class TestTheRunWithAJob:
     """Of two runs, the newer a launch that submitted nothing, a deployment, or a job too."""
 
-    def test_a_running_job_is_found_behind_a_launch_that_submitted_nothing(self, tmp_path):
+    def test_running_job_is_found_before_a_launch_without_a_job(self, tmp_path):
         job, failed = launched(tmp_path, status="running"), launched(tmp_path)
         said = []
         assert with_job("x", tmp_path, said.append, going_on=True).path == job.path
         assert said == [f"launch {failed.path.name} submitted no job (slipway report x); this is run {job.path.name}"]
 
     @pytest.mark.parametrize("going_on", [True, False])
-    def test_a_job_that_ended_is_behind_it_only_for_what_it_left(self, tmp_path, going_on):
+    def test_ended_job_is_found_before_a_launch_without_a_job_only_for_results(self, tmp_path, going_on):
         job, failed = launched(tmp_path, status="succeeded"), launched(tmp_path)
         said = []
         chosen = with_job("x", tmp_path, said.append, going_on=going_on)
         assert (chosen.path, len(said)) == ((failed.path, 0) if going_on else (job.path, 1))
 
     @pytest.mark.parametrize("status, going_on", [("running", True), ("succeeded", False)])
-    def test_a_job_is_found_behind_a_deployment_that_came_later(self, tmp_path, status, going_on):
+    def test_job_is_found_before_a_later_deployment(self, tmp_path, status, going_on):
         job, deployment = launched(tmp_path, status=status), run_folder.create("x", NOW, tmp_path)
         assert with_job("x", tmp_path, pytest.fail).path == job.path
         assert with_job("x", tmp_path, pytest.fail, going_on=True).path == (job if going_on else deployment).path
@@ -98,18 +98,18 @@ class TestTheRunWithAJob:
     @pytest.mark.parametrize(
         "report", [{"attempts": [{"exit_code": 1}]}, {"endpoint": {"name": "e"}}, {"status": "succeeded"}]
     )
-    def test_the_newest_with_a_job_or_an_endpoint_is_the_one(self, tmp_path, report):
+    def test_newest_run_with_a_job_or_an_endpoint_is_chosen(self, tmp_path, report):
         launched(tmp_path, status="running")
         newest = launched(tmp_path, **report)
         assert with_job("x", tmp_path, pytest.fail).path == newest.path
 
-    def test_launch_that_still_deploys_is_the_run(self, tmp_path):
+    def test_launch_still_deploying_is_the_chosen_run(self, tmp_path):
         launched(tmp_path, status="running")
         newest = launched(tmp_path)
         with recorded_command(newest, "launch", done="submitted"):
             assert with_job("x", tmp_path, pytest.fail, going_on=True).path == newest.path
 
-    def test_without_any_job_it_is_the_newest(self, tmp_path):
+    def test_newest_run_is_chosen_without_any_job(self, tmp_path):
         launched(tmp_path)
         newest = launched(tmp_path)
         assert with_job("x", tmp_path, pytest.fail).path == newest.path
@@ -128,17 +128,17 @@ class TestThePlaceOfCheckpoints:
         submission(NODE, job="7").write(rendered)
         assert place_of(rendered) == ("s3://b/jobs/x", "us-east-2")
 
-    def test_before_a_job_it_is_in_the_store_that_was_deployed(self, rendered):
+    def test_checkpoint_place_before_submission_is_in_the_deployed_store(self, rendered):
         rendered.write_json(
             "outputs.json", {"slipway-x-network": {}, "slipway-x-training": {"StoreUri": "s3://made/jobs"}}
         )
         assert place_of(rendered) == ("s3://made/jobs/x", "us-east-2")
 
-    def test_the_plan_s_own_is_used_as_it_is(self, rendered):
+    def test_checkpoint_place_of_the_plan_is_used_unchanged(self, rendered):
         rendered.write_json("plan.json", {"checkpoint": {"uri": "s3://mine/here"}})
         rendered.write_json("rendered/job.json", {"checkpoint": {"uri": "s3://mine/here"}})
         assert place_of(rendered) == ("s3://mine/here", "us-east-2")
 
-    def test_a_store_that_was_never_deployed_is_not_guessed(self, rendered):
+    def test_checkpoint_place_without_a_deployed_store_is_refused(self, rendered):
         with pytest.raises(ImpossibleError, match="stored no checkpoints"):
             place_of(rendered)

@@ -44,16 +44,16 @@ def directives(script):
 
 
 class TestEveryPlan:
-    def test_it_begins_with_its_interpreter(self, bundle):
+    def test_batch_script_begins_with_the_bash_line_and_sbatch_directives(self, bundle):
         assert script_of(bundle).startswith("#!/bin/bash\n#SBATCH ")
 
-    def test_bash_and_shellcheck_are_content(self, bundle, tmp_path, shellcheck):
+    def test_batch_script_passes_bash_syntax_check_and_shellcheck(self, bundle, tmp_path, shellcheck):
         path = tmp_path / "job.sbatch"
         path.write_text(script_of(bundle), encoding="utf-8")
         subprocess.run([BASH, "-n", path], check=True)
         assert shellcheck(path) == ""
 
-    def test_what_sbatch_is_told(self, bundle, plan):
+    def test_batch_script_has_the_sbatch_directives_of_the_plan(self, bundle, plan):
         options = directives(script_of(bundle))
         assert options["job-name"] == plan.name
         assert options["partition"] == plan.place.instance_type.replace(".", "-")
@@ -62,20 +62,20 @@ class TestEveryPlan:
         assert {"requeue", "exclusive"} <= options.keys()
         assert (options["open-mode"], options["output"]) == ("append", "slurm-%j.out")
 
-    def test_no_path_of_a_machine_stands_in_it(self, bundle):
+    def test_batch_script_contains_no_absolute_path_of_a_machine(self, bundle):
         tokens = [
             word for line in script_of(bundle).splitlines()[1:] if not line.startswith("#") for word in line.split()
         ]
         assert {word for word in some(tokens) if word.startswith("/")} == set()
 
-    def test_the_agent_reads_its_job(self, bundle, plan):
+    def test_job_document_names_the_workdir_and_scratch_of_the_submission(self, bundle, plan):
         job = parse(bundle.file("job.json").text)
         assert (job.name, job.workdir, job.scratch) == (plan.name, "${SLURM_SUBMIT_DIR}/work", "${SLIPWAY_SCRATCH}")
         assert job.drain
 
 
 class TestEnvironment:
-    def test_nvidia(self, bundle_of, plan_of):
+    def test_nvidia_script_sets_the_efa_and_nccl_variables(self, bundle_of, plan_of):
         script = script_of(bundle_of(plan_of()))
         assert 'FI_EFA_USE_HUGE_PAGE="${FI_EFA_USE_HUGE_PAGE:-0}"' in script
         assert "^docker,lo,veth" in script
@@ -89,28 +89,28 @@ class TestEnvironment:
         ):
             assert obsolete not in script
 
-    def test_neuron(self, bundle_of, plan_of):
+    def test_neuron_script_sets_the_efa_variables_and_none_of_nccl(self, bundle_of, plan_of):
         script = script_of(bundle_of(plan_of(target={"instance_type": "trn2.48xlarge"})))
         assert 'FI_PROVIDER="${FI_PROVIDER:-efa}"' in script
         assert "FI_EFA_USE_DEVICE_RDMA" in script
         for absent in ("NCCL", "FI_EFA_FORK_SAFE", "XLA_USE_BF16", "NEURON_COMPILE_CACHE_URL"):
             assert absent not in script
 
-    def test_the_xla_way_keeps_its_compiled_programs(self, bundle_of, plan_of):
+    def test_xla_script_keeps_compiled_programs_beside_the_checkpoints(self, bundle_of, plan_of):
         plan = plan_of(target={"instance_type": "trn1.32xlarge", "region": "us-west-2"})
         assert "compile_cache=s3://slipway-small-checkpoints/jobs/.compile-cache" in script_of(bundle_of(plan))
 
     @pytest.mark.parametrize("os_name, old", [("rhel8", True), ("ubuntu2404", False)])
-    def test_only_an_old_kernel_needs_fork_safety(self, bundle_of, plan_of, os_name, old):
+    def test_fork_safety_is_set_for_an_old_kernel_only(self, bundle_of, plan_of, os_name, old):
         target = {"instance_type": "trn2.48xlarge", "os": os_name}
         assert ("FI_EFA_FORK_SAFE" in script_of(bundle_of(plan_of(target=target)))) is old
 
     @pytest.mark.parametrize("os_name, python", [("ubuntu2404", "python3"), ("alinux2023", "python3.11")])
-    def test_the_interpreter_follows_the_operating_system(self, bundle_of, plan_of, os_name, python):
+    def test_interpreter_of_the_script_follows_the_operating_system(self, bundle_of, plan_of, os_name, python):
         script = script_of(bundle_of(plan_of(target={"os": os_name})))
         assert f'SLIPWAY_PYTHON="${{SLIPWAY_PYTHON:-{python}}}"' in script
 
-    def test_a_time_limit_only_where_there_is_one(self, bundle_of, plan_of):
+    def test_time_limit_directives_are_present_only_for_a_plan_with_a_time_limit(self, bundle_of, plan_of):
         options = directives(script_of(bundle_of(plan_of(run={"time_limit_h": 30}, checkpoint={"grace_seconds": 60}))))
         assert (options["time"], options["signal"]) == ("1-06:00:00", "B:USR1@240")
         assert not {"time", "signal"} & directives(script_of(bundle_of(plan_of()))).keys()
@@ -189,53 +189,53 @@ def one_node(bundle_of, plan_of):
 
 
 class TestRun:
-    def test_the_agent_is_started_in_place_with_its_job(self, run_batch, one_node):
+    def test_agent_is_started_from_the_job_folder_with_the_job_configuration(self, run_batch, one_node):
         assert run_batch(one_node()).returncode == 0
         arguments = (run_batch.job / "agent-words").read_text().splitlines()
         assert arguments == [f"{run_batch.job}/slipway-agent.pyz", "run", "--config", f"{run_batch.job}/job.json"]
 
     @pytest.mark.parametrize("code", [0, 1, 75, 143])
-    def test_run_exit_code_is_the_jobs(self, run_batch, one_node, code):
+    def test_batch_script_exit_code_is_the_exit_code_of_the_agent(self, run_batch, one_node, code):
         assert run_batch(one_node(), agent=f"exit {code}").returncode == code
 
-    def test_variables_of_the_node_stay(self, run_batch, one_node):
+    def test_variables_set_on_the_node_are_kept(self, run_batch, one_node):
         answer = run_batch(one_node(), NCCL_DEBUG="WARN", SLIPWAY_SCRATCH="/elsewhere")
         assert answer.environment["NCCL_DEBUG"] == "WARN"
         assert answer.environment["SLIPWAY_SCRATCH"] == "/elsewhere"
 
     @pytest.mark.parametrize("others", [{}, {"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "eu-west-1"}])
-    def test_the_region_is_the_plans(self, run_batch, one_node, others):
+    def test_region_of_the_plan_overrides_the_region_of_the_environment(self, run_batch, one_node, others):
         environment = run_batch(one_node(), **others).environment
         assert environment["AWS_REGION"] == environment["AWS_DEFAULT_REGION"] == "us-east-2"
 
-    def test_the_sandbox_skips_the_efa_check_and_says_so(self, run_batch, one_node):
+    def test_efa_check_in_the_sandbox_is_skipped_with_a_message(self, run_batch, one_node):
         assert "sandbox: no EFA here, the check for 32 interfaces is skipped" in run_batch(one_node()).stdout
 
-    def test_several_nodes_start_the_agent_on_each(self, run_batch, bundle_of, plan_of):
+    def test_several_nodes_start_the_agent_on_each_through_srun(self, run_batch, bundle_of, plan_of):
         programs = {"srun": 'echo "srun $1 $2 $3" >>"$SLURM_SUBMIT_DIR/srun"; shift 3; exec "$@"', "scontrol": SCONTROL}
         answer = run_batch(script_of(bundle_of(plan_of())), nodes=2, agent="exit 75", programs=programs)
         assert answer.returncode == 75
         assert (run_batch.job / "srun").read_text() == "srun --nodes=2 --ntasks-per-node=1 --kill-on-bad-exit=0\n"
 
-    def test_a_cancelled_shell_waits_for_the_agent(self, run_batch, one_node):
+    def test_cancelled_batch_shell_waits_for_the_agent(self, run_batch, one_node):
         assert run_batch(one_node(), agent='kill -TERM "$PPID"; sleep 0.2; exit 143').returncode == 143
 
-    def test_a_shell_that_is_warned_of_the_time_limit_tells_the_agent(self, run_batch, one_node):
+    def test_time_limit_signal_of_the_batch_shell_reaches_the_agent(self, run_batch, one_node):
         agent = 'trap "exit 75" USR1; echo $$ >agent.pid; kill -USR1 "$PPID"; for _ in {1..100}; do sleep 0.1; done'
         assert run_batch(one_node(), agent=agent).returncode == 75
 
-    def test_run_tells_the_agent_alone_and_not_srun(self, run_batch, bundle_of, plan_of):
+    def test_time_limit_signal_reaches_the_agent_and_not_srun(self, run_batch, bundle_of, plan_of):
         """srun would hand the signal on to the ranks (seen with Slurm 22.05.8)."""
         agent = 'trap "exit 75" USR1; echo $$ >agent.pid; kill -USR1 "$BATCH"; for _ in {1..100}; do sleep 0.1; done'
         programs = {"srun": 'shift 3; trap "exit 3" USR1; BATCH="$PPID" "$@" & wait "$!"', "scontrol": SCONTROL}
         assert run_batch(script_of(bundle_of(plan_of())), nodes=2, agent=agent, programs=programs).returncode == 75
 
-    def test_an_agent_that_ends_while_its_shell_is_warned_is_heard(self, run_batch, one_node):
+    def test_agent_exit_code_during_the_time_limit_signal_is_kept(self, run_batch, one_node):
         assert (
             run_batch(one_node(), agent='trap "" USR1; echo $$ >agent.pid; kill -USR1 "$PPID"; exit 3').returncode == 3
         )
 
-    def test_a_secret_reaches_the_command_and_no_file(self, run_batch, bundle_of, plan_of, one_node):
+    def test_secret_reaches_the_command_and_no_file(self, run_batch, bundle_of, plan_of, one_node):
         arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf"
         script = one_node(run={"secrets": {"HF_TOKEN": arn}})
         answer = run_batch(script, programs={"aws": 'printf "%s " "$@" >"$SLURM_SUBMIT_DIR/aws"; echo \'"hidden"\''})
@@ -271,7 +271,9 @@ class TestRun:
         "secret, reason",
         [('{"A": "1", "B": "2"}', "no key KEY in the secret; it has ['A', 'B']"), ("plain", "has no key KEY")],
     )
-    def test_key_that_a_secret_lacks_ends_the_job_and_names_the_others(self, run_batch, one_node, secret, reason):
+    def test_secret_without_the_requested_key_ends_the_job_and_names_the_existing_keys(
+        self, run_batch, one_node, secret, reason
+    ):
         arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:hf-AbCdEf:KEY::"
         answer = run_batch(one_node(run={"secrets": {"T": arn}}), programs={"aws": f"echo '{json.dumps(secret)}'"})
         assert answer.returncode == 1
@@ -315,7 +317,7 @@ class TestRun:
                 answer = run_batch(one_node(run={"secrets": {"A": text}}), programs={"aws": aws}, **keys)
                 assert (answer.returncode != 0, reason in answer.stderr) == (True, True), answer.stderr
 
-    def test_a_parameter_is_a_secret_too(self, run_batch, one_node):
+    def test_ssm_parameter_is_accepted_as_a_secret(self, run_batch, one_node):
         script = one_node(run={"secrets": {"KEY": "arn:aws:ssm:us-east-2:123456789012:parameter/key"}})
         assert (
             run_batch(script, programs={"aws": '[[ "$1 $2" == "ssm get-parameter" ]] && echo value'}).environment["KEY"]
@@ -324,18 +326,18 @@ class TestRun:
 
 
 class TestRetries:
-    def test_a_failure_is_requeued_as_often_as_the_plan_says(self, run_batch, one_node):
+    def test_failure_is_requeued_as_often_as_run_retries_allows(self, run_batch, one_node):
         script = one_node(run={"retries": 2})
         assert [run_batch(script, agent="exit 3").returncode for _ in range(3)] == [75, 75, 3]
 
-    def test_what_the_agent_gives_up_is_not_tried_again(self, run_batch, one_node):
+    def test_failure_without_a_newer_checkpoint_is_not_requeued(self, run_batch, one_node):
         """Two failures without a newer checkpoint between them, whatever the number of retries."""
         script = one_node(run={"retries": 9})
         assert run_batch(script, agent="exit 3").returncode == 75
         last = run_batch(script, agent="echo 'no newer checkpoint' >not-tried-again; exit 3")
         assert (last.returncode, "failed with 3; no newer checkpoint" in last.stdout) == (3, True)
 
-    def test_an_interruption_is_no_failure(self, run_batch, one_node):
+    def test_interruption_does_not_count_as_a_retry(self, run_batch, one_node):
         script = one_node(run={"retries": 1})
         assert [run_batch(script, agent=f"exit {code}").returncode for code in (75, 75, 3, 75, 3)] == [
             75,
@@ -346,10 +348,10 @@ class TestRetries:
         ]
 
     @pytest.mark.parametrize("code", [78, 79, 126, 127, 143])
-    def test_what_would_fail_the_same_way_is_not_tried_again(self, run_batch, one_node, code):
+    def test_permanent_exit_code_is_not_requeued(self, run_batch, one_node, code):
         assert run_batch(one_node(run={"retries": 1}), agent=f"exit {code}").returncode == code
 
-    def test_without_retries_a_failure_is_final(self, run_batch, one_node):
+    def test_failure_without_retries_is_final(self, run_batch, one_node):
         assert run_batch(one_node(), agent="exit 3").returncode == 3
 
 
@@ -357,12 +359,12 @@ class TestJob:
     def job_of(self, bundle_of, plan_of, **extra):
         return parse(bundle_of(plan_of(**extra)).file("job.json").text)
 
-    def test_checkpoints_go_to_the_clusters_store_or_where_the_plan_says(self, bundle_of, plan_of):
+    def test_checkpoints_go_to_the_store_of_the_cluster_or_to_the_uri_of_the_plan(self, bundle_of, plan_of):
         assert self.job_of(bundle_of, plan_of).checkpoint.uri == "s3://slipway-small-checkpoints/jobs/small"
         named = self.job_of(bundle_of, plan_of, checkpoint={"uri": "s3://weights/runs/"})
         assert named.checkpoint.uri == "s3://weights/runs"
 
-    def test_the_policy_is_the_plans(self, bundle_of, plan_of):
+    def test_checkpoint_policy_of_the_job_is_the_policy_of_the_plan(self, bundle_of, plan_of):
         policy = {"keep": 5, "grace_seconds": 20, "max_mb_s": 100}
         checkpoint = self.job_of(bundle_of, plan_of, checkpoint=policy).checkpoint
         assert (
@@ -373,41 +375,41 @@ class TestJob:
             checkpoint.interval_s,
         ) == ("agent", 5, 20, 100, 600)
 
-    def test_without_checkpoints_there_is_no_address(self, bundle_of, plan_of):
+    def test_job_without_checkpoints_has_no_checkpoint_uri(self, bundle_of, plan_of):
         checkpoint = self.job_of(bundle_of, plan_of, checkpoint={"mode": "none"}).checkpoint
         assert (checkpoint.mode, checkpoint.uri) == ("none", None)
 
-    def test_a_trainer_that_writes_to_s3_itself_is_told_where(self, bundle_of, plan_of):
+    def test_dcp_checkpoint_mode_gives_the_trainer_the_s3_uri(self, bundle_of, plan_of):
         checkpoint = self.job_of(bundle_of, plan_of, checkpoint={"mode": "dcp"}).checkpoint
         assert (checkpoint.mode, checkpoint.uri) == ("dcp", "s3://slipway-small-checkpoints/jobs/small")
 
-    def test_setup_lines_prepare_the_commands_own_shell(self, bundle_of, plan_of, tmp_path):
+    def test_setup_lines_run_in_the_shell_of_the_command(self, bundle_of, plan_of, tmp_path):
         run = {"setup": ["export GREETING=hello", "cd /"], "command": ["printenv", "GREETING"]}
         job = self.job_of(bundle_of, plan_of, run=run)
         assert subprocess.run(job.command, capture_output=True, text=True, check=True).stdout == "hello\n"
         failing = self.job_of(bundle_of, plan_of, run={**run, "setup": ["false"]})
         assert subprocess.run(failing.command, check=False).returncode == 1
 
-    def test_a_submission_has_its_own_settings(self, bundle_of, plan_of):
+    def test_submission_settings_reach_the_job_document(self, bundle_of, plan_of):
         job = JobSettings(run="r2", checkpoint_interval_s=None, drain=False, imds_poll_s=0.2)
         spec = parse(bundle_of(plan_of(), job).file("job.json").text)
         assert (spec.run, spec.drain, spec.imds_poll_s) == ("r2", False, 0.2)
 
-    def test_a_submission_may_let_the_interval_follow_the_write_time(self, bundle_of, plan_of):
+    def test_submission_with_an_mtbf_sets_the_checkpoint_interval_from_the_write_time(self, bundle_of, plan_of):
         job = JobSettings(run="r2", checkpoint_interval_s=300.0, mtbf_s=7200.0)
         checkpoint = parse(bundle_of(plan_of(), job).file("job.json").text).checkpoint
         assert (checkpoint.interval_s, checkpoint.mtbf_s) == (300.0, 7200.0)
 
-    def test_a_command_that_hangs_is_ended_when_the_guardrails_say_so(self, bundle_of, plan_of):
+    def test_hung_minutes_of_the_guardrails_reach_the_job(self, bundle_of, plan_of):
         assert self.job_of(bundle_of, plan_of, guardrails={"hung_minutes": 12}).hung_minutes == 12
         assert self.job_of(bundle_of, plan_of, guardrails={"hung_minutes": 0}).hung_minutes is None
 
-    def test_the_end_of_a_capacity_block_is_reported(self, bundle_of, plan_of):
+    def test_capacity_block_end_is_given_to_the_job(self, bundle_of, plan_of):
         reservation = {"id": "cr-0123456789abcdef0", "ends_at": "2026-12-04T11:30:00Z"}
         spec = self.job_of(bundle_of, plan_of, purchase={"option": "capacity-block", "reservation": reservation})
         assert spec.leaves_at() == datetime(2026, 12, 4, 10, 45, tzinfo=UTC)
 
-    def test_instances_outlive_a_reservation_of_another_kind(self, bundle_of, plan_of):
+    def test_on_demand_reservation_end_is_not_given_to_the_job(self, bundle_of, plan_of):
         reservation = {"id": "cr-0123456789abcdef0", "ends_at": "2026-12-04T11:30:00Z"}
         spec = self.job_of(bundle_of, plan_of, purchase={"option": "on-demand", "reservation": reservation})
         assert spec.ends_at is None
@@ -421,12 +423,12 @@ class TestJob:
             ({"container": "docker"}, "run.image"),
         ],
     )
-    def test_a_container_that_cannot_be_is_refused(self, bundle_of, plan_of, run, path):
+    def test_impossible_container_settings_are_refused_with_the_plan_key(self, bundle_of, plan_of, run, path):
         with pytest.raises(ImpossibleError) as refusal:
             bundle_of(plan_of(run=run))
         assert [finding.path for finding in refusal.value.findings] == [path]
 
-    def test_a_secret_that_is_none_is_refused(self, bundle_of, plan_of):
+    def test_arn_of_another_service_as_a_secret_is_refused(self, bundle_of, plan_of):
         with pytest.raises(ImpossibleError) as refusal:
             bundle_of(plan_of(run={"secrets": {"A": "arn:aws:s3:::bucket"}}))
         assert [finding.path for finding in refusal.value.findings] == ["run.secrets.A"]
@@ -435,7 +437,7 @@ class TestJob:
 class TestInjection:
     @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
     @given(command=st.lists(TEXT | AWKWARD, max_size=3), value=TEXT | AWKWARD)
-    def test_no_word_of_the_command_reaches_a_shell(self, bundle_of, plan_of, command, value):
+    def test_command_words_reach_the_agent_without_a_shell(self, bundle_of, plan_of, command, value):
         command = ["program", *command]
         bundle = bundle_of(plan_of(run={"command": command, "env": {"VALUE": value}, "plain_env": ["VALUE"]}))
         job = parse(bundle.file("job.json").text)
@@ -445,7 +447,7 @@ class TestInjection:
     @pytest.mark.long
     @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
     @given(key=(TEXT | AWKWARD).filter(lambda text: text and not {"\n", ":"} & {*text}))
-    def test_no_key_of_a_secret_runs_anything(self, run_batch, one_node, key):
+    def test_key_of_a_secret_is_never_executed(self, run_batch, one_node, key):
         arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:a-AbCdEf"
         script = one_node(run={"secrets": {"TOKEN": f"{arn}:{key}::"}})
         (run_batch.job / "secret").write_text(json.dumps(json.dumps({key: "found", "other": "x"})), encoding="utf-8")

@@ -200,7 +200,7 @@ class TestTheCommandItself:
     @WAYS
     @quick
     @given(words=WORDS, variables=VARIABLES)
-    def test_words_and_variables_are_the_plans(self, way, node_folder, render, words, variables):
+    def test_command_words_and_variables_reach_the_trainer_unchanged(self, way, node_folder, render, words, variables):
         run = {"command": ["trainer", *words], "env": variables, "plain_env": [*variables], **IMAGES[way]}
         run_command(node_folder, render(run=run))
         arguments, environment = given_to_the_trainer(node_folder)
@@ -210,7 +210,7 @@ class TestTheCommandItself:
         assert nothing_was_injected(node_folder)
 
     @WAYS
-    def test_setup_lines_come_first_in_the_same_shell(self, way, node_folder, render):
+    def test_setup_lines_run_before_the_command_in_the_same_shell(self, way, node_folder, render):
         run = {"command": ["trainer", "a b"], "setup": ["cd ..", "export A='x y'", "false || true"], **IMAGES[way]}
         run_command(node_folder, render(run=run))
         arguments, environment = given_to_the_trainer(node_folder)
@@ -218,7 +218,7 @@ class TestTheCommandItself:
         assert (node_folder / "out" / "folder").read_text() == f"{node_folder / 'job'}\n"
 
     @WAYS
-    def test_command_itself_exit_code_is_handed_on(self, way, node_folder, render):
+    def test_exit_code_of_the_command_is_passed_on(self, way, node_folder, render):
         job = parse(render(run={"command": ["bash", "-c", "exit 7"], **IMAGES[way]}).file("job.json").text)
         answer = subprocess.run(job.command, env=environment_of(node_folder), cwd=node_folder / "job/work", check=False)
         assert answer.returncode == 7
@@ -228,7 +228,9 @@ class TestTheWholeWay:
     @pytest.mark.long
     @WAYS
     @pytest.mark.parametrize("nodes", [1, 2])
-    def test_from_the_batch_script_to_the_trainer(self, way, nodes, node_folder, render):
+    def test_words_variables_and_secrets_pass_from_batch_script_to_trainer_unchanged(
+        self, way, nodes, node_folder, render
+    ):
         trainer_arguments, variables = (
             ["a'b", "$(touch injected)", "c\nd", "é"],
             {"A": "`touch injected`", "PYTHONPATH": "x\ny"},
@@ -261,7 +263,9 @@ class TestTheWholeWay:
     @pytest.mark.long
     @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
     @given(words=WORDS, variables=VARIABLES, secret=TEXT | AWKWARD)
-    def test_nothing_changes_on_it(self, node_folder, render, words, variables, secret):
+    def test_random_words_variables_and_secrets_reach_the_trainer_unchanged(
+        self, node_folder, render, words, variables, secret
+    ):
         variables = {name: text for name, text in variables.items() if name not in {"TOKEN", "PYTHONPATH", "HOME"}}
         run = {"command": ["trainer", *words], "env": variables, "plain_env": [*variables], **IMAGES["docker"]}
         run["secrets"] = {"TOKEN": SECRET}
@@ -280,7 +284,7 @@ class TestContainers:
     def words_of(self, node, program):
         return (node / "out" / program).read_text().split("\0")[:-1]
 
-    def test_docker_is_given_the_network_the_memory_and_the_folders(self, node_folder, render):
+    def test_docker_run_has_network_shared_memory_and_folder_options(self, node_folder, render):
         run_command(node_folder, render(run={"command": ["trainer"], **IMAGES["docker"]}))
         arguments = self.words_of(node_folder, "docker")
         assert arguments[:3] == ["rm", "--force", f"slipway-{os.getuid()}"]
@@ -291,14 +295,14 @@ class TestContainers:
         assert options[options.index("--user") + 1] == f"{os.getuid()}:{os.getgid()}"
         assert {f"{node_folder / name}:{node_folder / name}" for name in ("job", "scratch")} <= set(options)
 
-    def test_the_images_own_variables_stay_and_the_nodes_do_not_go_in(self, node_folder, render):
+    def test_container_keeps_image_variables_and_gets_none_of_the_node(self, node_folder, render):
         for runtime in ("docker", "enroot"):
             run_command(node_folder, render(run={"command": ["trainer"], **IMAGES[runtime]}))
             environment = given_to_the_trainer(node_folder)[1]
             assert (environment[b"HOME"], environment[b"FROM_IMAGE"]) == (b"/inside", b"1")
             assert not [name for name in environment if name.startswith(b"ENROOT_")]
 
-    def test_enroot_imports_an_image_once_a_node(self, node_folder, render):
+    def test_enroot_imports_an_image_once_per_node(self, node_folder, render):
         bundle = render(run={"command": ["trainer"], **IMAGES["enroot"]})
         run_command(node_folder, bundle)
         run_command(node_folder, bundle)
@@ -316,12 +320,12 @@ class TestContainers:
             ("team/trainer@sha256:0abc", "docker://team/trainer:sha256:0abc"),
         ],
     )
-    def test_enroot_is_told_of_a_registry_in_its_own_way(self, node_folder, render, image, uri):
+    def test_enroot_import_uri_separates_registry_and_image_by_a_hash_sign(self, node_folder, render, image, uri):
         run_command(node_folder, render(run={"command": ["trainer"], "image": image}))
         arguments = self.words_of(node_folder, "enroot")
         assert arguments[arguments.index("import") + 3] == uri
 
-    def test_a_squashed_file_needs_no_registry(self, node_folder, render):
+    def test_squashfs_image_is_created_without_a_registry(self, node_folder, render):
         image = node_folder / "trainer.sqsh"
         image.touch()
         run_command(node_folder, render(run={"command": ["trainer"], "image": str(image)}))
@@ -329,7 +333,7 @@ class TestContainers:
         assert "import" not in arguments
         assert arguments[arguments.index("create") + 3] == str(image)
 
-    def test_ecrs_password_is_fetched_and_written_nowhere(self, node_folder, render):
+    def test_ecr_password_is_fetched_at_run_time_and_not_stored(self, node_folder, render):
         image = "123456789012.dkr.ecr.us-west-2.amazonaws.com/team/trainer:1"
         run_command(node_folder, render(run={"command": ["trainer"], "image": image, "container": "docker"}))
         arguments = self.words_of(node_folder, "docker")
@@ -342,12 +346,12 @@ class TestContainers:
             f"machine {image.partition('/')[0]} login AWS password $(aws ecr get-login-password --region us-west-2)\n"
         )
 
-    def test_a_runtime_that_is_not_there_is_named(self, node_folder, render):
+    def test_missing_container_runtime_ends_with_127_and_is_named(self, node_folder, render):
         (node_folder / "bin" / "enroot").unlink()
         bundle = render(run={"command": ["trainer"], **IMAGES["enroot"]}, checkpoint={"mode": "none"})
         answer = started(node_folder, bundle, 2)
         assert answer.returncode == 127
         assert "run.container: enroot is not on this node" in answer.stderr
 
-    def test_its_script_is_well_formed(self, shellcheck):
+    def test_container_script_passes_shellcheck(self, shellcheck):
         assert shellcheck(ROOT / "templates" / "slurm" / "container.sh") == ""

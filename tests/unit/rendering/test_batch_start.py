@@ -66,30 +66,30 @@ def start(tmp_path, bundle_of, plan_of):
 class TestEfa:
     """A p5.48xlarge shows 32 interfaces."""
 
-    def test_none_at_all_stops_the_job_before_the_agent(self, start):
+    def test_no_efa_interface_stops_the_job_before_the_agent(self, start):
         answer = start()
         assert answer.returncode == 1
         assert "p5.48xlarge has 32 EFA interfaces, found 0; it stops here" in answer.stderr
         assert answer.environment is None
 
-    def test_fewer_than_the_type_has_stop_it(self, start):
+    def test_too_few_efa_interfaces_stop_the_job(self, start):
         start.devices(*["efa"] * 31)
         answer = start()
         assert (answer.returncode, answer.environment) == (1, None)
         assert "found 31" in answer.stderr
 
-    def test_devices_of_another_driver_do_not_count(self, start):
+    def test_devices_of_another_driver_are_not_counted_as_efa(self, start):
         start.devices(*["efa"] * 31, "mlx5_core", "mlx5_core")
         assert "found 31" in start().stderr
 
-    def test_all_of_them_let_it_through(self, start):
+    def test_all_efa_interfaces_present_starts_the_agent(self, start):
         start.devices(*["efa"] * 32, "mlx5_core")
         answer = start()
         assert answer.returncode == 0
         assert ": 32 EFA interfaces\n" in answer.stdout
         assert answer.environment
 
-    def test_interfaces_that_libfabric_does_not_offer_stop_it(self, start):
+    def test_efa_interfaces_unknown_to_libfabric_stop_the_job(self, start):
         start.devices(*["efa"] * 32)
         check_arguments = '[[ "$*" == "--provider efa" ]] || exit 0; '
         answer = start(programs_too={"fi_info": check_arguments + "exit 61"})
@@ -97,27 +97,27 @@ class TestEfa:
         assert "libfabric offers none of its 32 EFA interfaces" in answer.stderr
         assert start(programs_too={"fi_info": check_arguments + "exit 0"}).returncode == 0
 
-    def test_every_node_is_asked(self, start):
+    def test_efa_check_runs_on_every_node(self, start):
         start.devices(*["efa"] * 32)
         assert start(nodes=2).returncode == 0
         check_step, run = (start.job / "srun").read_text().split("--nodes=2 ")[1:]
         assert "check_efa" in check_step
         assert run.rstrip().endswith("job.json")
 
-    def test_a_type_without_efa_is_not_asked(self, start):
+    def test_type_without_efa_is_not_checked(self, start):
         answer = start(target={"instance_type": "trn1.2xlarge", "region": "us-west-2"})
         assert answer.returncode == 0, answer.stderr
         assert "EFA interfaces" not in answer.stdout
 
 
 class TestMeeting:
-    def test_one_node_meets_itself_on_a_free_port(self, start):
+    def test_one_node_rendezvous_is_localhost_with_a_free_port(self, start):
         environment = start(sandbox=True).environment
         assert (environment["PET_RDZV_ENDPOINT"], environment["PET_NNODES"]) == ("localhost:0", "1")
         assert not {"MASTER_ADDR", "MASTER_PORT"} & environment.keys()
         assert (environment["SLIPWAY_MASTER_ADDR"], environment["SLIPWAY_MASTER_PORT"]) == ("127.0.0.1", "22340")
 
-    def test_several_meet_at_the_first_by_the_address_that_slurm_has(self, start):
+    def test_several_nodes_rendezvous_at_the_slurm_address_of_the_first(self, start):
         environment = start(nodes=2, sandbox=True).environment
         assert (environment["MASTER_ADDR"], environment["MASTER_PORT"]) == ("10.1.2.3", "22340")
         assert (environment["PET_RDZV_ENDPOINT"], environment["PET_NNODES"]) == ("10.1.2.3:22340", "2")
@@ -134,7 +134,7 @@ class TestMeeting:
             ("mps:400", None),
         ],
     )
-    def test_steps_ask_for_the_devices_that_slurm_counts(self, start, gres, asked):
+    def test_job_steps_request_the_gres_counted_by_slurm(self, start, gres, asked):
         counted = SCONTROL.replace("Arch=x86_64", f"Arch=x86_64 Gres={gres}")
         srun = SRUN.replace("shift 3", "shift 3; case $1 in --gres=*) shift ;; esac")
         answer = start(nodes=2, sandbox=True, programs_too={"scontrol": counted, "srun": srun})
@@ -144,7 +144,7 @@ class TestMeeting:
         assert (f" --gres={asked} " in agent) == (asked is not None)
         assert ("--gres" in agent) == (asked is not None)
 
-    def test_devices_that_slurm_does_not_give_a_step_are_left_out(self, start):
+    def test_gres_refused_by_slurm_is_left_out_of_the_steps(self, start):
         counted = SCONTROL.replace("Arch=x86_64", "Arch=x86_64 Gres=gpu:8")
         srun = 'case "$*" in *--gres*) echo "srun: error: Invalid generic resource" >&2; exit 1 ;; esac; ' + SRUN
         answer = start(nodes=2, sandbox=True, programs_too={"scontrol": counted, "srun": srun})
@@ -152,24 +152,24 @@ class TestMeeting:
         assert "--gres" not in (start.job / "srun").read_text()
         assert "Invalid generic resource" not in answer.stderr
 
-    def test_without_an_address_of_slurms_the_name_is_looked_up(self, start):
+    def test_rendezvous_node_without_slurm_address_is_resolved_by_name(self, start):
         nameless = SCONTROL.replace("NodeAddr=10.1.2.3", "NodeAddr=localhost")
         assert (
             start(nodes=2, sandbox=True, programs_too={"scontrol": nameless}).environment["MASTER_ADDR"] == "127.0.0.1"
         )
 
-    def test_a_node_without_an_address_stops_the_job(self, start):
+    def test_rendezvous_node_without_any_address_stops_the_job(self, start):
         nameless = SCONTROL.replace("NodeAddr=10.1.2.3", "NodeAddr=no-such-node.invalid")
         answer = start(nodes=2, sandbox=True, programs_too={"scontrol": nameless, "getent": "exit 2"})
         assert (answer.returncode, answer.environment) == (1, None)
         assert "a1, where the nodes are to meet, has no address" in answer.stderr
 
-    def test_a_requeued_job_meets_anew(self, start):
+    def test_requeued_job_has_a_new_rendezvous_id_and_endpoint(self, start):
         lives = [start(nodes=2, sandbox=True, SLURM_RESTART_COUNT=str(count)).environment for count in (0, 1, 2)]
         assert [attempt["PET_RDZV_ID"] for attempt in lives] == ["1234.0", "1234.1", "1234.2"]
         assert len({attempt["PET_RDZV_ENDPOINT"] for attempt in lives}) == 3
 
-    def test_torchrun_hands_the_notice_on_and_waits_for_the_grace_time(self, start):
+    def test_torchrun_forwards_sigusr1_and_waits_for_the_grace_time(self, start):
         environment = start(sandbox=True, checkpoint={"grace_seconds": 45.5}).environment
         assert "SIGUSR1" in environment["PET_SIGNALS_TO_HANDLE"].split(",")
         assert (environment["PET_SHUTDOWN_TIMEOUT"], environment["PET_MAX_RESTARTS"]) == ("46", "0")
@@ -178,7 +178,7 @@ class TestMeeting:
         "type_, region, workers",
         [("p5.48xlarge", "us-east-2", 8), ("trn1.32xlarge", "us-west-2", 32), ("trn2.48xlarge", "us-east-2", 64)],
     )
-    def test_one_worker_a_gpu_or_logical_core(self, start, type_, region, workers):
+    def test_workers_per_node_are_the_gpus_or_logical_cores(self, start, type_, region, workers):
         start.devices(*["efa"] * 32)
         target = {"instance_type": type_, "region": region}
         answer = start(target=target)
@@ -188,7 +188,7 @@ class TestMeeting:
         assert (here["PET_NPROC_PER_NODE"], here["SLIPWAY_WORKERS_PER_NODE"]) == ("1", "1")
 
     @pytest.mark.parametrize("nodes", [1, 2])
-    def test_variables_of_another_job_are_no_part_of_this_one(self, start, nodes):
+    def test_variables_of_another_job_do_not_reach_the_agent(self, start, nodes):
         others = {"MASTER_ADDR": "10.9.9.9", "MASTER_PORT": "5", "PET_NPROC_PER_NODE": "4", "PET_RDZV_ID": "mine"}
         others |= {"PET_NNODES": "9", "PET_STANDALONE": "1", "RANK": "3", "WORLD_SIZE": "16", "LOCAL_RANK": "3"}
         others |= {"TORCHELASTIC_RUN_ID": "x", "AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "eu-west-1"}
@@ -196,7 +196,7 @@ class TestMeeting:
         environment = start(nodes=nodes, sandbox=True, **others).environment
         assert environment == start(nodes=nodes, sandbox=True).environment
 
-    def test_neurons_collectives_meet_at_an_address_not_a_name(self, start):
+    def test_neuron_root_communicator_is_an_ip_address(self, start):
         environment = start(nodes=2, sandbox=True, target={"instance_type": "trn2.48xlarge"}).environment
         assert environment["NEURON_RT_ROOT_COMM_ID"] == "10.1.2.3:62182"
         assert os.environ.get("NEURON_RT_ROOT_COMM_ID") is None

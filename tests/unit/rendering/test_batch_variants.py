@@ -42,7 +42,7 @@ def complaints(bundle, folder, shellcheck):
 
 @pytest.mark.long
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(map(str, variant["target"].values())))
-def test_every_kind_is_well_formed(variant, bundle_of, plan_of, tmp_path, shellcheck):
+def test_every_variant_of_the_batch_script_is_well_formed(variant, bundle_of, plan_of, tmp_path, shellcheck):
     bundle = bundle_of(plan_of(**variant))
     assert complaints(bundle, tmp_path, shellcheck) == ""
     script = bundle.file("job.sbatch").text
@@ -53,7 +53,7 @@ def test_every_kind_is_well_formed(variant, bundle_of, plan_of, tmp_path, shellc
 
 
 @pytest.mark.parametrize("path", OWN_PLANS, ids=lambda path: path.parent.name)
-def test_the_plan_beside_a_trainer_makes_its_job(path, catalog, bundle_of, tmp_path, shellcheck):
+def test_plan_beside_an_example_trainer_renders_a_valid_job(path, catalog, bundle_of, tmp_path, shellcheck):
     plan = pinned_plan(plan_file.load(path), catalog)
     bundle = bundle_of(plan)
     assert complaints(bundle, tmp_path, shellcheck) == ""

@@ -41,7 +41,9 @@ def deployed(plan):
     return replace(known, **{**names, **uris})
 
 
-def test_filled_in_they_are_what_is_rendered_with_the_names(plan, open_of, bundle_of, catalog):
+def test_blanks_filled_with_deployment_names_equal_files_rendered_with_deployment_names(
+    plan, open_of, bundle_of, catalog
+):
     open_bundle = open_of(plan)
     assert of(with_archive(with_names(open_bundle, symbolic_names(plan)), PENDING)) == of(bundle_of(plan))
     names, job = deployed(plan), replace(JOB, archive=SHIPPED)
@@ -50,21 +52,21 @@ def test_filled_in_they_are_what_is_rendered_with_the_names(plan, open_of, bundl
     assert not any("blank-" in text for text, _ in of(expected).values())
 
 
-def test_what_has_to_be_quoted_is_quoted_as_each_file_quotes(plan, open_of, catalog):
+def test_blanks_filled_with_odd_names_are_quoted_as_each_format_requires(plan, open_of, catalog):
     """In the shell of a batch script, in YAML, in JSON."""
     names = replace(symbolic_names(plan), store_uri=ODD, role_arn='"odd" \\n', lifecycle_uri='s3://b/"odd"')
     expected = of(render(plan, instances=catalog.instance_types, names=names, job=replace(JOB, archive=SHIPPED)))
     assert of(with_archive(with_names(open_of(plan), names), SHIPPED)) == expected
 
 
-def test_of_a_cluster_that_exists_it_is_open_whether_its_guard_stops_jobs(open_of, plan_of):
+def test_existing_cluster_takes_the_stop_uri_of_the_guard_when_filled(open_of, plan_of):
     open_bundle = open_of(plan_of(target={"cluster": "shared"}))
     names = replace(symbolic_names(plan_of()), stop_uri="s3://shared/stop.json")
     assert json.loads(with_names(open_bundle, names).file("job.json").text)["stop_uri"] == "s3://shared/stop.json"
     assert json.loads(with_names(open_bundle, replace(names, stop_uri=None)).file("job.json").text)["stop_uri"] is None
 
 
-def test_a_cluster_of_somebody_elses_has_no_guard_and_no_word_is_left_for_one(open_of, plan_of):
+def test_cluster_of_another_team_takes_a_word_uri_only_when_given(open_of, plan_of):
     plan = plan_of(target={"cluster": "theirs"}, checkpoint={"uri": "s3://theirs/runs"})
     open_bundle, names = open_of(plan), symbolic_names(plan)
     assert json.loads(with_names(open_bundle, names).file("job.json").text)["word_uri"] is None

@@ -45,7 +45,7 @@ def recorded_stack():
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
-def test_no_example_goes_without(catalog, path):
+def test_every_pod_example_requests_efa_and_a_removed_request_is_found(catalog, path):
     plan = pinned_plan(plan_file.load(path), catalog)
     assert target_of(plan.place.target).pods
     facts = catalog.instance_types[plan.place.instance_type]
@@ -69,7 +69,7 @@ def test_no_example_goes_without(catalog, path):
     assert {PLUGINS_FILE, VALUES_FILE} & documents.keys() or plan.request.target.cluster
 
 
-def test_a_pod_without_huge_pages_is_seen(catalog):
+def test_pod_without_huge_pages_is_reported(catalog):
     path = EXAMPLES / "eks/trn1-spot.yaml"
     plan = pinned_plan(plan_file.load(path), catalog)
     bundle = render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=JOB)
@@ -78,7 +78,7 @@ def test_a_pod_without_huge_pages_is_seen(catalog):
     assert [finding.code for finding in document_findings(job, 8, where="")] == ["efa-without-pages"]
 
 
-def test_an_edited_template_that_loses_it_is_refused(catalog, monkeypatch, tmp_path):
+def test_edited_pod_template_without_efa_is_refused(catalog, monkeypatch, tmp_path):
     plan = pinned_plan(plan_file.load(EXAMPLES / "eks/p5-capacity-block.yaml"), catalog)
     shutil.copytree(asset("templates"), tmp_path / "templates")
     pod = tmp_path / "templates/kubernetes/pod.yaml.j2"
@@ -90,7 +90,7 @@ def test_an_edited_template_that_loses_it_is_refused(catalog, monkeypatch, tmp_p
 
 
 @pytest.mark.parametrize("change", ["gone", "elsewhere"])
-def test_a_plugin_that_does_not_run_on_the_nodes_is_seen(p5_type, change):
+def test_device_plugin_not_running_on_the_nodes_is_reported(p5_type, change):
     (file,) = plugin_files(p5_type, {p5_type.name: p5_type})
     documents = list(yaml.safe_load_all(file.text))
     assert list(plugin_findings(documents, p5_type, where="")) == []
@@ -109,7 +109,7 @@ class TestHyperpodsChart:
         return yaml.safe_load(chart_values(pinned_plan(plan_file.load(HYPERPODS), catalog), p5_type))
 
     @pytest.mark.parametrize("change", ["gone", "off", "elsewhere"])
-    def test_values_by_which_no_plugin_runs_on_the_nodes_are_seen(self, values, p5_type, change):
+    def test_chart_values_without_a_plugin_on_the_nodes_are_reported(self, values, p5_type, change):
         plugin_values = values["aws-efa-k8s-device-plugin"]
         assert list(chart_findings(values, p5_type, where="")) == []
         if change == "gone":
@@ -120,7 +120,7 @@ class TestHyperpodsChart:
             plugin_values["supportedInstanceLabels"]["values"] = ["p5.48xlarge"]  # HyperPod's nodes are ml.p5.48xlarge
         assert [finding.code for finding in chart_findings(values, p5_type, where="")] == ["efa-not-shown"]
 
-    def test_an_edited_template_is_refused(self, catalog, monkeypatch, tmp_path, p5_type):
+    def test_edited_chart_values_without_the_efa_plugin_are_refused(self, catalog, monkeypatch, tmp_path, p5_type):
         plan = pinned_plan(plan_file.load(HYPERPODS), catalog)
         shutil.copytree(asset("templates"), tmp_path / "templates")
         file = tmp_path / "templates/hyperpod/chart-values.yaml.j2"
@@ -140,11 +140,11 @@ class TestHyperpodsNodes:
     def p5en(self, catalog):
         return catalog.instance_types["p5en.48xlarge"]
 
-    def test_as_they_are_they_lose_nothing(self, recorded_stack, p5en):
+    def test_recorded_hyperpod_stack_has_no_efa_findings(self, recorded_stack, p5en):
         assert list(stack_findings(recorded_stack, p5en)) == []
 
     @pytest.mark.parametrize("kind", ["Ingress", "Egress"])
-    def test_a_group_whose_members_may_not_speak_with_each_other_is_seen(self, recorded_stack, p5en, kind):
+    def test_hyperpod_security_group_without_self_referencing_rule_is_reported(self, recorded_stack, p5en, kind):
         (name,) = [
             key
             for key, resource in recorded_stack["Resources"].items()
@@ -154,7 +154,7 @@ class TestHyperpodsNodes:
         assert [finding.code for finding in stack_findings(recorded_stack, p5en)] == ["efa-kept-apart"]
 
     @pytest.mark.parametrize("own", [True, False], ids=["the group's network", "the cluster's network"])
-    def test_nodes_of_several_zones_are_seen(self, recorded_stack, p5en, own):
+    def test_hyperpod_nodes_of_several_zones_are_reported(self, recorded_stack, p5en, own):
         (pod,) = [
             resource["Properties"]
             for resource in recorded_stack["Resources"].values()
@@ -170,7 +170,7 @@ class TestHyperpodsNodes:
         assert [finding.code for finding in stack_findings(recorded_stack, p5en)] == ["efa-across-zones"]
 
 
-def test_a_stack_as_it_is_loses_nothing(recorded_stack, p5_type):
+def test_recorded_node_group_stack_has_no_efa_findings(recorded_stack, p5_type):
     assert list(stack_findings(recorded_stack, p5_type)) == []
 
 
@@ -179,7 +179,7 @@ def _workers(stack):
     return workers["Properties"]["LaunchTemplateData"]
 
 
-def test_interfaces_that_are_not_attached_are_seen(recorded_stack, p5_type):
+def test_interfaces_missing_in_the_launch_template_are_reported(recorded_stack, p5_type):
     data = _workers(recorded_stack)
     data["NetworkInterfaces"][1]["InterfaceType"] = "interface"
     assert [finding.code for finding in stack_findings(recorded_stack, p5_type)] == ["efa-not-attached"]
@@ -188,14 +188,14 @@ def test_interfaces_that_are_not_attached_are_seen(recorded_stack, p5_type):
 
 
 @pytest.mark.parametrize("kind", ["Ingress", "Egress"])
-def test_a_group_whose_members_may_not_speak_with_each_other_is_seen(recorded_stack, p5_type, kind):
+def test_security_group_without_self_referencing_rule_is_reported(recorded_stack, p5_type, kind):
     resources = recorded_stack["Resources"]
     (name,) = [key for key, resource in resources.items() if resource["Type"] == f"AWS::EC2::SecurityGroup{kind}"]
     del resources[name]
     assert [finding.code for finding in stack_findings(recorded_stack, p5_type)] == ["efa-kept-apart"]
 
 
-def test_a_rule_to_everywhere_is_none_to_itself(recorded_stack, p5_type):
+def test_security_group_rule_to_any_address_does_not_replace_the_self_referencing_rule(recorded_stack, p5_type):
     resources = recorded_stack["Resources"]
     (rule,) = [
         resource["Properties"] for resource in resources.values() if resource["Type"] == "AWS::EC2::SecurityGroupEgress"
@@ -205,7 +205,7 @@ def test_a_rule_to_everywhere_is_none_to_itself(recorded_stack, p5_type):
     assert [finding.code for finding in stack_findings(recorded_stack, p5_type)] == ["efa-kept-apart"]
 
 
-def test_nodes_of_several_zones_are_seen(recorded_stack, p5_type):
+def test_node_group_of_several_zones_is_reported(recorded_stack, p5_type):
     (group,) = [
         resource["Properties"]
         for name, resource in recorded_stack["Resources"].items()

@@ -24,7 +24,7 @@ def eks_plan(request, catalog):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_object_is_one(eks_plan, bundle_of, version):
+def test_every_object_of_an_eks_plan_passes_the_strict_kubernetes_schema(eks_plan, bundle_of, version):
     count = 0
     for file in bundle_of(eks_plan).files:
         if file.path.startswith("kubernetes/") and file.path.endswith(".yaml"):
@@ -39,7 +39,7 @@ JOINED = sorted((ROOT / "examples" / "kubernetes").glob("*.yaml"))
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("path", JOINED, ids=lambda path: path.stem)
-def test_jobs_for_clusters_that_exist(catalog, bundle_of, path, version):
+def test_job_for_an_existing_cluster_passes_the_schema_and_selects_the_type(catalog, bundle_of, path, version):
     """An operator's object is known to its own definition; its pods are Kubernetes' own."""
     plan = pinned_plan(plan_file.load(path), catalog)
     bundle = bundle_of(plan)
@@ -56,7 +56,7 @@ def test_jobs_for_clusters_that_exist(catalog, bundle_of, path, version):
     assert job["metadata"]["namespace"] != "default"
 
 
-def test_plugins_run_on_nodes_of_every_type_with_their_devices(eks_plan, bundle_of, catalog):
+def test_device_plugins_run_on_every_type_with_such_devices(eks_plan, bundle_of, catalog):
     """A later plan may change the type, and keeps the plugins."""
     text = bundle_of(eks_plan).file("kubernetes/plugins.yaml").text
     for manifest in some(filter(None, yaml.safe_load_all(text))):
@@ -69,7 +69,7 @@ def test_plugins_run_on_nodes_of_every_type_with_their_devices(eks_plan, bundle_
         assert ("trn2.48xlarge" in names) is efa
 
 
-def test_golden(golden, eks_plan, bundle_of):
+def test_rendered_eks_plan_equals_golden_files(golden, eks_plan, bundle_of):
     for file in bundle_of(eks_plan).files:
         if file.path not in AS_THEY_ARE:
             text = file.text.replace(eks_plan.digest, "<digest>")
@@ -77,13 +77,13 @@ def test_golden(golden, eks_plan, bundle_of):
             golden(f"rendering/{eks_plan.name}/{file.path}", text, like)
 
 
-def test_a_cluster_that_exists_gets_the_job_alone(plan_of, bundle_of):
+def test_existing_eks_cluster_renders_job_files_only(plan_of, bundle_of):
     plan = plan_of(target={"kind": "eks", "cluster": "shared", "queue": "team/gpus"}, run={"operator": "pytorchjob"})
     paths = [file.path for file in bundle_of(plan).files]
     assert paths == ["kubernetes/namespace.yaml", "kubernetes/job.yaml", "kubernetes/start.py", "job.json"]
 
 
-def test_every_reason_is_given_at_once(plan_of, bundle_of):
+def test_eks_plan_with_two_problems_is_refused_with_both(plan_of, bundle_of):
     plan = plan_of(target={"kind": "eks"}, purchase={"option": "capacity-block"}, run={"container": "docker"})
     with pytest.raises(ImpossibleError) as refusal:
         bundle_of(plan)

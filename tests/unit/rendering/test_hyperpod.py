@@ -78,29 +78,29 @@ class TestRefusals:
             ({"guardrails": {"notify": ["arn:aws:s3:::b"]}}, "notify-unreachable", "email address"),
         ],
     )
-    def test_each_says_the_way_out(self, plan_of, catalog, extra, code, way_out):
+    def test_hyperpod_refusal_names_the_alternative(self, plan_of, catalog, extra, code, way_out):
         messages = messages_by_code(plan_of(**{**extra, "target": {**POD, **extra.get("target", {})}}), catalog)
         assert set(messages) == {code}
         assert way_out in messages[code]
 
-    def test_inferentia_is_sent_to_where_it_serves(self, plan_of, catalog):
+    def test_inferentia_on_hyperpod_is_referred_to_sagemaker_endpoints(self, plan_of, catalog):
         plan = plan_of(workload={"train": None}, target={**POD, "instance_type": "inf2.48xlarge", "nodes": 1})
         assert "sagemaker-endpoint" in messages_by_code(plan, catalog)["not-on-hyperpod"]
 
-    def test_the_arn_of_another_service_is_no_training_plan(self, plan_of):
+    def test_training_plan_arn_of_another_service_is_refused(self, plan_of):
         with pytest.raises(UnreadableInputError) as refusal:
             plan_of(target=POD, purchase={"training_plan": {"arn": "arn:aws:ec2:us-east-2:123456789012:instance/i-1"}})
         assert "the ARN of a training plan" in f"{refusal.value.message} {refusal.value.findings}"
 
-    def test_nothing_is_rendered_of_it(self, plan_of, bundle_of):
+    def test_plan_impossible_on_hyperpod_is_not_rendered(self, plan_of, bundle_of):
         with pytest.raises(ImpossibleError):
             bundle_of(plan_of(target={**POD, "placement_group": True}))
 
-    def test_what_fits_is_not_refused(self, hyperpod_plan, catalog):
+    def test_possible_hyperpod_plan_has_no_findings(self, hyperpod_plan, catalog):
         assert messages_by_code(hyperpod_plan, catalog) == {}
 
 
-def test_what_is_not_confirmed_is_said(plan_of, catalog):
+def test_unconfirmed_hyperpod_features_are_remarked(plan_of, catalog):
     plan = plan_of(target=POD, purchase={"option": "spot"})
     assert messages_by_code(plan, catalog) == {}
     codes = [remark.code for remark in HyperPodSlurm().remarks(plan.request, plan.place, catalog.instance_types)]
@@ -108,14 +108,14 @@ def test_what_is_not_confirmed_is_said(plan_of, catalog):
 
 
 @pytest.mark.parametrize("nodes, checks", [(1, ["InstanceStress"]), (2, ["InstanceStress", "InstanceConnectivity"])])
-def test_a_single_worker_has_nobody_to_be_connected_with(plan_of, bundle_of, nodes, checks):
+def test_one_hyperpod_worker_has_no_connectivity_check(plan_of, bundle_of, nodes, checks):
     plan = plan_of(target={**POD, "nodes": nodes}, purchase={"option": "on-demand"})
     request = yaml.safe_load(bundle_of(plan).file("cluster.yaml").text)
     assert request["InstanceGroups"][-1]["OnStartDeepHealthChecks"] == checks
 
 
 class TestFiles:
-    def test_a_plan_has_the_request_its_scripts_and_its_job(self, hyperpod_plan, bundle_of):
+    def test_hyperpod_plan_renders_request_lifecycle_scripts_and_job(self, hyperpod_plan, bundle_of):
         bundle = bundle_of(hyperpod_plan)
         lifecycle = ["lifecycle/on_create.sh", "lifecycle/node.sh", "lifecycle/metrics.py"]
         assert [file.path for file in bundle.files[:4]] == ["cluster.yaml", *lifecycle]
@@ -123,24 +123,24 @@ class TestFiles:
         request = yaml.safe_load(bundle.file("cluster.yaml").text)
         assert request["InstanceGroups"][-1]["InstanceCount"] == hyperpod_plan.place.nodes
 
-    def test_the_job_goes_on_when_an_instance_was_replaced_and_leaves_before_a_plan_ends(self, bundle_of, catalog):
+    def test_hyperpod_job_resumes_automatically_and_leaves_before_the_training_plan_ends(self, bundle_of, catalog):
         bundle = bundle_of(pinned_plan(plan_file.load(EXAMPLES["p5-training-plan"]), catalog))
         assert "[[ -d /opt/sagemaker_cluster ]]" in bundle.file("job.sbatch").text
         assert "--kill-on-bad-exit=0 --auto-resume=1)" in bundle.file("job.sbatch").text
         job = json.loads(bundle.file("job.json").text)
         assert (job["ends_at"], job["leave_before_s"]) == ("2026-12-08T11:30:00+00:00", 75 * 60)
 
-    def test_a_job_for_parallelcluster_knows_nothing_of_it(self, plan_of, bundle_of):
+    def test_parallelcluster_job_contains_no_sagemaker_words(self, plan_of, bundle_of):
         assert "sagemaker" not in bundle_of(plan_of()).file("job.sbatch").text
 
-    def test_files_are_the_ones_people_reviewed(self, golden, hyperpod_plan, bundle_of):
+    def test_rendered_hyperpod_plan_equals_golden_files(self, golden, hyperpod_plan, bundle_of):
         bundle = bundle_of(hyperpod_plan)
         for path in ("cluster.yaml", "lifecycle/on_create.sh"):
             text = bundle.file(path).text.replace(hyperpod_plan.digest, "<digest>")
             like = f"rendering/hyperpod/p5-plan/{path}" if path.endswith(".sh") else None
             golden(f"rendering/hyperpod/{hyperpod_plan.name}/{path}", text, like)
 
-    def test_the_service_takes_the_request(self, hyperpod_plan, bundle_of):
+    def test_cluster_request_passes_the_botocore_model_of_create_cluster(self, hyperpod_plan, bundle_of):
         """By botocore's own model of CreateCluster: names, types, patterns and enumerations' types."""
         model = botocore.session.get_session().get_service_model("sagemaker")
         request = yaml.safe_load(bundle_of(hyperpod_plan).file("cluster.yaml").text)
@@ -206,14 +206,14 @@ class TestScript:
         return run
 
     @pytest.mark.long
-    def test_shellcheck_reports_no_problems(self, hyperpod_plan, catalog, shellcheck, tmp_path):
+    def test_lifecycle_scripts_pass_shellcheck(self, hyperpod_plan, catalog, shellcheck, tmp_path):
         for name, text in some(lifecycle_files(hyperpod_plan, catalog.instance_types).items()):
             if name.endswith(".sh"):
                 path = tmp_path / name
                 path.write_text(text, encoding="utf-8")
                 assert shellcheck(path) == ""
 
-    def test_workers_are_checked_and_join_the_controller(self, hyperpod_plan, machine, start):
+    def test_worker_lifecycle_checks_devices_and_joins_the_controller(self, hyperpod_plan, machine, start):
         root = machine(hyperpod_plan, "workers")
         answer = start(root)
         assert answer.returncode == 0, answer.stdout + answer.stderr
@@ -229,7 +229,7 @@ class TestScript:
         assert (root / "opt/slipway/metrics.py").is_file()
         assert (root / "var/log/provision/provisioning.log").read_text() == answer.stdout
 
-    def test_the_controller_knows_the_agents_exit_code_and_reports_jobs(self, hyperpod_plan, machine, start):
+    def test_controller_lifecycle_sets_requeue_exit_and_reports_jobs(self, hyperpod_plan, machine, start):
         root = machine(hyperpod_plan, "controller")
         for _ in range(2):
             answer = start(root)
@@ -243,20 +243,20 @@ class TestScript:
         assert f"--dimensions Cluster={hyperpod_plan.cluster_name} " in job.read_text()
         assert 'export PATH="/opt/slurm/bin:$PATH"' in job.read_text()
 
-    def test_a_controller_whose_slurm_carries_its_release_is_found(self, hyperpod_plan, machine, start):
+    def test_slurm_folder_with_a_release_number_is_found(self, hyperpod_plan, machine, start):
         root = machine(hyperpod_plan, "controller")
         (root / "opt/slurm").rename(root / "opt/slurm-24.11")
         assert start(root).returncode == 0
         assert "RequeueExit=75" in (root / "opt/slurm-24.11/etc/slurm.conf").read_text()
         assert "/opt/slurm-24.11/bin:" in (root / "opt/slipway/jobs.sh").read_text()
 
-    def test_a_controller_that_is_not_configured_is_not_made(self, hyperpod_plan, machine, start):
+    def test_controller_without_slurm_configuration_is_refused(self, hyperpod_plan, machine, start):
         root = machine(hyperpod_plan, "controller")
         (root / "opt/slurm/etc/slurm.conf").write_text("ClusterName=x\n")
         answer = start(root)
         assert (answer.returncode, "names the controller" in answer.stdout) == (1, True)
 
-    def test_the_reporter_counts_the_queue(self, hyperpod_plan, machine, start, tmp_path):
+    def test_reporter_publishes_the_number_of_jobs_in_the_queue(self, hyperpod_plan, machine, start, tmp_path):
         start(machine(hyperpod_plan, "controller"))
         programs = tmp_path / "bin"
         write(programs, "squeue", "#!/bin/bash\nprintf '7\\n8\\n'\n").chmod(0o755)
@@ -270,13 +270,13 @@ class TestScript:
         )
         assert answer.stdout.endswith("--unit Count --value 2\n")
 
-    def test_login_nodes_show_no_devices(self, catalog, machine, start):
+    def test_login_node_without_devices_is_ready(self, catalog, machine, start):
         root = machine(pinned_plan(plan_file.load(EXAMPLES["trn2-on-demand"]), catalog), "login")
         shutil.rmtree(root / "dev")
         answer = start(root)
         assert (answer.returncode, answer.stdout.splitlines()[-1]) == (0, "slipway: trn2-pod: login is ready")
 
-    def test_only_devices_of_the_efa_driver_count(self, plan_of, catalog, machine, start):
+    def test_only_devices_of_the_efa_driver_are_counted(self, plan_of, catalog, machine, start):
         """A p6-b200 shows ten InfiniBand devices (awsome-distributed-ai, p6-b200 notes): two are the board's own."""
         place = {**POD, "instance_type": "p6-b200.48xlarge", "nodes": 2}
         root = machine(plan_of(target=place, purchase={"option": "on-demand"}), "workers")
@@ -293,7 +293,7 @@ class TestScript:
             ("opt/ml/config/resource_config.json", "No such file"),
         ],
     )
-    def test_a_worker_that_lacks_something_is_not_made(self, catalog, machine, start, gone, message):
+    def test_worker_with_a_missing_device_or_mount_is_refused(self, catalog, machine, start, gone, message):
         root = machine(pinned_plan(plan_file.load(EXAMPLES["p5-training-plan"]), catalog), "workers")
         shutil.rmtree(root / gone) if (root / gone).is_dir() else (root / gone).unlink()
         answer = start(root)
@@ -301,7 +301,7 @@ class TestScript:
         assert message in answer.stdout
         assert "is ready" not in answer.stdout
 
-    def test_without_disks_jobs_get_the_root_volume_and_that_is_said(self, hyperpod_plan, machine, start):
+    def test_worker_without_nvme_uses_the_root_volume_with_a_warning(self, hyperpod_plan, machine, start):
         root = machine(hyperpod_plan, "workers")
         write(root, "proc/mounts", "10.0.0.7@tcp:/abc /fsx lustre rw 0 0\n")
         answer = start(root)
@@ -309,7 +309,7 @@ class TestScript:
         assert "warning: no NVMe disk" in answer.stdout
         assert (root / "scratch").is_dir()
 
-    def test_a_dry_run_writes_nowhere_by_accident(self, hyperpod_plan, machine, start):
+    def test_dry_run_of_lifecycle_script_without_root_folder_is_refused(self, hyperpod_plan, machine, start):
         machine(hyperpod_plan, "workers")
         assert start("", SLIPWAY_ROOT="").returncode == 2
 

@@ -23,7 +23,7 @@ def example_bundle(request, catalog):
     return plan, render(plan, instances=catalog.instance_types, names=symbolic_names(plan), job=job)
 
 
-def test_golden(example_bundle, golden):
+def test_rendered_hyperpod_eks_plan_equals_golden_files(example_bundle, golden):
     plan, bundle = example_bundle
     for file in bundle.files:
         if file.path in (
@@ -35,12 +35,12 @@ def test_golden(example_bundle, golden):
             golden(f"rendering/hyperpod-eks/{plan.name}/{file.path}", file.text.replace(plan.digest, "<digest>"))
 
 
-def test_the_chart_brings_the_plugins_so_that_the_job_does_not(example_bundle):
+def test_job_bundle_contains_no_plugins_of_the_chart(example_bundle):
     _, bundle = example_bundle
     assert not {"kubernetes/plugins.yaml", "kubernetes/device-plugin.yaml"} & {file.path for file in bundle.files}
 
 
-def test_the_job_selects_the_nodes_that_are_made(example_bundle):
+def test_job_selects_the_instance_type_of_the_worker_group(example_bundle):
     plan, bundle = example_bundle
     nodes = yaml.safe_load(bundle.file("hyperpod.yaml").text)
     (workers,) = (group for group in nodes["InstanceGroups"] if group["InstanceGroupName"] == "workers")
@@ -73,13 +73,13 @@ def on_node(example_bundle, tmp_path):
     return run
 
 
-def test_a_node_without_disks_of_its_own_only_says_where_it_is(on_node, tmp_path):
+def test_node_without_disks_only_writes_a_log_line(on_node, tmp_path):
     output = on_node(tmp_path / "on_create.sh")
     assert "is a node of" in (tmp_path / "var/log/provision/provisioning.log").read_text()
     assert "systemctl" not in output
 
 
-def test_a_nodes_disks_hold_images_and_pods_folders_and_do_so_after_a_reboot(on_node, tmp_path, shellcheck):
+def test_node_disks_hold_images_and_pod_folders_also_after_a_reboot(on_node, tmp_path, shellcheck):
     (tmp_path / "dev/disk/by-id").mkdir(parents=True)
     (tmp_path / "dev/disk/by-id/nvme-Amazon_EC2_NVMe_Instance_Storage_AWS1").touch()
     lines = on_node(tmp_path / "on_create.sh", SLIPWAY_DRY_RUN="1").splitlines()

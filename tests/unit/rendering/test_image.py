@@ -21,7 +21,7 @@ def script(bundle):
 
 
 class TestComponent:
-    def test_component_runs_what_nodes_run(self, bundle_of, plan_of):
+    def test_image_component_runs_the_node_script(self, bundle_of, plan_of):
         first, second, *rest = script(bundle_of(plan_of(target=TRN2))).splitlines()
         assert first == "export SLIPWAY_BAKE=1"
         assert second.startswith("set -- aws-neuronx-dkms=2.31.7.0 ")
@@ -32,7 +32,7 @@ class TestComponent:
         assert rest[len(rest) - len(lines) + include + 1 :] == lines[include + 1 :]
         assert "report_boot() {" in included
 
-    def test_component_installs_in_a_dry_run(self, bundle_of, plan_of, tmp_path):
+    def test_image_component_installs_packages_in_a_dry_run(self, bundle_of, plan_of, tmp_path):
         (tmp_path / "etc").mkdir()
         (tmp_path / "etc/os-release").write_text("ID=ubuntu\nVERSION_CODENAME=noble\n")
         environ = {"PATH": "/usr/bin:/bin", "SLIPWAY_DRY_RUN": "1", "SLIPWAY_ROOT": str(tmp_path)}
@@ -42,7 +42,7 @@ class TestComponent:
         assert r"aws-neuronx-dkms=2.31.7.0\*" in answer.stdout
         assert "modprobe" not in answer.stdout
 
-    def test_image_builder_takes_it(self, bundle_of, plan_of):
+    def test_image_component_fits_the_limits_of_image_builder(self, bundle_of, plan_of):
         """At most 16,000 characters, and no braces that it would fill in."""
         text = bundle_of(plan_of(target=TRN2)).file("image-component.yaml").text
         assert len(text) < 16_000
@@ -50,7 +50,7 @@ class TestComponent:
 
 
 class TestImage:
-    def test_image_uses_the_component_and_stays_private(self, bundle_of, plan_of):
+    def test_image_uses_the_component_and_the_permissions_boundary(self, bundle_of, plan_of):
         extra = {"security": {"permissions_boundary_arn": "arn:aws:iam::123456789012:policy/engineers"}}
         build = files(bundle_of(plan_of(target=TRN2, **extra)))["image.yaml"]["Build"]
         (component,) = build["Components"]
@@ -58,12 +58,12 @@ class TestImage:
         assert build["Imds"] == {"ImdsSupport": "v2.0"}
         assert build["Iam"] == {"PermissionsBoundary": "arn:aws:iam::123456789012:policy/engineers"}
 
-    def test_torchneuron_names_its_own_parent(self, bundle_of, plan_of):
+    def test_torchneuron_image_uses_the_torchneuron_parent(self, bundle_of, plan_of):
         assert "torch-neuronx 2.14.0" in bundle_of(plan_of(target=TRN2)).file("image.yaml").text
         xla = plan_of(target={"instance_type": "trn1.32xlarge", "region": "us-west-2"})
         assert "torch-neuronx" not in bundle_of(xla).file("image.yaml").text
 
-    def test_there_is_none_where_nothing_lacks_or_nothing_fits(self, bundle_of, plan_of):
+    def test_no_image_is_rendered_without_missing_packages_or_with_mixed_types(self, bundle_of, plan_of):
         assert files(bundle_of(plan_of())) == {}
         assert files(bundle_of(plan_of(target={**TRN2, "ami": "ami-0123456789abcdef0"}))) == {}
         assert files(bundle_of(plan_of(target={**TRN2, "os": "rocky9"}))) == {}

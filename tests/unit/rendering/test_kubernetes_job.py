@@ -81,7 +81,7 @@ class TestSchemas:
     @pytest.mark.long
     @pytest.mark.parametrize("version", [OLDEST, NEWEST])
     @pytest.mark.parametrize("name", TYPES)
-    def test_the_job_and_what_it_stands_in(self, context_of, on_kubernetes, name, version):
+    def test_kubernetes_job_passes_the_strict_schema_for_every_type(self, context_of, on_kubernetes, name, version):
         target = {"instance_type": name, "nodes": 1 if name == "g5.xlarge" else 2}
         image = {} if name != "p6-b200.48xlarge" else {"run": {"image": "team/trainer@sha256:" + "0" * 64}}
         manifests = context_of(on_kubernetes(target=target, **image), Operator.JOB)
@@ -89,14 +89,14 @@ class TestSchemas:
             kubernetes_validate.validate(manifest, version, strict=True)
 
     @pytest.mark.parametrize("operator", Operator)
-    def test_the_pods_of_every_operator(self, context_of, on_kubernetes, operator):
+    def test_pods_of_every_operator_pass_the_strict_schema(self, context_of, on_kubernetes, operator):
         """What an operator's pods are made of is the same PodTemplateSpec."""
         for template in pods(documents(context_of(on_kubernetes(managed=True), operator))[-1]):
             pod = {"apiVersion": "v1", "kind": "Pod", **template}
             kubernetes_validate.validate(pod, NEWEST, strict=True)
 
     @pytest.mark.parametrize("operator", Operator)
-    def test_the_volumes_of_a_plan_are_in_every_pod(self, context_of, on_kubernetes, operator):
+    def test_volumes_of_a_plan_are_mounted_in_every_pod(self, context_of, on_kubernetes, operator):
         volumes = [{"claim": "fsx-claim", "path": "/fsx"}, {"claim": "data", "path": "/data"}]
         manifests = context_of(on_kubernetes(managed=True, run={"volumes": volumes}), operator)
         for template in some(pods(documents(manifests)[-1])):
@@ -106,7 +106,7 @@ class TestSchemas:
             mounted = {claim["persistentVolumeClaim"]["claimName"]: named[claim["name"]] for claim in claims}
             assert mounted == {"fsx-claim": "/fsx", "data": "/data"}
 
-    def test_paths_on_volumes_are_found_by_their_variable(self, on_kubernetes):
+    def test_paths_on_volumes_use_the_variable_of_the_volume(self, on_kubernetes):
         """A sandbox has another folder in the place of each, and replaces it in variables alone."""
         run = {
             "volumes": [{"claim": "fsx-claim", "path": "/fsx"}],
@@ -118,7 +118,7 @@ class TestSchemas:
         assert spec.data[0].shared
 
     @pytest.mark.skipif("SLIPWAY_VENDOR_DATA" not in os.environ, reason="SLIPWAY_VENDOR_DATA names no folder")
-    def test_a_pytorchjob_by_its_own_definition(self, context_of, on_kubernetes):
+    def test_pytorchjob_passes_the_schema_of_the_operator(self, context_of, on_kubernetes):
         definition = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", "kubeflow.org_pytorchjobs.yaml")
         (version,) = yaml.safe_load(definition.read_text(encoding="utf-8"))["spec"]["versions"]
         (document,) = documents(context_of(on_kubernetes(managed=True), Operator.PYTORCHJOB))
@@ -147,7 +147,9 @@ def closed(schema):
 class TestRequests:
     @pytest.mark.parametrize("name", TYPES[:5])
     @pytest.mark.parametrize("operator", Operator)
-    def test_a_pod_takes_all_chips_and_interfaces_of_its_node(self, catalog, context_of, on_kubernetes, name, operator):
+    def test_pod_requests_all_chips_and_efa_interfaces_of_a_node(
+        self, catalog, context_of, on_kubernetes, name, operator
+    ):
         facts = catalog.instance_types[name]
         plan = on_kubernetes(target={"instance_type": name}, run={"image": "team/trainer:1"})
         for pod in some(pods(documents(context_of(plan, operator))[-1])):
@@ -165,29 +167,29 @@ class TestRequests:
     @pytest.mark.parametrize(
         "name, nodes, efa", [("p5.48xlarge", 1, 0), ("p5.48xlarge", 2, 32), ("p5.48xlarge", 4, 32)]
     )
-    def test_the_efa_check_of_a_pod_is_for_several_nodes(self, context_of, on_kubernetes, name, nodes, efa):
+    def test_efa_check_of_a_pod_is_off_for_one_node(self, context_of, on_kubernetes, name, nodes, efa):
         plan = on_kubernetes(target={"instance_type": name, "nodes": nodes})
         for pod in some(pods(documents(context_of(plan, Operator.JOB))[-1])):
             assert variables(pod)["SLIPWAY_EFA"] == str(efa)
 
     @pytest.mark.parametrize("operator", Operator)
-    def test_hyperpods_elastic_agent_hands_the_signal_of_a_save_on(self, context_of, on_kubernetes, operator):
+    def test_hyperpod_operator_forwards_the_save_signal(self, context_of, on_kubernetes, operator):
         for pod in some(pods(documents(context_of(on_kubernetes(), operator))[-1])):
             value = variables(pod).get("TORCHELASTIC_SIGNALS_TO_HANDLE", "")
             assert ("SIGUSR1" in value) is (operator is Operator.HYPERPOD_PYTORCHJOB)
 
-    def test_a_type_without_efa_asks_for_none(self, context_of, on_kubernetes):
+    def test_pod_of_a_type_without_efa_requests_no_interfaces(self, context_of, on_kubernetes):
         plan = on_kubernetes(target={"instance_type": "g5.xlarge", "nodes": 1})
         (pod,) = pods(documents(context_of(plan, Operator.JOB))[-1])
         assert set(container(pod)["resources"]["limits"]) == {"nvidia.com/gpu"}
         assert variables(pod)["SLIPWAY_EFA"] == "0"
 
-    def test_the_grace_period_holds_a_checkpoint(self, context_of, on_kubernetes):
+    def test_grace_period_of_a_pod_covers_the_checkpoint_write(self, context_of, on_kubernetes):
         plan = on_kubernetes(checkpoint={"grace_seconds": 60})
         (pod,) = pods(documents(context_of(plan, Operator.JOB, replace(JOB, checkpoint_write_s=201.5)))[-1])
         assert pod["spec"]["terminationGracePeriodSeconds"] == 262 + 30
 
-    def test_nodes_are_named_as_their_service_bills_them(self, context_of, on_kubernetes):
+    def test_node_selector_uses_the_ml_prefix_for_hyperpod_only(self, context_of, on_kubernetes):
         plain, managed = (
             on_kubernetes(managed=is_managed, target={"az_id": "use2-az1"}) for is_managed in (False, True)
         )
@@ -203,7 +205,7 @@ class TestRequests:
 
 class TestQueue:
     @pytest.mark.parametrize("operator", list(Operator))
-    def test_task_governance_has_a_namespace_for_each_queue(self, context_of, on_kubernetes, operator):
+    def test_task_governance_queue_sets_namespace_priority_and_topology(self, context_of, on_kubernetes, operator):
         target = {"queue": "hyperpod-ns-vision-localqueue", "priority": "training-priority"}
         plan = on_kubernetes(managed=True, target=target)
         assert namespace_of(plan) == "hyperpod-ns-vision"
@@ -218,7 +220,7 @@ class TestQueue:
             assert topology == "topology.k8s.aws/network-node-layer-3"
             assert "affinity" not in pod["spec"]
 
-    def test_without_a_queue_the_scheduler_keeps_pods_together(self, context_of, on_kubernetes):
+    def test_pod_affinity_is_set_without_a_queue(self, context_of, on_kubernetes):
         (pod,) = pods(documents(context_of(on_kubernetes(), Operator.JOB))[-1])
         (near,) = pod["spec"]["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
         assert near["podAffinityTerm"]["topologyKey"] == "topology.k8s.aws/network-node-layer-3"
@@ -233,12 +235,12 @@ class TestQueue:
             ("team-a/hyperpod-ns-b-localqueue", True, "team-a"),
         ],
     )
-    def test_namespaces(self, on_kubernetes, queue, managed, namespace):
+    def test_namespace_follows_queue_and_kind_of_cluster(self, on_kubernetes, queue, managed, namespace):
         assert namespace_of(on_kubernetes(managed=managed, target={"queue": queue})) == namespace
 
 
 class TestOperators:
-    def test_an_interruption_is_no_failure(self, context_of, on_kubernetes):
+    def test_pod_failure_policy_ignores_interruptions_and_fails_permanent_exit_codes(self, context_of, on_kubernetes):
         job = documents(context_of(on_kubernetes(run={"retries": 2}), Operator.JOB))[-1]
         assert job["spec"]["backoffLimit"] == 4
         first, second, third = job["spec"]["podFailurePolicy"]["rules"]
@@ -246,14 +248,14 @@ class TestOperators:
         assert (second["action"], second["onPodConditions"][0]["type"]) == ("Ignore", "DisruptionTarget")
         assert (third["action"], third["onExitCodes"]["values"]) == ("FailJob", [78, 79, 126, 127, 143])
 
-    def test_the_service_names_the_pod_where_they_meet(self, context_of, on_kubernetes):
+    def test_service_names_the_pod_of_the_rendezvous(self, context_of, on_kubernetes):
         service, job = documents(context_of(on_kubernetes(), Operator.JOB))
         (pod,) = pods(job)
         assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
         assert pod["spec"]["subdomain"] == service["metadata"]["name"]
         assert variables(pod)["SLIPWAY_MEETING"] == f"{job['metadata']['name']}-0.{service['metadata']['name']}"
 
-    def test_hyperpod_resumes_a_pytorchjob_by_itself(self, context_of, on_kubernetes):
+    def test_hyperpod_pytorchjob_has_auto_resume(self, context_of, on_kubernetes):
         (document,) = documents(context_of(on_kubernetes(managed=True)))
         assert document["kind"] == "PyTorchJob"
         assert document["metadata"]["annotations"]["sagemaker.amazonaws.com/enable-job-auto-resume"] == "true"
@@ -263,14 +265,14 @@ class TestOperators:
         assert "annotations" in documents(context_of(on_kubernetes()))[-1]["metadata"]
         assert "sagemaker" not in context_of(on_kubernetes())[1]
 
-    def test_hyperpods_operator_watches_the_steps(self, context_of, on_kubernetes):
+    def test_hyperpod_operator_monitors_the_log_for_hung_steps(self, context_of, on_kubernetes):
         plan = on_kubernetes(managed=True, guardrails={"hung_minutes": 20})
         (document,) = documents(context_of(plan, Operator.HYPERPOD_PYTORCHJOB))
         (rule,) = document["spec"]["runPolicy"]["logMonitoringConfiguration"]
         assert rule["expectedRecurringFrequencyInSeconds"] == 1200
         assert document["spec"]["nprocPerNode"] == "8"
 
-    def test_the_name_leaves_room_for_the_pods(self, on_kubernetes):
+    def test_job_name_leaves_room_for_pod_suffixes(self, on_kubernetes):
         plan = on_kubernetes(name="a" * 40)
         assert len(job_name(plan, "r")) == 40
         assert job_name(plan, "r") != job_name(plan, "s")
@@ -281,26 +283,26 @@ class TestFindings:
     def codes(self, plan, catalog):
         return [finding.code for finding in findings(plan, catalog.instance_types)]
 
-    def test_a_plan_that_runs(self, on_kubernetes, catalog):
+    def test_runnable_plan_has_no_findings(self, on_kubernetes, catalog):
         assert self.codes(on_kubernetes(), catalog) == []
 
-    def test_aws_has_no_image_for_every_chip(self, on_kubernetes, catalog):
+    def test_chip_without_an_aws_image_needs_an_image(self, on_kubernetes, catalog):
         target = {"instance_type": "trn2.48xlarge"}
         assert self.codes(on_kubernetes(target=target), catalog) == ["image-missing"]
         assert self.codes(on_kubernetes(target=target, run={"image": "team/trainer:1"}), catalog) == []
 
     @pytest.mark.parametrize("image", ["Trainer", "a b", "team/trainer@sha256:12", "/fsx/trainer.sqsh", "-x"])
-    def test_what_no_registry_has(self, on_kubernetes, catalog, image):
+    def test_invalid_image_reference_is_refused(self, on_kubernetes, catalog, image):
         assert self.codes(on_kubernetes(run={"image": image}), catalog) == ["not-an-image"]
 
-    def test_pods_are_containers(self, on_kubernetes, catalog):
+    def test_container_runtime_in_a_pod_is_refused(self, on_kubernetes, catalog):
         assert self.codes(on_kubernetes(run={"container": "docker"}), catalog) == ["container-in-pod"]
 
     @pytest.mark.parametrize("name", ["-small", "small-", "-", "default"])
-    def test_a_name_that_no_service_account_of_its_own_can_have(self, on_kubernetes, catalog, name):
+    def test_plan_name_invalid_as_service_account_is_refused(self, on_kubernetes, catalog, name):
         assert self.codes(on_kubernetes(name=name), catalog) == ["not-an-account"]
 
-    def test_interfaces_that_nobody_has_counted(self, on_kubernetes, catalog):
+    def test_unknown_number_of_efa_interfaces_is_refused(self, on_kubernetes, catalog):
         facts = replace(catalog.instance_types["p5.48xlarge"], unknown=("efa_interfaces",))
         assert [finding.code for finding in findings(on_kubernetes(), {"p5.48xlarge": facts})] == ["efa-unknown"]
 
@@ -312,16 +314,16 @@ class TestAccount:
         spoken, manifests = documents(manifests), list(yaml.safe_load_all(manifests[0]))
         return [manifests[-1]["metadata"]["name"], spoken[-1]["spec"]["template"]["spec"]["serviceAccountName"]]
 
-    def test_account_is_called_as_the_plan_where_the_cluster_is_made_for_it(self, context_of, on_kubernetes):
+    def test_service_account_of_an_own_cluster_has_the_name_of_the_plan(self, context_of, on_kubernetes):
         assert self.accounts(context_of(on_kubernetes(name="mine"))) == ["mine", "mine"]
 
-    def test_account_is_shared_on_a_cluster_of_somebody_elses(self, context_of, on_kubernetes):
+    def test_service_account_on_a_foreign_cluster_is_shared(self, context_of, on_kubernetes):
         plan = on_kubernetes(name="mine", target={"cluster": "theirs"}, checkpoint={"uri": "s3://theirs/runs"})
         assert self.accounts(context_of(plan)) == ["slipway-jobs", "slipway-jobs"]
 
 
 class TestFiles:
-    def test_what_a_plan_has(self, on_kubernetes, catalog):
+    def test_job_files_contain_manifest_start_script_and_job_document(self, on_kubernetes, catalog):
         plan = on_kubernetes(run={"image": "team/trainer:1"})
         files = job_files(plan, catalog.instance_types, symbolic_names(plan), JOB)
         assert [file.path for file in files] == [NAMESPACE_FILE, MANIFEST_FILE, START_FILE, JOB_FILE]
@@ -332,12 +334,12 @@ class TestFiles:
         assert spec["journal"] == f"s3://slipway-small-checkpoints/jobs/small/.runs/{JOB.run}"
         assert spec["grace_s"] == 120
 
-    def test_a_cluster_alone_has_none(self, on_kubernetes, catalog):
+    def test_cluster_without_workload_has_no_job_files(self, on_kubernetes, catalog):
         plan = on_kubernetes(workload={"train": None})
         assert job_files(plan, catalog.instance_types, symbolic_names(plan), JOB) == []
 
 
-def test_every_operator_has_a_word_of_its_own_in_the_manifest(context_of, on_kubernetes):
+def test_every_operator_has_a_manifest_of_a_separate_kind(context_of, on_kubernetes):
     kinds = {documents(context_of(on_kubernetes(), operator))[-1]["kind"] for operator in Operator}
     assert kinds == {"Job", "PyTorchJob", "HyperPodPyTorchJob"}
     assert kubernetes_job.operator_of(on_kubernetes()) is Operator.JOB

@@ -97,7 +97,7 @@ class TestFetch:
             [sys.executable, "-I", "-c", script], env=environment, capture_output=True, text=True, check=False
         )
 
-    def test_the_job_folder_comes_whole(self, tmp_path, signed_store, job_archive):
+    def test_job_folder_is_fetched_and_unpacked_completely(self, tmp_path, signed_store, job_archive):
         done = self.run(tmp_path, signed_store, job_archive)
         assert done.returncode == 0, done.stderr
         assert (tmp_path / "job" / "job.json").read_text() == "{}"
@@ -119,7 +119,7 @@ class TestFetch:
         assert word.removeprefix(GAVE_UP) in first.stdout, first.stderr
         return first.returncode, word
 
-    def test_other_bytes_are_refused_and_nothing_of_them_is_left(self, tmp_path, signed_store, job_archive):
+    def test_job_archive_with_another_hash_is_refused_and_removed(self, tmp_path, signed_store, job_archive):
         code, word = self.ended(tmp_path, signed_store, job_archive, SLIPWAY_JOB_SHA256="0" * 64)
         assert (code, "wanted" in word) == (0, True)
         assert [path.name for path in (tmp_path / "job").iterdir()] == ["kubernetes"]
@@ -133,13 +133,13 @@ class TestFetch:
             ({"AWS_ACCESS_KEY_ID": ""}, "Pod Identity"),
         ],
     )
-    def test_a_pod_without_its_job_tries_as_often_as_it_may_and_ends_for_good(  # noqa: PLR0917
+    def test_pod_without_a_job_archive_retries_and_then_ends_permanently(  # noqa: PLR0917
         self, tmp_path, signed_store, job_archive, operator, code, broken, why
     ):
         exit_code, word = self.ended(tmp_path, signed_store, job_archive, operator=operator, **broken)
         assert (exit_code, why in word) == (code, True), word
 
-    def test_pod_identity_lends_the_credentials(self, tmp_path, signed_store, job_archive):
+    def test_pod_identity_supplies_the_credentials(self, tmp_path, signed_store, job_archive):
         class Agent(QuietHandler):
             def do_GET(self):
                 assert self.headers["Authorization"] == "a-token"
@@ -161,7 +161,7 @@ class TestFetch:
             )
         assert done.returncode == 0, done.stderr
 
-    def test_the_manifest_holds_the_script_as_it_is(self, plan_of, catalog):
+    def test_manifest_contains_the_fetch_script_unchanged(self, plan_of, catalog):
         plan = plan_of()
         job = replace(JOB, archive=JobArchive(uri="s3://b/k", sha256="a", size="7"))
         _, manifest = job_manifests(
@@ -183,7 +183,7 @@ class TestStart:
             ("another module", False),
         ],
     )
-    def test_an_older_driver_gets_the_libraries_of_the_image(self, tmp_path, driver, is_older):
+    def test_older_driver_uses_the_compat_libraries_of_the_image(self, tmp_path, driver, is_older):
         compat_libraries = runpy.run_path(str(asset(START_SCRIPT)))["compat_libraries"]
         assert compat_libraries(tmp_path / "version", tmp_path) == ""
         (tmp_path / "version").write_text(f"NVRM version: {driver}\nGCC version:  gcc 11.4.1\n")
@@ -208,7 +208,7 @@ class TestStart:
         assert arguments == ["run", "--config", str(root / "job" / "job.json")]
         return environment
 
-    def test_secrets_that_are_refused_are_asked_for_as_often_as_it_may_fail(self, monkeypatch):
+    def test_refused_secrets_are_requested_again_up_to_the_retries(self, monkeypatch):
         monkeypatch.setenv("SLIPWAY_SANDBOX", "1")
         secrets_problem = runpy.run_path(str(asset(START_SCRIPT)))["secrets_problem"]
         arn, requests = "arn:aws:secretsmanager:us-east-1:1:secret:a", []
@@ -260,7 +260,7 @@ class TestStart:
             with pytest.raises(ValueError, match="no JSON object, and has no key K"):
                 secrets({"A": f"{plain}:K::"}, boto3)
 
-    def test_a_pod_of_a_job(self, tmp_path):
+    def test_pod_of_a_job_gets_an_index_and_the_rendezvous_of_the_service(self, tmp_path):
         variables = {
             "SLIPWAY_OPERATOR": "job",
             "SLIPWAY_PARTS": "2",
@@ -277,16 +277,16 @@ class TestStart:
         assert (environment["SLIPWAY_MASTER_ADDR"], environment["SLIPWAY_MASTER_PORT"]) == ("j-0.j", "29500")
         assert environment["NEURON_RT_ROOT_COMM_ID"] == "j-0.j:62182"
 
-    def test_a_pod_of_kubeflows(self, tmp_path):
+    def test_pod_of_a_pytorchjob_gets_the_rendezvous_of_the_master(self, tmp_path):
         variables = {"MASTER_ADDR": "j-master-0", "MASTER_PORT": "23456", "PET_NODE_RANK": "1", "RANK": "8"}
         environment = self.environment_of(tmp_path, SLIPWAY_OPERATOR="pytorchjob", SLIPWAY_PARTS="2", **variables)
         assert (environment["SLIPWAY_PART"], environment["PET_RDZV_ENDPOINT"]) == ("1", "j-master-0:23456")
 
-    def test_hyperpods_agent_arranges_the_meeting_itself(self, tmp_path):
+    def test_pod_of_the_hyperpod_operator_gets_no_rendezvous(self, tmp_path):
         environment = self.environment_of(tmp_path, SLIPWAY_OPERATOR="hyperpod-pytorchjob", SLIPWAY_PARTS="2")
         assert "PET_RDZV_ENDPOINT" not in environment
 
-    def test_a_pod_without_its_interfaces_tells_the_agent_not_to_start(self, tmp_path):
+    def test_pod_with_missing_efa_interfaces_is_marked_unfit(self, tmp_path):
         devices = tmp_path / "infiniband"
         devices.mkdir()
         (devices / "uverbs0").touch()

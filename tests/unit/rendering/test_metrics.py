@@ -92,7 +92,7 @@ WANTED = {"AcceleratorUtilization": 80.0, "AcceleratorMemoryUsed": 4000.0 * 1024
 
 
 class TestNvidia:
-    def test_chips_are_reported_together_under_cluster_and_instance(self, report):
+    def test_chip_metrics_are_reported_under_cluster_and_instance(self, report):
         answer, sent = report("nvidia", dcgmi=script_printing(DCGM))
         assert answer.returncode == 0, answer.stderr
         assert sent[:-1] == [
@@ -104,37 +104,37 @@ class TestNvidia:
         assert json.loads(dimensions) == [{"Name": "Cluster", "Value": "tiny"}, {"Name": "InstanceId", "Value": "i-1"}]
 
     @pytest.mark.parametrize("dcgmi", [script_printing("", code=1), script_printing("GPU 0  N/A  N/A  N/A")])
-    def test_nvidia_smi_takes_the_place_of_a_silent_dcgm(self, report, dcgmi):
+    def test_nvidia_smi_is_used_without_values_from_dcgm(self, report, dcgmi):
         answer, sent = report("nvidia", dcgmi=dcgmi, nvidia_smi=script_printing("90, 1000, 0\n70, 3000, 2"))
         assert answer.returncode == 0, answer.stderr
         assert values(sent) == WANTED
 
-    def test_a_field_without_a_value_counts_nothing(self, report):
+    def test_metric_field_without_a_value_counts_as_zero(self, report):
         _, sent = report("nvidia", dcgmi=script_printing("GPU 0  50  N/A  N/A"))
         assert values(sent) == {"AcceleratorUtilization": 50.0, "AcceleratorMemoryUsed": 0.0, "AcceleratorErrors": 0.0}
 
 
 class TestNeuron:
-    def test_idle_cores_count(self, report):
+    def test_idle_neuron_cores_are_included_in_the_average(self, report):
         answer, sent = report("neuron", neuron_monitor=script_printing(json.dumps(NEURON)))
         assert answer.returncode == 0, answer.stderr
         assert values(sent) == {"AcceleratorUtilization": 30.0, "AcceleratorMemoryUsed": 1024, "AcceleratorErrors": 3}
 
-    def test_the_monitor_is_told_what_to_report_and_how_often(self, report, tmp_path):
+    def test_neuron_monitor_configuration_names_counters_and_period(self, report, tmp_path):
         copy = f"#!/bin/sh\ncat \"$2\" >{tmp_path}/asked\ncat <<'TEXT'\n{json.dumps(NEURON)}\nTEXT\n"
         report("neuron", neuron_monitor=copy)
         query = json.loads((tmp_path / "asked").read_text())
         assert query["period"] == "60s"
         assert [metric["type"] for metric in query["system_metrics"]] == ["neuron_hw_counters"]
 
-    def test_a_monitor_that_ends_is_a_failure(self, report):
+    def test_ended_neuron_monitor_is_a_failure(self, report):
         answer, sent = report("neuron", neuron_monitor="#!/bin/sh\nexit 0\n")
         assert (answer.returncode, sent) == (1, [])
         assert "neuron-monitor has ended" in answer.stderr
 
 
 class TestJobs:
-    def test_a_job_of_slurms_is_reported_under_the_cluster(self, report):
+    def test_slurm_job_metric_is_reported_under_the_cluster(self, report):
         answer, sent = report(None, squeue=script_printing("17\n18"))
         assert answer.returncode == 0, answer.stderr
         assert values(sent) == {"JobStillMinutes": 0.0}
@@ -143,12 +143,12 @@ class TestJobs:
     @pytest.mark.parametrize(
         "squeue, message", [(script_printing(""), ""), (script_printing("", code=1), "Slurm does not report")]
     )
-    def test_without_one_nothing_is(self, report, squeue, message):
+    def test_no_slurm_job_sends_no_metric(self, report, squeue, message):
         answer, sent = report(None, squeue=squeue)
         assert (answer.returncode, sent) == (0, [])
         assert message in answer.stderr
 
-    def test_it_counts_from_the_last_work_and_anew_when_a_job_comes(self, tmp_path, monkeypatch):
+    def test_still_minutes_count_from_the_last_work_and_restart_with_a_new_job(self, tmp_path, monkeypatch):
         """A machine that is still for an hour before a job comes has not stood still for an hour on that job."""
         script, busy = tmp_path / "metrics.py", iter([*[0] * 80, 10**6, *[10**6] * 80])
         script.write_text(metrics_script())

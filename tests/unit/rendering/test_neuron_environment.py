@@ -100,7 +100,7 @@ def published(folder):
 
 
 @pytest.mark.parametrize("template", ["neuron/xla.sh.j2", "neuron/torchneuron.sh.j2"])
-def test_neurons_own_come_from_neuron_and_the_rest_from_pypi(run_script, indexes, tmp_path, template):
+def test_neuron_packages_come_from_the_neuron_index_and_others_from_pypi(run_script, indexes, tmp_path, template):
     digest = published(indexes[0])
     answer, of = run_script(template, "first")
     assert (answer.returncode, of) == (0, "neuron"), answer.stderr
@@ -115,7 +115,7 @@ def test_neurons_own_come_from_neuron_and_the_rest_from_pypi(run_script, indexes
     # What pip is told is one file that both include.
     [pytest.param(name, marks=pytest.mark.slow) for name in ("neuron/xla.sh.j2", "neuron/torchneuron.sh.j2")],
 )
-def test_the_lock_brings_the_same_again_or_nothing(run_script, indexes, tmp_path, template):
+def test_lock_file_installs_the_same_packages_or_fails(run_script, indexes, tmp_path, template):
     folder, _ = indexes
     published(folder)
     run_script(template, "first")

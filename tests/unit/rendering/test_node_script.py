@@ -30,14 +30,14 @@ def dry_run(tmp_path):
     return start
 
 
-def test_shellcheck_reports_no_problems(shellcheck):
+def test_node_script_passes_shellcheck(shellcheck):
     assert shellcheck(SCRIPT) == ""
 
 
 class TestUbuntu:
     RELEASE = "ID=ubuntu\nVERSION_CODENAME=noble\n"
 
-    def test_neuron_comes_from_its_own_repository_in_the_given_versions(self, dry_run):
+    def test_neuron_packages_of_the_given_versions_come_from_the_neuron_repository(self, dry_run):
         answer, files = dry_run(self.RELEASE, *NEURON)
         assert answer.returncode == 0, answer.stderr
         assert "apt.repos.neuron.amazonaws.com noble main" in files["etc/apt/sources.list.d/neuron.list"]
@@ -46,14 +46,14 @@ class TestUbuntu:
         assert install.endswith(r"aws-neuronx-dkms=2.31.7.0\* aws-neuronx-tools=2.33.38.0\*")
         assert answer.stdout.splitlines()[-1] == "+ modprobe neuron"
 
-    def test_without_neuron_there_is_no_repository(self, dry_run):
+    def test_node_without_neuron_adds_no_repository(self, dry_run):
         answer, files = dry_run(self.RELEASE, "python3.11")
         assert answer.stdout.splitlines()[-1].endswith(" python3.11")
         assert set(files) == {"etc/os-release"}
 
 
 @pytest.mark.parametrize("name", ["amzn", "rhel", "rocky"])
-def test_the_red_hat_family(dry_run, name):
+def test_red_hat_family_uses_a_signed_yum_repository(dry_run, name):
     answer, files = dry_run(f'ID="{name}"\n', "python3.11", *NEURON)
     assert answer.returncode == 0, answer.stderr
     repository = files["etc/yum.repos.d/neuron.repo"].splitlines()
@@ -103,12 +103,14 @@ def package_repository(tmp_path):
 @pytest.mark.skipif(shutil.which("gpg") is None, reason="needs gpg")
 @pytest.mark.parametrize("release", [TestUbuntu.RELEASE, "ID=amzn\n"])
 class TestKey:
-    def test_another_than_neurons_installs_nothing(self, package_repository, release):
+    def test_repository_key_with_another_fingerprint_is_refused_and_installs_no_package(
+        self, package_repository, release
+    ):
         answer, keys, installed = package_repository(release, known=False)
         assert (answer.returncode, keys, installed) == (1, [], False)
         assert f"its fingerprint is not {FINGERPRINT}" in answer.stderr
 
-    def test_of_several_that_of_the_fingerprint_is_kept(self, package_repository, release, tmp_path):
+    def test_repository_key_of_the_fingerprint_is_selected_among_several(self, package_repository, release, tmp_path):
         answer, keys, installed = package_repository(release, known=True)
         assert (answer.returncode, len(keys), installed) == (0, 1, True), answer.stderr
         key_listing = gpg(tmp_path / "gnupg", "--show-keys", "--with-colons", keys[0])
@@ -117,12 +119,12 @@ class TestKey:
         ]
 
 
-def test_another_operating_system_is_refused(dry_run):
+def test_unknown_operating_system_is_refused(dry_run):
     answer, _ = dry_run("ID=plan9\n", "python3.11")
     assert (answer.returncode, answer.stderr) == (1, "node.sh: no packages are known for plan9\n")
 
 
-def test_a_dry_run_writes_nowhere_by_accident():
+def test_dry_run_of_node_script_without_root_folder_is_refused():
     environ = {"PATH": "/usr/bin:/bin", "SLIPWAY_DRY_RUN": "1"}
     answer = subprocess.run([BASH, SCRIPT, "python3.11"], env=environ, capture_output=True, text=True, check=False)
     assert answer.returncode == 2
@@ -132,7 +134,7 @@ class TestMetrics:
     RELEASE = TestUbuntu.RELEASE
     WORDS = ("--metrics=s3://assets/metrics.py", "--cluster=tiny", "--chips=neuron", "--python=python3.11")
 
-    def test_a_service_reports_the_accelerators(self, dry_run):
+    def test_metrics_service_reports_the_accelerators(self, dry_run):
         answer, files = dry_run(self.RELEASE, *self.WORDS)
         assert answer.returncode == 0, answer.stderr
         unit = files["etc/systemd/system/slipway-metrics.service"]
@@ -144,18 +146,18 @@ class TestMetrics:
             f"+ systemctl enable --now slipway-{service}.service" for service in ("node-jobs", "metrics")
         ]
 
-    def test_jobs_are_reported_without_accelerators_too(self, dry_run):
+    def test_metrics_service_reports_jobs_on_nodes_without_accelerators(self, dry_run):
         answer, files = dry_run(self.RELEASE, *(word for word in self.WORDS if "chips" not in word))
         assert answer.returncode == 0, answer.stderr
         (unit,) = [text for name, text in files.items() if name.endswith(".service")]
         assert "ExecStart=/usr/bin/env python3.11 /opt/slipway/metrics.py --cluster tiny --jobs\n" in unit
 
-    def test_nothing_is_installed_where_nothing_lacks(self, dry_run):
+    def test_no_packages_are_installed_without_missing_ones(self, dry_run):
         answer, _ = dry_run("ID=plan9\n", *self.WORDS)
         assert answer.returncode == 0
         assert "apt-get" not in answer.stdout
 
-    def test_a_node_without_metrics_is_a_node_all_the_same(self, dry_run, tmp_path):
+    def test_node_with_failing_metrics_is_still_made(self, dry_run, tmp_path):
         (tmp_path / "opt").mkdir()
         (tmp_path / "opt/slipway").write_text("a file where the folder should be")
         answer, _ = dry_run(self.RELEASE, *self.WORDS)
@@ -163,13 +165,13 @@ class TestMetrics:
         assert "accelerators and jobs are not reported" in answer.stderr
 
 
-def test_while_an_image_is_made_the_driver_is_not_loaded(dry_run):
+def test_image_build_does_not_load_the_driver(dry_run):
     answer, files = dry_run(TestUbuntu.RELEASE, *NEURON, SLIPWAY_BAKE="1")
     assert answer.returncode == 0, answer.stderr
     assert "modprobe" not in answer.stdout
     assert "etc/profile.d/neuron.sh" in files
 
 
-def test_an_unknown_option_is_refused(dry_run):
+def test_unknown_option_of_node_script_is_refused(dry_run):
     answer, _ = dry_run(TestUbuntu.RELEASE, "--metric=s3://x")
     assert (answer.returncode, answer.stderr) == (2, "node.sh: unknown option --metric=s3://x\n")

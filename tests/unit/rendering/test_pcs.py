@@ -45,7 +45,7 @@ def run_machine_script(tmp_path, root):
     return run
 
 
-def test_a_machine_mounts_and_shares_the_home_and_finds_slurm(run_machine_script, root):
+def test_pcs_machine_mounts_lustre_shares_home_and_links_slurm(run_machine_script, root):
     done = run_machine_script(*LUSTRE)
     assert done.returncode == 0, done.stderr
     assert (
@@ -55,12 +55,12 @@ def test_a_machine_mounts_and_shares_the_home_and_finds_slurm(run_machine_script
     assert (root / "usr/local/bin/sbatch").readlink().as_posix() == "/opt/aws/pcs/scheduler/slurm-25.11/bin/sbatch"
 
 
-def test_what_is_mounted_already_is_not_mounted_again(run_machine_script, root):
+def test_mounted_file_system_is_not_mounted_again(run_machine_script, root):
     (root / "proc/mounts").write_text(MOUNTED)
     assert "+ mount" not in run_machine_script(*LUSTRE).stdout
 
 
-def test_a_node_shows_what_its_type_has(run_machine_script, root):
+def test_pcs_node_with_all_devices_of_the_type_is_accepted(run_machine_script, root):
     (root / "proc/mounts").write_text(MOUNTED)
     done = run_machine_script(*LUSTRE, "--chips=nvidia:8", "--efa=2", "--nvme", "--type=p5.48xlarge")
     assert done.returncode == 0, done.stderr
@@ -75,22 +75,22 @@ def test_a_node_shows_what_its_type_has(run_machine_script, root):
         (("--bogus",), "unknown option --bogus"),
     ],
 )
-def test_a_node_that_lacks_something_is_not_made(run_machine_script, words, message):
+def test_pcs_node_with_missing_devices_is_refused(run_machine_script, words, message):
     done = run_machine_script(*LUSTRE, *words)
     assert done.returncode != 0
     assert message in done.stderr
 
 
-def test_an_image_without_slurm_is_refused(run_machine_script, root):
+def test_pcs_image_without_slurm_is_refused(run_machine_script, root):
     shutil.rmtree(root / "opt/aws")
     assert "the image is not for it" in run_machine_script(*LUSTRE).stderr
 
 
-def test_without_the_file_system_nothing_is_done(run_machine_script):
+def test_pcs_machine_script_without_file_system_options_is_refused(run_machine_script):
     assert "--lustre and --mount-name are needed" in run_machine_script().stderr
 
 
-def test_shellcheck_reports_no_problems(tmp_path, shellcheck):
+def test_pcs_machine_script_passes_shellcheck(tmp_path, shellcheck):
     path = tmp_path / "machine.sh"
     path.write_text(instance_script())
     assert shellcheck(path) == ""

@@ -42,7 +42,7 @@ def has_pods(path):
 EVERY = [path for path in sorted(EXAMPLES.rglob("*.yaml")) if has_pods(path)]
 
 
-def test_the_examples_that_are_asked_for_are_among_them():
+def test_pod_examples_include_the_required_cases():
     """Spot on HyperPod, Trainium2 in a training plan, a Capacity Block on EKS, a job on a cluster that stands."""
     names = {str(path.relative_to(EXAMPLES)) for path in EVERY}
     assert names >= {
@@ -59,7 +59,7 @@ def pod_plan(request, catalog):
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
-def test_every_document_is_taken(pod_plan, catalog, version):
+def test_every_document_of_a_pod_example_is_accepted_by_the_sandbox(pod_plan, catalog, version):
     bundle = render(pod_plan, instances=catalog.instance_types, names=symbolic_names(pod_plan), job=JOB)
     files = [file for file in bundle.files if file.path.startswith("kubernetes/") and file.path.endswith(".yaml")]
     refusals_by_document = {
@@ -74,7 +74,7 @@ def test_every_document_is_taken(pod_plan, catalog, version):
 
 @pytest.mark.parametrize("operator", list(Operator))
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
-def test_so_is_its_job_under_every_operator(pod_plan, catalog, operator, version):
+def test_job_of_a_pod_example_is_accepted_under_every_operator(pod_plan, catalog, operator, version):
     manifests = job_manifests(
         pod_plan, instances=catalog.instance_types, names=symbolic_names(pod_plan), job=JOB, operator=operator
     )
@@ -84,7 +84,7 @@ def test_so_is_its_job_under_every_operator(pod_plan, catalog, operator, version
 
 
 @pytest.mark.skipif("SLIPWAY_VENDOR_DATA" not in os.environ, reason="SLIPWAY_VENDOR_DATA names no folder")
-def test_the_operators_own_definition_takes_it(pod_plan, catalog):
+def test_pytorchjob_of_a_pod_example_is_accepted_by_the_kubeflow_definition(pod_plan, catalog):
     """With its rules in CEL."""
     pytest.importorskip("cel")
     path = Path(os.environ["SLIPWAY_VENDOR_DATA"], "crds", "kubeflow.org_pytorchjobs.yaml")
@@ -109,7 +109,7 @@ def hyperpod():
 
 
 @pytest.mark.long
-def test_what_hyperpods_client_knows_of_its_operators_job(hyperpod, pod_plan, catalog):
+def test_hyperpod_job_uses_only_fields_known_to_the_hyperpod_client(hyperpod, pod_plan, catalog):
     _, job_text = job_manifests(
         pod_plan,
         instances=catalog.instance_types,
@@ -145,7 +145,7 @@ def flat(schema, defs, path=""):
     return fields | (flat(schema["items"], defs, f"{path}[]") if "items" in schema else {})
 
 
-def test_the_sandbox_judges_by_the_same_fields_and_asks_for_more():
+def test_sandbox_definition_has_the_client_fields_and_more_required_ones():
     """Ours asks for replicas, a template and the number of processes too: a job without them does nothing."""
     (kind,) = shipped(("hyperpod",))
     ours, theirs = flat(kind.schema["properties"]["spec"], {}), flat(HYPERPOD, HYPERPOD["$defs"])

@@ -14,7 +14,7 @@ TORCH_NEURON, XLA = (load().accelerators[chip].training_stack.python_packages fo
 SCRIPTS = {"preflight.sbatch", "environment.sh"}
 
 
-def test_shellcheck_reports_no_problems(bundle, shellcheck, tmp_path):
+def test_preflight_scripts_pass_shellcheck(bundle, shellcheck, tmp_path):
     for file in some(bundle.files):
         if file.path in SCRIPTS:
             path = tmp_path / file.path
@@ -23,7 +23,7 @@ def test_shellcheck_reports_no_problems(bundle, shellcheck, tmp_path):
 
 
 class TestScript:
-    def test_every_chip_of_every_node_takes_part(self, bundle_of, plan_of):
+    def test_preflight_uses_every_chip_of_every_node(self, bundle_of, plan_of):
         text = bundle_of(plan_of()).file("preflight.sbatch").text
         assert "#SBATCH --nodes=2\n" in text
         assert "--nproc-per-node=8" in text
@@ -31,16 +31,16 @@ class TestScript:
     @pytest.mark.parametrize(
         "name, region, workers", [("trn1.32xlarge", "us-west-2", 32), ("trn2.48xlarge", "us-east-2", 64)]
     )
-    def test_neuron_counts_logical_cores(self, bundle_of, plan_of, name, region, workers):
+    def test_preflight_on_neuron_counts_logical_cores(self, bundle_of, plan_of, name, region, workers):
         text = bundle_of(plan_of(target={"instance_type": name, "region": region})).file("preflight.sbatch").text
         assert f'--nworkers "$((nodes * {workers}))"' in text
 
     @pytest.mark.parametrize("nodes, minimum", [(1, 0), (2, 100)])
-    def test_the_network_is_judged_where_there_is_one(self, bundle_of, plan_of, nodes, minimum):
+    def test_preflight_of_one_node_sets_no_minimum_bandwidth(self, bundle_of, plan_of, nodes, minimum):
         text = bundle_of(plan_of(target={"nodes": nodes})).file("preflight.sbatch").text
         assert f"SLIPWAY_PREFLIGHT_GB_S:-{minimum}" in text
 
-    def test_interfaces_are_counted_as_in_the_job(self, bundle_of, plan_of):
+    def test_preflight_counts_efa_interfaces_as_the_job_does(self, bundle_of, plan_of):
         bundle = bundle_of(plan_of())
         function = asset("templates/slurm/check_efa.sh").read_text().rstrip()
         for path in ("preflight.sbatch", "job.sbatch"):
@@ -48,12 +48,12 @@ class TestScript:
             assert "check 32 " in bundle.file(path).text
 
     @pytest.mark.parametrize("path", ["preflight.sbatch", "job.sbatch"])
-    def test_nodes_meet_at_the_address_that_slurm_knows(self, bundle_of, plan_of, path):
+    def test_rendezvous_uses_the_node_address_known_to_slurm(self, bundle_of, plan_of, path):
         text = bundle_of(plan_of()).file(path).text
         assert "NodeAddr" in text
         assert "${hosts[0]}:" not in text
 
-    def test_the_plans_own_setup_comes_first(self, bundle_of, plan_of):
+    def test_preflight_runs_the_setup_of_the_plan_first(self, bundle_of, plan_of):
         text = bundle_of(plan_of(run={"setup": ["source venv/bin/activate"]})).file("preflight.sbatch").text
         assert text.index("source venv/bin/activate") < text.index("torchrun --nnodes")
 
@@ -105,7 +105,7 @@ class TestNeuronRun:
 
         return start
 
-    def test_the_largest_size_decides(self, run, tmp_path):
+    def test_preflight_verdict_uses_the_bandwidth_of_the_largest_size(self, run, tmp_path):
         answer = run(47)
         assert answer.returncode == 0, answer.stderr
         assert "47.09 GB/s at the largest size, at least 47 wanted" in answer.stdout
@@ -114,7 +114,7 @@ class TestNeuronRun:
         assert called.startswith("127.0.0.1:62182 --nworkers 64 --nnodes 2 ")
         assert called.endswith("allr --hosts 127.0.0.1 127.0.0.2\n")
 
-    def test_no_figures_are_a_failure(self, run, tmp_path, monkeypatch):
+    def test_preflight_without_figures_fails(self, run, tmp_path, monkeypatch):
         monkeypatch.setitem(PROGRAMS, "nccom-test", "#!/bin/sh\necho '1 errors found - test failed'\n")
         answer = run(0)
         assert answer.returncode == 1
@@ -122,7 +122,7 @@ class TestNeuronRun:
 
 
 class TestEnvironment:
-    def test_trn2_is_native_and_trn1_is_xla_each_with_pinned_packages(self, bundle_of, plan_of):
+    def test_trn2_environment_is_torchneuron_and_trn1_is_xla_with_pinned_packages(self, bundle_of, plan_of):
         trn2 = bundle_of(plan_of(target={"instance_type": "trn2.48xlarge"})).file("environment.sh").text
         trn1 = plan_of(target={"instance_type": "trn1.32xlarge", "region": "us-west-2"})
         trn1 = bundle_of(trn1).file("environment.sh").text
@@ -132,7 +132,7 @@ class TestEnvironment:
         assert "Neuron 2.33: public beta" in trn2
         assert "pinned to Neuron 2.28" in trn1
 
-    def test_nvidia_brings_its_own(self, bundle_of, plan_of):
+    def test_nvidia_plan_renders_no_environment_script(self, bundle_of, plan_of):
         assert "environment.sh" not in [file.path for file in bundle_of(plan_of()).files]
 
 
@@ -149,12 +149,12 @@ class TestCollective:
 
         return start
 
-    def test_a_right_sum_that_is_fast_enough_passes(self, run):
+    def test_preflight_with_correct_sum_and_sufficient_speed_passes(self, run):
         answer = run(0)
         assert answer.returncode == 0, answer.stderr
         assert "preflight: 2 ranks" in answer.stdout
 
-    def test_too_slow_fails(self, run):
+    def test_preflight_below_the_wanted_speed_fails(self, run):
         answer = run(1e9)
         assert answer.returncode == 1
         assert "at least 1e+09 wanted" in answer.stdout

@@ -46,7 +46,7 @@ def boot(tmp_path):
     return run
 
 
-def test_boot_that_fails_leaves_its_last_lines_and_its_exit_code(boot):
+def test_failed_boot_reports_the_last_lines_and_keeps_the_exit_code(boot):
     done, reported = boot('for n in $(seq 30); do echo "line $n"; done\necho "no disk" >&2\nexit 3\n')
     ((name, text),) = reported.items()
     assert done.returncode == 3
@@ -54,7 +54,7 @@ def test_boot_that_fails_leaves_its_last_lines_and_its_exit_code(boot):
     assert text.splitlines() == [*(f"line {n}" for n in range(12, 31)), "no disk"]
 
 
-def test_boot_that_succeeds_is_reported_as_ready(boot):
+def test_successful_boot_is_reported_as_ready(boot):
     done, reported = boot('echo "$1 $2"\n', "a b", "c")
     assert (done.returncode, done.stdout) == (0, "a b c\n")
     assert [name.rpartition("-")[2] for name in reported] == ["ready.txt"]
@@ -66,19 +66,19 @@ def test_boot_ended_by_an_unhandled_error_is_reported(boot):
     assert list(reported.values()) == ["begun\n"]
 
 
-def test_store_that_does_not_answer_changes_no_boot(boot):
+def test_unreachable_report_store_does_not_change_the_boot(boot):
     for script, code in (("true\n", 0), ("exit 7\n", 7)):
         done, reported = boot(script, AWS_FAILS="1")
         assert (done.returncode, reported) == (code, {})
         assert "was not reported to s3://store" in done.stderr
 
 
-def test_long_line_is_cut_to_what_the_guard_reads(boot):
+def test_long_line_of_a_boot_report_is_cut_to_the_limit_of_the_guard(boot):
     _, reported = boot("head -c 100000 /dev/zero | tr '\\0' x\nexit 1\n")
     assert [len(text) for text in reported.values()] == [3000]
 
 
-def test_pcs_node_without_its_accelerators_reports_why(boot):
+def test_pcs_node_with_missing_accelerators_reports_the_reason(boot):
     arguments = ("--lustre=fs", "--mount-name=abc", "--chips=nvidia:8", "--type=p5.48xlarge", f"--reports={URI}")
     dry = {"SLIPWAY_DRY_RUN": "1", "SLIPWAY_TRIES": "1"}
     done, _ = boot(instance_script(), *arguments, wrapper="", **dry)
@@ -90,7 +90,7 @@ def test_pcs_node_without_its_accelerators_reports_why(boot):
     )
 
 
-def test_parallelcluster_node_whose_packages_fail_reports_why(boot):
+def test_parallelcluster_node_with_failed_packages_reports_the_reason(boot):
     done, _ = boot(node_script(), f"--reports={URI}", "python3.11", wrapper="", SLIPWAY_DRY_RUN="1")
     assert done.returncode != 0
     assert re.search(rf"{URI}/\S+-failed\.txt$", done.stdout, re.MULTILINE)
@@ -113,7 +113,7 @@ def join(boot, tmp_path):
 
 
 @pytest.mark.parametrize("words", ["Successfully registered node", "Node was previously registered"])
-def test_eks_node_that_joins_is_reported_as_ready(join, words):
+def test_joined_eks_node_is_reported_as_ready(join, words):
     code, reported = join(f'I0101 kubelet_node_status.go:79] "{words}" node="ip-10-0-0-1"')
     assert (code, list(reported)) == (0, ["ready.txt"])
     assert "has joined its cluster" in reported["ready.txt"]
@@ -125,14 +125,14 @@ def test_eks_node_with_a_long_journal_is_reported_as_ready(join):
 
 
 @pytest.mark.parametrize("words", ["Unable to register node with API server: Unauthorized", ""])
-def test_eks_node_that_does_not_join_reports_the_words_of_its_journal(join, words):
+def test_eks_node_not_joining_in_time_reports_the_journal(join, words):
     code, reported = join(words)
     assert (code, list(reported)) == (1, ["failed.txt"])
     assert words in reported["failed.txt"]
     assert "has not joined its cluster in time" in reported["failed.txt"]
 
 
-def test_user_data_of_eks_installs_the_script_as_it_is(tmp_path):
+def test_user_data_of_eks_installs_the_join_script_unchanged(tmp_path):
     data = message_from_string(user_data(local_storage=True, reports=URI))
     config, script = list(data.walk())[1:]
     assert config.get_content_type() == "application/node.eks.aws"
@@ -152,12 +152,12 @@ def test_user_data_of_eks_installs_the_script_as_it_is(tmp_path):
     assert len(data.as_bytes()) < 16 * 1024
 
 
-def test_user_data_of_eks_is_left_out_where_a_node_needs_none():
+def test_user_data_of_eks_without_disks_and_reports_is_absent():
     assert user_data(local_storage=False, reports=None) is None
     assert "x-shellscript" not in user_data(local_storage=True, reports=None)
 
 
-def test_scripts_of_eks_nodes_have_no_findings(tmp_path, shellcheck):
+def test_scripts_of_eks_nodes_pass_shellcheck(tmp_path, shellcheck):
     script = list(message_from_string(user_data(local_storage=False, reports=URI)).walk())[1].get_payload()
     for name, text in (("joined.sh", reporting(JOINED)), ("user-data.sh", script)):
         (tmp_path / name).write_text(text)

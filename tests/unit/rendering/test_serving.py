@@ -67,12 +67,12 @@ def pod(bundle):
 
 
 class TestEndpointFile:
-    def test_endpoint_file_is_what_the_stack_makes(self, serving_bundle):
+    def test_endpoint_file_has_the_mode_copies_and_image_of_the_stack(self, serving_bundle):
         endpoint = json.loads(serving_bundle("llama31-8b-inf2").file(ENDPOINT_FILE).text)
         assert (endpoint["mode"], endpoint["copies"], endpoint["least"], endpoint["most"]) == ("components", 3, 1, 5)
         assert "sdk2.26.1" in endpoint["image"]
 
-    def test_what_cannot_be_is_refused_with_the_reasons(self, serving_bundle):
+    def test_impossible_serving_plan_is_refused_with_a_code(self, serving_bundle):
         with pytest.raises(ImpossibleError) as refusal:
             serving_bundle(target={"region": "eu-north-1"})
         assert [finding.code for finding in refusal.value.findings] == ["image-not-in-region"]
@@ -143,14 +143,14 @@ class TestCompile:
         monkeypatch.setattr("launcher.rendering.serving.WORK_GIB", 0)
         monkeypatch.setattr("launcher.rendering.serving.TIMES_STORED", 0)
 
-    def test_shellcheck_reports_no_problems(self, serving_bundle, shellcheck, tmp_path):
+    def test_compile_scripts_pass_shellcheck(self, serving_bundle, shellcheck, tmp_path):
         hub = serving_bundle(**serve(model="qwen3-8b", model_uri=None, artifacts_uri="s3://models/qwen"))
         for name, bundle in (("s3", serving_bundle()), ("hub", hub)):
             path = tmp_path / f"{name}.sh"
             path.write_text(bundle.file(COMPILE_FILE).text)
             assert shellcheck(path) == ""
 
-    def test_compile_job_compiles_the_shape_with_the_image_that_serves_it(self, compile_model):
+    def test_compile_job_uses_the_serving_image_and_shape(self, compile_model):
         done, calls = compile_model()
         assert done.returncode == 0, done.stderr
         (export,) = [call for call in calls if " export neuron " in call]
@@ -159,7 +159,7 @@ class TestCompile:
         assert export.endswith(f"--model /compile/model --task text-generation --instance_type inf2 {shape}")
         assert "--device" in export
 
-    def test_compile_job_is_stored_under_a_name_that_tells_the_shape_and_the_last_file_says_so(self, compile_model):
+    def test_compile_job_stores_under_a_name_of_the_shape_with_the_configuration_last(self, compile_model):
         done, calls = compile_model()
         destination = "s3://models/llama/weights-inf2-tp2-b8-s2048"
         assert calls[-2].endswith(f"/compiled {destination}")
@@ -167,17 +167,17 @@ class TestCompile:
         assert calls[-1].endswith(f"{destination}/neuron_config.json")
         assert done.stdout.endswith(f"compile: done; workload.serve.artifacts_uri: {destination}\n")
 
-    def test_a_plan_that_names_the_place_has_it_stored_there(self, compile_model, serving_bundle):
+    def test_compile_job_stores_at_the_artifacts_uri_of_the_plan(self, compile_model, serving_bundle):
         _, calls = compile_model(serving_bundle(**serve(artifacts_uri="s3://models/mine/")))
         assert calls[-1].endswith("s3://models/mine/neuron_config.json")
 
-    def test_an_open_model_comes_from_the_hub_as_a_folder(self, compile_model, serving_bundle):
+    def test_compile_job_downloads_an_open_model_from_the_hub(self, compile_model, serving_bundle):
         hub = serving_bundle(**serve(model="qwen3-8b", model_uri=None, artifacts_uri="s3://models/qwen"))
         done, calls = compile_model(hub)
         assert done.returncode == 0, done.stderr
         assert any("huggingface-cli" in call and "download Qwen/Qwen3-8B" in call for call in calls)
 
-    def test_an_embedding_model_is_compiled_for_features(self, compile_model, serving_bundle):
+    def test_compile_job_of_an_embedding_model_exports_features(self, compile_model, serving_bundle):
         more = {"model": "qwen3-embedding-0.6b", "task": "embedding", "output_tokens": 0}
         _, calls = compile_model(serving_bundle(**serve(**more)))
         assert any("--task feature-extraction" in call for call in calls)
@@ -193,21 +193,21 @@ class TestCompile:
             ({"LOST": "yes"}, "the weights are not beside the compiled model"),
         ],
     )
-    def test_what_no_endpoint_could_serve_is_not_stored(self, compile_model, how, message):
+    def test_compile_job_refuses_and_stores_no_unusable_model(self, compile_model, how, message):
         done, calls = compile_model(**how)
         assert done.returncode == 1
         assert message in done.stderr
         assert not any(" s3 cp " in call for call in calls)
 
-    def test_compile_job_can_be_done_again(self, compile_model):
+    def test_compile_job_with_recompile_runs_again(self, compile_model):
         done, _ = compile_model(COMPILED="0", SLIPWAY_RECOMPILE="1")
         assert done.returncode == 0
 
-    def test_a_gpu_needs_none(self, serving_bundle):
+    def test_gpu_endpoint_renders_no_compile_job(self, serving_bundle):
         assert [file.path for file in serving_bundle("llama31-8b-g6e").files] == [ENDPOINT_FILE]
 
 
-def test_a_disk_that_is_too_small_is_reported_before_anything_is_fetched(compile_model, monkeypatch):
+def test_compile_job_with_too_small_a_disk_fails_before_any_download(compile_model, monkeypatch):
     monkeypatch.setattr("launcher.rendering.serving.WORK_GIB", 10**6)
     done, calls = compile_model()
     assert "GiB are needed" in done.stderr
@@ -233,7 +233,7 @@ VARIANTS = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("extra", VARIANTS.values(), ids=VARIANTS)
-def test_every_manifest_passes_the_strict_schema(serving_bundle, extra):
+def test_every_serving_manifest_passes_the_strict_schema(serving_bundle, extra):
     files = [file for file in serving_bundle(**extra).files if file.path.startswith("kubernetes/")]
     assert files
     for file in files:
@@ -241,7 +241,7 @@ def test_every_manifest_passes_the_strict_schema(serving_bundle, extra):
             kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
 
 
-def test_the_schema_knows_a_wrong_key(serving_bundle):
+def test_strict_schema_refuses_a_misspelled_key(serving_bundle):
     deployment = objects(serving_bundle())["Deployment"]
     deployment["spec"]["template"]["spec"]["nodeSelektor"] = {}
     with pytest.raises(kubernetes_validate.ValidationError):
@@ -249,7 +249,7 @@ def test_the_schema_knows_a_wrong_key(serving_bundle):
 
 
 class TestService:
-    def test_a_pod_is_a_copy_with_chips_of_its_own(self, serving_bundle):
+    def test_serving_pod_has_the_chips_of_one_copy(self, serving_bundle):
         bundle = serving_bundle("llama31-8b-eks")
         assert objects(bundle)["Deployment"]["spec"]["replicas"] == 9
         (server,) = pod(bundle)["containers"]
@@ -258,7 +258,7 @@ class TestService:
         assert "sdk2.26.1" in server["image"]
         assert pod(bundle)["nodeSelector"]["node.kubernetes.io/instance-type"] == "inf2.48xlarge"
 
-    def test_neuron_is_told_by_variables_and_a_gpu_by_arguments(self, serving_bundle):
+    def test_neuron_server_is_configured_by_variables_and_gpu_server_by_arguments(self, serving_bundle):
         (server,) = pod(serving_bundle("llama31-8b-eks"))["containers"]
         values = {variable["name"]: variable["value"] for variable in server["env"]}
         assert (values["SM_ON_TENSOR_PARALLEL_SIZE"], values["SM_ON_MODEL"]) == ("8", "/opt/ml/model")
@@ -269,27 +269,27 @@ class TestService:
         assert server["args"][-2:] == ["--port", "8080"]
         assert server["resources"]["limits"]["nvidia.com/gpu"] == "1"
 
-    def test_the_model_is_mounted_from_its_folder(self, serving_bundle):
+    def test_model_folder_is_mounted_read_only_from_s3(self, serving_bundle):
         volume = objects(serving_bundle("llama31-8b-eks"))["PersistentVolume"]["spec"]
         assert volume["csi"]["volumeAttributes"] == {"bucketName": "models-of-the-team"}
         assert "prefix llama-3.1-8b/inf2-tp8-b32-s2048/" in volume["mountOptions"]
         assert "read-only" in volume["mountOptions"]
         assert "PersistentVolume" not in objects(serving_bundle(**VARIANTS["gpu-from-the-hub"]))
 
-    def test_pods_that_need_no_network_have_none(self, serving_bundle):
+    def test_serving_pods_without_downloads_have_no_egress(self, serving_bundle):
         assert objects(serving_bundle("llama31-8b-eks"))["NetworkPolicy"]["spec"]["egress"] == []
         assert objects(serving_bundle())["NetworkPolicy"]["spec"]["egress"] != []
 
-    def test_loading_has_an_hour(self, serving_bundle):
+    def test_startup_probe_allows_one_hour_for_loading(self, serving_bundle):
         probe = pod(serving_bundle())["containers"][0]["startupProbe"]
         assert probe["periodSeconds"] * probe["failureThreshold"] == 3600
 
-    def test_a_pod_finishes_its_answers_within_the_notice_of_spot(self, serving_bundle):
+    def test_serving_pod_drains_within_the_spot_notice(self, serving_bundle):
         spec = pod(serving_bundle())
         drain = spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
         assert drain < spec["terminationGracePeriodSeconds"] <= 120
 
-    def test_a_rollout_leaves_most_pods_or_brings_another(self, serving_bundle):
+    def test_rollout_keeps_most_pods_or_adds_one(self, serving_bundle):
         several = objects(serving_bundle("llama31-8b-eks"))
         assert several["Deployment"]["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 2}
         assert several["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 2
@@ -297,22 +297,22 @@ class TestService:
         assert single["Deployment"]["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
         assert "PodDisruptionBudget" not in single
 
-    def test_zones_share_the_pods_as_far_as_their_nodes_go(self, serving_bundle):
+    def test_zone_spread_allows_the_skew_of_the_nodes(self, serving_bundle):
         # Nine pods on three nodes in two zones are six and three.
         assert pod(serving_bundle("llama31-8b-eks"))["topologySpreadConstraints"][0]["maxSkew"] == 3
         even = serving_bundle(**serve(zones=2, min_instances=2, max_instances=2))
         assert pod(even)["topologySpreadConstraints"][0]["maxSkew"] == 1
 
-    def test_a_zone_of_ones_own_is_where_the_pods_are(self, serving_bundle):
+    def test_zone_of_the_plan_is_in_the_node_selector(self, serving_bundle):
         assert pod(serving_bundle(**VARIANTS["zone"]))["nodeSelector"]["topology.k8s.aws/zone-id"] == "use1-az4"
 
-    def test_neurons_plugin_is_there_and_nvidias_is_the_clusters(self, serving_bundle):
+    def test_neuron_plugin_is_rendered_and_nvidia_plugin_is_not(self, serving_bundle):
         daemon = objects(serving_bundle("llama31-8b-eks"), NEURON_FILE)["DaemonSet"]
         (container,) = daemon["spec"]["template"]["spec"]["containers"]
         assert container["image"] == "public.ecr.aws/neuron/neuron-device-plugin:2.22.4.0"
         assert [file.path for file in serving_bundle(**VARIANTS["gpu"]).files] == [SERVICE_FILE]
 
-    def test_one_plugin_serves_the_nodes_of_every_plan(self, serving_bundle):
+    def test_neuron_plugin_is_the_same_for_every_plan(self, serving_bundle):
         def plugin(*name, **extra):
             return objects(serving_bundle(*name, **extra), NEURON_FILE)["DaemonSet"]
 
@@ -327,13 +327,13 @@ class TestService:
         assert not any(value.startswith(("g6e.", "p5.")) for value in types["values"])
         assert (computes["operator"], "auto" in computes["values"]) == ("NotIn", True)
 
-    def test_several_chips_of_a_node_are_neighbours(self, serving_bundle):
+    def test_pod_with_several_neuron_chips_uses_the_neuron_scheduler(self, serving_bundle):
         assert pod(serving_bundle("llama31-8b-eks"))["schedulerName"] == "my-scheduler"
         text = next(file.text for file in serving_bundle("llama31-8b-eks").files if file.path == SERVICE_FILE)
         assert "--set scheduler.enabled=true --set devicePlugin.enabled=false" in text
 
     @pytest.mark.parametrize("alone", ["one-chip", "all-chips", "gpus"])
-    def test_other_pods_are_placed_by_kubernetes_itself(self, serving_bundle, alone):
+    def test_pod_with_one_chip_all_chips_or_gpus_uses_the_default_scheduler(self, serving_bundle, alone):
         extra = {
             "one-chip": VARIANTS["embedding"],
             "all-chips": {**serve(tensor_parallel=24, batch_size=8), "target": {"instance_type": "inf2.48xlarge"}},
@@ -343,7 +343,7 @@ class TestService:
 
 
 @pytest.mark.parametrize("name", ["llama31-8b-eks", "llama31-8b-inf2"])
-def test_golden(golden, serving_bundle, name):
+def test_rendered_serving_plan_equals_golden_files(golden, serving_bundle, name):
     for file in serving_bundle(name).files:
         like = f"rendering/trn1-eks/{file.path}" if file.path == "kubernetes/device-plugin.yaml" else None
         golden(f"rendering/{name}/{file.path}", file.text, like)

@@ -41,7 +41,7 @@ def request_with(plan_of, bundle_of):
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_every_example_is_a_request_that_the_model_allows(path, catalog, bundle_of):
+def test_training_job_request_of_every_example_passes_the_service_model(path, catalog, bundle_of):
     training_request = request(bundle_of(pinned_plan(plan_file.load(path), catalog)))
     assert request_complaints(training_request) == []
     assert training_request["AlgorithmSpecification"]["TrainingImage"].partition("/")[0].endswith("amazonaws.com")
@@ -63,7 +63,7 @@ def test_every_example_is_a_request_that_the_model_allows(path, catalog, bundle_
         (("Nonsense",), 1),
     ],
 )
-def test_what_botocore_lets_through_is_refused(request_with, member, value):
+def test_request_refused_by_the_service_and_passed_by_botocore_is_refused(request_with, member, value):
     training_request = request_with()
     place = training_request
     for name in member[:-1]:
@@ -74,7 +74,7 @@ def test_what_botocore_lets_through_is_refused(request_with, member, value):
     assert all(member[0] in complaint for complaint in complaints)
 
 
-def test_managed_spot_waits_longer_than_it_runs_and_on_demand_has_no_wait(request_with):
+def test_managed_spot_sets_a_wait_time_and_on_demand_a_pending_time(request_with):
     spot = request_with(purchase={"option": "spot"})["StoppingCondition"]
     assert spot["MaxWaitTimeInSeconds"] >= spot["MaxRuntimeInSeconds"]
     assert "MaxPendingTimeInSeconds" not in spot
@@ -83,7 +83,7 @@ def test_managed_spot_waits_longer_than_it_runs_and_on_demand_has_no_wait(reques
     assert "MaxWaitTimeInSeconds" not in plain
 
 
-def test_a_time_limit_a_warm_pool_a_training_plan_and_a_vpc_are_passed_on(request_with):
+def test_time_limit_warm_pool_training_plan_and_vpc_reach_the_request(request_with):
     limited = request_with(run={"command": ["true"], "time_limit_h": 3})
     assert limited["StoppingCondition"]["MaxRuntimeInSeconds"] == 3 * 3600
     assert "KeepAlivePeriodInSeconds" not in limited["ResourceConfig"]
@@ -97,7 +97,7 @@ def test_a_time_limit_a_warm_pool_a_training_plan_and_a_vpc_are_passed_on(reques
     assert "VpcConfig" not in limited
 
 
-def test_a_key_is_no_key_of_a_volume_where_there_is_none(request_with):
+def test_kms_key_of_a_type_with_local_disks_is_not_a_volume_key(request_with):
     key = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
     training_request = request_with(storage={"kms_key_arn": key})
     assert training_request["OutputDataConfig"]["KmsKeyId"] == key
@@ -124,7 +124,7 @@ def test_a_key_is_no_key_of_a_volume_where_there_is_none(request_with):
         ({"network": {"endpoints": ["logs"]}}, "training-job-network", "network.endpoints"),
     ],
 )
-def test_what_a_training_job_cannot_be_is_said_with_its_key(catalog, extra, code, path):
+def test_impossible_training_job_is_refused_with_the_plan_key(catalog, extra, code, path):
     base = {
         "slipway": 1,
         "name": "small",
@@ -151,7 +151,7 @@ def entry():
     return module
 
 
-def test_nodes_are_ranked_by_number_and_not_as_text(entry):
+def test_training_job_hosts_are_ranked_by_number(entry):
     hosts = sorted(f"algo-{number}" for number in range(1, 13))
     assert hosts[1] == "algo-10"
     environment = {}
@@ -187,7 +187,7 @@ class Container:
         return path.read_text() if path.is_file() else ""
 
 
-def test_an_attempt_that_may_be_followed_by_one_is_and_the_failure_is_written_where_sagemaker_looks(tmp_path):
+def test_failed_attempt_is_retried_and_the_last_failure_is_written_for_sagemaker(tmp_path):
     start = """
 import json, pathlib, sys
 count = pathlib.Path("count")
@@ -203,7 +203,7 @@ sys.exit(1 if number == 1 else 79)
     assert (container.root / "job" / "count").read_text() == "2"
 
 
-def test_sigterm_goes_to_the_agent_and_nothing_is_started_after_it(tmp_path):
+def test_sigterm_reaches_the_agent_and_no_further_attempt_starts(tmp_path):
     start = """
 import pathlib, signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: (pathlib.Path("saved").write_text("1"), sys.exit(75)))
@@ -220,7 +220,7 @@ time.sleep(60)
     assert container.failure == ""
 
 
-def test_a_job_folder_that_leads_outside_is_refused(tmp_path, entry):
+def test_job_archive_with_a_path_outside_the_folder_is_refused(tmp_path, entry):
     archive, outside = tmp_path / "job.tar.gz", tmp_path / "x"
     outside.write_text("")
     with tarfile.open(archive, "w:gz") as packed:
@@ -229,7 +229,7 @@ def test_a_job_folder_that_leads_outside_is_refused(tmp_path, entry):
         entry.unpacked(archive, tmp_path / "folder" / "job")
 
 
-def test_the_channel_holds_what_the_entry_needs(plan_of, bundle_of):
+def test_input_channel_contains_entry_script_environment_and_job_document(plan_of, bundle_of):
     bundle = bundle_of(plan_of(**JOBS))
     document = json.loads(bundle.file(ENVIRONMENT_FILE).text)
     assert document["SLIPWAY_OPERATOR"] == "job"

@@ -22,18 +22,18 @@ def answer(environ, start_response):
 
 
 class TestAccessLog:
-    def test_writes_down_what_was_asked_and_answered(self, tmp_path):
+    def test_access_log_records_request_and_answer(self, tmp_path):
         log = tmp_path / "log"
         assert request(AccessLog(answer, log), query="partNumber=1", length="7") == b"abcde"
         (entry,) = read(log)
         assert (entry.method, entry.bucket, entry.key, entry.query) == ("GET", "store", "step-1/a.bin", "partNumber=1")
         assert (entry.status, entry.bytes, entry.sent) == (206, 5, 7)
 
-    def test_other_services_are_not_in_it(self, tmp_path):
+    def test_access_log_leaves_out_other_services(self, tmp_path):
         request(AccessLog(answer, tmp_path / "log"), service="ec2", path="/")
         assert read(tmp_path / "log") == ()
 
-    def test_a_failure_is_written_down_too(self, tmp_path):
+    def test_access_log_records_a_failure(self, tmp_path):
         def fail(environ, start_response):
             start_response("500 Internal Server Error", [])
             yield b"x"
@@ -43,13 +43,13 @@ class TestAccessLog:
             request(AccessLog(fail, tmp_path / "log"))
         assert read(tmp_path / "log")[0].status == 500
 
-    def test_a_line_that_is_being_written_is_left_out(self, tmp_path):
+    def test_access_log_leaves_out_an_incomplete_line(self, tmp_path):
         request(AccessLog(answer, tmp_path / "log"))
         with (tmp_path / "log").open("a") as file:
             file.write('{"time": "2026')
         assert len(read(tmp_path / "log")) == 1
 
-    def test_access_log_is_readable_by_its_owner_alone(self, tmp_path):
+    def test_access_log_is_readable_by_the_owner_only(self, tmp_path):
         AccessLog(answer, tmp_path / "log")
         assert (tmp_path / "log").stat().st_mode & 0o077 == 0
 
@@ -63,5 +63,5 @@ class TestService:
             ({}, "s3"),
         ],
     )
-    def test_service_is_that_of_the_signature(self, environ, service):
+    def test_service_of_a_request_is_read_from_the_signature(self, environ, service):
         assert service_of(environ) == service

@@ -18,7 +18,7 @@ echo started
 
 
 class TestOptions:
-    def test_of_a_rendered_script(self):
+    def test_batch_options_of_a_rendered_script_are_read(self):
         options = batch_options(SCRIPT, "job.sbatch")
         assert (options.job_name, options.partition, options.nodes, options.tasks_per_node) == (
             "gpt",
@@ -30,7 +30,7 @@ class TestOptions:
         assert options.requeue is True
         assert options.time_limit_s is None
 
-    def test_defaults(self):
+    def test_batch_options_without_directives_have_the_slurm_defaults(self):
         options = batch_options("#!/bin/sh\ntrue\n", "job.sh")
         assert (options.job_name, options.nodes, options.output, options.requeue) == ("job.sh", 1, "slurm-%j.out", None)
 
@@ -38,15 +38,15 @@ class TestOptions:
         "text, seconds",
         [("30", 1800), ("1:30", 90), ("2:00:00", 7200), ("1-01:30:00", 91800), ("1-0", 86400), ("UNLIMITED", None)],
     )
-    def test_time_limits(self, text, seconds):
+    def test_batch_time_limits_are_read_in_every_form(self, text, seconds):
         assert batch_options(f"#!/bin/sh\n#SBATCH --time={text}\n", "x").time_limit_s == seconds
 
-    def test_short_options(self):
+    def test_short_batch_options_are_read(self):
         options = batch_options("#!/bin/sh\n#SBATCH -N 3 -J deep -o out.%j -pgpu\n", "x")
         assert (options.nodes, options.job_name, options.output, options.partition) == (3, "deep", "out.%j", "gpu")
 
     @pytest.mark.parametrize("line", ["--array=1-4", "-Z", "--time=soon"])
-    def test_what_is_not_known_is_refused(self, line):
+    def test_unknown_batch_option_is_refused(self, line):
         with pytest.raises(SchedulerError):
             batch_options(f"#!/bin/sh\n#SBATCH {line}\n", "x")
 
@@ -61,7 +61,7 @@ class TestOptions:
             ("-N", "option '-N' requires an argument"),
         ],
     )
-    def test_a_count_that_sbatch_refuses_is_refused_in_its_words(self, line, message):
+    def test_invalid_batch_count_is_refused_with_the_words_of_sbatch(self, line, message):
         with pytest.raises(SchedulerError) as refused:
             batch_options(f"#!/bin/sh\n#SBATCH {line}\n", "x")
         assert message in str(refused.value)

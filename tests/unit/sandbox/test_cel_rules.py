@@ -85,21 +85,21 @@ def verdict(spec, old=None):
     return []
 
 
-def test_a_rule_sees_the_defaults():
+def test_cel_rule_sees_default_values():
     assert verdict({"most": 5}) == []
     assert verdict({"most": 4}) == [("spec", 'Invalid value: "object": least is above most')]
 
 
-def test_a_message_is_worked_out_and_points_at_its_field():
+def test_cel_message_expression_is_evaluated_with_the_field():
     assert verdict({"most": 9, "name": "taken"}) == [("spec.name", 'Invalid value: "object": the name taken is taken')]
 
 
-def test_kubernetes_own_function():
+def test_cel_function_of_kubernetes_is_supported():
     assert verdict({"most": 9, "zone": "us1"}) == []
     assert verdict({"most": 9, "zone": "1"}) == [("spec.zone", 'Invalid value: "string": no zone')]
 
 
-def test_rules_about_a_change_are_for_changes_alone():
+def test_cel_transition_rules_apply_to_changes_only():
     assert verdict({"most": 9}) == []
     assert verdict({"most": 8}, {"most": 9}) == [("spec", 'Invalid value: "object": most never shrinks')]
     other = verdict({"most": 9, "name": "b"}, {"most": 9, "name": "a"})
@@ -107,7 +107,7 @@ def test_rules_about_a_change_are_for_changes_alone():
     assert verdict({"most": 9, "name": "b"}, {"most": 9}) == []
 
 
-def test_items_are_held_against_what_they_were_by_their_keys():
+def test_cel_transition_rule_of_a_list_compares_items_by_key():
     before = {"most": 9, "list": [{"key": "a", "size": 1}, {"key": "b", "size": 5}], "loose": [5]}
     turned = {"most": 9, "list": [{"key": "b", "size": 5}, {"key": "a", "size": 1}], "loose": [1]}
     assert verdict(turned, before) == []
@@ -115,19 +115,19 @@ def test_items_are_held_against_what_they_were_by_their_keys():
     assert verdict(smaller, before) == [("spec.list[0].size", 'Invalid value: "integer": never less')]
 
 
-def test_a_rule_that_cannot_be_evaluated_refuses():
+def test_cel_rule_with_an_evaluation_error_refuses():
     schema = {"type": "object", "x-kubernetes-validations": [{"rule": "self.a.b == 1"}]}
     ((_, text),) = cel_rules.broken(schema, {"a": {}}, None, "spec", "object")
     assert text == 'Invalid value: "object": rule evaluation error: no such key: b'
 
 
-def test_a_function_that_is_not_here_is_no_pass():
+def test_cel_function_without_support_is_an_error():
     schema = {"x-kubernetes-validations": [{"rule": "quantity(self).isGreaterThan(quantity('1'))"}]}
     with pytest.raises(LookupError, match="cannot evaluate a function of this rule"):
         list(cel_rules.broken(schema, "2", None, "spec", "string"))
 
 
-def test_a_definition_whose_rules_are_no_cel_is_refused():
+def test_definition_with_invalid_cel_is_refused():
     broken = {"properties": {"spec": {"x-kubernetes-validations": [{"rule": "self.a =="}]}}}
     ((where, text),) = cel_rules.unreadable(broken, "schema")
     assert where == "schema.properties.spec.x-kubernetes-validations[0].rule"
@@ -136,7 +136,7 @@ def test_a_definition_whose_rules_are_no_cel_is_refused():
 
 @vendor
 @pytest.mark.parametrize("path", sorted(Path(FOLDER or ".").glob("crds/*.yaml")), ids=lambda path: path.stem)
-def test_every_rule_of_the_vendors_definitions_can_be_read(path):
+def test_every_cel_rule_of_the_vendor_definitions_is_readable(path):
     definition = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert list(cel_rules.unreadable(definition["spec"]["versions"])) == []
 
@@ -164,7 +164,7 @@ def _trainjob(**spec):
 
 
 @vendor
-def test_the_verdicts_are_those_of_the_crd_server():
+def test_verdicts_equal_the_recorded_ones_of_apiextensions_apiserver():
     """What apiextensions-apiserver 0.36.4 said of the same objects."""
     jobs = _vendor("trainer.kubeflow.org_trainjobs")["v1alpha1"]
     assert _said(jobs, _trainjob(trainer={"numNodes": 2})) == ""
@@ -188,7 +188,7 @@ def test_the_verdicts_are_those_of_the_crd_server():
 
 @vendor
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
-def test_kueues_own_definitions_judge_queues(version):
+def test_kueue_definitions_judge_local_queues(version):
     queues = _vendor("kueue.x-k8s.io_localqueues")[version]
     local_queue = {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": "LocalQueue", "metadata": {"name": "gpus"}}
     assert _said(queues, {**local_queue, "spec": {"clusterQueue": "all"}}) == ""

@@ -86,7 +86,7 @@ def refusals(document, name="demo", aws=None):
 
 
 class TestRead:
-    def test_a_spot_queue(self):
+    def test_spot_queue_is_read_with_nodes_and_settings(self):
         spec = read("demo", configuration(), Aws())
         (group,) = spec.groups
         assert (group.instance_type, group.capacity_type, group.efa, group.placement_group) == (
@@ -100,18 +100,18 @@ class TestRead:
         assert spec.queues[0].exclusive
         assert spec.settings == (("JobRequeue", "1"), ("RequeueExit", "75"))
 
-    def test_a_capacity_block(self):
+    def test_capacity_block_queue_has_static_nodes(self):
         document = configuration()
         block(document["Scheduling"]["SlurmQueues"][0])
         (group,) = read("demo", document, Aws()).groups
         assert group.node_names() == ("p5-48xlarge-st-nodes-1", "p5-48xlarge-st-nodes-2")
 
-    def test_without_simultaneous_multithreading_half_the_processors_are_left(self):
+    def test_disabled_multithreading_halves_the_processors(self):
         document = configuration()
         document["Scheduling"]["SlurmQueues"][0]["ComputeResources"][0]["DisableSimultaneousMultithreading"] = True
         assert read("demo", document, Aws()).groups[0].cpus == 96
 
-    def test_names_what_it_leaves_out(self):
+    def test_unsupported_settings_are_listed_as_left_out(self):
         document = configuration() | {"Monitoring": {"DetailedMonitoring": True}}
         assert set(read("demo", document, Aws()).left_out) == {"Monitoring", "queue p5-48xlarge: EFA interfaces"}
 
@@ -162,7 +162,7 @@ class TestRefusals:
             ((*RESOURCE, "CustomSlurmSettings"), {"Gres": "gpu:1"}, "ParallelCluster sets it itself"),
         ],
     )
-    def test_one_mistake_is_named_with_its_place(self, path, value, message):
+    def test_wrong_setting_is_refused_with_the_path(self, path, value, message):
         document = configuration()
         change(document, path, value)
         assert any(message in problem for problem in refusals(document))
@@ -175,18 +175,18 @@ class TestRefusals:
             ((*QUEUE, "Networking", "PlacementGroup", "Enabled"), True, "must not have a placement group"),
         ],
     )
-    def test_a_capacity_block_is_all_or_nothing(self, path, value, message):
+    def test_capacity_block_with_partial_settings_is_refused(self, path, value, message):
         document = configuration()
         block(document["Scheduling"]["SlurmQueues"][0])
         change(document, path, value)
         assert any(message in problem for problem in refusals(document))
 
-    def test_lustre_comes_in_steps(self):
+    def test_lustre_capacity_between_steps_is_refused(self):
         storage = {"Name": "fsx", "MountDir": "/fsx", "StorageType": "FsxLustre"}
         document = configuration() | {"SharedStorage": [storage | {"FsxLustreSettings": {"StorageCapacity": 5000}}]}
         assert "got 5000, allowed: 1200 or a multiple of 2400 GiB" in refusals(document)[0]
 
-    def test_all_mistakes_at_once(self):
+    def test_all_wrong_settings_are_reported_together(self):
         document = configuration()
         document["Image"]["Os"] = "windows"
         document["Scheduling"]["ScalingStrategy"] = "some"
@@ -197,10 +197,10 @@ class TestRefusals:
         assert len(refusals(document)) == 2
 
     @pytest.mark.parametrize("name", ["1st", "a_b", "x" * 61, ""])
-    def test_a_cluster_name(self, name):
+    def test_invalid_cluster_name_is_refused(self, name):
         assert "ClusterName" in refusals(configuration(), name=name)[0]
 
-    def test_two_queues_of_one_name(self):
+    def test_two_queues_of_one_name_are_refused(self):
         document = configuration()
         queues = document["Scheduling"]["SlurmQueues"]
         queues.append(copy.deepcopy(queues[0]))

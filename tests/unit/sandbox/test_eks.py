@@ -93,17 +93,17 @@ def group(ec2, *, capacity="ON_DEMAND", desired=2, **data):
 
 
 class TestCluster:
-    def test_cluster_can_be_described(self, subnets):
+    def test_created_eks_cluster_can_be_described(self, subnets):
         created = cluster(subnets[:2])
         eks_cluster = eks_backends[ACCOUNT][REGION].describe_cluster("slipway-x")
         assert (eks_cluster.version, eks_cluster.resources_vpc_config["endpointPublicAccess"]) == ("1.35", False)
         assert created.attributes["ClusterSecurityGroupId"].startswith("sg-")
 
-    def test_one_zone_is_too_few(self, subnets):
+    def test_eks_cluster_in_one_zone_is_refused(self, subnets):
         with pytest.raises(ResourceRefusedError, match="two different AZs"):
             cluster([subnets[0], subnets[2]])
 
-    def test_ranges_are_of_a_public_endpoint(self, subnets):
+    def test_public_access_ranges_without_a_public_endpoint_are_refused(self, subnets):
         with pytest.raises(ResourceRefusedError, match="publicAccessCidrs"):
             cluster(subnets[:2], PublicAccessCidrs=["52.94.76.0/24"])
 
@@ -115,12 +115,12 @@ BLOCK = {
 
 
 class TestKubernetes:
-    def test_a_cluster_answers_where_its_kubernetes_does(self, subnets):
+    def test_eks_cluster_endpoint_is_the_emulated_kubernetes(self, subnets):
         created = cluster(subnets[:2])
         eks_cluster = eks_backends[ACCOUNT][REGION].describe_cluster("slipway-x")
         assert eks_cluster.endpoint == created.attributes["Endpoint"] == f"http://127.0.0.1:1/slipway-x/{REGION}"
 
-    def test_the_machines_of_a_group_carry_what_the_template_attaches(self, ec2_backend, subnets):
+    def test_node_group_machines_have_the_devices_of_the_launch_template(self, ec2_backend, subnets):
         cluster(subnets[:2])
         group(ec2_backend, NetworkInterfaces=[{"InterfaceType": "interface"}, {"InterfaceType": "efa-only"}])
         joined = HOSTS.joined["slipway-x", "workers"]
@@ -129,7 +129,7 @@ class TestKubernetes:
 
 
 class TestNodeGroup:
-    def test_node_group_can_be_described(self, ec2_backend, subnets):
+    def test_created_node_group_can_be_described(self, ec2_backend, subnets):
         cluster(subnets[:2])
         group(ec2_backend, capacity="CAPACITY_BLOCK", **BLOCK)
         node_group = eks_backends[ACCOUNT][REGION].describe_nodegroup("slipway-x", "workers")
@@ -146,12 +146,12 @@ class TestNodeGroup:
             ("SPOT", {"NetworkInterfaces": [{}], "SecurityGroupIds": ["sg-1"]}, "may not be specified"),
         ],
     )
-    def test_launch_templates_that_eks_refuses(self, ec2_backend, subnets, capacity, data, message):
+    def test_launch_template_refused_by_eks_is_refused(self, ec2_backend, subnets, capacity, data, message):
         cluster(subnets[:2])
         with pytest.raises(ResourceRefusedError, match=message):
             group(ec2_backend, capacity=capacity, **data)
 
-    def test_more_nodes_than_the_most(self, ec2_backend, subnets):
+    def test_desired_nodes_above_the_maximum_are_refused(self, ec2_backend, subnets):
         cluster(subnets[:2])
         with pytest.raises(ResourceRefusedError, match="desired capacity 3"):
             group(ec2_backend, desired=3)
@@ -170,11 +170,11 @@ class TestRest:
             ("PodIdentityAssociation", {"Namespace": "n", "ServiceAccount": "s"}, "RoleArn"),
         ],
     )
-    def test_what_is_refused(self, subnets, kind, properties, message):
+    def test_impossible_eks_resource_is_refused(self, subnets, kind, properties, message):
         cluster(subnets[:2])
         with pytest.raises(ResourceRefusedError, match=message):
             MAKE[kind](requested(kind, ClusterName="slipway-x", **properties))
 
-    def test_nothing_is_made_without_its_cluster(self, ec2_backend):
+    def test_eks_resource_without_a_cluster_is_refused(self, ec2_backend):
         with pytest.raises(ResourceRefusedError, match="No cluster found"):
             MAKE["Addon"](requested("Addon", ClusterName="slipway-y", AddonName="coredns"))

@@ -69,7 +69,7 @@ def eks_session():
         yield session, client
 
 
-def test_what_was_made_is_described(eks_session):
+def test_created_eks_resources_are_described(eks_session):
     session, client = eks_session
     assert addon_version(session, NAME, "coredns") == ("ACTIVE", "v1.14.2-eksbuild.4")
     assert access_policies(session, NAME, ROLE) == ("AmazonEKSClusterAdminPolicy",)
@@ -87,13 +87,13 @@ def test_what_was_made_is_described(eks_session):
         ("delete_pod_identity_association", {"associationId": "a-0123456789abcdef0"}),
     ],
 )
-def test_what_is_not_there_is_said(eks_session, call, arguments):
+def test_missing_eks_resource_is_not_found(eks_session, call, arguments):
     _, client = eks_session
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
         getattr(client, call)(clusterName=NAME, **arguments)
 
 
-def test_a_role_is_lent_to_one_account_once_and_taken_back_from_it_alone(eks_session):
+def test_pod_identity_is_granted_once_per_account_and_revoked_alone(eks_session):
     session, client = eks_session
     pod_identity = PodIdentity(cluster=NAME, pods_role=ROLE, access_role=ROLE)
     messages, waited = [], []
@@ -114,7 +114,7 @@ def test_a_role_is_lent_to_one_account_once_and_taken_back_from_it_alone(eks_ses
     assert revoke(pod_identity, "slipway", "second", session) is True
 
 
-def test_a_group_that_is_set_to_none_loses_its_machines_and_gets_them_again(eks_session):
+def test_node_group_scaled_to_zero_loses_and_regains_the_machines(eks_session):
     _, client = eks_session
     group = {"clusterName": NAME, "nodegroupName": "workers"}
     client.update_nodegroup_config(**group, scalingConfig={"minSize": 0, "desiredSize": 0})

@@ -5,11 +5,11 @@ from launcher.sandbox.keys import AccessKey
 
 
 class TestSandboxEnvironment:
-    def test_nothing_of_the_person_is_left(self):
+    def test_environment_without_aws_drops_variables_of_the_caller(self):
         base = {"AWS_PROFILE": "prod", "AWS_SESSION_TOKEN": "t", "https_proxy": "http://p", "PATH": "/bin"}
         assert without_aws(base) == {"PATH": "/bin"}
 
-    def test_profiles_and_credentials_are_out_of_reach(self):
+    def test_sandbox_environment_hides_profiles_and_has_separate_credentials(self):
         variables = of_sandbox("http://localhost:1", "us-west-2", AccessKey(id="key", secret="word"))
         assert variables["AWS_CONFIG_FILE"] == variables["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
         assert (

@@ -70,7 +70,7 @@ def whole(**changes):
     return lambda request: request.update(changes)
 
 
-def test_a_sound_one_is_taken():
+def test_valid_hyperpod_eks_request_is_accepted():
     assert refused() == ""
 
 
@@ -96,7 +96,7 @@ def test_a_sound_one_is_taken():
         (whole(VpcConfig={"SecurityGroupIds": ["sg-efa"], "Subnets": ["subnet-2"]}), "the control plane's VPC"),
     ],
 )
-def test_what_hyperpod_would_refuse_is_refused(change, message):
+def test_invalid_hyperpod_eks_request_is_refused_with_the_reason(change, message):
     assert message in refused(change)
 
 
@@ -109,7 +109,7 @@ def test_what_hyperpod_would_refuse_is_refused(change, message):
         (ControlPlane(version="1.35", vpc_id="vpc-2", has_chart=True), "the control plane's VPC"),
     ],
 )
-def test_nodes_join_what_is_ready_for_them(control, message):
+def test_hyperpod_nodes_without_a_prepared_eks_cluster_are_refused(control, message):
     assert message in refused(control=control)
 
 
@@ -132,7 +132,7 @@ class TestChart:
 
     @pytest.mark.long
     @pytest.mark.parametrize("nvidia, plugins", [(True, {"nvidia", "aws-efa"}), (False, {"neuron", "aws-efa"})])
-    def test_a_cluster_takes_every_object_of_it(self, nvidia, plugins):
+    def test_every_object_of_the_emulated_chart_is_accepted_by_kubernetes(self, nvidia, plugins):
         manifests = list(own_objects(self.values(nvidia=nvidia, efa=True)))
         assert [refusal for document in manifests for refusal in refusals(document)] == []
         names = [manifest["metadata"]["name"] for manifest in manifests if manifest["kind"] == "DaemonSet"]
@@ -140,7 +140,7 @@ class TestChart:
             plugin for plugin in ("nvidia", "neuron", "aws-efa") if any(plugin in name for name in names)
         } == plugins
 
-    def test_chart_is_known_for_what_it_is(self):
+    def test_emulated_chart_is_recognised_as_emulated(self):
         files = emulated_files()
         assert set(files) == {chart_pins().chart_name, chart_pins().layer_name}
         assert all(is_emulated(content) for content in files.values())

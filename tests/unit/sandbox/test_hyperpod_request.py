@@ -38,7 +38,7 @@ def request_with(worker=None, **whole):
     }
 
 
-def test_a_request_becomes_partitions_nodes_and_the_settings_of_the_script():
+def test_hyperpod_request_becomes_partitions_nodes_and_settings():
     spec = read(request_with(), ACCOUNT)
     (group,) = spec.groups
     assert [queue.name for queue in spec.queues] == ["p5"]
@@ -48,7 +48,7 @@ def test_a_request_becomes_partitions_nodes_and_the_settings_of_the_script():
 
 
 @pytest.mark.parametrize("name", ["p5", "later"])
-def test_a_training_plan_gives_its_instances(name):
+def test_training_plan_limits_the_instances(name):
     spec = read(request_with(on_plan(name)), ACCOUNT)
     assert [group.max_count for group in spec.groups] == [2]
     assert any("the window of its training plan" in reason for reason in spec.left_out)
@@ -90,6 +90,6 @@ ABSENT = {"DnsName": "fs-00000002.fsx.test", "MountName": "x"}
         (request_with(on_plan("over")), "the training plan is Expired, allowed: Scheduled, Active"),
     ],
 )
-def test_a_broken_request_is_refused_with_the_reason(request_, message):
+def test_invalid_hyperpod_request_is_refused_with_the_reason(request_, message):
     with pytest.raises(RequestRefusedError, match=re.escape(message)):
         read(request_, ACCOUNT)

@@ -16,15 +16,15 @@ def ledger(*entries, actions=None):
 
 
 class TestNotEmulated:
-    def test_what_has_a_model_is_not_in_it(self):
+    def test_emulated_resources_are_not_in_the_inventory(self):
         assert not_emulated(ledger({}), {}) == {}
 
-    def test_each_thing_stands_once(self):
+    def test_resource_type_without_a_model_is_listed_once(self):
         nothing = {"type": "AWS::XRay::Group", "model": "nothing", "reason": "no model"}
         not_emulated_names = not_emulated(ledger(nothing | {"logical_id": "A"}, nothing | {"logical_id": "B"}), {})
         assert not_emulated_names == {"AWS::XRay::Group": "no model"}
 
-    def test_properties_calls_and_parts_of_clusters(self):
+    def test_inventory_lists_properties_calls_and_cluster_settings(self):
         not_emulated_names = not_emulated(
             ledger({"ignored": ["Ipv4IpamPoolId"]}, actions={"ec2: X": 1}), {"demo": ["Monitoring"]}
         )
@@ -34,13 +34,13 @@ class TestNotEmulated:
             "cluster demo: Monitoring",
         ]
 
-    def test_of_some_stacks(self):
+    def test_inventory_of_a_stack_selection_leaves_out_other_stacks(self):
         book = ledger({"stack": "CDKToolkit", "ignored": ["X"]}, {"stack": "net", "ignored": ["Y"]})
         assert list(not_emulated(book, {}, {"net"})) == ["AWS::EC2::VPC.Y"]
 
 
 class TestResources:
-    def test_come_as_they_were_written(self):
+    def test_resources_of_a_ledger_read_back_unchanged(self):
         (resource,) = resources_of(ledger({}))
         assert (resource.stack, resource.type, resource.physical_id, resource.model) == (
             "net",

@@ -25,11 +25,11 @@ def docstring(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
-def test_emulated_service_names_its_judge(path):
+def test_emulated_service_names_the_reference_of_comparison(path):
     assert path.stem in PLUMBING or JUDGE.search(" ".join(docstring(path).split()))
 
 
-def test_judges_have_the_locked_versions():
+def test_references_of_comparison_have_the_locked_versions():
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     named = {match for path in MODULES for match in NAMED.findall(" ".join(docstring(path).split()))}
     assert {name for name, _ in named} == {"botocore", "moto", "cfn-lint"}

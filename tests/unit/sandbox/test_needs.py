@@ -13,7 +13,7 @@ STARTS = [Sandbox, lambda: running_sandbox.start(os.environ)]
 
 
 @pytest.mark.parametrize("start", STARTS)
-def test_without_proc_it_says_where_it_runs(monkeypatch, tmp_path, start):
+def test_sandbox_without_proc_is_refused_with_the_supported_system(monkeypatch, tmp_path, start):
     monkeypatch.setattr(processes, "_PROC", tmp_path)
     with pytest.raises(ImpossibleError, match="through /proc, which this system does not have") as refusal:
         start()
@@ -21,7 +21,7 @@ def test_without_proc_it_says_where_it_runs(monkeypatch, tmp_path, start):
 
 
 @pytest.mark.parametrize("start", STARTS)
-def test_without_its_packages_it_says_how_to_install_them(monkeypatch, start):
+def test_sandbox_without_packages_is_refused_with_the_install_command(monkeypatch, start):
     real = importlib.util.find_spec
     absent = ("moto", "flask_cors")
     monkeypatch.setattr(needs, "find_spec", lambda name: None if name in absent else real(name))
@@ -30,7 +30,7 @@ def test_without_its_packages_it_says_how_to_install_them(monkeypatch, start):
     assert refusal.value.hint == "pip install 'slipway-aws[sandbox]'"
 
 
-def test_the_packages_are_those_of_the_extra():
+def test_required_packages_are_in_the_sandbox_extra():
     from tests.plans import ROOT
 
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("\nsandbox = [")[2].partition("\n]")[0]

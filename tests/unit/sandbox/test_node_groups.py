@@ -67,14 +67,14 @@ def test_terminated_node_is_replaced(group):
     assert new not in ids
 
 
-def test_rebooted_node_keeps_its_instance(group):
+def test_rebooted_node_keeps_the_instance(group):
     ids, owner, session = group
     instances.reboot(session, ids[1])
     assert owner.restarted == [(NAME, ids[1])]
     assert running(session) == set(ids)
 
 
-def test_instance_of_no_group_reaches_no_node(group):
+def test_instance_outside_a_group_changes_no_node(group):
     _, owner, session = group
     other = session.client("ec2").run_instances(ImageId="ami-00000000000000000", MinCount=1, MaxCount=1)
     instances.terminate(session, other["Instances"][0]["InstanceId"])

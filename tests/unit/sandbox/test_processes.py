@@ -31,29 +31,29 @@ def sleeper(tmp_path):
 
 
 class TestFinding:
-    def test_by_mark(self, sleeper, tmp_path):
+    def test_processes_are_found_by_an_environment_mark(self, sleeper, tmp_path):
         assert sleeper.pid in processes.marked("SLIPWAY_TEST", str(tmp_path))
         assert processes.marked("SLIPWAY_TEST", f"{tmp_path}x") == set()
 
-    def test_by_open_file(self, sleeper, tmp_path):
+    def test_processes_are_found_by_an_open_file(self, sleeper, tmp_path):
         assert sleeper.pid in processes.holding({(tmp_path / "held.log").resolve()})
         assert os.getpid() not in processes.holding({(tmp_path / "held.log").resolve()})
 
-    def test_with_descendants(self, sleeper):
+    def test_descendants_of_a_process_are_included(self, sleeper):
         assert len(processes.with_descendants({sleeper.pid})) == 2
 
 
 class TestEnd:
-    def test_ends_all_that_is_found(self, sleeper, tmp_path):
+    def test_end_kills_every_found_process(self, sleeper, tmp_path):
         family = processes.with_descendants({sleeper.pid})
         assert processes.end(lambda: processes.marked("SLIPWAY_TEST", str(tmp_path))) == set()
         assert not any(processes.is_running(pid) for pid in family)
         assert sleeper.wait() == -signal.SIGKILL
 
-    def test_never_ends_itself(self):
+    def test_end_never_kills_the_current_process(self):
         assert processes.end(lambda: {os.getpid()}) == set()
 
-    def test_a_zombie_does_not_count(self):
+    def test_zombie_process_is_not_running(self):
         child = subprocess.Popen(["true"])
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         assert not processes.is_running(child.pid)

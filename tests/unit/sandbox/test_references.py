@@ -4,11 +4,11 @@ from launcher.sandbox.aws.references import imports_of, in_order
 
 
 class TestInOrder:
-    def test_depends_on_counts_as_well(self):
+    def test_depends_on_orders_resources(self):
         resources = {"Cluster": {"DependsOn": ["Rule"]}, "Rule": {"DependsOn": "Group"}, "Group": {}}
         assert in_order(resources) == ["Group", "Rule", "Cluster"]
 
-    def test_references_deep_inside(self):
+    def test_deeply_nested_references_order_resources(self):
         resources = {
             "A": {"Properties": {"X": {"Fn::If": ["Wanted", {"Fn::GetAtt": "B.Arn"}, {"Ref": "AWS::NoValue"}]}}},
             "B": {"Properties": {"Y": [{"Fn::Sub": ["${C}-${local}", {"local": {"Ref": "D"}}]}]}},
@@ -17,7 +17,7 @@ class TestInOrder:
         }
         assert in_order(resources) == ["C", "D", "B", "A"]
 
-    def test_a_circle_is_named(self):
+    def test_circular_reference_is_refused_with_the_cycle(self):
         with pytest.raises(ValueError, match=r"A -> B -> A|B -> A -> B"):
             in_order({"A": {"X": {"Ref": "B"}}, "B": {"X": {"Ref": "A"}}})
 

@@ -6,7 +6,7 @@ from launcher.model.errors import UnreadableInputError
 from launcher.sandbox import running_sandbox
 
 
-def test_a_folder_uses_the_default_one_until_it_names_another(tmp_path, monkeypatch):
+def test_folder_uses_the_default_sandbox_until_another_is_selected(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     environment = {"XDG_CACHE_HOME": str(tmp_path)}
     assert running_sandbox.folder_of(environment) == tmp_path / "slipway" / "sandbox.json"
@@ -19,7 +19,7 @@ def test_a_folder_uses_the_default_one_until_it_names_another(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("text", ["", "../x", "Team", "a" * 41, "a b"])
-def test_a_name_that_is_none_is_refused_with_its_file(tmp_path, text):
+def test_invalid_sandbox_name_is_refused_with_the_file(tmp_path, text):
     (tmp_path / ".slipway").mkdir()
     (tmp_path / ".slipway" / "sandbox").write_text(text)
     with pytest.raises(UnreadableInputError, match="1 to 40 of a to z") as refused:

@@ -97,7 +97,7 @@ def key(request, known_keys):
         *(("s3", "list_objects_v2", {"Bucket": "b", "Prefix": name}) for name in NAMES),
     ],
 )
-def test_what_the_sdk_signs_is_taken(service, call, given, known_keys, key):
+def test_request_signed_by_the_sdk_is_accepted(service, call, given, known_keys, key):
     request = sent(service, call, key, **given)
     assert signed.check(request, known_keys) == key
     assert why(request, KeyRing()) is Refusal.KEY
@@ -105,7 +105,7 @@ def test_what_the_sdk_signs_is_taken(service, call, given, known_keys, key):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("region", ["us-east-1", "us-west-2"])
-def test_presigned_addresses_are_taken_until_they_end(name, region, known_keys, key):
+def test_presigned_url_is_accepted_until_expiry(name, region, known_keys, key):
     """In us-east-1 the SDK makes them in version 2."""
     request = presigned(key, region=region, name=name)
     assert why(request, known_keys) is None
@@ -118,7 +118,7 @@ def test_presigned_addresses_are_taken_until_they_end(name, region, known_keys, 
     )
 
 
-def test_a_key_for_a_time_needs_its_token_and_ends(known_keys):
+def test_temporary_key_needs_a_session_token_and_expires(known_keys):
     temporary_key = known_keys.grant(timedelta(hours=1))
     bare = AccessKey(id=temporary_key.id, secret=temporary_key.secret)
     assert why(sent("sts", "get_caller_identity", bare), known_keys) is Refusal.SESSION
@@ -126,7 +126,7 @@ def test_a_key_for_a_time_needs_its_token_and_ends(known_keys):
     assert why(sent("sts", "get_caller_identity", ended), known_keys) is Refusal.EXPIRED
 
 
-def test_keys_are_random_and_those_that_ended_are_forgotten():
+def test_keys_are_random_and_expired_ones_are_forgotten():
     first, second = KeyRing(), KeyRing()
     assert (first.owner.id, first.owner.secret) != (second.owner.id, second.owner.secret)
     ended = first.grant(timedelta(seconds=-1))
@@ -134,12 +134,12 @@ def test_keys_are_random_and_those_that_ended_are_forgotten():
     assert first.find(ended.id) is None
 
 
-def test_another_body_is_refused(known_keys):
+def test_changed_request_body_is_refused(known_keys):
     request = sent("s3", "put_object", known_keys.owner, Bucket="b", Key="k", Body=b"mine")
     assert why(replace(request, body=lambda: b"thine"), known_keys) is Refusal.BODY
 
 
-def test_a_request_of_another_hour_is_refused(known_keys):
+def test_request_with_a_clock_skew_above_fifteen_minutes_is_refused(known_keys):
     for minutes, refused in ((-16, Refusal.TIME), (-14, None), (14, None), (16, Refusal.TIME)):
         moment = (datetime.now(UTC) + timedelta(minutes=minutes)).strftime("%Y%m%dT%H%M%SZ")
         assert why(_signed_at(known_keys.owner, moment), known_keys) is refused
@@ -158,7 +158,7 @@ def _signed_at(key, moment):
 
 
 @pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1:1", "[::1]:1", "bucket.localhost:1"])
-def test_a_program_on_this_machine_is_let_to_the_door(host):
+def test_local_program_is_allowed(host):
     signed.refuse_foreign(host, None)
 
 
@@ -172,7 +172,7 @@ def test_a_program_on_this_machine_is_let_to_the_door(host):
         ("localhost:1", "null"),
     ],
 )
-def test_what_a_web_page_sends_is_refused(host, origin):
+def test_request_of_a_web_page_is_refused(host, origin):
     with pytest.raises(AccessError, match=r"only as localhost|does not answer web pages"):
         signed.refuse_foreign(host, origin)
 
@@ -183,10 +183,10 @@ class TestTokensOfEks:
         environment |= {"AWS_SESSION_TOKEN": key.token} if key.token else {}
         return eks_token(Session(environment=environment, region="us-east-2"), cluster)
 
-    def test_one_that_a_key_has_signed_is_taken(self, known_keys, key):
+    def test_token_signed_by_a_known_key_is_accepted(self, known_keys, key):
         assert tokens.Tokens("train", known_keys).allows(self.token(key))
 
-    def test_one_of_another_key_or_of_another_cluster_is_not(self, known_keys):
+    def test_token_of_another_key_or_cluster_is_refused(self, known_keys):
         taken = tokens.Tokens("train", known_keys)
         forged = AccessKey(id=known_keys.owner.id, secret="guessed")
         refused = (self.token(KeyRing().owner), self.token(known_keys.owner, cluster="other"), self.token(forged))
@@ -194,12 +194,12 @@ class TestTokensOfEks:
         assert tokens.refusal(refused[0], "train", known_keys, datetime.now(UTC)).startswith("access key SANDBOX")
 
     @pytest.mark.parametrize("minutes, taken", [(14, True), (16, False)])
-    def test_it_holds_for_fifteen_minutes_whatever_its_address_says(self, known_keys, monkeypatch, minutes, taken):
+    def test_token_is_valid_for_fifteen_minutes_despite_the_url(self, known_keys, monkeypatch, minutes, taken):
         before = datetime.now(UTC) - timedelta(minutes=minutes)
         monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: before)
         assert tokens.Tokens("train", known_keys).allows(self.token(known_keys.owner)) is taken
 
-    def test_one_that_is_changed_is_not(self, known_keys):
+    def test_changed_token_is_refused(self, known_keys):
         body = self.token(known_keys.owner).removeprefix(tokens.PREFIX)
         url = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
         longer = url.replace("X-Amz-Expires=60", "X-Amz-Expires=900")
@@ -212,7 +212,7 @@ ROUNDS = [pytest.param(150, id="few"), pytest.param(20_000, id="all", marks=pyte
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
-def test_nothing_that_was_changed_on_its_way_is_taken(rounds, known_keys, capsys):
+def test_randomly_changed_request_is_refused(rounds, known_keys, capsys):
     seed = int(os.environ.get("SLIPWAY_ATTACK_SEED") or random.randrange(1 << 32))
     with capsys.disabled():
         print(f"\nchanged on its way: SLIPWAY_ATTACK_SEED={seed}")  # noqa: T201

@@ -17,7 +17,7 @@ def lines(spec=SPEC):
 
 
 class TestSlurmConf:
-    def test_a_node_for_each_of_the_configuration(self):
+    def test_slurm_configuration_has_a_line_for_each_node(self):
         nodes = [line for line in lines() if line.startswith("NodeName=")]
         assert [line.split()[0] for line in nodes] == ["NodeName=p5-st-nodes-1", "NodeName=p5-dy-nodes-1"]
         assert "Port=7001" in nodes[0]
@@ -25,20 +25,20 @@ class TestSlurmConf:
         assert "CPUs=192 RealMemory=2097152 Sockets=2 CoresPerSocket=48 ThreadsPerCore=2 Gres=gpu:8" in nodes[0]
         assert "Feature=static,p5.48xlarge,nodes,efa,gpu" in nodes[0]
 
-    def test_the_layout_of_a_node_is_what_its_configuration_says(self):
+    def test_node_topology_follows_the_cluster_settings(self):
         bare = replace(SPEC, groups=(replace(GROUP, settings={"Sockets": "2", "CoresPerSocket": "48"}),))
         assert not any("ThreadsPerCore" in line for line in some(lines(bare)))
 
-    def test_a_partition_for_each_queue(self):
+    def test_slurm_configuration_has_a_partition_for_each_queue(self):
         partitions = [line for line in lines() if line.startswith("PartitionName=")]
         assert "Nodes=p5-st-nodes-1,p5-dy-nodes-1" in partitions[0]
         assert "Default=YES OverSubscribe=EXCLUSIVE" in partitions[0]
         assert "Default=NO OverSubscribe=NO" in partitions[1]
 
-    def test_the_settings_of_the_configuration_have_the_last_word(self):
+    def test_cluster_settings_are_the_last_lines_of_the_slurm_configuration(self):
         assert lines()[-1] == "RequeueExit=75"
 
-    def test_the_longest_names_leave_room_for_a_socket(self):
+    def test_longest_names_leave_room_for_a_socket_path(self):
         queue, resource = "q" * 25, "r" * 25
         group = replace(GROUP, queue=queue, name=resource, max_count=128, min_count=0)
         places = SlurmPlaces(folder=Path("/123/slw-12345678/c9"), nodes=Path("/n"))

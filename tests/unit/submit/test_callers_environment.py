@@ -150,13 +150,13 @@ def test_submission_with_variables_of_another_job_passes_none_on(submit, others,
     }
 
 
-def test_submission_in_the_sandbox_keeps_its_access_to_aws(submit):
+def test_submission_in_the_sandbox_keeps_access_to_aws(submit):
     sandbox = {"SLIPWAY_SANDBOX": "1", "AWS_ENDPOINT_URL": "http://127.0.0.1:5000", "SLIPWAY_SANDBOX_PORT": "20001"}
     seen = submit(LocalShell({"PATH": submit.path, "HOME": "/root", **sandbox}))
     assert sandbox.items() <= seen["sbatch"].items()
 
 
-def test_submission_with_a_variable_that_cannot_be_unset_goes_on(submit):
+def test_submission_with_a_read_only_variable_succeeds(submit):
     shell = ProfileShell({"PATH": submit.path, "HOME": "/root"}, {})
     shell._profile = "declare -rx SBATCH_ACCOUNT=x\n"
     assert submit(shell)["sbatch"]["SBATCH_ACCOUNT"] == "x"

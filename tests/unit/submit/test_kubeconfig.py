@@ -21,7 +21,7 @@ def refusal(config):
 
 
 @pytest.mark.parametrize("make", ["device", "pipe", "terminal", "folder", "large"])
-def test_kubeconfig_that_is_no_regular_file_of_bounded_size_is_refused(tmp_path, monkeypatch, make):
+def test_kubeconfig_other_than_a_bounded_regular_file_is_refused(tmp_path, monkeypatch, make):
     config = tmp_path / "config"
     if make in {"device", "terminal"}:
         config.symlink_to({"device": "/dev/zero", "terminal": "/dev/tty"}[make])
@@ -45,7 +45,7 @@ def test_kubeconfig_of_another_form_is_refused_in_a_sentence(tmp_path, text):
     assert "\n" not in refusal(config)
 
 
-def test_second_file_of_a_list_is_looked_at_too(tmp_path):
+def test_second_file_of_a_kubeconfig_list_is_checked(tmp_path):
     os.mkfifo(tmp_path / "b")
     (tmp_path / "a").write_text("apiVersion: v1\nkind: Config\n")
     assert "it is a named pipe" in refusal(os.pathsep.join([str(tmp_path / "a"), str(tmp_path / "b")]))

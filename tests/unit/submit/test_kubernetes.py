@@ -34,20 +34,20 @@ LOG = Bucket((key_of("log.txt", 0), b"one\n"), (key_of("log.txt", 4), b"two\n"),
 
 
 @pytest.mark.parametrize("offset", range(15))
-def test_a_file_is_read_on_from_any_offset(offset):
+def test_journal_file_is_read_from_any_offset(offset):
     chunk = journal.read(LOG, "log.txt", offset, 1000)
     assert (chunk.data, chunk.size) == (b"one\ntwo\nthree\n"[offset:], 14)
 
 
-def test_no_more_is_read_than_was_asked_for():
+def test_journal_read_returns_at_most_the_requested_bytes():
     assert journal.read(LOG, "log.txt", 2, 5).data == b"e\ntwo"
 
 
-def test_a_file_that_nobody_wrote_is_not_there():
+def test_journal_file_without_pieces_is_none():
     assert journal.read(LOG, "events.jsonl", 0, 10) is None
 
 
-def test_a_piece_that_is_missing_is_no_end():
+def test_journal_with_a_missing_piece_is_unreachable():
     with pytest.raises(UnreachableError, match="nothing from 4 to 8"):
         journal.read(Bucket(*((key, data) for key, data in LOG.pieces.items() if data != b"two\n")), "log.txt", 0, 100)
 
@@ -86,18 +86,18 @@ def pod(*, phase="Pending", message=None, waiting=None, image="here/train:1"):
         ),
     ],
 )
-def test_a_pod_that_does_not_run_says_why_in_plain_words(given, message):
+def test_waiting_pod_has_a_reason_in_plain_words(given, message):
     assert words.waiting(given) == message
 
 
-def test_a_job_that_its_queue_holds_says_so():
+def test_job_held_by_a_queue_has_the_reason():
     job = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "team"}}, "spec": {"suspend": True}}
     assert words.hold_reason(job) == "quota: queue team has not admitted it"
     assert words.hold_reason({"metadata": {}, "spec": {"runPolicy": {"suspend": True}}}) == "it is suspended"
     assert words.hold_reason({"metadata": {}, "spec": {}}) == ""
 
 
-def test_the_newest_event_says_why_no_pod_is_made():
+def test_newest_event_gives_the_reason_for_missing_pods():
     events = [
         {"reason": "FailedCreate", "lastTimestamp": "2026-11-22T05:00:00Z", "message": "old"},
         {"reason": "FailedCreate", "lastTimestamp": "2026-11-22T06:00:00Z", "message": "exceeded quota: gpus"},

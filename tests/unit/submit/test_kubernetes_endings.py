@@ -49,13 +49,13 @@ def pod(*states, name="train-0", last=None, disrupted=None, deleted=False, **sta
         (pod(ended(0), phase="Succeeded", disrupted="EvictionByEvictionAPI"), ""),
     ],
 )
-def test_a_pod_that_ended_badly_says_why(given, expected):
+def test_failed_pod_has_a_reason(given, expected):
     ending = jobs.of_pods([given])
     assert expected in ending
     assert bool(expected) == bool(ending)
 
 
-def test_the_last_one_counts_and_what_left_because_of_it_does_not():
+def test_last_failed_pod_gives_the_reason_and_evicted_pods_do_not():
     first = pod(ended(3, at="2026-11-22T05:00:00Z"), name="train-0")
     last = pod(ended(4, at="2026-11-22T06:00:00Z"), name="train-1")
     evicted = pod(ended(75, at="2026-11-22T07:00:00Z"), name="train-2")
@@ -65,7 +65,7 @@ def test_the_last_one_counts_and_what_left_because_of_it_does_not():
     )
 
 
-def test_pods_that_are_gone_leave_the_newest_event_or_that_nothing_is_known():
+def test_job_without_pods_gives_the_newest_event_or_an_unknown_reason():
     events = [
         {"reason": reason, "lastTimestamp": at, "message": f"{reason} it", "involvedObject": {"name": "train-0"}}
         for reason, at in (("Evicted", "2026-11-22T05:00:00Z"), ("Killing", "2026-11-22T06:00:00Z"), ("Pulled", "9"))

@@ -40,7 +40,7 @@ def refusing() -> tuple[socket.socket, object]:
         (refusing, "the pod refused it"),
     ],
 )
-def test_a_connection_that_leads_nowhere_says_why_and_is_closed(dial, reason, capsys):
+def test_tunnel_without_connection_reports_the_reason_and_closes(dial, reason, capsys):
     here = free()
     started(lambda ready: forwarded(here, dial, ready))
     assert answer(here) == b""
@@ -51,7 +51,7 @@ def test_a_connection_that_leads_nowhere_says_why_and_is_closed(dial, reason, ca
     assert err == f"  cannot connect to the node's port: {reason}\n"
 
 
-def test_a_tunnel_to_the_same_port_of_this_machine_does_not_lead_to_itself():
+def test_tunnel_to_a_port_in_use_on_this_machine_keeps_the_local_server_reachable():
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()

@@ -90,7 +90,7 @@ def test_instance_is_the_end_of_the_provider_id(provider, instance):
     assert read.instance == instance
 
 
-def test_node_is_idle_since_its_last_job_ended():
+def test_node_is_idle_since_the_end_of_the_last_job():
     (read,) = read_nodes(Api([node()], [pod(phase="Succeeded", ended="2026-11-28T12:30:00Z")]))
     assert read.idle_since == datetime(2026, 11, 28, 12, 30, tzinfo=UTC)
 
@@ -124,7 +124,7 @@ def test_replacement_waits_until_pods_have_saved_and_ended():
     assert ("PATCH", "/api/v1/nodes/n1") in api.asked
 
 
-def test_pod_that_does_not_end_leaves_the_instance_alone():
+def test_pod_not_ending_in_time_leaves_the_instance_unchanged():
     def replaced():
         raise AssertionError("replaced")
 

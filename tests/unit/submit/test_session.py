@@ -78,18 +78,18 @@ def session_shell(tmp_path):
     return make
 
 
-def test_a_script_is_run_by_the_user_with_the_shared_home(session_shell, tmp_path):
+def test_script_runs_as_the_user_with_the_shared_home(session_shell, tmp_path):
     answer = session_shell().run('echo "it\'s in $HOME"; echo no >&2; exit 3')
     assert (answer.code, answer.out) == (3, f"it's in {tmp_path / 'fsx/ubuntu'}\n")
     assert "no" in answer.err
 
 
-def test_an_answer_that_is_cut_off_is_none(session_shell):
+def test_truncated_answer_of_a_session_is_unreachable(session_shell):
     with pytest.raises(UnreachableError):
         session_shell(CUT="1").run("echo done")
 
 
-def test_what_only_reads_is_asked_once_more_where_a_session_ends_without_a_word(session_shell, tmp_path):
+def test_read_only_query_is_repeated_once_after_a_lost_session(session_shell, tmp_path):
     (tmp_path / "log.txt").write_text("step 7")
     job = Submitted(job="1", key="small-20261123t120000z-0a1b2c3d", folder=str(tmp_path))
     chunks = Slurm(shell=session_shell(CUT_ONCE=str(tmp_path / "cut"))).read(job, {"log.txt": 0})
@@ -98,12 +98,12 @@ def test_what_only_reads_is_asked_once_more_where_a_session_ends_without_a_word(
         Slurm(shell=session_shell(CUT="1")).read(job, {"log.txt": 0})
 
 
-def test_a_session_that_has_answered_is_not_waited_for(session_shell):
+def test_session_is_closed_after_the_answer(session_shell):
     """Its input ends, and with it the session."""
     assert session_shell(LINGERS="60").run("echo done", timeout_s=30).out == "done\n"
 
 
-def test_an_answer_that_does_not_come_in_time_leaves_nothing_running(session_shell, tmp_path):
+def test_session_over_the_timeout_leaves_no_process(session_shell, tmp_path):
     with pytest.raises(UnreachableError, match="within 3 s"):
         session_shell().run(f"echo $BASHPID > {tmp_path / 'id'}; exec sleep 60", timeout_s=3)
     (process,) = (tmp_path / "id").read_text().split()
@@ -121,11 +121,11 @@ def runs(process):
         return False
 
 
-def test_an_answer_larger_than_a_pipe_is_whole(session_shell):
+def test_answer_larger_than_a_pipe_is_complete(session_shell):
     assert len(session_shell().run("head -c 300000 /dev/zero | tr '\\0' x").out) == 300_000
 
 
-def test_a_job_folder_is_put_below_the_shared_home_once(session_shell, tmp_path):
+def test_job_folder_is_put_below_the_shared_home_once(session_shell, tmp_path):
     (tmp_path / "job.sbatch").write_text("#!/bin/bash\n")
     with tarfile.open(tmp_path / "job.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "job.sbatch", arcname="job.sbatch")
@@ -135,7 +135,7 @@ def test_a_job_folder_is_put_below_the_shared_home_once(session_shell, tmp_path)
     assert (tmp_path / "fsx/ubuntu/slipway/key/job.sbatch").read_text() == "#!/bin/bash\n"
 
 
-def test_without_the_plug_in_the_command_is_reported(session_shell, tmp_path):
+def test_missing_session_plugin_is_refused_with_the_command(session_shell, tmp_path):
     session_shell()
     (tmp_path / "bin" / PLUGIN).unlink()
     with pytest.raises(SchedulerError, match=PLUGIN) as refusal:
@@ -151,7 +151,7 @@ def test_without_the_plug_in_the_command_is_reported(session_shell, tmp_path):
     assert f"aws ssm start-session --region us-east-2 --target {TARGET}" in refusal.value.hint
 
 
-def test_a_persons_session_is_the_jobs_users_and_its_ports_are_this_machines(session_shell):
+def test_terminal_session_runs_as_the_user_and_forwards_local_ports(session_shell):
     there = session_shell()
     command = there.terminal("srun --pty bash")
     assert command[:7] == ["aws", "ssm", "start-session", "--region", "us-east-2", "--target", TARGET]

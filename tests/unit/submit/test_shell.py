@@ -25,14 +25,14 @@ def local_shell(tmp_path: Path) -> LocalShell:
     return LocalShell({"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")})
 
 
-def test_it_is_unpacked_where_it_belongs(local_shell: LocalShell, archive: Path, tmp_path: Path) -> None:
+def test_job_archive_is_unpacked_into_the_job_folder(local_shell: LocalShell, archive: Path, tmp_path: Path) -> None:
     assert local_shell.put(archive, "slipway/a b") == str(tmp_path / "home/slipway/a b")
     assert [path.name for path in (tmp_path / "home/slipway/a b").iterdir()] == ["job.sbatch"]
     assert [path.name for path in (tmp_path / "home/slipway").iterdir()] == ["a b"]
 
 
 @pytest.mark.parametrize("source", ["cat {other}", "head -c 40 {archive}", "cat {archive} {other}", "true", "false"])
-def test_nothing_is_unpacked_that_is_not_what_was_sent(
+def test_job_archive_with_other_bytes_is_not_unpacked(
     local_shell: LocalShell, archive: Path, tmp_path: Path, source: str
 ) -> None:
     other = tmp_path / "other.tar.gz"

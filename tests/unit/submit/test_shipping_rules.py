@@ -96,12 +96,12 @@ def ignored_by_git(tree, pattern):
 
 
 @pytest.mark.parametrize("lines", [*PATTERNS, *TOGETHER])
-def test_ignore_lines_leave_out_what_git_leaves_out(tree, lines):
+def test_ignore_lines_leave_out_the_same_files_as_git(tree, lines):
     rules = ShippingRules(rules=tuple(parsed(lines)))
     assert {name for name in FILES if rules.explicit_verdict(name) is False} == ignored_by_git(tree, lines)
 
 
-def test_ignore_lines_drawn_at_random_leave_out_what_git_leaves_out(tree):
+def test_random_ignore_lines_leave_out_the_same_files_as_git(tree):
     draw = random.Random(7)
     for _ in range(150):
         lines = "\n".join(draw.choice(("", "!")) + draw.choice(PATTERNS) for _ in range(draw.randint(2, 4)))
@@ -109,7 +109,7 @@ def test_ignore_lines_drawn_at_random_leave_out_what_git_leaves_out(tree):
         assert {name for name in FILES if rules.explicit_verdict(name) is False} == ignored_by_git(tree, lines), lines
 
 
-def test_ignore_file_with_byte_order_mark_keeps_its_first_line(tmp_path):
+def test_ignore_file_with_byte_order_mark_keeps_the_first_line(tmp_path):
     (tmp_path / ".slipwayignore").write_bytes("\ufeff*.bin\r\n!small.bin\r\n".encode())
     rules = rules_of(tmp_path)
     assert [rules.explicit_verdict(name) for name in ("a.bin", "small.bin", "a.txt")] == [False, True, None]
@@ -122,16 +122,16 @@ def test_ignore_file_with_byte_order_mark_keeps_its_first_line(tmp_path):
         *(".bash_history", ".cache/huggingface/token", "huggingface/stored_tokens", ".S3CFG", "client_secret_7.json"),
     ],
 )
-def test_files_that_hold_credentials_by_their_names_stay(name):
+def test_files_with_names_of_credentials_are_private(name):
     assert ShippingRules().is_private(name) == name
     assert ShippingRules(rules=tuple(parsed(f"!{name}\n"))).is_private(name) is None
 
 
 @pytest.mark.parametrize("name", ["tokenizer/token", "huggingface/hub/model.py", "tfstate.py", "credentials.py"])
-def test_other_files_of_such_words_go(name):
+def test_files_with_similar_names_are_not_private(name):
     assert ShippingRules().is_private(name) is None
 
 
-def test_a_line_readmits_below_a_private_folder():
+def test_ignore_line_readmits_a_file_of_a_private_folder():
     rules = ShippingRules(rules=tuple(parsed("!.aws/config\n")))
     assert (rules.is_private(".aws/config"), rules.is_private(".aws/credentials")) == (None, ".aws")

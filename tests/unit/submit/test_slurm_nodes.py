@@ -28,7 +28,7 @@ def line(name="n1", address="10.0.0.5", host="ip-10-0-0-5", state="IDLE", more="
     return LINE.format(name=name, address=address, host=host, state=state, more=more)
 
 
-def test_node_with_a_reason_is_read_without_who_set_it():
+def test_node_reason_is_read_without_user_and_time():
     more = " Reason=slipway nodes: fan 3 failed [root@2026-11-28T15:00:00] Comment=rack 7"
     (listed,) = parse_nodes(printed(line(state="IDLE+CLOUD+DRAIN", more=more)))
     node = listed.node
@@ -37,7 +37,7 @@ def test_node_with_a_reason_is_read_without_who_set_it():
     assert listed.addresses == {"10.0.0.5", "ip-10-0-0-5"}
 
 
-def test_jobs_are_found_on_the_nodes_of_their_expression():
+def test_jobs_are_found_on_the_nodes_of_a_hostlist_expression():
     lines = [line(name=f"a-{number}", state="ALLOCATED+CLOUD") for number in (1, 2, 3)]
     nodes = parse_nodes(printed(*lines, queue="7|RUNNING|a-[1-2]\n9|PENDING|"))
     assert [(each.node.job, each.node.use, each.node.idle_since) for each in nodes][:2] == [
@@ -73,7 +73,7 @@ def instance(id_, *names):
     return NodeInstance(id=id_, names=frozenset(names), group="", instance_type="p5.48xlarge", launched_at=at)
 
 
-def test_instances_are_found_by_address_by_host_by_resolved_name_and_by_slurms_own_word():
+def test_instances_are_found_by_address_host_name_and_slurm_name():
     nodes = parse_nodes(
         printed(
             line(name="by-address", address="10.0.0.5", host="x"),
@@ -148,6 +148,6 @@ def test_refusal_is_named_with_slurms_words(slurm):
     assert "needs sudo" in refused.value.hint
 
 
-def test_controller_that_does_not_answer_is_unreachable(slurm):
+def test_silent_slurm_controller_is_unreachable(slurm):
     with pytest.raises(UnreachableError, match=r"Slurm does not answer: .*Unable to contact"):
         slurm_nodes.read_nodes(slurm("Unable to contact slurm controller", 1))

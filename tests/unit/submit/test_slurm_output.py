@@ -21,7 +21,7 @@ def at(seconds):
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def test_accounting_gives_every_attempt():
+def test_accounting_gives_every_attempt_of_a_job():
     facts, attempts = accounted(TWICE)
     assert (facts.state, facts.word, facts.restarts) == (JobState.CANCELLED, "CANCELLED", 1)
     first, second = attempts
@@ -30,31 +30,31 @@ def test_accounting_gives_every_attempt():
     assert (second.number, second.exit_code, second.signal) == (2, 0, 15)
 
 
-def test_the_attempt_that_runs_is_open():
+def test_running_attempt_has_no_end():
     facts, attempts = accounted(RUNNING)
     assert (facts.state, facts.nodes) == (JobState.RUNNING, ("a-1",))
     assert [attempt.exit_code for attempt in attempts] == [75, None]
     assert attempts[1].ended_at is None
 
 
-def test_one_that_waits_for_its_next_attempt_is_pending():
+def test_requeued_job_waiting_for_an_attempt_is_pending():
     facts, attempts = accounted(WAITING)
     assert (facts.state, facts.restarts, len(attempts), facts.nodes) == (JobState.PENDING, 1, 1, ())
 
 
-def test_a_job_that_the_accounting_does_not_know_is_none():
+def test_job_unknown_to_the_accounting_is_none():
     assert accounted("") is None
     assert accounted("slurm_persist_conn_open: something\n") is None
 
 
 @pytest.mark.parametrize("printed", ["", "slurm_load_jobs error", "JobId=1 Reason=None"])
-def test_what_is_no_job_is_refused(printed):
+def test_scontrol_output_without_a_job_is_refused(printed):
     with pytest.raises(SchedulerError, match="printed no job"):
         described(printed)
 
 
 @pytest.mark.parametrize("printed", ["", "Submitted batch job", "error 12 failed"])
-def test_what_is_no_id_is_refused(printed):
+def test_sbatch_output_without_a_job_id_is_refused(printed):
     with pytest.raises(SchedulerError, match="printed no job id"):
         submitted(printed)
 
@@ -62,14 +62,14 @@ def test_what_is_no_id_is_refused(printed):
 class TestFrame:
     FRAME = Frame(mark="m")
 
-    def test_the_answer_stands_between_the_marks(self):
+    def test_answer_is_read_between_the_marks(self):
         answer = self.FRAME.answer("motd\n\nm begin\nhello\n\nm end 3\nbye", "", "x")
         assert (answer.code, answer.out) == (3, "hello\n")
 
     @pytest.mark.parametrize("out", ["\nm begin\nhello\n\nm end", "\nm begin\nhel", "\nm begin\nhello\n\nm end 3"])
-    def test_no_shortened_answer_is_one(self, out):
+    def test_answer_with_a_truncated_frame_is_unreachable(self, out):
         with pytest.raises(UnreachableError, match="answer was incomplete"):
             self.FRAME.answer(out, "", "x")
 
-    def test_no_two_marks_are_the_same(self):
+    def test_every_frame_has_another_mark(self):
         assert Frame.fresh().mark != Frame.fresh().mark

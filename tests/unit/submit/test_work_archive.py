@@ -67,7 +67,7 @@ def members(archive):
 
 
 class TestGit:
-    def test_what_git_ignores_stays_and_the_revision_is_said(self, work_repository, tmp_path):
+    def test_git_ignored_files_are_left_out_and_the_revision_is_recorded(self, work_repository, tmp_path):
         archive = packed(work_repository, tmp_path)
         assert sorted(members(archive)) == [".gitignore", "conf/a.yaml", "train.py"]
         assert (archive.git.revision, archive.git.dirty, archive.files) == (
@@ -76,7 +76,7 @@ class TestGit:
             3,
         )
 
-    def test_a_dirty_tree_goes_as_it_stands_and_says_so(self, work_repository, tmp_path):
+    def test_modified_work_tree_is_packed_with_the_changes_and_marked_dirty(self, work_repository, tmp_path):
         write(work_repository, train_dot_py="print(2)\n", new_dot_py="new\n")
         (work_repository / "conf" / "a.yaml").unlink()
         archive = packed(work_repository, tmp_path)
@@ -85,21 +85,21 @@ class TestGit:
         with tarfile.open(archive.path) as opened:
             assert opened.extractfile("train.py").read() == b"print(2)\n"
 
-    def test_a_folder_of_a_repository_is_packed_alone(self, work_repository, tmp_path):
+    def test_subfolder_of_a_repository_is_packed_alone(self, work_repository, tmp_path):
         assert sorted(members(packed(work_repository / "conf", tmp_path))) == ["a.yaml"]
         write(work_repository, train_dot_py="print(3)\n")
         assert not packed(work_repository / "conf", tmp_path).git.dirty
 
-    def test_a_repository_without_a_commit(self, work, tmp_path):
+    def test_repository_without_a_commit_is_packed_without_revision(self, work, tmp_path):
         git(work, "init", "-q")
         archive = packed(work, tmp_path)
         assert (archive.git.revision, archive.git.dirty, archive.files) == (None, True, 2)
 
-    def test_a_folder_that_git_ignores_is_packed_as_outside_git(self, work_repository, tmp_path):
+    def test_git_ignored_folder_is_packed_without_git(self, work_repository, tmp_path):
         archive = packed(work_repository / "data", tmp_path)
         assert (sorted(members(archive)), archive.git) == (["big"], None)
 
-    def test_a_submodule_goes_with_its_files(self, work_repository, tmp_path):
+    def test_submodule_is_packed_with_all_files(self, work_repository, tmp_path):
         inner = tmp_path / "inner"
         write(inner, lib_dot_py="lib\n")
         git(inner, "init", "-q")
@@ -108,7 +108,7 @@ class TestGit:
         git(work_repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "vendor")
         assert "vendor/lib.py" in members(packed(work_repository, tmp_path))
 
-    def test_what_is_private_or_made_is_left_out_unless_tracked(self, work_repository, tmp_path):
+    def test_private_and_generated_files_are_packed_only_if_tracked(self, work_repository, tmp_path):
         write(work_repository, _dot_env="KEY=1\n", _dot_slipway__runs__x="x", node_modules__a="a")
         assert ".env" not in members(packed(work_repository, tmp_path))
         git(work_repository, "add", "-f", "node_modules/a")
@@ -150,17 +150,17 @@ class TestStubs:
         assert (message, others) == ("vendor/ is a submodule without its files", [])
         assert fix.startswith("git submodule update --init --recursive; ")
 
-    def test_nested_submodule_without_files_is_named_by_its_whole_path(self, clone):
+    def test_nested_submodule_without_files_is_named_by_the_whole_path(self, clone):
         git(clone, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
         assert list(problems(clone)) == ["vendor/third/deep/"]
         git(clone, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive")
         assert {"vendor/lib.py", "vendor/third/deep/lib.py"} <= set(work_files(clone, ENVIRONMENT).names)
 
-    def test_submodule_that_an_ignore_line_names_is_left_out(self, clone):
+    def test_submodule_in_an_ignore_line_is_left_out(self, clone):
         (clone / ".slipwayignore").write_text("/vendor/\n")
         assert not [name for name in work_files(clone, ENVIRONMENT).names if name.startswith("vendor")]
 
-    def test_gitlink_without_gitmodules_gets_another_fix(self, clone):
+    def test_gitlink_without_gitmodules_is_refused_with_another_fix(self, clone):
         (clone / ".gitmodules").unlink()
         assert problems(clone)["vendor/"][1].startswith("put its files there, then git rm --cached vendor/")
 
@@ -176,14 +176,14 @@ class TestStubs:
         "pointer",
         [POINTER, POINTER.replace("git-lfs", "hawser"), POINTER.replace("oid", f"ext-0-a sha256:{'b' * 64}\noid")],
     )
-    def test_lfs_pointer_is_refused_with_its_size_and_command(self, work_repository, pointer):
+    def test_lfs_pointer_is_refused_with_size_and_command(self, work_repository, pointer):
         (work_repository / "weights 1.bin").write_text(pointer)
         ((message, fix),) = problems(work_repository).values()
         assert message == "weights 1.bin is a Git LFS pointer: its 4,294,967,296 bytes are not here"
         assert fix.startswith('git lfs pull --include "weights 1.bin"')
 
     @pytest.mark.parametrize("text", [f"# {POINTER}", POINTER.replace("sha256:", "md5:"), POINTER.splitlines()[0]])
-    def test_file_that_speaks_of_pointers_is_shipped(self, work, text):
+    def test_text_file_mentioning_lfs_pointers_is_packed(self, work, text):
         (work / "notes.txt").write_text(text)
         assert "notes.txt" in work_files(work, ENVIRONMENT).names
 
@@ -203,7 +203,7 @@ class TestForeignRepositories:
         (work / "config").write_text((work / "config").read_text().replace("bare = true", "bare = false"))
         return ran
 
-    def test_bare_repository_in_the_folder_is_refused_and_runs_nothing(self, work, tmp_path):
+    def test_bare_repository_in_the_folder_is_refused_without_running_a_program(self, work, tmp_path):
         ran = self.bare_in(work, tmp_path)
         git(work, "status")
         assert ran.exists(), "the attack itself works"
@@ -224,7 +224,7 @@ class TestForeignRepositories:
 
 
 class TestElsewhere:
-    def test_all_but_the_obvious(self, work, tmp_path):
+    def test_folder_outside_git_is_packed_without_environments_and_caches(self, work, tmp_path):
         write(work, _dot_env="KEY=1\n", _dot_slipway__a="a", env__pyvenv_dot_cfg="", deep__b="b")
         (work / "__pycache__").mkdir(exist_ok=True)
         (work / "__pycache__" / "m.pyc").write_text("x")
@@ -236,11 +236,11 @@ class TestElsewhere:
         assert not [name for name in members(archive) if name.startswith("__pycache__")]
         assert archive.git is None
 
-    def test_no_folder_is_said(self, tmp_path):
+    def test_missing_workdir_is_refused(self, tmp_path):
         with pytest.raises(ImpossibleError, match=r"run\.workdir: no folder"):
             packed(tmp_path / "nothing", tmp_path)
 
-    def test_an_empty_folder_is_refused(self, tmp_path):
+    def test_empty_workdir_is_refused(self, tmp_path):
         (tmp_path / "empty").mkdir()
         with pytest.raises(ImpossibleError) as refused:
             packed(tmp_path / "empty", tmp_path)
@@ -262,7 +262,7 @@ class TestPrivate:
     )
 
     @pytest.mark.parametrize("tracked", [True, False])
-    def test_it_stays_by_its_name(self, work_repository, tmp_path, tracked):
+    def test_file_with_a_private_name_is_left_out(self, work_repository, tmp_path, tracked):
         for name in self.NAMES:
             (work_repository / name).parent.mkdir(parents=True, exist_ok=True)
             (work_repository / name).write_text("KEY=1\n")
@@ -274,12 +274,12 @@ class TestPrivate:
         shortest = {name.split("/")[0] if name.startswith(".") else name for name in self.NAMES}
         assert set(archive.left_out) == shortest
 
-    def test_outside_git_too(self, work, tmp_path):
+    def test_private_files_outside_git_are_left_out(self, work, tmp_path):
         write(work, _dot_env="KEY=1\n", _dot_aws__credentials="x")
         archive = packed(work, tmp_path)
         assert (sorted(members(archive)), archive.left_out) == (["conf/a.yaml", "train.py"], (".aws", ".env"))
 
-    def test_a_file_that_holds_a_private_key_stays(self, work, tmp_path):
+    def test_file_containing_a_private_key_is_left_out(self, work, tmp_path):
         (work / "deploy.txt").write_text(f"the key:\n{PRIVATE_KEY}")
         (work / "account.json").write_text('{"type": "x", "private_key": "-----BEGIN PRIVATE KEY-----\\nMII"}')
         (work / "windows.pem").write_bytes(b"-----BEGIN RSA PRIVATE KEY-----\r\nMII\r\n")
@@ -289,7 +289,7 @@ class TestPrivate:
         assert archive.left_out == ("account.json", "deploy.txt", "windows.pem")
         assert {"public.pem", "scan.py"} <= set(members(archive))
 
-    def test_the_users_own_rules_add_and_readmit(self, work_repository, tmp_path):
+    def test_slipwayignore_rules_add_and_readmit_files(self, work_repository, tmp_path):
         write(
             work_repository,
             _dot_env="KEY=1\n",
@@ -304,14 +304,14 @@ class TestPrivate:
         assert set(members(archive)) == there | {"notes/b", "train.py"}
         assert archive.left_out == ()
 
-    def test_rules_that_cannot_be_read_are_said(self, work, tmp_path):
+    def test_unreadable_slipwayignore_is_refused(self, work, tmp_path):
         (work / ".slipwayignore").write_bytes(b"\xff\xfe")
         with pytest.raises(ImpossibleError, match=r"\.slipwayignore cannot be read: it is not UTF-8 text"):
             packed(work, tmp_path)
 
 
 class TestSameBytes:
-    def test_the_archive_depends_on_names_contents_and_the_executable_bit_alone(self, work, tmp_path):
+    def test_archive_hash_depends_on_names_contents_and_executable_bit_only(self, work, tmp_path):
         first = packed(work, tmp_path, "one.tar.gz")
         os.utime(work / "train.py", (1, 1))
         (work / "conf" / "a.yaml").chmod(0o600)
@@ -320,21 +320,21 @@ class TestSameBytes:
         (work / "train.py").chmod(0o644)
         assert packed(work, tmp_path).sha256 != first.sha256
 
-    def test_nobody_stands_in_it(self, work, tmp_path):
+    def test_archive_members_have_no_owner_and_no_time(self, work, tmp_path):
         for member in some(members(packed(work, tmp_path)).values()):
             assert (member.uid, member.gid, member.uname, member.gname, member.mtime) == (0, 0, "", "", 0)
 
 
 class TestRefusals:
     @pytest.mark.parametrize("target", ["/etc/passwd", "../outside", "conf/../../outside"])
-    def test_a_link_out_of_the_folder(self, work, tmp_path, target):
+    def test_link_to_a_target_outside_the_folder_is_refused(self, work, tmp_path, target):
         (tmp_path / "outside").write_text("secret")
         (work / "link").symlink_to(target)
         with pytest.raises(ImpossibleError) as refused:
             packed(work, tmp_path)
         assert "link is a link to a target outside the folder" in refused.value.findings[0].message
 
-    def test_links_inside_stay_links(self, work, tmp_path):
+    def test_links_inside_the_folder_are_kept(self, work, tmp_path):
         (work / "conf" / "link").symlink_to("../train.py")
         (work / "folder").symlink_to("conf")
         (work / "later").symlink_to("not-there-yet")
@@ -343,21 +343,21 @@ class TestRefusals:
         targets = {"conf/link": "../train.py", "folder": "conf", "later": "not-there-yet", "loop": "loop"}
         assert {name: archive_members[name].linkname for name in targets} == targets
 
-    def test_everything_that_stands_against_it_is_said_at_once(self, work, tmp_path):
+    def test_all_problems_of_a_workdir_are_reported_together(self, work, tmp_path):
         os.mkfifo(work / "pipe")
         (work / "link").symlink_to("/etc/passwd")
         with pytest.raises(ImpossibleError) as refused:
             packed(work, tmp_path)
         assert [finding.message.partition(" ")[0] for finding in refused.value.findings] == ["link", "pipe"]
 
-    def test_a_name_that_is_not_utf_8(self, work, tmp_path):
+    def test_file_name_other_than_utf_8_is_refused(self, work, tmp_path):
         (Path(os.fsdecode(os.fsencode(work) + b"/\xff"))).write_text("x")
         with pytest.raises(ImpossibleError) as refused:
             packed(work, tmp_path)
         assert "not UTF-8" in refused.value.findings[0].message
 
     @pytest.mark.parametrize("limit", ["MAX_BYTES", "MAX_FILES"])
-    def test_too_much_names_the_largest_and_the_way_out(self, work, tmp_path, monkeypatch, limit):
+    def test_too_large_workdir_names_the_largest_file_and_gitignore(self, work, tmp_path, monkeypatch, limit):
         (work / "weights.bin").write_bytes(bytes(3 << 20))
         monkeypatch.setattr(work_archive, limit, 2)
         with pytest.raises(ImpossibleError) as refused:
@@ -377,7 +377,7 @@ def fetch_module():
 
 
 class TestUnpacking:
-    def test_what_was_packed_is_what_is_there(self, fetch_module, work, tmp_path):
+    def test_packed_archive_unpacks_to_the_same_files(self, fetch_module, work, tmp_path):
         (work / "link").symlink_to("conf/a.yaml")
         target = tmp_path / "there"
         target.mkdir()
@@ -401,7 +401,7 @@ class TestUnpacking:
             [("pipe", "fifo")],
         ],
     )
-    def test_nothing_is_written_outside(self, fetch_module, tmp_path, hostile):
+    def test_hostile_archive_writes_no_file_outside_the_target(self, fetch_module, tmp_path, hostile):
         path = tmp_path / "hostile.tar.gz"
         with tarfile.open(path, "w:gz") as archive:
             for name, link in hostile:

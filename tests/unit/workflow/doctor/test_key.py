@@ -68,7 +68,7 @@ def text(kind, more=""):
     )
 
 
-def test_key_policy_allowing_everybody_passes(keyed):
+def test_key_policy_allowing_all_principals_passes(keyed):
     _, checks = keyed.new(EVERYTHING)
     assert [check.result for check in checks["key"]] == [Outcome.OK]
     assert [check.result for check in checks["key policy"]] == [Outcome.OK] * 4
