@@ -7,22 +7,16 @@ of clustermgtd, and the intermediate states.
 
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, Protocol
+from typing import Any
 
 from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
 
 from launcher.sandbox.aws.model import Requested
+from launcher.sandbox.cluster.registry import Registry
 
 _PREFIX = "parallelcluster-"
 _KEY = {"Id": {"S": "COMPUTE_FLEET"}}
 _ENDS = {"STOP_REQUESTED": "STOPPED", "START_REQUESTED": "RUNNING"}
-
-
-class Fleets(Protocol):
-    """The owner of the nodes of all clusters."""
-
-    def set_fleet(self, name: str, *, up: bool) -> None:
-        """Remove all nodes of a cluster, or start them again; do nothing if no cluster has that name."""
 
 
 def create_table(requested: Requested, cluster: str) -> None:
@@ -53,7 +47,7 @@ def is_stopped(requested: Requested, cluster: str) -> bool:
     return row is not None and row.to_json()["Attributes"]["Data"]["M"]["status"]["S"] == "STOPPED"
 
 
-def stop(requested: Requested, cluster: str, fleets: Fleets) -> None:
+def stop(requested: Requested, cluster: str, fleets: Registry) -> None:
     """Stop the fleet of a cluster, as it was stopped before an update."""
     backend, table = dynamodb_backends[requested.account_id][requested.region_name], f"{_PREFIX}{cluster}"
     data = {"status": {"S": "STOP_REQUESTED"}, "lastStatusUpdatedTime": {"S": "0"}}
@@ -66,13 +60,13 @@ def remove(requested: Requested, cluster: str) -> None:
     dynamodb_backends[requested.account_id][requested.region_name].tables.pop(f"{_PREFIX}{cluster}", None)
 
 
-def install(fleets: Fleets) -> None:
+def install(fleets: Registry) -> None:
     """Make the nodes follow the rows that are written into such a table."""
     written = DynamoDBBackend.update_item
     DynamoDBBackend.update_item = _followed(written, fleets)  # type: ignore[method-assign]
 
 
-def _followed(written: Callable[..., Any], fleets: Fleets) -> Callable[..., Any]:
+def _followed(written: Callable[..., Any], fleets: Registry) -> Callable[..., Any]:
     """Moto's function; after each call the nodes follow the requested state in the row."""
 
     @wraps(written)
@@ -86,7 +80,7 @@ def _followed(written: Callable[..., Any], fleets: Fleets) -> Callable[..., Any]
     return answered
 
 
-def _follow(backend: DynamoDBBackend, table: str, fleets: Fleets) -> None:
+def _follow(backend: DynamoDBBackend, table: str, fleets: Registry) -> None:
     item = backend.get_item(table, _KEY, None)
     if item is None:
         return

@@ -9,9 +9,9 @@ eks_calls.py. Not emulated: network access to the API; that pods get the roles t
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from moto.ec2.models import ec2_backends
 from moto.eks.models import Cluster, EKSBackend, eks_backends
@@ -26,7 +26,8 @@ from launcher.rendering.kubernetes_pod import HUGE_PAGES_MIB, resource_name
 from launcher.sandbox.aws import node_groups
 from launcher.sandbox.aws.eks_calls import forget, parts_of
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, nothing, unchanged
-from launcher.sandbox.aws.parallelcluster import ClusterFailedError
+from launcher.sandbox.cluster.registry import Registry
+from launcher.sandbox.cluster.specification import ClusterFailedError
 from launcher.sandbox.kubernetes.hosted import PodNodeGroup
 
 _ADDON_VERSION = re.compile(r"v\d+\.\d+\.\d+-eksbuild\.\d+")
@@ -39,56 +40,6 @@ _BRINGS = {OPERATOR[0]: ("hyperpod",), GOVERNANCE[0]: ("kueue",)}
 """The operators of add-ons, by the names of kubernetes/custom_kinds.yaml."""
 _ALLOCATABLE = 0.95
 """Approximate share of an instance's memory that kubelet and system leave to pods; assumed."""
-
-
-class Hosts(Protocol):
-    """The owner of the Kubernetes of the deployed clusters."""
-
-    def host(self, name: str, region: str) -> str:
-        """Start a cluster; return the address of its API.
-
-        Raises:
-            ClusterFailedError: a cluster of that name exists.
-        """
-
-    def join(self, name: str, node_group: PodNodeGroup) -> None:
-        """Add the instances of a node group to a cluster.
-
-        Raises:
-            ClusterFailedError: the nodes exceed the sandbox's limit.
-        """
-
-    def leave(self, name: str, group: str) -> None:
-        """Remove the instances of a node group; do nothing if the cluster is gone."""
-
-    def install(self, name: str, operators: tuple[str, ...], objects: Sequence[Mapping[str, Any]], note: str) -> None:
-        """Install the contents of a chart or an add-on: kinds of operators, and objects.
-
-        Raises:
-            ClusterFailedError: the cluster refuses an object.
-        """
-
-    def put(self, name: str, objects: Sequence[Mapping[str, Any]]) -> None:
-        """Create objects; replace those that exist.
-
-        Raises:
-            ClusterFailedError: the cluster refuses an object.
-        """
-
-    def has_chart(self, name: str) -> bool:
-        """Whether HyperPod's chart is installed in a cluster."""
-
-    def identify(self, name: str, group: str, instance_ids: Sequence[str]) -> None:
-        """Give the nodes of a group their instances."""
-
-    def restart(self, name: str, instance_ids: Collection[str]) -> None:
-        """Reboot instances of a cluster."""
-
-    def renew_node(self, name: str, instance_id: str, new_id: str) -> None:
-        """Replace the node of an instance by the node of another one."""
-
-    def stop(self, name: str) -> None:
-        """Stop a cluster; do nothing if no cluster has that name."""
 
 
 def _eks(requested: Requested) -> EKSBackend:
@@ -265,7 +216,7 @@ def _make_association(requested: Requested) -> Created:
 class Eks:
     """The models of the EKS types; `hosts` runs the clusters' Kubernetes."""
 
-    hosts: Hosts
+    hosts: Registry
 
     def models(self) -> tuple[Model, ...]:
         """All models."""

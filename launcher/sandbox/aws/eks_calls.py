@@ -8,10 +8,9 @@ sets the number of nodes immediately; the log group of a deleted cluster, which 
 (terraform-aws-eks, issues 2763 and 2446). Not emulated: delays, and resources that other calls create.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any
 
 from moto.core.responses import ActionResult
 from moto.eks import urls
@@ -21,8 +20,8 @@ from moto.eks.responses import EKSResponse
 from moto.logs.models import LogsBackend
 
 from launcher.sandbox.aws import node_groups
-from launcher.sandbox.aws.parallelcluster import ClusterFailedError
-from launcher.sandbox.kubernetes.hosted import Resizable
+from launcher.sandbox.cluster.registry import Registry
+from launcher.sandbox.cluster.specification import ClusterFailedError
 
 _ID_LENGTH = 17
 _ONE = "{0}/clusters/(?P<name>[^/]+)"
@@ -62,14 +61,7 @@ def forget(cluster: Cluster, account: str, region: str) -> None:
     _UNWRITTEN.add((account, region, f"/aws/eks/{cluster.name}/cluster"))
 
 
-class SizedHosts(Resizable, Protocol):
-    """The owner of node groups, which can change their sizes and knows their instances."""
-
-    def identify(self, name: str, group: str, instance_ids: Sequence[str]) -> None:
-        """Give the nodes of a group their instances."""
-
-
-def install(hosts: SizedHosts) -> None:
+def install(hosts: Registry) -> None:
     """Add the calls to moto's EKS; `hosts` changes the number of nodes."""
     for path in _PATHS:
         urls.url_paths[path] = urls.response.dispatch

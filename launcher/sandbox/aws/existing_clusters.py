@@ -17,11 +17,12 @@ from moto.eks.models import eks_backends
 from launcher.catalog.load import load
 from launcher.model.kubernetes import SERVICE_ACCOUNT
 from launcher.rendering.kubernetes_pod import HEALTHY
-from launcher.sandbox.aws.eks import Hosts, devices_of, room_of
+from launcher.sandbox.aws.eks import devices_of, room_of
 from launcher.sandbox.aws.eks_calls import parts_of
 from launcher.sandbox.aws.hyperpod_nodes import COMPUTE
 from launcher.sandbox.aws.task_governance import queue_objects
 from launcher.sandbox.cluster.existing import ExistingCluster
+from launcher.sandbox.cluster.registry import Registry
 from launcher.sandbox.kubernetes.claims import standing
 from launcher.sandbox.kubernetes.hosted import PodNodeGroup
 from launcher.sandbox.kubernetes.kueue import VERSION
@@ -30,7 +31,7 @@ _VALUE = 50
 """The value of the priority class, the only class of the cluster."""
 
 
-def make_existing(region: str, requested: ExistingCluster, hosts: Hosts) -> bool:
+def make_existing(region: str, requested: ExistingCluster, hosts: Registry) -> bool:
     """Create a cluster; False if it already exists."""
     backend = eks_backends[DEFAULT_ACCOUNT_ID][region]
     if requested.name in backend.clusters:

@@ -24,15 +24,14 @@ from launcher.model.service_updates import hyperpod_groups
 from launcher.model.update import Needs
 from launcher.sandbox.aws import hyperpod_nodes
 from launcher.sandbox.aws.buckets import backend_of
-from launcher.sandbox.aws.eks import Hosts
 from launcher.sandbox.aws.fleet import Ec2Fleet, EmulatedEc2
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
-from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
 from launcher.sandbox.aws.training_plans import bought_in
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
 from launcher.sandbox.cluster.hyperpod_request import Account, read, script_of_controller
+from launcher.sandbox.cluster.registry import Registry
 from launcher.sandbox.cluster.schema import RequestRefusedError
-from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup
+from launcher.sandbox.cluster.specification import ClusterFailedError, ClusterSpec, NodeGroup
 
 _IN_SERVICE = "InService"
 _ID_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -145,8 +144,8 @@ class PodFleet(Ec2Fleet):
 class HyperPod:
     """The model; `clusters` runs Slurm clusters, `hosts` the Kubernetes that nodes join."""
 
-    clusters: Clusters
-    hosts: Hosts
+    clusters: Registry
+    hosts: Registry
 
     def model(self) -> Model:
         """The emulated HyperPod cluster."""
@@ -206,7 +205,7 @@ class HyperPod:
         end(removed, self.clusters, self.hosts)
 
 
-def end(cluster: Any, clusters: Clusters, hosts: Hosts) -> None:
+def end(cluster: Any, clusters: Registry, hosts: Registry) -> None:
     """End the Slurm of a cluster, or remove its nodes from the EKS cluster, which stays."""
     if cluster is None:
         return

@@ -14,7 +14,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import Any, Protocol
+from typing import Any
 
 from moto.core.responses import ActionResult
 from moto.sagemaker.exceptions import ResourceNotFound, ValidationError
@@ -22,11 +22,10 @@ from moto.sagemaker.models import SageMakerModelBackend
 from moto.sagemaker.responses import SageMakerResponse
 
 from launcher.model.hyperpod import ADDED_A_CALL
-from launcher.sandbox.aws.eks import Hosts
 from launcher.sandbox.aws.hyperpod import PodCluster, end
-from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
-from launcher.sandbox.kubernetes.hosted import Resizable
+from launcher.sandbox.cluster.registry import Registry
+from launcher.sandbox.cluster.specification import ClusterFailedError
 
 _MAX_GROUPS = 5
 """Maximum of one BatchAddClusterNodes (SageMaker API reference)."""
@@ -40,11 +39,7 @@ _UPDATED = frozenset(("ClusterName", "InstanceGroups", "NodeRecovery"))
 _RECOVERIES = ("Automatic", "None")
 
 
-class PodHosts(Hosts, Resizable, Protocol):
-    """The owner of the Kubernetes that nodes join, which can change the number of nodes."""
-
-
-def install(clusters: Clusters, hosts: PodHosts) -> None:
+def install(clusters: Registry, hosts: Registry) -> None:
     """Add the calls to moto's SageMaker; `clusters` runs Slurm clusters, `hosts` the Kubernetes that nodes join."""
 
     def update_cluster(response: Any) -> ActionResult:
@@ -109,7 +104,7 @@ def _cluster(backend: SageMakerModelBackend, name: str) -> Any:
     raise ResourceNotFound(message=f"Cluster with name {name} not found")
 
 
-def _updated(clusters: Clusters, pod: PodCluster, request: Mapping[str, Any]) -> str:
+def _updated(clusters: Registry, pod: PodCluster, request: Mapping[str, Any]) -> str:
     unknown = set(request) - _UPDATED
     if unknown:
         raise NotImplementedError(f"the sandbox's UpdateCluster does not support {', '.join(sorted(unknown))}")
@@ -140,7 +135,7 @@ def _refuse_other_change(pod: PodCluster, request: Mapping[str, Any]) -> None:
         raise NotImplementedError(f"the sandbox's UpdateCluster changes only worker groups, got {name}")
 
 
-def _resize(clusters: Clusters, pod: PodCluster, name: str, count: int) -> None:
+def _resize(clusters: Registry, pod: PodCluster, name: str, count: int) -> None:
     """Set the number of instances of a group; removed instances are chosen at random, as in HyperPod's guide."""
     present = pod.instances(name)
     if count < len(present):
@@ -154,7 +149,7 @@ def _resize(clusters: Clusters, pod: PodCluster, name: str, count: int) -> None:
     pod.groups[name]["InstanceCount"] = count
 
 
-def _added(hosts: PodHosts, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def _added(hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     name = eks_name(pod.request)
     if name is None or pod.request.get("NodeProvisioningMode") != "Continuous":
         raise ValidationError(message="BatchAddClusterNodes is for clusters whose NodeProvisioningMode is Continuous")
@@ -182,7 +177,7 @@ def _added(hosts: PodHosts, pod: PodCluster, request: Mapping[str, Any]) -> dict
     return {"Successful": added, "Failed": []}
 
 
-def _deleted(clusters: Clusters, hosts: PodHosts, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def _deleted(clusters: Registry, hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     ids = request.get("NodeIds", ())
     if "NodeLogicalIds" in request:
         raise NotImplementedError("the sandbox's BatchDeleteClusterNodes does not support NodeLogicalIds")
@@ -224,13 +219,13 @@ def _requested(pod: PodCluster, request: Mapping[str, Any]) -> tuple[list[str], 
     return [id_ for id_ in ids if id_ in pod.nodes], failed
 
 
-def _rebooted(clusters: Clusters, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def _rebooted(clusters: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     ids, failed = _requested(pod, request)
     clusters.restart(eks_name(pod.request) or pod.cluster_name, ids)
     return {"Successful": ids, "Failed": failed}
 
 
-def _replaced(clusters: Clusters, hosts: PodHosts, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
+def _replaced(clusters: Registry, hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     ids, failed = _requested(pod, request)
     control = eks_name(pod.request)
     if control is None:

@@ -17,9 +17,9 @@ from moto.eks.models import eks_backends
 
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.sandbox.aws.buckets import backend_of
-from launcher.sandbox.aws.eks import Hosts
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
-from launcher.sandbox.aws.parallelcluster import ClusterFailedError
+from launcher.sandbox.cluster.registry import Registry
+from launcher.sandbox.cluster.specification import ClusterFailedError
 from launcher.sandbox.kubernetes.hyperpod_chart import (
     is_emulated,
     own_objects,
@@ -40,7 +40,7 @@ _OPERATORS = ("training-operator",)
 class HyperPodChart:
     """The model; `hosts` runs the clusters' Kubernetes."""
 
-    hosts: Hosts
+    hosts: Registry
 
     def model(self) -> Model:
         """The emulated Helm chart of HyperPod."""

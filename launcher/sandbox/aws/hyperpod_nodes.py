@@ -16,14 +16,15 @@ from moto.eks.models import eks_backends
 
 from launcher.catalog.load import load
 from launcher.rendering.kubernetes_pod import HEALTHY
-from launcher.sandbox.aws.eks import Hosts, devices_of, room_of
+from launcher.sandbox.aws.eks import devices_of, room_of
 from launcher.sandbox.aws.fleet import EmulatedEc2
 from launcher.sandbox.aws.model import Requested, ResourceRefusedError
-from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.aws.training_plans import bought_in
 from launcher.sandbox.cluster.hyperpod_eks_request import ControlPlane, eks_name, refuse
 from launcher.sandbox.cluster.hyperpod_request import Account, ec2_type, network_of
+from launcher.sandbox.cluster.registry import Registry
 from launcher.sandbox.cluster.schema import RequestRefusedError
+from launcher.sandbox.cluster.specification import ClusterFailedError
 from launcher.sandbox.kubernetes.hosted import PodNodeGroup
 
 COMPUTE = ("sagemaker.amazonaws.com/compute-type", "hyperpod")
@@ -39,7 +40,7 @@ class Described(Protocol):
         ...
 
 
-def checked(requested: Requested, hosts: Hosts) -> str:
+def checked(requested: Requested, hosts: Registry) -> str:
     """The EKS cluster that a request's nodes join.
 
     Raises:
@@ -66,7 +67,7 @@ def checked(requested: Requested, hosts: Hosts) -> str:
     return name
 
 
-def join(requested: Requested, hosts: Hosts, cluster: Described) -> None:
+def join(requested: Requested, hosts: Registry, cluster: Described) -> None:
     """Add the instances of every group to their EKS cluster.
 
     Raises:
@@ -87,7 +88,7 @@ def join(requested: Requested, hosts: Hosts, cluster: Described) -> None:
         hosts.identify(name, group["InstanceGroupName"], ids)
 
 
-def remove_nodes(cluster: Described, hosts: Hosts) -> None:
+def remove_nodes(cluster: Described, hosts: Registry) -> None:
     """Remove the nodes of a cluster; the control plane stays."""
     for group in cluster.request["InstanceGroups"]:
         hosts.leave(str(eks_name(cluster.request)), group["InstanceGroupName"])

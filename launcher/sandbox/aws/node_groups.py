@@ -7,12 +7,14 @@ Block has its reservation; RebootInstances ends what runs on the node; Terminate
 the group's Auto Scaling group keeps its size. Not emulated: the Auto Scaling group itself, and the time of a boot.
 """
 
-from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 from moto.ec2.models import ec2_backends
 from moto.ec2.responses.instances import InstanceResponse
 from moto.eks.models import EKSBackend, eks_backends
+
+from launcher.sandbox.cluster.registry import Registry
 
 _IMAGE = "ami-00000000000000000"
 _LIVING = ("pending", "running")
@@ -20,17 +22,7 @@ _CLUSTER, _GROUP = "eks:cluster-name", "eks:nodegroup-name"
 _LIFECYCLES = {"SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 
 
-class NodeOwner(Protocol):
-    """The owner of the Kubernetes nodes of instances."""
-
-    def restart(self, name: str, instance_ids: Collection[str]) -> None:
-        """Reboot instances of a cluster."""
-
-    def renew_node(self, name: str, instance_id: str, new_id: str) -> None:
-        """Replace the node of an instance by the node of another one."""
-
-
-def install(owner: NodeOwner) -> None:
+def install(owner: Registry) -> None:
     """Let the calls of EC2 that reboot and end instances reach the nodes of a cluster."""
     rebooted, terminated = InstanceResponse.reboot_instances, InstanceResponse.terminate_instances
 

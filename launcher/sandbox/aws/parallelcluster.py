@@ -11,10 +11,10 @@ stop of nodes in an idle queue: all nodes up to MaxCount run from the beginning.
 creates for a cluster, under the cluster's name, does not exist.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from moto.cloudformation.models import cloudformation_backends
 
@@ -22,43 +22,15 @@ from launcher.sandbox.aws import compute_fleet
 from launcher.sandbox.aws.fleet import EmulatedEc2
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.cluster.configuration import read
+from launcher.sandbox.cluster.registry import Registry
 from launcher.sandbox.cluster.schema import RequestRefusedError
-from launcher.sandbox.cluster.specification import ClusterSpec, Fleet
+from launcher.sandbox.cluster.specification import ClusterFailedError, ClusterSpec
 from launcher.targets.parallelcluster.updates import Patch
 
 _PROPERTIES = frozenset(
     {"ServiceToken", "ServiceTimeout", "ClusterName", "ClusterConfiguration", "DeletionPolicy", "SuppressValidators"}
     | {"ValidationFailureLevel", "RollbackOnFailure"}
 )
-
-
-class ClusterFailedError(Exception):
-    """A cluster that cannot be started."""
-
-
-class Clusters(Protocol):
-    """The owner of the deployed clusters."""
-
-    def start(self, spec: ClusterSpec, fleet: Fleet) -> str:
-        """Start a cluster; return the id of its head node's instance."""
-
-    def stop(self, name: str) -> None:
-        """Stop a cluster and remove its instances; do nothing if no cluster has that name."""
-
-    def dismiss(self, name: str, instance_ids: Collection[str]) -> None:
-        """Remove instances of a cluster; its scheduler requeues their jobs."""
-
-    def restart(self, name: str, instance_ids: Collection[str]) -> None:
-        """Reboot instances of a cluster; its scheduler requeues their jobs."""
-
-    def renew(self, name: str, instance_ids: Collection[str]) -> None:
-        """Replace instances of a cluster with Slurm; its scheduler requeues their jobs."""
-
-    def set_fleet(self, name: str, *, up: bool) -> None:
-        """Remove all nodes of a cluster, or start them again; do nothing if no cluster has that name."""
-
-    def enlist(self, name: str, group: str, count: int) -> None:
-        """Start `count` instances of a cluster's group."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,7 +44,7 @@ class CreatedCluster(Created):
 class ParallelCluster:
     """The model; `clusters` runs the clusters, `versions` maps a provider's token to its release."""
 
-    clusters: Clusters
+    clusters: Registry
     versions: Mapping[str, str]
 
     def model(self) -> Model:

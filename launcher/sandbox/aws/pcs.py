@@ -21,7 +21,6 @@ from typing import Any
 from launcher.model import pcs
 from launcher.sandbox.aws.fleet import Ec2Fleet, EmulatedEc2
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
-from launcher.sandbox.aws.parallelcluster import ClusterFailedError, Clusters
 from launcher.sandbox.aws.pcs_instances import PcsEc2
 from launcher.sandbox.cluster.pcs_request import (
     Around,
@@ -31,7 +30,8 @@ from launcher.sandbox.cluster.pcs_request import (
     queue_problems,
     update_problems,
 )
-from launcher.sandbox.cluster.specification import ClusterSpec, NodeGroup, Queue
+from launcher.sandbox.cluster.registry import Registry
+from launcher.sandbox.cluster.specification import ClusterFailedError, ClusterSpec, NodeGroup, Queue
 
 CREATION = UPDATE = timedelta(seconds=2)
 """How long a cluster that the API creates stays in creation, and a node group in an update; on AWS minutes."""
@@ -112,7 +112,7 @@ def _refuse(problems: list[str]) -> None:
 class PcsService:
     """The service in one account and region; `clusters` runs the clusters. Thread-safe."""
 
-    def __init__(self, account: str, region: str, clusters: Clusters) -> None:
+    def __init__(self, account: str, region: str, clusters: Registry) -> None:
         self.account, self.region = account, region
         self._clusters, self._aws = clusters, PcsEc2(EmulatedEc2(account, region))
         self._known: dict[str, PcsCluster] = {}
@@ -421,7 +421,7 @@ def _groups_of(queue: Part) -> list[str]:
 class Pcs:
     """The service in every account and region, and its resources in CloudFormation."""
 
-    def __init__(self, clusters: Clusters) -> None:
+    def __init__(self, clusters: Registry) -> None:
         self._services: defaultdict[tuple[str, str], PcsService] = defaultdict()
         self._clusters, self._lock = clusters, threading.Lock()
 

@@ -1,6 +1,6 @@
 """Registers the models of this package with moto, and a placeholder for each type without a model."""
 
-from typing import Any, Protocol
+from typing import Any
 
 from moto.cloudformation import parsing
 
@@ -32,30 +32,25 @@ from launcher.sandbox.aws import (
     training_plans,
 )
 from launcher.sandbox.aws.auto_scaling import Groups
-from launcher.sandbox.aws.compute_fleet import Fleets
-from launcher.sandbox.aws.eks import Eks, Hosts
+from launcher.sandbox.aws.eks import Eks
 from launcher.sandbox.aws.endpoints import Endpoints
 from launcher.sandbox.aws.hyperpod import HyperPod
 from launcher.sandbox.aws.hyperpod_chart import HyperPodChart
 from launcher.sandbox.aws.images import publish_images
 from launcher.sandbox.aws.ledger import Ledger
-from launcher.sandbox.aws.parallelcluster import Clusters, ParallelCluster
+from launcher.sandbox.aws.parallelcluster import ParallelCluster
 from launcher.sandbox.aws.pcs import Pcs
 from launcher.sandbox.aws.placeholder import METADATA, NOTHING_MADE
 from launcher.sandbox.aws.published import PublishedStacks
 from launcher.sandbox.aws.resources import Resources
 from launcher.sandbox.aws.task_governance import TaskGovernance
 from launcher.sandbox.aws.training_jobs import TrainingJobs
+from launcher.sandbox.cluster.registry import Registry
 from launcher.sandbox.endpoint.model_server import Conduct
-from launcher.sandbox.kubernetes.hosted import Resizable
-
-
-class Everything(Clusters, Hosts, Fleets, Resizable, Protocol):
-    """The owner of clusters of every kind."""
 
 
 def install(
-    ledger: Ledger, clusters: Everything, conduct: Conduct, *, jobs: TrainingJobs, groups: Groups, pcs: Pcs
+    ledger: Ledger, clusters: Registry, conduct: Conduct, *, jobs: TrainingJobs, groups: Groups, pcs: Pcs
 ) -> None:
     """Make moto in this process deploy with the sandbox's models."""
     nested = PublishedStacks()
@@ -93,7 +88,7 @@ def install(
     _install_calls(clusters, jobs, groups)
 
 
-def _install_calls(clusters: Everything, jobs: TrainingJobs, groups: Groups) -> None:
+def _install_calls(clusters: Registry, jobs: TrainingJobs, groups: Groups) -> None:
     """Make moto answer the calls of this package."""
     stacks.install()
     calls.install()

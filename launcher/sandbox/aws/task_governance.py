@@ -24,11 +24,12 @@ from moto.sagemaker.responses import SageMakerResponse
 from launcher.aws.api_shape import complaints
 from launcher.catalog.load import load
 from launcher.model.eks import priority_class
-from launcher.sandbox.aws.eks import Hosts, devices_of, room_of
+from launcher.sandbox.aws.eks import devices_of, room_of
 from launcher.sandbox.aws.hyperpod import PodCluster
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError, nothing
-from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
+from launcher.sandbox.cluster.registry import Registry
+from launcher.sandbox.cluster.specification import ClusterFailedError
 from launcher.sandbox.kubernetes.held_jobs import governed_namespace
 from launcher.sandbox.kubernetes.kueue import VERSION
 from launcher.sandbox.kubernetes.pod_rules import quantity
@@ -43,7 +44,7 @@ _QUOTAS: defaultdict[tuple[str, str], dict[str, dict[str, Any]]] = defaultdict(d
 class TaskGovernance:
     """The models; `hosts` runs the clusters' Kubernetes."""
 
-    hosts: Hosts
+    hosts: Registry
 
     def models(self) -> tuple[Model, ...]:
         """Both models."""

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from launcher.sandbox import processes
-from launcher.sandbox.aws.parallelcluster import ClusterFailedError
 from launcher.sandbox.cluster.nodes import Node, NodeView
-from launcher.sandbox.cluster.specification import ClusterSpec, Fleet, NodeGroup
+from launcher.sandbox.cluster.specification import ClusterFailedError, ClusterSpec, Fleet, NodeGroup
 from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.kubernetes.hosted import HostedKubernetes, PodNodeGroup
 from launcher.sandbox.kubernetes.statuses import RefusedError
@@ -336,7 +335,7 @@ class Registry:
             return head_node
 
     def host(self, name: str, region: str) -> str:
-        """Start the Kubernetes of an EKS cluster; return the address of its API (`aws.eks.Hosts`)."""
+        """Start the Kubernetes of an EKS cluster; return the address of its API."""
         with self._lock:
             if name in self._clusters or name in self._kubernetes:
                 raise ClusterFailedError(f"a cluster named {name} already exists")

@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
+class ClusterFailedError(Exception):
+    """A cluster that cannot be started."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeFacts:
     """EC2's facts about an instance type."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.keys import KeyRing
@@ -95,17 +95,6 @@ class PodNodeGroup:
                 "eks.amazonaws.com/capacityType": self.capacity_type,
             }
         return {**labels, **self.labels}
-
-
-class Resizable(Protocol):
-    """The owner of node groups, which can change their sizes."""
-
-    def resize(self, name: str, group: str, count: int) -> None:
-        """Set the number of instances of a node group.
-
-        Raises:
-            ClusterFailedError: the nodes exceed the sandbox's limit.
-        """
 
 
 class HostedKubernetes:
