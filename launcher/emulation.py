@@ -1,28 +1,30 @@
 """The door to the emulated AWS: the one module that imports it, and only for a command that uses it."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
-from launcher.submit.shell import LocalShell
+if TYPE_CHECKING:
+    # For type checkers alone: a launch on AWS loads nothing of the emulator.
+    from launcher.sandbox.running_sandbox import RunningSandbox as RunningSandbox  # noqa: PLC0414  re-exported
+    from launcher.sandbox.sandbox import Sandbox as Sandbox  # noqa: PLC0414  re-exported
 
 
-def attached(environment: Mapping[str, str], region: str) -> Emulator | None:
+def attached(environment: Mapping[str, str], region: str) -> "Sandbox | None":
     """The sandbox that keeps running, ready for use; None if none runs."""
     record = find(environment)
     return None if record is None else attach(record, region)
 
 
-def attach(record: Running, region: str) -> Emulator:
+def attach(record: "RunningSandbox", region: str) -> "Sandbox":
     """A sandbox that keeps running, from its record."""
-    from launcher.sandbox.running_sandbox import RunningSandbox
     from launcher.sandbox.sandbox import Sandbox
 
-    return Sandbox.attached(cast("RunningSandbox", record), region=region)
+    return Sandbox.attached(record, region=region)
 
 
-def temporary(region: str, scheduler: str) -> AbstractContextManager[Emulator]:
+def temporary(region: str, scheduler: str) -> "AbstractContextManager[Sandbox]":
     """A new sandbox, which ends with the block."""
     from launcher.sandbox.sandbox import Sandbox
 
@@ -30,7 +32,7 @@ def temporary(region: str, scheduler: str) -> AbstractContextManager[Emulator]:
 
 
 def create_prerequisites(
-    emulator: Emulator,
+    emulator: "Sandbox",
     *,
     training_plans: Iterable[Mapping[str, Any]],
     cluster: Mapping[str, Any] | None,
@@ -73,21 +75,23 @@ def guard_clock() -> tuple[float, float]:
     return POLL_S, PERIOD.total_seconds() / 60
 
 
-def find(environment: Mapping[str, str], name: str | None = None) -> Running | None:
+def find(environment: Mapping[str, str], name: str | None = None) -> "RunningSandbox | None":
     """The record of a sandbox that keeps running, by default that of the current folder; None if it does not run."""
     from launcher.sandbox import running_sandbox
 
     return running_sandbox.find(environment, name)
 
 
-def all_running(environment: Mapping[str, str]) -> tuple[Running, ...]:
+def all_running(environment: Mapping[str, str]) -> "tuple[RunningSandbox, ...]":
     """The records of all running sandboxes of the user."""
     from launcher.sandbox import running_sandbox
 
     return running_sandbox.all_running(environment)
 
 
-def start(environment: Mapping[str, str], *, folder: Path, scheduler: str, port: int, name: str | None) -> Running:
+def start(
+    environment: Mapping[str, str], *, folder: Path, scheduler: str, port: int, name: str | None
+) -> "RunningSandbox":
     """Start a sandbox that keeps running, and let a folder use it."""
     from launcher.sandbox import running_sandbox
 
@@ -96,7 +100,7 @@ def start(environment: Mapping[str, str], *, folder: Path, scheduler: str, port:
     return started
 
 
-def use(environment: Mapping[str, str], folder: Path, name: str) -> Running | None:
+def use(environment: Mapping[str, str], folder: Path, name: str) -> "RunningSandbox | None":
     """Let a folder use a running sandbox by name; None if none of that name runs, or the folder uses it already."""
     from launcher.sandbox import running_sandbox
 
@@ -108,7 +112,7 @@ def use(environment: Mapping[str, str], folder: Path, name: str) -> Running | No
     return recorded
 
 
-def stop(environment: Mapping[str, str]) -> Running | None:
+def stop(environment: Mapping[str, str]) -> "RunningSandbox | None":
     """End the sandbox of the current folder, with everything in it; None if none runs."""
     from launcher.sandbox import running_sandbox
 

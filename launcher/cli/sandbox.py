@@ -15,7 +15,7 @@ from launcher.cli.confirm import confirm
 from launcher.model.errors import ImpossibleError
 
 if TYPE_CHECKING:
-    from launcher.emulation import Emulator, Running
+    from launcher.emulation import RunningSandbox, Sandbox
 _SHOWN = (
     *("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
     *("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"),
@@ -108,7 +108,7 @@ def status(*, json: options.Json = False) -> None:
     output.result([*_page(recorded, stacks, clusters), *_others(others), "", *exports])
 
 
-def _inside(recorded: "Running") -> tuple["Emulator", list[dict[str, str]], list[dict[str, Any]]]:
+def _inside(recorded: "RunningSandbox") -> tuple["Sandbox", list[dict[str, str]], list[dict[str, Any]]]:
     from launcher.emulation import attach
 
     sandbox = attach(recorded, options.region_of(os.environ))
@@ -132,7 +132,7 @@ def _none_document() -> None:
     output.document(as_json(NoSandboxDocument()))
 
 
-def _document(recorded: "Running") -> None:
+def _document(recorded: "RunningSandbox") -> None:
     from launcher.answers.sandbox import ClusterObject, SandboxDocument, StackObject
     from launcher.records.codec import as_json
     from launcher.records.document import filled

@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from launcher.aws import eks, stacks
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.ssm import InstanceCommands
-from launcher.emulation import Emulator, attached
+from launcher.emulation import attached
 from launcher.model.errors import AwsError, ImpossibleError, SlipwayError
 from launcher.model.hyperpod import SHARED_HOME
 from launcher.model.monitoring import STAGED_FOLDER
@@ -27,6 +28,9 @@ from launcher.submit.shell import LocalShell, Shell
 from launcher.submit.ssh import SshShell
 from launcher.submit.ssm import SsmShell
 from launcher.workflow.cluster.deployed import DeployedCluster
+
+if TYPE_CHECKING:
+    from launcher.emulation import Sandbox
 
 ASKED_TIMES, ASK_AGAIN_S = 19, 10.0
 """Number of attempts for a new API, and the seconds between them: three minutes in total."""
@@ -240,7 +244,7 @@ def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, st
     )
 
 
-def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> Emulator:
+def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> "Sandbox":
     """The sandbox that a head node belongs to.
 
     Raises:

@@ -4,10 +4,11 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
-from launcher.emulation import Emulator, endpoint_gaps
+from launcher.emulation import endpoint_gaps
 from launcher.model.plan import Plan
 from launcher.records.run_folder import SANDBOX_LOG, RunFolder, write_whole
 from launcher.records.submission import SANDBOX, HeadNode
@@ -18,6 +19,9 @@ from launcher.workflow.cluster.reach import connect
 from launcher.workflow.cluster.readback.reading import Verification
 from launcher.workflow.deploy.in_sandbox import left_out
 from launcher.workflow.deploy.steps import DeployContext, Deployed
+
+if TYPE_CHECKING:
+    from launcher.emulation import Sandbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +36,12 @@ class Account:
         return Account(context=context)
 
     @staticmethod
-    def emulated(context: DeployContext, emulator: Emulator, prerequisites: tuple[str, ...]) -> "Account":
+    def emulated(context: DeployContext, emulator: "Sandbox", prerequisites: tuple[str, ...]) -> "Account":
         """An emulated one, with the resources that were created in advance because the plan names them."""
         return _Emulated(context=context, emulator=emulator, prerequisites=prerequisites)
 
     @property
-    def losses(self) -> Emulator | None:
+    def losses(self) -> "Sandbox | None":
         """What takes nodes away and calls the guard on request; AWS does both by itself."""
         return None
 
@@ -90,11 +94,11 @@ class Account:
 class _Emulated(Account):
     """An account in a sandbox."""
 
-    emulator: Emulator
+    emulator: "Sandbox"
     prerequisites: tuple[str, ...]
 
     @property
-    def losses(self) -> Emulator | None:
+    def losses(self) -> "Sandbox | None":
         return self.emulator
 
     @property

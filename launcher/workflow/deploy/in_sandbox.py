@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.cdk.commands import toolkit_stack
 from launcher.cdk.runner import SubprocessRunner
-from launcher.emulation import Emulator, attached, chart_files, create_prerequisites, temporary
+from launcher.emulation import attached, chart_files, create_prerequisites, temporary
 from launcher.model.eks import CAPACITY_TYPES
 from launcher.model.emulator import EMULATED_ACCOUNT
 from launcher.model.enums import Operator
@@ -27,11 +27,14 @@ from launcher.workflow.cluster.readback.training import COMPLETE
 from launcher.workflow.deploy.chart import cached_files
 from launcher.workflow.deploy.steps import DeployContext, DeployOptions
 
+if TYPE_CHECKING:
+    from launcher.emulation import Sandbox
+
 
 @contextmanager
 def sandbox_for(
-    region: str, scheduler: str, given: Emulator | None, notify: Notify, environment: Mapping[str, str]
-) -> Iterator[Emulator]:
+    region: str, scheduler: str, given: "Sandbox | None", notify: Notify, environment: Mapping[str, str]
+) -> "Iterator[Sandbox]":
     """The given or running sandbox, which keeps running afterwards; else a new one, which ends with the block."""
     if given is not None:
         yield given
@@ -47,7 +50,7 @@ def sandbox_for(
         yield sandbox
 
 
-def prerequisites_for(sandbox: Emulator, plan: Plan) -> tuple[str, ...]:
+def prerequisites_for(sandbox: "Sandbox", plan: Plan) -> tuple[str, ...]:
     """Create the existing resources that a plan names: VPC, buckets, training plan, Kubernetes cluster."""
     network, request = plan.request.network, plan.request
     zones = {subnet.id: subnet.az_id for subnet in network.subnets}
@@ -71,7 +74,7 @@ def prerequisites_for(sandbox: Emulator, plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _existing(sandbox: Emulator, plan: Plan) -> Mapping[str, Any] | None:
+def _existing(sandbox: "Sandbox", plan: Plan) -> Mapping[str, Any] | None:
     """The Kubernetes cluster that a plan names; None without one, or for a cluster that was deployed here.
 
     A plan without its own store is refused, as on AWS: only a cluster that Slipway deployed has a store.
@@ -120,7 +123,7 @@ def _bought(plan: Plan) -> list[Mapping[str, Any]]:
     return [bought]
 
 
-def context_in(sandbox: Emulator, priced: Priced, plan: Plan, options: DeployOptions) -> DeployContext:
+def context_in(sandbox: "Sandbox", priced: Priced, plan: Plan, options: DeployOptions) -> DeployContext:
     """The context of a deployment into a sandbox; other commands may deploy to a running sandbox at the same time."""
     environment = sandbox.process_environment(options.environment)
     session = Session(environment=environment, region=plan.place.region)
@@ -150,7 +153,7 @@ def _chart_in_sandbox(options: DeployOptions) -> Mapping[str, bytes]:
     return chart_files()
 
 
-def left_out(sandbox: Emulator, checked: Verification | None, prerequisites: Iterable[str]) -> tuple[str, ...]:
+def left_out(sandbox: "Sandbox", checked: Verification | None, prerequisites: Iterable[str]) -> tuple[str, ...]:
     """Resources that the sandbox did not create or that were not read back, each with the reason."""
     assumed = dict.fromkeys(prerequisites, "emulated; your own is not read")
     if checked is None:
@@ -159,6 +162,6 @@ def left_out(sandbox: Emulator, checked: Verification | None, prerequisites: Ite
     return tuple(f"{name}: {reason}" for name, reason in sorted({**checked.unread, **known, **assumed}.items()))
 
 
-def cluster_state(sandbox: Emulator, name: str) -> ClusterState:
+def cluster_state(sandbox: "Sandbox", name: str) -> ClusterState:
     """A cluster as its scheduler runs it, in queues."""
     return ClusterState(name=name, queues=tuple(QueueState(**group) for group in sandbox.groups(name)))

@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from launcher.agent import safe_json
 from launcher.catalog.load import Catalog, load
 from launcher.cdk.commands import Assembly
 from launcher.cdk.runner import Runner
-from launcher.emulation import Emulator
 from launcher.model.bundle import Bundle
 from launcher.model.document import document
 from launcher.model.enums import NatMode
@@ -27,6 +27,9 @@ from launcher.targets.clusters import cluster_of
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster.readback.reading import ClusterState, Verification
 from launcher.workflow.deploy.render import UNSUBMITTED, render_any, shown
+
+if TYPE_CHECKING:
+    from launcher.emulation import Sandbox
 
 Approve = Callable[[], None]
 WITH_MACHINES = "NotifyTopicArn"
@@ -90,7 +93,7 @@ class DeployOptions:
     sandbox: bool = False
     dry_run: bool = False
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    emulator: Emulator | None = None
+    emulator: "Sandbox | None" = None
     # No job is submitted, so that a cluster needs no Slurm.
     scheduler: str = "local"
     account: str | None = None

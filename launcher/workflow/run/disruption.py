@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from launcher.emulation import Emulator, guard_clock
+from launcher.emulation import guard_clock
 from launcher.model.budget_stop import stops_at
 from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.plan import Plan
@@ -19,6 +20,9 @@ from launcher.targets.registry import target_of
 from launcher.workflow.run.follow import Follower
 from launcher.workflow.run.submission_watch import RemoteWatch
 
+if TYPE_CHECKING:
+    from launcher.emulation import Sandbox
+
 NOTICE_S = 120.0
 WITHOUT_CHECKPOINT_S = 30.0
 """Added to `--interrupt-after`, from the start of the command: the maximum wait for a first complete checkpoint."""
@@ -26,7 +30,7 @@ WITHOUT_CHECKPOINT_S = 30.0
 
 @contextmanager
 def guard_called(
-    plan: Plan, sandbox: Emulator | None, environment: Mapping[str, str], notify: Notify
+    plan: Plan, sandbox: "Sandbox | None", environment: Mapping[str, str], notify: Notify
 ) -> Iterator[None]:
     """Call the guard while the block follows the job, and a last time at the end of the block."""
     guard = target_of(plan.place.target).guard
@@ -66,7 +70,7 @@ class Undisturbed:
 
 def disruption_for(
     plan: Plan,
-    sandbox: Emulator | None,
+    sandbox: "Sandbox | None",
     cluster: str | None,
     watch: RemoteWatch,
     *,
@@ -92,7 +96,7 @@ def disruption_for(
 class _Disruption(Undisturbed):
     """The loss of the job's first node."""
 
-    sandbox: Emulator
+    sandbox: "Sandbox"
     cluster: str
     watch: RemoteWatch
     folder: RunFolder
