@@ -14,8 +14,6 @@ from launcher.catalog.regular_file import read_regular
 from launcher.model.errors import (
     ImpossibleError,
     OverBudgetError,
-    QuoteExpiredError,
-    QuoteMismatchError,
     SlipwayError,
     UnpricedError,
     UnreadableInputError,
@@ -47,7 +45,7 @@ def gate_word(path: Path, plan: Plan, now: datetime) -> GateDecision:
     A quote is valid inside a saved plan, and next to a run folder's `plan.json`.
 
     Raises:
-        QuoteMismatchError: the quote is for another plan: the plan or the quote was changed.
+        ImpossibleError: the quote is for another plan: the plan or the quote was changed.
         UnreadableInputError: the document is not a valid quote.
     """
     quote = _quote_of(path)
@@ -58,7 +56,7 @@ def gate_word(path: Path, plan: Plan, now: datetime) -> GateDecision:
             text="passed no gate: this plan has not been priced: run slipway deploy FILE", refusal=refusal
         )
     if quote["digest"] != plan.digest:
-        raise QuoteMismatchError(
+        raise ImpossibleError(
             f"{path} is plan {plan.digest[:12]}, its quote is for {quote['digest'][:12]}: one was changed",
             hint="slipway quote FILE prices a plan again; a plan file of another name is deployed without a quote",
         )
@@ -69,7 +67,7 @@ def gate_word(path: Path, plan: Plan, now: datetime) -> GateDecision:
     expires = quote["expires_at"]
     if expires is not None and now > datetime.fromisoformat(expires):
         text = f"the gate allowed this plan on prices that were good until {expires}"
-        return GateDecision(text=text, refusal=QuoteExpiredError(text, hint="slipway deploy FILE quotes it again"))
+        return GateDecision(text=text, refusal=UnpricedError(text, hint="slipway deploy FILE quotes it again"))
     until = f", on prices good until {expires}" if expires is not None else ""
     return GateDecision(text=f"the gate allowed this plan{until}", refusal=None)
 

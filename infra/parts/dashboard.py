@@ -6,7 +6,7 @@ from typing import Any
 from constructs import Construct
 
 from infra.parts.limits import Limits
-from infra.parts.widgets import WidgetDashboard, graph, spend, text
+from infra.parts.widgets import Dashboard, graph, spend, text
 from launcher.model.eks import WORKERS
 from launcher.model.hyperpod import JOBS_METRIC
 from launcher.model.monitoring import GUARD_METRICS, NAMESPACE, NODE_METRICS, nodes_namespace
@@ -25,25 +25,19 @@ _ACCELERATORS = (
 """Titles, in the order of NODE_METRICS."""
 
 
-class Dashboard(WidgetDashboard):
-    """The dashboard of a cluster."""
-
-    def __init__(
-        self, scope: Construct, id_: str, *, plan: Plan, limits: Limits, target_widgets: Sequence[Mapping[str, Any]]
-    ) -> None:
-        """Create the dashboard.
-
-        `target_widgets` are the target's widgets, such as `parallelcluster_widgets`.
-        """
-        region, cluster = plan.place.region, plan.cluster_name
-        nodes = [NAMESPACE, GUARD_METRICS[0], "Cluster", cluster]
-        widgets = [graph("Running nodes", region, [nodes], stat="Maximum"), *spend(plan, limits)]
-        if target_of(plan.place.target).scheduler == SLURM:
-            widgets += [
-                graph(title, region, [[_by_node(metric, cluster)]])
-                for metric, title in zip(NODE_METRICS, _ACCELERATORS, strict=True)
-            ]
-        super().__init__(scope, id_, name=cluster_name(plan), region=region, widgets=[*widgets, *target_widgets])
+def cluster_dashboard(
+    scope: Construct, id_: str, *, plan: Plan, limits: Limits, target_widgets: Sequence[Mapping[str, Any]]
+) -> Dashboard:
+    """The dashboard of a cluster; `target_widgets` are the target's, such as `parallelcluster_widgets`."""
+    region, cluster = plan.place.region, plan.cluster_name
+    nodes = [NAMESPACE, GUARD_METRICS[0], "Cluster", cluster]
+    widgets = [graph("Running nodes", region, [nodes], stat="Maximum"), *spend(plan, limits)]
+    if target_of(plan.place.target).scheduler == SLURM:
+        widgets += [
+            graph(title, region, [[_by_node(metric, cluster)]])
+            for metric, title in zip(NODE_METRICS, _ACCELERATORS, strict=True)
+        ]
+    return Dashboard(scope, id_, name=cluster_name(plan), region=region, widgets=[*widgets, *target_widgets])
 
 
 def parallelcluster_widgets(plan: Plan, connect: str, head_node: str) -> list[dict[str, Any]]:

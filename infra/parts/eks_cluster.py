@@ -17,36 +17,32 @@ from launcher.targets.eks.files import EksContext
 _ADMIN = "AmazonEKSClusterAdminPolicy"
 
 
-class ControlSubnets(Construct):
-    """Two small subnets in two zones, for the interfaces of the control plane alone.
+def create_control_subnets(
+    stack: Construct, id_: str, *, vpc_id: str, cidrs: Sequence[str], zones: Sequence[str | None]
+) -> list[str]:
+    """Two small subnets in two zones, for the interfaces of the control plane alone; return their ids.
 
-    They have no route out of the VPC: the control plane communicates with nodes inside the VPC.
-
-    Attributes:
-        ids: of the subnets.
+    They have no route out of the VPC: the control plane communicates with nodes inside the VPC. None as a zone selects
+    one of the region's first zones.
     """
-
-    def __init__(
-        self, scope: Construct, id_: str, *, vpc_id: str, cidrs: Sequence[str], zones: Sequence[str | None]
-    ) -> None:
-        """Create the subnets; None as a zone selects one of the region's first zones."""
-        super().__init__(scope, id_)
-        routes = ec2.CfnRouteTable(self, "Routes", vpc_id=vpc_id)
-        self.ids = []
-        for index, (cidr, zone) in enumerate(zip(cidrs, zones, strict=True)):
-            subnet = ec2.CfnSubnet(
-                self,
-                f"Subnet{index}",
-                vpc_id=vpc_id,
-                cidr_block=cidr,
-                map_public_ip_on_launch=False,
-                availability_zone_id=zone,
-                availability_zone=Fn.select(index, Fn.get_azs()) if zone is None else None,
-            )
-            ec2.CfnSubnetRouteTableAssociation(
-                self, f"Association{index}", route_table_id=routes.ref, subnet_id=subnet.ref
-            )
-            self.ids.append(subnet.ref)
+    scope = Construct(stack, id_)
+    routes = ec2.CfnRouteTable(scope, "Routes", vpc_id=vpc_id)
+    ids = []
+    for index, (cidr, zone) in enumerate(zip(cidrs, zones, strict=True)):
+        subnet = ec2.CfnSubnet(
+            scope,
+            f"Subnet{index}",
+            vpc_id=vpc_id,
+            cidr_block=cidr,
+            map_public_ip_on_launch=False,
+            availability_zone_id=zone,
+            availability_zone=Fn.select(index, Fn.get_azs()) if zone is None else None,
+        )
+        ec2.CfnSubnetRouteTableAssociation(
+            scope, f"Association{index}", route_table_id=routes.ref, subnet_id=subnet.ref
+        )
+        ids.append(subnet.ref)
+    return ids
 
 
 class EksCluster(Construct):

@@ -20,28 +20,21 @@ _SECONDS = 60
 _OWN = f"${{{ACCOUNT_KEY}}}"
 
 
-class PodCounter(Construct):
-    """The function that counts pods (templates/chart/pods.py): it reads the cluster and changes nothing.
-
-    Attributes:
-        function: the function that the guard calls.
-    """
-
-    def __init__(
-        self, scope: Construct, id_: str, *, cluster: EksCluster, subnet_id: str, security_group_id: str
-    ) -> None:
-        super().__init__(scope, id_)
-        log = logs.CfnLogGroup(self, "Log", retention_in_days=LOG_RETENTION_DAYS)
-        log.apply_removal_policy(RemovalPolicy.DESTROY)
-        role = _role(self, log)
-        cluster.admit(self, "Entry", role, policy="AmazonEKSViewPolicy")
-        place = lambda_.CfnFunction.VpcConfigProperty(subnet_ids=[subnet_id], security_group_ids=[security_group_id])
-        does = f"counts the pods of {cluster.name} for the guard"
-        self.function = function_in(
-            self, cluster, role, log, place, does=does, seconds=_SECONDS, memory_mb=COUNTER_MEMORY_MB
-        )
-        # Lambda makes and removes the function's interfaces with the role.
-        self.function.node.add_dependency(role)
+def pod_counter(
+    stack: Construct, id_: str, *, cluster: EksCluster, subnet_id: str, security_group_id: str
+) -> lambda_.CfnFunction:
+    """The function that counts pods for the guard (templates/chart/pods.py): it reads the cluster, changes nothing."""
+    scope = Construct(stack, id_)
+    log = logs.CfnLogGroup(scope, "Log", retention_in_days=LOG_RETENTION_DAYS)
+    log.apply_removal_policy(RemovalPolicy.DESTROY)
+    role = _role(scope, log)
+    cluster.admit(scope, "Entry", role, policy="AmazonEKSViewPolicy")
+    place = lambda_.CfnFunction.VpcConfigProperty(subnet_ids=[subnet_id], security_group_ids=[security_group_id])
+    does = f"counts the pods of {cluster.name} for the guard"
+    function = function_in(scope, cluster, role, log, place, does=does, seconds=_SECONDS, memory_mb=COUNTER_MEMORY_MB)
+    # Lambda makes and removes the function's interfaces with the role.
+    function.node.add_dependency(role)
+    return function
 
 
 def _role(scope: Construct, log: logs.CfnLogGroup) -> iam.Role:

@@ -5,7 +5,7 @@ from typing import Any
 from constructs import Construct
 
 from infra.parts.limits import Limits
-from infra.parts.widgets import WidgetDashboard, graph, spend, text
+from infra.parts.widgets import Dashboard, graph, spend, text
 from launcher.model.endpoint import Endpoint, EndpointMode
 from launcher.model.monitoring import GUARD_METRICS, NAMESPACE
 from launcher.model.plan import Plan
@@ -13,19 +13,17 @@ from launcher.model.plan import Plan
 _SAGEMAKER = "AWS/SageMaker"
 
 
-class EndpointDashboard(WidgetDashboard):
+def endpoint_dashboard(scope: Construct, id_: str, *, plan: Plan, endpoint: Endpoint, limits: Limits) -> Dashboard:
     """The dashboard of an endpoint."""
-
-    def __init__(self, scope: Construct, id_: str, *, plan: Plan, endpoint: Endpoint, limits: Limits) -> None:
-        region = plan.place.region
-        instances = [NAMESPACE, GUARD_METRICS[0], "Cluster", plan.cluster_name]
-        widgets = [
-            *_requests(region, endpoint),
-            graph("Instances", region, [instances], stat="Maximum"),
-            *spend(plan, limits),
-            _details(plan, endpoint),
-        ]
-        super().__init__(scope, id_, name=endpoint.name, region=region, widgets=widgets)
+    region = plan.place.region
+    instances = [NAMESPACE, GUARD_METRICS[0], "Cluster", plan.cluster_name]
+    widgets = [
+        *_requests(region, endpoint),
+        graph("Instances", region, [instances], stat="Maximum"),
+        *spend(plan, limits),
+        _details(plan, endpoint),
+    ]
+    return Dashboard(scope, id_, name=endpoint.name, region=region, widgets=widgets)
 
 
 def _requests(region: str, endpoint: Endpoint) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """The guard's Lambda function: its code, its permissions, and its callers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from types import MappingProxyType
@@ -29,20 +29,6 @@ EMPTY_STATE = "{}"
 """The state of a guard that has counted nothing (templates/guard/state.py)."""
 _TIMEOUT_S = 120
 """Long enough for every step of a check although some services may not respond (templates/guard/guard.py, CONFIG)."""
-
-
-class ReservedNodes(NamedTuple):
-    """Nodes that are billed whether or not they run: their number and their time window; None if a limit is unknown."""
-
-    nodes: int
-    begins: datetime | None
-    ends: datetime | None
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """The reservation as environment variables."""
-        window = (("RESERVED_FROM", self.begins), ("RESERVED_UNTIL", self.ends))
-        return {"RESERVED_NODES": str(self.nodes)} | {name: at.isoformat() for name, at in window if at is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +61,8 @@ class GuardSettings:
     stop: BudgetStop | None = None
     # The guard's folder in the store, None without jobs.
     folder: GuardFolder | None = None
-    # Billed even if no node runs.
-    reserved: ReservedNodes | None = None
+    # The variables of nodes that are billed even if none runs; empty without such nodes.
+    reserved: Mapping[str, str] = field(default_factory=dict)
 
 
 class Rights(NamedTuple):
@@ -169,8 +155,7 @@ class GuardFunction(Construct):
             variables["ENDS_AT"] = settings.ends_at.isoformat()
         if settings.folder is not None:
             variables["FOLDER_URI"] = settings.folder.uri
-        if settings.reserved is not None:
-            variables |= settings.reserved.variables
+        variables |= settings.reserved
         return variables if settings.stop is None else {**variables, **settings.stop.variables}
 
     @staticmethod

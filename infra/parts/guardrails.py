@@ -14,7 +14,7 @@ from constructs import Construct
 
 from infra.parts.budget_stop import StopPlace, budget_stop, plain_usd
 from infra.parts.guard_folder import GuardFolder
-from infra.parts.guard_function import GuardFunction, GuardSettings, ReservedNodes, Rights
+from infra.parts.guard_function import GuardFunction, GuardSettings, Rights
 from infra.parts.limits import Limits
 from infra.parts.outputs import add_output
 from launcher.model.budget_stop import exempt
@@ -299,16 +299,20 @@ def _reclaimed_at(plan: Plan) -> datetime | None:
     return bought.ends_at - timedelta(minutes=target_of(plan.place.target).lost_minutes(plan.place.option))
 
 
-def _reserved(plan: Plan) -> ReservedNodes | None:
-    """The plan's nodes that are billed even if none runs, until they are reclaimed, if the plan has that time."""
+def _reserved(plan: Plan) -> dict[str, str]:
+    """The guard's variables for nodes that are billed even if none runs: their number, and when, as far as known."""
     purchase, option = plan.request.purchase, plan.place.option
     in_plan = option is PurchaseOption.TRAINING_PLAN
     bought = purchase.training_plan if in_plan else purchase.reservation
     if bought is None:
-        return None
+        return {}
     lost = timedelta(minutes=target_of(plan.place.target).lost_minutes(option))
     ends = None if bought.ends_at is None else bought.ends_at - lost
-    return ReservedNodes(max(plan.place.nodes, bought.count or 0), bought.starts_at, ends)
+    window = (("RESERVED_FROM", bought.starts_at), ("RESERVED_UNTIL", ends))
+    return {
+        "RESERVED_NODES": str(max(plan.place.nodes, bought.count or 0)),
+        **{name: moment.isoformat() for name, moment in window if moment is not None},
+    }
 
 
 def protocol_of(address: str) -> str:
@@ -385,7 +389,7 @@ def _paid_text(plan: Plan, minutes: float | None) -> list[str]:
         return [
             f"the {bought} is prepaid: its nodes are never stopped{daily if minutes and guard_of(plan).idle else ''}"
         ]
-    if minutes and _reserved(plan) is not None:
+    if minutes and _reserved(plan):
         return ["a daily notification while no reserved node runs"]
     return []
 

@@ -1,6 +1,6 @@
 """HyperPod's chart in an EKS cluster: a function in the cluster's network that installs it, and its resource."""
 
-from aws_cdk import Aws, CfnResource, RemovalPolicy, Stack
+from aws_cdk import Aws, CfnResource, FileAssetLocation, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -8,7 +8,6 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from infra.parts.eks_cluster import EksCluster
-from infra.parts.pinned_asset import PinnedAsset
 from launcher.catalog.assets import asset
 from launcher.catalog.hyperpod_chart import ChartPins
 from launcher.model.monitoring import CHART_MEMORY_MB
@@ -45,8 +44,8 @@ class HyperPodChart(Construct):
         *,
         cluster: EksCluster,
         pins: ChartPins,
-        chart: PinnedAsset,
-        layer: PinnedAsset,
+        chart: FileAssetLocation,
+        layer: FileAssetLocation,
         values: str,
         subnet_id: str,
         security_group_id: str,
@@ -69,7 +68,11 @@ class HyperPodChart(Construct):
         self.resource.node.add_dependency(role, entry, log)
 
     def _function(
-        self, role: iam.Role, log: logs.CfnLogGroup, layer: PinnedAsset, place: lambda_.CfnFunction.VpcConfigProperty
+        self,
+        role: iam.Role,
+        log: logs.CfnLogGroup,
+        layer: FileAssetLocation,
+        place: lambda_.CfnFunction.VpcConfigProperty,
     ) -> lambda_.CfnFunction:
         helm = lambda_.CfnLayerVersion(
             self,
@@ -77,7 +80,7 @@ class HyperPodChart(Construct):
             layer_name=f"{Stack.of(self).stack_name}-helm",
             description="helm, as the CDK's own charts are installed with it",
             compatible_architectures=["x86_64"],
-            content=lambda_.CfnLayerVersion.ContentProperty(s3_bucket=layer.bucket, s3_key=layer.key),
+            content=lambda_.CfnLayerVersion.ContentProperty(s3_bucket=layer.bucket_name, s3_key=layer.object_key),
         )
         function = function_in(
             self,
@@ -101,8 +104,8 @@ class HyperPodChart(Construct):
             properties={
                 "ServiceToken": self.function.attr_arn,
                 "ServiceTimeout": str(_SECONDS + 60),
-                "Bucket": chart.bucket,
-                "Key": chart.key,
+                "Bucket": chart.bucket_name,
+                "Key": chart.object_key,
                 "Sha256": self._pins.sha256,
                 "Release": RELEASE,
                 "Namespace": NAMESPACE,
@@ -113,7 +116,7 @@ class HyperPodChart(Construct):
             },
         )
 
-    def _role(self, log: logs.CfnLogGroup, chart: PinnedAsset) -> iam.Role:
+    def _role(self, log: logs.CfnLogGroup, chart: FileAssetLocation) -> iam.Role:
         return iam.Role(
             self,
             "Role",
@@ -125,7 +128,7 @@ class HyperPodChart(Construct):
                         iam.PolicyStatement(
                             sid="FetchChart",
                             actions=["s3:GetObject"],
-                            resources=[f"arn:{Aws.PARTITION}:s3:::{chart.bucket}/{chart.key}"],
+                            resources=[f"arn:{Aws.PARTITION}:s3:::{chart.bucket_name}/{chart.object_key}"],
                         ),
                         # Lambda refuses a function in a subnet whose role is limited to interfaces that exist.
                         iam.PolicyStatement(sid="StandInSubnet", actions=list(INTERFACES), resources=["*"]),

@@ -15,7 +15,7 @@ _WIDTH, _HEIGHT = 12, 6
 """CloudWatch's grid has 24 columns."""
 
 
-class WidgetDashboard(Construct):
+class Dashboard(Construct):
     """A CloudWatch dashboard. Dashboards are global to an account, hence the region in the name.
 
     Attributes:

@@ -7,7 +7,7 @@ from constructs import Construct
 
 from infra.cluster_network import ClusterNetwork, cluster_network
 from infra.parts.budget_stop import stop_place
-from infra.parts.dashboard import Dashboard
+from infra.parts.dashboard import cluster_dashboard
 from infra.parts.guard_folder import guard_folder
 from infra.parts.guardrails import Guardrails, TargetGuard, guardrail_text
 from infra.parts.limits import Limits
@@ -61,7 +61,7 @@ class ClusterStack(PlanStack):
             stop=stop_place(plan, network.store_uri, network.store),
             folder=guard_folder(network.store_uri, network.store),
         )
-        dashboard = Dashboard(self, "Overview", plan=plan, limits=self._limits, target_widgets=widgets)
+        dashboard = cluster_dashboard(self, "Overview", plan=plan, limits=self._limits, target_widgets=widgets)
         add_output(self, "NotifyTopicArn", guardrails.topic.ref)
         add_output(self, "DashboardUrl", dashboard.url)
         add_output(self, "GuardrailSummary", "; ".join(guardrail_text(plan, self._limits)))

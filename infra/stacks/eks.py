@@ -8,10 +8,10 @@ from constructs import Construct
 from infra.cluster_network import ClusterNetwork, cluster_findings
 from infra.parts.dashboard import eks_widgets
 from infra.parts.efa import NodeSecurityGroup
-from infra.parts.eks_cluster import ControlSubnets, EksCluster
+from infra.parts.eks_cluster import EksCluster, create_control_subnets
 from infra.parts.eks_guard import EksGuard
 from infra.parts.eks_nodes import NodeGroup, node_role, report_statements
-from infra.parts.eks_pods import PodCounter, pod_statements
+from infra.parts.eks_pods import pod_counter, pod_statements
 from infra.parts.guard_folder import guard_folder
 from infra.parts.node_policy import OWN_PATH, NodePolicy
 from infra.parts.outputs import add_output
@@ -70,11 +70,11 @@ class EksStack(ClusterStack):
         grant(self, cluster=self.cluster.resource, role_arn=role_arn, namespaces=NAMESPACES, account=plan.name)
         self.cluster.lets_grant(role_arn)
         self._outputs(plan, network, group_id=group_id, policy=policy.arn, pods_role=role_arn)
-        counter = PodCounter(
+        counter = pod_counter(
             self, "Pods", cluster=self.cluster, subnet_id=network.subnet_id, security_group_id=group_id
         )
-        counter.function.node.add_dependency(*group.rules)
-        self._watch(EksGuard(counter.function.attr_arn), eks_widgets(plan))
+        counter.node.add_dependency(*group.rules)
+        self._watch(EksGuard(counter.attr_arn), eks_widgets(plan))
 
     def _groups(
         self,
@@ -154,7 +154,7 @@ def control_subnets(scope: Construct, plan: Plan, catalog: Catalog, network: Clu
         return list(network.zone_subnets.values())
     cidrs = [str(control_range) for control_range in control_ranges(ranges(network_request.cidr))]
     zones = control_zones(zone(plan.place, catalog))
-    return ControlSubnets(scope, "ControlSubnets", vpc_id=network.vpc_id, cidrs=cidrs, zones=zones).ids
+    return create_control_subnets(scope, "ControlSubnets", vpc_id=network.vpc_id, cidrs=cidrs, zones=zones)
 
 
 def pods_policy(scope: Construct, plan: Plan, catalog: Catalog, network: ClusterNetwork) -> tuple[NodePolicy, str]:

@@ -87,38 +87,36 @@ class PcsGuard:
 LOG_TYPES = ("PCS_SCHEDULER_LOGS", "PCS_JOBCOMP_LOGS", "PCS_SCALING_LOGS")
 
 
-class PcsLogs(Construct):
+def deliver_logs(stack: Construct, id_: str, *, cluster: pcs.CfnCluster, name: str) -> None:
     """One delivery per log type (aws-hpc-recipes 009a29a, recipes/pcs/cloudwatch; PCS user guide, "Scaling logs")."""
-
-    def __init__(self, scope: Construct, id_: str, *, cluster: pcs.CfnCluster, name: str) -> None:
-        super().__init__(scope, id_)
-        for kind in LOG_TYPES:
-            part = kind.removeprefix("PCS_").removesuffix("_LOGS").capitalize()
-            # The policy with which CloudWatch may write is added when the delivery is made (CloudWatch Logs user guide,
-            # "Logs sent to CloudWatch Logs"); below /aws/vendedlogs/ one policy serves every group.
-            group = logs.CfnLogGroup(
-                self,
-                f"{part}Log",
-                log_group_name=f"/aws/vendedlogs/pcs/cluster/{kind}/{name}",
-                retention_in_days=LOG_RETENTION_DAYS,
-            )
-            group.apply_removal_policy(RemovalPolicy.DESTROY)
-            source = logs.CfnDeliverySource(
-                self, f"{part}Source", name=f"{name}-{part.lower()}", log_type=kind, resource_arn=cluster.attr_arn
-            )
-            destination = logs.CfnDeliveryDestination(
-                self,
-                f"{part}Destination",
-                name=f"{name}-{part.lower()}",
-                destination_resource_arn=group.attr_arn,
-            )
-            delivery = logs.CfnDelivery(
-                self,
-                f"{part}Delivery",
-                delivery_source_name=source.name,
-                delivery_destination_arn=destination.attr_arn,
-            )
-            delivery.add_resource_dependency(source)
+    scope = Construct(stack, id_)
+    for kind in LOG_TYPES:
+        part = kind.removeprefix("PCS_").removesuffix("_LOGS").capitalize()
+        # The policy with which CloudWatch may write is added when the delivery is made (CloudWatch Logs user guide,
+        # "Logs sent to CloudWatch Logs"); below /aws/vendedlogs/ one policy serves every group.
+        group = logs.CfnLogGroup(
+            scope,
+            f"{part}Log",
+            log_group_name=f"/aws/vendedlogs/pcs/cluster/{kind}/{name}",
+            retention_in_days=LOG_RETENTION_DAYS,
+        )
+        group.apply_removal_policy(RemovalPolicy.DESTROY)
+        source = logs.CfnDeliverySource(
+            scope, f"{part}Source", name=f"{name}-{part.lower()}", log_type=kind, resource_arn=cluster.attr_arn
+        )
+        destination = logs.CfnDeliveryDestination(
+            scope,
+            f"{part}Destination",
+            name=f"{name}-{part.lower()}",
+            destination_resource_arn=group.attr_arn,
+        )
+        delivery = logs.CfnDelivery(
+            scope,
+            f"{part}Delivery",
+            delivery_source_name=source.name,
+            delivery_destination_arn=destination.attr_arn,
+        )
+        delivery.add_resource_dependency(source)
 
 
 class PcsStack(ClusterStack):
@@ -147,7 +145,7 @@ class PcsStack(ClusterStack):
         self.cluster = self._controller(context)
         # EC2 knows a new profile only after a while: the controller takes minutes.
         self.cluster.node.add_dependency(*group.rules, lustre, profile)
-        PcsLogs(self, "Logs", cluster=self.cluster, name=context.name)
+        deliver_logs(self, "Logs", cluster=self.cluster, name=context.name)
         self.groups = self._groups(context, profile, scripts)
         connect = self._connect(plan)
         self._outputs(plan, context, names, connect)

@@ -9,7 +9,7 @@ from constructs import Construct
 from infra.parts import endpoint_alarms
 from infra.parts.endpoint import SageMakerEndpoint
 from infra.parts.endpoint_alarms import EndpointAlarms
-from infra.parts.endpoint_dashboard import EndpointDashboard
+from infra.parts.endpoint_dashboard import endpoint_dashboard
 from infra.parts.endpoint_role import EndpointRole, InvokePolicy
 from infra.parts.endpoint_scaling import EndpointScaling
 from infra.parts.endpoint_store import INPUT, OUTPUT, EndpointStore
@@ -115,7 +115,7 @@ class ServingStack(PlanStack):
                 alarms.wake(scaling.wake)
 
     def _watched(self, plan: Plan, endpoint: Endpoint, limits: Limits, *, topic: str) -> None:
-        dashboard = EndpointDashboard(self, "Overview", plan=plan, endpoint=endpoint, limits=limits)
+        dashboard = endpoint_dashboard(self, "Overview", plan=plan, endpoint=endpoint, limits=limits)
         add_output(self, "NotifyTopicArn", topic)
         add_output(self, "DashboardUrl", dashboard.url)
         add_output(self, "GuardrailSummary", "; ".join(guardrail_text(plan, limits)))

@@ -1,23 +1,11 @@
 """The archive of `slipway debug` as text and JSON."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from launcher.answers.lines import wrapped
 from launcher.records.codec import Json, as_json
 from launcher.records.document import json_object
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenBundle:
-    """An archive that was written: its files, and what it lacks with the reason."""
-
-    name: str
-    path: Path
-    bytes: int
-    files: tuple[str, ...]
-    missing: tuple[tuple[str, str], ...]
 
 
 @json_object
@@ -30,27 +18,22 @@ class MissingPart:
 
 @json_object
 class DebugDocument:
-    """The archive."""
+    """An archive that was written: its files, and what it lacks with the reason."""
 
     schema: Literal["slipway.debug/1"] = "slipway.debug/1"
     name: str
-    path: str
+    path: Path
     bytes: int
     files: tuple[str, ...]
     missing: tuple[MissingPart, ...]
 
 
-def document(written: WrittenBundle) -> Json:
+def document(written: DebugDocument) -> Json:
     """slipway.debug/1."""
-    missing = tuple(MissingPart(path=path, reason=reason) for path, reason in written.missing)
-    return as_json(
-        DebugDocument(
-            name=written.name, path=str(written.path), bytes=written.bytes, files=written.files, missing=missing
-        )
-    )
+    return as_json(written)
 
 
-def page(written: WrittenBundle, width: int) -> list[str]:
+def page(written: DebugDocument, width: int) -> list[str]:
     """What the archive holds, folder by folder, and what it lacks."""
     folders: dict[str, int] = {}
     for file in written.files:
@@ -60,6 +43,6 @@ def page(written: WrittenBundle, width: int) -> list[str]:
     size = f"{written.bytes / 1e6:,.1f} MB" if written.bytes >= 100_000 else f"{max(1, written.bytes // 1000):,} kB"  # noqa: PLR2004
     lines = ["", *wrapped(f"  {written.path}: {len(written.files)} files, {size}", width)]
     lines += wrapped(f"  files: {held}", width, 2)
-    lines += [piece for path, reason in written.missing for piece in wrapped(f"  without {path}: {reason}", width, 2)]
+    lines += [piece for part in written.missing for piece in wrapped(f"  without {part.path}: {part.reason}", width, 2)]
     lines += wrapped("  secrets, account numbers and e-mail addresses are masked; read it before you send it", width)
     return lines

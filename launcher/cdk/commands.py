@@ -19,8 +19,6 @@ from launcher.model.errors import (
     DeploymentFailedError,
     ImpossibleError,
     OverBudgetError,
-    QuoteExpiredError,
-    QuoteMismatchError,
     SlipwayError,
     UnpricedError,
 )
@@ -58,10 +56,10 @@ class Assembly:
         """Accept only the unchanged files of the synthesis.
 
         Raises:
-            QuoteMismatchError: a file was changed, added or removed.
+            ImpossibleError: a file was changed, added or removed.
         """
         if self.seal and seal(self.folder) != self.seal:
-            raise QuoteMismatchError(
+            raise ImpossibleError(
                 f"{self.folder} was changed after it was synthesised and shown: nothing is deployed",
                 hint="run the command again; change the stacks through the plan file",
             )
@@ -70,7 +68,7 @@ class Assembly:
         """The assembly in another, private folder: the CLI reads its files until the last stack is deployed.
 
         Raises:
-            QuoteMismatchError: the assembly was changed after its synthesis.
+            ImpossibleError: the assembly was changed after its synthesis.
         """
         if not self.seal:
             return self
@@ -93,7 +91,7 @@ class Assembly:
         """The assembly with files that it names by their digests and that did not exist before.
 
         Raises:
-            QuoteMismatchError: the assembly was changed after its synthesis.
+            ImpossibleError: the assembly was changed after its synthesis.
         """
         self.refuse_if_changed()
         for name, content in files.items():
@@ -135,7 +133,7 @@ class Cdk:
 
         Raises:
             ImpossibleError: the app refused the plan, or validation of the templates found a problem.
-            QuoteMismatchError: the stacks belong to another plan than the quoted one.
+            ImpossibleError: the stacks belong to another plan than the quoted one.
         """
         given = [word for name, usd in (amounts or {}).items() for word in ("-c", f"{name}={usd:f}")]
         done = self._run(
@@ -157,7 +155,7 @@ class Cdk:
             return Assembly(folder=folder, digests=frozenset(), seal="")
         assembly = Assembly.read(folder)
         if assembly.digests != {digest}:
-            raise QuoteMismatchError(
+            raise ImpossibleError(
                 f"the quote is for plan {digest[:12]}, the stacks are of {_short(assembly.digests)}: "
                 f"{plan} changed in between",
                 hint="run the command again; nothing was deployed",
@@ -265,14 +263,14 @@ def deploy(
     `inputs` are parameters of its stacks, by stack and name: "stack:name".
 
     Raises:
-        QuoteMismatchError: quote, files and assembly are not of one plan, or the assembly differs from the one shown.
-        QuoteExpiredError: the quote's prices are now too old.
+        ImpossibleError: quote, files and assembly are not of one plan, or the assembly differs from the one shown.
+        UnpricedError: the quote's prices are now too old.
         OverBudgetError, UnpricedError, ImpossibleError: the gate refuses the quote.
         DeploymentFailedError: CloudFormation failed.
     """
     stacks = assembly.digests if cdk.runner.carries_out else {quote.digest}
     if bundle.digest != quote.digest or stacks != {quote.digest}:
-        raise QuoteMismatchError(
+        raise ImpossibleError(
             f"the quote is for plan {quote.digest[:12]}, the files are of {bundle.digest[:12]}, "
             f"the stacks of {_short(stacks)}",
             hint="quote the plan again",
@@ -280,7 +278,7 @@ def deploy(
     if not quote.gate.allowed:
         raise _REFUSALS[quote.gate.exit_code](quote.gate.reason, hint=quote.gate.hint)
     if quote.expires_at is not None and now > quote.expires_at and now.date() > quote.as_of.date():
-        raise QuoteExpiredError(
+        raise UnpricedError(
             f"the quote was good until {quote.expires_at:%Y-%m-%d %H:%M} UTC", hint="quote the plan again"
         )
     with TemporaryDirectory(prefix="slipway-assembly-") as place:

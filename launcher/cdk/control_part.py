@@ -21,7 +21,7 @@ def control_part(assembly: Assembly, folder: Path) -> Assembly:
     other stacks stay complete. The template's name is its own hash: the CDK CLI uploads no file twice under one name.
 
     Raises:
-        QuoteMismatchError: the assembly was changed after its synthesis.
+        ImpossibleError: the assembly was changed after its synthesis.
     """
     copy = assembly.copied(folder)
     for path in copy.templates.values():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from launcher.cli import options
 from launcher.cli.console import Console
-from launcher.model.errors import QuoteMismatchError
+from launcher.model.errors import ImpossibleError
 from launcher.records.approval import AGAIN, Action, Approval, claim, find_approval
 from launcher.workflow.quote.approval import limited, refuse_other_quote, refuse_second, usable
 from launcher.workflow.quote.fresh import Picked
@@ -73,10 +73,10 @@ def answers(
         return Answers(person=person, second=person.approve, price_options=asked, selection=selection)
     approval = usable(given, action, file=str(file), sandbox=sandbox, environment=os.environ, now=options.now())
     if asked.settings not in ((), approval.settings):
-        raise QuoteMismatchError(f"approval {given} is for other settings", hint=AGAIN)
+        raise ImpossibleError(f"approval {given} is for other settings", hint=AGAIN)
     if selection is not None and not str(approval.digest).startswith(selection):
         message = f"--pick {selection} is another candidate than the approved {str(approval.digest)[:6]}"
-        raise QuoteMismatchError(message, hint="leave out --pick")
+        raise ImpossibleError(message, hint="leave out --pick")
     approved = ApprovedConsole(approval)
     return Answers(
         person=approved,

@@ -46,7 +46,6 @@ def debug(
     bundle = collect(name, folder, os.environ, now, documents)
     path = target if target is not None else Path(f"{name}-debug-{now:%Y%m%dT%H%M%SZ}.tar.gz")
     size = write(bundle, path, name, now)
-    written = answer.WrittenBundle(
-        name=name, path=path, bytes=size, files=tuple(bundle.files), missing=tuple(sorted(bundle.missing.items()))
-    )
+    missing = tuple(answer.MissingPart(path=part, reason=reason) for part, reason in sorted(bundle.missing.items()))
+    written = answer.DebugDocument(name=name, path=path, bytes=size, files=tuple(bundle.files), missing=missing)
     output.answer(answer, written, json=json)

@@ -66,14 +66,6 @@ class InterruptedAtQuestionError(KeyboardInterrupt):
     """The user interrupted instead of answering (exit 130): nothing was done."""
 
 
-class QuoteMismatchError(ImpossibleError):
-    """The quote belongs to another plan than the one to be deployed."""
-
-
-class QuoteExpiredError(UnpricedError):
-    """The prices behind a quote are too old for a deployment."""
-
-
 def reason_of(problem: Exception) -> str:
     """Why something failed, without the number and the path of a system's message.
 

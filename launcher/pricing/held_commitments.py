@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any
 
 from launcher.model.enums import PurchaseOption, SavingsPlanKind
 from launcher.model.money import Price, sum_usd
@@ -11,17 +11,6 @@ from launcher.model.record import record
 from launcher.model.units import HOURS_PER_MONTH
 from launcher.pricing.compute import whole_sets
 from launcher.pricing.training_candidate import UNUSED
-
-
-class _Key(NamedTuple):
-    """The properties that plans must share to use the same commitment."""
-
-    instance_type: str
-    region: str
-    option: PurchaseOption
-    plan_kind: SavingsPlanKind | None
-    term_years: int | None
-    usd_per_hour: Decimal
 
 
 @record
@@ -44,29 +33,28 @@ def held_commitments(quotes: Iterable[Quote]) -> tuple[HeldCommitment, ...]:
 
     Plans with the same type, place and terms share one commitment: enough sets of the largest job's nodes for all.
     """
-    by_key: dict[_Key, list[Quote]] = {}
+    by_key: dict[tuple[Any, ...], list[Quote]] = {}
     for quoted in quotes:
         if quoted.commitment_usd is not None and isinstance(quoted.price, Price):
-            place = quoted.plan.place
-            key = _Key(
-                place.instance_type, place.region, place.option, place.plan_kind, place.term_years, quoted.price.usd
-            )
+            place, usd = quoted.plan.place, quoted.price.usd
+            key = (place.instance_type, place.region, place.option, place.plan_kind, place.term_years, usd)
             by_key.setdefault(key, []).append(quoted)
-    return tuple(_commitment(key, sharers) for key, sharers in by_key.items())
+    return tuple(_commitment(key[-1], sharers) for key, sharers in by_key.items())
 
 
-def _commitment(key: _Key, sharers: list[Quote]) -> HeldCommitment:
+def _commitment(usd_per_hour: Decimal, sharers: list[Quote]) -> HeldCommitment:
+    place = sharers[0].plan.place
     used = sum(used_hours(quoted) * _times_a_month(quoted) for quoted in sharers)
     most = max(quoted.plan.place.nodes for quoted in sharers)
     instances = most * whole_sets(used / most)
     return HeldCommitment(
-        instance_type=key.instance_type,
-        region=key.region,
-        purchase_option=key.option,
-        plan_kind=key.plan_kind,
-        term_years=key.term_years or 1,
+        instance_type=place.instance_type,
+        region=place.region,
+        purchase_option=place.option,
+        plan_kind=place.plan_kind,
+        term_years=place.term_years or 1,
         instances=instances,
-        usd_per_month=key.usd_per_hour * instances * Decimal(repr(HOURS_PER_MONTH)),
+        usd_per_month=usd_per_hour * instances * Decimal(repr(HOURS_PER_MONTH)),
         utilisation=min(1.0, used / (instances * HOURS_PER_MONTH)),
         plans=tuple(quoted.plan.name for quoted in sharers),
     )

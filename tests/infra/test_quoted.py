@@ -6,7 +6,7 @@ import pytest
 
 from infra.quoted import gate_word
 from launcher.model.document import document
-from launcher.model.errors import QuoteMismatchError, UnreadableInputError
+from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.plan_file import SAVED
 from tests.plans import NOW
 
@@ -46,7 +46,7 @@ def test_saved_plan_carries_gate_decision_and_digest(saved_word):
     assert saved_word().text == "the gate allowed this plan"
     dear = saved_word(gate={"verdict": "refuse", "exit_code": 3, "reason": "too dear"})
     assert (dear.text, dear.refusal.exit_code) == ("the gate refused this plan: too dear", 3)
-    with pytest.raises(QuoteMismatchError, match="one was changed"):
+    with pytest.raises(ImpossibleError, match="one was changed"):
         saved_word(digest="0" * 64)
     with pytest.raises(UnreadableInputError, match="is not a quote"):
         saved_word(gate=None)
@@ -95,5 +95,5 @@ def test_invalid_quote_file_refused(word, changes):
 
 
 def test_plan_changed_after_quote_refused(word):
-    with pytest.raises(QuoteMismatchError, match="one was changed"):
+    with pytest.raises(ImpossibleError, match="one was changed"):
         word(digest="0" * 64)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import date
 from functools import partial
-from typing import TypedDict
 
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import Catalog
@@ -67,6 +66,7 @@ def from_dimensions(model: ModelDimensions) -> ServedModel:
     hidden = model.hidden or max(64.0, REFERENCE_HIDDEN * grown)
     heads = model.heads or max(1, round(hidden / HEAD_DIM))
     kv_heads = model.kv_heads or min(heads, USUAL_KV_HEADS)
+    expert_b, experts, top_k = _experts(model)
     given = {"layers": model.layers, "hidden": model.hidden, "heads": model.heads, "kv_heads": model.kv_heads}
     return ServedModel(
         name=f"{model.params_b:g} B",
@@ -76,25 +76,24 @@ def from_dimensions(model: ModelDimensions) -> ServedModel:
         heads=heads,
         kv_heads=kv_heads,
         kv_values_per_token=2.0 * layers * kv_heads * hidden / heads,
-        **_experts(model, layers),
+        expert_b=expert_b,
+        experts=experts,
+        experts_per_token=top_k,
+        moe_layers=layers if experts else 0.0,
         assumed=tuple(name for name, value in given.items() if value is None),
     )
 
 
-class _Experts(TypedDict):
-    expert_b: float
-    experts: int
-    experts_per_token: int
-    moe_layers: float
+def _experts(model: ModelDimensions) -> tuple[float, int, int]:
+    """The experts of a mixture given by its active parameters: billions of their parameters, all, of one token.
 
-
-def _experts(model: ModelDimensions, layers: float) -> _Experts:
-    """The experts of a mixture given by its active parameters: what a token does not use is in other experts."""
+    What a token does not use is in other experts.
+    """
     if not model.active_b < model.params_b:
-        return _Experts(expert_b=0.0, experts=0, experts_per_token=0, moe_layers=0.0)
+        return 0.0, 0, 0
     experts, top_k = model.experts or USUAL_EXPERTS, model.top_k or USUAL_TOP_K
     expert_b = min(model.params_b, (model.params_b - model.active_b) / (1 - min(top_k / experts, 0.99)))
-    return _Experts(expert_b=expert_b, experts=experts, experts_per_token=top_k, moe_layers=layers)
+    return expert_b, experts, top_k
 
 
 @record

@@ -208,7 +208,7 @@ def difference_of(assembly: Assembly, session: Session, kind: TargetKind | None 
     `kind` is the target's kind, None for an endpoint.
 
     Raises:
-        QuoteMismatchError: the assembly changed after its synthesis.
+        ImpossibleError: the assembly changed after its synthesis.
         ImpossibleError: another deployment of one of the stacks is in progress.
     """
     assembly.refuse_if_changed()

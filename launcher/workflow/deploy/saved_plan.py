@@ -12,7 +12,7 @@ from launcher.agent import safe_json
 from launcher.cdk.commands import Assembly, Cdk
 from launcher.cdk.runner import SubprocessRunner
 from launcher.model.document import document
-from launcher.model.errors import ImpossibleError, OverBudgetError, QuoteMismatchError, UnreadableInputError
+from launcher.model.errors import ImpossibleError, OverBudgetError, UnreadableInputError
 from launcher.model.quote import Quote
 from launcher.pricing.priced import Priced
 from launcher.records.quote_document import quote_document
@@ -71,14 +71,14 @@ def quoted_as_saved(saved: SavedPlan, quote: Callable[[str], Picked], environmen
     """The candidate of a saved plan, quoted again by its digest, if it has not changed.
 
     Raises:
-        QuoteMismatchError, OverBudgetError: something changed.
+        ImpossibleError, OverBudgetError: something changed.
         SlipwayError: it cannot be quoted.
     """
     try:
         picked = quote(saved.digest)
     except NoSuchCandidateError as none:
         message = f"the saved plan is {saved.digest[:12]}, but its file has another digest: the file was changed"
-        raise QuoteMismatchError(message, hint=AGAIN) from none
+        raise ImpossibleError(message, hint=AGAIN) from none
     refuse_if_moved(saved, picked, environment)
     return picked
 
@@ -87,7 +87,7 @@ def refuse_if_moved(saved: SavedPlan, picked: Picked, environment: Mapping[str, 
     """Continue only with the saved stacks, at no higher price.
 
     Raises:
-        QuoteMismatchError: the stacks differ from the saved ones.
+        ImpossibleError: the stacks differ from the saved ones.
         OverBudgetError: the high estimate is above the saved one, or the candidate has no price now.
     """
     quoted = picked.quoted
@@ -104,7 +104,7 @@ def refuse_if_moved(saved: SavedPlan, picked: Picked, environment: Mapping[str, 
     moved = sorted(name for name in saved.stacks.keys() | current.keys() if saved.stacks.get(name) != current.get(name))
     if moved:
         message = f"the stacks are not the ones that were saved: {', '.join(moved)} differ"
-        raise QuoteMismatchError(message, hint=f"another version of Slipway creates other stacks; {AGAIN}")
+        raise ImpossibleError(message, hint=f"another version of Slipway creates other stacks; {AGAIN}")
 
 
 def _day(moment: datetime) -> str:

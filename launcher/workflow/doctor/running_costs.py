@@ -122,36 +122,28 @@ def _parts(states: Iterable[StackState]) -> Iterator[tuple[StackState, str]]:
 
 def _cost(session: Session, catalog: Catalog, now: datetime, stack: StackState, part: str) -> StackCost:
     since = stacks.changed_at(session, stack) or now
-    ways = {NETWORK_STACK: _network, STORE_STACK: _store}
-    money = ways.get(part, _cluster_rate)(session, catalog, now, stack)
     cluster = stack.tags[CLUSTER_TAG]
     erase = " --checkpoints" if part == STORE_STACK else ""
-    return StackCost(
+    unpriced = StackCost(
         name=stack.name,
         kind=part,
         region=session.region,
         owner=owner_in(stack.tags),
         since=since,
-        usd_per_hour=money.usd_per_hour,
-        usd_so_far=money.usd_so_far,
-        ends_at=money.ends_at,
+        usd_per_hour=None,
+        usd_so_far=None,
+        ends_at=None,
         down_command=f"slipway down {cluster} --region {session.region}{erase}",
-        note=money.note,
+        note="",
     )
+    price = {NETWORK_STACK: _network, STORE_STACK: _store}.get(part, _cluster_rate)
+    return price(unpriced, session, catalog, now, stack)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Money:
-    usd_per_hour: Decimal | None = None
-    usd_so_far: Decimal | None = None
-    ends_at: datetime | None = None
-    note: str = ""
-
-
-def _cluster_rate(session: Session, catalog: Catalog, now: datetime, stack: StackState) -> _Money:
+def _cluster_rate(cost: StackCost, session: Session, catalog: Catalog, now: datetime, stack: StackState) -> StackCost:
     guard = guard_function(session, stack.name)
     if guard is None:
-        return _unguarded(session, catalog, stack)
+        return _unguarded(cost, session, catalog, stack)
     variables = guard.environment
     target = next(
         candidate
@@ -176,7 +168,8 @@ def _cluster_rate(session: Session, catalog: Catalog, now: datetime, stack: Stac
     else:
         notes.append(f"{nodes:g} node{'' if nodes == 1 else 's'} at the quoted ${rate.rstrip('0').rstrip('.')}{count}")
     per_node = Decimal(rate or 0)
-    return _Money(
+    return replace(
+        cost,
         usd_per_hour=per_node * Decimal(str(nodes)) + beside.usd if rate and nodes is not None else None,
         usd_so_far=per_node * Decimal(str(hours)) + beside.usd * lived_h if rate and hours is not None else None,
         ends_at=_end(variables, since),
@@ -184,11 +177,11 @@ def _cluster_rate(session: Session, catalog: Catalog, now: datetime, stack: Stac
     )
 
 
-def _unguarded(session: Session, catalog: Catalog, stack: StackState) -> _Money:
+def _unguarded(cost: StackCost, session: Session, catalog: Catalog, stack: StackState) -> StackCost:
     """Instances under a stack without a guard (yet): ParallelCluster's instances, at the listed price."""
     counts = instances.running(session, f"slipway-{stack.tags[CLUSTER_TAG]}")
     if not counts:
-        return _Money(note=f"{stack.status}, and it has no guard: running nodes are not counted")
+        return replace(cost, note=f"{stack.status}, and it has no guard: running nodes are not counted")
     usd, missing = Decimal(0), []
     for type_, count in counts.items():
         price = catalog.on_demand(type_, session.region)
@@ -199,7 +192,7 @@ def _unguarded(session: Session, catalog: Catalog, stack: StackState) -> _Money:
     listed = ", ".join(f"{count} x {type_}" for type_, count in sorted(counts.items()))
     notes = [f"{stack.status}: {listed} at the listed price"]
     notes += [f"without {', '.join(missing)}, which has no price"] if missing else []
-    return _Money(usd_per_hour=usd, note="; ".join(notes))
+    return replace(cost, usd_per_hour=usd, note="; ".join(notes))
 
 
 def guard_function(session: Session, stack: str) -> functions.FunctionState | None:
@@ -233,26 +226,26 @@ def _listed(session: Session, target: Target, variables: Mapping[str, str]) -> i
     return sum(instance.tags.get(tags.role) == tags.node for instance in running)
 
 
-def _network(session: Session, catalog: Catalog, now: datetime, stack: StackState) -> _Money:
+def _network(cost: StackCost, session: Session, catalog: Catalog, now: datetime, stack: StackState) -> StackCost:
     kinds = [resource.type for resource in stacks.resources(session, stack.name)]
     prices = [catalog.bill_item(PAID_HOURLY[kind], session.region) for kind in kinds if kind in PAID_HOURLY]
     if any(not isinstance(price, Price) for price in prices):
-        return _Money(note="its NAT gateway or address has no price")
+        return replace(cost, note="its NAT gateway or address has no price")
     usd = sum((price.usd for price in prices if isinstance(price, Price)), Decimal(0))
     lived_h = Decimal(str((now - (stack.made_at or now)).total_seconds() / 3600))
-    return _Money(usd_per_hour=usd, usd_so_far=usd * lived_h, note="without its traffic")
+    return replace(cost, usd_per_hour=usd, usd_so_far=usd * lived_h, note="without its traffic")
 
 
-def _store(session: Session, catalog: Catalog, now: datetime, stack: StackState) -> _Money:
+def _store(cost: StackCost, session: Session, catalog: Catalog, now: datetime, stack: StackState) -> StackCost:
     """The storage cost of the checkpoint bucket: its size as S3 last reported it, at the first tier's monthly price."""
     bucket = stack.outputs.get("BucketName")
     price = catalog.bill_item("s3.standard-storage", session.region)
     if bucket is None or not isinstance(price, Price):
-        return _Money(note="no bucket" if bucket is None else "S3 has no price here")
+        return replace(cost, note="no bucket" if bucket is None else "S3 has no price here")
     dimensions = {"BucketName": bucket, "StorageType": "StandardStorage"}
     metric = Metric(namespace="AWS/S3", name="BucketSizeBytes", dimensions=dimensions, statistic="Average")
     size = latest(session, metric, now, within=STORED_WITHIN, period=STORED_PERIOD)
     if size is None:
-        return _Money(note="S3 has not reported its size yet: it reports once a day")
+        return replace(cost, note="S3 has not reported its size yet: it reports once a day")
     monthly = Decimal(str(size / GIB)) * price.usd
-    return _Money(usd_per_hour=monthly / Decimal(str(HOURS_PER_MONTH)), note=f"{size / GIB:,.1f} GiB")
+    return replace(cost, usd_per_hour=monthly / Decimal(str(HOURS_PER_MONTH)), note=f"{size / GIB:,.1f} GiB")

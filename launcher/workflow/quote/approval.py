@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from launcher.model.budget_stop import exempt, is_joined
-from launcher.model.errors import ImpossibleError, OverBudgetError, QuoteMismatchError, UnreadableInputError
+from launcher.model.errors import ImpossibleError, OverBudgetError, UnreadableInputError
 from launcher.records.approval import AGAIN, Action, Approval, find_approval, new_id
 from launcher.workflow.quote.fresh import Picked, gated_quote
 from launcher.workflow.quote.options import PriceOptions
@@ -127,7 +127,7 @@ def usable(
     for what, (approved, requested) in asked.items():
         if approved != requested:
             message = f"approval {given} is for another {what}: {approved}, not {requested}"
-            raise QuoteMismatchError(message, hint=AGAIN)
+            raise ImpossibleError(message, hint=AGAIN)
     return approval
 
 
@@ -145,13 +145,13 @@ def refuse_other_quote(approval: Approval, digest: str, high: Decimal | None) ->
     """Continue only with the approved quote, within the approved dollars.
 
     Raises:
-        QuoteMismatchError: it is another quote.
+        ImpossibleError: it is another quote.
         OverBudgetError: it costs more.
     """
     if digest != approval.digest:
         message = f"approval {approval.id} is for quote {str(approval.digest)[:6]}, this is {digest[:6]}"
         hint = f"{AGAIN}; for a cluster that keeps its head node, with --set storage.head_node=TYPE"
-        raise QuoteMismatchError(message, hint=hint)
+        raise ImpossibleError(message, hint=hint)
     if approval.max_usd is not None and (high is None or high > approval.max_usd):
         now = "has no price" if high is None else f"may cost ${high:,.2f}"
         raise OverBudgetError(f"the approval is for ${approval.max_usd:,}, and the job {now}", hint=AGAIN)

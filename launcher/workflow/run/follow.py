@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from launcher.agent.metrics import figures_in
 from launcher.model.report import RunStatus
@@ -26,14 +26,6 @@ STATUS_OF_ENDING = {
     "cancelled": RunStatus.CANCELLED,
     "stopped": RunStatus.STOPPED,
 }
-
-
-class JobWatch(Protocol):
-    """The scheduler's state of one job."""
-
-    def ended(self) -> bool:
-        """Whether the job has left the queue permanently."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +82,12 @@ class Follower:
         """Begin both files at their start."""
         self.log_lines, self.metrics_lines = GrowingLines(self.log), GrowingLines(self.job / "metrics.jsonl")
 
-    def follow(self, watch: JobWatch, tick: Callable[[], None]) -> RunStatus:
-        """Follow the job until it has left the queue; `tick` is called at every poll.
+    def follow(self, ended: Callable[[], bool], tick: Callable[[], None]) -> RunStatus:
+        """Follow the job until it has `ended`, for the scheduler; `tick` is called at every poll.
 
         A job that left without an ending event has failed.
         """
-        while not watch.ended():
+        while not ended():
             self.poll()
             tick()
             time.sleep(POLL_S)

@@ -194,7 +194,7 @@ class Job:
                 meters.check()
 
             with guard_called(self.plan, self.account.losses, options.environment, options.notify):
-                status = follower.follow(watch, tick=tick)
+                status = follower.follow(watch.ended, tick=tick)
             log.not_played = disruption.finish()
             log.status = RunStatus.CANCELLED if self._is_cancelled(watch, stop) else status
             log.facts = watch.facts

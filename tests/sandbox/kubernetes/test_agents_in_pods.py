@@ -277,7 +277,7 @@ def test_second_launcher_follows_job_after_server_outage(cluster, submit_pods, s
     silent = Listeners(event=lambda _: None, progress=lambda _: None, first_checkpoint=lambda: None)
     follower = Follower(job=tmp_path / "job", folder=folder, log=tmp_path / "job" / "log.txt", listeners=silent)
     again = RemoteWatch(mirror=mirror, poll_s=0.2, notify=messages.append)
-    assert follower.follow(again, tick=lambda: None) is RunStatus.SUCCEEDED
+    assert follower.follow(again.ended, tick=lambda: None) is RunStatus.SUCCEEDED
     assert (tmp_path / "job" / "log.txt").read_text() == pods_store.file("log.txt")
     assert (folder.logs / "attempt-1.log").read_text().startswith("slipway: job r1, attempt 1")
     assert (follower.step, follower.saved_step) == (100, 100)

@@ -14,7 +14,7 @@ from launcher.answers.approve import sentence
 from launcher.cli import options
 from launcher.cli.approved import answers
 from launcher.mcp_server.commands import Started
-from launcher.model.errors import ImpossibleError, OverBudgetError, QuoteMismatchError, UnreadableInputError
+from launcher.model.errors import ImpossibleError, OverBudgetError, UnreadableInputError
 from launcher.records.approval import Action, claim, find_approval, new_id, open_approvals, revoke, write_approval
 from launcher.workflow.quote.approval import (
     approval_of,
@@ -140,7 +140,7 @@ def test_revoked_approval_refused(tmp_path, state):
 def test_approval_for_another_action_place_or_plan_refused(tmp_path, state, change, message):
     path = written(tmp_path)
     approval = approved(path, state)
-    with pytest.raises(QuoteMismatchError, match=message):
+    with pytest.raises(ImpossibleError, match=message):
         used(
             approval,
             change.get("path", path),
@@ -170,7 +170,7 @@ def test_approval_after_plan_change_refused_as_another_quote(tmp_path, state):
     changed = quoted_for_approval(
         written(tmp_path, STOPPED.replace("hours: 1", "hours: 2")), NOW, LIMIT, selection=None, sandbox=False
     )
-    with pytest.raises(QuoteMismatchError, match=f"is for quote {approval.digest[:6]}"):
+    with pytest.raises(ImpossibleError, match=f"is for quote {approval.digest[:6]}"):
         refuse_other_quote(approval, changed.quoted.digest, changed.quoted.usd.high)
 
 
@@ -208,7 +208,7 @@ def test_approval_caps_max_usd_and_refuses_other_settings_or_candidate(tmp_path,
     assert (higher.max_usd, higher.settings) == (20, ("budget.stop_at_usd=20",))
     assert limited(PriceOptions(max_usd=Decimal(5)), approval).max_usd == 5
     other = replace(options.price_options(max_usd=None), settings=())
-    with pytest.raises(QuoteMismatchError, match="for other settings"):
+    with pytest.raises(ImpossibleError, match="for other settings"):
         answers(
             approval.id,
             Action.LAUNCH,
@@ -218,7 +218,7 @@ def test_approval_caps_max_usd_and_refuses_other_settings_or_candidate(tmp_path,
             yes=False,
             sandbox=False,
         )
-    with pytest.raises(QuoteMismatchError, match="another candidate"):
+    with pytest.raises(ImpossibleError, match="another candidate"):
         answers(approval.id, Action.LAUNCH, path, other, "abcdef", yes=False, sandbox=False)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.cdk.chart import NAMED, assembly_files, files_in
 from launcher.cdk.commands import Assembly
-from launcher.model.errors import ImpossibleError, QuoteMismatchError
+from launcher.model.errors import ImpossibleError
 from launcher.workflow.deploy import chart
 from launcher.workflow.deploy.chart import cached_files, chart_and_layer, chart_cache
 from tests.emulators.loopback import listening
@@ -107,13 +107,13 @@ class TestAssembly:
         assert (folder / "chart.zip").read_bytes() == b"chart"
         whole.refuse_if_changed()
         (folder / "chart.zip").write_bytes(b"another")
-        with pytest.raises(QuoteMismatchError):
+        with pytest.raises(ImpossibleError):
             whole.refuse_if_changed()
 
     def test_nothing_is_laid_into_one_that_was_changed(self, folder):
         assembly = Assembly.read(folder)
         (folder / "more.json").write_text("{}")
-        with pytest.raises(QuoteMismatchError):
+        with pytest.raises(ImpossibleError):
             assembly.completed({"chart.zip": b"chart"})
         assert not (folder / "chart.zip").exists()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from launcher import plan_file
-from launcher.model.errors import ImpossibleError, OverBudgetError, QuoteMismatchError, UnreadableInputError
+from launcher.model.errors import ImpossibleError, OverBudgetError, UnreadableInputError
 from launcher.records.saved_plan import read_saved, write_saved
 from launcher.workflow.deploy.saved_plan import quoted_as_saved, refuse_if_moved, save_plan, saved_plan_of
 from launcher.workflow.quote.fresh import Picked
@@ -89,7 +89,7 @@ def test_a_file_that_says_another_plan_is_refused(saved):
         priced = price(saved, NOW, PriceOptions())
         return Picked(priced, *pick(priced, digest))
 
-    with pytest.raises(QuoteMismatchError, match="its file has another digest"):
+    with pytest.raises(ImpossibleError, match="its file has another digest"):
         quoted_as_saved(saved_plan, quoted, os.environ)
 
 
@@ -151,10 +151,10 @@ def test_stacks_that_come_out_otherwise_are_refused(tmp_path):
     assert set(saved_plan.stacks) == {f"slipway-kept-{part}" for part in ("checkpoints", "network", "training")}
     assert read_saved(tmp_path / "saved.json") == saved_plan
     moved = {name: "0" * 64 if "network" in name else digest for name, digest in saved_plan.stacks.items()}
-    with pytest.raises(QuoteMismatchError, match=r"saved: slipway-kept-network differ"):
+    with pytest.raises(ImpossibleError, match=r"saved: slipway-kept-network differ"):
         refuse_if_moved(replace(saved_plan, stacks=moved), picked_quote, os.environ)
     # The stacks are compared at the saved rate, not at today's: only the training stack has a rate.
     dearer = replace(saved_plan, amounts={"usd_per_hour": Decimal(60)})
-    with pytest.raises(QuoteMismatchError, match=r"saved: slipway-kept-training differ"):
+    with pytest.raises(ImpossibleError, match=r"saved: slipway-kept-training differ"):
         refuse_if_moved(dearer, picked_quote, os.environ)
     assert saved_plan.amounts == {"usd_per_hour": Decimal(50)}

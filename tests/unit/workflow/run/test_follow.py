@@ -57,7 +57,7 @@ def test_requeued_job_is_followed_to_end(tmp_path: Path) -> None:
         first_checkpoint=lambda: first.append(1),
     )
     follower = Follower(job=job, folder=RunFolder(path=run), log=tmp_path / "slurm-7.out", listeners=listeners)
-    status = follower.follow(Script(job, tmp_path / "slurm-7.out", [*map(dict, STORY)]), tick=lambda: None)
+    status = follower.follow(Script(job, tmp_path / "slurm-7.out", [*map(dict, STORY)]).ended, tick=lambda: None)
     assert status is RunStatus.SUCCEEDED
     assert messages.count("attempt-started") == 2
     assert first == [1]
@@ -72,4 +72,4 @@ def test_job_without_end_event_has_failed(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     listeners = Listeners(event=lambda job_event: None, progress=lambda progress: None, first_checkpoint=lambda: None)
     follower = Follower(job=tmp_path, folder=RunFolder(path=tmp_path), log=tmp_path / "log", listeners=listeners)
-    assert follower.follow(Script(tmp_path, tmp_path / "log", []), tick=lambda: None) is RunStatus.FAILED
+    assert follower.follow(Script(tmp_path, tmp_path / "log", []).ended, tick=lambda: None) is RunStatus.FAILED
