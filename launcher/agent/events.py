@@ -13,17 +13,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-
-def utc_now() -> str:
-    """The current time, ISO with milliseconds and Z."""
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 FORECAST = "forecast"
 """The event of a job that will cost more than its budget, or other than quoted."""
 NEWER = "a newer checkpoint is complete"
 """The reason why a checkpoint was dropped, if nothing is lost."""
-
 _LONGEST_LINE = 4096
 """Bytes of an event; most have a few hundred."""
 _TAIL_BYTES = 64 * 1024
@@ -32,7 +25,6 @@ _KEEP_SIZE = 1
 """FALLOC_FL_KEEP_SIZE of <linux/falloc.h>."""
 _MAX_UNWRITTEN = 1000
 """Events that wait for room on the disk; of more, the oldest are lost."""
-
 ROUTINE = frozenset(
     {
         "attempt-started",
@@ -46,6 +38,11 @@ ROUTINE = frozenset(
     }
 )
 """Normal events that all nodes have alike. All print into one log, so the first node prints these for all."""
+
+
+def utc_now() -> str:
+    """The current time, ISO with milliseconds and Z."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class EventLog:

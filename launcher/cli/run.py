@@ -25,6 +25,17 @@ Hours = Annotated[
 File = Annotated[
     Path | None, typer.Option("--file", metavar="FILE", help="The plan file to write; default: NAME.slipway.yaml.")
 ]
+OPTIONS = {
+    "name": "--name",
+    "workload.train.hours": "--hours",
+    "target.instance_type": "--type",
+    "target.nodes": "--nodes",
+    "target.region": "--region",
+    "purchase.option": "--spot",
+    "run.env": "--env",
+    "run.command": "the command after --",
+}
+"""The option of each key of the plan that has one; --set sets the others."""
 
 
 def register(app: typer.Typer) -> None:
@@ -84,19 +95,6 @@ def run(
     except DeclinedError:
         _restore(path, earlier)
         raise
-
-
-OPTIONS = {
-    "name": "--name",
-    "workload.train.hours": "--hours",
-    "target.instance_type": "--type",
-    "target.nodes": "--nodes",
-    "target.region": "--region",
-    "purchase.option": "--spot",
-    "run.env": "--env",
-    "run.command": "the command after --",
-}
-"""The option of each key of the plan that has one; --set sets the others."""
 
 
 def in_options(problem: SlipwayError, path: Path) -> SlipwayError:

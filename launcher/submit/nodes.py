@@ -23,6 +23,8 @@ EXEC_S = 3600.0
 _PIECE = 65536
 Dialled = tuple[socket.socket, Callable[[], str]]
 """A connection to a node's port, and a function that returns the remote error when it is over (empty if none)."""
+IMMEDIATE_S = 60
+"""How long a shell on a node without a job waits until Slurm gives it the node."""
 
 
 def running_on(facts: JobFacts | None, job: str) -> tuple[str, ...]:
@@ -96,10 +98,6 @@ class SlurmNodes:
             f"cd {shlex.quote(self.folder)} && set -- {shlex.join(step)} && "
             f'exec "$@" $(step_devices {shlex.quote(node)} "$@") {shlex.join([*options, *command])}'
         )
-
-
-IMMEDIATE_S = 60
-"""How long a shell on a node without a job waits until Slurm gives it the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,23 @@ _OFF = frozenset({"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN"})
 _STARTING = frozenset({"POWERING_UP", "POWER_UP", "REBOOT_ISSUED", "FUTURE"})
 _DOWN = frozenset({"DOWN", "FAIL", "ERROR", "INVAL", "UNKNOWN"})
 """Slurm's states and their flags (man scontrol, sinfo: NODE STATE CODES of Slurm 22.05 to 25.11)."""
+_ASKED = {
+    "nodes.txt": "scontrol show node",
+    "reasons.txt": "sinfo --list-reasons --long",
+    "partitions.txt": "sinfo --long",
+    "queue.txt": "squeue --states=all --long",
+    "jobs.txt": "scontrol show job",
+    "controller.txt": "scontrol ping; sdiag",
+    "configuration.txt": "scontrol show config",
+    "accounting.txt": "sacct --starttime=now-7days --format=JobID,JobName,State,ExitCode,Start,End,NodeList",
+    "log.txt": (
+        'for log in "$(scontrol show config | sed -n "s/^SlurmctldLogFile *= //p")"'
+        " /var/log/parallelcluster/clustermgtd /var/log/parallelcluster/slurm_resume.log; do"
+        ' [ -r "$log" ] && echo "== $log" && tail -n 300 "$log"; done'
+    ),
+}
+"""The commands whose output describes a cluster, by the name of the file that holds it."""
+_MOST_BYTES = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,25 +164,6 @@ def mark_down(shell: Shell, node: str, reason: str) -> None:
 def reboot(shell: Shell, node: str, reason: str) -> None:
     """Reboot a node by Slurm's RebootProgram once its job has ended; it accepts no other job before."""
     _change(shell, node, "reboot", "reboot", "ASAP", "nextstate=RESUME", f"reason={reason}", node)
-
-
-_ASKED = {
-    "nodes.txt": "scontrol show node",
-    "reasons.txt": "sinfo --list-reasons --long",
-    "partitions.txt": "sinfo --long",
-    "queue.txt": "squeue --states=all --long",
-    "jobs.txt": "scontrol show job",
-    "controller.txt": "scontrol ping; sdiag",
-    "configuration.txt": "scontrol show config",
-    "accounting.txt": "sacct --starttime=now-7days --format=JobID,JobName,State,ExitCode,Start,End,NodeList",
-    "log.txt": (
-        'for log in "$(scontrol show config | sed -n "s/^SlurmctldLogFile *= //p")"'
-        " /var/log/parallelcluster/clustermgtd /var/log/parallelcluster/slurm_resume.log; do"
-        ' [ -r "$log" ] && echo "== $log" && tail -n 300 "$log"; done'
-    ),
-}
-"""The commands whose output describes a cluster, by the name of the file that holds it."""
-_MOST_BYTES = 200_000
 
 
 def diagnostics(shell: Shell) -> dict[str, str]:

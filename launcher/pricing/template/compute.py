@@ -25,6 +25,8 @@ LAUNCH_TEMPLATE, RESERVATION = "AWS::EC2::LaunchTemplate", "AWS::EC2::CapacityRe
 MARKETS = {"spot": SPOT, "capacity-block": BLOCK, "SPOT": SPOT, "CAPACITY_BLOCK": BLOCK}
 PERCENT = 100
 ADDRESS = "vpc.public-ipv4"
+VCPUS = "vCPUs"
+"""The name of instances that are counted in vCPUs."""
 
 
 @record
@@ -276,10 +278,6 @@ def batch(resource: Resource, template: Template) -> Iterator[Part]:
     yield Instances(types=known, count=counts[0], most=counts[1], name=VCPUS, market=market)
     if launch is None:
         yield ROOT
-
-
-VCPUS = "vCPUs"
-"""The name of instances that are counted in vCPUs."""
 
 
 def parallelcluster(resource: Resource, _template: Template) -> Iterator[Part]:

@@ -43,6 +43,24 @@ from launcher.workflow.cluster.readback.training import COMPLETE
 from launcher.workflow.deploy.steps import DeployContext
 from launcher.workflow.doctor.rates import hourly_rate
 
+IN_PROGRESS = "_IN_PROGRESS"
+LISTED = 30
+"""The maximum number of changed resources in the list; the others are only counted."""
+STATEFUL = frozenset(
+    (
+        "AWS::EC2::Subnet",
+        "AWS::EC2::VPC",
+        "AWS::EKS::Cluster",
+        "AWS::EKS::Nodegroup",
+        "AWS::FSx::FileSystem",
+        "AWS::S3::Bucket",
+        "AWS::SageMaker::Cluster",
+        "AWS::SageMaker::Endpoint",
+        "Custom::PclusterCluster",
+    )
+)
+"""Types whose replacement ends instances or deletes data."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
@@ -181,25 +199,6 @@ def stopped(fleet: Fleet | None, notify: Notify) -> Iterator[None]:
         notify(f"the compute fleet of {fleet.name} is stopped: the next launch or deployment starts it")
         raise
     fleet.cluster.start_fleet(fleet.session, fleet.name, notify)
-
-
-IN_PROGRESS = "_IN_PROGRESS"
-LISTED = 30
-"""The maximum number of changed resources in the list; the others are only counted."""
-STATEFUL = frozenset(
-    (
-        "AWS::EC2::Subnet",
-        "AWS::EC2::VPC",
-        "AWS::EKS::Cluster",
-        "AWS::EKS::Nodegroup",
-        "AWS::FSx::FileSystem",
-        "AWS::S3::Bucket",
-        "AWS::SageMaker::Cluster",
-        "AWS::SageMaker::Endpoint",
-        "Custom::PclusterCluster",
-    )
-)
-"""Types whose replacement ends instances or deletes data."""
 
 
 def difference_of(assembly: Assembly, session: Session, kind: TargetKind | None = None) -> Difference:

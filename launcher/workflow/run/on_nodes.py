@@ -14,6 +14,11 @@ from launcher.workflow.cluster.reach import gone_if_removed
 from launcher.workflow.run.node_access import cluster_access
 from launcher.workflow.run.submission import find_submission
 
+TENSORBOARD_PORT = 6006
+"""TensorBoard's own default."""
+_EVENT_FILES = 'find "${SLIPWAY_ROOT:-.}" -maxdepth 8 -name "events.out.tfevents.*" 2>/dev/null | sort | tail -n 1'
+"""The newest by name of TensorBoard's logs below the job's folder, in which a step begins, or the pod's."""
+
 
 @contextmanager
 def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str], notify: Notify) -> Iterator[Nodes]:
@@ -66,12 +71,6 @@ def _free_nodes(
         if not free.names:
             raise refused
         yield free
-
-
-TENSORBOARD_PORT = 6006
-"""TensorBoard's own default."""
-_EVENT_FILES = 'find "${SLIPWAY_ROOT:-.}" -maxdepth 8 -name "events.out.tfevents.*" 2>/dev/null | sort | tail -n 1'
-"""The newest by name of TensorBoard's logs below the job's folder, in which a step begins, or the pod's."""
 
 
 def tensorboard_folder(nodes: Nodes, node: str) -> str | None:
