@@ -24,17 +24,17 @@ CODED = "kind"
 
 
 class TableRow(NamedTuple):
-    """One candidate in words, by its short id. Slipway holds thousands of rows in memory, but not their quotes.
-
-    `wide` and `narrow` are its cells. `below` is the important note if the table has no room for `note`; `unpriced`
-    names a row without a price, "" for a row with a price.
-    """
+    """One candidate in words, by its short id. Slipway holds thousands of rows in memory, but not their quotes."""
 
     id: str
+    # Its cells for a wide screen.
     wide: tuple[str, ...]
+    # Its cells for 80 columns.
     narrow: tuple[str, ...]
     note: str
+    # The important note if the table has no room for `note`.
     below: str
+    # The name of a row without a price, "" for a row with a price.
     unpriced: str
 
 

@@ -17,19 +17,18 @@ Align = Literal["left", "right", "point"]
 
 
 class Column(NamedTuple, Generic[Row]):
-    """One column: its title, and the text of a row's cell in it.
-
-    `yields` is the order of omission: the highest first, None never. `shrinks` lets the text be cut to the remaining
-    width, `wraps` lets it continue in the next line. `value` is the number by which an HTML page sorts, if the text is
-    not the sort key.
-    """
+    """One column: its title, and the text of a row's cell in it."""
 
     title: str
     cell: Callable[[Row], str]
     align: Align = "left"
+    # The order of omission if the table is too wide: the highest first, None never.
     yields: int | None = None
+    # Whether the text is cut to the remaining width.
     shrinks: bool = False
+    # Whether the text continues in the next line.
     wraps: bool = False
+    # The number by which an HTML page sorts, if the text is not the sort key.
     value: Callable[[Row], float | Decimal | None] | None = None
 
 

@@ -16,17 +16,18 @@ NODE_TAG = "parallelcluster:node-type"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningInstance:
-    """A starting or running instance. `lifecycle` is "spot", "capacity-block" or "", `reservation` an id or "".
-
-    `address` is its first private address, and `host` the first label of its private DNS name; both may be empty.
-    """
+    """A starting or running instance."""
 
     id: str
+    # Its first private address; may be empty.
     address: str
+    # The first label of its private DNS name; may be empty.
     host: str
     launched_at: datetime
     instance_type: str
+    # "spot", "capacity-block" or "".
     lifecycle: str
+    # An id or "".
     reservation: str
     tags: Mapping[str, str]
 

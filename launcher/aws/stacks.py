@@ -25,21 +25,22 @@ _CHANGED = ("UPDATE_COMPLETE", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackState:
-    """One stack as CloudFormation describes it; `id` still identifies a deleted stack.
+    """One stack as CloudFormation describes it."""
 
-    `made_at` is its creation time, `deployed_at` the start of its last change; None if not requested. `deleted_at` is
-    the start of its removal. `inputs` are its parameters.
-    """
-
+    # Still identifies a deleted stack.
     id: str
     name: str
     status: str
     protected: bool
     outputs: dict[str, str]
     tags: dict[str, str]
+    # The start of its last change; None if not requested.
     deployed_at: datetime | None = None
+    # Its creation; None if not requested.
     made_at: datetime | None = None
+    # The start of its removal.
     deleted_at: datetime | None = None
+    # Its parameters.
     inputs: dict[str, str] = field(default_factory=dict)
 
 

@@ -91,17 +91,17 @@ class FetchedBand:
 
 @record
 class FetchedItem:
-    """One quantity tier of a bill item: USD per `unit` from `start` to `end` (None: without end) in a month.
-
-    `doubt` names the part of its product's description that no public reading of the Price List confirms.
-    """
+    """One quantity tier of a bill item, in dollars per unit."""
 
     item: str
     region: str
     unit: str
+    # The quantity of a month from which the tier applies.
     start: Decimal
+    # The quantity up to which it applies; None: without end.
     end: Decimal | None
     usd: Decimal
+    # The part of its product's description that no public reading of the Price List confirms.
     doubt: str = ""
 
     def row(self, as_of: date) -> tuple[str, ...]:

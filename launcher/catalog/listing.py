@@ -33,28 +33,29 @@ KINDS = (
 
 @record
 class PriceRow:
-    """One row. `usd` is None if the row gives a reason for a missing price; `current` marks rows that price candidates.
-
-    `name` is the instance type, `ml.` type or bill item; `detail` the offering class, plan kind, SageMaker component,
-    quantity tier or statistic; `age_days` is None without a reference day. The region is `*` for rows that apply
-    everywhere and `unstated` for those whose source names none.
-    """
+    """One row of the listing of all known prices."""
 
     kind: str
+    # The instance type, `ml.` type or bill item.
     name: str
+    # `*` for rows that apply everywhere, `unstated` for those whose source names none.
     region: str
+    # None if the row gives a reason for a missing price.
     usd: Decimal | None
     as_of: date
     basis: Basis | None
     source: str
     note: str
     zone: str = ""
+    # The offering class, plan kind, SageMaker component, quantity tier or statistic.
     detail: str = ""
     term_years: int | None = None
     payment: str = ""
     unit: str = "instance-hour"
     market: Market | None = None
+    # Whether the row prices candidates.
     current: bool = False
+    # None without a reference day.
     age_days: int | None = None
 
     @property

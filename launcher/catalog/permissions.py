@@ -22,20 +22,19 @@ Conditions = Mapping[str, Mapping[str, tuple[str, ...]]]
 
 @record
 class StatementFacts:
-    """One statement: the patterns of handler actions that it allows, and the actions that no handler names.
-
-    `resources` and the values of `conditions` contain {account}, {partition} and {qualifier}; a resource such as
-    {buckets}, {roles} or another list of the account expands to all its entries. `bounded` statements apply only to
-    roles under the permissions boundary, if one exists. One that `denies` keeps its actions from a role that other
-    policies allow them.
-    """
+    """One statement of a policy; `{account}`, `{partition}` and `{qualifier}` are filled in later."""
 
     sid: str
+    # The patterns of handler actions that it allows.
     patterns: tuple[str, ...]
+    # Actions that no handler names.
     unlisted_actions: tuple[str, ...]
+    # A resource such as {buckets}, {roles} or another list of the account expands to all its entries.
     resources: tuple[str, ...]
     conditions: Conditions
+    # Whether it applies only to roles under the permissions boundary, if one exists.
     bounded: bool
+    # Whether it keeps its actions from a role that other policies allow them.
     denies: bool
 
     def matches(self, action: str) -> bool:

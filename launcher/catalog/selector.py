@@ -46,17 +46,16 @@ _RATES: dict[str, Callable[[TermRow], str]] = {
 
 
 class Key(NamedTuple):
-    """The identity of a price.
+    """The identity of a price."""
 
-    `kind` is a purchase option or SAGEMAKER; `detail` the SageMaker component, offering class or plan kind; `zone` a
-    zone id or the name of a local zone. `name` has the prefix `ml.` for SageMaker rates and plans, and is the EC2 type
-    for training plans.
-    """
-
+    # A purchase option or SAGEMAKER.
     kind: str
+    # With the prefix `ml.` for SageMaker rates and plans; the EC2 type for training plans.
     name: str
     region: str
+    # A zone id, or the name of a local zone.
     zone: str = ""
+    # The SageMaker component, offering class or plan kind.
     detail: str = ""
     term_years: int = 0
     payment: str = ""

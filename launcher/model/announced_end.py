@@ -11,19 +11,20 @@ ANNOUNCED_DAYS = 365
 
 @record
 class AnnouncedEnd:
-    """One announced end.
+    """One announced end of a version or a service."""
 
-    `key` is the kind and the name, as "kubernetes/1.35"; `what` the same in words. From the day `ends` on, `then`
-    applies. `withdrawn` means that the item cannot be bought after that day; otherwise it only loses support or costs
-    more. `path` is the plan file key that selects the item, `hint` the remedy.
-    """
-
+    # The kind and the name, as "kubernetes/1.35".
     key: str
+    # The same in words.
     what: str
+    # The day from which `then` applies.
     ends: date
     then: str
+    # Whether the item cannot be bought after that day; else it only loses support or costs more.
     withdrawn: bool
+    # The plan file key that selects the item.
     path: str
+    # The remedy.
     hint: str
     basis: Basis
     source: str

@@ -33,23 +33,23 @@ class Upfront(StrEnum):
 
 
 class BilledRow(NamedTuple):
-    """One row of a bill.
+    """One row of a bill."""
 
-    `service` is AWS's code of the service (AmazonEC2), empty if the bill has none; `usage_type` has its region's
-    prefix, and is empty if the bill has none. `usd` is the billed amount, `spread_usd` the same with fees spread.
-    `closed` is True if the row is already on an invoice; None if the bill does not show this.
-    """
-
+    # AWS's code of the service (AmazonEC2); empty if the bill has none.
     service: str
+    # With its region's prefix; empty if the bill has none.
     usage_type: str
     kind: ChargeKind
     quantity: Decimal
     unit: str
+    # The billed amount.
     usd: Decimal
+    # The same with prepaid fees spread over their term.
     spread_usd: Decimal
     begin: datetime
     end: datetime
     what: str = ""
+    # Whether the row is already on an invoice; None if the bill does not show this.
     closed: bool | None = None
 
     def dollars(self, upfront: Upfront) -> Decimal:
@@ -59,22 +59,22 @@ class BilledRow(NamedTuple):
 
 @record
 class QuotedLine:
-    """Lines of a quote that AWS bills as one usage type.
-
-    `usage_type` has no region prefix and is empty if the lines are identified by their `services` alone. `quantity` is
-    in AWS's unit, None if the lines have no usage type. `usd` is None if one of the lines has no price. `confirmed` is
-    True if the usage type was read in a public source, not remembered. `takes_fees` marks prepaid lines; `also` are
-    further usage types of the line.
-    """
+    """Lines of a quote that AWS bills as one usage type."""
 
     names: tuple[str, ...]
     services: tuple[str, ...]
+    # Without region prefix; empty if the lines are identified by their services alone.
     usage_type: str
     unit: str
+    # In AWS's unit; None if the lines have no usage type.
     quantity: Decimal | None
+    # None if one of the lines has no price.
     usd: Decimal | None
+    # Whether the usage type was read in a public source, not remembered.
     confirmed: bool = True
+    # Whether the lines are prepaid.
     takes_fees: bool = False
+    # Further usage types of the line.
     also: tuple[str, ...] = ()
 
 
@@ -141,26 +141,27 @@ def floor(moment: datetime, span: timedelta) -> datetime:
 
 @record
 class BilledRun:
-    """The bill of one run next to its quote.
-
-    `source` names the source of the rows, `tag` their tag. `usd` is None if nothing has been billed yet; it includes
-    neither credits nor taxes. `arrived_until` is the end of the newest row, `missing` describes the rows that have not
-    arrived. `final` is True if every row is on an invoice; None if the bill does not show this.
-    """
+    """The bill of one run next to its quote."""
 
     name: str
+    # The source of the rows.
     source: str
+    # The tag of the rows: its key and its value.
     tag: tuple[str, str]
     period: Period
     as_of: datetime
     upfront: Upfront
     lines: tuple[ComparedLine, ...]
     unquoted: tuple[Unquoted, ...]
+    # None if nothing has been billed yet; without credits and taxes.
     usd: Decimal | None
     credits_usd: Decimal
     tax_usd: Decimal
+    # The end of the newest row.
     arrived_until: datetime | None
+    # The rows that have not arrived, in words.
     missing: str | None
+    # Whether every row is on an invoice; None if the bill does not show this.
     final: bool | None
     notes: tuple[str, ...] = ()
 

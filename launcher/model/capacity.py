@@ -45,24 +45,26 @@ class CapacityWish:
 
 @record
 class CapacityOffer:
-    """Instances of one type in one place that AWS offers or holds.
-
-    `id` is the offering's or the reservation's, None without one. `starts_at` and `ends_at` bound purchased or held
-    capacity; None for capacity that can be requested at any time. `fee_usd` is paid up front. `score` is the spot
-    placement score, 1 to 10, of `pool`: the types requested together. `reservation` is the one to be extended.
-    """
+    """Instances of one type in one place that AWS offers or holds."""
 
     kind: OfferKind
+    # The offering's or the reservation's; None without one.
     id: str | None
     region: str
     az_id: str | None
     instance_type: str
     count: int
+    # The start of purchased or held capacity; None for capacity that can be requested at any time.
     starts_at: datetime | None = None
+    # Its end, by the same rule.
     ends_at: datetime | None = None
+    # Paid up front.
     fee_usd: Decimal | None = None
+    # The spot placement score, 1 to 10, of `pool`.
     score: int | None = None
+    # The types that were requested together.
     pool: tuple[str, ...] = ()
+    # The reservation that the offer would extend.
     reservation: str | None = None
 
     @property

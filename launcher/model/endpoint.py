@@ -37,35 +37,38 @@ class EndpointMode(StrEnum):
 
 @record
 class Endpoint:
-    """One endpoint.
-
-    `variant` is the name of its only variant. By default it contains the instance type, so that a template with another
-    type names another scalable target too; an update keeps the names of variants (catalog/data/service_updates.csv).
-    `model_uri` is a folder in S3, None if the container fetches the model from the Hugging Face hub; `isolated` means
-    no network access. `copies` of the model share an instance, each on `chips` chips with `memory_mb` of the host, and
-    each processes `concurrency` requests in parallel. `least` and `most` are instances. `volume_gib` is None if the
-    type has local disks. Containers have interfaces in `subnet_ids` with `security_group_ids`; without subnets they are
-    in SageMaker's own network.
-    """
+    """One endpoint, decided."""
 
     name: str
+    # The name of its only variant. By default it contains the instance type, so that a template with another type names
+    # another scalable target too; an update keeps the names of variants (catalog/data/service_updates.csv).
     variant: str
     mode: EndpointMode
     instance_type: str
     image: str
     ami: str | None
+    # A folder in S3; None if the container fetches the model from the Hugging Face hub.
     model_uri: str | None
     environment: Mapping[str, str]
+    # Whether its containers have no network access.
     isolated: bool
+    # Copies of the model that share an instance.
     copies: int
+    # Chips of each copy.
     chips: int
+    # Memory of the host for each copy.
     memory_mb: int
+    # Requests that each copy processes in parallel.
     concurrency: int
+    # The smallest number of instances.
     least: int
+    # The largest number of instances.
     most: int
+    # None if the type has local disks.
     volume_gib: int | None
     rollout: Rollout
     schedule: tuple[ScheduledRange, ...]
+    # The subnets in which its containers have interfaces; empty: in SageMaker's own network.
     subnet_ids: tuple[str, ...] = ()
     security_group_ids: tuple[str, ...] = ()
 

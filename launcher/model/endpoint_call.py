@@ -9,22 +9,21 @@ from launcher.model.record import record
 
 @record
 class ServedEndpoint:
-    """An endpoint as described by its stack's outputs.
-
-    `config` is the configuration it was deployed with, `model` the model, which a configuration of components does not
-    contain. `base_url` is the base URL of OpenAI clients, None if the endpoint supports no
-    chat; `requests_uri` is the location of an asynchronous endpoint's requests, None without a queue.
-    """
+    """An endpoint as described by its stack's outputs."""
 
     name: str
     region: str
     mode: EndpointMode
+    # The configuration with which it was deployed.
     config: str
     stack: str
     component: str | None
+    # The base URL of OpenAI clients; None if the endpoint supports no chat.
     base_url: str | None
+    # The location of an asynchronous endpoint's requests; None without a queue.
     requests_uri: str | None
     served_name: str
+    # Empty for a configuration of components, which does not contain it.
     model: str = ""
 
 
@@ -108,20 +107,22 @@ class LoadSetting:
 
 @record
 class LoadTest:
-    """A ramp of steps, with the quote's rate if known: dollars an hour of an instance of the endpoint.
-
-    `input_tokens` and `output_tokens` are the requested lengths; `setting` is None if no local run describes it.
-    `instances` ran at the start and `instances_after` at the end.
-    """
+    """A ramp of steps, with the quote's rate if it is known."""
 
     name: str
     at: datetime
+    # The requested length.
     input_tokens: int
+    # The requested length.
     output_tokens: int
+    # None if no local run describes it.
     setting: LoadSetting | None
     steps: tuple[LoadStep, ...]
+    # Those that ran at the start.
     instances: int
+    # Those that ran at the end.
     instances_after: int
+    # Dollars an hour of an instance of the endpoint.
     usd_per_instance_hour: Decimal | None
     quoted_tokens_per_s: float | None
 

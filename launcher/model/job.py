@@ -32,18 +32,18 @@ class JobState(StrEnum):
 
 @record
 class Attempt:
-    """One run of a job's batch script. `number` counts from 1; a running attempt has neither end nor exit code.
+    """One run of a job's batch script; a running attempt has neither end nor exit code."""
 
-    `signal` is the signal that ended the script, 0 for none. `nodes` are names. An attempt that ended because a node
-    was lost (`node_lost`) has no exit code either.
-    """
-
+    # From 1.
     number: int
     started_at: datetime
     ended_at: datetime | None
     exit_code: int | None
+    # The signal that ended the script, 0 for none.
     signal: int
+    # Their names.
     nodes: tuple[str, ...]
+    # Whether the attempt ended because a node was lost; then it has no exit code either.
     node_lost: bool = False
 
 

@@ -7,18 +7,18 @@ from launcher.model.record import record
 
 @record
 class Learned:
-    """A quantity estimated from the user's own runs: its middle, a range, and its evidence.
-
-    `runs` are the runs in which it was measured, `as_of` the day of the last. `steps` are the calculation by lines.
-    `contradiction` names the runs that contradict each other, "" if none do.
-    """
+    """A quantity estimated from the user's own runs: its middle, a range, and its evidence."""
 
     low: float
     mid: float
     high: float
+    # The runs in which it was measured.
     runs: tuple[str, ...]
+    # The day of the last of them.
     as_of: date
+    # The calculation, line by line.
     steps: tuple[str, ...]
+    # The runs that contradict each other, "" if none do.
     contradiction: str = ""
 
     @property

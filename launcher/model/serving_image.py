@@ -9,24 +9,24 @@ from launcher.model.record import record
 
 @record
 class ServingImage:
-    """One pinned image.
-
-    `role` is "engine" for a serving image, "device-plugin" for one that exposes a node's chips to Kubernetes. `task`
-    None means every task; empty `families` and `regions` mean every model family and every region of the registry.
-    `sdk` is its Neuron SDK release, `ami` the InferenceAmiVersion whose driver it needs on SageMaker; both None if not
-    applicable.
-    """
+    """One pinned image."""
 
     name: str
+    # "engine" for a serving image, "device-plugin" for one that exposes a node's chips to Kubernetes.
     role: str
     platforms: tuple[TargetKind, ...]
     chips: tuple[str, ...]
+    # None: every task.
     task: ServingTask | None
+    # Model families; empty: every one.
     families: tuple[str, ...]
     repository: str
     tag: str
+    # Its Neuron SDK release; None if not applicable.
     sdk: str | None
+    # The InferenceAmiVersion whose driver it needs on SageMaker; None if not applicable.
     ami: str | None
+    # Empty: every region of the registry.
     regions: tuple[str, ...]
     as_of: date
     source: str

@@ -110,34 +110,35 @@ class InstanceTags:
 
 @record
 class Fee:
-    """A charge of a target's service in addition to its instances; without its price nothing is launched in AWS.
-
-    `key` is its name in `purchase.price_overrides`, `item` the bill's item. Per hour that the cluster is up,
-    `an_hour_up` units are billed, and per hour that its nodes run, `a_node_hour` units.
-    """
+    """A charge of a target's service in addition to its instances; without its price nothing is launched in AWS."""
 
     name: str
+    # Its name in `purchase.price_overrides`.
     key: str
+    # The bill's item.
     item: str
     unit: str
+    # Units that are billed per hour that the cluster is up.
     an_hour_up: float = 0.0
+    # Units that are billed per hour that its nodes run.
     a_node_hour: float = 0.0
 
 
 @record
 class RoleUse:
-    """A role that a plan can name instead of a stack's own.
+    """A role that a plan can name instead of a stack's own."""
 
-    `key` is its key of `security.roles`, `service` the service that it must trust, `needs` the parts of
-    permissions/roles.toml that it must allow; `entered` means that users log in to its instances, `pulls` that they
-    pull the image of the plan's job, and `joins_vpc` that SageMaker gives them interfaces in the plan's VPC.
-    """
-
+    # Its key of `security.roles`.
     key: str
+    # The service that it must trust.
     service: str
+    # The parts of permissions/roles.toml that it must allow.
     needs: tuple[str, ...]
+    # Whether users log in to its instances.
     entered: bool = False
+    # Whether they pull the image of the plan's job.
     pulls: bool = False
+    # Whether SageMaker gives its instances interfaces in the plan's VPC.
     joins_vpc: bool = False
 
 

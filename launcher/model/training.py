@@ -10,20 +10,21 @@ from launcher.model.record import record
 
 @record
 class TrainingEstimate:
-    """The training speed and duration of a job on a number of chips.
+    """The training speed and duration of a job on a number of chips."""
 
-    `tokens_per_s` is the steady rate of all chips together. `mfu` is the share of the chips' dense bf16 peak that the
-    model's own FLOPs use (6N + 12 L h s per token, as it is published), a fraction. `steady_hours` is tokens over
-    `tokens_per_s`; `expected_hours` adds evaluation, data and checkpoint stalls, failures and restarts, and on Neuron
-    the first compilation, but no spot interruptions. The slow rate gives the high hours. `checkpoint_gb` is one
-    checkpoint in GB (1e9 bytes), `checkpoint_write_s` the time that the job waits to write it.
-    """
-
+    # The steady rate of all chips together; the slow rate gives the high hours.
     tokens_per_s: Range
+    # The share of the chips' dense bf16 peak that the model's own FLOPs use (6N + 12 L h s per token, as it is
+    # published).
     mfu: Range
+    # Tokens over `tokens_per_s`.
     steady_hours: Range
+    # With evaluation, data and checkpoint stalls, failures and restarts, and on Neuron the first compilation; without
+    # spot interruptions.
     expected_hours: Range
+    # One checkpoint, in units of 1e9 bytes.
     checkpoint_gb: float
+    # The time that the job waits to write it.
     checkpoint_write_s: Range
     assumptions: tuple[Assumption, ...] = ()
 
@@ -48,18 +49,18 @@ class Constant:
 
 @record
 class ChipTraits:
-    """The estimator's facts about a chip in addition to its peak and memory.
-
-    `match` is a part of the accelerator's lower-case name. `gbps_per_chip` is the network between nodes, per
-    chip, in Gbit/s. `inference_card` marks power-capped PCIe cards, `rack_scale` an NVLink beyond the node. `rows`
-    counts the calibration rows measured on the chip, by class of job.
-    """
+    """The estimator's facts about a chip in addition to its peak and memory."""
 
     name: str
+    # A part of the accelerator's lower-case name.
     match: str
+    # The network between nodes, Gbit/s per chip.
     gbps_per_chip: float
+    # Whether it is a power-capped PCIe card.
     inference_card: bool
+    # Whether its NVLink reaches beyond the node.
     rack_scale: bool
+    # The numbers of calibration rows measured on the chip, by class of job.
     rows: Mapping[str, int]
     source: str
 

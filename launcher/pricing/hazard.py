@@ -22,19 +22,19 @@ one event for a job; the others hit each node separately."""
 
 
 class Hazard(NamedTuple):
-    """Interruptions of a whole job per hour of running: 10th, 50th, 90th percentile, with the inputs of the estimate.
-
-    `per_node_h` is the middle rate of one node; `band` the advisor's, None without one; `from_plan` marks a rate from
-    the plan file. `learned` is the rate updated by the user's own runs, None without such runs.
-    """
+    """Interruptions of a whole job per hour of running: 10th, 50th, 90th percentile, with the estimate's inputs."""
 
     low: float
     mid: float
     high: float
     nodes: int
+    # The middle rate of one node.
     per_node_h: float
+    # The advisor's; None without one.
     band: InterruptionBand | None
+    # Whether the rate is from the plan file.
     from_plan: bool
+    # The rate updated by the user's own runs; None without such runs.
     learned: Learned | None = None
 
     @property

@@ -35,22 +35,22 @@ UNUSED = "the rest of the commitment"
 
 @record(slots=False)
 class TrainingCandidate:
-    """Nodes for a job: a `Candidate`.
-
-    `charge` is None if no offering is long enough; `forecast` is that of EC2's spot price, for spot only; `against`
-    holds the findings of planning against the place. `offered` describes the current offer or reservation of AWS, if
-    Slipway queried it; `to_buy` means still unpaid.
-    """
+    """Nodes for a job: a `Candidate`."""
 
     place: Place
     work: Work
     offer: Offer
+    # None if no offering is long enough.
     charge: Charge | None
     hazard: Hazard | None
     context: PricingContext
+    # That of EC2's spot price, for spot only.
     forecast: SpotForecast | None = None
+    # The findings of planning against the place.
     against: tuple[Finding, ...] = ()
+    # The current offer or reservation of AWS in words, if Slipway queried it.
     offered: str = ""
+    # Whether that offer is still unpaid.
     to_buy: bool = False
 
     @property

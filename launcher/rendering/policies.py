@@ -38,18 +38,18 @@ TARGET_POLICIES = {kind: (*COMMON, *target.policies) for kind, target in TARGETS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The account of the policies.
-
-    `qualifier` is the CDK bootstrap's; `boundary_arn` the permissions boundary that every role must have, None if the
-    account has none; `data_buckets` are those that file systems are linked to. `lists` are ARNs by their placeholder in
-    a policy's file: the ARNs of roles that plans name, and of the resources that such roles must reach.
-    """
+    """The account of the policies."""
 
     id: str
     partition: str = "aws"
+    # The CDK bootstrap's.
     qualifier: str
+    # The permissions boundary that every role must have; None if the account has none.
     boundary_arn: str | None
+    # Those to which file systems are linked.
     data_buckets: tuple[str, ...] = ()
+    # ARNs by their placeholder in a policy's file: of roles that plans name, and of the resources that such roles must
+    # reach.
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def resources(self, facts: StatementFacts) -> list[str]:

@@ -58,27 +58,27 @@ SERVICES = ("EC2", "HYPERPOD", "HYPERPOD_EKS", "EKS", "PARALLELCLUSTER", "PCS")
 
 @dataclass(frozen=True)
 class Settings:
-    """The guard's settings: names, limits (None: no limit), and the quoted rate in dollars per node-hour.
-
-    `idle` and `hung` are the allowed times without activity of nodes and of a job on them (0: unlimited).
-
-    `name` is the cluster's name in its service; `parameter` has the guard's state; `ends` is when the service reclaims
-    the instances; `folder` is where jobs leave messages for users, None without jobs.
-    """
+    """The guard's settings: names, limits (None: no limit), and the quoted rate in dollars per node-hour."""
 
     cluster: str
+    # The cluster's name in its service.
     name: str
     stack: str
     topics: tuple[str, ...]
     region: str
+    # It has the guard's state.
     parameter: str
     prepaid: bool
     ttl: timedelta | None
+    # The allowed time without activity of nodes (0: unlimited).
     idle: timedelta
+    # The allowed time without activity of a job (0: unlimited).
     hung: timedelta
     usd_per_node_hour: float | None
+    # When the service reclaims the instances.
     ends: datetime | None
     sum: Sum | None = None
+    # Where jobs leave messages for users; None without jobs.
     folder: str | None = None
     reserved: Reserved | None = None
 

@@ -13,20 +13,20 @@ from launcher.sandbox.namespaces import node_address
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """The state of a node for other components.
-
-    `life` is the mark of the processes of the node's current instance; `generation` counts its instances, from 1.
-    `scratch` is the local disk, deleted when the node is lost. `metadata` is the endpoint of its metadata service.
-    """
+    """The state of a node for other components."""
 
     name: str
     partition: str
     instance_type: str
     capacity_type: str
     instance_id: str
+    # The number of its instances so far, from 1.
     generation: int
+    # The mark of the processes of the node's current instance.
     life: str
+    # The local disk, deleted when the node is lost.
     scratch: str
+    # The endpoint of its metadata service.
     metadata: str
     cpus: int
 

@@ -32,18 +32,19 @@ _STOPPED = "None"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node. `bought` is its purchase option, in lower case, if a label names one; `keeper` is its manager, or "".
-
-    `takes_pods`: the node is ready and not cordoned. `taints` are the keys of its NoSchedule and NoExecute taints.
-    """
+    """A node of an existing cluster."""
 
     name: str
     instance_type: str
     zone_id: str | None
+    # Its purchase option, in lower case; empty if no label names one.
     bought: str
+    # Its manager, or "".
     keeper: str
+    # Whether the node is ready and not cordoned.
     takes_pods: bool
     allocatable: Mapping[str, str]
+    # The keys of its NoSchedule and NoExecute taints.
     taints: tuple[str, ...]
 
 

@@ -51,20 +51,17 @@ ON_AN_INSTANCE = NodeView(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetContext:
-    """The instances of a job (templates/ec2/fleet.yaml.j2).
-
-    `image` is the id of an AMI, None for AWS's image that a deployment pins. `group_ids` are the security groups;
-    `subnet_ids` more than one only for a job on one node. `mixed`: the group has a mixed instances policy, with
-    `instance_types` in the order of preference, and the launch template names no market. `hook_s` is how long a
-    terminating instance waits for its job. Ids and ARNs may be CDK tokens.
-    """
+    """The instances of a job (templates/ec2/fleet.yaml.j2). Ids and ARNs may be CDK tokens."""
 
     name: str
+    # The id of an AMI; None for AWS's image that a deployment pins.
     image: str | None
     image_parameter: str | None
     instance_type: str
+    # In the order of preference.
     instance_types: tuple[str, ...]
     nodes: int
+    # Whether the group has a mixed instances policy; then the launch template names no market.
     mixed: bool
     spot: bool
     block: bool
@@ -75,9 +72,12 @@ class FleetContext:
     volume_gib: int
     volume_key_arn: str | None
     metadata_hops: int
+    # The security groups.
     group_ids: tuple[str, ...]
+    # More than one only for a job on one node.
     subnet_ids: tuple[str, ...]
     hook: str
+    # How long a terminating instance waits for its job.
     hook_s: int
 
 

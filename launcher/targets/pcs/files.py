@@ -46,47 +46,48 @@ MAX_IDLE_S = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupContext:
-    """A compute node group with its launch template, and the only queue that uses it; None for the login node.
-
-    `purchase` is PCS's term (ONDEMAND, SPOT, CAPACITY_BLOCK); `reservation_id` a capacity reservation or None.
-    `instance_arguments` holds the arguments of machine.sh, `node_arguments` those of node.sh, empty if it does not run.
-    """
+    """A compute node group with its launch template."""
 
     name: str
+    # The only queue that uses it; None for the login node.
     queue: str | None
     instance_type: str
+    # PCS's term: ONDEMAND, SPOT or CAPACITY_BLOCK.
     purchase: str
     minimum: int
     maximum: int
     interfaces: tuple[Interface, ...]
     placement_group: bool
+    # A capacity reservation, or None.
     reservation_id: str | None
     volume_gib: int
+    # The arguments of machine.sh.
     instance_arguments: tuple[str, ...]
+    # Those of node.sh; empty if it does not run.
     node_arguments: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PcsContext:
-    """A PCS cluster (templates/pcs/cluster.yaml.j2).
-
-    `image` is the id of an AMI, None for the PCS-ready AMI that a deployment pins. `settings` are lines of slurm.conf,
-    `idle_s` the seconds without a job after which a node ends, `purge_days` how long accounting retains records.
-    `group_ids` are security groups in addition to the cluster's own. Ids and ARNs may be CDK tokens.
-    """
+    """A PCS cluster (templates/pcs/cluster.yaml.j2). Ids and ARNs may be CDK tokens."""
 
     name: str
     size: str
     slurm_version: str
+    # Lines of slurm.conf.
     settings: tuple[Tag, ...]
+    # Seconds without a job after which a node ends.
     idle_s: int
+    # How long accounting retains records.
     purge_days: int
+    # The id of an AMI; None for the PCS-ready AMI that a deployment pins.
     image: str | None
     image_parameter: str
     root_device: str
     metadata_hops: int
     volume_key_arn: str | None
     subnet_id: str
+    # Security groups in addition to the cluster's own.
     group_ids: tuple[str, ...]
     groups: tuple[GroupContext, ...]
 

@@ -75,17 +75,17 @@ def _nothing_open() -> None:
 
 @dataclass(slots=True, kw_only=True)
 class InstanceJobs:
-    """The jobs of one Auto Scaling group.
-
-    `job_files` has what the agents of a job stored, `channel` what its instances did. `environment` is that of the AWS
-    CLI; `emulated`: the instances are processes of a sandbox.
-    """
+    """The jobs of one Auto Scaling group."""
 
     session: Session
     group: str
+    # What the agents of a job stored.
     job_files: Objects
+    # What its instances did.
     channel: Objects
+    # That of the AWS CLI.
     environment: Mapping[str, str]
+    # Whether the instances are processes of a sandbox.
     emulated: bool = False
     sleep: Callable[[float], None] = field(default=time.sleep)
     clock: Callable[[], float] = field(default=time.monotonic)

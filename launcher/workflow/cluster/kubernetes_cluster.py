@@ -56,18 +56,17 @@ class ExistingCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """An existing cluster that was inspected.
-
-    `operator` runs the job there, `missing_rights` are permissions that the caller lacks for it; `granted` says whether
-    pods of the job's service account get a role, None if that cannot be read. `group` is the node group of jobs with
-    its instance type, in a cluster that Slipway deployed with one.
-    """
+    """An existing cluster that was inspected."""
 
     existing: ExistingCluster
     cluster: DescribedCluster
+    # It runs the job there.
     operator: Operator
+    # Permissions that the caller lacks for the job.
     missing_rights: tuple[str, ...]
+    # Whether pods of the job's service account get a role; None if that cannot be read.
     granted: bool | None
+    # The node group of jobs with its instance type, in a cluster that Slipway deployed with one.
     group: tuple[NodeGroupState, str] | None = None
 
 

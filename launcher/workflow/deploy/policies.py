@@ -27,19 +27,19 @@ from launcher.targets.registry import target_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRequest:
-    """The request besides a plan: the account, the bootstrapped region, and requirements of the account.
-
-    `buckets` are linked to file systems; jobs read and write `job_buckets`, and read `secrets` (ARNs). Users may enter
-    nodes of the HyperPod clusters `hyperpods` (ARNs); empty: of those that the plan can make.
-    """
+    """The request besides a plan: the account, the bootstrapped region, and requirements of the account."""
 
     account: str
     region: str
     qualifier: str | None = None
     boundary_arn: str | None = None
+    # They are linked to file systems.
     buckets: tuple[str, ...] = ()
+    # Jobs read and write them.
     job_buckets: tuple[str, ...] = ()
+    # ARNs that jobs read.
     secrets: tuple[str, ...] = ()
+    # ARNs of the HyperPod clusters whose nodes users may enter; empty: those that the plan can make.
     hyperpods: tuple[str, ...] = ()
 
 

@@ -122,19 +122,18 @@ class Mirror:
 
 @dataclass(slots=True, kw_only=True)
 class RemoteWatch:
-    """Whether a job has left its cluster's queue for good; each poll also copies its files to this computer.
-
-    `waits_s` is how long the job may wait for nodes before its first start; then `give_up` decides whether to cancel
-    it. None: it waits without a limit. `removed` describes a removal of the cluster; empty: it is not being removed.
-    `failed_boots` has the guard's reason for stopping nodes that do not boot; empty: they boot.
-    """
+    """Whether a job has left its cluster's queue for good; each poll also copies its files to this computer."""
 
     mirror: Mirror
     poll_s: float
     notify: Notify
+    # How long the job may wait for nodes before its first start; None: without a limit.
     waits_s: float | None = None
+    # Decides after `waits_s` whether to cancel the job.
     give_up: Callable[[], bool] = lambda: False
+    # Describes a removal of the cluster; empty: it is not being removed.
     removed: Callable[[], str] = lambda: ""
+    # The guard's reason for stopping nodes that do not boot; empty: they boot.
     failed_boots: Callable[[], str] = lambda: ""
     clock: Callable[[], float] = time.monotonic
     facts: JobFacts | None = None

@@ -113,16 +113,17 @@ Readers: TypeAlias = tuple[Reader, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instances:
-    """Instances of one type; SageMaker bills `managed` ones, `nodes` have the quoted rate, `with_jobs` only jobs.
-
-    `most` is the largest number to which an endpoint scales, None for other instances.
-    """
+    """Instances of one type."""
 
     type: str
     count: int
+    # Whether SageMaker bills them.
     managed: bool = False
+    # Whether they have the quoted rate.
     nodes: bool = False
+    # Whether they run with jobs only.
     with_jobs: bool = False
+    # The largest number to which an endpoint scales; None for other instances.
     most: int | None = None
 
 
