@@ -14,6 +14,8 @@ LOW, HIGH = 0.1, 0.9
 LINES = 100
 """Number of the trainer's last lines from which the rate is calculated."""
 HOUR_S = 3600.0
+STRAGGLER, STRAGGLER_OVER = "straggler", "straggler-over"
+"""The events of a node that is slower than the others, and that no longer is."""
 QUOTED = ("usd_per_hour", "usd_beside", "usd_low", "usd_high", "budget_usd")
 """The known values of a job's quote: cost per hour, other costs (a prepaid fee too), range, budget."""
 
@@ -71,6 +73,15 @@ def remaining_hours(points: Sequence[Point], steps: int | None) -> Span | None:
     fast, slow = (single[round(share * (len(single) - 1))] for share in (LOW, HIGH))
     low, high = min(fast, mid), max(slow, mid)
     return Span(missing * low / HOUR_S, missing * mid / HOUR_S, missing * high / HOUR_S)
+
+
+def straggler_usd(share: float, hours: float, usd_per_hour: Any) -> Any:
+    """The cost of a slow node: the share of the remaining hours in which all nodes wait for it.
+
+    >>> straggler_usd(0.125, 10.0, 80.0)
+    100.0
+    """
+    return type(usd_per_hour)(share * hours) * usd_per_hour
 
 
 def beyond(usd: Any, *, low: Any, high: Any, budget: Any) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 from launcher.agent import safe_json
 
 FIGURES = (
-    *("tokens", "samples", "epoch", "loss", "seconds", "memory_gib"),
+    *("tokens", "samples", "epoch", "loss", "seconds", "work_seconds", "memory_gib"),
     *("compile_seconds", "checkpoint_seconds", "upload_seconds"),
 )
 """Numbers; `step`, `steps`, `checkpoint_step` and `checkpoint_bytes` are whole numbers of at least 0."""

@@ -34,7 +34,7 @@ from launcher.agent.errors import AgentError, JobSpecError, OccupiedNodeError, S
 from launcher.agent.events import ROUTINE, EventLog, events_path
 from launcher.agent.job import JobSpec, expand
 from launcher.agent.manifest import Manifest
-from launcher.agent.node import forecast_watch
+from launcher.agent.node import forecast_watch, rates
 from launcher.agent.node.board import Board
 from launcher.agent.node.drivers import drivers
 from launcher.agent.node.forecast_watch import ForecastWatch
@@ -386,7 +386,7 @@ class Session:
             "SLIPWAY_RESUME_FILE": start.resume_file,
             "SLIPWAY_CHECKPOINT_INTERVAL_S": f"{policy.interval_s:g}",
             "SLIPWAY_CHECKPOINT_INTERVAL_FILE": str(self._scratch.interval_file),
-            "SLIPWAY_METRICS": str(self._metrics_path),
+            **rates.metrics_variables(self._metrics_path, self._place.part),
         }
         if mounts:
             environment["SLIPWAY_MOUNTS"] = ":".join(mounts)  # for templates/slurm/container.sh

@@ -19,6 +19,7 @@ from launcher.agent.checkpoint.uploader import Uploader
 from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
 from launcher.agent.events import EventLog
 from launcher.agent.job import JobSpec
+from launcher.agent.node import straggler_watch
 from launcher.agent.node.forecast_watch import ForecastWatch
 from launcher.agent.node.idle_chips import IdleChips
 from launcher.agent.node.notice import CANCEL, CAPACITY_END, FAILURE, REBALANCE, SIGNAL, SPOT, TAKEN_OVER, Notice
@@ -26,6 +27,7 @@ from launcher.agent.node.notices import Notices, react_to_notice
 from launcher.agent.node.peers import Peers
 from launcher.agent.node.process import Command
 from launcher.agent.node.progress import Metrics, Watchdog
+from launcher.agent.node.rates import NodeRates, node_metrics
 from launcher.agent.node.shutdown import Shutdown
 from launcher.agent.node.stillness import Stillness
 
@@ -109,12 +111,16 @@ class Supervision:
         self._wrote = False
         self._invalid = False
         self._defect = ""
+        self._stragglers = straggler_watch.watch(services.peers, services.forecast, services.log, spec.quoted)
         self._shutdown = Shutdown(command, signal_name=spec.checkpoint.signal, log=services.log)
 
     def run(self) -> Outcome:
         """Follow the command until it and all its processes have ended."""
         watch, idle_chips = self._services.watch, IdleChips(self._log)
+        peers = self._services.peers
+        rates = NodeRates(node_metrics(self._services.metrics.path, peers.part), peers)
         idle_chips.start()
+        rates.begin()
         self._services.peers.publish_state(wrote=False)
         while self._shutdown.lives():
             notice = self._services.notices.next(wait_s=_POLL_S)
@@ -125,6 +131,7 @@ class Supervision:
             self._go_on("removing old checkpoints", lambda: self._services.rotation.poll(time.monotonic()))
             self._shutdown.go_on(time.monotonic())
         idle_chips.stop()
+        rates.stop()
         self._go_on("the last check for checkpoints", self._last_poll)
         return Outcome(
             returncode=self._command.returncode or 0,
@@ -196,6 +203,8 @@ class Supervision:
                 self._services.pace.reported(float(line["checkpoint_seconds"]))
         if self._services.forecast is not None:
             self._services.forecast.lines(lines, now)
+        if self._stragglers is not None:
+            self._stragglers.poll(now)
         if self._services.metrics.invalid and not self._invalid:
             self._invalid = True
             self._log.append("metrics-skipped", lines=self._services.metrics.invalid, reason=_INVALID)

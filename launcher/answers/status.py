@@ -8,9 +8,11 @@ from typing import Any, Literal
 from launcher.answers import meter
 from launcher.answers.lines import wrapped
 from launcher.answers.report import attempt_rows, left_up_lines, stored_lines
+from launcher.answers.straggler import straggler_lines
 from launcher.answers.words import dollars
 from launcher.model.meter import Meter
 from launcher.model.report import Attempt, RunStatus
+from launcher.model.straggler import Straggler
 from launcher.records.codec import Json, as_json
 from launcher.records.command_record import KILLED, RUNNING
 from launcher.records.document import filled, json_object
@@ -53,6 +55,7 @@ class StatusDocument:
     checkpoint_troubles: tuple[str, ...]
     checkpoint_uri: str | None
     meter: meter.MeterDocument | None
+    stragglers: tuple[Straggler, ...]
     work: dict[str, Any] | None
     stopped: Stopped | None
     stacks: tuple[str, ...]
@@ -114,12 +117,18 @@ def page(state: RunState, width: int) -> list[str]:
         lines += stored_lines(state.report.stored, width)
     if state.meter is not None:
         lines += ["", *meter_lines(state.meter, width)]
+    lines += straggler_lines(state.name, state.stragglers, width, replaceable=replaceable(state))
     if state.attempts:
         lines += ["", *attempt_rows(state.attempts, width)]
     if state.submission is not None and state.report is not None:
         # The cluster has just answered.
         lines += left_up_lines(state.report, width)
     return lines
+
+
+def replaceable(state: RunState) -> bool:
+    """Whether the nodes of a job can be replaced: those of a managed service cannot."""
+    return state.submission is not None and not target_of(state.submission.target).managed
 
 
 def _progress(state: RunState, width: int) -> list[str]:

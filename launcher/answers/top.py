@@ -6,8 +6,11 @@ from typing import Literal
 
 from launcher.answers import meter, words
 from launcher.answers.lines import wrapped
+from launcher.answers.status import replaceable
+from launcher.answers.straggler import straggler_lines
 from launcher.answers.table import Column, render
 from launcher.model.chip_use import ChipUse
+from launcher.model.straggler import Straggler
 from launcher.records.codec import Json, as_json
 from launcher.records.document import json_object
 from launcher.workflow.run.top import JobNow, NodeNow
@@ -40,6 +43,7 @@ class TopDocument:
     loss: float | None
     usd_per_hour: Decimal | None
     meter: meter.MeterDocument | None
+    stragglers: tuple[Straggler, ...]
     nodes: tuple[NodeNowDocument, ...]
 
 
@@ -59,6 +63,7 @@ def document(now: JobNow) -> Json:
             loss=state.loss,
             usd_per_hour=now.usd_per_hour,
             meter=None if state.meter is None else meter.MeterDocument.of(state.meter),
+            stragglers=state.stragglers,
             nodes=tuple(NodeNowDocument(name=node.name, chips=node.chips, unknown=node.unknown) for node in now.nodes),
         )
     )
@@ -73,6 +78,7 @@ def page(now: JobNow, width: int) -> list[str]:
     if not now.nodes:
         return [*lines, "  no node runs it now"]
     lines += ["", *_table(now, width)]
+    lines += straggler_lines(state.name, state.stragglers, width, replaceable=replaceable(state))
     reasons = dict.fromkeys(node.unknown for node in now.nodes if node.unknown)
     return lines + [
         piece for reason in reasons for piece in wrapped(f"  {UNKNOWN} chips not known: {reason}", width, 2)

@@ -6,6 +6,7 @@ from launcher.model.job import JobFacts
 from launcher.model.meter import Meter
 from launcher.model.record import record
 from launcher.model.report import Attempt, Report
+from launcher.model.straggler import Straggler
 from launcher.records.command_record import CommandRecord
 from launcher.records.submission import Submission
 
@@ -39,5 +40,7 @@ class RunState:
     command: CommandRecord | None = None
     # The chips that the newest attempt did not use.
     idle_chips: str = ""
+    # The nodes that slow the running attempt down.
+    stragglers: tuple[Straggler, ...] = ()
     # The guard's reason for stopping nodes that do not boot, for a job that waits for them.
     failed_boots: str = ""

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.agent import safe_json
 from launcher.agent.events import FORECAST, EventLog
@@ -12,6 +12,13 @@ from launcher.agent.forecast import HOUR_S, LINES, Point, beyond, hours_of_earli
 HOLDS_S = 600.0
 """A forecast must be out of range for this long: the first steps compile and fill caches."""
 _MAX_BYTES = 16 << 20
+
+
+class Remaining(NamedTuple):
+    """The hours until the last step, and the seconds of a step."""
+
+    hours: float
+    step_s: float
 
 
 class ForecastWatch:
@@ -49,6 +56,14 @@ class ForecastWatch:
             if kind not in self._reported and now - self._since[kind] >= HOLDS_S:
                 self._reported.add(kind)
                 self._log.append(FORECAST, kind=kind, reason=reason)
+
+    def remaining(self) -> Remaining | None:
+        """The time until the last step; None if the trainer has not reported enough."""
+        span = remaining_hours(list(self._points), self._steps)
+        if span is None:
+            return None
+        first, last = self._points[0], self._points[-1]
+        return Remaining(hours=span.mid, step_s=(last.seconds - first.seconds) / (last.step - first.step))
 
     def _dollars(self, now: float) -> float | None:
         remaining_h, rate = remaining_hours(list(self._points), self._steps), self._quoted.get("usd_per_hour")

@@ -14,6 +14,9 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+from launcher.agent.node import spread
+from launcher.agent.node.spread import NO_RATES, Spread
+
 FAN_OUT = 16
 _MAX_NAMED = 8
 
@@ -56,6 +59,8 @@ class Gathered:
         silent: Names by number of nodes without a heartbeat for too long; only a few of many.
         silent_s: Seconds since the last heartbeat of the node that has been silent longest.
         age_s: Maximum age of all values here, in seconds.
+        work: Steps per second of each node's own work (`rates`).
+        chips: Rates of each node's slowest chip.
     """
 
     spoken: int = 0
@@ -72,6 +77,8 @@ class Gathered:
     silent: Mapping[int, str] = field(default_factory=dict)
     silent_s: float = 0.0
     age_s: float = 0.0
+    work: Spread = NO_RATES
+    chips: Spread = NO_RATES
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, as a part of a node's state."""
@@ -84,6 +91,7 @@ class Gathered:
             "silent": {str(part): name for part, name in self.silent.items()},
             "silent_s": round(self.silent_s, 1),
             "age_s": round(self.age_s, 1),
+            "rates": [self.work.to_json(), self.chips.to_json()],
         }
 
 
@@ -94,6 +102,7 @@ def parse(document: Any) -> Gathered:
         wrote_none, clean, ended = (int(bits, 16) for bits in document["bits"])
         stopped, last = document["stopped"], document["last"]
         number, confirmed, denied = document["answers"]
+        work, chips = (spread.parse(rates) for rates in document["rates"])
         return Gathered(
             spoken=int(spoken),
             lowest=lowest if lowest is None else int(lowest),
@@ -109,6 +118,8 @@ def parse(document: Any) -> Gathered:
             silent={int(part): str(name) for part, name in document["silent"].items()},
             silent_s=float(document["silent_s"]),
             age_s=float(document["age_s"]),
+            work=work,
+            chips=chips,
         )
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
         return Gathered()
@@ -121,6 +132,8 @@ def node_state(part: int, state: Mapping[str, Any]) -> Gathered:
     stopped = bool(state.get("ended")) and "go" not in state
     last = state.get("last")
     number, confirms = _answer(state.get("answer"))
+    rates = state.get("rates")
+    rates = rates if isinstance(rates, dict) else {}
     return Gathered(
         spoken=int(spoke),
         lowest=restored if spoke else None,
@@ -133,6 +146,8 @@ def node_state(part: int, state: Mapping[str, Any]) -> Gathered:
         confirmed=bit if number and confirms else 0,
         denied=bit if number and not confirms else 0,
         stopped=(name_of(part, state), code if type(code) is int else 0) if stopped else None,
+        work=spread.one(part, name_of(part, state), rates.get("work")),
+        chips=spread.one(part, name_of(part, state), rates.get("chips")),
     )
 
 
@@ -169,6 +184,8 @@ def joined(one: Gathered, other: Gathered) -> Gathered:
         silent=silent,
         silent_s=max(one.silent_s, other.silent_s),
         age_s=max(one.age_s, other.age_s),
+        work=spread.joined(one.work, other.work),
+        chips=spread.joined(one.chips, other.chips),
     )
 
 
@@ -179,8 +196,9 @@ def later(gathered: Gathered, seconds: float) -> Gathered:
 
 
 def is_same_state(one: Gathered, other: Gathered) -> bool:
-    """Whether two states differ only in the time that has passed."""
-    return replace(one, silent_s=0.0, age_s=0.0) == replace(other, silent_s=0.0, age_s=0.0)
+    """Whether two states differ only in the time that has passed, and in rates, which nobody waits for."""
+    unchanged: dict[str, Any] = {"silent_s": 0.0, "age_s": 0.0, "work": NO_RATES, "chips": NO_RATES}
+    return replace(one, **unchanged) == replace(other, **unchanged)
 
 
 class Listener:

@@ -1,6 +1,6 @@
 """Chips of this node that no process has used in the first minutes of a command: they are paid, and named once.
 
-A GPU is in use when memory of it is allocated: a CUDA context alone takes more than `_CONTEXT_MIB`. This is seen from
+A GPU is in use when memory of it is allocated: a CUDA context alone takes more than `CONTEXT_MIB`. This is seen from
 inside and outside of containers, and whoever's the process is. A Neuron device is in use while its file is open; that
 is seen only for processes of this user, so nothing is said unless one of the devices is seen in use.
 """
@@ -16,9 +16,9 @@ from pathlib import Path
 
 from launcher.agent.events import EventLog
 
-_CONTEXT_MIB = 128
+CONTEXT_MIB = 128
 _QUERY = ("--query-gpu=index,memory.used", "--format=csv,noheader,nounits")
-_QUERY_S = 20.0
+QUERY_S = 20.0
 _EVERY_S = 30.0
 AFTER_S = 600.0
 _ROW = re.compile(r"\s*(\d+)\s*,\s*(\d+)\s*")
@@ -76,14 +76,14 @@ def _gpus() -> Mapping[int, bool]:
         return {}
     try:
         done = subprocess.run(
-            [program, *_QUERY], capture_output=True, text=True, timeout=_QUERY_S, check=False, stdin=subprocess.DEVNULL
+            [program, *_QUERY], capture_output=True, text=True, timeout=QUERY_S, check=False, stdin=subprocess.DEVNULL
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return {}
     rows = [_ROW.fullmatch(line) for line in done.stdout.splitlines()]
     if done.returncode != 0 or not all(rows):
         return {}  # a card that has failed answers with words
-    return {int(row[1]): int(row[2]) > _CONTEXT_MIB for row in rows if row is not None}
+    return {int(row[1]): int(row[2]) > CONTEXT_MIB for row in rows if row is not None}
 
 
 def _open_devices(devices: Path) -> set[int]:

@@ -21,7 +21,7 @@ class Metrics:
     """Reads the lines that a trainer appends to its metrics file."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._rest = b""
         self._offset = 0
         tail = b""
@@ -39,7 +39,7 @@ class Metrics:
     def new_lines(self) -> list[dict[str, int | float]]:
         """The figures of the complete lines appended since the last call; invalid ones are counted in `invalid`."""
         try:
-            with self._path.open("rb") as file:
+            with self.path.open("rb") as file:
                 if file.seek(0, os.SEEK_END) < self._offset:
                     self._offset, self._rest = 0, b""  # the file was started again
                 file.seek(self._offset)
@@ -58,7 +58,7 @@ class Metrics:
         """Append a line; return whether that succeeded."""
         line = (json.dumps(figures) + "\n").encode()
         try:
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             try:
                 os.write(descriptor, line)
             finally:

@@ -23,6 +23,7 @@ REPORTED_EVENTS = frozenset(
         "forecast",
         "no-checkpoint-yet",
         "signal-not-handled",
+        "straggler",
     }
 )
 """The events that users must receive; templates/guard/trouble.py has the text for each."""

@@ -218,3 +218,16 @@ def _updated(attempt: Attempt, event: Mapping[str, Any]) -> Attempt:
             by_pod_end=POD_END in (event.get("notice"), event.get("ended_by")),
         )
     return attempt
+
+
+def unsaved_s(events: Sequence[Mapping[str, Any]], now: datetime) -> float | None:
+    """Seconds since the newest checkpoint of the running attempt, or since its start; None if none runs."""
+    ran = attempts(events)
+    if not ran or ran[-1].ended_at is not None:
+        return None
+    saved = [moment(str(event["time"])) for event in events if _is_timed_save(event)]
+    return max(0.0, (now - max([ran[-1].started_at, *saved])).total_seconds())
+
+
+def _is_timed_save(event: Mapping[str, Any]) -> bool:
+    return event.get("event") == "checkpoint-uploaded" and "time" in event

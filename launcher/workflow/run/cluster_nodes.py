@@ -1,11 +1,10 @@
 """The nodes of a run's cluster with their dollars, and the actions on one of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
-from launcher.agent.shape import moment
 from launcher.aws.calls import forbidden
 from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse, node_numbered
 from launcher.model.enums import TargetKind
@@ -17,7 +16,7 @@ from launcher.records.stored_quote import QUOTE_FILE, stored_quote
 from launcher.records.submission import SANDBOX
 from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.cluster_access import ClusterAccess
-from launcher.workflow.history.attempts import attempts, read_events
+from launcher.workflow.history.attempts import read_events, unsaved_s
 from launcher.workflow.run.node_access import cluster_access
 
 BOOT_LINES, MAX_LINE = 6, 200
@@ -148,19 +147,5 @@ def _facts(folder: RunFolder, listed: ListedNodes, node: ClusterNode, now: datet
         node=node,
         usd_per_hour=rate,
         job_usd_per_hour=None if rate is None else rate * len(of_job),
-        unsaved_s=_unsaved_s(folder, now) if node.job is not None else None,
+        unsaved_s=unsaved_s(read_events(folder.path / JOB_FOLDER / EVENTS), now) if node.job is not None else None,
     )
-
-
-def _unsaved_s(folder: RunFolder, now: datetime) -> float | None:
-    """Seconds since the newest checkpoint of the running attempt, or since its start; None if not known here."""
-    events: Sequence[Mapping[str, object]] = read_events(folder.path / JOB_FOLDER / EVENTS)
-    ran = attempts(events)
-    if not ran or ran[-1].ended_at is not None:
-        return None
-    saved = [
-        moment(str(event["time"]))
-        for event in events
-        if event.get("event") == "checkpoint-uploaded" and "time" in event
-    ]
-    return max(0.0, (now - max([ran[-1].started_at, *saved])).total_seconds())

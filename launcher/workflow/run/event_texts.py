@@ -35,6 +35,7 @@ _TROUBLES = (
     "set-incomplete",
     "signal-not-handled",
     "store-trouble",
+    "straggler",
     "uploader-failed",
     "watching-failed",
     *TROUBLES,
@@ -83,6 +84,7 @@ _EVENT_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
     "read-back": lambda event: f": step {event['step']} was read back from S3 in {event['seconds']} s",
     "notice": lambda event: f": notice of an interruption ({event.get('source')})",
     "rebalance-recommended": lambda _: ": EC2 recommends leaving this instance: the risk of interruption is higher",
+    "straggler-over": lambda event: f": {event.get('slow_node')} is as fast as the other nodes again",
     "hung": lambda event: f": no step for {event['minutes']} minutes, the agent ends it",
 }
 

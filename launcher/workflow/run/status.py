@@ -37,6 +37,7 @@ from launcher.workflow.history.stored import stored_checkpoints
 from launcher.workflow.run.follow import FIRST_LINE
 from launcher.workflow.run.growing_lines import GrowingLines
 from launcher.workflow.run.meter import hours_at, meter_of
+from launcher.workflow.run.stragglers import stragglers
 from launcher.workflow.run.submission import find_submission
 from launcher.workflow.run.submission_watch import Mirror, ending
 
@@ -98,7 +99,7 @@ def run_state(
         state = _with_job(_ended_state(name, folder), folder)
         if not state.attempts or state.status != RunStatus.RUNNING.value:
             return state
-        return replace(state, meter=meter_of(folder, datetime.now(UTC)))
+        return _with_meter(state, folder, datetime.now(UTC))
     if submission is None:
         return _with_stacks(_ended_state(name, folder), folder, environment)
     try:
@@ -161,13 +162,22 @@ def _current_state(
         judged = replace(judged, failed_boots=failed_boots(recorded_submission, environment))
     if judged.status not in _OF_ENDING.values():
         simulated = judged.report is not None and judged.report.simulated
-        return replace(judged, meter=meter_of(folder, now, None if simulated else environment))
+        return _with_meter(judged, folder, now, None if simulated else environment)
     if judged.status != before:
         keep_measurement(name, folder, folder.root, catalog_load.load(today=now.date()), notify)
         share(name, folder, environment, now, notify)
         publish(name, folder, environment_of_run(folder, environment), now, notify)
     learn_tails(name, folder.root, environment, now, notify)
     return judged
+
+
+def _with_meter(
+    state: RunState, folder: RunFolder, now: datetime, environment: Mapping[str, str] | None = None
+) -> RunState:
+    """The state of a running job with its meter, and with the nodes that slow it down."""
+    reading = meter_of(folder, now, environment)
+    slow = stragglers(read_events(folder.path / JOB_FOLDER / EVENTS), reading, now)
+    return replace(state, meter=reading, stragglers=slow)
 
 
 def _ended_state(name: str, folder: RunFolder) -> RunState:

@@ -1,0 +1,52 @@
+"""The nodes that slow a running job down, from the events of its agents, with dollars of this moment."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from launcher.agent.forecast import STRAGGLER, STRAGGLER_OVER, straggler_usd
+from launcher.model.meter import Meter
+from launcher.model.money import CENT
+from launcher.model.straggler import Straggler
+from launcher.model.units import HOUR_S
+from launcher.planning.learned import RESTART_H
+from launcher.workflow.history.attempts import attempts, unsaved_s
+
+
+def stragglers(events: Sequence[Mapping[str, Any]], reading: Meter | None, now: datetime) -> tuple[Straggler, ...]:
+    """The nodes that the running attempt's agent has named as slow, and not yet as fast again."""
+    ran = attempts(events)
+    if not ran or ran[-1].ended_at is not None:
+        return ()
+    slow: dict[str, Mapping[str, Any]] = {}
+    for event in events:
+        node = str(event.get("slow_node"))
+        if event.get("event") == "attempt-started":
+            slow.clear()
+        elif event.get("event") == STRAGGLER:
+            slow[node] = event
+        elif event.get("event") == STRAGGLER_OVER:
+            slow.pop(node, None)
+    lost_s = unsaved_s(events, now)
+    return tuple(_straggler(node, event, reading, lost_s) for node, event in slow.items())
+
+
+def _straggler(node: str, event: Mapping[str, Any], reading: Meter | None, lost_s: float | None) -> Straggler:
+    cost = None if reading is None else reading.quoted.cost
+    rate = None if cost is None else cost.an_hour_more
+    left = None if reading is None or reading.left_h is None else reading.left_h.mid
+    share = min(1.0, max(0.0, float(event.get("share") or 0.0)))
+    again_h = RESTART_H + (lost_s or 0.0) / HOUR_S
+    # What the agent said of dollars then is no longer true.
+    reason = str(event.get("reason") or "").partition("; until the end")[0]
+    return Straggler(
+        node=node,
+        percent=int(event.get("percent") or 0),
+        basis=str(event.get("basis") or ""),
+        reason=reason,
+        hours_until_end=None if left is None else left * share,
+        usd_until_end=None if left is None or rate is None else straggler_usd(share, left, rate).quantize(CENT),
+        replace_hours=again_h,
+        replace_usd=None if rate is None else (rate * Decimal(again_h)).quantize(CENT),
+    )
