@@ -7,7 +7,8 @@ of the JSON (docs/python.md). Every refusal is a `SlipwayError` with the exit co
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -224,8 +225,30 @@ def launch(
     return report_document(done[1])
 
 
-def status(name: str, *, notify: Notify = _silent) -> Document:
+@contextmanager
+def _runs_of(name: str, region: str | None, store: str | None, notify: Notify) -> Iterator[None]:
+    """Use the runs of a name that a region or a store has, launched on any computer; without both, this computer's."""
+    if region is None and store is None:
+        yield
+        return
+    from launcher.records.run_folder import FETCHED
+    from launcher.workflow.history.run_index import Place, fetch
+
+    token = FETCHED.set(fetch(name, Place(region=region, store=store), os.environ, notify))
+    try:
+        yield
+    finally:
+        FETCHED.reset(token)
+
+
+def status(name: str, *, region: str | None = None, store: str | None = None, notify: Notify = _silent) -> Document:
     """The state of a plan's newest run: `slipway.status/1`.
+
+    Args:
+        name: the plan's name.
+        region: find a run of any computer, by the Slipway stacks of this region.
+        store: find a run of any computer, in this store, `s3://BUCKET`.
+        notify: receives remarks.
 
     Raises:
         SlipwayError: no run of the plan is known, or AWS does not answer.
@@ -233,17 +256,28 @@ def status(name: str, *, notify: Notify = _silent) -> Document:
     from launcher.answers import status as answer
     from launcher.workflow.run.status import run_state, with_running_job
 
-    folder = with_running_job(name, Path.cwd(), os.environ, notify)
-    return answer.document(run_state(name, folder, os.environ, notify))
+    with _runs_of(name, region, store, notify):
+        folder = with_running_job(name, Path.cwd(), os.environ, notify)
+        return answer.document(run_state(name, folder, os.environ, notify))
 
 
-def wait(name: str, *, timeout_s: float | None = None, poll_s: float = 30, notify: Notify = _silent) -> Document:
+def wait(
+    name: str,
+    *,
+    timeout_s: float | None = None,
+    poll_s: float = 30,
+    region: str | None = None,
+    store: str | None = None,
+    notify: Notify = _silent,
+) -> Document:
     """The state of a plan's newest run once its job has ended: `slipway.status/1`.
 
     Args:
         name: the plan's name.
         timeout_s: seconds after which the state is returned although the job goes on; None: no limit.
         poll_s: seconds between two looks.
+        region: find a run of any computer, as `status` does.
+        store: the same, in this store.
         notify: receives remarks.
 
     Raises:
@@ -252,7 +286,7 @@ def wait(name: str, *, timeout_s: float | None = None, poll_s: float = 30, notif
     from launcher.workflow.run.status import GOING_ON
 
     end = None if timeout_s is None else time.monotonic() + timeout_s
-    while (state := status(name, notify=notify))["status"] in GOING_ON:
+    while (state := status(name, region=region, store=store, notify=notify))["status"] in GOING_ON:
         left = poll_s if end is None else end - time.monotonic()
         if left <= 0:
             break
@@ -260,8 +294,14 @@ def wait(name: str, *, timeout_s: float | None = None, poll_s: float = 30, notif
     return state
 
 
-def cancel(name: str, *, notify: Notify = _silent) -> Document:
+def cancel(name: str, *, region: str | None = None, store: str | None = None, notify: Notify = _silent) -> Document:
     """Cancel the job of a plan's newest run, and return its state: `slipway.status/1`. The cluster stays.
+
+    Args:
+        name: the plan's name.
+        region: find a run of any computer, as `status` does.
+        store: the same, in this store.
+        notify: receives remarks.
 
     Raises:
         SlipwayError: the run has no job, or the job has not ended in time.
@@ -270,8 +310,9 @@ def cancel(name: str, *, notify: Notify = _silent) -> Document:
     from launcher.workflow.run.cancel import cancel_run
     from launcher.workflow.run.status import with_running_job
 
-    folder = with_running_job(name, Path.cwd(), os.environ, notify)
-    return answer.document(cancel_run(name, folder, os.environ, notify))
+    with _runs_of(name, region, store, notify):
+        folder = with_running_job(name, Path.cwd(), os.environ, notify)
+        return answer.document(cancel_run(name, folder, os.environ, notify))
 
 
 def down(name: str, *, region: str | None = None, notify: Notify = _silent, options: Options = DEFAULTS) -> Document:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from launcher.cli import completion, options, output
+from launcher.model.errors import UnreadableInputError
 
 
 def register(app: typer.Typer) -> None:
@@ -25,8 +26,16 @@ def cost(
     *,
     json: options.Json = False,
     region: Annotated[
-        str | None, typer.Option("--region", help="List only this region.", autocompletion=completion.regions)
+        str | None,
+        typer.Option(
+            "--region",
+            parser=options.region_name,
+            metavar="REGION",
+            help="List only this region.",
+            autocompletion=completion.regions,
+        ),
     ] = None,
+    store: options.Store = None,
     sandbox: options.AttachSandbox = False,
 ) -> None:
     """List every Slipway stack in the account: owner, start, dollars per hour, dollars so far, and end.
@@ -41,7 +50,10 @@ def cost(
 
     now = options.now()
     catalog = load(overlay=options.price_cache(), today=now.date())
+    options.use_store(store, region, sandbox=sandbox)
     if what is None:
+        if store is not None:
+            raise UnreadableInputError("--store finds the runs of a name", hint="slipway cost NAME --store S3_URI")
         environment, cluster = options.environment(sandbox=sandbox), None
     else:
         from launcher.workflow.deploy.down import subject

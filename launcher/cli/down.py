@@ -38,6 +38,8 @@ def down(
         str | None,
         typer.Option(
             "--region",
+            parser=options.region_name,
+            metavar="REGION",
             help="The region, if neither the plan file nor a run names one.",
             autocompletion=completion.regions,
         ),
@@ -49,6 +51,7 @@ def down(
     ] = None,
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
+    store: options.Store = None,
     sandbox: options.AttachSandbox = False,
     approval: options.ApprovalId = None,
     json: options.Json = False,
@@ -61,6 +64,7 @@ def down(
     from launcher.workflow.deploy.down import subject
     from launcher.workflow.run.existing_down import joined_plan
 
+    options.use_store(store, region, sandbox=sandbox)
     if approval is not None:
         # A file could name another region or cluster than the person meant.
         what = options.plan_name(what)

@@ -17,6 +17,8 @@ Where = Annotated[
     str | None,
     typer.Option(
         "--region",
+        parser=options.region_name,
+        metavar="REGION",
         help="The endpoint's region. Default: the region of the newest run.",
         autocompletion=completion.regions,
     ),

@@ -38,7 +38,13 @@ def estimate(
     ] = None,
     region: Annotated[
         str | None,
-        typer.Option("--region", help="The region of stacks that name none.", autocompletion=completion.regions),
+        typer.Option(
+            "--region",
+            parser=options.region_name,
+            metavar="REGION",
+            help="The region of stacks that name none.",
+            autocompletion=completion.regions,
+        ),
     ] = None,
     parameters: Annotated[
         list[str] | None,

@@ -15,6 +15,7 @@ import typer
 
 from launcher.cli import completion
 from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.names import nearest_name
 from launcher.records.cache_folder import cache_folder
 
 if TYPE_CHECKING:
@@ -49,6 +50,21 @@ def dollars(text: str) -> Decimal:
     return amount
 
 
+def region_name(text: str) -> str:
+    """A region from the command line: one of the catalog, or another that AWS has."""
+    known = completion.regions("")
+    if text in known:
+        return text
+    from botocore.session import get_session
+
+    session = get_session()
+    partitions = session.get_available_partitions()
+    others = {name for partition in partitions for name in session.get_available_regions("ec2", partition)}
+    if text in others:
+        return text
+    raise typer.BadParameter(f"no region {text!r}; {nearest_name(text, known) or 'expected a code such as us-east-1'}")
+
+
 RunName = Annotated[
     str,
     typer.Argument(metavar="NAME|FILE", help="The plan's name, or its file.", autocompletion=completion.runs_and_files),
@@ -59,7 +75,14 @@ Node = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Region = Annotated[
-    str | None, typer.Option("--region", help="Override target.region.", autocompletion=completion.regions)
+    str | None,
+    typer.Option(
+        "--region",
+        parser=region_name,
+        metavar="REGION",
+        help="Override target.region.",
+        autocompletion=completion.regions,
+    ),
 ]
 Everything = Annotated[
     bool, typer.Option("--all", help="Show every candidate, not only the best of each type and option.")
@@ -204,6 +227,10 @@ def settings(
     return (*(set_values or ()), *short, *(f"run.env.{variable}" for variable in variables or ()))
 
 
+Store = Annotated[
+    str | None,
+    typer.Option("--store", metavar="S3_URI", help="Find a run of any computer, in this store (s3://BUCKET)."),
+]
 PLACE: ContextVar[Any] = ContextVar("place", default=None)
 """The place of this command's run (workflow.history.run_index.Place) with its sandbox flag; None: this computer."""
 PLACE_OPTIONS: Mapping[str, Any] = {
@@ -211,14 +238,13 @@ PLACE_OPTIONS: Mapping[str, Any] = {
         str | None,
         typer.Option(
             "--region",
+            parser=region_name,
+            metavar="REGION",
             help="Find a run of any computer, by the Slipway stacks of this region.",
             autocompletion=completion.regions,
         ),
     ],
-    "place_store": Annotated[
-        str | None,
-        typer.Option("--store", metavar="S3_URI", help="Find a run of any computer, in this store (s3://BUCKET)."),
-    ],
+    "place_store": Store,
     "place_sandbox": AttachSandbox,
 }
 """The options that `with_place` adds, by the names of their parameters."""
@@ -234,6 +260,12 @@ def with_place(command: Command) -> Command:
         command(**arguments)
 
     return _declared(run, command, PLACE_OPTIONS, flags=("place_sandbox",))
+
+
+def use_store(store: str | None, region: str | None, *, sandbox: bool) -> None:
+    """Let `plan_name` find the runs of a store, for a command with a --region of its own; nothing without --store."""
+    if store is not None:
+        PLACE.set((region, store, sandbox))
 
 
 def _declared(run: Any, command: Command, offered: Mapping[str, Any], flags: Sequence[str]) -> Command:

@@ -43,7 +43,14 @@ def policies(
     *,
     account: Annotated[str, typer.Option("--account", metavar="ID", help="The account's id (12 digits).")],
     region: Annotated[
-        str, typer.Option("--region", help="The region of the CDK bootstrap.", autocompletion=completion.regions)
+        str,
+        typer.Option(
+            "--region",
+            parser=options.region_name,
+            metavar="REGION",
+            help="The region of the CDK bootstrap.",
+            autocompletion=completion.regions,
+        ),
     ],
     folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder for the files.")],
     file: Annotated[

@@ -20,7 +20,16 @@ Type = Annotated[
         autocompletion=completion.instance_types,
     ),
 ]
-Place = Annotated[str | None, typer.Option("--region", help="Only this region.", autocompletion=completion.regions)]
+Place = Annotated[
+    str | None,
+    typer.Option(
+        "--region",
+        parser=options.region_name,
+        metavar="REGION",
+        help="Only this region.",
+        autocompletion=completion.regions,
+    ),
+]
 Kind = Annotated[
     str | None,
     typer.Option(
@@ -111,7 +120,13 @@ def refresh(
     everything: Annotated[bool, typer.Option("--all", help="Read every price, in every region.")] = False,
     region: Annotated[
         list[str] | None,
-        typer.Option("--region", help="Read only this region; repeatable.", autocompletion=completion.regions),
+        typer.Option(
+            "--region",
+            parser=options.region_name,
+            metavar="REGION",
+            help="Read only this region; repeatable.",
+            autocompletion=completion.regions,
+        ),
     ] = None,
     snapshot: Annotated[
         Path | None,

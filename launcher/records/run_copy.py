@@ -17,7 +17,7 @@ from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.records.codec import Json, as_json
 from launcher.records.document import json_object
 from launcher.records.run_folder import LATEST, RUNS, RunFolder
-from launcher.records.submission import API, EKS, SANDBOX
+from launcher.records.submission import API, CONTEXT, EKS, SANDBOX
 from launcher.records.submission import FILE as SUBMISSION
 
 SCHEMA = "slipway.run-copy/1"
@@ -86,6 +86,10 @@ def _refuse_choices(copy: RunCopy) -> None:
     via = node.get("via")
     # The host of an AWS service is its name in words, and no program gets it.
     plain = via == API or all(_PLAIN.fullmatch(str(node[key])) for key in _NAMES if node.get(key) is not None)
+    if via == CONTEXT:
+        message = f"the job of {copy.name} is in a cluster of the kubeconfig of {copy.host}; no copy of a run chooses a"
+        hint = f"on {copy.host}: slipway status {copy.name}; here: kubectl get pods -A, with your own context"
+        raise ImpossibleError(f"{message} context here", hint=hint)
     if node and (via not in _REMOTE or not plain):
         message = f"{copy.name} can be reached from the computer of its launch only, {copy.host}"
         raise ImpossibleError(message, hint=f"there: slipway status {copy.name}")

@@ -112,13 +112,23 @@ def test_each_command_finds_run_by_region_or_store(account, second, launched):
     cancelled = second.run("cancel", "shared-job", "--yes", "--json", *here)
     assert read_document(cancelled.stdout)["status"] == "cancelled", cancelled.stderr
     assert second.run("attach", "shared-job", *here).returncode == 0
+    program = f"import launcher; print(launcher.status('shared-job', store='s3://{store}')['status'])"
+    in_account = {**second.environment, **sandbox.process_environment({})}
+    called = subprocess.run(
+        [sys.executable, "-c", program], cwd=second.folder, env=in_account, capture_output=True, text=True, check=False
+    )
+    assert called.stdout.strip() == "cancelled", called.stderr
     report = read_document(second.run("report", "shared-job", "--json", *here).stdout)
     assert (report["status"], report["simulated"]) == ("cancelled", True)
     ledger = read_document(second.run("ledger", "--json", *here).stdout)
     assert [(run["name"], run["status"]) for run in ledger["runs"]] == [("shared-job", "cancelled")]
 
-    cost = read_document(second.run("cost", "shared-job", "--json", *here).stdout)
-    assert any("shared-job" in stack["name"] for stack in cost["stacks"])
+    in_store = ("--store", f"s3://{store}", "--sandbox")
+    for place in (here, in_store):
+        cost = read_document(second.run("cost", "shared-job", "--json", *place).stdout)
+        assert any("shared-job" in stack["name"] for stack in cost["stacks"])
+    planned = second.run("down", "shared-job", "--dry-run", "--json", *in_store)
+    assert [stack for stack in read_document(planned.stdout)["stacks"] if "shared-job-training" in str(stack)]
     down = second.run("down", "shared-job", "--yes", *here)
     assert down.returncode == 0, down.stderr
     # The store stays, and what it holds of the run is still found.

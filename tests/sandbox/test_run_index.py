@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import launcher
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError, UnreadableInputError
@@ -176,7 +177,6 @@ def test_run_of_aws_service_job_is_fetched(store_named, environment, tmp_path):
         {"via": "ssh", "host": "login.example", "user": "root; touch x"},
         {"via": "ssm", "instance": "i-1 --parameters x"},
         {"via": "local"},
-        {"via": "context", "host": "production"},
     ],
 )
 def test_run_copy_with_hostile_head_node_refused(store_named, environment, tmp_path, node):
@@ -190,6 +190,39 @@ def test_run_copy_with_hostile_head_node_refused(store_named, environment, tmp_p
     store.put(stored.key, json.dumps(copy).encode())
     with pytest.raises(ImpossibleError, match="computer of its launch"):
         at_region(environment)
+
+
+def test_job_of_a_kubeconfig_context_is_refused_with_the_computer_that_reaches_it(store_named, environment, tmp_path):
+    published(
+        store_named("context-store"), environment, tmp_path / "here", node={"via": "context", "host": "production"}
+    )
+    with pytest.raises(ImpossibleError, match="in a cluster of the kubeconfig of") as refused:
+        at_region(environment)
+    assert "slipway status job" in str(refused.value.hint)
+
+
+def test_endpoint_is_refused_with_the_commands_that_find_it(sandbox, environment):
+    formation = client(sandbox, "cloudformation", region_name=REGION)
+    template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
+    formation.create_stack(StackName="slipway-chat-serving", TemplateBody=json.dumps(template))
+    try:
+        with pytest.raises(ImpossibleError, match=f"chat is an endpoint in {REGION}") as refused:
+            at_region(environment, "chat")
+    finally:
+        formation.delete_stack(StackName="slipway-chat-serving")
+    assert f"slipway endpoint test chat --region {REGION}" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize("function", [launcher.status, launcher.wait, launcher.cancel])
+def test_program_is_refused_a_name_that_no_store_has(store_named, environment, tmp_path, monkeypatch, function):
+    published(store_named("python-store"), environment, tmp_path / "here")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    for place in ({"region": REGION}, {"store": "s3://python-store"}):
+        with pytest.raises(UnreadableInputError, match="no run of jbo is in") as refused:
+            function("jbo", **place)
+        assert "did you mean job?" in str(refused.value.hint)
+        assert run_folder.FETCHED.get() is None
 
 
 def test_every_run_of_store_is_fetched_for_ledger(store_named, environment, tmp_path):

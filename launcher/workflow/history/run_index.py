@@ -27,7 +27,7 @@ from launcher.records.recent_runs import state_folder
 from launcher.records.run_copy import RunCopy, copy_of, read_copy, unpack
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import recorded
-from launcher.rendering.names import OUTPUTS
+from launcher.rendering.names import OUTPUTS, SERVING_STACK
 
 FOLDER = ".runs"
 """Below the store's folder; no plan has such a name."""
@@ -76,12 +76,12 @@ def fetch(name: str, place: Place, environment: Mapping[str, str], say: Callable
 
     Raises:
         UnreadableInputError: the store's address is none, or no store has a run of this name.
-        ImpossibleError: several stores have one.
+        ImpossibleError: several stores have one, or the name is that of an endpoint.
         AwsError: a store or the stacks cannot be read.
     """
     found = [(store, copies) for store in _stores(place, environment) if (copies := _copies(store, name))]
     if not found:
-        raise _unknown(name, place, environment)
+        raise _endpoint(name, place, environment) or _unknown(name, place, environment)
     if len(found) > 1:
         places = "; ".join(f"--store {store.uri} (by {copies[-1].by})" for store, copies in found)
         raise ImpossibleError(f"{len(found)} stores have runs of {name}", hint=f"say which: {places}")
@@ -127,8 +127,7 @@ def _root(uri: str, environment: Mapping[str, str]) -> Path:
 
 def _stores(place: Place, environment: Mapping[str, str]) -> Iterator[Objects]:
     """The stores of a place; of a region those that the outputs of Slipway's stacks name, each once."""
-    region = place.region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or FALLBACK_REGION
-    session = Session(environment=environment, region=region)
+    session = Session(environment=environment, region=_region(place, environment))
     if place.store is not None:
         if _STORE.fullmatch(place.store) is None:
             raise UnreadableInputError(f"{place.store!r} is no store", hint="--store s3://BUCKET or s3://BUCKET/jobs")
@@ -167,6 +166,23 @@ def _loaded(store: Objects, key: str) -> Any:
 def _names(store: Objects) -> list[str]:
     keys = (_KEY.fullmatch(one.key) for one in store.list_objects(below=f"{FOLDER}/"))
     return sorted({match[1] for match in keys if match is not None})
+
+
+def _endpoint(name: str, place: Place, environment: Mapping[str, str]) -> ImpossibleError | None:
+    """The refusal of an endpoint, which has no job and no store: its stack is found by its region."""
+    region = _region(place, environment)
+    stack = f"slipway-{name}-{SERVING_STACK}"
+    if place.store is not None or stacks.find(Session(environment=environment, region=region), stack) is None:
+        return None
+    return ImpossibleError(
+        f"{name} is an endpoint in {region}, and only the folder of its deployment has its runs",
+        hint=f"slipway endpoint test {name} --region {region} shows its state, slipway cost {name} --region {region}"
+        f" its cost, and slipway down {name} --region {region} removes it",
+    )
+
+
+def _region(place: Place, environment: Mapping[str, str]) -> str:
+    return place.region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or FALLBACK_REGION
 
 
 def _unknown(name: str, place: Place, environment: Mapping[str, str]) -> UnreadableInputError:

@@ -13,6 +13,43 @@ def test_init_refuses_name_invalid_for_plan(slipway, tmp_path):
     assert "1 to 40 of a-z, 0-9 and -" in err
 
 
+def _region_options(command, words=()):
+    """Every --region of a command and of those below it, with the words that call it."""
+    for parameter in command.params:
+        if "--region" in parameter.opts:
+            yield words, parameter
+    for name, below in getattr(command, "commands", {}).items():
+        yield from _region_options(below, (*words, name))
+
+
+def test_every_command_refuses_a_mistyped_region():
+    from typer.main import get_command
+
+    from launcher.cli.app import app
+
+    named = dict(_region_options(get_command(app)))
+    assert len(named) > 30
+    for parameter in named.values():
+        value = ["us-esat-1"] if parameter.multiple else "us-esat-1"
+        with pytest.raises(Exception, match="did you mean us-east-1"):
+            parameter.process_value(None, value)
+
+
+@pytest.mark.parametrize(
+    "words", [("status", "tiny"), ("cost",), ("doctor",), ("prices", "refresh"), ("checkpoints", "list", "tiny")]
+)
+def test_mistyped_region_is_refused_before_any_call(slipway, words):
+    code, _, err = slipway(*words, "--region", "us-esat-1")
+    assert (code, "did you mean us-east-1?" in err) == (2, True), err
+
+
+@pytest.mark.parametrize("region", ["cn-north-1", "ap-southeast-6", "us-gov-west-1"])
+def test_region_of_aws_outside_the_catalog_is_no_typing_error(region):
+    from launcher.cli.options import region_name
+
+    assert region_name(region) == region
+
+
 def test_prices_as_of_future_date_refused(slipway):
     code, _, err = slipway("plan", "examples/p5-spot.yaml", "--prices-as-of", "2999-01-01")
     assert code == 2

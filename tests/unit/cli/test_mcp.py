@@ -22,6 +22,11 @@ target: {kind: parallelcluster, region: us-east-1, instance_type: g5.2xlarge, no
 purchase: {option: on-demand}
 checkpoint: {mode: none}
 """
+TEMPLATE = {
+    "Resources": {
+        "Node": {"Type": "AWS::EC2::Instance", "Properties": {"InstanceType": "p5.48xlarge", "ImageId": "ami-1"}}
+    }
+}
 ACTING = {"launch", "deploy", "down"}
 
 
@@ -29,6 +34,7 @@ ACTING = {"launch", "deploy", "down"}
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("agent")
     (folder / "plan.yaml").write_text(PLAN)
+    (folder / "app.json").write_text(json.dumps(TEMPLATE))
     return folder
 
 
@@ -74,6 +80,7 @@ CALLS: dict[str, Call] = {
     "two nodes": ("quote", {"file": "plan.yaml", "settings": ["target.nodes=2"]}),
     "misspelt": ("quote", {"file": "plan.yaml", "settings": ["target.nods=2"]}),
     "prices": ("prices", {"instance_type": "g5.2xlarge", "region": "us-east-1"}),
+    "estimate": ("estimate", {"path": "app.json", "region": "us-east-1", "max_usd_per_hour": 1}),
     "no such run": ("status", {"name": "nothing"}),
     "log": ("logs", {"name": "noisy"}),
     "approvals": ("approvals", {}),
@@ -99,6 +106,9 @@ def test_tool_returns_command_document(place, environment, results):
     assert quoted.structured_content["nodes"] == 2
     assert json.loads(quoted.content[0].text) == quoted.structured_content
     assert results["prices"].structured_content["schema"] == "slipway.prices/1"
+    estimated = results["estimate"].structured_content
+    assert estimated["schema"] == "slipway.estimate/1"
+    assert estimated["refusal"] is not None
     assert results["approvals"].structured_content["approvals"] == []
 
 
@@ -134,6 +144,8 @@ HOSTILE: list[tuple[str, dict[str, object], str]] = [
     ("quote", {"file": "plan.yaml", "pick": "--html=stolen"}, "does not match"),
     ("quote", {"file": "plan.yaml", "settings": ["--html=stolen"]}, "does not match"),
     ("plan", {}, "'file' is a required property"),
+    ("estimate", {"path": "/etc/passwd"}, "outside of the folder"),
+    ("status", {"name": "small", "region": "us-east-1 --yes"}, "does not match"),
     ("plan", {"file": 7}, "is not of type 'string'"),
     ("status", {"name": "../../etc"}, "does not match"),
     ("logs", {"name": "-f"}, "does not match"),
