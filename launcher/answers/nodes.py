@@ -185,5 +185,6 @@ def done_lines(planned: PlannedAction) -> list[str]:
         NodeAction.REBOOT: "will reboot",
         NodeAction.REPLACE: "is being replaced",
         NodeAction.RESUME: "accepts jobs again",
+        NodeAction.CHECK: "is being checked",
     }
     return [f"  {planned.node.name} {verbs[planned.action]}", "", f"{NEXT} slipway nodes {planned.listed.name}"]

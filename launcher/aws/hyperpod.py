@@ -242,6 +242,19 @@ def replace(session: Session, cluster: str, instance: str) -> None:
     _refuse_failures(cluster, answer)
 
 
+def check(session: Session, cluster: str, *, group: str, instance: str) -> None:
+    """Start the deep health checks of one instance; those between instances need two.
+
+    Raises:
+        AwsError: SageMaker does not check it.
+    """
+    checks = {"InstanceGroupName": group, "InstanceIds": [instance], "DeepHealthChecks": ["InstanceStress"]}
+    with translated(f"check {instance} of HyperPod cluster {cluster}"):
+        session.client("sagemaker").start_cluster_health_check(
+            ClusterName=cluster, DeepHealthCheckConfigurations=[checks]
+        )
+
+
 def _refuse_failures(cluster: str, answer: Mapping[str, Any]) -> None:
     for failure in answer.get("Failed", ()):
         raise AwsError(f"{cluster}: {failure['NodeId']}: {failure['ErrorCode']}: {failure['Message']}")

@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from launcher.catalog.load import Catalog
     from launcher.workflow.deploy.down import Subject
 
+RemovedRegion = Annotated[
+    str | None,
+    typer.Option(
+        "--region",
+        parser=options.region_name,
+        metavar="REGION",
+        help="The region, if neither the plan file nor a run names one.",
+        autocompletion=completion.regions,
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -34,16 +45,7 @@ def down(
         ),
     ],
     *,
-    region: Annotated[
-        str | None,
-        typer.Option(
-            "--region",
-            parser=options.region_name,
-            metavar="REGION",
-            help="The region, if neither the plan file nor a run names one.",
-            autocompletion=completion.regions,
-        ),
-    ] = None,
+    region: RemovedRegion = None,
     checkpoints: Annotated[bool, typer.Option("--checkpoints", help="Delete the checkpoint store too.")] = False,
     confirmed: Annotated[
         str | None,

@@ -8,6 +8,17 @@ import typer
 
 from launcher.cli import completion, options, output
 
+StackRegion = Annotated[
+    str | None,
+    typer.Option(
+        "--region",
+        parser=options.region_name,
+        metavar="REGION",
+        help="The region of stacks that name none.",
+        autocompletion=completion.regions,
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -36,16 +47,7 @@ def estimate(
             help="Exit 3 above this rate with all groups at their maximum, 4 if accelerators have no price.",
         ),
     ] = None,
-    region: Annotated[
-        str | None,
-        typer.Option(
-            "--region",
-            parser=options.region_name,
-            metavar="REGION",
-            help="The region of stacks that name none.",
-            autocompletion=completion.regions,
-        ),
-    ] = None,
+    region: StackRegion = None,
     parameters: Annotated[
         list[str] | None,
         typer.Option("--parameter", metavar="NAME=VALUE", help="A value of a template parameter; repeatable."),

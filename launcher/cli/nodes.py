@@ -21,7 +21,7 @@ def nodes(
     run: options.RunName,
     action: Annotated[
         NodeAction | None,
-        typer.Argument(metavar="ACTION", help="drain, reboot, replace or resume. Default: list the nodes."),
+        typer.Argument(metavar="ACTION", help="drain, reboot, replace, resume or check. Default: list the nodes."),
     ] = None,
     node: Annotated[
         str | None, typer.Argument(metavar="NODE", help="The node's number in the list, its name, or its instance.")
@@ -31,13 +31,14 @@ def nodes(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    """List the nodes of a plan's cluster, or drain, reboot, replace or resume one. Needs no running job.
+    """List the nodes of a plan's cluster, or drain, reboot, replace, resume or check one. Needs no running job.
 
     The list shows each node's state, job, instance, and the dollars since it became idle; for a node that starts or is
     down also the reason and the end of its boot output.
 
-    drain lets a node accept no more jobs, resume ends that; replace gives it another instance. Before an action the
-    command shows what happens to the running job and what it costs, and asks.
+    drain lets a node accept no more jobs, resume ends that; replace gives it another instance; check starts HyperPod's
+    deep health checks on an idle node. Before an action the command shows what happens to the running job and what it
+    costs, and asks.
     """
     from launcher.records.submission import with_job
     from launcher.workflow.run.cluster_nodes import list_nodes

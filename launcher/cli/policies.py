@@ -33,6 +33,17 @@ HyperPods = Annotated[
 ]
 _HYPERPOD = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:\d{12}:cluster/[a-z0-9]+")
 
+BootstrapRegion = Annotated[
+    str,
+    typer.Option(
+        "--region",
+        parser=options.region_name,
+        metavar="REGION",
+        help="The region of the CDK bootstrap.",
+        autocompletion=completion.regions,
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -42,16 +53,7 @@ def register(app: typer.Typer) -> None:
 def policies(
     *,
     account: Annotated[str, typer.Option("--account", metavar="ID", help="The account's id (12 digits).")],
-    region: Annotated[
-        str,
-        typer.Option(
-            "--region",
-            parser=options.region_name,
-            metavar="REGION",
-            help="The region of the CDK bootstrap.",
-            autocompletion=completion.regions,
-        ),
-    ],
+    region: BootstrapRegion,
     folder: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder for the files.")],
     file: Annotated[
         Path | None,

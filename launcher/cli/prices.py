@@ -41,6 +41,17 @@ Kind = Annotated[
 ]
 Every = Annotated[bool, typer.Option("--all", help="Show every row, not only the first rows of each kind.")]
 
+ReadRegions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--region",
+        parser=options.region_name,
+        metavar="REGION",
+        help="Read only this region; repeatable.",
+        autocompletion=completion.regions,
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -118,16 +129,7 @@ def refresh(
     ] = None,
     *,
     everything: Annotated[bool, typer.Option("--all", help="Read every price, in every region.")] = False,
-    region: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--region",
-            parser=options.region_name,
-            metavar="REGION",
-            help="Read only this region; repeatable.",
-            autocompletion=completion.regions,
-        ),
-    ] = None,
+    region: ReadRegions = None,
     snapshot: Annotated[
         Path | None,
         typer.Option(

@@ -5,6 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from launcher.model.errors import ImpossibleError
 from launcher.model.record import record
 from launcher.model.units import HOUR_S, spoken
 
@@ -33,6 +34,7 @@ class NodeAction(StrEnum):
     REBOOT = "reboot"
     REPLACE = "replace"
     RESUME = "resume"
+    CHECK = "check"
 
 
 @record
@@ -114,6 +116,14 @@ class NodeEffect:
     job: str
     node: str
     cost: str
+
+
+def without_health_checks() -> ImpossibleError:
+    """The refusal of a health check where the service has none."""
+    return ImpossibleError(
+        "only HyperPod checks the health of a node on request",
+        hint="slipway exec NAME --node N -- dcgmi diag -r 2 tests the GPUs of a node that has DCGM",
+    )
 
 
 def node_numbered(nodes: Sequence[ClusterNode], wanted: str) -> ClusterNode | None:

@@ -141,7 +141,8 @@ def of_eks(own):
 
 
 def of_hyperpod(own):
-    for call in ("UpdateCluster", "BatchAddClusterNodes", "BatchRebootClusterNodes", "BatchReplaceClusterNodes"):
+    calls = ("UpdateCluster", "BatchAddClusterNodes", "BatchRebootClusterNodes", "BatchReplaceClusterNodes")
+    for call in (*calls, "StartClusterHealthCheck"):
         yield f"sagemaker:{call}", f"arn:aws:sagemaker:{own.place}:cluster/abc123", own.tagged
     for group in training_groups(own.stacks[-1]):
         yield "iam:PassRole", group, {"PassedToService": "sagemaker.amazonaws.com"}

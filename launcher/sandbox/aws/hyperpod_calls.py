@@ -6,8 +6,8 @@ reference.
 Emulated: UpdateCluster for instance recovery and for the size of a worker group, up to its first size;
 BatchDeleteClusterNodes, which lowers the target size; with EKS BatchAddClusterNodes, which raises it (the sandbox
 chooses which nodes go); BatchRebootClusterNodes and BatchReplaceClusterNodes by instance id, which end what runs on a
-node; DeleteCluster, which ends the cluster's Slurm; clusters by ARN, and ResourceNotFound. Not emulated: other changes
-of a cluster, health checks of a replacement, and delays.
+node; StartClusterHealthCheck, whose checks pass at once; DeleteCluster, which ends the cluster's Slurm; clusters by
+ARN, and ResourceNotFound. Not emulated: other changes of a cluster, health checks of a replacement, and delays.
 """
 
 import re
@@ -33,6 +33,9 @@ _MAX_IDS = 99
 """Maximum of one BatchDeleteClusterNodes (SageMaker developer guide, "Scaling down a SageMaker HyperPod cluster")."""
 _MAX_CHANGED = 25
 """Maximum of one BatchRebootClusterNodes or BatchReplaceClusterNodes (botocore 1.44.5)."""
+_MAX_CHECKED_GROUPS = 99
+_CHECKS = ("InstanceStress", "InstanceConnectivity", "MultiNodeTrainingValidation")
+"""Maximum and values of StartClusterHealthCheck (botocore 1.44.5)."""
 _ID = re.compile(r"i-[a-f0-9]{8}(?:[a-f0-9]{9})?")
 _BY_NAME = ("describe_cluster", "describe_cluster_node", "list_cluster_nodes")
 _UPDATED = frozenset(("ClusterName", "InstanceGroups", "NodeRecovery"))
@@ -71,10 +74,17 @@ def install(clusters: Registry, hosts: Registry) -> None:
         return ActionResult({"ClusterArn": pod.arn})
 
     calls = (update_cluster, batch_delete_cluster_nodes, batch_add_cluster_nodes, delete_cluster)
-    for call in (*calls, batch_reboot_cluster_nodes, batch_replace_cluster_nodes):
+    for call in (*calls, batch_reboot_cluster_nodes, batch_replace_cluster_nodes, start_cluster_health_check):
         setattr(SageMakerResponse, call.__name__, call)
     for name in _BY_NAME:
         setattr(SageMakerModelBackend, name, _by_name_or_arn(getattr(SageMakerModelBackend, name)))
+
+
+def start_cluster_health_check(response: Any) -> ActionResult:
+    """Accept checks, which pass at once."""
+    pod, request = _pod(response), response._get_params()  # noqa: SLF001  as above
+    _refuse_checks(pod, request["DeepHealthCheckConfigurations"])
+    return ActionResult({"ClusterArn": pod.arn})
 
 
 def _refuse_of_eks(pod: PodCluster, call: str) -> None:
@@ -234,6 +244,22 @@ def _replaced(clusters: Registry, hosts: Registry, pod: PodCluster, request: Map
         group = pod.nodes.pop(id_).instance_group_name
         hosts.renew_node(str(control), id_, pod.add(group))
     return {"Successful": ids, "Failed": failed}
+
+
+def _refuse_checks(pod: PodCluster, configurations: list[dict[str, Any]]) -> None:
+    """Refuse checks of groups and instances that the cluster does not have, and checks that AWS does not."""
+    if not 1 <= len(configurations) <= _MAX_CHECKED_GROUPS:
+        raise ValidationError(message=f"DeepHealthCheckConfigurations: got {len(configurations)}, allowed: 1 to 99")
+    for configuration in configurations:
+        group, ids = configuration["InstanceGroupName"], configuration.get("InstanceIds", [])
+        if group not in pod.groups:
+            raise ResourceNotFound(message=f"{pod.cluster_name} has no instance group {group}")
+        foreign = [id_ for id_ in ids if id_ not in pod.nodes or pod.nodes[id_].instance_group_name != group]
+        if foreign:
+            raise ValidationError(message=f"InstanceIds: {', '.join(foreign)}: not in instance group {group}")
+        checks = configuration["DeepHealthChecks"]
+        if not checks or not set(checks) <= set(_CHECKS):
+            raise ValidationError(message=f"DeepHealthChecks: {checks}, allowed: {', '.join(_CHECKS)}")
 
 
 def _undeletable(pod: PodCluster, ids: Iterable[str]) -> Iterable[dict[str, str]]:

@@ -8,7 +8,7 @@ from launcher.aws import auto_scaling, instances, ssm, stacks
 from launcher.aws.auto_scaling import GroupState
 from launcher.aws.session import CredentialsError, Session, error_code
 from launcher.catalog.load import load
-from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse, without_health_checks
 from launcher.model.ec2 import GROUP_OUTPUT, IMAGE_INPUT, image_parameter
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.model.job import Submitted
@@ -173,6 +173,8 @@ class InstancesCluster(DeployedCluster):
         Raises:
             ImpossibleError: the instance runs its job or ends: it cannot be drained, resumed or rebooted.
         """
+        if action is NodeAction.CHECK:
+            raise without_health_checks()
         if action is not NodeAction.REPLACE:
             reason = (
                 "an instance starts its job once, at its first boot"

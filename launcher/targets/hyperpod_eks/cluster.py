@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from launcher.aws import hyperpod
 from launcher.aws.session import Session
-from launcher.model.cluster_nodes import ClusterNode, NodeAction
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts
 from launcher.model.eks import SYSTEM, WORKERS
 from launcher.model.plan import Plan
 from launcher.model.service_updates import HYPERPOD_TYPE
@@ -61,6 +61,17 @@ class HyperPodEksCluster(EksCluster):
     def node_instances(self, access: ClusterAccess) -> tuple[NodeInstance, ...]:
         """The instances of its nodes, as SageMaker lists them."""
         return hyperpod_nodes.node_instances(access)
+
+    def node_effect(self, action: NodeAction, facts: NodeFacts) -> NodeEffect:
+        """What an action on a node does: pods are evicted, and save, before their node goes."""
+        return hyperpod_nodes.check_effect(facts) if action is NodeAction.CHECK else super().node_effect(action, facts)
+
+    def change_node(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
+        """Drain the node, and then reboot or replace its instance; a check is of an idle node, and evicts nothing."""
+        if action is NodeAction.CHECK:
+            hyperpod_nodes.change(action, node, access)
+        else:
+            super().change_node(action, node, access)
 
     def change_instance(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
         """Let SageMaker reboot or replace the instance of a drained node."""

@@ -128,13 +128,15 @@ class HyperPodSlurmCluster(SlurmCluster):
 
     def node_effect(self, action: NodeAction, facts: NodeFacts) -> NodeEffect:
         """What an action on a node does: SageMaker reboots and replaces instances at once, whatever runs on them."""
+        if action is NodeAction.CHECK:
+            return hyperpod_nodes.check_effect(facts)
         effect = super().node_effect(action, facts)
         if action is NodeAction.REBOOT:
             return NodeEffect(job=facts.loses, node=hyperpod_nodes.REBOOTED, cost=effect.cost)
         return effect
 
     def change_node(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
-        """Ask Slurm to drain and resume, and SageMaker to reboot and replace."""
+        """Ask Slurm to drain and resume, and SageMaker to reboot, replace and check."""
         if action in (NodeAction.DRAIN, NodeAction.RESUME):
             super().change_node(action, node, access)
         else:

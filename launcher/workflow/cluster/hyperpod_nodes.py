@@ -1,7 +1,7 @@
 """The nodes of a HyperPod cluster as SageMaker lists them, with either scheduler: reboot, replacement, boot output."""
 
 from launcher.aws import hyperpod, log_groups
-from launcher.model.cluster_nodes import ClusterNode, NodeAction
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts
 from launcher.model.eks import SYSTEM
 from launcher.model.errors import ImpossibleError
 from launcher.model.hyperpod import CONTROLLER, LOGIN
@@ -11,6 +11,11 @@ REPLACED = (
     "SageMaker ends its instance with its disks, and starts another one, which passes the group's health checks first"
 )
 REBOOTED = "SageMaker reboots its instance, which keeps its disks and its host"
+CHECKED = (
+    "SageMaker keeps jobs off it while it tests CPUs, memory, disks, accelerators and EFA; it reboots or replaces an"
+    " instance that fails"
+)
+"""SageMaker developer guide, "Deep health checks", and the API reference of StartClusterHealthCheck (2026-11)."""
 _BOOT_LINES = 100
 _OTHERS = frozenset({CONTROLLER, LOGIN, SYSTEM})
 """Groups whose instances run no jobs."""
@@ -36,8 +41,23 @@ def node_instances(access: ClusterAccess) -> tuple[NodeInstance, ...]:
     )
 
 
+def check_effect(facts: NodeFacts) -> NodeEffect:
+    """What a deep health check does to a node.
+
+    Raises:
+        ImpossibleError: a job runs on the node. AWS does not document what becomes of it.
+    """
+    node = facts.node
+    if node.job is not None:
+        raise ImpossibleError(
+            f"job {node.job} runs on {node.name}, and AWS does not document what a deep health check does to it",
+            hint=f"slipway nodes NAME drain {node.name}, and check it once the job has ended",
+        )
+    return NodeEffect(job=facts.loses, node=CHECKED, cost=f"{facts.billed}, also while it is checked")
+
+
 def change(action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
-    """Reboot or replace a node's instance.
+    """Reboot, replace or check a node's instance.
 
     Raises:
         ImpossibleError: no instance is known for the node.
@@ -48,8 +68,17 @@ def change(action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None
             f"which instance of {access.cluster} node {node.name} has is not known",
             hint="slipway nodes NAME shows the instances; aws sagemaker list-cluster-nodes lists them",
         )
+    name = access.outputs["ClusterName"]
+    if action is NodeAction.CHECK:
+        hyperpod.check(access.session, name, group=_group(node, access), instance=node.instance)
+        return
     call = hyperpod.reboot if action is NodeAction.REBOOT else hyperpod.replace
-    call(access.session, access.outputs["ClusterName"], node.instance)
+    call(access.session, name, node.instance)
+
+
+def _group(node: ClusterNode, access: ClusterAccess) -> str:
+    """The instance group of a node: a scheduler may name another, such as Slurm's partition."""
+    return next((each.group for each in node_instances(access) if each.id == node.instance), node.group)
 
 
 def boot_output(access: ClusterAccess, node: ClusterNode) -> str:
@@ -57,8 +86,7 @@ def boot_output(access: ClusterAccess, node: ClusterNode) -> str:
     if node.instance is None or not access.outputs:
         return ""
     name, cluster_id = access.outputs["ClusterName"], access.outputs["ClusterId"]
-    group = next((each.group for each in node_instances(access) if each.id == node.instance), node.group)
     # SageMaker developer guide, "SageMaker HyperPod cluster resources monitoring": the streams of life-cycle scripts.
-    stream = f"LifecycleConfig/{group}/{node.instance}"
+    stream = f"LifecycleConfig/{_group(node, access)}/{node.instance}"
     lines = log_groups.last_lines(access.session, f"/aws/sagemaker/Clusters/{name}/{cluster_id}", stream, _BOOT_LINES)
     return "\n".join(lines)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, without_health_checks
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.units import spoken
 from launcher.submit.kubernetes import cluster_nodes
@@ -47,6 +47,8 @@ def effect(action: NodeAction, facts: NodeFacts, *, rebooted: str, replaced: str
         case NodeAction.RESUME:
             job = "no job runs on it" if facts.node.job is None else f"job {facts.node.job} continues"
             return NodeEffect(job=job, node="it accepts pods again", cost=f"{facts.billed}, as before")
+        case NodeAction.CHECK:
+            raise without_health_checks()
 
 
 def change(

@@ -9,7 +9,7 @@ from pathlib import Path
 from launcher.aws import instances
 from launcher.aws.session import Session
 from launcher.model.bundle import Bundle
-from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse, without_health_checks
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.plan import Plan
 from launcher.records.run_folder import RunFolder
@@ -110,6 +110,8 @@ class SlurmCluster(DeployedCluster):
                 return NodeEffect(job=facts.loses, node=self.after_replace, cost=cost)
             case NodeAction.RESUME:
                 return NodeEffect(job=facts.continues, node="it accepts jobs again", cost=f"{facts.billed}, as before")
+            case NodeAction.CHECK:
+                raise without_health_checks()
 
     def change_node(self, action: NodeAction, node: ClusterNode, access: ClusterAccess) -> None:
         """Ask Slurm; the service behind it starts and ends instances by Slurm's states."""
@@ -123,6 +125,8 @@ class SlurmCluster(DeployedCluster):
                     slurm_nodes.mark_down(shell, node.name, REASON)
                 case NodeAction.RESUME:
                     slurm_nodes.resume(shell, node.name)
+                case NodeAction.CHECK:
+                    raise without_health_checks()
 
     @contextmanager
     def free_nodes(self, access: ClusterAccess, nodes: Sequence[ClusterNode]) -> Iterator[Nodes]:

@@ -81,9 +81,18 @@ def plan_action(
             raise ImpossibleError(f"{access.cluster} has no node {wanted}", hint=f"its nodes: {named or 'none'}")
         _refuse_unfit(action, node)
         facts = _facts(folder, listed, node, now)
-        effect = cluster_of(access.plan).node_effect(action, facts)
-    named_effect = replace(effect, node=effect.node.replace("NAME", name).replace("NODE", node.name))
+        try:
+            effect = cluster_of(access.plan).node_effect(action, facts)
+        except ImpossibleError as problem:
+            hint = _named(problem.hint or "", name, node)
+            raise ImpossibleError(problem.message, hint=hint) from problem
+    named_effect = replace(effect, node=_named(effect.node, name, node))
     return PlannedAction(listed=listed, action=action, node=node, effect=named_effect)
+
+
+def _named(text: str, name: str, node: ClusterNode) -> str:
+    """A text whose commands name the run and the node."""
+    return text.replace("NAME", name).replace("NODE", node.name)
 
 
 def carry_out(name: str, folder: RunFolder, environment: Mapping[str, str], planned: PlannedAction) -> None:
