@@ -124,19 +124,19 @@ def tops(path: Path) -> set[str]:
 
 
 class TestSize:
-    def test_there_is_something_to_check(self):
+    def test_sources_to_check_exist(self):
         assert len(SOURCES) > 20
 
-    def test_modules_fit_in_a_head(self):
+    def test_modules_are_within_the_line_limit(self):
         lengths = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in EVERYTHING}
         assert {module: lines for module, lines in lengths.items() if lines > MODULE_LINES} == {}
 
-    def test_functions_fit_on_a_screen(self):
+    def test_functions_are_within_the_line_limit(self):
         assert {f"{name(p)}:{f}": n for p in SOURCES for f, n in facts(p).functions if n > FUNCTION_LINES} == {}
 
 
 class TestNames:
-    def test_every_init_is_empty_but_those_of_the_interfaces_and_of_the_command_line(self):
+    def test_every_init_is_empty_except_the_interfaces_and_the_command_line(self):
         """That of the command line says how often garbage is looked for, before anything is loaded."""
         filled = [name(path) for path in SOURCES if path.name == "__init__.py" and path.stat().st_size]
         assert sorted(filled) == [
@@ -145,7 +145,7 @@ class TestNames:
             "launcher/cli/__init__.py",
         ]
 
-    def test_no_module_is_named_for_nothing(self):
+    def test_no_module_has_a_vague_name(self):
         assert [name(p) for p in SOURCES if VAGUE_NAMES & set(p.relative_to(ROOT).with_suffix("").parts)] == []
 
     def test_no_module_imports_a_test_module(self):
@@ -161,11 +161,11 @@ class TestNames:
 
 
 class TestPurity:
-    def test_pure_packages_import_nothing_of_the_outside(self):
+    def test_pure_packages_import_no_outside_module(self):
         outside_imports = {name(path): tops(path) & OUTSIDE for path in SOURCES if package(path) in PURE}
         assert {module: outside for module, outside in outside_imports.items() if outside} == {}
 
-    def test_pure_packages_open_no_file_and_print_nothing(self):
+    def test_pure_packages_open_no_file_and_print_no_output(self):
         calls = [
             f"{name(path)}:{line} {called}"
             for path in SOURCES
@@ -176,7 +176,7 @@ class TestPurity:
         # It writes constructors, as dataclasses does: of the names of fields alone.
         assert [call for call in calls if not re.fullmatch(r"launcher/model/record\.py:\d+ exec", call)] == []
 
-    def test_time_and_environment_are_passed_in(self):
+    def test_time_and_environment_are_arguments_in_pure_packages(self):
         clock = re.compile(r"(datetime|date|dt)\.(now|today|utcnow)|os\.(environ|environb|getenv|getcwd)")
         clock_reads = [
             f"{name(path)}:{line} {member}"
@@ -188,7 +188,7 @@ class TestPurity:
         assert clock_reads == []
         assert [name(path) for path in SOURCES if package(path) in CLOCKLESS and "time" in tops(path)] == []
 
-    def test_processes_are_started_where_they_may_be(self):
+    def test_processes_are_started_in_the_allowed_packages_only(self):
         start = re.compile(
             r"os\.(system|popen|fork|forkpty|posix_spawnp?|exec[lv]p?e?|spawn[lv]p?e?)|asyncio\.create_sub.*"
         )
@@ -201,13 +201,13 @@ class TestPurity:
         ]
         assert starts == []
 
-    def test_only_its_app_reads_the_environment_in_infra(self):
+    def test_environment_in_infra_is_read_by_the_app_only(self):
         readers = [path for path in SOURCES if package(path) == "infra" and "os" in tops(path)]
         assert [name(path) for path in readers if path.name != "app.py"] == []
 
 
 class TestEmulator:
-    def test_one_module_of_the_launcher_imports_emulator(self):
+    def test_emulator_is_imported_by_one_module_of_the_launcher(self):
         importers = {
             name(path)
             for path in SOURCES
@@ -215,7 +215,7 @@ class TestEmulator:
         }
         assert importers == {"launcher/emulation.py"}
 
-    def test_launch_on_aws_loads_nothing_of_emulator(self):
+    def test_launch_on_aws_loads_no_module_of_the_emulator(self):
         code = (
             "import sys, launcher.workflow.run.plan_launch, launcher.workflow.deploy.plan_deploy,"
             " launcher.workflow.run.existing_down, launcher.workflow.deploy.down\n"
@@ -247,14 +247,14 @@ AGENT = [path for path in SOURCES if package(path) == "agent"]
 
 
 class TestAgent:
-    def test_agent_stands_on_the_standard_library_and_boto3(self):
+    def test_agent_imports_only_the_standard_library_and_boto3(self):
         allowed = set(sys.stdlib_module_names) | {"boto3"} | {"botocore", "s3transfer", "urllib3"}
         other_imports = {name(path): sorted(tops(path) - allowed - {"launcher"}) for path in AGENT}
         assert {module: others for module, others in other_imports.items() if others} == {}
         inside = {module for path in AGENT for module in facts(path).imports if module.startswith("launcher")}
         assert {module for module in inside if not f"{module}.".startswith("launcher.agent.")} == set()
 
-    def test_what_both_sides_share_is_the_standard_library_alone(self):
+    def test_modules_shared_with_the_agent_import_only_the_standard_library(self):
         shared = [path for path in AGENT if name(path).removesuffix(".py").replace("/", ".") in SHARED_BY_AGENT]
         assert len(shared) == len(SHARED_BY_AGENT)
         other_imports = {
@@ -266,7 +266,7 @@ class TestAgent:
         }
         assert inside <= SHARED_BY_AGENT
 
-    def test_the_launcher_takes_nothing_else_from_agent(self):
+    def test_launcher_imports_only_shared_modules_of_the_agent(self):
         imports = {
             f"{name(path)} imports {module}"
             for path in SOURCES
@@ -280,7 +280,7 @@ class TestAgent:
 
 
 class TestPages:
-    def test_pages_of_aws_are_turned_in_one_place_and_in_the_agent(self):
+    def test_aws_pages_are_read_in_one_module_and_the_agent_only(self):
         sources = [path for path in SOURCES if package(path) != "agent" and name(path) != "launcher/aws/calls.py"]
         assert [name(path) for path in sources if "get_paginator" in path.read_text(encoding="utf-8")] == []
 
@@ -311,7 +311,7 @@ finally:
 
 class TestLocks:
     @pytest.mark.parametrize("lock", ["requirements.lock", "package-lock.json"])
-    def test_no_host_and_no_path_stands_in_a_lock(self, lock):
+    def test_lock_files_contain_no_host_and_no_path(self, lock):
         text = (ROOT / lock).read_text(encoding="utf-8")
         assert re.findall(r"(?m)^.*(?:://|file:|--(?:extra-)?index|--find-links|--trusted-host|^/|\s/).*$", text) == []
 
@@ -327,7 +327,7 @@ class TestLocks:
             assert versions, f"{requirement} is not in requirements.lock: make lock"
             assert all(requirement.specifier.contains(version) for version in versions), f"{requirement}: {versions}"
 
-    def test_the_cdk_cli_is_locked_with_its_hash(self):
+    def test_cdk_cli_is_locked_with_a_hash(self):
         pinned = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))["dependencies"]["aws-cdk"]
         lock = json.loads((ROOT / "package-lock.json").read_text(encoding="utf-8"))
         entry = lock["packages"]["node_modules/aws-cdk"]
@@ -343,12 +343,12 @@ class TestLocks:
         # "weak", the recommendation, would let the network be deleted under a running cluster.
         assert flags == recommended | {"@aws-cdk/core:defaultCrossStackReferences": "strong"}
 
-    def test_the_installed_version_is_the_one_of_pyproject(self):
+    def test_installed_version_equals_pyproject(self):
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         assert importlib.metadata.version(project["name"]) == project["version"]
 
 
-def test_nothing_of_infra_or_the_launcher_imports_slipway_aws():
+def test_no_module_of_infra_or_the_launcher_imports_slipway_aws():
     """It is above both: they work without it, and it may change without them."""
     users = [path for path in SOURCES if "slipway_aws" not in path.parts and "slipway_aws" in tops(path)]
     assert users == []

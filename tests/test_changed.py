@@ -22,7 +22,7 @@ def graph():
         ("tests/unit/conftest.py", "tests/unit/pricing/test_spot.py"),  # fixtures
     ],
 )
-def test_change_selects_a_test_that_reaches_it(graph, changed, expected):
+def test_change_selects_a_dependent_test(graph, changed, expected):
     near, far = select([changed], graph)
     assert expected in {*near, *far}
 
@@ -38,11 +38,11 @@ def test_slow_tests_are_limited_to_the_nearest(graph):
     assert far
 
 
-def test_lock_file_selects_every_test(graph):
+def test_lock_file_change_selects_every_test(graph):
     near, far = select(["requirements.lock"], graph)
     assert far == []
     assert {"tests/sandbox/test_launch.py", "tests/unit/pricing/test_spot.py"} <= set(near)
 
 
-def test_architecture_is_always_tested(graph):
+def test_architecture_tests_are_always_selected(graph):
     assert "tests/test_architecture.py" in select(["README.md"], graph)[0]

@@ -45,7 +45,7 @@ def project(pytester, monkeypatch):
 
 class TestSkips:
     @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
-    def test_an_unlisted_skip_fails_in_ci(self, project, monkeypatch, workers):
+    def test_unlisted_skip_fails_in_ci(self, project, monkeypatch, workers):
         monkeypatch.setenv("CI", "true")
         project.makepyfile(SKIPS)
         result = project.runpytest_subprocess("-rs", "-n", workers)
@@ -54,7 +54,7 @@ class TestSkips:
         result.stdout.fnmatch_lines(["*no line of tests/allowed_skips.txt allows it: no such thing here"])
 
     @pytest.mark.parametrize("pattern", ["no such thing*", "*::test_skips"])
-    def test_a_listed_skip_passes_in_ci_and_is_shown(self, project, monkeypatch, pattern):
+    def test_listed_skip_passes_in_ci_and_is_shown(self, project, monkeypatch, pattern):
         monkeypatch.setenv("CI", "true")
         (project.path / "allowed_skips.txt").write_text(f"{pattern}  # the reason\n")
         project.makepyfile(SKIPS)
@@ -63,12 +63,12 @@ class TestSkips:
         result.assert_outcomes(passed=1, skipped=1, xfailed=1)
         result.stdout.fnmatch_lines(["SKIPPED*no such thing here"])
 
-    def test_outside_ci_a_skip_is_a_skip(self, project):
+    def test_skip_outside_ci_is_a_skip(self, project):
         project.makepyfile(SKIPS)
         project.runpytest_subprocess("-n", "0").assert_outcomes(passed=1, skipped=1, xfailed=1)
 
     @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
-    def test_a_module_that_skips_itself_fails_in_ci(self, project, monkeypatch, workers):
+    def test_skipped_module_fails_in_ci(self, project, monkeypatch, workers):
         monkeypatch.setenv("CI", "true")
         project.makepyfile("import pytest\npytest.importorskip('absent_module')\ndef test_one(): pass")
         result = project.runpytest_subprocess("-n", workers)
@@ -77,11 +77,11 @@ class TestSkips:
             ["*no line of tests/allowed_skips.txt allows it: could not import 'absent_module'*"]
         )
 
-    def test_every_line_of_the_real_list_says_why(self):
+    def test_every_allowed_skip_has_a_reason(self):
         lines = (TESTS / "allowed_skips.txt").read_text().splitlines()
         assert [line for line in lines if not line.startswith("#") and not line.partition("  # ")[2]] == []
 
-    def test_a_component_that_is_left_out_is_named(self, project, monkeypatch):
+    def test_excluded_component_is_named_in_the_skip(self, project, monkeypatch):
         monkeypatch.setenv("SLURM", "0")
         project.makeini("[pytest]\nmarkers = slurm: x")
         project.makepyfile("import pytest\n@pytest.mark.slurm\ndef test_one(): raise AssertionError")
@@ -93,7 +93,7 @@ class TestSkips:
 class TestGolden:
     TEST = "def test_table(golden): golden('case/table.txt', 'a  1\\nb  2\\n')\ndef test_other(): raise AssertionError"
 
-    def test_a_difference_is_shown_line_by_line(self, project):
+    def test_golden_difference_is_shown_line_by_line(self, project):
         (project.path / "golden" / "case").mkdir(parents=True)
         (project.path / "golden" / "case" / "table.txt").write_text("a  1\nb  3\n")
         project.makepyfile(self.TEST)
@@ -101,18 +101,18 @@ class TestGolden:
         result.assert_outcomes(failed=1)
         result.stdout.fnmatch_lines(["-b  3", "+b  2", "*make golden*"])
 
-    def test_a_missing_file_is_a_failure(self, project):
+    def test_missing_golden_file_is_a_failure(self, project):
         project.makepyfile(self.TEST)
         project.runpytest_subprocess("-n", "0", "-k", "table").assert_outcomes(failed=1)
         assert not (project.path / "golden").exists()
 
-    def test_an_update_writes_the_file_and_runs_golden_tests_only(self, project):
+    def test_golden_update_writes_the_file_and_runs_golden_tests_only(self, project):
         project.makepyfile(self.TEST)
         project.runpytest_subprocess("-n", "0", "--update-golden").assert_outcomes(passed=1, deselected=1)
         assert (project.path / "golden" / "case" / "table.txt").read_text() == "a  1\nb  2\n"
         project.runpytest_subprocess("-n", "0", "-k", "table").assert_outcomes(passed=1, deselected=1)
 
-    def test_what_is_like_another_is_kept_as_its_differences(self, project):
+    def test_golden_file_similar_to_another_is_kept_as_a_difference(self, project):
         test = "def test_table(golden): golden('table.txt', 'a  1\\nb  {b}\\n', 'base.txt')"
         (project.path / "golden").mkdir()
         (project.path / "golden" / "base.txt").write_text("a  1\nb  9\n")
@@ -137,21 +137,21 @@ ASKED = """
 
 class TestEnvironment:
     @pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
-    def test_what_repeats_an_attack_is_heard_and_a_persons_settings_are_not(self, project, monkeypatch, workers):
+    def test_attack_settings_reach_the_tests_and_personal_settings_do_not(self, project, monkeypatch, workers):
         for name, value in (("ATTACK_SEED", "7"), ("FUZZ", "plans:12"), ("HOME", "here")):
             monkeypatch.setenv(f"SLIPWAY_{name}", value)
         project.makepyfile(ASKED)
         project.runpytest_subprocess("-n", workers).assert_outcomes(passed=1)
 
-    def test_there_is_no_aws_account(self):
+    def test_tests_have_no_aws_account(self):
         names = {name for name in os.environ if name.startswith("AWS_")}
         assert names == {"AWS_CONFIG_FILE", "AWS_EC2_METADATA_DISABLED", "AWS_SHARED_CREDENTIALS_FILE"}
 
-    def test_loopback_is_open(self):
+    def test_loopback_connections_are_allowed(self):
         with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
             assert client.getpeername() == server.getsockname()
 
-    def test_everything_else_is_closed(self):
+    def test_other_connections_are_blocked(self):
         warned = pytest.warns(UserWarning, match=r"192\.0\.2\.1")
         with socket.socket() as client, warned, pytest.raises(SocketConnectBlockedError):
             client.connect(("192.0.2.1", 443))
@@ -177,7 +177,7 @@ UNWINDS = "signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + nu
 
 
 @pytest.mark.parametrize("before, workers", [("pass", "0"), (UNWINDS, "0"), (UNWINDS, "1")])
-def test_sigterm_ends_a_run(project, before, workers):
+def test_sigterm_ends_a_test_run(project, before, workers):
     project.makepyfile(TERMINATED.format(before=before))
     result = project.runpytest_subprocess("-n", workers)
     assert (result.ret, (project.path / "ran").exists()) == (pytest.ExitCode.INTERRUPTED, False)
@@ -194,7 +194,7 @@ GROUP = """
 """
 
 
-def test_tests_of_a_group_stay_on_one_worker(project):
+def test_tests_of_a_group_run_on_one_worker(project):
     """They share what their modules set up, and some follow one another."""
     project.makepyfile(GROUP)
     result = project.runpytest_subprocess("-n", "2", "--dist", "loadgroup", "-v")
@@ -219,7 +219,7 @@ ORDERED = """
 """
 
 
-def test_the_longest_groups_begin_first_and_the_end_says_how_long_they_took(project):
+def test_longest_groups_run_first_and_the_slowest_are_reported(project):
     project.makepyfile(ORDERED)
     result = project.runpytest_subprocess("-n", "1", "--dist", "loadgroup", "--no-loadscope-reorder", "-v")
     result.stdout.re_match_lines(
@@ -227,7 +227,7 @@ def test_the_longest_groups_begin_first_and_the_end_says_how_long_they_took(proj
     )
 
 
-def test_what_a_test_starts_can_be_interrupted_though_a_shell_runs_the_tests_in_the_background(project):
+def test_child_process_is_interruptible_in_a_background_test_run(project):
     project.makepyfile("""
         import signal, subprocess, sys
 
@@ -243,7 +243,7 @@ def test_what_a_test_starts_can_be_interrupted_though_a_shell_runs_the_tests_in_
     result.assert_outcomes(passed=1)
 
 
-def test_no_property_is_judged_by_how_long_an_example_takes():
+def test_hypothesis_has_no_deadline_and_no_too_slow_check():
     """A slow machine finds no fault in what is right."""
     assert settings().deadline is None
     assert HealthCheck.too_slow in settings().suppress_health_check
@@ -266,20 +266,20 @@ class TestCompileShare:
         paths = {path: rewrite.get_cache_dir(path) / f"{path.stem}{rewrite.PYC_TAIL}" for path in modules.glob("*.py")}
         return {path.stem for path, bytecode in paths.items() if rewrite._read_pyc(path, bytecode) is not None}
 
-    def test_compile_share_of_all_workers_is_every_module_that_can_be_compiled(self, modules, pytestconfig):
+    def test_compile_share_of_all_workers_is_every_compilable_module(self, modules, pytestconfig):
         compile_share(pytestconfig, 0, 2)
         assert self.found(modules) == {"test_a", "test_c"}
         compile_share(pytestconfig, 1, 2)
         assert self.found(modules) == {"test_a", "test_b", "test_c"}
 
-    def test_compile_share_changed_module_is_compiled_again(self, modules, pytestconfig):
+    def test_compile_share_compiles_a_changed_module_again(self, modules, pytestconfig):
         compile_share(pytestconfig, 0, 1)
         (modules / "test_b.py").write_text("assert 1 + 1\n")
         assert "test_b" not in self.found(modules)
         compile_share(pytestconfig, 0, 1)
         assert "test_b" in self.found(modules)
 
-    def test_compile_share_without_bytecode_writes_nothing(self, modules, pytestconfig, monkeypatch):
+    def test_compile_share_without_bytecode_writes_no_file(self, modules, pytestconfig, monkeypatch):
         monkeypatch.setattr(sys, "dont_write_bytecode", True)
         compile_share(pytestconfig, 0, 1)
         assert list(modules.rglob("*.pyc")) == []

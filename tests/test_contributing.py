@@ -22,7 +22,7 @@ def lint() -> str:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_file_and_link_that_a_page_names_is_there(page: str):
+def test_files_and_links_named_on_a_page_exist(page: str):
     text = (ROOT / page).read_text(encoding="utf-8")
     named = {file for file in re.findall(r"`([\w./-]+\.(?:py|csv|toml|md))`", text) if file.startswith(ROOMS)}
     assert not [file for file in named if not (ROOT / file).exists()]
@@ -50,13 +50,13 @@ def test_files_of_five_changes_are_named():
         ("a key of the plan that the job reads", "grace_seconds"),
     ],
 )
-def test_example_of_a_change_is_in_the_files_named_for_it(change, example):
+def test_example_of_a_change_is_in_every_named_file(change, example):
     texts = {file: (ROOT / file).read_text(encoding="utf-8") for file in changes()[change]}
     assert len(texts) >= 3
     assert [file for file, text in texts.items() if not re.search(example, text)] == []
 
 
-def test_the_hooks_are_the_linters_of_make_lint():
+def test_pre_commit_hooks_are_the_linters_of_make_lint():
     (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
     assert repository["repo"] == "local"
     entries = {hook["id"]: hook["entry"].removeprefix(".venv/bin/") for hook in repository["hooks"]}
@@ -66,7 +66,7 @@ def test_the_hooks_are_the_linters_of_make_lint():
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda path: path.name)
-def test_a_workflow_names_its_actions_by_commit_and_takes_no_right_that_it_does_not_name(path):
+def test_workflow_pins_actions_by_commit_and_declares_permissions(path):
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert workflow["permissions"] == {}
     for job in workflow["jobs"].values():

@@ -43,14 +43,14 @@ def slipway(installed: Path, where: Path, *arguments: str) -> subprocess.Complet
     return subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_the_wheel_carries_what_the_launcher_reads(installed: Path) -> None:
+def test_wheel_contains_the_data_read_by_the_launcher(installed: Path) -> None:
     data = installed / "launcher" / "_data"
     assert {"cdk.json", "package.json", "package-lock.json", "templates", "examples"} <= {
         path.name for path in data.iterdir()
     }
 
 
-def test_plan_quote_and_render_work_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+def test_installed_plan_quote_and_render_work_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
     where = subprocess.run(
         [sys.executable, "-P", "-c", "import launcher; print(launcher.__file__)"],
         cwd=tmp_path,
@@ -71,7 +71,7 @@ def test_plan_quote_and_render_work_in_an_empty_folder(installed: Path, tmp_path
     assert (tmp_path / "files" / "job.json").is_file()
 
 
-def test_a_folder_named_infra_does_no_harm(installed: Path, tmp_path: Path) -> None:
+def test_local_folder_named_infra_does_not_shadow_the_wheel(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "infra").mkdir()
     (tmp_path / "infra" / "__init__.py").write_text("raise SystemExit('the wrong infra')\n")
     command = [sys.executable, "-P", "-m", "infra.app"]
@@ -90,7 +90,7 @@ def in_python(installed: Path, where: Path, program: str) -> subprocess.Complete
     return subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_slipway_aws_of_the_wheel_has_every_promised_name(installed: Path, tmp_path: Path) -> None:
+def test_slipway_aws_of_the_wheel_has_every_public_name(installed: Path, tmp_path: Path) -> None:
     program = "import slipway_aws as s\nprint(s.__file__)\nfor name in s.__all__: getattr(s, name)\n"
     done = in_python(installed, tmp_path, program)
     assert done.returncode == 0, done.stderr
@@ -100,9 +100,7 @@ def test_slipway_aws_of_the_wheel_has_every_promised_name(installed: Path, tmp_p
 
 
 @pytest.mark.parametrize("shadow", ["infra/__init__.py", "launcher/__init__.py", "infra.py"])
-def test_a_package_of_the_user_with_our_name_ends_in_one_sentence_that_names_it(
-    installed: Path, tmp_path: Path, shadow: str
-) -> None:
+def test_local_module_shadowing_slipway_is_named_in_one_sentence(installed: Path, tmp_path: Path, shadow: str) -> None:
     (tmp_path / shadow).parent.mkdir(exist_ok=True)
     (tmp_path / shadow).write_text("")
     done = in_python(installed, tmp_path, "import slipway_aws\n")

@@ -43,7 +43,7 @@ def limited(bound):
 
 
 @pytest.mark.parametrize("rounds", [5, pytest.param(100, marks=pytest.mark.slow)])
-def test_a_full_disk(node, bucket, seed, rounds, capsys):
+def test_full_disk_on_random_attempts_keeps_every_stored_checkpoint(node, bucket, seed, rounds, capsys):
     (node.folder / "train.py").write_text(TRAINER)
     rng, checkpoints, codes = random.Random(seed), Bucket(bucket), Counter()
     node.job(1, 0, SIZE, keep=2, final_upload_s=5.0)
@@ -106,7 +106,7 @@ FEW = {"keep": 2, "final_upload_s": 5.0}
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["ended", "killed"])
-def test_full_disk_after_a_trainer_filled_it_goes_on_from_the_newest(node, bucket, disk, killed):
+def test_full_disk_filled_by_the_trainer_resumes_from_the_newest_checkpoint(node, bucket, disk, killed):
     """With 0 bytes free, later attempts begin and go on: what the store covers and what is unfinished makes room."""
     for attempt in (1, 2, 3):
         node.job(3 + attempt, 0.05, SIZE, "slipway", "fill", *(["hold"] if killed else []), **FEW)
@@ -138,7 +138,7 @@ def test_full_disk_of_another_jobs_unfinished_files_does_not_stop_a_new_job(node
     assert node.run() == 0
 
 
-def test_full_disk_by_someone_else_ends_attempts_and_not_the_run(node, bucket, disk):
+def test_full_disk_by_another_user_ends_attempts_and_not_the_run(node, bucket, disk):
     """There is nothing to remove: the trainer's checkpoints fail, and the run goes on once there is room."""
     node.job(2, 0.05, SIZE, **FEW)
     assert node.run() == 0
@@ -154,7 +154,7 @@ def test_full_disk_by_someone_else_ends_attempts_and_not_the_run(node, bucket, d
 
 
 @pytest.mark.parametrize("single", [True, False], ids=["the single file", "the source"])
-def test_the_code_of_an_agent_whose_log_takes_nothing_more(tmp_path, single):
+def test_agent_exit_code_is_kept_with_an_unwritable_log(tmp_path, single):
     """The batch script goes by it: what was interrupted is to come back though the disk is full."""
     file = tmp_path / "agent.pyz"
     program = [sys.executable, str(file)] if single else SOURCE
@@ -168,7 +168,7 @@ def test_the_code_of_an_agent_whose_log_takes_nothing_more(tmp_path, single):
     assert (completed.returncode, (tmp_path / "log").read_text()) == (exits.BAD_JOB, "")
 
 
-def test_a_clock_that_s3_does_not_believe(node, bucket, front):
+def test_clock_skew_refused_by_s3_loses_no_checkpoint(node, bucket, front):
     (node.folder / "train.py").write_text(TRAINER)
     node.job(2, 0, SIZE)
     assert node.run() == 0
@@ -188,7 +188,7 @@ JUMPS = (0, 3600, -3600, 30 * 86_400, -400 * 86_400, 3600 * 86_400)
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.slow)])
-def test_a_wall_clock_that_jumps(node, bucket, seed, kills, capsys):
+def test_jumping_wall_clock_loses_no_checkpoint(node, bucket, seed, kills, capsys):
     """By hours and years, while the agent runs; a kill follows."""
     (node.folder / "train.py").write_text(TRAINER)
     rng, checkpoints, stored, jumps = random.Random(seed), Bucket(bucket), {}, 0

@@ -54,7 +54,7 @@ def nested(chance, text):
 
 
 @pytest.mark.parametrize("rounds", [100, pytest.param(20_000, marks=pytest.mark.slow)])
-def test_a_document_is_read_or_refused(seed, rounds):
+def test_random_document_is_read_or_refused_in_bounded_memory(seed, rounds):
     chance, outcomes, longest = random.Random(seed), Counter(), 0
     with memory.at_most(1 << 20):
         for _ in range(rounds):

@@ -61,7 +61,7 @@ FEEDS = ((of_ec2, EC2), (of_sagemaker, SAGEMAKER), (of_advisor, json.loads(advis
 
 
 @pytest.mark.parametrize("rounds", [200, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_a_feed_gives_prices_or_says_why_not(seed, rounds, tmp_path):
+def test_random_price_feed_gives_prices_or_an_error(seed, rounds, tmp_path):
     chance, outcomes = random.Random(seed), Counter()
     question = Question(kind="price-file", names=("AmazonEC2",), regions=(REGION,))
     for _ in range(rounds):

@@ -79,7 +79,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("**/*.yaml"))
 
 
 @pytest.mark.parametrize("numbers", rounds("plans"))
-def test_plans(numbers, tmp_path):
+def test_random_plans_give_an_answer_or_a_clear_error(numbers, tmp_path):
     catalog, texts = load(), [path.read_text(encoding="utf-8") for path in EXAMPLES if "slipway: 1" in path.read_text()]
     whole = [yaml.safe_load(text) for text in texts]
     # With every key written out there is more to spoil.
@@ -153,7 +153,7 @@ CELLS = (
 
 
 @pytest.mark.parametrize("numbers", rounds("caches"))
-def test_price_caches(numbers, tmp_path):
+def test_random_price_caches_give_an_answer_or_a_clear_error(numbers, tmp_path):
     def attempt(chance):
         folder = tmp_path / "cache"
         shutil.rmtree(folder, ignore_errors=True)
@@ -185,7 +185,7 @@ def test_price_caches(numbers, tmp_path):
 
 
 @pytest.mark.parametrize("numbers", rounds("folders"))
-def test_run_folders(numbers, tmp_path, monkeypatch, run_folder_files):
+def test_random_run_folders_give_an_answer_or_a_clear_error(numbers, tmp_path, monkeypatch, run_folder_files):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "/nonexistent")  # no ssh: nothing is asked of another machine
     for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION"):
@@ -248,7 +248,7 @@ SINFO = "p5-48xlarge* p5.48xlarge,efa up 4\nother (null) up 1\n"
 
 
 @pytest.mark.parametrize("numbers", rounds("schedulers"))
-def test_scheduler_answers(numbers):
+def test_random_answers_of_schedulers_give_a_result_or_a_clear_error(numbers):
     readers = (
         (slurm_output.submitted, "Submitted batch job 7\n", ()),
         (slurm_output.described, SQUEUE, ()),
@@ -284,7 +284,7 @@ NOTICES = (
 
 
 @pytest.mark.parametrize("numbers", rounds("metadata"))
-def test_metadata_answers(numbers):
+def test_random_metadata_answers_give_a_notice_or_a_clear_error(numbers):
     def attempt(chance):
         read, body = chance.choice(NOTICES)
         text = text_of(chance, changed(chance, body, chance.randint(1, 2))).decode("latin-1")

@@ -122,7 +122,7 @@ def manifest():
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
-def test_manifests(rng, rounds, tmp_path):
+def test_damaged_manifest_is_refused_or_restored_inside_the_folder(rng, rounds, tmp_path):
     good, taken = json.loads(manifest().to_json()), 0
     for number in range(rounds):
         text = (
@@ -144,7 +144,7 @@ def test_manifests(rng, rounds, tmp_path):
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
-def test_metadata_of_distributed_checkpoints(rng, rounds):
+def test_damaged_dcp_metadata_is_refused_or_gives_shards(rng, rounds):
     good = pickle.dumps(Metadata({"a": Info("__0_0.distcp", 0, 120)}))
     for _ in range(rounds):
         try:
@@ -155,7 +155,7 @@ def test_metadata_of_distributed_checkpoints(rng, rounds):
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
-def test_claims(rng, rounds):
+def test_damaged_claim_gives_an_owner_or_none(rng, rounds):
     good = json.loads(Owner(run="r", attempt=1, node="n", token="t").to_json())
     for number in range(rounds):
         text = (
@@ -166,7 +166,7 @@ def test_claims(rng, rounds):
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
-def test_metrics(rng, rounds):
+def test_damaged_metrics_give_bounded_values(rng, rounds):
     good = {"step": 3, "loss": 2.5, "tokens": 10, "checkpoint_seconds": 1.0}
     good |= {"parallel": {"data": 8, "tensor": 2}, "software": {"torch": "2.9.0", "python": "3.12"}}
     for number in range(rounds):

@@ -99,7 +99,7 @@ def is_number(cell):
 
 
 @pytest.mark.parametrize("rounds", [len(WORDS), pytest.param(1500, marks=pytest.mark.slow)], ids=["few", "all"])
-def test_hostile_words_in_the_files_of_a_run_are_shown_and_not_obeyed(alone, seed, rounds, run_folder_files):
+def test_hostile_words_in_the_files_of_a_run_are_shown_and_not_executed(alone, seed, rounds, run_folder_files):
     rng = random.Random(seed)
     folder = alone.joinpath(".slipway", "runs", *PLACE)
     for number in range(rounds):
@@ -119,7 +119,7 @@ def test_hostile_words_in_the_files_of_a_run_are_shown_and_not_obeyed(alone, see
 
 
 @pytest.mark.parametrize("words", WRITABLE)
-def test_hostile_words_in_a_ledger_are_shown_and_neither_obeyed_nor_computed(alone, run_folder_files, words):
+def test_hostile_words_in_a_ledger_are_shown_and_neither_executed_nor_computed(alone, run_folder_files, words):
     """Each of the texts that a colleague's run brings into the table."""
     folder = alone.joinpath(".slipway", "runs", *PLACE)
     folder.mkdir(parents=True)
@@ -136,7 +136,7 @@ def test_hostile_words_in_a_ledger_are_shown_and_neither_obeyed_nor_computed(alo
 
 
 @pytest.mark.parametrize("words", WRITABLE)
-def test_hostile_words_in_a_plan_and_its_paths_are_shown_and_not_obeyed(alone, words):
+def test_hostile_words_in_a_plan_and_the_paths_are_shown_and_not_executed(alone, words):
     name = f"p{words.replace('/', '-')}.yaml"
     plan = {
         "slipway": 1,
@@ -167,7 +167,7 @@ def test_hostile_words_in_a_plan_and_its_paths_are_shown_and_not_obeyed(alone, w
 
 @pytest.mark.parametrize("words", WRITABLE)
 @pytest.mark.parametrize("code", [0, 1, 255])
-def test_hostile_answers_of_a_cluster_are_shown_and_not_obeyed(alone, run_folder_files, monkeypatch, words, code):
+def test_hostile_answers_of_a_cluster_are_shown_and_not_executed(alone, run_folder_files, monkeypatch, words, code):
     """The cluster is reached by ssh, and whatever is asked of it, it says these words."""
     programs = alone / "programs"
     programs.mkdir()
@@ -188,7 +188,7 @@ def test_hostile_answers_of_a_cluster_are_shown_and_not_obeyed(alone, run_folder
         held(reader)
 
 
-def test_hostile_names_in_a_bucket_are_shown_and_not_obeyed(alone, bucket, endpoint, monkeypatch):
+def test_hostile_names_in_a_bucket_are_shown_and_not_executed(alone, bucket, endpoint, monkeypatch):
     for name, value in {**KEYS, "AWS_ENDPOINT_URL": endpoint}.items():
         monkeypatch.setenv(name, value)
     for number, words in enumerate(WRITABLE):

@@ -39,7 +39,7 @@ def remnants(environment):
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
-def test_a_start_that_is_interrupted_leaves_nothing_or_a_sandbox(owned_environment, seed, rounds):
+def test_interrupted_start_leaves_no_process_or_a_complete_sandbox(owned_environment, seed, rounds):
     chance = random.Random(seed)
     for number in range(rounds):
         sent, after_s = SIGNALS[number % len(SIGNALS)], chance.uniform(0.2, 6.0)
@@ -55,7 +55,7 @@ def test_a_start_that_is_interrupted_leaves_nothing_or_a_sandbox(owned_environme
 
 
 @pytest.mark.parametrize("killed", ["server", "keeper", "both"])
-def test_stop_ends_what_is_left_of_a_killed_one(owned_environment, killed):
+def test_stop_ends_the_remaining_processes_of_a_killed_sandbox(owned_environment, killed):
     started = running_sandbox.start(owned_environment, scheduler="local")
     marked = processes.marked(MARK, started.mark)
     assert started.pid in marked
@@ -68,7 +68,7 @@ def test_stop_ends_what_is_left_of_a_killed_one(owned_environment, killed):
     assert running_sandbox.stop(owned_environment) is None
 
 
-def test_the_end_of_an_older_one_leaves_the_file_of_the_living(owned_environment):
+def test_end_of_an_older_sandbox_keeps_the_file_of_the_newer(owned_environment):
     older = running_sandbox.start(owned_environment, scheduler="local")
     running_sandbox.folder_of(owned_environment).unlink()
     living = running_sandbox.start(owned_environment, scheduler="local")

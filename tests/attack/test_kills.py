@@ -154,7 +154,9 @@ def check_end(node, checkpoints, attempt, *, code, lines, filled=False):
 @pytest.mark.usefixtures("own_disk")
 @pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["small", "full"])
 @pytest.mark.parametrize("layout", STORMS)
-def test_no_whole_checkpoint_is_lost_and_no_torn_one_is_seen(node, bucket, layout, full, seed, capsys):  # noqa: PLR0917
+def test_agent_killed_at_random_loses_no_complete_checkpoint_and_restores_no_torn_one(  # noqa: PLR0917
+    node, bucket, layout, full, seed, capsys
+):
     kills = STORMS[layout][full]
     (node.folder / "train.py").write_text(TRAINER)
     rng = random.Random(seed)

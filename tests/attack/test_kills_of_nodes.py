@@ -56,7 +56,7 @@ def wait_for_end(node, checkpoints, agents, attempt, *, filled):
 @pytest.mark.parametrize(
     "attempts,full", [(4, False), pytest.param(60, True, marks=pytest.mark.slow)], ids=["small", "full"]
 )
-def test_on_two_nodes(node, bucket, attempts, full, seed):
+def test_agents_of_two_nodes_killed_at_random_lose_no_checkpoint(node, bucket, attempts, full, seed):
     (node.folder / "train.py").write_text(RANK)
     rng, checkpoints, stored = random.Random(seed), Bucket(bucket), {}
     common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
@@ -100,7 +100,7 @@ def test_on_two_nodes(node, bucket, attempts, full, seed):
 
 @pytest.mark.torch
 @pytest.mark.parametrize("kills", [3, pytest.param(150, marks=pytest.mark.slow)])
-def test_of_a_trainer_that_writes_to_the_store_itself(node, bucket, kills, seed, sample):
+def test_dcp_trainer_killed_at_random_loses_no_checkpoint(node, bucket, kills, seed, sample):
     (node.folder / "train.py").write_text(DCP_TRAINER)
     rng, newest = random.Random(seed), 0
     sizes = {path.name: path.stat().st_size for path in sample.iterdir()}

@@ -22,7 +22,7 @@ WAYS = ("a node is lost", "a rank is killed", "put back by hand")
 
 
 @pytest.mark.parametrize("blows", [2, pytest.param(40, marks=pytest.mark.slow)])
-def test_of_a_job_on_two_nodes(job, slurm_cluster, bucket, seed, blows, capsys):  # noqa: PLR0917  the fixtures
+def test_slurm_job_on_two_nodes_killed_at_random_loses_no_checkpoint(job, slurm_cluster, bucket, seed, blows, capsys):  # noqa: PLR0917  the fixtures
     rng, checkpoints, stored, ways = random.Random(seed), Bucket(bucket), {}, Counter()
     failed_at = -1
     job.prepare(steps=10**6, grace=2, retries=blows)

@@ -84,14 +84,14 @@ def make(folder, name, kind):
 
 @pytest.mark.parametrize("kind", ["device", "pipe"])
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_file_of_a_branch_that_never_ends_or_never_begins(tmp_path, attack, kind):
+def test_branch_file_as_device_or_pipe_ends_without_internal_error_or_secret(tmp_path, attack, kind):
     held_out(tmp_path, attack, kind)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["terminal", "kernel", "elsewhere", "hole"])
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_file_of_a_branch_that_is_another_file_or_has_no_end_in_sight(tmp_path, attack, kind):
+def test_branch_file_as_terminal_or_outside_file_ends_without_internal_error_or_secret(tmp_path, attack, kind):
     held_out(tmp_path, attack, kind)
 
 

@@ -117,7 +117,7 @@ POD = {
 
 
 @as_root
-def test_another_user_runs_reads_and_writes_nothing(lasting_sandbox):
+def test_other_user_can_read_and_write_no_sandbox_resource(lasting_sandbox):
     def attempt():
         s3, sts = stranger(lasting_sandbox, "s3"), stranger(lasting_sandbox, "sts")
         results = {
@@ -152,7 +152,7 @@ def test_another_user_runs_reads_and_writes_nothing(lasting_sandbox):
 
 
 @as_root
-def test_no_port_gives_another_user_a_credential(lasting_sandbox):
+def test_no_sandbox_port_gives_another_user_credentials(lasting_sandbox):
     """Every port of the sandbox is asked for what a metadata service gives, by every path that can be known."""
     paths = ("/latest/api/token", "/latest/meta-data/iam/security-credentials/", "/moto-api/data.json", "/api/v1/pods")
     api = client(lasting_sandbox, "eks").describe_cluster(name="team")["cluster"]["endpoint"]
@@ -175,7 +175,7 @@ def test_no_port_gives_another_user_a_credential(lasting_sandbox):
 
 
 @as_root
-def test_another_user_reads_no_file_and_reaches_no_socket(lasting_sandbox):
+def test_other_user_can_read_no_file_and_reach_no_socket(lasting_sandbox):
     place, record = running_sandbox.folder_of(os.environ), lasting_sandbox.record
 
     def attempt():
@@ -193,7 +193,7 @@ def test_another_user_reads_no_file_and_reaches_no_socket(lasting_sandbox):
 
 
 @pytest.mark.parametrize("headers", [{"Origin": "https://example.org"}, {"Host": "rebound.example.org"}])
-def test_a_web_page_gets_nothing_even_with_the_keys(lasting_sandbox, headers):
+def test_web_page_with_valid_keys_is_refused(lasting_sandbox, headers):
     """A presigned address that leaks into a page is of no use to it."""
     client(lasting_sandbox, "s3").put_object(Bucket="store", Key="seen", Body=b"x")
     url = client(lasting_sandbox, "s3").generate_presigned_url("get_object", Params={"Bucket": "store", "Key": "seen"})
@@ -206,7 +206,7 @@ def test_a_web_page_gets_nothing_even_with_the_keys(lasting_sandbox, headers):
     client(lasting_sandbox, "s3").delete_object(Bucket="store", Key="seen")
 
 
-def test_what_its_own_services_hand_out_opens_it(lasting_sandbox):
+def test_credentials_of_the_emulated_iam_and_sts_are_accepted(lasting_sandbox):
     sts, iam = client(lasting_sandbox, "sts"), client(lasting_sandbox, "iam")
     iam.create_user(UserName="ada")
     lasting = iam.create_access_key(UserName="ada")["AccessKey"]
@@ -226,7 +226,7 @@ def test_what_its_own_services_hand_out_opens_it(lasting_sandbox):
     assert refused(client(lasting_sandbox, "sts", **keys, config=ONE_TRY).get_caller_identity) == "InvalidClientTokenId"
 
 
-def test_a_node_gets_credentials_that_open_it(lasting_sandbox, monkeypatch):
+def test_node_metadata_credentials_are_accepted(lasting_sandbox, monkeypatch):
     (node, *_) = lasting_sandbox.nodes("demo")
     for name in [variable for variable in os.environ if variable.startswith("AWS_")]:
         monkeypatch.delenv(name)
@@ -237,7 +237,7 @@ def test_a_node_gets_credentials_that_open_it(lasting_sandbox, monkeypatch):
     assert [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]] == ["store"]
 
 
-def test_it_listens_on_loopback_alone(lasting_sandbox):
+def test_sandbox_listens_on_loopback_only(lasting_sandbox):
     lines = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
     listening = [
         line[1]
@@ -247,7 +247,7 @@ def test_it_listens_on_loopback_alone(lasting_sandbox):
     assert [address.partition(":")[0] for address in listening] == ["0100007F"]
 
 
-def test_two_first_launches_at_once_meet_one_cluster_that_answers(lasting_sandbox):
+def test_concurrent_first_launches_get_one_reachable_cluster(lasting_sandbox):
     """Whoever comes second waits until it is there: before that EKS names a host of AWS."""
     api, together = client(lasting_sandbox, "eks"), Barrier(4)
 

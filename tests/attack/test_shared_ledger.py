@@ -81,7 +81,7 @@ def act(chance, one):
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(30, marks=pytest.mark.slow)])
-def test_every_reader_sees_the_last_word_of_every_run(endpoint, seed, rounds, tmp_path):
+def test_every_reader_of_a_shared_ledger_sees_the_latest_entry_of_every_run(endpoint, seed, rounds, tmp_path):
     chance = random.Random(seed)
     for number in range(rounds):
         place = f"s3://ledger-{seed}-{number}/team"

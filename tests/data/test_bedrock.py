@@ -15,7 +15,7 @@ from tests.checks import some
 CATALOG = BedrockCatalog()
 
 
-def test_prices_are_dated_and_sourced():
+def test_bedrock_prices_have_a_date_and_a_source():
     for rows in some(CATALOG.rows.values()):
         for row in rows:
             assert date(2026, 11, 12) <= row.as_of <= date(2026, 11, 28)
@@ -25,14 +25,14 @@ def test_prices_are_dated_and_sourced():
             assert (row.basis is Basis.UNVERIFIED) is row.source.endswith("without a source")
 
 
-def test_a_key_stands_once():
+def test_bedrock_keys_are_unique_and_sorted():
     with (DATA / "bedrock.csv").open(encoding="utf-8", newline="") as file:
         keys = [(row["model_id"], row["profile"], row["region"]) for row in csv.DictReader(file)]
     assert len(keys) == len(set(keys))
     assert keys == sorted(keys)
 
 
-def test_same_weights_are_models_of_both():
+def test_same_weights_name_bedrock_and_catalog_models():
     for model_id, model in some(CATALOG.same_weights.items()):
         assert model_id in CATALOG.rows
         assert model in load().models
@@ -52,12 +52,12 @@ def test_same_weights_are_models_of_both():
         ("openai.gpt-oss-120b-1:0", "0.15", "0.6"),
     ],
 )
-def test_prices_that_were_read(name, inputs, outputs):
+def test_bedrock_prices_of_known_models_are_as_published(name, inputs, outputs):
     rows = CATALOG.rows[CATALOG.find(name) or ""]
     assert (Decimal(inputs), Decimal(outputs)) in {(row.input_usd, row.output_usd) for row in rows}
 
 
-def test_a_region_of_its_own_goes_first_and_a_profile_last():
+def test_bedrock_price_of_the_region_precedes_the_profile():
     own = next(row for row in CATALOG.rows["amazon.nova-micro-v1:0"] if row.region)
     assert CATALOG.price("amazon.nova-micro-v1:0", own.region) == own
     assert CATALOG.price("amazon.nova-micro-v1:0", "us-east-1").region == ""
@@ -65,13 +65,13 @@ def test_a_region_of_its_own_goes_first_and_a_profile_last():
     assert CATALOG.price("nothing", "us-east-1") is None
 
 
-def test_nothing_is_known_before_its_day():
+def test_bedrock_price_is_unknown_before_the_first_day():
     early = BedrockCatalog(prices_as_of=date(2026, 11, 11))
     assert early.price("amazon.nova-micro-v1:0", "us-east-1") is None
     assert early.find("nova-micro") == "amazon.nova-micro-v1:0"
 
 
-def test_measured_rows_are_of_what_is_deployed():
+def test_measured_serving_rows_are_of_neuron_models():
     measured = load_serving().measured
     assert measured
     for serving in measured:
@@ -94,7 +94,7 @@ def test_measured_rows_are_of_what_is_deployed():
         ("Nobody-7B", None),
     ],
 )
-def test_labels_of_rows(label, name):
+def test_model_labels_of_rows_are_recognised(label, name):
     spec = model_of(label, load())
     assert (spec.name if spec else None) == name
 
@@ -110,17 +110,17 @@ class TestRegionalPrice:
         assert own.basis is Basis.DERIVED
         assert "the us profile's price" in own.source
 
-    def test_region_without_a_row_has_the_highest_price_of_its_area(self):
+    def test_region_without_a_row_has_the_highest_price_of_the_area(self):
         model = "minimax.minimax-m2.5"
         own = CATALOG.price(model, "eu-west-3", BedrockProfile.NONE)
         area = [row for row in CATALOG.rows[model] if row.region.startswith("eu-") and not row.profile]
         assert own.input_usd == max(row.input_usd for row in area)
         assert own.basis is Basis.DERIVED
 
-    def test_region_with_a_row_of_its_own_keeps_it(self):
+    def test_region_with_a_separate_row_keeps_the_price(self):
         model = "minimax.minimax-m2.5"
         row = next(row for row in CATALOG.rows[model] if row.region and not row.profile)
         assert CATALOG.price(model, row.region, BedrockProfile.NONE) == row
 
-    def test_bedrock_prefix_is_part_of_no_id(self):
+    def test_bedrock_prefix_is_removed_from_the_model_id(self):
         assert CATALOG.find("bedrock/us.meta.llama3-1-8b-instruct-v1:0") == "meta.llama3-1-8b-instruct-v1:0"

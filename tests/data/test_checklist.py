@@ -114,7 +114,7 @@ CHECKS: dict[str, Callable[[Catalog, InstanceType], None]] = {
 }
 
 
-def test_the_page_and_the_checks_name_the_same_points():
+def test_checklist_page_and_checks_have_the_same_points():
     listed = re.findall(r"^\d+\. `([a-z-]+)`:", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert listed == list(CHECKS)
 

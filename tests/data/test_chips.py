@@ -34,7 +34,7 @@ def test_every_chip_has_software_with_a_source_and_a_day(catalog: Catalog):
         assert date.fromisoformat(cells["as_of"])
 
 
-def test_sockets_and_cuts_are_of_types_that_exist(catalog: Catalog):
+def test_sockets_and_price_cuts_name_existing_types(catalog: Catalog):
     for name in ("sockets.csv", "price_cuts.csv"):
         for cells in some(read_cells(name)):
             assert cells["instance_type"] in catalog.instance_types
@@ -42,14 +42,14 @@ def test_sockets_and_cuts_are_of_types_that_exist(catalog: Catalog):
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_a_stack_pins_its_packages_and_has_its_template(stack: str):
+def test_training_stack_has_pinned_packages_and_a_template(stack: str):
     cells = STACKS[stack]
     assert all(re.fullmatch(r"aws-neuronx-[a-z-]+=[\d.]+", each) for each in cells["node_packages"].split("|"))
     assert all("==" in each for each in cells["python_packages"].split("|"))
     assert (Path(launcher.__file__).parents[1] / "templates" / cells["template"]).is_file()
 
 
-def test_a_new_neuron_family_is_rows_alone(catalog: Catalog):
+def test_new_neuron_family_needs_table_rows_only(catalog: Catalog):
     stack = replace(catalog.accelerators["Trainium2"].training_stack, name="next", release="9.9")
     chip = replace(catalog.accelerators["Trainium2"], name="Trainium9", workers=8, training_stack=stack)
     facts = replace(catalog.instance_types["trn2.48xlarge"], name="trn9.48xlarge", family="trn9", chip=chip)
@@ -62,7 +62,7 @@ def test_a_new_neuron_family_is_rows_alone(catalog: Catalog):
     assert keeps_compiled_programs(cached)
 
 
-def test_no_code_knows_a_chip_or_a_type_by_its_name(catalog: Catalog):
+def test_code_contains_no_name_of_a_chip_or_type(catalog: Catalog):
     """A name in the code is a list that the next row has to be added to; names in sentences are none."""
     root = Path(launcher.__file__).parent
     families = {instance_type.family for instance_type in catalog.instance_types.values() if instance_type.accelerator}
@@ -81,7 +81,7 @@ def test_no_code_knows_a_chip_or_a_type_by_its_name(catalog: Catalog):
     assert not places
 
 
-def test_the_last_cut_of_a_type_or_the_largest_of_all(catalog: Catalog):
+def test_price_cut_is_the_last_of_a_type_or_the_largest_of_all(catalog: Catalog):
     cuts = load().price_cuts
     assert catalog.price_cut("p5en.48xlarge") == cuts["p5en.48xlarge"]
     assert catalog.price_cut("trn2.48xlarge") == max(cuts.values())

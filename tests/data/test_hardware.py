@@ -35,7 +35,7 @@ GIB_PER_S = 1.073741824
         ("g7e.48xlarge", 768),
     ],
 )
-def test_accelerator_memory_adds_up(catalog: Catalog, name: str, memory_gib: float):
+def test_accelerator_memory_of_a_type_adds_up_to_the_published_total(catalog: Catalog, name: str, memory_gib: float):
     each = catalog.instance_types[name]
     assert each.accelerators * catalog.accelerators[each.accelerator].memory_gib == memory_gib
 
@@ -52,7 +52,9 @@ def test_accelerator_memory_adds_up(catalog: Catalog, name: str, memory_gib: flo
         ("u-p6e-gb200x72", None, 360000),
     ],
 )
-def test_peak_rates_add_up(catalog: Catalog, name: str, bf16_tflops: float | None, fp8_tflops: float):
+def test_peak_rates_of_a_type_add_up_to_the_published_total(
+    catalog: Catalog, name: str, bf16_tflops: float | None, fp8_tflops: float
+):
     each = catalog.instance_types[name]
     chip = catalog.accelerators[each.accelerator]
     if bf16_tflops is not None:
@@ -60,7 +62,7 @@ def test_peak_rates_add_up(catalog: Catalog, name: str, bf16_tflops: float | Non
     assert each.accelerators * chip.peak_fp8_tflops == pytest.approx(fp8_tflops, abs=50)
 
 
-def test_memory_bandwidth_adds_up(catalog: Catalog):
+def test_memory_bandwidth_of_a_type_adds_up_to_the_published_total(catalog: Catalog):
     chips = catalog.accelerators
     assert 16 * chips["Trainium1"].memory_gb_per_s / GIB_PER_S == pytest.approx(13120, abs=1)
     assert 12 * chips["Inferentia2"].memory_gb_per_s / GIB_PER_S == pytest.approx(9840, abs=1)
@@ -83,12 +85,14 @@ def test_memory_bandwidth_adds_up(catalog: Catalog):
         ("g6e.48xlarge", 4, 4, 400),
     ],
 )
-def test_network_cards_and_efa_interfaces(catalog: Catalog, name: str, cards: int, efa: int, gbps: float):
+def test_network_cards_and_efa_interfaces_are_as_published(
+    catalog: Catalog, name: str, cards: int, efa: int, gbps: float
+):
     each = catalog.instance_types[name]
     assert (each.network_cards, each.efa_interfaces, each.network_gbps) == (cards, efa, gbps)
 
 
-def test_ultraservers_are_multiples_of_their_instance(catalog: Catalog):
+def test_ultraserver_is_a_multiple_of_the_instance(catalog: Catalog):
     one = catalog.instance_types["p6e-gb200.36xlarge"]
     for name, instances in (("u-p6e-gb200x36", 9), ("u-p6e-gb200x72", 18)):
         whole = catalog.instance_types[name]
@@ -98,7 +102,7 @@ def test_ultraservers_are_multiples_of_their_instance(catalog: Catalog):
         assert whole.network_gbps == instances * one.network_gbps
 
 
-def test_what_cannot_be_had_of_trn2u(catalog: Catalog):
+def test_trn2u_has_no_spot_sagemaker_or_training_plans(catalog: Catalog):
     each = catalog.instance_types["trn2u.48xlarge"]
     assert "spot" not in each.usage_classes
     assert not each.ml
@@ -118,7 +122,7 @@ def _botocore_enum(shape: str) -> frozenset[str]:
     return frozenset(Loader().load_service_model("sagemaker", "service-2")["shapes"][shape]["enum"])
 
 
-def test_sagemaker_flags_are_those_of_its_api(catalog: Catalog):
+def test_sagemaker_flags_agree_with_the_botocore_model(catalog: Catalog):
     """One way only: a newer botocore may know more types."""
     for instance_type in some(catalog.instance_types.values()):
         if instance_type.ml:
@@ -129,7 +133,7 @@ def test_sagemaker_flags_are_those_of_its_api(catalog: Catalog):
             assert f"ml.{instance_type.name}" in _botocore_enum("ProductionVariantInstanceType")
 
 
-def test_every_chip_is_carried_or_named_as_unavailable(catalog: Catalog):
+def test_every_chip_is_in_a_type_or_unavailable(catalog: Catalog):
     carried = {instance_type.accelerator for instance_type in catalog.instance_types.values()}
     carried |= {unavailable_type.accelerator for unavailable_type in catalog.unavailable_types.values()}
     assert set(catalog.accelerators) == carried - {None, ""}

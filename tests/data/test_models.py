@@ -26,12 +26,12 @@ def error(name: str) -> float:
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {*OUTSIDE_ONE_PERCENT, *HYBRIDS}))
-def test_the_computed_count_agrees_with_the_published_one(name: str):
+def test_computed_parameter_count_is_within_one_percent_of_the_published(name: str):
     assert abs(error(name)) <= 0.01
 
 
 @pytest.mark.parametrize("name", HYBRIDS)
-def test_count_of_a_hybrid_agrees_with_the_size_in_its_name(name: str):
+def test_parameter_count_of_a_hybrid_agrees_with_the_size_in_the_name(name: str):
     spec = load().models[name]
     sizes = re.findall(r"-(\d+(?:\.\d+)?)b(?![a-z0-9])", name)
     assert spec.attention_layers <= spec.layers
@@ -40,12 +40,12 @@ def test_count_of_a_hybrid_agrees_with_the_size_in_its_name(name: str):
 
 
 @pytest.mark.parametrize("name", OUTSIDE_ONE_PERCENT)
-def test_the_exceptions_are_still_exceptions_and_have_no_exact_count(name: str):
+def test_exceptions_differ_by_one_to_three_percent_and_have_no_exact_count(name: str):
     assert 0.01 < abs(error(name)) < 0.03
     assert load().models[name].published_params is None
 
 
-def test_dense_models_are_active_as_a_whole(catalog: Catalog):
+def test_dense_models_have_all_parameters_active(catalog: Catalog):
     for spec in some(catalog.models.values()):
         if not spec.is_moe:
             assert spec.active_params_b == spec.params_b
@@ -55,7 +55,7 @@ def test_dense_models_are_active_as_a_whole(catalog: Catalog):
 @pytest.mark.parametrize(
     "name", [spec.name for spec in load().models.values() if spec.is_moe and spec.name not in HYBRIDS]
 )
-def test_published_active_sizes_lie_between_the_count_without_and_with_embeddings(catalog: Catalog, name: str):
+def test_published_active_sizes_are_between_counts_without_and_with_embeddings(catalog: Catalog, name: str):
     """Vendors leave the embeddings out or not, and round to one decimal."""
     spec = catalog.models[name]
     whole = count_active_parameters(spec) / 1e9
@@ -63,7 +63,7 @@ def test_published_active_sizes_lie_between_the_count_without_and_with_embedding
     assert whole - embeddings - 0.05 <= spec.active_params_b <= whole + 0.05
 
 
-def test_dimensions_fit_together(catalog: Catalog):
+def test_model_dimensions_are_consistent(catalog: Catalog):
     for spec in some(catalog.models.values()):
         assert spec.heads % spec.kv_heads == 0, spec.name
         assert 0 <= spec.moe_layers <= spec.layers, spec.name
@@ -77,7 +77,7 @@ def test_dimensions_fit_together(catalog: Catalog):
             assert spec.kv_values_per_token == spec.layers * (spec.kv_lora_rank + spec.rope_head_dim), spec.name
 
 
-def test_the_families_people_train_are_there(catalog: Catalog):
+def test_common_model_families_are_in_the_catalog(catalog: Catalog):
     families = {spec.family for spec in catalog.models.values()}
     assert families >= {
         *("llama-2", "llama-3", "llama-3.1", "llama-3.3", "llama-4", "mistral", "mixtral", "qwen2.5", "qwen3"),
@@ -87,7 +87,7 @@ def test_the_families_people_train_are_there(catalog: Catalog):
     assert len(catalog.models) >= 169
 
 
-def test_every_model_has_its_origin(catalog: Catalog):
+def test_every_model_has_an_origin(catalog: Catalog):
     for cells in some(read_cells("models.csv")):
         assert cells["source"] in catalog.store.sources, cells["name"]
         assert cells["basis"] in ("listed", "memory"), cells["name"]
@@ -97,7 +97,7 @@ def test_every_model_has_its_origin(catalog: Catalog):
         assert bool(cells["published_exact"]) == bool(cells["count_source"]) or cells["name"] == "gpt-3-175b"
 
 
-def test_no_alias_names_two_models(catalog: Catalog):
+def test_no_alias_belongs_to_two_models(catalog: Catalog):
     owners: dict[str, str] = {}
     for spec in some(catalog.models.values()):
         for name in (spec.name, *spec.aliases):
@@ -115,9 +115,9 @@ def test_no_alias_names_two_models(catalog: Catalog):
         ("openai/gpt_oss_20b", "gpt-oss-20b"),
     ],
 )
-def test_models_are_found_by_any_of_their_names(catalog: Catalog, requested: str, name: str):
+def test_models_are_found_by_name_and_alias(catalog: Catalog, requested: str, name: str):
     assert catalog.find_model(requested) is catalog.models[name]
 
 
-def test_an_unknown_model_is_not_found(catalog: Catalog):
+def test_unknown_model_is_not_found(catalog: Catalog):
     assert catalog.find_model("llama-9-1t") is None

@@ -32,7 +32,7 @@ def ids(table: tables.Table) -> str:
 
 
 @pytest.mark.parametrize("table", [*SHIPPED, tables.SOURCES], ids=ids)
-def test_files_are_sorted_valid_and_hold_no_row_twice(table: tables.Table):
+def test_price_files_are_sorted_valid_and_without_duplicates(table: tables.Table):
     """`encode` refuses a zero or malformed price, a missing date, an unknown basis, a missing source."""
     rows = list(tables.read_checked(table, tables.SNAPSHOT))
     assert (tables.SNAPSHOT / table.path).read_text(encoding="utf-8") == tables.encode(table, rows)
@@ -40,7 +40,7 @@ def test_files_are_sorted_valid_and_hold_no_row_twice(table: tables.Table):
 
 
 @pytest.mark.parametrize("table", SHIPPED, ids=ids)
-def test_every_row_has_a_date_that_is_past_and_a_source_that_resolves(catalog: Catalog, table: tables.Table):
+def test_every_price_row_has_a_past_date_and_a_known_source(catalog: Catalog, table: tables.Table):
     for row in some(cells(table)):
         assert date(2023, 1, 1) <= date.fromisoformat(row["as_of"]) <= TODAY, row
         assert row["source"] in catalog.store.sources, row
@@ -74,7 +74,7 @@ def test_every_source_is_used(catalog: Catalog):
 
 
 @pytest.mark.parametrize("table", SHIPPED, ids=ids)
-def test_every_row_is_of_a_known_thing_in_a_known_place(catalog: Catalog, table: tables.Table):
+def test_every_price_row_has_a_known_item_region_and_zone(catalog: Catalog, table: tables.Table):
     for row in some(cells(table)):
         if "instance_type" in row:
             assert row["instance_type"].removeprefix("ml.") in catalog.instance_types, row
@@ -86,7 +86,7 @@ def test_every_row_is_of_a_known_thing_in_a_known_place(catalog: Catalog, table:
             assert row["zone"] in (*region.az_ids, *region.local_zones), row
 
 
-def test_rows_without_a_price_say_why_and_rows_without_a_region_price_nothing():
+def test_rows_without_a_price_have_a_note_and_rows_without_a_region_are_unverified():
     for table in some(SHIPPED):
         for row in cells(table):
             if "usd" in row and not row["usd"]:
@@ -96,19 +96,19 @@ def test_rows_without_a_price_say_why_and_rows_without_a_region_price_nothing():
                 assert row["note"], row
 
 
-def test_only_the_rest_of_the_bill_rests_on_memory():
+def test_only_bill_items_have_the_basis_memory():
     for table in some(SHIPPED):
         for row in cells(table):
             assert table is tables.BILL_ITEMS or row.get("basis") != "memory", row
 
 
-def test_derived_and_unverified_rows_say_what_they_are():
+def test_derived_and_unverified_rows_have_a_note():
     for table in (tables.ON_DEMAND, tables.CAPACITY_BLOCKS, tables.SAGEMAKER, tables.SPOT_RANGES):
         for row in some(cells(table)):
             assert row["basis"] == "listed" or row["note"], row
 
 
-def test_spot_is_not_above_on_demand(catalog: Catalog):
+def test_spot_prices_are_not_above_on_demand(catalog: Catalog):
     checked = 0
     for row in cells(tables.SPOT):
         listed = catalog.on_demand(row["instance_type"], row["region"])
@@ -124,26 +124,26 @@ def test_spot_is_not_above_on_demand(catalog: Catalog):
     assert checked > 600
 
 
-def test_spot_ranges_are_in_order():
+def test_spot_ranges_are_ordered():
     for row in some(cells(tables.SPOT_RANGES)):
         range_usd = [float(row[name]) for name in ("usd_min", "usd_avg", "usd_max") if row[name]]
         assert range_usd == sorted(range_usd), row
 
 
-def test_reserved_is_cheaper_the_more_is_paid_upfront():
+def test_reserved_prices_decrease_with_the_upfront_share():
     for row in some(cells(tables.RESERVED)):
         rates = [float(row[name]) for name in ("all_upfront", "partial_upfront", "no_upfront") if row[name]]
         assert rates == sorted(rates), row
 
 
-def test_reserved_is_below_on_demand(catalog: Catalog):
+def test_reserved_prices_are_below_on_demand(catalog: Catalog):
     for row in some(cells(tables.RESERVED)):
         listed = catalog.on_demand(row["instance_type"], row["region"])
         if isinstance(listed, Price):
             assert float(row["no_upfront"]) < float(listed.usd), row
 
 
-def test_us_regions_are_priced_alike_on_demand(catalog: Catalog):
+def test_on_demand_prices_are_equal_in_us_regions(catalog: Catalog):
     """What the derived head-node prices of us-east-2 and us-west-2 rest on."""
     compared = 0
     for name in catalog.instance_types:
@@ -171,7 +171,7 @@ def test_us_regions_are_priced_alike_on_demand(catalog: Catalog):
         ("m5.xlarge", "us-east-2", "0.192"),
     ],
 )
-def test_anchors_on_demand(catalog: Catalog, name: str, region: str, usd: str):
+def test_on_demand_prices_of_known_types_are_as_published(catalog: Catalog, name: str, region: str, usd: str):
     price = catalog.on_demand(name, region)
     assert isinstance(price, Price)
     assert price.usd == Decimal(usd)
@@ -192,13 +192,13 @@ def test_anchors_on_demand(catalog: Catalog, name: str, region: str, usd: str):
         ("u-p6e-gb200x72", "us-east-1", "761.904"),
     ],
 )
-def test_anchors_of_capacity_blocks(catalog: Catalog, name: str, region: str, usd: str):
+def test_capacity_block_prices_of_known_types_are_as_published(catalog: Catalog, name: str, region: str, usd: str):
     price = catalog.capacity_block(name, region)
     assert isinstance(price, Price)
     assert price.usd == Decimal(usd)
 
 
-def test_trn2_on_demand_is_unpriced_with_the_reason_and_the_unverified_row(catalog: Catalog):
+def test_trn2_on_demand_is_unpriced_with_a_reason_and_an_unverified_row(catalog: Catalog):
     price = catalog.on_demand("trn2.48xlarge", "us-east-2")
     assert isinstance(price, Unpriced)
     assert price.reason == "AWS lists no on-demand price"
@@ -208,7 +208,7 @@ def test_trn2_on_demand_is_unpriced_with_the_reason_and_the_unverified_row(catal
     assert price.unverified.as_of == date(2026, 6, 7)
 
 
-def test_a_newer_unverified_block_rate_is_reported_and_does_not_price(catalog: Catalog):
+def test_newer_unverified_block_rate_is_noted_and_not_used(catalog: Catalog):
     price = catalog.capacity_block("p5en.48xlarge", "ap-northeast-1")
     assert isinstance(price, Price)
     assert price.usd == Decimal("49.928")
@@ -229,16 +229,16 @@ def test_a_newer_unverified_block_rate_is_reported_and_does_not_price(catalog: C
         ("p5e.48xlarge", "us-east-2", "use2-az1", Market.OPEN),
     ],
 )
-def test_spot_rows_that_are_no_offers_are_marked(catalog: Catalog, name: str, region: str, zone: str, market: Market):
+def test_spot_rows_without_an_offer_are_marked(catalog: Catalog, name: str, region: str, zone: str, market: Market):
     assert catalog.at(date(2026, 7, 31)).spot(name, region)[zone].market is market
 
 
-def test_trn2_left_the_floor_in_october_2026(catalog: Catalog):
+def test_trn2_spot_price_left_the_floor_in_october_2026(catalog: Catalog):
     price = catalog.spot("trn2.48xlarge", "us-east-2")["use2-az3"]
     assert (price.usd, price.market, price.as_of) == (Decimal("15.0887"), Market.OPEN, date(2026, 10, 4))
 
 
-def test_the_cut_of_june_2025_is_in_the_history():
+def test_price_cut_of_june_2025_is_in_the_history():
     before, after = load(prices_as_of=date(2025, 4, 1)), load(prices_as_of=date(2025, 7, 1))
     for name, old, new in (
         ("p5.48xlarge", "98.32", "55.04"),
@@ -252,12 +252,12 @@ def test_the_cut_of_june_2025_is_in_the_history():
         assert (then.usd, now.usd) == (Decimal(old), Decimal(new))
 
 
-def test_the_rise_of_capacity_blocks_is_in_the_history(catalog: Catalog):
+def test_capacity_block_increases_are_in_the_history(catalog: Catalog):
     rates = catalog.selector.rows(Key("capacity-block", "p5.48xlarge", "us-east-1"))
     assert [row.usd for row in rates] == ["39.33", "31.464", "31.464", "31.464", "41.528", "47.76"]
 
 
-def test_savings_plans_are_derived_and_say_so(catalog: Catalog):
+def test_savings_plan_prices_are_marked_as_derived(catalog: Catalog):
     compute = catalog.savings_plan("p5.48xlarge", "us-east-1", SavingsPlanKind.COMPUTE, 3, Payment.NO_UPFRONT)
     convertible = catalog.reserved("p5.48xlarge", "us-east-1", "convertible", 3, Payment.NO_UPFRONT)
     assert isinstance(compute, Price)
@@ -284,7 +284,7 @@ def test_bill_items_have_one_unit_each():
     assert all(len(units_found) == 1 for units_found in some(units.values()))
 
 
-def test_what_is_free_is_said_to_be():
+def test_free_bill_items_are_listed():
     free = {row["item"] for row in cells(tables.BILL_ITEMS) if row["usd"] == tables.FREE}
     assert free == {
         "budgets.budget",
@@ -297,14 +297,14 @@ def test_what_is_free_is_said_to_be():
     }
 
 
-def test_every_row_that_costs_has_a_live_source():
+def test_every_priced_bill_item_has_a_live_source():
     """What a support plan costs no list has: a share of the account's bill."""
     is_requested_spot = {usage_type.item for usage_type in usage_types()}
     priced = {row["item"] for row in cells(tables.BILL_ITEMS) if row["usd"] != tables.FREE}
     assert priced - is_requested_spot == {"support.business-minimum", "support.business-rate"}
 
 
-def test_tiers_are_without_gaps(catalog: Catalog):
+def test_price_tiers_have_no_gaps(catalog: Catalog):
     for item in some({item for item, _region in catalog.store.bill_items}):
         for region in catalog.regions:
             price = catalog.bill_item(item, region)
@@ -315,7 +315,7 @@ def test_tiers_are_without_gaps(catalog: Catalog):
                     assert lower.end == upper.start
 
 
-def test_sagemaker_costs_no_less_than_ec2(catalog: Catalog):
+def test_sagemaker_prices_are_at_least_15_percent_above_ec2(catalog: Catalog):
     """The managed surcharge is 15 % or more wherever both prices are current; some rates are rounded to the cent."""
     for name, region in some(catalog.store.sagemaker):
         listed = catalog.on_demand(name.removeprefix("ml."), region)

@@ -17,7 +17,7 @@ OWN_FILE = {PurchaseOption.BEDROCK}
 
 
 @pytest.mark.parametrize("option", PurchaseOption)
-def test_its_price_is_kept_listed_and_ages(catalog, option):
+def test_purchase_option_has_a_price_table_and_an_allowed_age(catalog, option):
     assert ALLOWED_DAYS[option] > 0
     if option not in OWN_FILE:
         assert option.value in TABLES
@@ -29,11 +29,11 @@ def test_its_price_is_kept_listed_and_ages(catalog, option):
 @pytest.mark.parametrize(
     "kind, types", [(TargetKind.PARALLELCLUSTER, _CAPACITY_TYPES), (TargetKind.EKS, CAPACITY_TYPES)]
 )
-def test_what_a_target_takes_has_a_capacity_type_there(kind, types):
+def test_purchase_option_of_a_target_has_a_capacity_type(kind, types):
     assert set(TARGETS[kind].trains) <= set(types)
 
 
-def test_somebody_takes_it():
+def test_every_purchase_option_is_accepted_by_a_target():
     assert {option for row in TARGETS.values() for option in (*row.trains, *row.serves)} | OWN_FILE == set(
         PurchaseOption
     )

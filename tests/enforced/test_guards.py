@@ -149,12 +149,12 @@ def enforced_guard(request, users, boto, guards_stack):
         yield getattr(loaded, kind)(parsed, lambda service: boto(users[request.param], service), datetime.now(UTC))
 
 
-def test_guard_reads_its_age_and_tells_under_its_role(enforced_guard):
+def test_guard_role_allows_reading_the_age_and_notifying(enforced_guard):
     assert enforced_guard.deployed_at() <= datetime.now(UTC)
     enforced_guard.notify("nodes stopped", "its time is over")
 
 
-def test_a_guard_keeps_its_state_under_its_role(enforced_guard):
+def test_guard_role_allows_storing_the_state(enforced_guard):
     with guard_module("state") as module:
         name = enforced_guard.settings.parameter
         enforced_guard.state = module.State.read(enforced_guard.ssm, name)
@@ -165,14 +165,14 @@ def test_a_guard_keeps_its_state_under_its_role(enforced_guard):
 
 
 @pytest.mark.parametrize("example", GUARDS)
-def test_no_guard_writes_the_state_of_another(users, boto, example):
+def test_guard_role_forbids_writing_the_state_of_another_guard(users, boto, example):
     client = boto(users[example], "ssm")
     for other in set(GUARDS) - {example}:
         with pytest.raises(ClientError, match="not authorized"):
             client.put_parameter(Name=state_of(other), Value="{}", Overwrite=True)
 
 
-def test_that_of_eks_sees_its_nodes_under_its_role(users, boto):
+def test_eks_guard_role_allows_listing_nodes(users, boto):
     with guard_module("eks") as loaded:
         settings = {"CLUSTER": "p5-eks", "EKS": "slipway-p5-eks", "STACK": "x", "TOPICS": "", "AWS_REGION": REGION}
         settings |= {"STATE": state_of(EKS), "PREPAID": "false", "IDLE_MINUTES": "60"}
@@ -181,7 +181,7 @@ def test_that_of_eks_sees_its_nodes_under_its_role(users, boto):
 
 
 @pytest.mark.parametrize("example", GUARDS)
-def test_none_does_anything_else(users, boto, example):
+def test_guard_role_forbids_other_calls(users, boto, example):
     client = lambda service: boto(users[example], service)  # noqa: E731 - a name for one call
     for call in (
         lambda: client("sns").publish(TopicArn=TOPIC.replace("guarded", "payroll"), Message="x"),
@@ -195,18 +195,18 @@ def test_none_does_anything_else(users, boto, example):
 
 
 @pytest.mark.parametrize("example,action,arn", [*DOES, *DOES_TO_ITS_OWN])
-def test_the_calls_that_are_simulated_are_on_what_they_can_be_on(example, action, arn):
+def test_simulated_calls_use_resources_possible_for_the_action(example, action, arn):
     forms = formats(action)
     assert (arn == "*") == (not forms) or any(fits(arn, form) for form in forms), example
 
 
 @pytest.mark.parametrize("example,action,arn", DOES)
-def test_guard_calls_are_allowed(simulated, example, action, arn):
+def test_guard_calls_are_allowed_by_the_simulation(simulated, example, action, arn):
     assert simulated(example, action, arn)
 
 
 @pytest.mark.parametrize("call", DOES_TO_ITS_OWN)
-def test_hyperpod_is_stopped_by_the_plans_tag_alone(enforced, simulated, documents, call):
+def test_hyperpod_stop_is_allowed_for_the_tag_of_the_plan_only(enforced, simulated, documents, call):
     example, action, arn = call
     assert not simulated(example, action, arn), "without the tag nothing is allowed"
     name = f"{example}-{action.partition(':')[2]}"
@@ -220,5 +220,5 @@ def test_hyperpod_is_stopped_by_the_plans_tag_alone(enforced, simulated, documen
 
 
 @pytest.mark.parametrize("example,action,arn", MAY_NOT)
-def test_what_it_has_no_business_with_is_refused(simulated, example, action, arn):
+def test_unrelated_guard_calls_are_forbidden_by_the_simulation(simulated, example, action, arn):
     assert not simulated(example, action, arn)

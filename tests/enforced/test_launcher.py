@@ -125,30 +125,30 @@ def is_refused(call, session):
 
 
 @pytest.mark.parametrize("name", LAUNCH)
-def test_a_launch_may_make_its_calls(session_named, name):
+def test_launch_policy_allows_the_launch_calls(session_named, name):
     assert not is_refused(LAUNCH[name], session_named("person"))
     assert is_refused(LAUNCH[name], session_named("stranger"))
 
 
 @pytest.mark.parametrize("name", DOCTOR)
-def test_the_doctor_may_ask_with_its_own_policy(session_named, name):
+def test_doctor_policy_allows_the_doctor_calls(session_named, name):
     assert not is_refused(DOCTOR[name], session_named("doctor"))
     assert is_refused(DOCTOR[name], session_named("person"))
 
 
 @pytest.mark.parametrize("name", BEYOND)
-def test_a_person_may_do_nothing_else(session_named, boto, name):
+def test_person_policy_forbids_other_calls(session_named, boto, name):
     with pytest.raises(ClientError, match="not authorized"):
         BEYOND[name](lambda service: boto(session_named("doctor").environment, service))
 
 
-def test_the_roles_of_the_bootstrap_are_the_only_ones_to_take(session_named, boto):
+def test_person_policy_allows_assuming_the_bootstrap_roles_only(session_named, boto):
     name = bootstrap.role_name(None, "deploy", ID, REGION)
     sts = boto(session_named("person").environment, "sts")
     assert sts.assume_role(RoleArn=f"arn:aws:iam::{ID}:role/{name}", RoleSessionName="cdk")["Credentials"]
 
 
-def test_the_doctors_own_simulation_says_what_the_calls_said(session_named):
+def test_simulation_of_the_doctor_equals_the_result_of_the_calls(session_named):
     """`doctor` asks IAM: its answer is held against the calls above."""
     person = f"arn:aws:iam::{ID}:user/person"
     actions = ["s3:GetObject", "s3:PutObject"]

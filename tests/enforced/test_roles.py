@@ -100,7 +100,7 @@ def store_of(node_user, monkeypatch):
     return lambda uri=f"s3://{BUCKET}/jobs/a": Store(uri, timeout_s=60)
 
 
-def test_the_agent_writes_once_reads_and_lists(enforced, store_of):
+def test_agent_role_allows_writing_once_reading_and_listing(enforced, store_of):
     mine = store_of()
     for key in (*mine.sizes(), "claim.json"):
         enforced.owner.client("s3").delete_object(Bucket=BUCKET, Key=f"jobs/a/{key}")
@@ -125,12 +125,12 @@ def test_the_agent_writes_once_reads_and_lists(enforced, store_of):
         (f"s3://{BUCKET}/ledger", lambda store: store.sizes()),
     ],
 )
-def test_a_node_reaches_nothing_but_the_jobs_of_its_store(store_of, uri, call):
+def test_node_role_reaches_only_the_jobs_of_one_store(store_of, uri, call):
     with pytest.raises(StoreError, match="not authorized"):
         call(store_of(uri))
 
 
-def test_a_node_deletes_nothing(store_of, node_user, boto):
+def test_node_role_forbids_deleting(store_of, node_user, boto):
     store_of().write_text("kept.json", "{}")
     s3 = boto(node_user, "s3")
     with pytest.raises(ClientError, match="not authorized"):
@@ -159,7 +159,7 @@ def changes(s3, key):
 @pytest.mark.parametrize(
     "key", ["jobs/a/step-3/part-0/w", "jobs/a/.runs/a-1/life.json", "jobs/ab/step-3/w", "jobs/.budget/stop.json"]
 )
-def test_a_job_in_pods_changes_nothing_of_another_plan(enforced, pod_stores, key):
+def test_pod_role_forbids_changing_objects_of_another_plan(enforced, pod_stores, key):
     enforced.owner.client("s3").put_object(Bucket=BUCKET, Key=key, Body=b"mine")
     of_b = pod_stores[1]
     for call in changes(of_b, key).values():
@@ -168,7 +168,7 @@ def test_a_job_in_pods_changes_nothing_of_another_plan(enforced, pod_stores, key
     assert of_b.get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"mine", "it may read it, to go on from it"
 
 
-def test_a_job_in_pods_keeps_its_journal_and_tells_the_guard(pod_stores):
+def test_pod_role_allows_the_own_journal_and_guard_messages(pod_stores):
     of_a = pod_stores[0]
     journal = changes(of_a, "jobs/a/.runs/a-1/seat.json")
     journal["put"]()
@@ -179,7 +179,7 @@ def test_a_job_in_pods_keeps_its_journal_and_tells_the_guard(pod_stores):
             changes(of_a, key)["put"]()
 
 
-def test_jobs_on_machines_share_the_role_of_their_node(job_user, boto):
+def test_node_role_is_shared_by_the_jobs_of_a_machine(job_user, boto):
     """What docs/security.md says of Slurm: IAM cannot tell one job of a machine from another."""
     for example in sorted(set(STORES) - set(IN_PODS)):
         boto(job_user(example, "b"), "s3").put_object(Bucket=BUCKET, Key="jobs/a/step-9/w", Body=b"x")
@@ -204,7 +204,7 @@ def guard_calls(enforced, golden_policies, boto, guard_stack):
     return lambda service: boto(keys, service)
 
 
-def test_the_guards_own_code_looks_stops_and_tells_under_its_role(guard_calls, guard_stack):
+def test_guard_role_allows_looking_stopping_and_notifying(guard_calls, guard_stack):
     settings = {
         "CLUSTER": "p5-spot",
         "PARALLELCLUSTER": "slipway-p5-spot",
@@ -228,7 +228,7 @@ def test_the_guards_own_code_looks_stops_and_tells_under_its_role(guard_calls, g
     assert item["Item"]["Data"]["M"]["status"]["S"] == "STOP_REQUESTED"
 
 
-def test_the_guard_does_nothing_but_look_tell_and_stop(guard_calls):
+def test_guard_role_forbids_all_other_calls(guard_calls):
     client = guard_calls
     for call in (
         lambda: client("dynamodb").delete_item(TableName=TABLE, Key={"Id": {"S": "COMPUTE_FLEET"}}),
@@ -255,7 +255,7 @@ def execution(enforced):
     return enforced.user("execution", enforced.policies(*TARGET_POLICIES[TargetKind.PARALLELCLUSTER]))
 
 
-def test_roles_are_made_under_slipways_names_alone(enforced, execution, boto):
+def test_execution_role_creates_roles_with_slipway_names_only(enforced, execution, boto):
     iam = boto(execution, "iam")
     iam.create_role(RoleName="slipway-a", AssumeRolePolicyDocument=TRUST)
     iam.delete_role(RoleName="slipway-a")
@@ -284,13 +284,13 @@ def test_roles_are_made_under_slipways_names_alone(enforced, execution, boto):
         ),
     ],
 )
-def test_what_stacks_make_is_made_under_their_names_alone(execution, boto, service, make):
+def test_execution_role_creates_resources_with_slipway_names_only(execution, boto, service, make):
     make(boto(execution, service), "slipway-a-made")
     with pytest.raises(ClientError, match="not authorized"):
         make(boto(execution, service), "payroll-made")
 
 
-def test_the_boundary_is_the_most_that_anybody_may(enforced, boto):
+def test_permissions_boundary_limits_an_administrator(enforced, boto):
     """Somebody with every right, under the boundary."""
     owner = enforced.owner.client("iam")
     everything = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}

@@ -35,7 +35,9 @@ def uninterrupted(start_trainer):
 
 
 @pytest.mark.slow
-def test_a_notice_and_a_resume_leave_no_trace(start_trainer, s3_server, s3torchconnector, uninterrupted):
+def test_fsdp_run_after_notice_and_resume_equals_the_uninterrupted_run(
+    start_trainer, s3_server, s3torchconnector, uninterrupted
+):
     """The agent in mode dcp, s3torchconnector, torchrun; a notice in the middle reaches both ranks."""
     environment, keys = s3_server
     run = start_trainer(*COMMAND, **TORCHRUN, **environment)
@@ -55,7 +57,7 @@ def test_a_notice_and_a_resume_leave_no_trace(start_trainer, s3_server, s3torchc
 
 
 @pytest.mark.slow
-def test_a_kill_and_a_resume_from_an_older_checkpoint_leave_no_trace(start_trainer, uninterrupted):
+def test_fsdp_run_resumed_from_an_older_checkpoint_equals_the_uninterrupted_run(start_trainer, uninterrupted):
     """Without the agent, in a folder: what was written while training went on is that step's state and no later one."""
     run = start_trainer(*COMMAND, **TORCHRUN)
     folder = run.folder / "checkpoints"
@@ -67,7 +69,7 @@ def test_a_kill_and_a_resume_from_an_older_checkpoint_leave_no_trace(start_train
     assert (run.losses(), run.weights()) == uninterrupted
 
 
-def test_its_order_of_data_does_not_depend_on_the_ranks():
+def test_fsdp_data_order_does_not_depend_on_the_number_of_ranks():
     import torch
 
     data = load_module(TRAINER.parent / "data.py")
@@ -102,7 +104,7 @@ def load_module(path: Path):
 @pytest.mark.slow
 @pytest.mark.slurm
 @pytest.mark.server
-def test_two_nodes_of_slurm_meet_again_after_one_was_taken_back(tmp_path, s3torchconnector, uninterrupted):
+def test_fsdp_job_on_two_slurm_nodes_resumes_after_a_spot_interruption(tmp_path, s3torchconnector, uninterrupted):
     """The example's own plan, smaller: the batch script tells torchrun where to meet, before and after the requeue."""
     plan = yaml.safe_load((TRAINER.parent / "plan.yaml").read_text())
     plan["run"] |= {
@@ -123,7 +125,7 @@ def test_two_nodes_of_slurm_meet_again_after_one_was_taken_back(tmp_path, s3torc
 
 
 @pytest.mark.slow
-def test_a_checkpoint_that_cannot_be_written_stops_no_training_and_is_not_called_a_success(start_trainer):
+def test_unwritable_checkpoint_does_not_stop_training_and_fails_the_run(start_trainer):
     run = start_trainer(*COMMAND, **TORCHRUN)
     place = run.folder / "checkpoints"
     place.mkdir()

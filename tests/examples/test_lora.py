@@ -60,7 +60,7 @@ def uninterrupted_lora(start_trainer):
     return run
 
 
-def test_a_notice_and_a_resume_leave_no_trace(start_trainer, s3_server, uninterrupted_lora):
+def test_lora_run_after_notice_and_resume_equals_the_uninterrupted_run(start_trainer, s3_server, uninterrupted_lora):
     """The agent in mode agent: a notice in the middle, then another node with nothing but the store."""
     environment, keys = s3_server
     run = start_trainer(*COMMAND, **environment)
@@ -78,7 +78,7 @@ def test_a_notice_and_a_resume_leave_no_trace(start_trainer, s3_server, uninterr
     assert run.events("checkpoint-uploaded")[-1]["step"] == STEPS
 
 
-def test_its_folders_are_those_of_hugging_face_and_the_newest_are_kept(start_trainer, uninterrupted_lora):
+def test_lora_checkpoint_folders_are_as_of_hugging_face_and_the_newest_are_kept(start_trainer, uninterrupted_lora):
     folder = uninterrupted_lora.folder / "out"
     assert sorted(path.name for path in folder.iterdir()) == ["checkpoint-36", "checkpoint-48", "checkpoint-60"]
     for path in folder.iterdir():
@@ -90,7 +90,7 @@ def test_its_folders_are_those_of_hugging_face_and_the_newest_are_kept(start_tra
 
 
 @pytest.mark.slow
-def test_what_came_after_an_older_checkpoint_is_done_again_and_comes_out_the_same(start_trainer, uninterrupted_lora):
+def test_lora_run_resumed_from_an_older_checkpoint_equals_the_uninterrupted_run(start_trainer, uninterrupted_lora):
     run = start_trainer(*COMMAND)
     folder = uninterrupted_lora.folder / "out"
     assert code_of(run.alone(*SMALL, "--resume-from-checkpoint", str(folder / "checkpoint-36"))) == 0, run.output()
@@ -101,7 +101,7 @@ def test_what_came_after_an_older_checkpoint_is_done_again_and_comes_out_the_sam
 
 
 @pytest.mark.slow
-def test_the_callback_has_hugging_faces_own_trainer_keep_the_contract(start_trainer):
+def test_hugging_face_trainer_with_the_callback_resumes_without_a_difference(start_trainer):
     if importlib.util.find_spec("transformers") is None or importlib.util.find_spec("accelerate") is None:
         pytest.skip("not installed: transformers and accelerate (pip install transformers accelerate)")
     results = {}

@@ -31,7 +31,7 @@ sys.exit(1)
 """
 
 
-def test_ranks_that_save_on_sigterm_in_place_lose_nothing(start_trainer, s3_server):
+def test_ranks_saving_on_sigterm_upload_the_last_step(start_trainer, s3_server):
     """As Megatron's --exit-signal-handler; its torchrun ends with 1."""
     environment, keys = s3_server
     run = start_trainer(

@@ -21,7 +21,7 @@ def slipway(*words, where):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda each: each.plan)
-def test_it_runs_and_leaves_nothing_behind(case, tmp_path):
+def test_live_run_succeeds_and_leaves_no_stacks(case, tmp_path):
     outcome = "failed"
     try:
         done = slipway("launch", str(case.path), "--yes", "--max-usd", case.most_usd, "--json", where=tmp_path)

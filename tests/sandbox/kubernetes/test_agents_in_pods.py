@@ -212,7 +212,7 @@ def test_disturbed_job_finishes_bit_for_bit(cluster, submit_pods, pods_store, jo
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(100, marks=SLOW)])
-def test_randomly_killed_pods_restore_only_whole_checkpoints(  # noqa: PLR0917  the fixtures
+def test_pods_killed_at_random_restore_only_whole_checkpoints(  # noqa: PLR0917  the fixtures
     cluster, submit_pods, pods_store, job_conditions, until, kills
 ):
     """With notice, with too little, and with none; the trainer refuses what is not bit for bit what it was."""

@@ -51,7 +51,7 @@ def test_tunnel_without_connection_reports_the_reason_and_closes(dial, reason, c
     assert err == f"  cannot connect to the node's port: {reason}\n"
 
 
-def test_tunnel_to_a_port_in_use_on_this_machine_keeps_the_local_server_reachable():
+def test_tunnel_to_a_port_in_use_locally_keeps_the_local_server_reachable():
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
