@@ -45,7 +45,7 @@ OVERFLOWN, FILLED, FINISHED = 0.04, 0.12, 0.2
 """At full size, the shares of attempts in which more is created in the checkpoint folder than the kernel reports
 (fs.inotify.max_queued_events) while the agent is stopped, of those in which the node's disk is filled to 0 bytes, by
 the job itself or by someone else, and of those that no one kills: the trainer comes to its last step."""
-SHARE_IN_FLIGHT, AT_FULL_SIZE = 0.5, 0.75
+SHARE_IN_FLIGHT, AT_FULL_SIZE = 0.5, 0.6
 BIG, SMALL = 18 << 20, 200_000
 """One upload in several parts, one in a single request."""
 IN_FLIGHT = frozenset({"data", "parts", "complete", "commit"})

@@ -66,6 +66,18 @@ def test_node_roles_cannot_write_guard_objects_in_store(stacks, action):
                 assert not allows(documents, action, f"{STORE}/{prefix}{key}"), (name, key)
 
 
+@pytest.mark.parametrize("store", [f"{STORE}-other", "arn:aws:s3:::slipway-x-store"])
+@pytest.mark.parametrize("end", ["failed", "ready"])
+def test_node_roles_cannot_report_boots_of_other_cluster(stacks, store, end):
+    """A node reports the boots of its own cluster; those of another one are in the other one's store."""
+    _, node_policies, _ = stacks
+    for name, documents in node_policies:
+        for prefix in ("", "jobs/", "runs/"):
+            for action in ("s3:PutObject", "s3:DeleteObject", "s3:PutObjectTagging"):
+                key = f"{prefix}.guard/{UUID}/trouble/boots/20261128T120000Z-i-0a1b-{end}.txt"
+                assert not allows(documents, action, f"{store}/{key}"), (name, key)
+
+
 @pytest.mark.parametrize(
     "kind", ["parallelcluster", "hyperpod-slurm", "hyperpod-eks", "eks", "pcs", "sagemaker-training", "ec2"]
 )

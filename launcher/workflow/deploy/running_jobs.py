@@ -15,6 +15,8 @@ FRESH = timedelta(seconds=3 * HEARTBEAT_S)
 """A node of a job writes every five minutes; the guard allows as much (templates/guard/trouble.py)."""
 MAX_READ = 64
 """Heartbeats read, the newest first: a job of thousands of nodes needs one to be named."""
+MAX_BYTES, MAX_NAME = 4096, 100
+"""A heartbeat of an agent has fewer; a node can write any object."""
 
 
 def running_jobs(session: Session, cluster: StackState | None, now: datetime) -> tuple[tuple[str, str], ...]:
@@ -28,7 +30,7 @@ def running_jobs(session: Session, cluster: StackState | None, now: datetime) ->
     store = Objects.at(session, f"{uri}/{HEARTBEAT_FOLDER}")
     nodes: defaultdict[tuple[str, int], int] = defaultdict(int)
     try:
-        fresh = [beat for beat in store.list_objects() if now - beat.modified <= FRESH]
+        fresh = [beat for beat in store.list_objects() if now - beat.modified <= FRESH and beat.bytes <= MAX_BYTES]
         fresh.sort(key=lambda beat: beat.modified, reverse=True)
         for beat in fresh[:MAX_READ]:
             job = _job(store.read(beat.key))
@@ -47,8 +49,8 @@ def _job(text: bytes) -> tuple[str, int] | None:
     """The job and attempt of a heartbeat; None if it has ended, or if the text is no heartbeat."""
     try:
         document = safe_json.loads(text)
-        if document["over"]:
-            return None
-        return str(document["job"]), int(document["attempt"])
+        job, attempt = document["job"], document["attempt"]
+        is_one = not document["over"] and type(job) is str and type(attempt) is int
     except (ValueError, TypeError, KeyError):
         return None
+    return (job[:MAX_NAME], attempt) if is_one else None
