@@ -5,6 +5,7 @@ books, its log, its event file, the trainer's checkpoint and the restore alike. 
 refuses what is signed at another time than its own; and it jumps, by hours and years, in a process that runs.
 """
 
+import json
 import os
 import random
 import shutil
@@ -151,6 +152,37 @@ def test_full_disk_by_another_user_ends_attempts_and_not_the_run(node, bucket, d
     assert node.run(attempt=4) == 0
     assert node.restored(4) >= 2
     assert [event["event"] for event in node.events(attempt=4)][-1] == "completed"
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["whole", "cut"])
+def test_full_disk_at_the_end_of_the_command_stores_the_outputs(node, bucket, disk, lost):
+    """What was written is stored, with 0 bytes free; of what the disk has cut, the trainer's own failure tells."""
+    script = f"""
+import contextlib, os
+os.makedirs("out")
+with open("out/weights", "w") as file:
+    file.write("weights")
+with open("{disk}/junk", "wb", buffering=0) as file:
+    for block in (bytes(1 << 20), bytes(4096), b"x"):
+        with contextlib.suppress(OSError):
+            while True:
+                file.write(block)
+if {lost}:
+    with open("out/more", "w") as file:
+        file.write("x" * 100_000)
+"""
+    node.job(
+        command=(sys.executable, "-c", script),
+        outputs=("out",),
+        plan_uri=f"s3://{BUCKET}/{PREFIX.rstrip('/')}",
+        final_upload_s=10.0,
+    )
+    assert node.run() == (1 if lost else 0)
+    assert shutil.disk_usage(disk).free <= RESERVE_BYTES
+    stored = json.loads(bucket.read("outputs/r1/manifest.json"))["files"]
+    assert [file["path"] for file in stored][-1:] == ["out/weights"]
+    assert [event["files"] for event in node.events("outputs-stored")] == [len(stored)]
+    assert not node.events("outputs-not-stored")
 
 
 @pytest.mark.parametrize("single", [True, False], ids=["the single file", "the source"])
