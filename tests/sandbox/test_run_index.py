@@ -192,7 +192,7 @@ def test_run_copy_with_hostile_head_node_refused(store_named, environment, tmp_p
         at_region(environment)
 
 
-def test_job_of_a_kubeconfig_context_is_refused_with_the_computer_that_reaches_it(store_named, environment, tmp_path):
+def test_job_of_a_kubeconfig_context_is_refused_with_the_computer_of_the_context(store_named, environment, tmp_path):
     published(
         store_named("context-store"), environment, tmp_path / "here", node={"via": "context", "host": "production"}
     )
@@ -201,7 +201,7 @@ def test_job_of_a_kubeconfig_context_is_refused_with_the_computer_that_reaches_i
     assert "slipway status job" in str(refused.value.hint)
 
 
-def test_endpoint_is_refused_with_the_commands_that_find_it(sandbox, environment):
+def test_endpoint_is_refused_with_the_endpoint_commands(sandbox, environment):
     formation = client(sandbox, "cloudformation", region_name=REGION)
     template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
     formation.create_stack(StackName="slipway-chat-serving", TemplateBody=json.dumps(template))
@@ -214,7 +214,9 @@ def test_endpoint_is_refused_with_the_commands_that_find_it(sandbox, environment
 
 
 @pytest.mark.parametrize("function", [launcher.status, launcher.wait, launcher.cancel])
-def test_program_is_refused_a_name_that_no_store_has(store_named, environment, tmp_path, monkeypatch, function):
+def test_run_name_unknown_to_the_store_is_refused_in_python_with_a_suggestion(
+    store_named, environment, tmp_path, monkeypatch, function
+):
     published(store_named("python-store"), environment, tmp_path / "here")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

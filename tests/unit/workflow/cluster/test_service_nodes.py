@@ -117,14 +117,14 @@ def states(ec2):
     return [instance["State"]["Name"] for reservation in listed for instance in reservation["Instances"]]
 
 
-def test_pcs_nodes_have_their_own_instances(pcs_nodes):
+def test_pcs_nodes_have_separate_instances(pcs_nodes):
     access, _, ids = pcs_nodes
     nodes = PcsCluster().nodes(access)
     assert tuple(listed.instance for listed in nodes) == ids
     assert {(listed.use, listed.group) for listed in nodes} == {(NodeUse.IDLE, "queue")}
 
 
-def test_replaced_pcs_node_is_down_in_slurm_and_alone_loses_its_instance(pcs_nodes, controller):
+def test_replaced_pcs_node_is_down_in_slurm_and_only_the_node_instance_is_terminated(pcs_nodes, controller):
     access, ec2, _ = pcs_nodes
     first, _ = PcsCluster().nodes(access)
     PcsCluster().change_node(NodeAction.REPLACE, first, access)
@@ -140,7 +140,7 @@ def test_replaced_pcs_node_is_down_in_slurm_and_alone_loses_its_instance(pcs_nod
         (NodeAction.RESUME, "update nodename=nodes-2 state=resume"),
     ],
 )
-def test_other_actions_on_a_pcs_node_leave_its_instance(pcs_nodes, controller, action, words):
+def test_other_actions_on_a_pcs_node_keep_the_instance(pcs_nodes, controller, action, words):
     access, ec2, _ = pcs_nodes
     _, second = PcsCluster().nodes(access)
     PcsCluster().change_node(action, second, access)
@@ -178,7 +178,7 @@ def listed_in(stub, group):
 
 
 @pytest.mark.parametrize("kind", HYPERPOD)
-def test_check_is_of_the_one_instance_in_its_group(sagemaker, kind):
+def test_health_check_covers_only_the_instance_of_the_node(sagemaker, kind):
     example = "hyperpod/trn2-on-demand.yaml" if kind == "hyperpod-slurm" else "hyperpod-eks/p5en-spot.yaml"
     checked = IDLE
     listed_in(sagemaker, "workers")
@@ -191,7 +191,7 @@ def test_check_is_of_the_one_instance_in_its_group(sagemaker, kind):
     cluster_at(kind).change_node(NodeAction.CHECK, checked, access_to(example))
 
 
-def test_check_that_sagemaker_refuses_is_an_error_of_aws(sagemaker):
+def test_health_check_refused_by_sagemaker_is_an_aws_error(sagemaker):
     listed_in(sagemaker, "workers")
     sagemaker.add_client_error("start_cluster_health_check", "ResourceNotFound", "no such cluster")
     checked = IDLE
@@ -200,7 +200,7 @@ def test_check_that_sagemaker_refuses_is_an_error_of_aws(sagemaker):
 
 
 @pytest.mark.parametrize("kind", HYPERPOD)
-def test_check_of_an_idle_node_says_what_it_does_and_that_of_a_busy_one_is_refused(kind):
+def test_health_check_of_an_idle_node_shows_the_effect_and_of_a_busy_node_is_refused(kind):
     idle = NodeFacts(node=IDLE, usd_per_hour=Decimal("55.04"))
     effect = cluster_at(kind).node_effect(NodeAction.CHECK, idle)
     assert effect.job == "no job runs on it"
@@ -213,7 +213,7 @@ def test_check_of_an_idle_node_says_what_it_does_and_that_of_a_busy_one_is_refus
 
 
 @pytest.mark.parametrize("kind", WITHOUT_CHECKS)
-def test_check_without_hyperpod_is_refused_with_what_can_be_run(kind):
+def test_health_check_without_hyperpod_is_refused_with_an_alternative(kind):
     facts = NodeFacts(node=IDLE, usd_per_hour=Decimal("55.04"))
     with pytest.raises(ImpossibleError, match="only HyperPod checks") as refused:
         cluster_at(kind).node_effect(NodeAction.CHECK, facts)

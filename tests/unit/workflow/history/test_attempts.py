@@ -80,7 +80,7 @@ def test_last_attempt_without_end_event_ends_as_scheduler_reports() -> None:
         (JobState.COMPLETED, "COMPLETED", False, "completed"),
     ],
 )
-def test_ended_by_without_the_agents_word_is_what_the_scheduler_says(state, word, node_lost, expected):
+def test_ended_by_without_an_end_event_follows_the_scheduler(state, word, node_lost, expected):
     ran = attempts([STARTED])
     over = ScheduledAttempt(
         number=1,

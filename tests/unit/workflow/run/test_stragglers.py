@@ -55,7 +55,7 @@ def reading(*, left_h=8.0, usd=TOTAL):
     )  # fmt: skip
 
 
-def test_straggler_costs_its_share_of_the_remaining_hours_and_replacing_the_restart():
+def test_straggler_costs_a_share_of_the_remaining_hours_and_replacement_costs_the_restart():
     (slow,) = stragglers([STARTED, SAVED, SLOW], reading(), NOW)
     assert (slow.node, slow.hours_until_end, slow.usd_until_end) == ("n2", 1.0, Decimal("80.00"))
     # A quarter of an hour to restart, and as long since the newest checkpoint.
@@ -71,11 +71,11 @@ def test_straggler_costs_its_share_of_the_remaining_hours_and_replacing_the_rest
         [STARTED | {"attempt": 2, "time": "2026-11-20T13:58:00Z"}],
     ],
 )
-def test_straggler_that_recovered_or_whose_attempt_ended_is_not_shown(later):
+def test_recovered_straggler_or_straggler_of_an_ended_attempt_is_not_shown(later):
     assert stragglers([STARTED, SLOW, *later], reading(), NOW) == ()
 
 
-def test_job_without_a_known_end_shows_only_what_replacing_costs():
+def test_straggler_of_a_job_without_a_known_end_shows_the_replacement_cost_only():
     (slow,) = stragglers([STARTED, SLOW], reading(left_h=None), NOW)
     assert (slow.usd_until_end, slow.replace_usd) == (None, Decimal("180.00"))
     assert "until the end" not in "\n".join(straggler_lines("job", [slow], 80, replaceable=True))
@@ -87,7 +87,7 @@ def test_job_without_a_total_shows_hours_without_dollars():
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_lines_fit_and_name_the_command(width):
+def test_straggler_lines_fit_the_width_and_name_the_command(width):
     lines = straggler_lines("job", stragglers([STARTED, SAVED, SLOW], reading(), NOW), width, replaceable=True)
     assert max(map(len, lines)) <= width
     text = " ".join(" ".join(lines).split())
@@ -108,7 +108,7 @@ def test_chips_bound_the_cost():
     assert any("this costs at most" in line for line in lines)
 
 
-def test_state_of_a_running_job_has_its_stragglers(tmp_path):
+def test_state_of_a_running_job_lists_stragglers(tmp_path):
     folder = run_folder.create("job", NOW - timedelta(hours=2), tmp_path)
     folder.write_json("quote.json", QUOTE)
     (folder.path / "job").mkdir()
