@@ -95,7 +95,7 @@ def test_disturbed_restore_leaves_nothing_after_the_next_one(node, front, seed, 
     assert sorted(path.name for path in target.rglob("*")) == ["base", "data", "deep", "step-2"]
 
 
-COMMANDS = typer.main.get_command(app).commands
+COMMANDS = typer.main.get_group(app).commands
 SERVERS = {"mcp"}
 """Commands that wait for requests on their input."""
 
