@@ -1,5 +1,7 @@
 """Regions and zones of an account."""
 
+from botocore.session import get_session
+
 from launcher.aws.calls import items
 from launcher.aws.session import Session
 
@@ -36,3 +38,10 @@ def offering_zones(session: Session, instance_type: str) -> frozenset[str]:
         Filters=[{"Name": "instance-type", "Values": [instance_type]}],
     )
     return frozenset(str(offering["Location"]) for offering in offerings)
+
+
+def region_names() -> frozenset[str]:
+    """The regions of EC2 that botocore knows, in every partition; no call."""
+    session = get_session()
+    partitions = session.get_available_partitions()
+    return frozenset(name for partition in partitions for name in session.get_available_regions("ec2", partition))

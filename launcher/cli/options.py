@@ -55,12 +55,9 @@ def region_name(text: str) -> str:
     known = completion.regions("")
     if text in known:
         return text
-    from botocore.session import get_session
+    from launcher.aws.regions import region_names
 
-    session = get_session()
-    partitions = session.get_available_partitions()
-    others = {name for partition in partitions for name in session.get_available_regions("ec2", partition)}
-    if text in others:
+    if text in region_names():
         return text
     raise typer.BadParameter(f"no region {text!r}; {nearest_name(text, known) or 'expected a code such as us-east-1'}")
 

@@ -14,6 +14,7 @@ from launcher.records.run_folder import RunFolder, with_report
 
 if TYPE_CHECKING:
     from launcher.model.bill import BilledRun
+    from launcher.model.report import Report
 
 
 def register(app: typer.Typer) -> None:
@@ -57,10 +58,7 @@ def report(
     bill = _bill(name, folder, export, upfront) if billed else None
     target = options.page_path(html, name, "report", show=show)
     if target is not None:
-        from launcher.answers.html import report as report_html
-        from launcher.workflow.run.timeline import timeline
-
-        output.save_html(target, report_html.page(current, timeline(folder, current.attempts), bill), show=show)
+        _save_page(target, folder, current, bill, show=show)
     if json:
         output.document(report_document(current, bill))
     elif target is None:
@@ -75,6 +73,15 @@ def report(
             output.page([*head(current), *bill_lines(bill, output.terminal_width())])
     if status_of(folder, current) == KILLED:
         output.say("", f"  Its launch was killed; these are the last known values. next: slipway status {name}")
+
+
+def _save_page(target: Path, folder: RunFolder, current: "Report", bill: "BilledRun | None", *, show: bool) -> None:
+    from launcher.answers.html import report as report_html
+    from launcher.records.node_look import kept_look
+    from launcher.workflow.run.timeline import timeline
+
+    story, look = timeline(folder, current.attempts), kept_look(folder)
+    output.save_html(target, report_html.page(current, story, bill, look), show=show)
 
 
 def _bill(name: str, folder: RunFolder, export: str | None, upfront: Upfront) -> "BilledRun":

@@ -35,15 +35,24 @@ def top(
     """Show a running job node by node: chip utilization, memory, power, step time, loss, dollars.
 
     In a terminal the screen is drawn again until the job ends or Ctrl-C; into a pipe it is printed once. Each look runs
-    nvidia-smi on every node of the job, as slipway exec does; Neuron chips are not read.
+    nvidia-smi or neuron-monitor on every node of the job, as slipway exec does; the last look is drawn in the page of
+    slipway report --html.
     """
     from launcher.answers import top as answer
+    from launcher.records.node_look import keep_look
     from launcher.workflow.run.status import GOING_ON, with_running_job
     from launcher.workflow.run.top import look
 
     name = options.plan_name(run)
     folder = with_running_job(name, Path.cwd(), os.environ, output.say)
-    now = look(name, folder, os.environ)
+
+    def look_again() -> "JobNow":
+        """A look, which is kept for the page of the report."""
+        seen = look(name, folder, os.environ)
+        keep_look(folder, answer.document(seen))
+        return seen
+
+    now = look_again()
     if json or once or not (sys.stdout.isatty() and os.environ.get("TERM") != "dumb"):
         output.answer(answer, now, json=json)
         return
@@ -54,7 +63,7 @@ def top(
         if now.state.status not in GOING_ON:
             return
         time.sleep(every)
-        now = look(name, folder, os.environ)
+        now = look_again()
 
 
 def _fitting(now: "JobNow", room: int) -> list[str]:

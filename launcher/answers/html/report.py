@@ -8,6 +8,7 @@ from typing import Any
 
 from launcher.answers import words
 from launcher.answers.bill import answer, name_of
+from launcher.answers.html.nodes import nodes_plot
 from launcher.answers.html.page import document, paragraphs, table
 from launcher.answers.html.svg import BOTTOM, END, START, TOP, Plot, across, bar, lines_plot, scale_of, text_at
 from launcher.answers.report import ATTEMPTS, left_up, used_lines
@@ -15,6 +16,7 @@ from launcher.answers.table import Column
 from launcher.model.bill import BilledRun
 from launcher.model.report import Attempt, Report
 from launcher.model.units import HOUR_S, spoken
+from launcher.records.node_look import NodeLook
 from launcher.workflow.run.timeline import RunTimeline
 
 ROW = 52.0
@@ -89,8 +91,8 @@ def _value(index: int, row: Sequence[Any]) -> Decimal | None:
     return row[index] if isinstance(row[index], Decimal) else None
 
 
-def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None) -> str:
-    """The complete file; `billed` is the bill, if it was requested."""
+def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None, look: NodeLook | None = None) -> str:
+    """The complete file; `billed` is the bill, if it was requested, `look` the last one of `slipway top`."""
     count = len(report.attempts)
     lead = f"{report.status.value} after {count} attempt{'s' if count != 1 else ''}"
     quoted = f"quoted ${words.dollars(report.quoted_usd)} for {spoken(report.quoted_hours * HOUR_S)}"
@@ -103,6 +105,8 @@ def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None)
     if billed is not None:
         parts += section(billed)
     parts += _plots(report, timeline)
+    if look is not None:
+        parts.append(nodes_plot(look))
     parts += [_attempts(report), _checked(report)]
     return document(f"{report.name}: the run", parts)
 

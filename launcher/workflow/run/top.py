@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from launcher.model.chip_use import QUERY, ChipUse, parse_chip_use
+from launcher.model.chip_use import QUERY, WITHOUT, ChipUse, parse_chip_use
 from launcher.model.errors import SlipwayError
 from launcher.records.run_folder import JOB_FOLDER, METRICS, RunFolder
 from launcher.records.run_state import RunState
@@ -80,6 +80,5 @@ def _node(nodes: Nodes, name: str) -> NodeNow:
         use = parse_chip_use(nodes.read(name, QUERY))
     except (SlipwayError, OSError) as problem:
         reason = str(getattr(problem, "message", problem))
-        without = "no such file" in reason.lower() or "not found" in reason.lower()
-        return NodeNow(name=name, chips=None, unknown=f"{name} has no nvidia-smi" if without else reason)
-    return NodeNow(name=name, chips=use, unknown="" if use is not None else "nvidia-smi names no chip")
+        return NodeNow(name=name, chips=None, unknown=f"{name} has {WITHOUT}" if WITHOUT in reason else reason)
+    return NodeNow(name=name, chips=use, unknown="" if use is not None else f"{name} reports no chip")

@@ -1,13 +1,19 @@
 """`slipway top`: the lines of nvidia-smi, and the screen at 80 and 120 columns."""
 
+import json
+import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
+from launcher.answers.html.nodes import nodes_plot
 from launcher.answers.top import document, page
-from launcher.model.chip_use import ChipUse, parse_chip_use
+from launcher.model.chip_use import QUERY, WITHOUT, ChipUse, parse_chip_use
+from launcher.model.errors import UnreadableInputError
+from launcher.records import run_folder
+from launcher.records.node_look import keep_look, kept_look
 from launcher.records.run_state import RunState
 from launcher.workflow.run.top import JobNow, NodeNow
 
@@ -69,3 +75,102 @@ def test_top_document_has_each_node_once():
 
 def test_top_of_job_without_nodes_has_sentence():
     assert page(replace(NOW, nodes=()), 80)[-1] == "  no node runs it now"
+
+
+NEURON = {
+    "neuron_runtime_data": [
+        {
+            "pid": pid,
+            "report": {
+                "neuroncore_counters": {"neuroncores_in_use": {core: {"neuroncore_utilization": used}}},
+                "memory_used": {"neuron_runtime_used_bytes": {"host": 5, "neuron_device": 8 << 30}},
+            },
+        }
+        for pid, core, used in ((1, "0", 80.0), (2, "3", 40.0))
+    ],
+    "neuron_hardware_info": {
+        "neuron_device_type": "trainium2",
+        "neuron_device_count": 2,
+        "neuron_device_memory_size": 96 << 30,
+        "neuroncore_per_device_count": 4,
+        "logical_neuroncore_config": 2,
+    },
+}
+"""A report in the form of the neuron-monitor user guide: two processes, each on one of four logical cores."""
+
+
+def test_neuron_report_counts_unused_cores_as_idle():
+    use = parse_chip_use(json.dumps(NEURON) + "\n")
+    assert use == ChipUse(chips=2, utilization=30.0, lowest=20.0, memory_gib=16.0, memory_total_gib=192.0, power_w=None)
+
+
+def test_neuron_node_without_a_process_is_idle_and_not_unknown():
+    use = parse_chip_use(json.dumps(NEURON | {"neuron_runtime_data": []}))
+    assert (use.chips, use.utilization, use.memory_gib) == (2, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"neuron_hardware_info": {"error": "no driver"}},
+        {"neuron_hardware_info": {**NEURON["neuron_hardware_info"], "neuron_device_count": 10**9}},
+        {"neuron_hardware_info": {**NEURON["neuron_hardware_info"], "logical_neuroncore_config": 8}},
+        {"neuron_runtime_data": [{"pid": 1, "error": "gone"}]},
+        {"neuron_runtime_data": "many"},
+    ],
+)
+def test_neuron_report_without_its_figures_is_no_use(change):
+    assert parse_chip_use(json.dumps(NEURON | change)) is None
+
+
+@pytest.mark.parametrize(
+    "program, printed, chips",
+    [
+        ("nvidia-smi", f"{LINE}\n{LINE}", 2),
+        ("neuron-monitor", f"{json.dumps(NEURON)}\n{json.dumps(NEURON)}", 2),
+    ],
+)
+def test_query_asks_the_program_that_the_node_has(tmp_path, program, printed, chips):
+    path = tmp_path / program
+    path.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\n")
+    path.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(QUERY, env=environment, capture_output=True, text=True, check=True)
+    assert parse_chip_use(done.stdout).chips == chips
+
+
+def test_query_of_a_node_without_chips_says_so():
+    done = subprocess.run(QUERY, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.strip()) == (127, WITHOUT)
+
+
+def test_last_look_is_drawn_in_the_report(tmp_path):
+    folder = run_folder.create("tiny", NOW.as_of, tmp_path)
+    assert kept_look(folder) is None
+    keep_look(folder, document(NOW))
+    keep_look(folder, document(replace(NOW, nodes=())))
+    drawn = nodes_plot(kept_look(folder)).text()
+    assert drawn.count("<rect") == 1
+    assert 'data-used="98"' in drawn
+    assert "8 chips, 98 % used, the least used 98 %, 560 of 640 GiB, 4,900 W, $40.00 an hour" in drawn
+    assert "p5-48xlarge-dy-nodes-2: not known: nvidia-smi: not found" in drawn
+    assert "As of 2026-11-28 12:00:00 UTC" in drawn
+
+
+def test_of_many_nodes_the_least_used_are_drawn(tmp_path):
+    folder = run_folder.create("tiny", NOW.as_of, tmp_path)
+    used = [parse_chip_use(f"{number}, 71680, 81920, 300\n") for number in range(1, 65)]
+    nodes = tuple(NodeNow(name=f"n{number}", chips=use, unknown="") for number, use in enumerate(used, 1))
+    keep_look(folder, document(replace(NOW, nodes=nodes)))
+    drawn = nodes_plot(kept_look(folder)).text()
+    assert drawn.count("<rect") == 32
+    assert 'data-used="32"' in drawn
+    assert 'data-used="33"' not in drawn
+    assert "the 32 least used of 64 nodes" in drawn
+
+
+def test_damaged_look_is_an_error_with_the_file(tmp_path):
+    folder = run_folder.create("tiny", NOW.as_of, tmp_path)
+    (folder.path / "top.json").write_text("{}")
+    with pytest.raises(UnreadableInputError, match=r"top\.json"):
+        kept_look(folder)
