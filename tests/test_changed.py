@@ -16,7 +16,7 @@ def graph():
         ("launcher/pricing/spot.py", "tests/unit/pricing/test_spot.py"),  # an import
         ("launcher/cli/status.py", "tests/unit/cli/test_status.py"),  # a command that a test names
         ("launcher/targets/pcs/target.py", "tests/unit/planning/test_limits.py"),  # a registry
-        ("templates/guard/looks.py", "tests/infra/test_guard_looks.py"),  # a program that a test loads
+        ("templates/guard/schedule.py", "tests/infra/test_guard_schedule.py"),  # a program that a test loads
         ("docs/clusters.md", "tests/unit/test_documentation.py"),  # a folder of documents
         ("launcher/catalog/data/offerings.csv", "tests/data/test_hardware.py"),  # a data file
         ("tests/unit/conftest.py", "tests/unit/pricing/test_spot.py"),  # fixtures

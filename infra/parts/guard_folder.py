@@ -24,7 +24,7 @@ class GuardFolder(NamedTuple):
 
     @property
     def statements(self) -> tuple[iam.PolicyStatement, ...]:
-        """The guard's permissions in its folder (templates/guard/trouble.py)."""
+        """The guard's permissions in its folder (templates/guard/job_messages.py)."""
         return (
             iam.PolicyStatement(
                 sid="ListMessages",

@@ -15,7 +15,7 @@ CHART_MEMORY_MB = 1024
 COUNTER_MEMORY_MB = 256
 """Memory of the function that only counts pods, on EKS."""
 NAMESPACE = "Slipway"
-"""The CloudWatch namespace of the guards' metrics (templates/guard/looks.py). Roles of nodes may not write to it."""
+"""The CloudWatch namespace of the guards' metrics (templates/guard/schedule.py). Roles of nodes may not write to it."""
 GUARD_METRICS = ("RunningNodes", "NodeHours")
 """Custom metrics that the guard reports of a cluster."""
 SPEND_METRIC = "EstimatedSpend"
@@ -59,8 +59,8 @@ COMPILED_FOLDER = ".compile-cache"
 BUDGET_FOLDER = ".budget"
 """Next to the plans' folders: the guard's notification to its job that the budget is used up."""
 GUARD_FOLDER, WORD_FOLDER, SENT_FOLDER = ".guard", "trouble", "told"
-"""Next to them: each guard's own folder (templates/guard/trouble.py), and in it the messages of jobs for users, and the
-guard's marks of sent notifications."""
+"""Next to them: each guard's own folder (templates/guard/job_messages.py), and in it the messages of jobs for users,
+and the guard's marks of sent notifications."""
 BOOTS_FOLDER, FAILED_BOOTS = "boots", "failed-boots.json"
 """Below the messages: how the boots of nodes ended. Among the marks: why the guard stopped nodes that do not boot
 (templates/guard/boots.py)."""

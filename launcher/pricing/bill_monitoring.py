@@ -29,7 +29,7 @@ GUARD_REQUESTS = 1
 """CloudWatch requests of one call: the guard reports all its metrics at once; its own count is a parameter of Systems
 Manager."""
 GUARD_LISTINGS = 1
-"""List requests of one call: the trouble reports of jobs (templates/guard/trouble.py). S3 bills them like writes."""
+"""List requests of one call: the messages of jobs (templates/guard/job_messages.py). S3 bills them like writes."""
 JOB_BEATS_PER_HOUR = 12
 """Objects that each node of a job writes for the guard (launcher/agent/store/heartbeat.py)."""
 MESSAGES_PER_HOUR = 1.0

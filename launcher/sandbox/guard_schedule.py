@@ -31,7 +31,7 @@ import boto3
 from botocore.exceptions import ClientError
 
 guard = importlib.import_module(sys.argv[1])
-from trouble import Folder
+from job_messages import Folder
 
 moment, working = datetime.now(UTC), False
 bucket, _, key = os.environ["STOP_URI"].removeprefix("s3://").partition("/")

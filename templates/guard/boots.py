@@ -11,7 +11,7 @@ import re
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from trouble import KEYS_A_CALL, Folder, plain
+from job_messages import KEYS_A_CALL, Folder, plain
 
 BOOTS = "boots/"
 NAME = re.compile(r"\d{8}T\d{6}Z-(?P<node>[\w.-]{1,100})-(?P<end>ready|failed)\.txt")

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from botocore.exceptions import ClientError
-from trouble import LONGEST, THERE
+from job_messages import LONGEST, THERE
 
 DOLLARS = "DollarsPerLook"
 """The cluster's cost since the last check, at the quoted rates."""

@@ -2,7 +2,7 @@
 """The guard of an EKS cluster: its jobs' nodes are one managed node group, and a stop sets that group to zero nodes.
 
 EC2's own metrics show whether nodes are idle, as for ParallelCluster. Before the guard ends idle nodes, a function in
-the cluster's network counts the pods that need them (asks.py). These pods keep the nodes until they hang too.
+the cluster's network counts the pods that need them (pod_counts.py). These pods keep the nodes until they hang too.
 """
 
 import os
@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from asks import pods_of
 from guard import AFTER_SLURM, SETTLED, Guard, Node, Settings, aws, its, respond
-from looks import HOUR
-from trouble import Beat
+from job_messages import Beat
+from pod_counts import pods_of
+from schedule import HOUR
 
 WORKERS = "workers"
 """The node group that runs jobs; the system node is never stopped."""

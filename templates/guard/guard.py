@@ -24,10 +24,10 @@ from boots import IN_A_ROW, failed_boots, record_verdict
 from botocore.config import Config
 from budget import DOLLARS, GO_ON, Sum, said_at, usd_at_least
 from failures import Failure, GuardError, failure_of
-from looks import EVERY, HOUR, NAMESPACE, nodes_namespace, scheduled_at
-from quiet import STATISTICS, Node, Reserved, Values, is_idle, query
+from idleness import STATISTICS, Node, Reserved, Values, is_idle, query
+from job_messages import FRESH, Beat, Folder
+from schedule import EVERY, HOUR, NAMESPACE, nodes_namespace, scheduled_at
 from state import State
-from trouble import FRESH, Beat, Folder
 
 T = TypeVar("T")
 CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 3})

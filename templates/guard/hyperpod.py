@@ -14,9 +14,9 @@ from boots import IN_A_ROW, record_verdict
 from botocore.exceptions import ClientError
 from failures import RefusedError
 from guard import AFTER_SLURM, WARNING, Guard, Node, Settings, aws, its, respond
-from looks import EVERY, nodes_namespace
-from quiet import SAMPLE
-from trouble import Folder, plain
+from idleness import SAMPLE
+from job_messages import Folder, plain
+from schedule import EVERY, nodes_namespace
 
 WORKERS = "workers"
 """The instance group that runs jobs; controller and login nodes are never stopped."""

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from asks import pods_of
 from guard import Node, Settings, aws, respond
 from hyperpod import HyperPodGuard
-from looks import NAMESPACE
+from pod_counts import pods_of
+from schedule import NAMESPACE
 
 
 def handler(event: Mapping[str, Any], context: Any) -> None:

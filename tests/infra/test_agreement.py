@@ -290,7 +290,7 @@ def test_changed_unit_price_differs_from_deployment(example_sides, part, quantit
 
 def test_reported_metrics_equal_counted_metrics():
     """The guard and the nodes run files of their own, which import nothing of the launcher."""
-    files = ("templates/guard/guard.py", "templates/guard/looks.py", "templates/guard/quiet.py", METRICS_SCRIPT)
+    files = ("templates/guard/guard.py", "templates/guard/schedule.py", "templates/guard/idleness.py", METRICS_SCRIPT)
     guard, looks, quiet, nodes = (asset(name).read_text() for name in files)
     reported = re.findall(r'values\["(\w+)"\] =|"(\w+)": float\(count\)', guard)
     assert {first or second for first, second in reported} == {*monitoring.GUARD_METRICS, monitoring.SPEND_METRIC}

@@ -168,7 +168,7 @@ class TestPods:
                     answer = {"StatusCode": 200, "Payload": StreamingBody(io.BytesIO(heartbeat), len(heartbeat))}
                     expected = {"FunctionName": "counter", "Payload": json.dumps(payload).encode()}
                     answers.add_response("invoke", answer, expected)
-                folder = importlib.import_module("trouble").Folder(client("s3"), "s3://words/f")
+                folder = importlib.import_module("job_messages").Folder(client("s3"), "s3://words/f")
                 guard.watch_idle(nodes, None, folder)
                 answers.assert_no_pending_responses()
             # The quote bills so many values of a node at each look.
@@ -222,7 +222,7 @@ def reported(aws, module):
             store.put_object(Bucket=STORE, Key=key, Body=b"nodeadm: failed to call DescribeCluster: AccessDenied\n")
         limits = {"EKS": NAME, "IDLE_MINUTES": "5", "FOLDER_URI": f"s3://{STORE}/{FOLDER}", "PREPAID": prepaid}
         guard = module.EksGuard(aws.settings(module, **limits), aws.client, NOW, workers=workers)
-        folder = importlib.import_module("trouble").Folder(store, guard.settings.folder, guard.in_time)
+        folder = importlib.import_module("job_messages").Folder(store, guard.settings.folder, guard.in_time)
         return guard, lambda: guard.watch_boots(folder, NOW - timedelta(hours=3), len(nodes))
 
     return run

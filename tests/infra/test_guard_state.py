@@ -120,7 +120,7 @@ class TestObjects:
         assert aws.fleet == "STOP_REQUESTED"
 
     def test_heartbeats_above_read_limit_count_as_work(self, store):
-        with guard_module("trouble") as trouble:
+        with guard_module("job_messages") as trouble:
             for number in range(trouble.MOST_BEATS + 1):
                 body = json.dumps({"job": "x", "still_s": 9999, "over": False})
                 store.put_object(Bucket=BUCKET, Key=f"{FOLDER}/trouble/running/{number:05}.json", Body=body)

@@ -6,7 +6,7 @@ from pathlib import Path
 IDLE_VCPUS = 1.0
 IDLE_BYTES_PER_S = 1e6
 """Below both limits a node is idle: ranks that compute, or wait in a collective, keep one vCPU busy each; a download
-moves more. The guard applies the same limits to EC2's own metrics (templates/guard/quiet.py)."""
+moves more. The guard applies the same limits to EC2's own metrics (templates/guard/idleness.py)."""
 _AT_WORK = (0, 1, 2, 5, 6, 7)
 """Columns of the first line of /proc/stat, after its name: all but idle, iowait and guests' (proc_stat(5))."""
 _LOOPBACK = "lo"

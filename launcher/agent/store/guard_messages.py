@@ -1,7 +1,7 @@
 """Messages to the guard for users who may not follow the job: objects in the store.
 
 A node may not publish anything. The guard polls every five minutes, sends the messages to the cluster's topic and
-removes them (templates/guard/trouble.py).
+removes them (templates/guard/job_messages.py).
 """
 
 import contextlib
@@ -26,7 +26,7 @@ REPORTED_EVENTS = frozenset(
         "straggler",
     }
 )
-"""The events that users must receive; templates/guard/trouble.py has the text for each."""
+"""The events that users must receive; templates/guard/job_messages.py has the text for each."""
 MAX_MESSAGES = 20
 """Maximum number of objects of one attempt: more would not inform the user better; the log has the others."""
 _AGAIN_S, _AT_THE_END_S = 10.0, 5.0

@@ -12,7 +12,7 @@ from launcher.model.errors import SlipwayError
 from launcher.rendering.names import OUTPUTS
 
 FRESH = timedelta(seconds=3 * HEARTBEAT_S)
-"""A node of a job writes every five minutes; the guard allows as much (templates/guard/trouble.py)."""
+"""A node of a job writes every five minutes; the guard allows as much (templates/guard/job_messages.py)."""
 MAX_READ = 64
 """Heartbeats read, the newest first: a job of thousands of nodes needs one to be named."""
 MAX_BYTES, MAX_NAME = 4096, 100

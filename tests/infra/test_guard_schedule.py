@@ -55,5 +55,5 @@ def test_late_check_recorded_at_scheduled_time(aws, deliver):
 
 @pytest.mark.parametrize("event", [{}, {"time": "soon"}, {"time": None}, {"time": "2026-11-20T12:00:00"}])
 def test_event_without_valid_time_scheduled_now(event):
-    with guard_module("looks") as looks:
+    with guard_module("schedule") as looks:
         assert looks.scheduled_at(event, NOW) == NOW
