@@ -72,7 +72,7 @@ def estimate(
     catalog = load(prices_as_of=prices_as_of, overlay=options.price_cache(), today=now.date())
     found = estimate_path(path, catalog, now, region=region, parameters=values)
     refused = refusal_of(found, max_usd_per_hour)
-    reason = refused.reason if refused is not None else None
+    reason = refused.message if refused is not None else None
     if json:
         output.document(answer.document(found, max_usd_per_hour, reason))
     elif form is options.Form.GITHUB_COMMENT:

@@ -61,14 +61,6 @@ _ACCELERATED = re.compile(r"(p|g|trn|inf|dl|vt)\d|optimal$|default_")
 
 
 @record
-class StackTemplate:
-    """A stack of an app: its name, and its template in a region."""
-
-    name: str
-    template: Template
-
-
-@record
 class _Known:
     """What template_resources.csv says of a type: `free`, `by-use` or `fixed`, and the price of a fixed one."""
 
@@ -78,7 +70,7 @@ class _Known:
     note: str
 
 
-def estimate(stacks: Iterable[StackTemplate], catalog: Catalog, now: datetime, source: str) -> TemplateEstimate:
+def estimate(stacks: Iterable[Template], catalog: Catalog, now: datetime, source: str) -> TemplateEstimate:
     """Price the stacks of an app.
 
     Args:
@@ -93,7 +85,7 @@ def estimate(stacks: Iterable[StackTemplate], catalog: Catalog, now: datetime, s
     known = tuple(stacks)
     for stack in known:
         pricer = _Pricer(stack, catalog)
-        for resource in stack.template.resources():
+        for resource in stack.resources():
             priced = list(pricer.lines(resource))
             if priced:
                 lines += priced
@@ -107,7 +99,7 @@ def estimate(stacks: Iterable[StackTemplate], catalog: Catalog, now: datetime, s
         as_of=now,
         source=source,
         stacks=tuple(stack.name for stack in known),
-        regions=tuple(dict.fromkeys(stack.template.region for stack in known)),
+        regions=tuple(dict.fromkeys(stack.region for stack in known)),
         lines=tuple(lines),
         uncounted=tuple(uncounted),
         free=free,
@@ -153,8 +145,8 @@ class _What:
 class _Pricer:
     """Prices the parts of the resources of one stack."""
 
-    def __init__(self, stack: StackTemplate, catalog: Catalog) -> None:
-        self.stack, self.catalog, self.region = stack, catalog, stack.template.region
+    def __init__(self, stack: Template, catalog: Catalog) -> None:
+        self.stack, self.catalog, self.region = stack, catalog, stack.region
 
     def lines(self, resource: Resource) -> Iterator[EstimateLine]:
         """The lines of a resource; none for a type that has no hourly or monthly price."""
@@ -175,7 +167,7 @@ class _Pricer:
         elif resource.type == "AWS::CloudFormation::CustomResource":
             reader = reader if "ClusterConfiguration" in resource.properties else None
         if reader is not None:
-            yield from reader(resource, self.stack.template)
+            yield from reader(resource, self.stack)
         elif said is not None and said.treatment == "fixed":
             yield Item(item=said.item, name=said.note, group=said.group)
 

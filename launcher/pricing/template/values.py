@@ -48,10 +48,13 @@ class Resource:
 
 
 class Template:
-    """A template in a region, with the values of its parameters."""
+    """The template of a stack in a region, with the values of its parameters."""
 
-    def __init__(self, body: Mapping[str, Any], region: str, parameters: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, body: Mapping[str, Any], stack: str, region: str, parameters: Mapping[str, Any] | None = None
+    ) -> None:
         """Keep the parts of a template; anything that is not of the expected form is left out."""
+        self.name = stack
         self.region = region
         self._raw = _mapping(body.get("Resources"))
         self._parameters = _mapping(body.get("Parameters"))

@@ -11,12 +11,12 @@ from launcher.catalog import template_yaml
 from launcher.catalog.load import Catalog
 from launcher.catalog.regular_file import UnusableFileError, read_named, read_regular
 from launcher.catalog.safe_yaml import YamlError
-from launcher.model.errors import OverBudgetError, UnpricedError, UnreadableInputError, reason_of
+from launcher.model.errors import OverBudgetError, SlipwayError, UnpricedError, UnreadableInputError, reason_of
 from launcher.model.money import cents
 from launcher.model.names import nearest_name
 from launcher.model.template_estimate import TemplateEstimate
 from launcher.model.values import cut
-from launcher.pricing.template.estimate import StackTemplate, estimate
+from launcher.pricing.template.estimate import estimate
 from launcher.pricing.template.values import Template, Unknown
 
 MANIFEST, ASSEMBLY = "manifest.json", "cdk.out"
@@ -26,13 +26,6 @@ MAX_BYTES = 8 << 20
 MAX_NESTED = 10
 """Stages and nested stacks within each other that are read."""
 HINT = "slipway estimate cdk.out (after cdk synth), or slipway estimate template.json"
-
-
-class Refusal(NamedTuple):
-    """Why an estimate is refused, with the exit code."""
-
-    exit_code: int
-    reason: str
 
 
 def estimate_path(
@@ -68,8 +61,8 @@ def estimate_template(path: Path, catalog: Catalog, now: datetime, region: str |
     return estimate(reader.stack(_Place(path, name, region, path.parent), {}), catalog, now, str(path))
 
 
-def refusal_of(found: TemplateEstimate, limit: Decimal | None) -> Refusal | None:
-    """Why an estimate exceeds a limit in dollars per hour; None without a limit, or below it."""
+def refusal_of(found: TemplateEstimate, limit: Decimal | None) -> SlipwayError | None:
+    """The error of an estimate that exceeds a limit in dollars per hour; None without a limit, or below it."""
     if limit is None:
         return None
     unpriced = found.unpriced_accelerators
@@ -77,10 +70,10 @@ def refusal_of(found: TemplateEstimate, limit: Decimal | None) -> Refusal | None
         first = unpriced[0]
         more = f"; {len(unpriced) - 1} more" if len(unpriced) > 1 else ""
         reason = f"{first.resource}, {first.name}: {first.unpriced}{more}"
-        return Refusal(UnpricedError.exit_code, f"accelerators without a price cannot be held to a limit: {reason}")
+        return UnpricedError(f"accelerators without a price cannot be held to a limit: {reason}")
     if found.max_usd_per_hour > limit:
         reason = f"up to ${cents(found.max_usd_per_hour)} an hour, allowed are ${cents(limit)}"
-        return Refusal(OverBudgetError.exit_code, reason)
+        return OverBudgetError(reason)
     return None
 
 
@@ -100,7 +93,7 @@ class _Reader:
     def __init__(self, region: str | None, parameters: Mapping[str, str], regions: frozenset[str]) -> None:
         self.region, self.parameters, self.regions = region, parameters, regions
 
-    def stacks(self, path: Path) -> Iterator[StackTemplate]:
+    def stacks(self, path: Path) -> Iterator[Template]:
         """The stacks below a path, nested ones too.
 
         Raises:
@@ -119,7 +112,7 @@ class _Reader:
             raise UnreadableInputError(f"{folder} has no stack", hint=HINT)
         yield from found
 
-    def _assembly(self, folder: Path, root: Path, depth: int) -> Iterator[StackTemplate]:
+    def _assembly(self, folder: Path, root: Path, depth: int) -> Iterator[Template]:
         manifest = _mapping(_read(folder / MANIFEST, root))
         for name, artifact in _mapping(manifest.get("artifacts")).items():
             properties = _mapping(_mapping(artifact).get("properties"))
@@ -132,7 +125,7 @@ class _Reader:
                 file = folder / str(properties.get("templateFile"))
                 yield from self.stack(_Place(file, stack, region, root, depth), _mapping(properties.get("parameters")))
 
-    def stack(self, place: _Place, parameters: Mapping[str, Any]) -> Iterator[StackTemplate]:
+    def stack(self, place: _Place, parameters: Mapping[str, Any]) -> Iterator[Template]:
         """A stack and the stacks nested in it, whose templates lie beside it.
 
         Raises:
@@ -141,8 +134,8 @@ class _Reader:
         body = _read(place.file, place.root)
         if not isinstance(body, Mapping) or not isinstance(body.get("Resources"), Mapping):
             raise UnreadableInputError(f"{place.file} is no CloudFormation template: it has no Resources", hint=HINT)
-        template = Template(body, place.region, {**parameters, **self.parameters})
-        yield StackTemplate(name=place.name, template=template)
+        template = Template(body, place.name, place.region, {**parameters, **self.parameters})
+        yield template
         for resource in template.resources() if place.depth < MAX_NESTED else ():
             asset = template.asset(resource.logical_id) if resource.type == NESTED else None
             if asset is not None:

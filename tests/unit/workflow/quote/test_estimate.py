@@ -9,7 +9,7 @@ import pytest
 
 from launcher.catalog.load import load
 from launcher.catalog.tables import read_cells
-from launcher.pricing.template.estimate import READERS, StackTemplate, estimate
+from launcher.pricing.template.estimate import READERS, estimate
 from launcher.pricing.template.values import Template
 from tests.documents import read_document
 from tests.plans import ROOT
@@ -22,8 +22,8 @@ P5 = CATALOG.on_demand("p5.48xlarge", REGION).usd
 
 
 def found(resources, region=REGION, parameters=None, **body):
-    template = Template({"Resources": resources, **body}, region, parameters)
-    return estimate([StackTemplate(name="App", template=template)], CATALOG, NOW, "template.json")
+    template = Template({"Resources": resources, **body}, "App", region, parameters)
+    return estimate([template], CATALOG, NOW, "template.json")
 
 
 def resource(kind, **properties):
