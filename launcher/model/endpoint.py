@@ -168,6 +168,9 @@ def keeps_requests(serve: ServingWorkload, mode: EndpointMode) -> bool:
 def volume_gib(weights_gb: float) -> int:
     """GiB of a volume for the image and two copies of the model, downloaded and loaded; `weights_gb` in 1e9 bytes.
 
+    It does not grow with the copies of an inference component: SageMaker caches artifacts and images once in each
+    instance (API reference, InferenceComponentDataCacheConfig), and no source says that each copy downloads its own.
+
     >>> volume_gib(16.1), volume_gib(141.1)
     (60, 300)
     """

@@ -176,7 +176,7 @@ def _jobs(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
     place = plan.place
     yield _need(quotas[RUN_TIME], quotas[RUN_TIME].name, run_time_s(plan, quotas), "the longest run of the job")
     in_job = quotas["training-job/instances"]
-    yield _need(in_job, in_job.name, place.nodes, f"{place.nodes} instances of one job")
+    yield _need(in_job, in_job.name, place.nodes, "the job")
     if place.option is PurchaseOption.TRAINING_PLAN:
         return
     kinds = ["spot" if place.option is PurchaseOption.SPOT else "on-demand"]
