@@ -11,9 +11,8 @@ import io
 import json
 import sys
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-
-import cfnlint
 
 from launcher.catalog.permissions import HANDLERS
 from launcher.catalog.registry import EVERY_TYPE, REGISTRY
@@ -25,7 +24,11 @@ SOURCE = "cfn-registry-regions"
 
 @cache
 def _data() -> Path:
-    return Path(cfnlint.__file__).parent / "data/schemas"
+    """The folder of cfn-lint's data; importing cfn-lint takes a second, and only its files are read here."""
+    package = find_spec("cfnlint")
+    if package is None or package.origin is None:
+        raise SystemExit("cfn-lint is not installed: make setup")
+    return Path(package.origin).parent / "data/schemas"
 
 
 @cache
