@@ -122,8 +122,8 @@ class TestObjects:
     def test_heartbeats_above_read_limit_count_as_work(self, store):
         with guard_module("job_messages") as trouble:
             for number in range(trouble.MOST_BEATS + 1):
-                body = json.dumps({"job": "x", "still_s": 9999, "over": False})
-                store.put_object(Bucket=BUCKET, Key=f"{FOLDER}/trouble/running/{number:05}.json", Body=body)
+                body = json.dumps({"job": "x", "still_s": 9999, "over": False}).encode()
+                s3_backends[ACCOUNT]["aws"].put_object(BUCKET, f"{FOLDER}/trouble/running/{number:05}.json", body)
             beats = trouble.Folder(store, f"s3://{BUCKET}/{FOLDER}").beats(datetime.now(NOW.tzinfo), 60.0)
         assert (beats[0].still_s, beats[-1]) == (9999, trouble.AT_WORK)
 
