@@ -7,13 +7,13 @@ from launcher.model.enums import Rollout
 from launcher.model.instance_type import InstanceType
 from launcher.model.record import record
 from launcher.model.schedule import ScheduledRange, scheduled
+from launcher.model.sizing import IMAGE_GIB
 from launcher.model.units import GB_PER_GIB
 from launcher.model.workload import ServingWorkload
 
 FILLED = 0.7
 """Share of an instance's concurrent requests that the autoscaler aims at: between the 0.6 and 0.8 of the
 serving notes; the rest is for bursts, and for the minutes until a new instance starts."""
-IMAGE_GIB = 30.0
 VOLUME_STEP_GIB = 10.0
 FEW, HALF, QUARTER = 4, 50, 25
 """A deployment replaces a quarter of the running units, half of fewer than four; SageMaker allows 5 to 50 %."""

@@ -11,6 +11,8 @@ HEAD_ROOT_GIB = 100
 COMPUTE_ROOT_GIB = 100
 """Root volume of a compute node, GiB: the ParallelCluster image and a container or two; checkpoints go to NVMe.
 HyperPod's is as large, and the caller cannot choose its size (aws-samples/awsome-distributed-training#187)."""
+IMAGE_GIB = 30.0
+"""A container image for training or serving, unpacked."""
 SYSTEM_GIB = 45
 """GiB of the root volume that an image with drivers uses, assumed for every target: ParallelCluster's image size."""
 LOGIN_ROOT_GIB = 45

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from launcher.agent.command_line import VARIABLES, names_in
-from launcher.agent.output_manifest import stored_name
 from launcher.catalog.load import Catalog
 from launcher.model.enums import CheckpointLayout, CheckpointMode, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, info, warning
@@ -488,6 +487,15 @@ def _run(request: PlanRequest, _catalog: Catalog) -> Iterator[Finding]:
 
 
 def _outputs(request: PlanRequest) -> Iterator[Finding]:
+    if request.run.results:
+        yield from _names_of_outputs(request)
+    if request.run.outputs_gib is not None and not request.run.outputs:
+        yield error("no-outputs", "run.outputs_gib", "run.outputs_gib is given without run.outputs", "name them")
+
+
+def _names_of_outputs(request: PlanRequest) -> Iterator[Finding]:
+    from launcher.agent.output_manifest import stored_name  # noqa: PLC0415 - with manifests, for jobs with outputs alone
+
     names: dict[str, str] = {}
     for index, output in enumerate(request.run.results):
         at, path, name = f"run.outputs[{index}]", output.path, stored_name(output.path)
@@ -498,8 +506,6 @@ def _outputs(request: PlanRequest) -> Iterator[Finding]:
             message = f"{path} and {names[name]} would both be stored as {name}"
             yield error("two-outputs-of-a-name", at, message, "rename one of them")
         names.setdefault(name, path)
-    if request.run.outputs_gib is not None and not request.run.outputs:
-        yield error("no-outputs", "run.outputs_gib", "run.outputs_gib is given without run.outputs", "name them")
 
 
 def _layout(policy: CheckpointPolicy) -> Iterator[Finding]:

@@ -3,12 +3,11 @@
 import math
 from collections.abc import Iterator
 
-from launcher.model.endpoint import IMAGE_GIB
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
-from launcher.model.sizing import COMPUTE_ROOT_GIB, SYSTEM_GIB
+from launcher.model.sizing import COMPUTE_ROOT_GIB, IMAGE_GIB, SYSTEM_GIB
 from launcher.model.units import GB_PER_GIB
 from launcher.targets.registry import target_of
 

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from launcher.catalog.quotas import QuotaName, quota_of
-from launcher.model.endpoint import Endpoint
 from launcher.model.enums import NatMode, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.hyperpod import ml_name
@@ -15,6 +15,9 @@ from launcher.model.record import record
 from launcher.model.sizing import LOGIN_NODE
 from launcher.planning.nat import nat_mode
 from launcher.targets.registry import target_of
+
+if TYPE_CHECKING:  # a plan for training loads no endpoint
+    from launcher.model.endpoint import Endpoint
 
 RUN_TIME = "training-job/run-time"
 
@@ -70,7 +73,10 @@ def default_findings(needs: Iterable[QuotaNeed | UnnamedQuota]) -> Iterator[Find
 
 
 def quota_needs(
-    plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName], endpoint: Endpoint | None = None
+    plan: Plan,
+    instances: Mapping[str, InstanceType],
+    quotas: Mapping[str, QuotaName],
+    endpoint: "Endpoint | None" = None,
 ) -> tuple[QuotaNeed | UnnamedQuota, ...]:
     """The quota usage of all resources in a plan's stacks.
 

@@ -186,7 +186,8 @@ class Bill:
         self.own_cluster = _existing_cluster(request) is None
         self._cluster_lines: dict[tuple[str, TargetKind, NatMode | None], _ClusterLines] = {}
         self._rests: dict[tuple[object, ...], OtherCosts] = {}
-        self._kinds: dict[tuple[object, ...], tuple[object, ...]] = {}
+        self._kinds: dict[tuple[object, ...], int] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}
 
     def other_costs(self, place: Place, work: Work) -> OtherCosts:
         """The non-compute lines, computed once for all instance types that share them at a place."""
@@ -207,16 +208,17 @@ class Bill:
             self._rests[key] = OtherCosts(self.lines(place, work, lowest))
         return self._rests[key]
 
-    def _kind(self, place: Place) -> tuple[object, ...]:
-        """What the lines depend on but for the region and the size of checkpoints."""
+    def _kind(self, place: Place) -> int:
+        """A number for what the lines depend on but for the region and the size of checkpoints: equal where it is."""
         known = (place.target, place.nodes, place.instance_type, place.option)
         if known not in self._kinds:
             facts = self.catalog.instance_types[place.instance_type]
-            self._kinds[known] = (
+            kind = (
                 *(place.target, place.nodes, self._nat_mode(place), bool(node_metrics(facts)), self._stops(place)),
                 target_of(place.target).fees(self.request, place.nodes, facts),
                 target_of(place.target).per_job and not facts.nvme_gb,
             )
+            self._kinds[known] = self._numbers.setdefault(kind, len(self._numbers))
         return self._kinds[known]
 
     def _nat_mode(self, place: Place) -> NatMode | None:

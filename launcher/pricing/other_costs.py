@@ -122,12 +122,14 @@ class _Floor:
     def usd(self, size: JobSize) -> float:
         amount = self.once + self.an_hour * size.hours + self.an_hour_up * size.up_h + self.a_node_hour * size.nodes_h
         amount += self.a_loss * size.losses
-        saves, months = size.saves, size.months
-        for usd, free in self.saves:
-            amount += usd * max(0.0, saves - free)
-        for line, slopes in self.others:
-            quantity = line.quantity(size) / months
-            amount += months * sum(usd * (quantity - start) for start, usd in slopes if quantity > start)
+        if self.saves and (saves := size.saves):
+            for usd, free in self.saves:
+                amount += usd * max(0.0, saves - free)
+        if self.others:
+            months = size.months
+            for line, slopes in self.others:
+                quantity = line.quantity(size) / months
+                amount += months * sum([usd * (quantity - start) for start, usd in slopes if quantity > start])
         return amount * NEARLY - ROUNDED_USD
 
 

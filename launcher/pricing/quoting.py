@@ -7,14 +7,13 @@ from decimal import Decimal
 from functools import lru_cache
 
 from launcher.catalog.quotas import load_quotas
-from launcher.model.endpoint import IMAGE_GIB
 from launcher.model.enums import PREPAID, Basis, CheckpointMode, PurchaseOption
 from launcher.model.finding import Finding, info, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Quote, SpotOutlook
 from launcher.model.run_cost import RunRates
-from launcher.model.sizing import COMPUTE_ROOT_GIB, SYSTEM_GIB
+from launcher.model.sizing import COMPUTE_ROOT_GIB, IMAGE_GIB, SYSTEM_GIB
 from launcher.model.units import GB_PER_GIB
 from launcher.model.work import Work
 from launcher.planning.disks import disk_findings

@@ -53,13 +53,18 @@ class RateBook:
     def rates(self, group: CandidateGroup) -> Iterator[tuple[int, int, float, bool]]:
         """Every location and term of a group, by index, that has a rate; whether the gate refuses it for its age."""
         keys = self._keys(group)
+        place = group.place(0, group.node_counts[0], 0)
+        rests, derived = rests_on(place), is_derived(place)
         for location in range(len(group.locations)):
             for term, key in enumerate(keys):
                 rate = self._override(group, location, term) if self._overrides else None
                 if rate is not None:
                     yield location, term, rate, False
-                elif isinstance(key, Key) and (published := self._published(group, location, term, key)) is not None:
-                    yield location, term, *published
+                elif isinstance(key, Key) and (offered := self._offered_at(group, location, key)) is not None:
+                    row, published = offered
+                    times = factor(group.place(location, place.nodes, term), self.selector) if derived else 1.0
+                    if times is not None:
+                        yield location, term, published * times, self._is_old(row, rests)
 
     def _keys(self, group: CandidateGroup) -> tuple[Key | Unpriced, ...]:
         """The keys of a group's prices by term, in the region of its first place."""
@@ -70,23 +75,13 @@ class RateBook:
         names = override_names(group.place(location, group.node_counts[0], term))
         return next((self._overrides[name] for name in names if name in self._overrides), None)
 
-    def _published(self, group: CandidateGroup, location: int, term: int, key: Key) -> tuple[float, bool] | None:
-        """The catalog's rate at a place, and whether it is too old; None if it offers none there."""
+    def _offered_at(self, group: CandidateGroup, location: int, key: Key) -> tuple[Row, float] | None:
+        """The catalog's row and rate at a location; None if it offers none there."""
         region, zone = group.locations[location]
-        spot = group.option is PurchaseOption.SPOT
-        here = key.at(region, zone or "" if spot else "")
+        here = key.at(region, zone or "" if group.option is PurchaseOption.SPOT else "")
         if here not in self._rows:
             self._rows[here] = self._offered(here, group.instance_type)
-        offered = self._rows[here]
-        if offered is None:
-            return None
-        row, rate = offered
-        place = group.place(location, group.node_counts[0], term) if spot else None
-        rests = group.option if place is None else rests_on(place)
-        if place is not None and is_derived(place):
-            times = factor(place, self.selector)
-            return None if times is None else (rate * times, self._is_old(row, rests))
-        return rate, self._is_old(row, rests)
+        return self._rows[here]
 
     def _offered(self, here: Key, instance_type: str) -> tuple[Row, float] | None:
         """The row of a key with its rate; spot without a market is no offer unless the user requested it."""

@@ -74,7 +74,9 @@ class _Lead(NamedTuple):
         number = self.next + 1
         if number == len(self.offers):
             return None
-        return self._replace(next=number, usd=self.offers[number][0] * self.instance_hours + self.others)
+        usd = self.offers[number][0] * self.instance_hours + self.others
+        rest = (self.instance_hours, self.others, self.moved, self.offers, self.edges, self.charge)
+        return _Lead(self.late, usd, self.group, self.nodes, self.term, number, *rest)
 
 
 class _Market(NamedTuple):
@@ -222,59 +224,57 @@ class _Screen:
         group, context = self.groups[number], self._context
         work, place = self._estimator.work(group.instance_type, nodes), group.place(0, nodes, 0)
         hours = work.hours.mid / (1 + work.failure_overhead)
-        late, prepaid = self._is_late(hours), group.option in PREPAID
+        late = self._is_late(hours)
+        if group.option in PREPAID:
+            for term, old, rates, moved in offers:
+                paid = group.place(rates[0][1], nodes, term)
+                if (known := self._charge(paid)) is not None:
+                    lead = _Lead(late, 0.0, number, nodes, term, 0, 0.0, moved, moved, rates)
+                    yield old, self._charged(lead, paid, known)
+            return
         shortest_h = _shifted(hours, 0.0, LOWEST_SHIFT) if group.option is PurchaseOption.SPOT else hours
-        least = self._least_usd(place, JobSize(shortest_h, None))
-        used_h = 0.0 if prepaid else least_hours(place, work, context.request, context.tail(place))
+        least = self._least_usd(place, work, JobSize(shortest_h, None))
+        used_h = least_hours(place, work, context.request, context.tail(place))
         for term, old, rates, moved in offers:
-            lead = _Lead(late, 0.0, number, nodes, term, 0, 0.0, least + moved, moved, rates)
-            if not prepaid:
-                billed_h = used_h
-                if group.option in COMMITTED:
-                    billed_h = max(used_h, committed_hours(group.place(0, nodes, term), context.request, used_h))
-                yield old, self._at_least(lead, billed_h * nodes)
-            elif (known := self._charge(group.place(rates[0][1], nodes, term))) is not None:
-                yield old, self._charged(lead, known)
+            billed_h = used_h
+            if group.option in COMMITTED:
+                billed_h = max(used_h, committed_hours(group.place(0, nodes, term), context.request, used_h))
+            instance_h, others = billed_h * nodes * self._discounted, least + moved
+            usd = rates[0][0] * instance_h + others
+            yield old, _Lead(late, usd, number, nodes, term, 0, instance_h, others, moved, rates)
 
     def charged(self, lead: _Lead) -> Iterator[_Lead]:
         """The places of a lead with their charge; on spot first by the rates of interruptions of their regions."""
         group = self.groups[lead.group]
-        if group.option is not PurchaseOption.SPOT:
-            cost = self._charge(group.place(lead.offers[0][1], lead.nodes, lead.term))
-            if cost is None:
-                raise AssertionError("hours without an offering")
-            yield self._charged(lead, cost)
-        elif lead.edges is None:
+        if group.option is PurchaseOption.SPOT and lead.edges is None:
             for offers, edges in self._alike(lead):
                 usd = offers[0][0] * lead.instance_hours + lead.others
-                yield lead._replace(offers=offers, edges=edges, usd=usd)
-        else:
-            cost = self._charge(group.place(lead.offers[0][1], lead.nodes, lead.term))
-            if cost is None:
-                raise AssertionError("hours without an offering")
-            places = [(group.place(location, lead.nodes, lead.term), rate) for rate, location in lead.edges]
-            shifts = [cost.shift(self._book.random_price(place, rate, cost.hours)) for place, rate in places]
-            yield self._charged(lead, cost, min(0.0, *shifts))
+                yield _Lead(lead.late, usd, *lead[2:9], offers, edges)
+            return
+        place = group.place(lead.offers[0][1], lead.nodes, lead.term)
+        cost = self._charge(place)
+        if cost is None:
+            raise AssertionError("hours without an offering")
+        shift = 0.0
+        for rate, location in lead.edges or ():
+            edge = group.place(location, lead.nodes, lead.term)
+            shift = min(shift, cost.shift(self._book.random_price(edge, rate, cost.hours)))
+        yield self._charged(lead, place, cost, shift)
 
-    def _charged(self, lead: _Lead, cost: Charge, shift: float = 0.0) -> _Lead:
-        """A lead with the charge of all its places, which random prices lower by `shift` at most."""
-        place = self.groups[lead.group].place(lead.offers[0][1], lead.nodes, lead.term)
+    def _charged(self, lead: _Lead, place: Place, cost: Charge, shift: float = 0.0) -> _Lead:
+        """A lead with the charge of all its places, which random prices lower by `shift` at most; `place` is one."""
         work = self._estimator.work(place.instance_type, place.nodes)
         instance_h, hours = cost.instance_hours, cost.line_h
         if shift:
             hours = _shifted(cost.line_h, cost.start_h, shift)
             instance_h += (hours - cost.line_h) * cost.instances
-        others = lead.moved + self._least_usd(place, self._size(place, work, hours, cost))
-        return self._at_least(lead._replace(late=self._is_late(cost.hours), others=others, charge=cost), instance_h)
+        others = lead.moved + self._least_usd(place, work, self._size(place, work, hours, cost))
+        instance_h *= self._discounted
+        usd, late, rates = lead.offers[0][0] * instance_h + others, self._is_late(cost.hours), lead.offers
+        return _Lead(late, usd, *lead[2:6], instance_h, others, lead.moved, rates, lead.edges, cost)
 
-    def _at_least(self, lead: _Lead, instance_h: float) -> _Lead:
-        """A lead whose next row has at least so many instance-hours."""
-        hours = instance_h * self._discounted
-        return lead._replace(usd=lead.offers[0][0] * hours + lead.others, instance_hours=hours)
-
-    def _least_usd(self, place: Place, size: JobSize) -> float:
+    def _least_usd(self, place: Place, work: Work, size: JobSize) -> float:
         """The least of the lines other than compute and the transfer of data, in any region."""
-        work = self._estimator.work(place.instance_type, place.nodes)
         costs = self._context.bill.least_costs(place, work, self._lowest)
         return -ROUNDED_USD if costs is None else costs.min_usd(size)
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from launcher.catalog.load import Catalog
 from launcher.model.budget_stop import stops_at
 from launcher.model.endpoint import (
-    IMAGE_GIB,
     RETENTION_DAYS,
     EndpointMode,
     base_instances,
@@ -20,7 +19,7 @@ from launcher.model.idle import idle_minutes
 from launcher.model.money import Assumption, CostComponent
 from launcher.model.monitoring import guard_metrics
 from launcher.model.plan import Place
-from launcher.model.sizing import LOG_RETENTION_DAYS
+from launcher.model.sizing import IMAGE_GIB, LOG_RETENTION_DAYS
 from launcher.model.units import HOURS_PER_MONTH, billed_gb
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.bill_lines import Prices, component
