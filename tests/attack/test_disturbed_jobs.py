@@ -76,7 +76,7 @@ def bytes_read():
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(60, marks=pytest.mark.slow)])
-def test_disturbed_restore_leaves_nothing_after_the_next_one(node, front, seed, tmp_path, kills):
+def test_disturbed_restore_is_complete_and_clean_after_the_next_restore(node, front, seed, tmp_path, kills):
     node.job(2, 0.1, 3 * MIB)
     assert node.run() == 0
     rng, target = random.Random(seed), tmp_path / "target"
@@ -101,7 +101,7 @@ SERVERS = {"mcp"}
 
 
 @pytest.mark.parametrize("count", [10, pytest.param(len(COMMANDS), marks=pytest.mark.slow)])
-def test_disturbed_folder_that_was_removed_is_one_sentence(tmp_path, monkeypatch, seed, count):
+def test_command_in_a_removed_folder_gives_no_internal_error(tmp_path, monkeypatch, seed, count):
     names = sorted(COMMANDS.keys() - SERVERS)
     for name in random.Random(seed).sample(names, min(count, len(names))):
         place = tmp_path / name
