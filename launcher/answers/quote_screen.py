@@ -19,6 +19,7 @@ from launcher.pricing.priced import Priced
 from launcher.pricing.standing import Standing
 from launcher.targets.registry import target_of
 from launcher.workflow.quote.commands import command, command_for, refresh_command
+from launcher.workflow.quote.trainer import REFUSED
 
 GROUPS = ("compute", "storage", "network", "other")
 NAMED, MIN_NAMED = 1, Decimal("0.1")
@@ -175,7 +176,7 @@ def _launch(quoted: Quote, priced: Priced) -> tuple[str, str]:
         return "refused", f"{gate.reason}{f' ({gate.hint})' if gate.hint else ''}"
     if priced.blocking:
         finding = priced.blocking[0]
-        return "refused", f"{finding.message}{f' ({finding.hint})' if finding.hint else ''}"
+        return "refused", f"{finding.message.removesuffix(REFUSED)}{f' ({finding.hint})' if finding.hint else ''}"
     dated = f"price {price.basis.value} {price.as_of}" if isinstance(price, Price) else ""
     lasts = quoted.expires_at is not None and quoted.expires_at > priced.now
     until = f"good until {quoted.expires_at:%Y-%m-%d}" if lasts else ""

@@ -42,8 +42,10 @@ def init(
     """
     if not re.fullmatch(NAME.pattern or "", name):
         raise UnreadableInputError(f"--name must be {NAME.form}, got {name!r}", hint="slipway init --name my-job")
-    if file.exists():
-        raise ImpossibleError(f"{file} exists", hint="name another file")
+    if file.exists() and (source is None or source.exists()):
+        other = file.with_name(f"{file.stem}-2{file.suffix}")
+        words = "" if source is None else f" --from {shlex.quote(str(source))}"
+        raise ImpossibleError(f"{file} exists", hint=f"slipway init {shlex.quote(str(other))}{words}")
     text = commented_file(name, serve=serve) if source is None else _imported(source)
     try:
         write_whole(file, text, shared=True)

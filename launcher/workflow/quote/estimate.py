@@ -102,6 +102,7 @@ class _Reader:
         if not path.exists():
             raise UnreadableInputError(f"no file or folder {path}", hint=HINT)
         if not path.is_dir():
+            _template(path, path.parent)
             yield from self.stack(_Place(path, path.name, self.region_of(None, path.name), path.parent), {})
             return
         folder = path if (path / MANIFEST).is_file() else path / ASSEMBLY
@@ -131,9 +132,7 @@ class _Reader:
         Raises:
             UnreadableInputError: a file is no template.
         """
-        body = _read(place.file, place.root)
-        if not isinstance(body, Mapping) or not isinstance(body.get("Resources"), Mapping):
-            raise UnreadableInputError(f"{place.file} is no CloudFormation template: it has no Resources", hint=HINT)
+        body = _template(place.file, place.root)
         template = Template(body, place.name, place.region, {**parameters, **self.parameters})
         yield template
         for resource in template.resources() if place.depth < MAX_NESTED else ():
@@ -159,6 +158,20 @@ class _Reader:
         if self.region is None:
             raise UnreadableInputError(f"{stack} names no region", hint="say which: --region us-east-1")
         return self.region
+
+
+def _template(path: Path, root: Path) -> Mapping[str, Any]:
+    """The content of a template.
+
+    Raises:
+        UnreadableInputError: the file is none.
+    """
+    body = _read(path, root)
+    if not isinstance(body, Mapping) or not isinstance(body.get("Resources"), Mapping):
+        is_plan = isinstance(body, Mapping) and "slipway" in body
+        hint = f"{path} is a plan file: slipway plan {path}" if is_plan else HINT
+        raise UnreadableInputError(f"{path} is no CloudFormation template: it has no Resources", hint=hint)
+    return body
 
 
 def _read(path: Path, root: Path) -> Any:

@@ -11,6 +11,9 @@ from launcher.model.request import PlanRequest
 from launcher.workflow.quote.trainer_scripts import missing_submodules, script_problems
 from launcher.workflow.quote.trainer_stack import script_of
 
+REFUSED = ": a launch is refused"
+"""The end of a warning in a screen that launches nothing."""
+
 
 def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...]:
     """What a launch would refuse: a missing job folder, a missing script of its command, or one that cannot run.
@@ -30,11 +33,11 @@ def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...
         )
     problems = (*script_problems(root, run), *missing_submodules(root))
     findings = tuple(
-        replace(problem, level=Level.WARNING, message=f"{problem.message}: a launch is refused") for problem in problems
+        replace(problem, level=Level.WARNING, message=f"{problem.message}{REFUSED}") for problem in problems
     )
     if script is None or run.setup or (root / script).exists():
         return findings
-    message = f"{script} is not in {run.workdir}: a launch is refused"
+    message = f"{script} is not in {run.workdir}{REFUSED}"
     hint = "put your trainer there, or set run.workdir to its folder"
     return (*findings, warning("no-script", "run.command", message, hint))
 

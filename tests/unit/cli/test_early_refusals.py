@@ -136,3 +136,31 @@ def test_error_about_several_keys_has_line_and_column(slipway, tmp_path, line, p
     ended = slipway("plan", str(path))
     assert ended.code == 5
     assert place in ended.err
+
+
+def test_estimate_of_plan_file_names_plan(slipway, tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("slipway: 1\nname: a\n")
+    code, _, err = slipway("estimate", str(plan))
+    assert (code, f"slipway plan {plan}" in err) == (2, True), err
+    (tmp_path / "other.yaml").write_text("name: a\n")
+    code, _, err = slipway("estimate", str(tmp_path / "other.yaml"))
+    assert (code, "has no Resources" in err, "names no region" in err) == (2, True, False), err
+
+
+def test_init_over_existing_file_names_command_for_another(slipway, tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("mine\n")
+    code, _, err = slipway("init", str(plan))
+    assert (code, f"slipway init {tmp_path}/plan-2.yaml" in err, plan.read_text()) == (5, True, "mine\n"), err
+    code, _, err = slipway("init", str(plan), "--from", str(tmp_path / "nosuch.sh"))
+    assert (code, "cannot read" in err) == (2, True), err
+
+
+def test_quote_says_once_that_launch_is_refused(slipway, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert slipway("init", "plan.yaml").code == 0
+    _, out, _ = slipway("quote", "plan.yaml")
+    (line,) = [line for line in out.splitlines() if line.strip().startswith("Launch ")]
+    assert line.split()[:2] == ["Launch", "refused"]
+    assert "a launch is refused" not in out
