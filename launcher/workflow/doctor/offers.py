@@ -43,6 +43,8 @@ from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import load_request, price_job
 
 AT_ONCE = 8
+MAX_LISTED = 4
+"""Instance types that the message names."""
 LENGTHS = 4
 """Number of lengths to query: the shortest that fits the job, and the next ones, which may be cheaper or sooner."""
 WEEK = timedelta(weeks=1)
@@ -292,7 +294,9 @@ def search(priced: TrainingPriced, *, environment: Mapping[str, str], say: Calla
     requests = _requests(priced)
     count = sum(len(request.regions) for request in requests)
     places = "1 place" if count == 1 else f"{count} places"
-    say(f"asking AWS for {', '.join(request.instance_type for request in requests)} in {places}")
+    types = [request.instance_type for request in requests]
+    listed = ", ".join(types) if len(types) <= MAX_LISTED else f"{', '.join(types[:MAX_LISTED])}, {len(types)} types,"
+    say(f"asking AWS for {listed} in {places}")
     hours = priced.request.purchase.deadline_h
     return Search(
         sessions=Sessions(environment),
