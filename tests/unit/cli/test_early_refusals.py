@@ -157,7 +157,7 @@ def test_init_over_existing_file_names_command_for_another(slipway, tmp_path):
     assert (code, "cannot read" in err) == (2, True), err
 
 
-def test_quote_says_once_that_launch_is_refused(slipway, tmp_path, monkeypatch):
+def test_quote_states_the_refused_launch_once(slipway, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert slipway("init", "plan.yaml").code == 0
     _, out, _ = slipway("quote", "plan.yaml")

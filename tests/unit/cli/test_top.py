@@ -119,7 +119,7 @@ def test_neuron_node_without_a_process_is_idle_and_not_unknown():
         {"neuron_runtime_data": "many"},
     ],
 )
-def test_neuron_report_without_its_figures_is_no_use(change):
+def test_neuron_report_without_figures_gives_no_use(change):
     assert parse_chip_use(json.dumps(NEURON | change)) is None
 
 
@@ -130,7 +130,7 @@ def test_neuron_report_without_its_figures_is_no_use(change):
         ("neuron-monitor", f"{json.dumps(NEURON)}\n{json.dumps(NEURON)}", 2),
     ],
 )
-def test_query_asks_the_program_that_the_node_has(tmp_path, program, printed, chips):
+def test_query_runs_the_chip_program_of_the_node(tmp_path, program, printed, chips):
     path = tmp_path / program
     path.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\n")
     path.chmod(0o755)
@@ -144,7 +144,7 @@ def test_query_of_a_node_without_chips_says_so():
     assert (done.returncode, done.stderr.strip()) == (127, WITHOUT)
 
 
-def test_last_look_is_drawn_in_the_report(tmp_path):
+def test_last_top_record_is_drawn_in_the_report(tmp_path):
     folder = run_folder.create("tiny", NOW.as_of, tmp_path)
     assert kept_look(folder) is None
     keep_look(folder, document(NOW))
@@ -157,7 +157,7 @@ def test_last_look_is_drawn_in_the_report(tmp_path):
     assert "As of 2026-11-28 12:00:00 UTC" in drawn
 
 
-def test_of_many_nodes_the_least_used_are_drawn(tmp_path):
+def test_least_used_of_many_nodes_are_drawn(tmp_path):
     folder = run_folder.create("tiny", NOW.as_of, tmp_path)
     used = [parse_chip_use(f"{number}, 71680, 81920, 300\n") for number in range(1, 65)]
     nodes = tuple(NodeNow(name=f"n{number}", chips=use, unknown="") for number, use in enumerate(used, 1))
@@ -169,7 +169,7 @@ def test_of_many_nodes_the_least_used_are_drawn(tmp_path):
     assert "the 32 least used of 64 nodes" in drawn
 
 
-def test_damaged_look_is_an_error_with_the_file(tmp_path):
+def test_damaged_top_record_is_an_error_with_the_file(tmp_path):
     folder = run_folder.create("tiny", NOW.as_of, tmp_path)
     (folder.path / "top.json").write_text("{}")
     with pytest.raises(UnreadableInputError, match=r"top\.json"):
