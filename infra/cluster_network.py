@@ -10,12 +10,12 @@ from infra.parts.node_policy import StoreAccess
 from infra.stacks.checkpoints import CheckpointsStack
 from infra.stacks.network import NetworkStack
 from launcher.catalog.load import Catalog
-from launcher.model.enums import NatMode
+from launcher.model.enums import Egress
 from launcher.model.finding import Finding
 from launcher.model.monitoring import JOBS_PREFIX
 from launcher.model.plan import Plan
 from launcher.model.tags import CLUSTER_TAG
-from launcher.planning.nat import nat_mode
+from launcher.planning.nat import egress
 from launcher.planning.networks import network_findings, subnet_id
 from launcher.planning.pin import zone
 from launcher.targets.files import files_of
@@ -37,9 +37,19 @@ class ClusterNetwork(NamedTuple):
     zone_subnets: Mapping[str, str]
 
     @property
+    def egress(self) -> Egress | None:
+        """How the nodes of a new network reach what is outside it; None for an existing network."""
+        return None if self.stack is None else self.stack.egress
+
+    @property
     def public(self) -> bool:
         """Whether the nodes of a new network have public addresses."""
-        return self.stack is not None and self.stack.public
+        return self.egress is Egress.PUBLIC_ADDRESSES
+
+    @property
+    def behind_gateway(self) -> bool:
+        """Whether nodes reach the internet through a NAT gateway, as in an existing network."""
+        return self.egress in (None, Egress.NAT_GATEWAY)
 
 
 def cluster_findings(plan: Plan, catalog: Catalog) -> tuple[Finding, ...]:
@@ -79,7 +89,7 @@ def _network(
         account=account,
         tags=tags,
         zone=zone(plan.place, catalog),
-        public=nat_mode(plan.request, plan.place, catalog.instance_types) is NatMode.NONE,
+        egress=egress(plan.request, plan.place, catalog.instance_types) or Egress.NAT_GATEWAY,
     )
     return stack.vpc_id, stack.subnet_id, stack
 

@@ -9,21 +9,23 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from infra.parts.nat_instance import NatInstance
 from launcher.model import sizing
+from launcher.model.enums import Egress
 from launcher.planning.addresses import Ranges, zone_range
 
 _ANYWHERE = "0.0.0.0/0"
 
 
 class Network(Construct):
-    """A VPC, private subnets for every node, and a public one for the NAT gateway alone; or a public one for the nodes.
+    """A VPC, private subnets for every node, and a public one for the NAT alone; or a public one for the nodes.
 
     A cluster's subnet is in the zone of its capacity, because EFA does not cross zones. Private subnets assign no
     public addresses, which instances with several network cards could not have anyway. A public subnet of nodes does:
     no rule of a security group lets anyone in. S3 and DynamoDB
     (ParallelCluster's state) are reached through gateway endpoints, which are free and avoid the NAT gateway's price
     per GB. All other services are reached through NAT or directly, except those with an interface endpoint that the
-    plan pays for.
+    plan pays for; private subnets without NAT reach nothing else.
 
     Attributes:
         vpc: the VPC.
@@ -39,13 +41,14 @@ class Network(Construct):
         *,
         ranges: Ranges,
         zone: str | None,
-        nat_zones: tuple[str | None, ...],
+        egress: Egress,
+        nat_zone: str | None,
         shared_zones: tuple[str, ...] = (),
         endpoints: tuple[str, ...] = (),
     ) -> None:
         """`zone` is an availability zone id such as use2-az1; None: the region's first zone.
 
-        `nat_zones` is the zone of the NAT gateway, empty for none: then the nodes' subnet is public.
+        `egress` is how nodes reach what is outside the network, `nat_zone` the zone of a NAT gateway or NAT instance.
         `shared_zones` are the zones of a shared network. Each service of `endpoints` (such as "ssm") gets an interface
         endpoint, billed by the hour.
         """
@@ -57,18 +60,25 @@ class Network(Construct):
         zones: Mapping[str | None, IPv4Network] = {
             shared_zone: zone_range(ranges, shared_zone) for shared_zone in shared_zones
         }
-        kind = "Private" if nat_zones else "Nodes"
+        public, closed = egress is Egress.PUBLIC_ADDRESSES, egress is Egress.ENDPOINTS
+        kind = "Nodes" if public else "Private"
         self.node_subnets = {
-            az_id: self._subnet(_label(az_id) if shared_zones else kind, str(cidr), az_id, public=not nat_zones)
+            az_id: self._subnet(_label(az_id) if shared_zones else kind, str(cidr), az_id, public=public)
             for az_id, cidr in (zones or {zone: ranges.private}).items()
         }
         self.node_routes = self._routes(kind, *self.node_subnets.values())
-        if nat_zones:
-            public_subnet = self._subnet("Public", str(ranges.public), *nat_zones)
-            public_routes = self._routes("Public", public_subnet)
-            self._nat(public_subnet, *self._internet(public_routes), self.node_routes)
-        else:
+        if public:
             self._internet(self.node_routes)
+        elif not closed:
+            public_subnet = self._subnet("Public", str(ranges.public), nat_zone)
+            public_routes = self._routes("Public", public_subnet)
+            internet = self._internet(public_routes)
+            if egress is Egress.NAT_GATEWAY:
+                self._nat(public_subnet, *internet, self.node_routes)
+            else:
+                nat = NatInstance(self, "NatInstance", vpc_id=self.vpc.ref, cidr=str(ranges.vpc), subnet=public_subnet)
+                nat.instance.add_resource_dependency(internet[1])
+                nat.route(self.node_routes)
         self._gateway_endpoint("S3", "s3", self.node_routes)
         self._gateway_endpoint("DynamoDb", "dynamodb", self.node_routes)
         if endpoints:

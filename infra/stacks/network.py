@@ -7,9 +7,12 @@ from constructs import Construct
 
 from infra.parts.network import Network
 from infra.stacks.plan_stack import PlanStack
-from launcher.model.monitoring import interface_endpoints, nat_zones
+from launcher.model.enums import Egress
+from launcher.model.monitoring import nat_zones
 from launcher.model.plan import Plan
 from launcher.planning.addresses import ranges
+from launcher.planning.nat import interface_endpoints
+from launcher.targets.registry import target_of
 
 
 class NetworkStack(PlanStack):
@@ -20,7 +23,7 @@ class NetworkStack(PlanStack):
 
     Attributes:
         network: the network.
-        public: whether nodes have public addresses.
+        egress: how nodes reach what is outside the network.
     """
 
     def __init__(
@@ -31,11 +34,11 @@ class NetworkStack(PlanStack):
         account: str | None,
         tags: Mapping[str, str],
         zone: str | None,
-        public: bool,
+        egress: Egress,
     ) -> None:
         """Create a plan's network; `zone` is the zone id of the capacity, None for the region's first zone.
 
-        `public`: nodes get public addresses, and the network has no NAT gateway.
+        `egress` is how its nodes reach what is outside it.
         """
         request = plan.request.network
         super().__init__(
@@ -46,16 +49,17 @@ class NetworkStack(PlanStack):
             tags=tags,
             description=f"Slipway: network {request.name or f'of {plan.cluster_name}'}",
         )
-        self._zone, self.public = zone, public
+        self._zone, self.egress = zone, egress
         self.shared = request.name is not None
         self.network = Network(
             self,
             "Network",
             ranges=ranges(request.cidr),
             zone=zone,
-            nat_zones=() if public else nat_zones(request, zone),
+            egress=egress,
+            nat_zone=nat_zones(request, zone)[0],
             shared_zones=request.az_ids if self.shared else (),
-            endpoints=interface_endpoints(request),
+            endpoints=interface_endpoints(plan.request, target_of(plan.place.target), egress),
         )
         CfnOutput(
             self,

@@ -82,13 +82,13 @@ def group_vpcs(session: Session, ids: tuple[str, ...]) -> dict[str, str]:
 
 
 def default_routes(session: Session, subnet_id: str) -> tuple[str, ...]:
-    """The targets of a subnet's default route: ids of NAT gateways or internet gateways."""
+    """The targets of a subnet's default route: ids of NAT gateways, internet gateways or NAT instances."""
     with translated(f"describe the routes of {subnet_id}"):
         answer = session.client("ec2").describe_route_tables(
             Filters=[{"Name": "association.subnet-id", "Values": [subnet_id]}]
         )
     return tuple(
-        str(route.get("NatGatewayId") or route.get("GatewayId", ""))
+        str(route.get("NatGatewayId") or route.get("InstanceId") or route.get("GatewayId", ""))
         for table in answer["RouteTables"]
         for route in table["Routes"]
         if route.get("DestinationCidrBlock") == "0.0.0.0/0"
@@ -125,6 +125,17 @@ def nat_gateways(session: Session, ids: Sequence[str]) -> tuple[tuple[bool, froz
             frozenset(str(address["AllocationId"]) for address in gateway["NatGatewayAddresses"]),
         )
         for gateway in answer["NatGateways"]
+    )
+
+
+def forwards_traffic(session: Session, instance_id: str) -> bool:
+    """Whether EC2 lets an instance forward traffic of others, as a NAT instance has to."""
+    with translated(f"describe {instance_id}"):
+        answer = session.client("ec2").describe_instances(InstanceIds=[instance_id])
+    return not any(
+        instance.get("SourceDestCheck", True)
+        for reservation in answer["Reservations"]
+        for instance in reservation["Instances"]
     )
 
 

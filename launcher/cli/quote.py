@@ -83,11 +83,13 @@ def quote(
 
 
 def _with_findings(file: "Path", priced: "Priced", alone: "Quote", price_options: "PriceOptions") -> "Quote":
-    """The quote with the findings on the whole plan, and on the part of its total that is not the work."""
+    """The quote with the findings on the whole plan, its fallback types, and the part of its total not the work."""
+    from launcher.workflow.quote.fallback import fallback_findings, fallback_quotes
     from launcher.workflow.quote.overhead import overhead_findings
 
     overhead = overhead_findings(file, priced, alone, options.now(), price_options)
-    return replace(alone, findings=(*priced.findings, *alone.findings, *overhead))
+    others = fallback_findings(fallback_quotes(file, priced, alone, options.now(), price_options))
+    return replace(alone, findings=(*priced.findings, *alone.findings, *others, *overhead))
 
 
 def _given(file: "Path") -> "tuple[Assumption, ...]":

@@ -18,7 +18,7 @@ _LATER = {
     "purchase": ("support_percent",),
     "security": ("encrypt_traffic", "roles"),
     "storage": ("login_pool",),
-    "network": ("nat",),
+    "network": ("nat", "private"),
 }
 
 _LATER_OF_MODELS = {"experts": None, "top_k": None, "attention_layers": None, "window": 0}
@@ -110,15 +110,15 @@ class PlanBase:
     """One request as the base of plans at many places; parts that no place changes are serialized once.
 
     The digest omits `run.workdir`, because the local path of the files is not part of the plan; `run.plain_env`, which
-    only declares values as non-secret; and `network.subnets`, which Slipway reads in the account: its free addresses
-    change from hour to hour. The digest also omits the defaults of keys that were added later (`_LATER`), so that
-    older plans keep their digest.
+    only declares values as non-secret; `network.subnets` and `network.shared_by`, which Slipway reads in the account
+    and which change from hour to hour. The digest also omits the defaults of keys that were added later (`_LATER`), so
+    that older plans keep their digest.
     """
 
     def __init__(self, request: PlanRequest) -> None:
         self.request = request
         data = document(request)
-        left_out = [("run", "workdir"), ("run", "plain_env"), ("network", "subnets")]
+        left_out = [("run", "workdir"), ("run", "plain_env"), ("network", "subnets"), ("network", "shared_by")]
         for part, keys in _LATER.items():
             default = _section(type(getattr(request, part))())
             left_out += [(part, key) for key in keys if data[part][key] == default[key]]

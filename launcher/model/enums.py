@@ -225,10 +225,20 @@ class SaveSignal(StrEnum):
 
 
 class NatMode(StrEnum):
-    """How the nodes of a new network reach the internet: through a NAT gateway, or from their own public addresses."""
+    """What a plan asks of a new network: a NAT gateway, a NAT instance, or neither."""
 
     GATEWAY = "gateway"
+    INSTANCE = "instance"
     NONE = "none"
+
+
+class Egress(StrEnum):
+    """How the nodes of a new network reach what is outside it; with endpoints they reach AWS's services alone."""
+
+    NAT_GATEWAY = "NAT gateway"
+    NAT_INSTANCE = "NAT instance"
+    PUBLIC_ADDRESSES = "public addresses"
+    ENDPOINTS = "interface endpoints"
 
 
 class EfaLayout(StrEnum):

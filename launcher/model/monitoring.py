@@ -113,7 +113,7 @@ def node_metrics(facts: InstanceType) -> tuple[str, ...]:
 
 
 def nat_zones(network: NetworkRequest, zone: str | None) -> tuple[str | None, ...]:
-    """The zone of each NAT gateway of a new network; empty for an existing network.
+    """The zone of each NAT gateway or NAT instance of a new network; empty for an existing network.
 
     `zone`: that of the cluster's capacity; None if the region's first is used.
 
@@ -123,8 +123,3 @@ def nat_zones(network: NetworkRequest, zone: str | None) -> tuple[str | None, ..
     if network.vpc_id is not None:
         return ()
     return (network.az_ids[0] if network.az_ids else zone,)
-
-
-def interface_endpoints(network: NetworkRequest) -> tuple[str, ...]:
-    """The services with an interface endpoint in a new network, each in one zone; empty for an existing network."""
-    return network.endpoints if network.vpc_id is None else ()

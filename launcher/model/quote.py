@@ -129,6 +129,8 @@ class Quote:
     range_causes: RangeCauses | None = None
     hours_to_first_step: float | None = None
     """Hours from the start of the nodes to the first step of the job; None for serving."""
+    # The hourly rate at which the guard counts, where EC2 may choose a dearer type than the plan's first.
+    counted_usd_per_hour: Decimal | None = None
     derived_lines: int = 0
     """Lines, the compute among them, whose price was derived from others; they are in the total."""
 
@@ -163,6 +165,11 @@ class Quote:
         hours = Decimal(repr(max(self.billed_hours, 1.0)))
         return (sum(beside, Decimal(0)) / hours).quantize(Decimal("0.0001"))
 
+    @property
+    def guard_usd_per_hour(self) -> Decimal | None:
+        """The hourly rate of all nodes at which the guard counts."""
+        return self.usd_per_hour if self.counted_usd_per_hour is None else self.counted_usd_per_hour
+
     def amounts(self, max_usd: Decimal | None) -> dict[str, Decimal]:
         """The amounts passed to the stacks: rates of the quote, and a lower limit than the plan's, if any.
 
@@ -170,7 +177,7 @@ class Quote:
         """
         stops = stops_at(self.plan.request, self.plan.place.option) is not None
         beside = self.usd_per_hour_beside if stops else None
-        given = {"usd_per_hour": self.usd_per_hour, "usd_per_hour_beside": beside, "max_usd": max_usd}
+        given = {"usd_per_hour": self.guard_usd_per_hour, "usd_per_hour_beside": beside, "max_usd": max_usd}
         return {name: usd for name, usd in given.items() if usd is not None}
 
     @property

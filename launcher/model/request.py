@@ -67,7 +67,7 @@ PRINCIPAL_ARN = Text(
     form="the ARN of a role or a user (arn:aws:iam::ACCOUNT:role/NAME)",
 )
 ENDPOINT = Text(
-    pattern="ec2|ec2messages|ecr.api|ecr.dkr|kms|logs|monitoring|secretsmanager|sns|ssm|ssmmessages|sts",
+    pattern="autoscaling|ec2|ec2messages|ecr.api|ecr.dkr|kms|logs|monitoring|secretsmanager|sns|ssm|ssmmessages|sts",
     form="a service such as ssm, ssmmessages, ec2 or logs",
 )
 KUBERNETES_NAME = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -166,7 +166,12 @@ class NetworkRequest:
         None, Nullable(item=NAME), "name of a network that several clusters share; null: a network of this cluster only"
     )
     az_ids: tuple[str, ...] = setting(
-        (), Many(item=Text()), "availability zone ids of a shared network; the NAT gateway is in the first"
+        (),
+        Many(item=Text()),
+        "availability zone ids of a shared network; the NAT gateway is in the first; empty: those of the plan's region",
+    )
+    shared_by: tuple[str, ...] = setting(
+        (), Many(item=Text()), "stacks that use the shared network already, written by Slipway"
     )
     vpc_id: str | None = setting(
         None, Nullable(item=Text(pattern=r"vpc-[0-9a-f]{8,17}", form="vpc-...")), "existing VPC"
@@ -182,9 +187,11 @@ class NetworkRequest:
     nat: NatMode | None = setting(
         None,
         Auto(item=Choice(options=NatMode)),
-        "way to the internet of a new network: gateway, or none: public addresses without inbound rules; "
-        "auto: the cheaper one that works",
+        "way to the internet of a new network: gateway, instance (a NAT instance), or none: public addresses without "
+        "inbound rules, or private nodes with the endpoints that they need; auto: public addresses or a gateway, the "
+        "cheaper one that works",
     )
+    private: bool = setting(False, Flag(), "nodes of a new network never have public addresses")
     endpoints: tuple[str, ...] = setting(
         (), Many(item=ENDPOINT), "services with an interface endpoint, each billed per hour"
     )

@@ -6,6 +6,8 @@ the number of nodes and has network bandwidth for their shared home folder; the 
 SMALL_CLUSTER = 4
 """The largest number of nodes for which a target's own `smallest_head` is enough."""
 LOGIN_NODE = "m6i.large"
+NAT_INSTANCE = "m6i.large"
+NAT_ROOT_GIB = 8
 HEAD_ROOT_GIB = 100
 """Root volume of the head node, GiB; it holds the shared home folder and the job folders."""
 COMPUTE_ROOT_GIB = 100

@@ -190,6 +190,8 @@ class Target:
     resumes_jobs: bool = False
     # Its instances exist for one job: none idles after the job.
     per_job: bool = False
+    # The service chooses among the plan's types at each start and replacement of a node.
+    service_chooses_type: bool = False
     # Its login nodes are behind a load balancer.
     login_balancer: bool = False
     # The size of the file system that it requires.
@@ -198,6 +200,9 @@ class Target:
     efa_layout: EfaLayout | None = None
     # Its nodes can have public addresses, and need no NAT gateway then.
     public_nodes: bool = False
+    # The services of which its nodes need an interface endpoint without a way to the internet; empty: its nodes cannot
+    # work without one.
+    needed_endpoints: tuple[str, ...] = ()
     # A job on one node has EFA too, which it does not use.
     efa_on_one_node: bool = True
     # Its service can encrypt the traffic between nodes.

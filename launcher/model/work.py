@@ -43,15 +43,15 @@ class Work:
     # The time of the plan's own steps and outputs in addition to the command.
     around_h: float = 0.0
     # The time for what nodes fetch from outside AWS before the first step: each at its own speed, or on the targets of
-    # `gateway_kinds` all through one NAT gateway. None of it if the user's own runs measured the start-up.
+    # `nat_kinds` all through one NAT. None of it if the user's own runs measured the start-up.
     fetch_h: float = 0.0
     shared_fetch_h: Range | None = None
-    gateway_kinds: frozenset[TargetKind] = frozenset()
+    nat_kinds: frozenset[TargetKind] = frozenset()
 
     def fetch_hours(self, kind: TargetKind) -> Range | None:
         """The time for what nodes of a target fetch; None if there is none, or if it is in the measured start-up."""
         if self.boot is not None:
             return None
-        if kind in self.gateway_kinds and self.shared_fetch_h is not None:
+        if kind in self.nat_kinds and self.shared_fetch_h is not None:
             return self.shared_fetch_h
         return Range(low=self.fetch_h, mid=self.fetch_h, high=self.fetch_h) if self.fetch_h else None

@@ -1,13 +1,13 @@
 """What the nodes of a job fetch from outside AWS before its first step, and how long that takes.
 
-All nodes of a private network fetch through one NAT gateway, whose bandwidth they share.
+All nodes of a private network fetch through one NAT gateway or NAT instance, whose bandwidth they share.
 """
 
 import math
 from collections.abc import Iterator
 
 from launcher.catalog.load import Catalog
-from launcher.model.enums import Method, NatMode, PurchaseOption, TargetKind
+from launcher.model.enums import Egress, Method, NatMode, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Range
@@ -17,7 +17,7 @@ from launcher.model.units import GB_PER_GIB, HOUR_S, MINUTE_S, billed_gb
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions
 from launcher.planning.around import store_gb_per_s
-from launcher.planning.nat import nat_mode
+from launcher.planning.nat import egress
 from launcher.targets.registry import TARGETS
 
 NAT_GB_PER_NODE = 20.0
@@ -27,6 +27,10 @@ WEIGHT_BYTES = 2.0
 NAT_GBPS = (5.0, 100.0)
 """Gbit/s of a NAT gateway: what it supports, and what it scales to by itself. How fast it scales is not documented.
 Its million packets per second, 12 Gbit/s in packets of 1,500 bytes, are not the limit."""
+NAT_INSTANCE_GBPS = (0.781, 5.0)
+"""Gbit/s of a NAT instance (m6i.large): its baseline, and what an instance with fewer than 32 vCPUs gets through an
+internet gateway in a burst, which lasts 5 to 60 minutes."""
+NAT_INSTANCE_SOURCE = "EC2 instance types guide, network specifications; EC2 user guide, instance network bandwidth"
 NAT_CONNECTIONS = 55_000
 """Simultaneous connections of one gateway address to one destination."""
 NAT_SOURCE = "VPC user guide, NAT gateway basics, read 2026-11-28"
@@ -48,9 +52,9 @@ def fetched_weights_gb(request: PlanRequest, catalog: Catalog) -> float:
 
 
 def fetching(request: PlanRequest, facts: InstanceType, nodes: int, catalog: Catalog) -> tuple[float, Range]:
-    """Hours in which each node fetches the weights, and in which all nodes fetch them through one NAT gateway.
+    """Hours in which each node fetches the weights, and in which all nodes fetch them through one NAT.
 
-    The start-up of a node contains its packages; through the gateway, those of all nodes come at the same time.
+    The start-up of a node contains its packages; through the NAT, those of all nodes come at the same time.
     """
     own = store_gb_per_s(facts)
     weights_gb, packages_gb = fetched_weights_gb(request, catalog) * GB_PER_GIB, NAT_GB_PER_NODE * GB_PER_GIB
@@ -59,34 +63,35 @@ def fetching(request: PlanRequest, facts: InstanceType, nodes: int, catalog: Cat
     def shared_h(gbps: float) -> float:
         return (max(each_gb * nodes / (gbps / BITS), each_gb / own) - packages_gb / own) / HOUR_S
 
-    slow, fast = NAT_GBPS
+    slow, fast = NAT_INSTANCE_GBPS if request.network.nat is NatMode.INSTANCE else NAT_GBPS
     shared = Range(low=shared_h(fast), mid=shared_h(math.sqrt(slow * fast)), high=shared_h(slow))
     return weights_gb / own / HOUR_S, shared
 
 
-def gateway_kinds(request: PlanRequest, facts: InstanceType, nodes: int, catalog: Catalog) -> frozenset[TargetKind]:
-    """The targets whose nodes reach the internet through a NAT gateway of the plan's own network."""
+def nat_kinds(request: PlanRequest, facts: InstanceType, nodes: int, catalog: Catalog) -> frozenset[TargetKind]:
+    """The targets whose nodes reach the internet through one NAT gateway or NAT instance."""
 
     def place(kind: TargetKind) -> Place:
         option = PurchaseOption.ON_DEMAND
         return Place(target=kind, instance_type=facts.name, nodes=nodes, region="", az_id=None, option=option)
 
     instances = catalog.instance_types
-    return frozenset(kind for kind in TARGETS if nat_mode(request, place(kind), instances) is NatMode.GATEWAY)
+    shared = (Egress.NAT_GATEWAY, Egress.NAT_INSTANCE)
+    return frozenset(kind for kind in TARGETS if egress(request, place(kind), instances) in shared)
 
 
-def fetching_lines(place: Place, work: Work) -> tuple[Assumption, ...]:
+def fetching_lines(request: PlanRequest, place: Place, work: Work) -> tuple[Assumption, ...]:
     """The hours of fetching in a quote, with what limits them; none where the user's own runs measured the start-up."""
     hours = work.fetch_hours(place.target)
     if hours is None or not hours.high:
         return ()
-    through = place.target in work.gateway_kinds
     span, limit = f"{hours.mid * MINUTE_S:.2g}", "at the node's own speed, assumption, not measured"
-    if through:
-        limit = (
-            f"{hours.low * MINUTE_S:.2g} to {hours.high * MINUTE_S:.2g}: all {place.nodes} through one NAT gateway of"
-            f" {NAT_GBPS[0]:g} Gbit/s that scales to {NAT_GBPS[1]:g} ({NAT_SOURCE})"
-        )
+    if place.target in work.nat_kinds:
+        rates = f"NAT gateway of {NAT_GBPS[0]:g} Gbit/s that scales to {NAT_GBPS[1]:g} ({NAT_SOURCE})"
+        if request.network.nat is NatMode.INSTANCE:
+            slow, fast = NAT_INSTANCE_GBPS
+            rates = f"NAT instance of {slow:g} Gbit/s, {fast:g} in a burst ({NAT_INSTANCE_SOURCE})"
+        limit = f"{hours.low * MINUTE_S:.2g} to {hours.high * MINUTE_S:.2g}: all {place.nodes} through one {rates}"
     return (
         Assumption(
             name="of it, weights and packages on their way to the nodes", value=span, unit="minutes", source=limit
@@ -96,7 +101,7 @@ def fetching_lines(place: Place, work: Work) -> tuple[Assumption, ...]:
 
 def connection_findings(place: Place, request: PlanRequest, facts: InstanceType, catalog: Catalog) -> Iterator[Finding]:
     """A warning if the processes of all nodes could open more connections to one host than a NAT gateway allows."""
-    if nat_mode(request, place, catalog.instance_types) is not NatMode.GATEWAY:
+    if egress(request, place, catalog.instance_types) is not Egress.NAT_GATEWAY:
         return
     count = place.nodes * facts.training_workers * HUB_CONNECTIONS
     if fetched_weights_gb(request, catalog) and count > NAT_CONNECTIONS:

@@ -1,30 +1,49 @@
-"""The way of a new network's nodes to the internet: a NAT gateway, or public addresses of their own."""
+"""How the nodes of a new network reach what is outside it: NAT gateway, NAT instance, public addresses, endpoints."""
 
+import re
 from collections.abc import Iterator, Mapping
 
-from launcher.model.enums import NatMode
-from launcher.model.finding import Finding, error
+from launcher.model.enums import Egress, NatMode
+from launcher.model.finding import Finding, error, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
+from launcher.model.target import Target
 from launcher.targets.registry import TARGETS, target_of
 
 MOST_PUBLIC_NODES = 8
 """Nodes up to which public addresses cost less than a NAT gateway in every run: with the head node's, they are nine
 addresses; a gateway costs as much an hour as nine addresses, and has one itself (catalog, prices/bill_items.csv)."""
+_CHOSEN = {NatMode.GATEWAY: Egress.NAT_GATEWAY, NatMode.INSTANCE: Egress.NAT_INSTANCE}
+_OPEN_HINT = "set network.nat to gateway or instance"
+_ECR = re.compile(r"\d{12}\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?/")
+"""Images of the account's own registry. ECR's endpoints do not reach public.ecr.aws."""
+
+_DOWNLOAD = re.compile(
+    r"\b(pip3?|uv|conda|mamba|apt|apt-get|dnf|yum|npm)\s+(.*\s)?(install|sync|add|download|create|update)\b"
+    r"|\b(curl|wget)\s|\bgit\s+clone\b|\bhuggingface-cli\s+download\b|\bhf\s+download\b"
+)
+"""Commands that fetch from package indexes, hubs or other hosts."""
 
 
-def nat_mode(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> NatMode | None:
-    """How the nodes of a place reach the internet; None if Slipway creates no network for them."""
+def egress(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Egress | None:
+    """How the nodes of a place reach what is outside their network; None if Slipway creates no network for them.
+
+    `network.nat` auto is the cheaper of public addresses and a NAT gateway; a NAT instance has no replacement and nodes
+    with endpoints alone reach no package index, so a plan has to ask for them.
+    """
     network, target = request.network, request.target
     if network.vpc_id is not None or target.cluster is not None or target.ssh_host is not None:
         return None
-    if target_of(place.target).in_service_network:
+    row = target_of(place.target)
+    if row.in_service_network:
         return None
-    if network.nat is not None:
-        return network.nat
-    cheaper = place.nodes <= MOST_PUBLIC_NODES
-    return NatMode.NONE if cheaper and not obstacle(request, place, instances) else NatMode.GATEWAY
+    if network.nat in _CHOSEN:
+        return _CHOSEN[network.nat]
+    reason = obstacle(request, place, instances)
+    if network.nat is NatMode.NONE:
+        return Egress.ENDPOINTS if reason and _can_be_closed(request, place) else Egress.PUBLIC_ADDRESSES
+    return Egress.PUBLIC_ADDRESSES if place.nodes <= MOST_PUBLIC_NODES and not reason else Egress.NAT_GATEWAY
 
 
 def obstacle(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> str:
@@ -35,18 +54,69 @@ def obstacle(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
     if not row.public_nodes or request.workload.serve is not None:
         able = " or ".join(kind.value for kind, facts in TARGETS.items() if facts.public_nodes)
         return f"only nodes of {able} can have public addresses"
+    if request.network.private:
+        return "network.private keeps nodes without public addresses"
     if several:
         return f"EC2 gives no public address to an instance with several network cards, got {', '.join(several)}"
     if request.network.name is not None:
-        return f"the clusters that share network {request.network.name} share its NAT gateway"
+        return f"the clusters that share network {request.network.name} share its NAT"
     if request.storage.has_login_pool and row.login_balancer:
         return "the load balancer of the login nodes is in a private subnet"
     return ""
 
 
+def _can_be_closed(request: PlanRequest, place: Place) -> bool:
+    """Whether the nodes of a place can work with endpoints alone."""
+    row = target_of(place.target)
+    return bool(row.needed_endpoints) and request.network.name is None and request.workload.serve is None
+
+
+def interface_endpoints(request: PlanRequest, target: Target, chosen: Egress | None) -> tuple[str, ...]:
+    """The services with an interface endpoint in a new network, each in one zone: the plan's, and those it needs."""
+    network = request.network
+    if network.vpc_id is not None:
+        return ()
+    if chosen is not Egress.ENDPOINTS:
+        return network.endpoints
+    needed = [*target.needed_endpoints]
+    if request.run.image is not None:
+        needed += ("ecr.api", "ecr.dkr")
+    needed += sorted({arn.split(":")[2] for arn in request.run.secrets.values()})
+    return (*network.endpoints, *(service for service in dict.fromkeys(needed) if service not in network.endpoints))
+
+
 def nat_findings(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
-    """An error for `network.nat: none` at a place whose nodes cannot have public addresses."""
-    if request.network.nat is NatMode.NONE and nat_mode(request, place, instances) is NatMode.NONE:
+    """Errors for a network that the nodes of a place cannot have, and what they cannot reach from a closed one."""
+    if request.network.nat is not NatMode.NONE:
+        return
+    reason, chosen = obstacle(request, place, instances), egress(request, place, instances)
+    if chosen is Egress.PUBLIC_ADDRESSES and reason:
+        yield error("no-public-addresses", "network.nat", f"none does not work: {reason}", "set it to auto")
+    if chosen is Egress.ENDPOINTS:
+        yield from _unreachable(request, place)
+
+
+def egress_remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
+    """What nodes with endpoints alone cannot reach, whatever the plan does."""
+    if egress(request, place, instances) is Egress.ENDPOINTS:
         reason = obstacle(request, place, instances)
-        if reason:
-            yield error("no-public-addresses", "network.nat", f"none does not work: {reason}", "set it to auto")
+        message = f"nodes reach AWS's services and S3 alone, no package index and no model hub: {reason}"
+        yield warning("no-internet", "network.nat", message, f"keep weights and data in S3 (run.data), or {_OPEN_HINT}")
+
+
+def _unreachable(request: PlanRequest, place: Place) -> Iterator[Finding]:
+    """An error for each thing in the plan that nodes with endpoints alone cannot reach."""
+    image = request.run.image
+    found = None if image is None else _ECR.match(image)
+    if image is not None and (found is None or found["region"] != place.region):
+        message = f"nodes without a way to the internet reach the images of ECR in {place.region} alone, got {image}"
+        yield error("unreachable-image", "run.image", message, f"copy it there, or {_OPEN_HINT}")
+    data = request.workload.train.data if request.workload.train is not None else None
+    if data is not None and data.region not in (None, place.region):
+        message = f"S3's gateway endpoint reaches {place.region} alone, the data are in {data.region}"
+        yield error("unreachable-data", "workload.train.data.region", message, f"copy them, or {_OPEN_HINT}")
+    for index, line in enumerate(request.run.setup):
+        if _DOWNLOAD.search(line):
+            message = f"nodes without a way to the internet cannot run {line!r}"
+            fix = f"put what it fetches into run.image, target.ami or S3 (run.data), or {_OPEN_HINT}"
+            yield error("unreachable-packages", f"run.setup[{index}]", message, fix)

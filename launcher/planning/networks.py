@@ -83,7 +83,10 @@ def _contradictions(network: NetworkRequest) -> Iterator[Finding]:
     elif network.name is not None and not network.az_ids:
         message = f"the clusters that share {network.name} must agree on its zones, and none is named"
         yield error(
-            "zones-missing", "network.az_ids", message, "name them, the same in every plan: [use2-az1, use2-az3]"
+            "zones-missing",
+            "network.az_ids",
+            message,
+            "pin target.region for all of its zones, or name them, the same in every plan: [use2-az1, use2-az3]",
         )
     elif network.az_ids and network.name is None:
         message = "only a network that clusters share has several zones"

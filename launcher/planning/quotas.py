@@ -5,15 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from launcher.catalog.quotas import QuotaName, quota_of
-from launcher.model.enums import NatMode, PurchaseOption
+from launcher.model.enums import Egress, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.hyperpod import ml_name
 from launcher.model.idle import warm_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.record import record
-from launcher.model.sizing import LOGIN_NODE
-from launcher.planning.nat import nat_mode
+from launcher.model.sizing import LOGIN_NODE, NAT_INSTANCE
+from launcher.planning.nat import egress
 from launcher.targets.registry import target_of
 
 if TYPE_CHECKING:  # a plan for training loads no endpoint
@@ -114,6 +114,8 @@ def _ec2(
     beside = {target.head_instance(place.nodes, storage.head_node): 1} if target.head is not None else {}
     if storage.login_nodes:
         beside[LOGIN_NODE] = beside.get(LOGIN_NODE, 0) + storage.login_nodes
+    if egress(plan.request, place, instances) is Egress.NAT_INSTANCE:
+        beside[NAT_INSTANCE] = beside.get(NAT_INSTANCE, 0) + 1
     needs: dict[str, tuple[int, str]] = {}
     for name, count in beside.items():
         key = quota_of(quotas, name.partition(".")[0], PurchaseOption.ON_DEMAND)
@@ -196,7 +198,7 @@ def _network(plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[
         return
     yield _need(quotas["vpc/networks"], quotas["vpc/networks"].name, 1, "the cluster's VPC")
     head, address = target_of(plan.place.target).head, "the NAT gateway's address"
-    if nat_mode(plan.request, plan.place, instances) is NatMode.NONE:
+    if egress(plan.request, plan.place, instances) is not Egress.NAT_GATEWAY:
         address = "the head node's address" if head is not None and head.elastic_address else ""
     if address:
         yield _need(quotas["vpc/addresses"], quotas["vpc/addresses"].name, 1, address)

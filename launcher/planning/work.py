@@ -16,7 +16,7 @@ from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.planning import duration, goodput, memory
 from launcher.planning.around import hours_around
-from launcher.planning.fetching import fetching, gateway_kinds
+from launcher.planning.fetching import fetching, nat_kinds
 from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, FailureRates, Losses, Overhead
 from launcher.planning.learned import learned_boot, learned_restart
 from launcher.planning.nat import MOST_PUBLIC_NODES
@@ -48,7 +48,7 @@ class Estimator:
     estimates: dict[tuple[str, int], Work] = field(default_factory=dict)
     _alike: dict[tuple[str, str | None, int, int], Work] = field(default_factory=dict)
     _unseen: dict[str, bool] = field(default_factory=dict)
-    _gateways: dict[tuple[bool, bool], frozenset[TargetKind]] = field(default_factory=dict)
+    _shared: dict[tuple[bool, bool], frozenset[TargetKind]] = field(default_factory=dict)
 
     def work(self, instance_type: str, nodes: int) -> Work:
         """The work on `nodes` nodes of a type, independent of regions and options."""
@@ -63,17 +63,17 @@ class Estimator:
                     around_h=hours_around(self.request, facts, nodes),
                     fetch_h=fetch_h,
                     shared_fetch_h=shared_fetch_h,
-                    gateway_kinds=self._gateway_kinds(facts, nodes),
+                    nat_kinds=self._nat_kinds(facts, nodes),
                 )
             self.estimates[key] = estimate
         return self.estimates[key]
 
-    def _gateway_kinds(self, facts: InstanceType, nodes: int) -> frozenset[TargetKind]:
-        """The targets whose nodes share a NAT gateway, computed once for the types and numbers that are alike."""
+    def _nat_kinds(self, facts: InstanceType, nodes: int) -> frozenset[TargetKind]:
+        """The targets whose nodes share a NAT, computed once for the types and numbers that are alike."""
         key = (facts.network_cards > 1, nodes > MOST_PUBLIC_NODES)
-        if key not in self._gateways:
-            self._gateways[key] = gateway_kinds(self.request, facts, nodes, self.catalog)
-        return self._gateways[key]
+        if key not in self._shared:
+            self._shared[key] = nat_kinds(self.request, facts, nodes, self.catalog)
+        return self._shared[key]
 
     @cached_property
     def tokens(self) -> float | None:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
 from launcher.model.budget_stop import stops_at
-from launcher.model.enums import Basis, CheckpointMode, NatMode, TargetKind
+from launcher.model.enums import Basis, CheckpointMode, Egress, TargetKind
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Price, Unpriced
-from launcher.model.monitoring import ACCESS_LOG_DAYS, SUPERSEDED_DAYS, interface_endpoints, nat_zones, node_metrics
+from launcher.model.monitoring import ACCESS_LOG_DAYS, SUPERSEDED_DAYS, nat_zones, node_metrics
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.sizing import (
@@ -20,6 +20,8 @@ from launcher.model.sizing import (
     LOG_RETENTION_DAYS,
     LOGIN_NODE,
     LOGIN_ROOT_GIB,
+    NAT_INSTANCE,
+    NAT_ROOT_GIB,
 )
 from launcher.model.target import Fee, Target
 from launcher.model.units import BILLED, HOURS_PER_MONTH, billed_gb
@@ -27,7 +29,7 @@ from launcher.model.work import Work
 from launcher.planning.around import around_assumptions
 from launcher.planning.disks import training_volume_gib
 from launcher.planning.fetching import NAT_GB_PER_NODE, fetched_weights_gb
-from launcher.planning.nat import nat_mode
+from launcher.planning.nat import egress, interface_endpoints
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, LowestPrices, Prices, total_usd
 from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, monitoring_lines
 from launcher.pricing.hyperpod import volume_assumption
@@ -36,6 +38,7 @@ from launcher.targets.registry import target_of
 
 LOG_GB_PER_NODE_HOUR = 0.05
 """Cluster, job and flow logs of one node: an assumption."""
+_NATS = (Egress.NAT_GATEWAY, Egress.NAT_INSTANCE)
 LOGS = "logs"
 """The service whose interface endpoint carries the logs, bypassing the NAT gateway."""
 ENDPOINT_DATA = ("interface endpoint data", "network", "vpc.interface-endpoint-data", "GB")
@@ -55,16 +58,23 @@ FSX = {
 }
 
 
-def network_lines(prices: Prices, request: PlanRequest, target: Target, mode: NatMode | None) -> Iterator[Line]:
+def network_lines(prices: Prices, request: PlanRequest, target: Target, chosen: Egress | None) -> Iterator[Line]:
     """The network lines that last as long as the cluster: those of the network, and those that the target adds."""
     if target.in_service_network:
         return
-    gateways = len(nat_zones(request.network, None)) if mode is NatMode.GATEWAY else 0
-    if gateways:
-        yield prices.line("NAT gateway", "network", "vpc.nat-gateway", "hour").while_up(gateways)
-        yield prices.line("public IPv4 address of the NAT", "network", "vpc.public-ipv4", "hour").while_up(gateways)
-    endpoints = len(interface_endpoints(request.network))
-    if endpoints:
+    alone = not request.network.shared_by
+    nats = len(nat_zones(request.network, None)) if chosen in _NATS and alone else 0
+    if nats and chosen is Egress.NAT_GATEWAY:
+        yield prices.line("NAT gateway", "network", "vpc.nat-gateway", "hour").while_up(nats)
+    elif nats:
+        price = prices.instance(NAT_INSTANCE, managed=False)
+        yield Line(f"NAT instance {NAT_INSTANCE}", "network", "instance-hour", price).while_up(nats)
+        volume = prices.line("volume of the NAT instance", "network", "ebs.gp3-storage", "GB-month")
+        yield volume.while_up(nats * NAT_ROOT_GIB / HOURS_PER_MONTH)
+    if nats:
+        yield prices.line("public IPv4 address of the NAT", "network", "vpc.public-ipv4", "hour").while_up(nats)
+    endpoints = len(interface_endpoints(request, target, chosen))
+    if endpoints and alone:
         name = f"{endpoints} interface endpoint{'s' if endpoints > 1 else ''}"
         yield prices.line(name, "network", "vpc.interface-endpoint", "AZ-hour").while_up(endpoints)
     if request.storage.has_login_pool and target.login_balancer:
@@ -82,15 +92,15 @@ def public_addresses(prices: Prices, place: Place, target: Target) -> Line:
 
 
 def network_data(
-    prices: Prices, place: Place, request: PlanRequest, zone: str | None, mode: NatMode | None
+    prices: Prices, place: Place, request: PlanRequest, zone: str | None, chosen: Egress | None
 ) -> Iterator[Line]:
-    """Data through the NAT gateway and the endpoints of a new network; `zone` is the cluster's own.
+    """Data through the NAT and the endpoints of a new network; `zone` is the cluster's own.
 
-    What nodes with public addresses download costs nothing.
+    What nodes download costs nothing where they have public addresses, and through a NAT instance of their zone.
     """
-    gateways = nat_zones(request.network, zone)
-    past_nat = LOGS in interface_endpoints(request.network)
-    if mode is not NatMode.GATEWAY:
+    zones = nat_zones(request.network, zone)
+    past_nat = LOGS in interface_endpoints(request, target_of(place.target), chosen)
+    if chosen not in _NATS:
         if past_nat:
             yield logged(prices.line(*ENDPOINT_DATA), place)
         return
@@ -99,10 +109,11 @@ def network_data(
     through = through._replace(once=gb_per_node * place.nodes, a_loss=gb_per_node)
     if not past_nat:
         through = logged(through, place)
-    yield through
+    if chosen is Egress.NAT_GATEWAY:
+        yield through
     if past_nat:
         yield logged(prices.line(*ENDPOINT_DATA), place)
-    if zone not in gateways:
+    if zone not in zones:
         # The sender and the receiver are both charged.
         between = prices.line("data to the NAT's zone and back", "network", "transfer.inter-az", "GB")
         yield between._replace(
@@ -120,7 +131,7 @@ def logged(line: Line, place: Place, months: float = 1.0) -> Line:
 
 
 def network_assumptions(
-    request: PlanRequest, catalog: Catalog, kind: TargetKind, mode: NatMode | None
+    request: PlanRequest, catalog: Catalog, kind: TargetKind, chosen: Egress | None
 ) -> Iterator[Assumption]:
     """The assumptions behind the network lines."""
     network, assumed = request.network, "assumption, not measured"
@@ -136,12 +147,21 @@ def network_assumptions(
             source=f"{network.vpc_id} has its own route to the internet",
         )
         return
-    if mode is NatMode.NONE:
-        chosen = "network.nat" if network.nat is not None else "network.nat auto: cheaper than a NAT gateway"
-        yield Assumption(name="way to the internet", value="public addresses, no inbound rules", unit="", source=chosen)
+    if chosen is Egress.PUBLIC_ADDRESSES:
+        source = "network.nat" if network.nat is not None else "network.nat auto: cheaper than a NAT gateway"
+        yield Assumption(name="way to the internet", value="public addresses, no inbound rules", unit="", source=source)
         return
+    if chosen is Egress.ENDPOINTS:
+        services = ", ".join(interface_endpoints(request, target_of(kind), chosen))
+        source = f"network.nat none: endpoints of {services}, in one zone; S3 by its gateway endpoint, without a price"
+        yield Assumption(name="way to the internet", value="none", unit="", source=source)
+        return
+    if chosen is Egress.NAT_INSTANCE:
+        source = "network.nat instance: no price per GB, and nothing replaces it at once if it fails"
+        yield Assumption(name="way to the internet", value=f"NAT instance {NAT_INSTANCE}", unit="", source=source)
+    nat = "NAT gateway" if chosen is not Egress.NAT_INSTANCE else "NAT instance"
     yield Assumption(
-        name="packages and images through the NAT gateway",
+        name=f"packages and images through the {nat}",
         value=f"{NAT_GB_PER_NODE:g}",
         unit="GB a node",
         source=assumed,
@@ -149,7 +169,7 @@ def network_assumptions(
     weights = fetched_weights_gb(request, catalog)
     if weights:
         yield Assumption(
-            name="weights through the NAT gateway",
+            name=f"weights through the {nat}",
             value=f"{weights:.3g}",
             unit="GB a node",
             source="from a hub, two bytes a parameter, again on each replacement node; run.data takes"
@@ -158,9 +178,11 @@ def network_assumptions(
     if network.name is not None:
         yield Assumption(
             name=f"network {network.name}, which clusters share",
-            value="counted in full",
+            value="not counted" if network.shared_by else "counted in full",
             unit="",
-            source="the first plan that uses it creates it; the number of plans that will share it is unknown",
+            source=f"it exists for {', '.join(network.shared_by)}; only this job's data are counted"
+            if network.shared_by
+            else "the first plan that uses it creates it; the number of plans that will share it is unknown",
         )
 
 
@@ -184,7 +206,7 @@ class Bill:
         self.catalog = catalog
         self.today = today
         self.own_cluster = _existing_cluster(request) is None
-        self._cluster_lines: dict[tuple[str, TargetKind, NatMode | None], _ClusterLines] = {}
+        self._cluster_lines: dict[tuple[str, TargetKind, Egress | None], _ClusterLines] = {}
         self._rests: dict[tuple[object, ...], OtherCosts] = {}
         self._kinds: dict[tuple[object, ...], int] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
@@ -214,15 +236,15 @@ class Bill:
         if known not in self._kinds:
             facts = self.catalog.instance_types[place.instance_type]
             kind = (
-                *(place.target, place.nodes, self._nat_mode(place), bool(node_metrics(facts)), self._stops(place)),
+                *(place.target, place.nodes, self._egress(place), bool(node_metrics(facts)), self._stops(place)),
                 target_of(place.target).fees(self.request, place.nodes, facts),
                 target_of(place.target).per_job and not facts.nvme_gb,
             )
             self._kinds[known] = self._numbers.setdefault(kind, len(self._numbers))
         return self._kinds[known]
 
-    def _nat_mode(self, place: Place) -> NatMode | None:
-        return nat_mode(self.request, place, self.catalog.instance_types)
+    def _egress(self, place: Place) -> Egress | None:
+        return egress(self.request, place, self.catalog.instance_types)
 
     def _stops(self, place: Place) -> bool:
         """Whether the guard ends the job at a spending limit."""
@@ -232,8 +254,8 @@ class Bill:
         """The non-compute lines."""
         request = self.request
         facts = self.catalog.instance_types[place.instance_type]
-        target, mode = target_of(place.target), self._nat_mode(place)
-        cluster = self._lines_of_cluster(prices, target, mode) if self.own_cluster else _ClusterLines()
+        target, chosen = target_of(place.target), self._egress(place)
+        cluster = self._lines_of_cluster(prices, target, chosen) if self.own_cluster else _ClusterLines()
         rows = [*cluster.storage]
         if not target.managed:
             rows.append(_root_volumes(prices, place, request, own_cluster=self.own_cluster))
@@ -241,8 +263,8 @@ class Bill:
             rows.append(_job_volumes(prices, place, training_volume_gib(request, place.nodes, facts)))
         rows += (*_checkpoints(prices, request, work), *_outputs(prices, request), *cluster.network)
         if self.own_cluster and not target.in_service_network:
-            rows += network_data(prices, place, request, self._zone(place), mode)
-        if mode is NatMode.NONE:
+            rows += network_data(prices, place, request, self._zone(place), chosen)
+        if chosen is Egress.PUBLIC_ADDRESSES:
             rows.append(public_addresses(prices, place, target))
         rows += _transfer(prices, request)
         if self.own_cluster and target.head is not None:
@@ -280,16 +302,16 @@ class Bill:
     def _zone(self, place: Place) -> str | None:
         return place.az_id or self.catalog.first_zone(place.instance_type, place.region)
 
-    def _lines_of_cluster(self, prices: Prices, target: Target, mode: NatMode | None) -> _ClusterLines:
+    def _lines_of_cluster(self, prices: Prices, target: Target, chosen: Egress | None) -> _ClusterLines:
         """The lines that last as long as a cluster, computed once for each region, target and way to the internet."""
-        key = (prices.region, target.kind, mode)  # "" for the lowest prices, of which a bill sees one set
+        key = (prices.region, target.kind, chosen)  # "" for the lowest prices, of which a bill sees one set
         if key not in self._cluster_lines:
             storage = self.request.storage
             gib = target.shared_gib(storage.lustre_gib)
             logins = storage.login_nodes
             self._cluster_lines[key] = _ClusterLines(
                 storage=(_file_system(prices, gib, storage.lustre_mb_s_per_tib),) if gib else (),
-                network=tuple(network_lines(prices, self.request, target, mode)),
+                network=tuple(network_lines(prices, self.request, target, chosen)),
                 instances=tuple(_cluster_instances(prices, logins, target)),
                 watch=tuple(monitoring_lines(prices, self.request, target)),
             )
@@ -329,7 +351,7 @@ def bill_assumptions(
         source = f"start-up and idle tail of its nodes, at least {CLUSTER_OVERHEAD_H:g} h (assumption, not measured)"
         around = f"{size.up_h - size.hours:.3g}"
         lines.append(Assumption(name="cluster time outside the job", value=around, unit="h", source=source))
-        lines += network_assumptions(request, catalog, target, nat_mode(request, place, catalog.instance_types))
+        lines += network_assumptions(request, catalog, target, egress(request, place, catalog.instance_types))
         lines += monitoring_assumptions()
     else:
         resources = "head node, network, file system and what watches them"

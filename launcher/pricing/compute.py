@@ -373,7 +373,7 @@ def _around_lines(place: Place, work: Work, request: PlanRequest, middle: Charge
             source=_start_source(place, work, middle),
             steps=() if work.boot is None else work.boot.steps,
         ),
-        *fetching_lines(place, work),
+        *fetching_lines(request, place, work),
         tail_line(place, request, middle.tail_h, middle.tail),
     ]
     share = committed_hours(place, request, middle.used_h)

@@ -20,6 +20,7 @@ from launcher.planning.disks import disk_findings
 from launcher.planning.drivers import driver_remarks
 from launcher.planning.fetching import connection_findings
 from launcher.planning.idle_chips import Nodes, idle_findings
+from launcher.planning.nat import egress_remarks
 from launcher.planning.quotas import default_findings, quota_needs
 from launcher.planning.registry import budget_findings
 from launcher.pricing.ages import expiry, rests_on
@@ -292,6 +293,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     findings.extend(_disk_too_small(candidate, facts))
     findings.extend(idle_findings(context.job_command, context.request.run.env, _nodes(candidate, facts)))
     findings.extend(disk_findings(context.request, place, facts))
+    findings.extend(egress_remarks(context.request, place, context.catalog.instance_types))
     findings.extend(connection_findings(place, context.request, facts, context.catalog))
     findings.extend(_not_begun(candidate))
     findings.extend(budget_findings(context.request, place.region))

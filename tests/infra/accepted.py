@@ -86,6 +86,11 @@ PCS = (
 
 INSTANCES = (
     (
+        r"AwsSolutions-EC2[89]",
+        r"-network/Network/NatInstance/Instance",
+        "a NAT instance goes with its stack; metrics by the minute cost, and EC2 recovers it without them",
+    ),
+    (
         r"AwsSolutions-IAM5\[Resource::\*\]",
         r"-training/Profile/Role/Resource",
         "ec2:DescribeInstances, by which instances of a job find each other, takes no resource",

@@ -46,6 +46,7 @@ def hours_up(quote):
     """Hours that a cluster runs, and that each node runs: the quote's job, start-up and idle tail."""
     values = {assumption["name"]: assumption["value"] for assumption in quote["assumptions"]}
     around_h = sum(float(values.get(name, 0)) for name in AROUND_MINUTES) / 60
+    around_h += float(values.get("data on their way to the nodes", 0))
     hours = job_hours(quote)
     # Of prepaid nodes no quote says it: their start is in what was paid for.
     return hours + max(OVERHEAD_H, around_h), hours + max(START_UP_H, around_h)
@@ -73,6 +74,20 @@ def by_the_hour(templates, up_h):
         "NAT gateway": len(resources(templates, "AWS::EC2::NatGateway")) * up_h,
         "public IPv4 address of the NAT": len(resources(templates, "AWS::EC2::EIP")) * up_h,
     }
+    for nat in resources(templates, "AWS::EC2::Instance"):
+        quantities[f"NAT instance {nat['InstanceType']}"] = up_h
+        volumes = sum(volume["Ebs"]["VolumeSize"] for volume in nat["BlockDeviceMappings"])
+        quantities["volume of the NAT instance"] = volumes * up_h / MONTH_H
+        addresses = [interface for interface in nat["NetworkInterfaces"] if interface["AssociatePublicIpAddress"]]
+        quantities["public IPv4 address of the NAT"] = len(addresses) * up_h
+    endpoints = [
+        endpoint
+        for endpoint in resources(templates, "AWS::EC2::VPCEndpoint")
+        if endpoint["VpcEndpointType"] == "Interface"
+    ]
+    if endpoints:
+        zones = sum(len(endpoint["SubnetIds"]) for endpoint in endpoints)
+        quantities[f"{len(endpoints)} interface endpoint{'s' * (len(endpoints) > 1)}"] = zones * up_h
     months, alarms = up_h / MONTH_H, len(resources(templates, "AWS::CloudWatch::Alarm"))
     quantities[f"{alarms} alarm{'s' * (alarms > 1)}"] = alarms * months
     quantities["dashboard"] = len(resources(templates, "AWS::CloudWatch::Dashboard")) * months
@@ -87,7 +102,10 @@ def by_the_hour(templates, up_h):
     return quantities
 
 
-ALWAYS = r"\d+ x |NAT gateway|\d+ alarm|dashboard|guard|S3 listings|AWS Budget|FSx"
+ALWAYS = (
+    r"\d+ x |NAT (gateway|instance)|volume of the NAT|\d+ interface endpoint|\d+ alarm|dashboard|guard|S3 listings"
+    r"|AWS Budget|FSx"
+)
 """Lines that the templates of every target determine."""
 
 

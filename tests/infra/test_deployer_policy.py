@@ -25,7 +25,7 @@ from launcher.rendering.policies import (
 from launcher.targets.registry import TARGETS
 from tests.checks import some
 from tests.infra import registry
-from tests.infra.conftest import EKS_FILES, FILES
+from tests.infra.conftest import EC2_FILES, EKS_FILES, FILES
 from tests.infra.deployer import FREE, PERMISSIONS, allowed_types, policy, refused, types
 from tests.infra.iam import ACCOUNT, actions, allows, misplaced, starred, unknown_actions
 from tests.infra.iam_names import PROVIDER, made, nested
@@ -186,6 +186,7 @@ class TestTypes:
         kinds = ("parallelcluster", "hyperpod-slurm", "hyperpod-eks")
         for path in (path for kind in kinds for path in FILES[kind].values()):
             made_types |= types(synthesised(plan_at(path)))
+        made_types |= types(synthesised(plan_at(EC2_FILES["nat-instance"])))
         clusters = allowed_types(TargetKind.PARALLELCLUSTER) | allowed_types(TargetKind.HYPERPOD_SLURM)
         assert clusters - made_types <= {"AWS::IAM::Policy"}
 

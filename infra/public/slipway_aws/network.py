@@ -6,6 +6,7 @@ from constructs import Construct
 
 from infra.parts import efa
 from infra.parts import network as parts
+from launcher.model.enums import Egress
 from launcher.planning.addresses import ranges
 from slipway_aws.flags import own_flags
 from slipway_aws.refusals import readable
@@ -46,7 +47,12 @@ class Network(Construct):
             parts_of_range = ranges(cidr)
         zone = availability_zone_id
         resource = parts.Network(
-            self, "Default", ranges=parts_of_range, zone=zone, nat_zones=(zone,) if nat_gateway else ()
+            self,
+            "Default",
+            ranges=parts_of_range,
+            zone=zone,
+            egress=Egress.NAT_GATEWAY if nat_gateway else Egress.PUBLIC_ADDRESSES,
+            nat_zone=zone,
         )
         subnet = resource.node_subnets[zone]
         # Only the zone's id is known; constructs of AWS want its name, which CloudFormation tells.

@@ -3,11 +3,13 @@
 Judged by: cfn-lint 1.58.0's copy of CloudFormation's registry, which judges every synthesised template
 (tests/infra/linting.py); Describe calls by moto 5.2.5.
 
-Emulated: VPC with its DNS settings, subnets by zone name or zone id, gateways, NAT, routes and their association with
-subnets, VPC endpoints, flow logs, tags. Not emulated: traffic, updates (a resource stays as created), IPv6.
+Emulated: VPC with its DNS settings, subnets by zone name or zone id, gateways, NAT, NAT instances, routes and their
+association with subnets, VPC endpoints, flow logs, tags. Not emulated: traffic, updates (a resource stays as created),
+IPv6.
 """
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,15 +17,18 @@ from moto.ec2.models import ec2_backends
 from moto.ec2.models.core import TaggedEC2Resource
 from moto.ec2.models.elastic_ip_addresses import ElasticAddress
 from moto.ec2.models.flow_logs import FlowLogs
+from moto.ec2.models.instances import Instance
 from moto.ec2.models.internet_gateways import InternetGateway
 from moto.ec2.models.nat_gateways import NatGateway
 from moto.ec2.models.route_tables import Route, RouteTable
 from moto.ec2.models.subnets import Subnet
 from moto.ec2.models.vpcs import VPC, VPCEndPoint
+from moto.ssm.models import ssm_backends
 
-from launcher.sandbox.aws.model import Created, Model, Requested
+from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 
 _Resource = TypeVar("_Resource")
+_REFERENCE = re.compile(r"\{\{resolve:ssm:(?P<name>[^:}]+)\}\}")
 
 
 def ec2(requested: Requested) -> Any:
@@ -96,6 +101,39 @@ def _nat(requested: Requested) -> NatGateway:
     return tagged(requested, nat)
 
 
+def _instance(requested: Requested) -> Instance:
+    """A NAT instance, with the image that a dynamic reference to a parameter names."""
+    image = requested.need("ImageId")
+    reference = _REFERENCE.fullmatch(image)
+    if reference is not None:
+        backend = ssm_backends[requested.account_id][requested.region_name]
+        parameter = backend.get_parameter(reference["name"])
+        if parameter is None:
+            raise ResourceRefusedError(f"Parameter {reference['name']} not found. (Service: Ssm, Status Code: 400)")
+        image = parameter.value
+    (interface,) = requested.need("NetworkInterfaces")
+    (instance,) = (
+        ec2(requested)
+        .run_instances(
+            image_id=image,
+            count=1,
+            user_data=requested.get("UserData"),
+            security_group_names=[],
+            security_group_ids=interface["GroupSet"],
+            instance_type=requested.need("InstanceType"),
+            is_instance_type_default=False,
+            subnet_id=interface["SubnetId"],
+            block_device_mappings=[],
+        )
+        .instances
+    )
+    ec2(requested).modify_instance_attribute(
+        instance.id, "source_dest_check", bool(requested.get("SourceDestCheck", True))
+    )
+    made: Instance = tagged(requested, instance)
+    return made
+
+
 def _endpoint(requested: Requested) -> VPCEndPoint:
     policy = requested.get("PolicyDocument")
     endpoint: VPCEndPoint = ec2(requested).create_vpc_endpoint(
@@ -136,6 +174,10 @@ def _remove_nat(requested: Requested, nat: NatGateway) -> None:
     ec2(requested).delete_nat_gateway(nat.id)
 
 
+def _remove_instance(requested: Requested, instance: Instance) -> None:
+    ec2(requested).terminate_instances([instance.id])
+
+
 def _remove_table(requested: Requested, table: RouteTable) -> None:
     ec2(requested).delete_route_table(table.id)
 
@@ -166,6 +208,7 @@ MODELS = (
     Model(type="AWS::EC2::VPCGatewayAttachment", make=_attachment, remove=_detach),
     Model(type="AWS::EC2::EIP", make=by_moto(ElasticAddress), remove=_release),
     Model(type="AWS::EC2::NatGateway", make=_nat, remove=_remove_nat),
+    Model(type="AWS::EC2::Instance", make=_instance, remove=_remove_instance),
     Model(type="AWS::EC2::RouteTable", make=by_moto(RouteTable), remove=_remove_table),
     Model(type="AWS::EC2::Route", make=by_moto(Route), remove=_remove_route),
     Model(type="AWS::EC2::SubnetRouteTableAssociation", make=_association, remove=_dissociate),

@@ -39,7 +39,11 @@ class Ec2Instances(Ec2Target):
     volume_key = VolumeKey.NAMED
     starts_volumes = "autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
     per_job = True
+    service_chooses_type = True
     public_nodes = True
+    # The instance and its user data call the first three; sessions need the others (Systems Manager user guide, VPC
+    # endpoints; ec2messages is not needed from version 3.3.40 of its agent).
+    needed_endpoints = ("autoscaling", "ec2", "logs", "ssm", "ssmmessages")
     efa_on_one_node = False
     own_outputs = (GROUP_OUTPUT,)
     policies = ("network", "ec2")

@@ -7,13 +7,13 @@ from typing import Any
 from launcher.catalog import safe_yaml
 from launcher.model import sizing
 from launcher.model.bundle import RenderedFile
-from launcher.model.enums import EfaLayout, NatMode, PurchaseOption, TargetKind
+from launcher.model.enums import EfaLayout, Egress, PurchaseOption, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.idle import NEVER_MINUTES, idle_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.planning.nat import nat_mode
+from launcher.planning.nat import egress
 from launcher.rendering.cluster import (
     CLUSTER_FILE,
     notify_findings,
@@ -77,7 +77,7 @@ def cluster_yaml(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
         os=request.target.os.value,
         ami=request.target.ami,
         subnet_id=names.subnet_id,
-        public_addresses=nat_mode(request, plan.place, instances) is NatMode.NONE,
+        public_addresses=egress(request, plan.place, instances) is Egress.PUBLIC_ADDRESSES,
         security_group_ids=(names.security_group_id, *request.network.security_group_ids),
         node_policy_arn=names.node_policy_arn,
         entered_policy_arn=names.entered_policy_arn,

@@ -175,7 +175,7 @@ class Deployment:
             self.assembly.stacks,
             cluster=cluster,
             zone=zone,
-            usd_per_hour=self.quoted.usd_per_hour,
+            usd_per_hour=self.quoted.guard_usd_per_hour,
             endpoint=endpoint,
             deployed_now=deployed_now,
             max_usd=self.context.max_usd,

@@ -13,13 +13,13 @@ from launcher.cdk.commands import Assembly
 from launcher.cdk.runner import Runner
 from launcher.model.bundle import Bundle
 from launcher.model.document import document
-from launcher.model.enums import NatMode
+from launcher.model.enums import Egress
 from launcher.model.errors import ImpossibleError
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.stages import Notify
-from launcher.planning.nat import nat_mode
+from launcher.planning.nat import egress
 from launcher.records.quote_document import quote_document
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.efa_rules import stack_findings
@@ -159,8 +159,9 @@ def refuse_without_efa(plan: Plan, assembly: Assembly, instances: Mapping[str, I
 
 
 def _subnet(plan: Plan) -> str:
-    public = nat_mode(plan.request, plan.place, load().instance_types) is NatMode.NONE
-    return "a public subnet without inbound rules" if public else "a private subnet, NAT gateway"
+    chosen = egress(plan.request, plan.place, load().instance_types)
+    public = chosen is Egress.PUBLIC_ADDRESSES
+    return "a public subnet without inbound rules" if public else f"a private subnet, {chosen or Egress.NAT_GATEWAY}"
 
 
 def plan_lines(plan: Plan) -> list[str]:

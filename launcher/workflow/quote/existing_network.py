@@ -2,15 +2,16 @@
 
 from dataclasses import replace
 
+from launcher.aws import stacks
 from launcher.aws.networks import group_vpcs, subnets
 from launcher.aws.session import Session
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import error
-from launcher.model.request import PlanRequest, SubnetFacts
+from launcher.model.request import NetworkRequest, PlanRequest, SubnetFacts
 
 
 def described(request: PlanRequest, session: Session) -> PlanRequest:
-    """The request with the facts of its subnets; unchanged for a new network.
+    """The request with the facts of its subnets, or with the users of a shared network; unchanged for another one.
 
     Raises:
         AwsError: the call to EC2 failed, or EC2 has no such subnet.
@@ -18,7 +19,7 @@ def described(request: PlanRequest, session: Session) -> PlanRequest:
     """
     network = request.network
     if network.vpc_id is None:
-        return request
+        return request if network.name is None else replace(request, network=_shared(request, network.name, session))
     states = subnets(session, network.subnet_ids)
     strangers = [
         error(
@@ -55,3 +56,11 @@ def described(request: PlanRequest, session: Session) -> PlanRequest:
         if name in known
     )
     return replace(request, network=replace(network, subnets=facts))
+
+
+def _shared(request: PlanRequest, name: str, session: Session) -> NetworkRequest:
+    """The network with the stacks of other clusters that import it, and so pay for its NAT."""
+    export = f"slipway-{name}-shared-network:VpcId"
+    users = stacks.importers(session, export) if export in stacks.exports(session) else frozenset()
+    others = sorted(user for user in users if user != f"slipway-{request.name}-training")
+    return replace(request.network, shared_by=tuple(others))

@@ -15,6 +15,7 @@ from launcher.model.request import PlanRequest
 from launcher.pricing.priced import Priced
 from launcher.targets.registry import billed_name, target_of
 from launcher.workflow.quote.commands import command
+from launcher.workflow.quote.fallback import fallback_quotes, with_dearest_rate
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price, price_request
 
@@ -74,6 +75,21 @@ def _refuse_by_gate(quoted: Quote, codes: Container[int]) -> None:
     if not quoted.gate.allowed and quoted.gate.exit_code in codes:
         errors = tuple(finding for finding in quoted.findings if finding.level == "error")
         raise REFUSALS[quoted.gate.exit_code](quoted.gate.reason, hint=quoted.gate.hint, findings=errors)
+
+
+def _with_fallbacks(path: Path, priced: Priced, quoted: Quote, now: datetime, options: PriceOptions) -> Quote:
+    """The quote, once the gate allows the job on each type that EC2 may choose for it.
+
+    Raises:
+        OverBudgetError, UnpricedError, ImpossibleError: the gate refuses the job on a fallback type.
+    """
+    others = fallback_quotes(path, priced, quoted, now, options)
+    for other in others:
+        if not other.gate.allowed:
+            reason = f"fallback type {other.plan.place.instance_type}: {other.gate.reason}"
+            hint = f"{other.gate.hint}, or remove the type from target.fallback_types"
+            raise REFUSALS[other.gate.exit_code](reason, hint=hint)
+    return with_dearest_rate(quoted, others)
 
 
 def no_head(_plan: Plan) -> str | None:
@@ -138,7 +154,7 @@ def gated_quote(
         priced = price_request(path, with_head, priced.catalog, now, options)
         rank, quoted = _at(priced, quoted.plan.place)
     refuse_unless_allowed(priced, quoted, options, say)
-    return Picked(priced=priced, rank=rank, quoted=quoted)
+    return Picked(priced=priced, rank=rank, quoted=_with_fallbacks(path, priced, quoted, now, options))
 
 
 def fresh_quote(
@@ -189,4 +205,4 @@ def fresh_quote(
             first = _at(priced, place)[1]
     rank, quoted = pick(priced, first.digest)
     refuse_unless_allowed(priced, quoted, options, say)
-    return Picked(priced=priced, rank=rank, quoted=quoted)
+    return Picked(priced=priced, rank=rank, quoted=_with_fallbacks(path, priced, quoted, now, options))

@@ -20,6 +20,7 @@ from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
 from launcher.model.training import TrainingFacts
 from launcher.planning.checks import SPOT_WITHOUT_CHECKPOINTS
+from launcher.planning.pin import with_shared_zones
 from launcher.planning.resolve import resolve_training
 from launcher.pricing.priced import Priced
 from launcher.pricing.training import TrainingPriced, price_training
@@ -101,7 +102,7 @@ def price_job(
     Raises:
         ImpossibleError: no candidate is left; the error has every finding.
     """
-    request, inferred = with_trainer(path, request)
+    request, inferred = with_trainer(path, with_shared_zones(request, catalog))
     facts, measured, remarks = _facts(request, options)
     resolution = resolve_training(request, catalog, facts, measured)
     blocking = tuple(missing_trainer(path, request))

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from launcher.model.ec2 import NEURON_IMAGE, NVIDIA_IMAGE, hook_s, image_parameter, interfaces
-from launcher.model.enums import EfaLayout, NatMode
-from launcher.planning.nat import nat_mode
+from launcher.model.enums import EfaLayout, Egress
+from launcher.planning.nat import egress
 from launcher.planning.pin import pinned_plan
 from launcher.planning.targets import place_findings
 from tests import plans
@@ -69,17 +69,17 @@ def test_own_image_lifts_image_refusals(catalog):
 @pytest.mark.parametrize(
     "type_, nodes, mode",
     [
-        ("g6e.8xlarge", 1, NatMode.NONE),
-        ("g6e.8xlarge", 8, NatMode.NONE),
-        ("p5.48xlarge", 1, NatMode.NONE),
-        ("p5.48xlarge", 2, NatMode.GATEWAY),
-        ("trn1.32xlarge", 1, NatMode.NONE),
+        ("g6e.8xlarge", 1, Egress.PUBLIC_ADDRESSES),
+        ("g6e.8xlarge", 8, Egress.PUBLIC_ADDRESSES),
+        ("p5.48xlarge", 1, Egress.PUBLIC_ADDRESSES),
+        ("p5.48xlarge", 2, Egress.NAT_GATEWAY),
+        ("trn1.32xlarge", 1, Egress.PUBLIC_ADDRESSES),
     ],
 )
 def test_nat_mode_follows_number_of_network_interfaces(catalog, type_, nodes, mode):
     request = request_of(target={"instance_type": type_, "nodes": nodes})
     place = replace(pinned_plan(request_of(), catalog).place, instance_type=type_, nodes=nodes)
-    assert nat_mode(request, place, catalog.instance_types) is mode
+    assert egress(request, place, catalog.instance_types) is mode
 
 
 def test_several_single_card_nodes_have_one_efa_interface(catalog):

@@ -3,7 +3,7 @@
 import pytest
 
 from launcher.model.errors import ImpossibleError
-from launcher.planning.networks import network_findings, subnet_id
+from launcher.planning.networks import layout_findings, network_findings, subnet_id
 from launcher.planning.pin import pinned_plan
 from tests.plans import request_of
 
@@ -83,7 +83,6 @@ class TestShared:
     @pytest.mark.parametrize(
         "network, target, code",
         [
-            ({"name": "team"}, {}, "zones-missing"),
             ({"az_ids": ["use2-az1"]}, {}, "zones-without-name"),
             ({"name": "team", "az_ids": ["use2-az1", "use2-az1"]}, {}, "zone-twice"),
             ({"name": "team", "az_ids": ["use2-az1", "use1-az4"]}, {}, "zone-outside-region"),
@@ -94,6 +93,10 @@ class TestShared:
         (finding,) = findings_of(network, **target)
         assert finding.code == code
         assert finding.path.startswith(("network.", "target."))
+
+    def test_open_region_needs_named_zones(self):
+        (finding,) = layout_findings(request_of({"slipway": 1, "name": "n", "network": {"name": "team"}}).network)
+        assert (finding.code, finding.path) == ("zones-missing", "network.az_ids")
 
     def test_valid_shared_network_accepted(self, findings_of):
         assert findings_of({"name": "team", "az_ids": ["use2-az1", "use2-az3"]}) == ()

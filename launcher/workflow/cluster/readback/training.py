@@ -5,12 +5,12 @@ from typing import Any
 
 from launcher.aws import log_groups, networks, roles, ssm, stacks
 from launcher.catalog.load import load
-from launcher.model.enums import NatMode, PurchaseOption
+from launcher.model.enums import Egress, PurchaseOption
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.monitoring import COMPILED_FOLDER, GUARD_FOLDER, WORD_FOLDER
 from launcher.model.reach import reached
 from launcher.model.sizing import LOG_RETENTION_DAYS
-from launcher.planning.nat import nat_mode
+from launcher.planning.nat import egress, interface_endpoints
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster.readback import guards, store
@@ -49,7 +49,7 @@ def subnets(reading: Reading) -> None:
     """Subnets give public addresses as planned and have a route table; the nodes' subnet is in the plan's zone."""
     checks, session = reading.checks, reading.session
     states = networks.subnets(session, reading.ids("AWS::EC2::Subnet"))
-    if _is_public(reading):
+    if _egress(reading) is Egress.PUBLIC_ADDRESSES:
         checks.holds("nodes get public addresses", all(subnet.public_addresses for subnet in states))
     else:
         checks.holds("subnets hand out no public addresses", not any(subnet.public_addresses for subnet in states))
@@ -62,18 +62,28 @@ def subnets(reading: Reading) -> None:
     checks.equal("route tables in use", set(reading.ids("AWS::EC2::RouteTable")), set(tables.values()))
 
 
-def _is_public(reading: Reading) -> bool:
-    return nat_mode(reading.plan.request, reading.plan.place, load().instance_types) is NatMode.NONE
+def _egress(reading: Reading) -> Egress | None:
+    return egress(reading.plan.request, reading.plan.place, load().instance_types)
 
 
 def check_way_out(reading: Reading) -> None:
-    """Check that the nodes' subnet routes through the NAT gateway, or to the internet gateway."""
-    checks, session = reading.checks, reading.session
+    """Check the default route of the nodes' subnet, and what it leads to."""
+    checks, session, chosen = reading.checks, reading.session, _egress(reading)
     gateway_ids = reading.ids("AWS::EC2::NatGateway")
     routes = networks.default_routes(session, reading.main.outputs["PrivateSubnetId"])
-    if _is_public(reading):
+    if chosen is Egress.ENDPOINTS:
+        checks.equal("nodes have no way to the internet", set(), set(routes))
+        return
+    if chosen is Egress.PUBLIC_ADDRESSES:
         checks.equal(
             "nodes leave through the internet gateway", set(reading.ids("AWS::EC2::InternetGateway")), set(routes)
+        )
+        return
+    if chosen is Egress.NAT_INSTANCE:
+        instances = reading.ids("AWS::EC2::Instance")
+        checks.equal("private subnet leaves through the NAT instance", set(instances), set(routes))
+        checks.holds(
+            "NAT instance forwards traffic", all(networks.forwards_traffic(session, name) for name in instances)
         )
         return
     checks.equal("private subnet leaves through NAT", set(gateway_ids), set(routes))
@@ -90,9 +100,8 @@ def endpoints(reading: Reading) -> None:
     """Check the gateway endpoints, and the interface endpoints that the plan pays for."""
     region = reading.plan.place.region
     expected = {(f"com.amazonaws.{region}.{gateway}", "Gateway") for gateway in GATEWAYS}
-    expected |= {
-        (f"com.amazonaws.{region}.{endpoint}", "Interface") for endpoint in reading.plan.request.network.endpoints
-    }
+    services = interface_endpoints(reading.plan.request, target_of(reading.plan.place.target), _egress(reading))
+    expected |= {(f"com.amazonaws.{region}.{service}", "Interface") for service in services}
     got = networks.endpoint_services(reading.session, reading.ids("AWS::EC2::VPCEndpoint"))
     reading.checks.equal("VPC endpoints", frozenset(expected), got)
 
@@ -238,7 +247,7 @@ def fits(plan_type: str, nodes: int, option: PurchaseOption, running: ClusterSta
 _BELOW: Readers = (
     (vpc, ("AWS::EC2::VPC", "AWS::EC2::InternetGateway", "AWS::EC2::VPCGatewayAttachment")),
     (subnets, ("AWS::EC2::Subnet", "AWS::EC2::RouteTable", "AWS::EC2::SubnetRouteTableAssociation")),
-    (check_way_out, ("AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::EC2::Route")),
+    (check_way_out, ("AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::EC2::Instance", "AWS::EC2::Route")),
     (endpoints, ("AWS::EC2::VPCEndpoint",)),
     (flow_log, ("AWS::EC2::FlowLog",)),
     (store.checkpoint_buckets, ("AWS::S3::Bucket", "AWS::S3::BucketPolicy")),
