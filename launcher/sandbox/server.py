@@ -257,7 +257,9 @@ class Server:
         capacity.quotas, capacity.lacking = dict(args["quotas"]), frozenset(args["lacking"])
 
     def _limit_instances(self, args: Mapping[str, Any]) -> None:
-        self._instances.capacity.lacking = frozenset(args["lacking"])
+        capacity = self._instances.capacity
+        capacity.lacking = frozenset(args["lacking"])
+        capacity.spot_vcpus, capacity.vcpus = args["spot_vcpus"], args["vcpus"]
 
     def ready(self) -> dict[str, Any]:
         """The facts that the owner needs."""

@@ -6,7 +6,7 @@ from launcher import plan_file
 from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.serving import load_serving
 from launcher.planning.endpoint_pin import pinned_serving
-from tests.infra.accepted import CLUSTERS, ENDPOINTS, HYPERPOD, PCS, TRAINING_JOBS, accepted
+from tests.infra.accepted import CLUSTERS, ENDPOINTS, HYPERPOD, INSTANCES, PCS, TRAINING_JOBS, accepted
 from tests.infra.linting import complaints
 from tests.live.cases import CASES, PAGE, recorded
 
@@ -24,7 +24,7 @@ def live_stacks(case, synthesised, plan_at, catalog):
 
 
 def test_live_plan_stacks_satisfy_example_rules(live_stacks):
-    known = (CLUSTERS, HYPERPOD, ENDPOINTS, TRAINING_JOBS, PCS)
+    known = (CLUSTERS, HYPERPOD, ENDPOINTS, INSTANCES, TRAINING_JOBS, PCS)
     assert [
         violation
         for violation in live_stacks.violations

@@ -31,6 +31,7 @@ class Case:
 
 
 CASES = (
+    Case("ec2-g5", "5", "live case: a job on one plain g5.xlarge"),
     Case("parallelcluster-cpu", "5", "live case: ParallelCluster with two CPU nodes, a job from launch to report"),
     Case("endpoint-inf2", "720", "live case: an endpoint on inf2.xlarge that answers a request"),
     Case("parallelcluster-g5", "8", "live case: a job on two g5.xlarge"),

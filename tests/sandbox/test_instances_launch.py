@@ -147,14 +147,25 @@ class TestEndings:
         assert report.status is RunStatus.SUCCEEDED
         assert "rank 0 of 2 sums to 3\n" in (run.logs / "attempt-1.log").read_text()
 
-    def test_finally_failing_command_fails_launch_with_exit_code(self, tmp_path, sandbox):
-        messages = []
-        text = small(["python3", "train.py"], name="fails")
+    def test_finally_failing_command_in_targeted_reservation_fails_launch_with_exit_code(self, tmp_path, sandbox):
+        messages, ec2 = [], session_of(sandbox).client("ec2")
+        reserved = ec2.create_capacity_reservation(
+            InstanceType="g5.xlarge",
+            InstancePlatform="Linux/UNIX",
+            InstanceCount=1,
+            AvailabilityZoneId="use2-az1",
+            InstanceMatchCriteria="targeted",
+        )["CapacityReservation"]["CapacityReservationId"]
+        text = small(["python3", "train.py"], name="fails").replace("nodes: 1", "nodes: 1, az_id: use2-az1")
+        text = text.replace("option: on-demand", f"option: on-demand, reservation: {{id: {reserved}}}")
         with pytest.raises(DeploymentFailedError) as refused:
             launched(tmp_path, text, "raise SystemExit(3)", messages=messages, emulator=sandbox)
         assert refused.value.exit_code == 6
         assert any("failed: it failed more often than run.retries allows; ended with exit 3" in m for m in messages)
         until(lambda: not group_of(sandbox, "fails").desired)
+        started = ec2.describe_instances(Filters=[{"Name": "instance-type", "Values": ["g5.xlarge"]}])["Reservations"]
+        used = [instance.get("CapacityReservationId") for each in started for instance in each["Instances"]]
+        assert reserved in used
 
     def test_no_capacity_in_any_zone_cancels_job_and_empties_group(self, tmp_path, sandbox):
         sandbox.limit_instances(lacking=["g5.xlarge"])

@@ -2,7 +2,8 @@
 
 Emulated, after botocore 1.44.5 (autoscaling/2011-01-01 service-2.json) and the EC2 Auto Scaling user guide: a group in
 CloudFormation with the API's enums, patterns and maxima, its launch template, subnets, mixed instances policy and
-lifecycle hooks; the calls in `install`; lack of capacity by type and zone; spot interruptions; instances that run their
+lifecycle hooks; the calls in `install`; lack of capacity by type and zone; quotas in vCPUs; full on-demand
+reservations; spot interruptions; instances that run their
 user data (launcher/sandbox/instances). Run Command of Systems Manager on these instances. Not emulated: scaling
 policies, warm pools, load balancers, instance refresh, the allocation strategy (the first type and subnet with capacity
 is taken), and the time that EC2 needs.
@@ -28,9 +29,11 @@ from moto.utilities.utils import get_partition
 from launcher.aws.api_shape import complaints
 from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.sandbox import namespaces
+from launcher.sandbox.aws import on_demand_reservations
 from launcher.sandbox.aws.fleet import EmulatedEc2
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.cluster.nodes import NodeView
+from launcher.sandbox.cluster.specification import SubnetFacts
 from launcher.sandbox.instances.group import Environment, Group, LaunchRefusedError, Member
 from launcher.sandbox.instances.machine import Machine, shown_tags
 from launcher.sandbox.keys import KeyRing
@@ -48,12 +51,23 @@ _INSUFFICIENT = (
     " Availability Zone in your request"
 )
 
+_SPOT_QUOTA = "Max spot instance count exceeded"
+"""EC2's message of the error MaxSpotInstanceCountExceeded, as activities of groups show it
+(aws-deepracer-community/deepracer-on-the-spot#55)."""
+_QUOTA = (
+    "You have requested more vCPU capacity than your current vCPU limit of {limit} allows for the instance bucket that"
+    " the specified instance type belongs to"
+)
+"""The message of the error VcpuLimitExceeded."""
+
 
 @dataclass(slots=True)
 class Capacity:
-    """What EC2 lacks: instance types, and pairs of a type and a zone."""
+    """What EC2 lacks: instance types, and pairs of a type and a zone; the quotas in vCPUs, on spot and on demand."""
 
     lacking: Collection[str] = frozenset()
+    spot_vcpus: int | None = None
+    vcpus: int | None = None
 
 
 @dataclass(slots=True)
@@ -77,15 +91,32 @@ class Fleet:
         data, policy = template_data(self.region, specification_of(group.request)), mixed_of(group.request)
         types = [each["InstanceType"] for each in policy.get("LaunchTemplate", {}).get("Overrides", ())]
         subnets = group.request["VPCZoneIdentifier"].split(",")
+        spot, refused = _is_spot(policy, data), ""
         choices = [(type_, subnet) for type_ in types or [data["InstanceType"]] for subnet in subnets]
         for type_, subnet in choices:
             facts = self._ec2.subnet(subnet)
             if facts is None:
                 raise LaunchRefusedError(f"The subnet ID '{subnet}' does not exist")
-            if not {type_, f"{type_}/{facts.zone}", f"{type_}/{facts.zone_id}"} & set(self.capacity.lacking):
-                return self._started(group, data, type_, subnet, facts.zone, spot=_is_spot(policy, data))
-        type_, zone = choices[-1][0], getattr(self._ec2.subnet(choices[-1][1]), "zone", "")
-        raise LaunchRefusedError(_INSUFFICIENT.format(type=type_, zone=zone))
+            refused = self._refusal(data, type_, facts, spot=spot)
+            if not refused:
+                return self._started(group, data, type_, subnet, facts.zone, spot=spot)
+        raise LaunchRefusedError(refused)
+
+    def _refusal(self, data: Mapping[str, Any], type_: str, facts: SubnetFacts, *, spot: bool) -> str:
+        """Why EC2 starts no instance of a type in a zone; empty if it does."""
+        if {type_, f"{type_}/{facts.zone}", f"{type_}/{facts.zone_id}"} & set(self.capacity.lacking):
+            return _INSUFFICIENT.format(type=type_, zone=facts.zone)
+        limit = self.capacity.spot_vcpus if spot else self.capacity.vcpus
+        if limit is not None and self._vcpus(spot=spot) + _vcpus(self._ec2, type_) > limit:
+            return _SPOT_QUOTA if spot else _QUOTA.format(limit=limit)
+        backend, named = ec2_backends[ACCOUNT][self.region], _reservation(data)
+        return on_demand_reservations.refusal(backend, named, type_, facts.zone) if named else ""
+
+    def _vcpus(self, *, spot: bool) -> int:
+        """The vCPUs of the region's instances that count towards a quota."""
+        backend: Any = ec2_backends[ACCOUNT][self.region]
+        counted = (each for each in backend.all_instances() if each.state in ("pending", "running"))
+        return sum(_vcpus(self._ec2, each.instance_type) for each in counted if (each.lifecycle == "spot") is spot)
 
     def _started(
         self, group: Group, data: Mapping[str, Any], type_: str, subnet: str, zone: str, *, spot: bool
@@ -103,8 +134,7 @@ class Fleet:
         created: Any = ec2_backends[ACCOUNT][self.region].get_instance(instance_id)
         # The address at which the instance's processes really listen.
         created.nics[0].private_ip_address = address = next(self.addresses)
-        target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
-        created.capacity_reservation_id = target.get("CapacityReservationId") or created.capacity_reservation_id
+        created.capacity_reservation_id = _reservation(data) or created.capacity_reservation_id
         machine = Machine(
             instance_id=instance_id,
             address=address,
@@ -126,6 +156,17 @@ class Fleet:
     def terminate(self, instance_id: str, reason: str) -> None:
         """Terminate an instance, with EC2's code for the reason."""
         self._ec2.terminate(instance_id, reason)
+
+
+def _vcpus(ec2: EmulatedEc2, type_: str) -> int:
+    facts = ec2.instance_type(type_)
+    return 0 if facts is None else facts.vcpus
+
+
+def _reservation(data: Mapping[str, Any]) -> str:
+    """The id of the reservation that a launch template targets; empty for none."""
+    target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+    return str(target.get("CapacityReservationId", ""))
 
 
 def _is_spot(policy: Mapping[str, Any], data: Mapping[str, Any]) -> bool:

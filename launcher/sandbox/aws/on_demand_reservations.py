@@ -42,6 +42,26 @@ def running_in(backend: Any, identifier: str) -> int:
     )
 
 
+def refusal(backend: Any, identifier: str, instance_type: str, zone: str) -> str:
+    """Why no further instance starts in an on-demand reservation that it names; empty for another id, or if one can.
+
+    The messages are those of EC2's error codes ReservationCapacityExceeded and InvalidParameterValue.
+    """
+    named = next((reservation for reservation in _reservations(backend) if reservation.id == identifier), None)
+    if named is None:
+        return ""
+    if (named.instance_type, named.zone) != (instance_type, zone):
+        return (
+            f"The Capacity Reservation {identifier} is for {named.instance_type} in {named.zone}, the request for"
+            f" {instance_type} in {zone}"
+        )
+    if running_in(backend, identifier) >= named.count:
+        return (
+            "The targeted Capacity Reservation does not have enough available instance capacity to fulfill your request"
+        )
+    return ""
+
+
 def described(backend: Any) -> dict[str, dict[str, Any]]:
     """The on-demand reservations of an account and region, as EC2 describes them, by their ids."""
     zones = {zone.name: zone.zone_id for zone in RegionsAndZonesBackend.zones[backend.region_name]}

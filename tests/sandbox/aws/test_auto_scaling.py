@@ -71,6 +71,19 @@ def group(client):
     return described
 
 
+def failed_activity(client, name):
+    """The newest failed activity of a group, None without one."""
+    answer = client("autoscaling").describe_scaling_activities(AutoScalingGroupName=name)
+    return next((activity for activity in answer["Activities"] if activity["StatusCode"] == "Failed"), None)
+
+
+def living(client):
+    """The instances that run or start."""
+    states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    answer = client("ec2").describe_instances(Filters=states)
+    return [instance for reservation in answer["Reservations"] for instance in reservation["Instances"]]
+
+
 def until(condition):
     end = time.monotonic() + PATIENCE_S
     while not (value := condition()):
@@ -153,6 +166,59 @@ def test_lack_of_capacity_is_failed_activity_until_capacity_returns(client, crea
     world_sandbox.limit_instances()
     until(lambda: in_service(group("dry")))
     client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="dry", ForceDelete=True)
+
+
+SPOT = {"InstanceMarketOptions": {"MarketType": "spot"}}
+
+
+@pytest.mark.parametrize(
+    "quota",
+    [
+        (SPOT, {"spot_vcpus": 4}, "Max spot instance count exceeded"),
+        ({}, {"vcpus": 4}, "You have requested more vCPU capacity than your current vCPU limit of 4"),
+    ],
+)
+def test_quota_allows_the_first_instance_and_refuses_the_second(client, create, world_sandbox, quota):
+    market, limits, message = quota
+    create("quota", data=market)
+    world_sandbox.limit_instances(**limits)
+    try:
+        client("autoscaling").set_desired_capacity(AutoScalingGroupName="quota", DesiredCapacity=2)
+        activity = until(lambda: failed_activity(client, "quota"))
+        assert activity["StatusMessage"].startswith(message)
+        assert activity["StatusMessage"].endswith("Launching EC2 instance failed.")
+        assert len(living(client)) == 1
+    finally:
+        world_sandbox.limit_instances()
+        client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="quota", ForceDelete=True)
+        until(lambda: not living(client))
+        client("ec2").delete_launch_template(LaunchTemplateName="quota")
+
+
+def test_targeted_reservation_takes_as_many_instances_as_it_has(client, create, group, subnet):
+    ec2 = client("ec2")
+    (described,) = ec2.describe_subnets(SubnetIds=[subnet])["Subnets"]
+    reserved = ec2.create_capacity_reservation(
+        InstanceType="g5.xlarge",
+        InstancePlatform="Linux/UNIX",
+        InstanceCount=1,
+        AvailabilityZone=described["AvailabilityZone"],
+        InstanceMatchCriteria="targeted",
+    )["CapacityReservation"]["CapacityReservationId"]
+    create(
+        "owned",
+        data={"CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": reserved}}},
+    )
+    client("autoscaling").set_desired_capacity(AutoScalingGroupName="owned", DesiredCapacity=2)
+    try:
+        activity = until(lambda: failed_activity(client, "owned"))
+        assert activity["StatusMessage"].startswith("The targeted Capacity Reservation does not have enough")
+        (member,) = group("owned")["Instances"]
+        (found,) = ec2.describe_capacity_reservations(CapacityReservationIds=[reserved])["CapacityReservations"]
+        assert (found["TotalInstanceCount"], found["AvailableInstanceCount"]) == (1, 0)
+        assert member["InstanceType"] == "g5.xlarge"
+    finally:
+        client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="owned", ForceDelete=True)
 
 
 @pytest.mark.parametrize(

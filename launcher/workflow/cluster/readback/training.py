@@ -36,12 +36,16 @@ GRANTING = {
 
 
 def vpc(reading: Reading) -> None:
-    """Check the VPC's CIDR range, and that the internet gateway is attached to the VPC."""
+    """Check the VPC's CIDR range, and that an internet gateway is attached to it, but for a closed network."""
     checks, session = reading.checks, reading.session
     vpc_ids = reading.ids("AWS::EC2::VPC")
     ranges = {networks.vpc_cidr(session, vpc_id) for vpc_id in vpc_ids}
     checks.equal("VPC range", {reading.plan.request.network.cidr}, ranges)
-    attached = networks.attached_vpcs(session, reading.ids("AWS::EC2::InternetGateway"))
+    gateways = reading.ids("AWS::EC2::InternetGateway")
+    if _egress(reading) is Egress.ENDPOINTS:
+        checks.equal("internet gateways", (), tuple(gateways))
+        return
+    attached = networks.attached_vpcs(session, gateways)
     checks.equal("internet gateway is attached to", frozenset(vpc_ids), attached)
 
 
@@ -123,15 +127,21 @@ def node_group(reading: Reading) -> None:
 
 
 def endpoint_group(reading: Reading) -> None:
-    """Check that any other security group allows only HTTPS in, and only from the plan's network."""
-    node_group_id = reading.main.outputs["NodeSecurityGroupId"]
+    """Check that any other security group allows only HTTPS in, a NAT instance's anything, from the plan's network."""
+    node_group_id, open_groups = reading.main.outputs["NodeSecurityGroupId"], 0
     for group_id in reading.ids("AWS::EC2::SecurityGroup"):
         if group_id == node_group_id:
             continue
         inward = networks.security_group_rules(reading.session, group_id)["in"]
         ranges = {ip_range["CidrIp"] for rule in inward for ip_range in rule.get("IpRanges", [])}
         reading.checks.equal("endpoints let in", {reading.plan.request.network.cidr}, ranges)
-        reading.checks.equal("endpoints allow port", {443}, {rule.get("FromPort") for rule in inward})
+        ports = {rule.get("FromPort") for rule in inward}
+        if ports == {None}:
+            open_groups += 1
+        else:
+            reading.checks.equal("endpoints allow port", {443}, ports)
+    nats = int(_egress(reading) is Egress.NAT_INSTANCE)
+    reading.checks.equal("groups that take any traffic of the network", nats, open_groups)
 
 
 def nested_stacks(reading: Reading) -> None:
