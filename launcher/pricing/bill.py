@@ -134,7 +134,7 @@ def network_assumptions(
     request: PlanRequest, catalog: Catalog, kind: TargetKind, chosen: Egress | None
 ) -> Iterator[Assumption]:
     """The assumptions behind the network lines."""
-    network, assumed = request.network, "assumption, not measured"
+    network = request.network
     if network.vpc_id is None and target_of(kind).in_service_network:
         source = "the service's own network has its own way out, which is in the rate"
         yield Assumption(name="NAT gateway and network", value="none", unit="", source=source)
@@ -156,6 +156,12 @@ def network_assumptions(
         source = f"network.nat none: endpoints of {services}, in one zone; S3 by its gateway endpoint, without a price"
         yield Assumption(name="way to the internet", value="none", unit="", source=source)
         return
+    yield from _behind_nat(request, catalog, chosen)
+
+
+def _behind_nat(request: PlanRequest, catalog: Catalog, chosen: Egress | None) -> Iterator[Assumption]:
+    """What nodes fetch through the NAT of a new network, and who pays for a shared one."""
+    network = request.network
     if chosen is Egress.NAT_INSTANCE:
         source = "network.nat instance: no price per GB, and nothing replaces it at once if it fails"
         yield Assumption(name="way to the internet", value=f"NAT instance {NAT_INSTANCE}", unit="", source=source)
@@ -164,7 +170,7 @@ def network_assumptions(
         name=f"packages and images through the {nat}",
         value=f"{NAT_GB_PER_NODE:g}",
         unit="GB a node",
-        source=assumed,
+        source="assumption, not measured",
     )
     weights = fetched_weights_gb(request, catalog)
     if weights:

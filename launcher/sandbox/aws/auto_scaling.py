@@ -9,7 +9,6 @@ policies, warm pools, load balancers, instance refresh, the allocation strategy 
 is taken), and the time that EC2 needs.
 """
 
-import base64
 import secrets
 import threading
 import time
@@ -31,6 +30,15 @@ from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.sandbox import namespaces
 from launcher.sandbox.aws import on_demand_reservations
 from launcher.sandbox.aws.fleet import EmulatedEc2
+from launcher.sandbox.aws.group_requests import (
+    instance_tags,
+    is_spot,
+    mixed_of,
+    specification_of,
+    targeted_reservation,
+    template_data,
+    user_data_of,
+)
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.cluster.nodes import NodeView
 from launcher.sandbox.cluster.specification import SubnetFacts
@@ -91,7 +99,7 @@ class Fleet:
         data, policy = template_data(self.region, specification_of(group.request)), mixed_of(group.request)
         types = [each["InstanceType"] for each in policy.get("LaunchTemplate", {}).get("Overrides", ())]
         subnets = group.request["VPCZoneIdentifier"].split(",")
-        spot, refused = _is_spot(policy, data), ""
+        spot, refused = is_spot(policy, data), ""
         choices = [(type_, subnet) for type_ in types or [data["InstanceType"]] for subnet in subnets]
         for type_, subnet in choices:
             facts = self._ec2.subnet(subnet)
@@ -109,7 +117,7 @@ class Fleet:
         limit = self.capacity.spot_vcpus if spot else self.capacity.vcpus
         if limit is not None and self._vcpus(spot=spot) + _vcpus(self._ec2, type_) > limit:
             return _SPOT_QUOTA if spot else _QUOTA.format(limit=limit)
-        backend, named = ec2_backends[ACCOUNT][self.region], _reservation(data)
+        backend, named = ec2_backends[ACCOUNT][self.region], targeted_reservation(data)
         return on_demand_reservations.refusal(backend, named, type_, facts.zone) if named else ""
 
     def _vcpus(self, *, spot: bool) -> int:
@@ -134,7 +142,7 @@ class Fleet:
         created: Any = ec2_backends[ACCOUNT][self.region].get_instance(instance_id)
         # The address at which the instance's processes really listen.
         created.nics[0].private_ip_address = address = next(self.addresses)
-        created.capacity_reservation_id = _reservation(data) or created.capacity_reservation_id
+        created.capacity_reservation_id = targeted_reservation(data) or created.capacity_reservation_id
         machine = Machine(
             instance_id=instance_id,
             address=address,
@@ -161,53 +169,6 @@ class Fleet:
 def _vcpus(ec2: EmulatedEc2, type_: str) -> int:
     facts = ec2.instance_type(type_)
     return 0 if facts is None else facts.vcpus
-
-
-def _reservation(data: Mapping[str, Any]) -> str:
-    """The id of the reservation that a launch template targets; empty for none."""
-    target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
-    return str(target.get("CapacityReservationId", ""))
-
-
-def _is_spot(policy: Mapping[str, Any], data: Mapping[str, Any]) -> bool:
-    share = policy.get("InstancesDistribution", {}).get("OnDemandPercentageAboveBaseCapacity", 100)
-    return int(share) == 0 or data.get("InstanceMarketOptions", {}).get("MarketType") == "spot"
-
-
-def mixed_of(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The mixed instances policy of a group; empty without one."""
-    policy: Mapping[str, Any] = request.get("MixedInstancesPolicy", {})
-    return policy
-
-
-def specification_of(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The launch template of a group."""
-    policy = mixed_of(request).get("LaunchTemplate", {})
-    named: Mapping[str, Any] = request.get("LaunchTemplate") or policy.get("LaunchTemplateSpecification", {})
-    return named
-
-
-def template_data(region: str, specification: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The data of a version of a launch template; empty if it does not exist."""
-    templates: Any = ec2_backends[ACCOUNT][region].launch_templates
-    template, version = templates.get(specification.get("LaunchTemplateId")), str(specification.get("Version", ""))
-    if template is None or not version.isdecimal() or not 1 <= int(version) <= len(template.versions):
-        return {}
-    data: Mapping[str, Any] = template.get_version(int(version)).data
-    return data
-
-
-def user_data_of(data: Mapping[str, Any]) -> str:
-    """The user data of a launch template, decoded."""
-    encoded = data.get("UserData", "")
-    # moto keeps it as text where a call brought it, and as a type of its own where a template did.
-    return base64.b64decode(encoded).decode() if isinstance(encoded, str) else str(encoded.decode())
-
-
-def instance_tags(data: Mapping[str, Any]) -> dict[str, str]:
-    """The tags that a launch template gives to instances."""
-    kinds = (each for each in data.get("TagSpecifications", ()) if each["ResourceType"] == "instance")
-    return {tag["Key"]: str(tag["Value"]) for kind in kinds for tag in kind["Tags"]}
 
 
 class Groups:
