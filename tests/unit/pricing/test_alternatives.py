@@ -37,7 +37,7 @@ def test_any_target_is_never_dearer_than_a_named_one(priced, kind):
 
 
 @pytest.mark.parametrize("instance_type", ["g5.xlarge", "p5.48xlarge", "trn1.32xlarge"])
-def test_a_row_of_any_target_costs_what_the_same_row_of_the_named_target_costs(priced, instance_type):
+def test_any_target_row_costs_the_same_as_the_named_target_row(priced, instance_type):
     plan = {**ONE, "target": {**ONE["target"], "instance_type": instance_type}}
     for quoted in priced(plan).quotes:
         kind = quoted.plan.place.target.value
@@ -46,7 +46,7 @@ def test_a_row_of_any_target_costs_what_the_same_row_of_the_named_target_costs(p
         assert same.usd == quoted.usd
 
 
-def test_pcs_is_compared_where_its_fees_are_given(priced):
+def test_pcs_is_a_candidate_only_with_given_fees(priced):
     fees = {"pcs/controller": "0.6", "pcs/node": "0.1", "pcs/accounting": "0.3"}
     plan = {**ONE, "target": {**ONE["target"], "instance_type": "p5.48xlarge"}}
     every = [priced(plan, everything=True)]
@@ -62,7 +62,7 @@ def test_an_ultraserver_is_billed_as_a_block(priced):
     assert gb200.usd.mid >= gb200.price.usd * 24
 
 
-def test_a_plan_that_pins_its_target_and_a_cluster_alone_have_none(priced):
+def test_pinned_target_and_plan_without_a_job_have_no_alternatives(priced):
     assert priced({**OPEN, "target": {**OPEN["target"], "kind": "parallelcluster"}}).alternatives == ()
     assert priced({"workload": {"train": None}}).alternatives == ()
 

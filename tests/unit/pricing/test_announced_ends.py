@@ -45,7 +45,7 @@ def ends_of(changes, now="2026-11-23"):
     }
 
 
-def test_every_row_is_of_something_that_a_plan_can_rest_on():
+def test_every_announced_end_names_an_item_a_plan_can_use():
     """A version that is raised without its row, or a row that nothing asks for, fails here."""
     catalog = load()
     usable = {f"instance-type/{name}" for name in catalog.instance_types}
@@ -79,13 +79,13 @@ def test_an_end_within_the_plans_runs_is_a_warning_and_a_later_one_is_informatio
     assert set(once) == {"kubernetes/1.35", "image/pytorch:2.13.0-cu133-amzn2023"}
 
 
-def test_the_versions_of_a_cluster_that_exists_are_not_known():
+def test_software_versions_of_an_existing_cluster_are_not_reported():
     changes = {"target": {"kind": "parallelcluster", "os": "ubuntu2204"}}
     assert set(ends_of(changes)) == {"slurm/25.11", "os/ubuntu2204"}
     assert ends_of({"target": {**changes["target"], "cluster": "shared"}}) == {}
 
 
-def test_what_has_ended_already_is_said_to_have():
+def test_past_end_is_reported_with_the_date():
     changes = {"target": {"kind": "parallelcluster", "instance_type": "trn1.32xlarge"}}
     level, path, message = ends_of(changes)["stack/xla"]
     assert (level, path) == ("warning", "target.instance_type")
@@ -97,7 +97,7 @@ def test_an_image_of_the_plans_own_does_not_end_with_the_catalogs():
     assert set(ends) == {"kubernetes/1.35"}
 
 
-def test_a_quote_is_good_until_the_first_end_that_is_to_come():
+def test_quote_expires_at_the_first_future_end():
     quoted = price_over({"target": {"kind": "eks"}}, now=datetime(2027, 2, 20, tzinfo=UTC)).quote(1)
     price = replace(quoted.price, as_of=date(2027, 2, 1))
     now = datetime(2027, 2, 20, tzinfo=UTC)
@@ -105,7 +105,7 @@ def test_a_quote_is_good_until_the_first_end_that_is_to_come():
     assert expiry(price, "on-demand", datetime(2027, 3, 28, tzinfo=UTC), quoted.ends[:1]).date() > date(2027, 7, 1)
 
 
-def test_a_verdict_ends_with_the_machines_it_chooses(tmp_path):
+def test_verdict_is_limited_by_the_end_of_the_chosen_instance_type(tmp_path):
     path = tmp_path / "plan.yaml"
     path.write_text(
         "slipway: 1\nname: job\nworkload: {train: {model: llama-3.1-8b, method: full, tokens_b: 2, custom_kernels: "
@@ -121,7 +121,7 @@ def test_a_verdict_ends_with_the_machines_it_chooses(tmp_path):
     assert comparison.verdict.text.endswith(", until 2027-03-30, when AWS sells no p5.48xlarge.")
 
 
-def test_only_what_is_withdrawn_ends_a_verdict():
+def test_only_withdrawn_types_limit_a_verdict():
     dearer = replace(GONE, withdrawn=False)
     assert until("Train on GPUs.", (dearer,)) == "Train on GPUs."
     assert end_flips((dearer, GONE)) == ("2027-03-30: p5.48xlarge ends, and AWS sells no p5.48xlarge",)

@@ -26,7 +26,7 @@ PRICE = Price(usd=Decimal(2), source="x", basis=Basis.LISTED, as_of=date(2026, 1
 
 
 @pytest.mark.parametrize("quantity, usd", [(0, 0), (4, 8), (10, 20), (15, 25)])
-def test_each_tier_has_its_own_price(quantity, usd):
+def test_tiered_price_applies_the_price_of_each_tier(quantity, usd):
     assert tiered(PRICE, quantity) == usd
 
 
@@ -36,7 +36,7 @@ def test_tiers_begin_anew_every_month():
     assert component("x", "storage", "GB-month", 60, PRICE, months=4.0).usd == 100
 
 
-def test_the_bill_names_its_items_as_the_catalog_does():
+def test_bill_items_exist_in_the_catalog():
     source = "".join(path.read_text(encoding="utf-8") for path in Path(bill.__file__).parent.glob("bill*.py"))
     items = {item for item, _region in load().store.bill_items}
     services = "|".join(sorted({item.partition(".")[0] for item in items}))
@@ -45,7 +45,7 @@ def test_the_bill_names_its_items_as_the_catalog_does():
     assert named <= items
 
 
-def test_a_line_without_a_price_is_no_zero():
+def test_line_without_a_price_is_not_zero():
     line = component("x", "storage", "GB", 5, Unpriced(reason="nobody says"))
     assert (line.usd, line.unit_price_usd, line.unpriced) == (None, None, "nobody says")
 
@@ -54,7 +54,7 @@ def lines(priced_plan):
     return {line.name: line for line in priced_plan.quote(1).components}
 
 
-def test_training_data_pay_for_their_way_from_another_region(priced):
+def test_training_data_from_another_region_cost_the_transfer(priced):
     def train(region):
         return {"workload": {"train": {"data": {"gib": 1000, "region": region}}}}
 
@@ -66,7 +66,7 @@ def test_training_data_pay_for_their_way_from_another_region(priced):
     assert moved.group == "network"
 
 
-def test_a_pair_of_regions_with_a_price_of_its_own_has_it(priced):
+def test_region_pair_with_a_listed_transfer_price_uses_the_listed_price(priced):
     catalog = load()
     pair, other = catalog.transfer("us-east-1", "us-east-2"), catalog.transfer("us-east-1", "us-west-2")
     assert pair.usd < other.usd
@@ -75,7 +75,7 @@ def test_a_pair_of_regions_with_a_price_of_its_own_has_it(priced):
     assert moved.unit_price_usd == pair.usd
 
 
-def test_a_line_without_a_price_in_its_region_is_derived_and_in_the_total(priced):
+def test_line_without_a_regional_price_is_derived_and_in_the_total(priced):
     first = priced(
         {"target": {"instance_type": "p5en.48xlarge", "region": "eu-south-2"}, "purchase": {"option": "spot"}}
     ).quote(1)
@@ -135,7 +135,7 @@ def test_data_are_fetched_in_the_start_up(priced, source, share):
     assert ("a new node fetches them again" in assumption.source) is ("path" not in source)
 
 
-def test_what_the_trainer_keeps_itself_is_not_in_the_bill(priced):
+def test_checkpoints_written_by_the_trainer_are_not_in_the_bill(priced):
     quoted, agent = (
         priced({"checkpoint": policy, "purchase": {"option": "spot"}}).quote(1)
         for policy in ({"mode": "own", "uri": "s3://team/runs", "interval": 600}, {"interval": 600})
@@ -146,7 +146,7 @@ def test_what_the_trainer_keeps_itself_is_not_in_the_bill(priced):
     assert any(assumption.value == "s3://team/runs" for assumption in quoted.assumptions)
 
 
-def test_a_cluster_is_up_as_long_as_its_nodes(priced):
+def test_cluster_without_idle_stop_is_billed_as_long_as_the_nodes(priced):
     """Nothing stops idle nodes: they stay a day, and head node, disks and network with them."""
     quoted = priced({"guardrails": {"idle_minutes": 0}, "storage": {"lustre_gib": 2400}}).quote(1)
     components_by_name = {line.name: line for line in quoted.components}
@@ -159,7 +159,7 @@ def test_a_cluster_is_up_as_long_as_its_nodes(priced):
     assert quoted.usd.low < quoted.usd.mid
 
 
-def test_what_stays_billed_until_the_cluster_is_removed_is_said(priced):
+def test_hourly_cost_of_a_cluster_left_up_is_reported(priced):
     quoted = priced({"storage": {"lustre_gib": 2400}}).quote(1)
     components_by_name = {line.name: line for line in quoted.components}
     hourly = ("NAT gateway", "public IPv4 address of the NAT", "head node m6i.large")
@@ -171,19 +171,19 @@ def test_what_stays_billed_until_the_cluster_is_removed_is_said(priced):
     assert timed.left_up_usd_per_hour < 1, "the time to live ends the nodes"
 
 
-def test_a_network_that_exists_has_its_own_way_out(priced):
+def test_existing_network_has_no_nat_lines(priced):
     network = {"vpc_id": "vpc-01234567", "subnet_ids": ["subnet-01234567"]}
     quote = priced({"network": network, "workload": {"train": {"hours": 13}}}).quote(1)
     assert [line.name for line in quote.components if line.group == "network"] == ["private DNS zone"]
     assert any(assumption.value == "not counted" for assumption in quote.assumptions)
 
 
-def test_a_job_that_never_saves_stores_nothing(priced):
+def test_job_without_checkpoints_has_no_storage_lines(priced):
     s3_lines = [name for name in lines(priced({"checkpoint": {"mode": "none"}})) if name.startswith("S3")]
     assert s3_lines == ["S3 listings of the guard"]
 
 
-def test_every_line_says_where_its_price_is_from(priced):
+def test_every_bill_line_has_source_basis_and_date(priced):
     for line in some(priced().quote(1).components):
         assert line.source
         assert line.basis in {"listed", "derived", "memory"}
@@ -216,7 +216,7 @@ def test_endpoints_are_paid_for_each_and_take_the_logs_past_the_nat(priced):
 
 
 @pytest.mark.parametrize("method, fetched", [("full", 2 * 8.03 / 1.073741824), ("pretrain", 0)])
-def test_weights_come_through_the_nat_again_with_each_machine_that_is_lost(priced, method, fetched):
+def test_weights_pass_the_nat_again_for_each_lost_node(priced, method, fetched):
     plan = {"workload": {"train": {"hours": None, "tokens_b": 20, "method": method}}, "purchase": {"option": "spot"}}
     quoted = priced(plan).quote(1)
     components_by_name = {line.name: line for line in quoted.components}
@@ -241,7 +241,7 @@ def test_data_to_a_nat_gateway_in_another_zone_are_charged_at_both_ends(priced):
     assert far["data to the NAT's zone and back"].quantity == pytest.approx(2 * near["NAT data"].quantity)
 
 
-def test_a_budget_brings_an_alarm_and_aws_own_budget_which_is_free(priced):
+def test_budget_adds_an_alarm_and_a_free_aws_budget(priced):
     plain, limited = lines(priced()), lines(priced({"budget": {"max_usd": 9000}}))
     assert hours_of(plain["7 alarms"]) == pytest.approx(7)
     assert hours_of(limited["8 alarms"]) == pytest.approx(8)
@@ -266,7 +266,7 @@ def test_a_blocks_fleet_is_looked_at_for_idleness_too(priced):
     assert block["CloudWatch requests"].quantity == pytest.approx((72 * UP_H + 120 * (JOB_H + 0.15)) / 1000)
 
 
-def test_a_job_on_a_cluster_that_exists_pays_for_its_own_metrics(priced):
+def test_job_on_an_existing_cluster_pays_for_the_own_metrics(priced):
     bill_lines = lines(priced({"target": {"cluster": "team"}}))
     assert bill_lines["custom metrics"].quantity == pytest.approx(3 * (JOB_H + 1.15) / 730), (
         "Slurm's idle time there is an hour"
@@ -274,7 +274,7 @@ def test_a_job_on_a_cluster_that_exists_pays_for_its_own_metrics(priced):
     assert bill_lines["CloudWatch requests"].quantity == pytest.approx(60 * (JOB_H + 1.15) / 1000)
 
 
-def test_the_guard_is_priced_by_its_calls_and_their_time(priced):
+def test_guard_is_priced_by_calls_and_duration(priced):
     guard = lines(priced())["guard and its messages"]
     calls = 12 * 730
     usd = calls / 1e6 * 0.2 + calls * 3 * 0.25 * 0.0000166667 + 730 / 1e6 * 0.5
@@ -282,7 +282,7 @@ def test_the_guard_is_priced_by_its_calls_and_their_time(priced):
     assert hours_of(guard) == pytest.approx(1)
 
 
-def test_the_guard_lists_its_folder_at_every_call_and_pays_a_write_for_it(priced):
+def test_guard_pays_one_s3_listing_per_call(priced):
     listings = lines(priced())["S3 listings of the guard"]
     assert listings.quantity == pytest.approx(12 * UP_H / 1000)
     assert listings.unit_price_usd == load().bill_item("s3.put-requests", "us-east-1").usd
@@ -296,7 +296,7 @@ def test_each_node_of_a_job_leaves_a_sign_of_life_twelve_times_an_hour(priced):
     assert two.quantity > one.quantity
 
 
-def test_what_an_account_has_free_is_taken_as_used_up(priced):
+def test_free_tier_of_the_account_is_counted_as_used_up(priced):
     dashboard = lines(priced())["dashboard"]
     assert load().bill_item("cloudwatch.dashboard", "us-east-1").tiers[0].usd == 0
     assert float(dashboard.usd) == pytest.approx(3 * UP_H / 730, abs=5e-5)
@@ -310,7 +310,7 @@ def test_a_dns_zone_is_free_for_half_a_day_and_then_paid_by_whole_months(priced,
     )
 
 
-def test_replaced_checkpoints_stay_until_the_buckets_rule_expires_them(priced):
+def test_replaced_checkpoints_are_billed_until_the_lifecycle_rule_expires_the_objects(priced):
     plan = {"workload": {"train": {"hours": None, "tokens_b": 5}}, "checkpoint": {"interval": 600, "keep": 4}}
     quoted = priced(plan).quote(1)
     components_by_name = {line.name: line for line in quoted.components}
@@ -321,7 +321,7 @@ def test_replaced_checkpoints_stay_until_the_buckets_rule_expires_them(priced):
     assert "S3 replaced checkpoints" not in {line.name for line in few.components}
 
 
-def test_a_log_of_requests_is_stored_for_as_long_as_its_bucket_keeps_it(priced):
+def test_access_log_is_billed_for_the_retention_of_the_bucket(priced):
     plan = {"workload": {"train": {"hours": None, "tokens_b": 5}}, "storage": {"access_log": True}}
     bill_lines = lines(priced(plan))
     assert bill_lines["S3 access log"].quantity == pytest.approx(
@@ -330,7 +330,7 @@ def test_a_log_of_requests_is_stored_for_as_long_as_its_bucket_keeps_it(priced):
     assert "S3 access log" not in lines(priced({**plan, "checkpoint": {"uri": "s3://own/x"}}))
 
 
-def test_small_lines_are_priced_everywhere_and_their_basis_is_reported(priced):
+def test_small_lines_are_priced_in_every_region_with_a_reported_basis(priced):
     target = {"instance_type": "p5en.48xlarge", "region": "eu-south-2"}
     bill_lines = lines(priced({"target": target, "purchase": {"option": "spot"}}))
     for name in ("7 alarms", "composite alarm of the head node", "dashboard", "guard and its messages"):
@@ -345,7 +345,7 @@ def price(usd, basis=Basis.LISTED, day=1):
     return Price(usd=Decimal(usd), source=f"source {day}", basis=basis, as_of=date(2026, 1, day))
 
 
-def test_a_price_of_parts_is_as_weak_and_as_old_as_its_weakest_and_oldest():
+def test_combined_price_has_the_weakest_basis_and_the_oldest_date():
     combined_price = combined([(2.0, price("0.5", day=3)), (4.0, price("0.25", Basis.MEMORY, day=2))])
     assert combined_price == Price(
         usd=Decimal("2.0000"), source="source 3; source 2", basis=Basis.MEMORY, as_of=date(2026, 1, 2)
@@ -353,7 +353,7 @@ def test_a_price_of_parts_is_as_weak_and_as_old_as_its_weakest_and_oldest():
     assert combined([(1.0, price("1")), (1.0, Unpriced(reason="nobody says"))]).reason == "nobody says"
 
 
-def test_a_line_of_nothing_is_left_out_and_the_total_is_the_sum_of_the_others():
+def test_zero_line_is_left_out_and_the_total_is_the_sum_of_the_other_lines():
     every = Line("hourly", "other", "hour", price("0.3333"), once=0.5, an_hour=1.0)
     saved = Line("saved", "storage", "GB", PRICE, a_save=3.0, saves_free=2)
     unknown = Line("unknown", "other", "hour", Unpriced(reason="nobody says"), an_hour=1.0)
@@ -369,7 +369,7 @@ def test_a_line_of_nothing_is_left_out_and_the_total_is_the_sum_of_the_others():
     )
 
 
-def test_without_an_interval_nothing_is_saved():
+def test_no_checkpoint_interval_means_no_saves():
     assert JobSize(10.0, None).saves == 0
 
 

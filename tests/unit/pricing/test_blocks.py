@@ -19,7 +19,7 @@ from tests.unit.pricing.conftest import price_over
     "hours, days",
     [(0.1, 1), (23.5, 1), (23.51, 2), (24 * 14 - 0.5, 14), (24 * 14, 21), (24 * 182 - 0.5, 182), (24 * 182, None)],
 )
-def test_the_shortest_offering_that_holds_the_job(hours: float, days: int | None) -> None:
+def test_block_days_are_the_shortest_offering_long_enough_for_the_job(hours: float, days: int | None) -> None:
     assert block_days(hours) == days
 
 
@@ -27,7 +27,7 @@ def test_the_shortest_offering_that_holds_the_job(hours: float, days: int | None
     "path", ["trn2-capacity-block.yaml", "eks/p5-capacity-block.yaml", "hyperpod-eks/trn2-training-plan.yaml"]
 )
 @pytest.mark.parametrize("hours", [48, 0])
-def test_a_cluster_that_is_deployed_before_its_block_begins_costs_until_then(path: str, hours: int) -> None:
+def test_cluster_deployed_before_the_block_begins_costs_the_daily_rate_until_then(path: str, hours: int) -> None:
     now = datetime(2026, 12, 1, 11, 30, tzinfo=UTC) - timedelta(hours=hours)
     quoted = pick(price(ROOT / "examples" / path, now, PriceOptions(any_age=True)), None)[1]
     messages = [finding.message for finding in quoted.findings if finding.code == "not-begun"]
@@ -69,7 +69,7 @@ BLOCK = {"instance_type": "p5.48xlarge", "region": "us-east-2", "nodes": 4}
 WIDE = {"model": "llama-3.1-8b", "method": "full", "hours": None, "tokens_b": 17, "stack": "framework"}
 
 
-def test_a_job_that_does_not_fit_is_finished_the_cheaper_way():
+def test_overrun_of_a_block_is_finished_the_cheaper_way():
     """By hours on demand where few are missing; by days of the block where on demand is far dearer or has no price."""
 
     def offered(on_demand, **parts):

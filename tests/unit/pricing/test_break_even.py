@@ -23,7 +23,7 @@ def of(priced_plan, option):
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", {"params_b": 1.5}])
-def test_at_the_break_even_rate_spot_costs_what_the_next_way_does(priced, model):
+def test_spot_at_the_break_even_rate_costs_the_same_as_on_demand(priced, model):
     train = {"train": {"hours": None, "tokens_b": 5, "model": model}}
     priced_plan = priced({**over(0.001), "workload": train})
     spot, fixed = of(priced_plan, "spot"), of(priced_plan, "on-demand")
@@ -34,7 +34,7 @@ def test_at_the_break_even_rate_spot_costs_what_the_next_way_does(priced, model)
     assert float(there.usd.mid) == pytest.approx(float(fixed.usd.mid), rel=1e-6)
 
 
-def test_spot_that_is_dearer_without_any_interruption_breaks_even_at_zero(priced):
+def test_spot_dearer_without_interruptions_breaks_even_at_zero(priced):
     dear = {**OPEN["purchase"], "price_overrides": {"p5.48xlarge/spot": "56"}}
     assert of(priced({**OPEN, "purchase": dear}), "spot").spot.break_even_interruptions_per_hour == 0
 
@@ -81,7 +81,7 @@ def test_spot_saves_at_least_as_often_as_failures_alone_call_for(priced):
     assert of(priced_plan, "spot").checkpoint_interval_s < of(priced_plan, "on-demand").checkpoint_interval_s
 
 
-def test_a_quiet_spot_job_takes_what_it_takes_on_demand(priced):
+def test_spot_job_without_interruptions_lasts_as_long_as_on_demand(priced):
     priced_plan = priced(over(0))
     assert of(priced_plan, "spot").hours.mid == pytest.approx(of(priced_plan, "on-demand").hours.mid)
     assert of(priced_plan, "spot").spot.overhead_fraction == pytest.approx(0)

@@ -44,7 +44,7 @@ def brute(loads, level):
 
 class TestDemand:
     @given(LOADS, st.floats(0, 500))
-    def test_what_is_used_of_a_level_is_that_of_every_combination(self, loads, level):
+    def test_used_share_of_a_level_equals_the_sum_over_all_combinations(self, loads, level):
         assert demand(loads).used(level) == pytest.approx(brute(loads, level), rel=1e-6, abs=1e-6)
 
     @given(LOADS, st.floats(0.2, 0.9))
@@ -82,7 +82,7 @@ def chosen(tmp_path):
     return make
 
 
-def test_what_runs_all_the_time_is_committed_to_at_three_quarters_of_the_floor(chosen):
+def test_constant_load_is_committed_at_three_quarters_of_the_floor(chosen):
     commitment = chosen((200, "on-demand"), accept_derived=True)
     rate = load().on_demand("p5.48xlarge", "us-east-1").usd
     assert commitment.floor_usd_per_hour == rate * 3, "200 runs a month of about 11 hours keep three sets of nodes busy"
@@ -95,14 +95,14 @@ def test_what_runs_all_the_time_is_committed_to_at_three_quarters_of_the_floor(c
     )
 
 
-def test_what_runs_now_and_then_is_not_committed_to(chosen):
+def test_occasional_load_is_not_committed(chosen):
     commitment = chosen((4, "on-demand"))
     assert commitment.floor_usd_per_hour == 0
     assert commitment.choice is None
     assert "Commit to nothing" in "\n".join(page(commitment, 100, everything=False))
 
 
-def test_a_term_that_outlives_the_runs_is_paid_to_its_end(tmp_path):
+def test_term_longer_than_the_runs_is_paid_to_the_end(tmp_path):
     """24 runs of 700 hours, one a month: of three years one goes by unused."""
     plan = TRAINING.replace("tokens_b: 2.0, runs: 3650", "hours: 700, runs: 24").replace("RUNS", "1")
     path = tmp_path / "plan.yaml"
@@ -131,7 +131,7 @@ def test_reservations_come_in_whole_instances(chosen):
     assert all(option.covers_usd_per_hour % rate == 0 for option in reserved)
 
 
-def test_what_strands_it_and_what_one_more_dollar_brings_are_said(chosen):
+def test_commitment_page_shows_the_stranding_price_cut_and_the_marginal_value(chosen):
     commitment = chosen((200, "on-demand"), accept_derived=True)
     text = "\n".join(page(commitment, 120, everything=True))
     assert "price cut of" in text
@@ -141,7 +141,7 @@ def test_what_strands_it_and_what_one_more_dollar_brings_are_said(chosen):
     assert "aws " in commitment.choice.command
 
 
-def test_nothing_is_chosen_on_derived_rates_unless_they_are_accepted(chosen):
+def test_derived_rates_give_no_choice_unless_accepted(chosen):
     commitment = chosen((200, "on-demand"))
     assert commitment.choice is None
     assert commitment.derived_choice.basis is Basis.DERIVED
@@ -150,7 +150,7 @@ def test_nothing_is_chosen_on_derived_rates_unless_they_are_accepted(chosen):
     assert chosen((200, "on-demand"), accept_derived=True).choice == commitment.derived_choice
 
 
-def test_a_rate_past_its_allowed_age_is_a_warning(chosen, tmp_path):
+def test_rate_past_the_allowed_age_is_a_warning(chosen, tmp_path):
     commitment = chosen((200, "on-demand"))
     path = tmp_path / "plan0.yaml"
     strict = commit([path], NOW, PriceOptions(any_age=True, max_price_age=1))

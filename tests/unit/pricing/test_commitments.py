@@ -25,7 +25,7 @@ def reserved(priced, train=None, **purchase):
     return priced({**plan, "budget": {"max_usd": 500}}).quote(1)
 
 
-def test_a_new_reservation_takes_its_whole_term_from_one_run(priced):
+def test_new_reservation_charges_one_run_the_whole_term(priced):
     quoted = reserved(priced)
     assert quoted.commitment_usd == quoted.price.usd * HOURS_A_YEAR * 3
     assert quoted.usd.mid > quoted.commitment_usd
@@ -35,7 +35,7 @@ def test_a_new_reservation_takes_its_whole_term_from_one_run(priced):
     assert sum(component.usd for component in quoted.components) == quoted.usd.mid
 
 
-def test_a_launch_of_it_is_refused_with_the_total_on_demand_and_allowed_once_it_is_owned(priced):
+def test_new_commitment_is_refused_with_the_on_demand_total_and_allowed_once_owned(priced):
     quoted = reserved(priced)
     demand = priced({**JOB, "budget": {"max_usd": 500}}).quote(1)
     assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
@@ -59,14 +59,14 @@ def test_without_a_price_on_demand_the_refusal_says_so(priced):
 @pytest.mark.parametrize(
     "runs, per_month, term, expected", [(1, 1, 3, 1), (24, 1, 3, 24), (100, 1, 3, 36), (100, 2, 1, 24), (5, 0.01, 1, 1)]
 )
-def test_the_runs_that_fall_into_the_term_share_it(priced, runs, per_month, term, expected):
+def test_runs_within_the_term_share_the_commitment(priced, runs, per_month, term, expected):
     train = {"hours": 12, "runs": runs, "runs_per_month": per_month}
     plan = {"workload": {"train": train}, "purchase": {"option": "savings-plan", "plan_kind": "compute"}}
     quoted = priced({**plan, "purchase": {**plan["purchase"], "term_years": term}}).quote(1)
     assert quoted.billed_hours == pytest.approx(HOURS_A_YEAR * term / expected)
 
 
-def test_a_run_never_pays_less_than_its_hours_and_as_many_sets_are_held_as_its_runs_need(priced):
+def test_run_pays_at_least_the_own_hours_and_the_runs_hold_the_sets_needed(priced):
     plan = {"workload": {"train": {"hours": 900, "runs": 36000, "runs_per_month": 1000}}, "purchase": RESERVED}
     quoted = priced(plan).quote(1)
     used = quoted.hours.mid + 0.15 + 5 / 60
@@ -85,7 +85,7 @@ def test_a_run_never_pays_less_than_its_hours_and_as_many_sets_are_held_as_its_r
     term=st.sampled_from([1, 3]),
     option=st.sampled_from(["reserved", "savings-plan"]),
 )
-def test_it_never_ranks_above_the_same_machine_on_demand_below_its_break_even(hours, runs, per_month, term, option):
+def test_commitment_below_break_even_never_ranks_above_on_demand(hours, runs, per_month, term, option):
     train = {"hours": hours, "runs": runs, "runs_per_month": per_month}
     priced_plan = price_over(
         {"workload": {"train": train}, "purchase": {"option": [option, "on-demand"], "term_years": term}}
@@ -119,13 +119,13 @@ class TestPortfolio:
             paths.append(path)
         return portfolio(paths, NOW, PriceOptions())
 
-    def test_a_month_is_what_holding_the_commitment_costs(self, tmp_path):
+    def test_portfolio_month_is_the_monthly_cost_of_the_commitment(self, tmp_path):
         priced_portfolio = self.page(tmp_path, "{hours: 12}")
         (commitment,) = priced_portfolio.commitments
         assert commitment.usd_per_month == pytest.approx(Decimal("17356.48"), rel=Decimal("0.001"))
         assert priced_portfolio.usd_per_month.mid > commitment.usd_per_month
 
-    def test_plans_that_fit_into_one_commitment_pay_it_once(self, tmp_path):
+    def test_plans_within_one_commitment_pay_once(self, tmp_path):
         alone = self.page(tmp_path, "{hours: 12}").commitments[0].usd_per_month
         (both,) = self.page(tmp_path, "{hours: 12}", "{hours: 30}").commitments
         assert (both.usd_per_month, both.plans) == (alone, ("job-0", "job-1"))

@@ -42,7 +42,7 @@ def plan_with(catalog):
     return make
 
 
-def test_it_is_ec2s_spot_dearer_as_the_rates_on_demand_are(catalog, plan_with):
+def test_hyperpod_spot_is_ec2_spot_times_the_ratio_of_on_demand_rates(catalog, plan_with):
     plan = plan_with()
     price = offer(plan.place, plan.request, catalog, TODAY).price
     forecast = forecast_at(plan.place, catalog, TODAY)
@@ -92,7 +92,7 @@ def test_without_a_rate_on_demand_there_is_none(catalog, plan_with):
     assert (rate_of(place, plan.request, catalog) is None) is isinstance(price, Unpriced)
 
 
-def test_with_slurm_it_stays_unpriced(catalog, plan_with):
+def test_hyperpod_spot_with_slurm_is_unpriced(catalog, plan_with):
     plan = plan_with()
     place = replace(plan.place, target=TargetKind.HYPERPOD_SLURM)
     assert isinstance(offer(place, plan.request, catalog, TODAY).price, Unpriced)
@@ -107,7 +107,7 @@ class TestRefusals:
             ({"target": {"instance_type": "c5.large", "nodes": 1, "region": "us-west-2"}}, None),
         ],
     )
-    def test_what_it_does_not_take(self, catalog, plan_with, sections, code):
+    def test_unsupported_hyperpod_spot_placements_are_reported(self, catalog, plan_with, sections, code):
         from launcher.planning.targets import place_findings
 
         plan = plan_with(**sections)

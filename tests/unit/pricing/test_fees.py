@@ -44,7 +44,7 @@ def lines(quote):
     return {component.name: component for component in quote.components if component.name in (*FEES, STORAGE)}
 
 
-def test_each_fee_is_a_line_with_its_reason(quoted):
+def test_each_unpriced_fee_is_a_line_with_the_reason(quoted):
     components = lines(quoted().quote(1))
     assert set(components) == {*FEES, STORAGE}
     assert all(
@@ -53,7 +53,7 @@ def test_each_fee_is_a_line_with_its_reason(quoted):
     )
 
 
-def test_a_launch_is_refused_until_they_are_priced_and_the_sandbox_is_not(quoted):
+def test_launch_with_unpriced_fees_is_refused_and_the_sandbox_is_allowed(quoted):
     gate = quoted().quote(1).gate
     assert (gate.allowed, gate.exit_code) == (False, 4)
     assert all(key in gate.reason for key in ("pcs/controller", "pcs/node", "pcs/accounting"))
@@ -79,7 +79,7 @@ def test_the_persons_own_prices_count_by_the_hour(quoted):
     assert quoted(overrides=OWN.replace("0.6", "9.6")).quote(1).usd.mid > quote.usd.mid
 
 
-def test_the_storage_of_accounting_is_part_of_its_price_unless_it_has_one(quoted):
+def test_accounting_storage_is_part_of_the_accounting_price_unless_priced_separately(quoted):
     assert STORAGE not in lines(quoted(overrides=OWN).quote(1))
     split = quoted(overrides=f'{OWN}, "pcs/accounting-storage": "0.5"').quote(1)
     storage = lines(split)[STORAGE]
@@ -91,19 +91,19 @@ def test_the_storage_of_accounting_is_part_of_its_price_unless_it_has_one(quoted
     assert lines(alone)[STORAGE].usd is not None
 
 
-def test_a_price_of_the_region_goes_before_one_without(quoted):
+def test_regional_override_goes_before_the_override_without_a_region(quoted):
     here = quoted(overrides=f'{OWN}, "pcs/controller/us-east-2": "7", "pcs/controller/us-west-2": "8"').quote(1)
     assert lines(here)["PCS controller, small"].unit_price_usd == Decimal(7)
 
 
-def test_an_unknown_fee_never_ranks_before_what_is_priced(quoted):
+def test_candidate_with_an_unknown_fee_ranks_after_priced_candidates(quoted):
     both = quoted(kind="[pcs, parallelcluster]")
     assert [candidate.place.target for candidate in both.candidates] == [TargetKind.PARALLELCLUSTER, TargetKind.PCS]
     free = quoted(kind="[pcs, parallelcluster]", overrides=OWN)
     assert [candidate.unknown_fees for candidate in free.candidates] == [(), ()]
 
 
-def test_a_key_that_no_service_has_is_refused(quoted):
+def test_override_key_of_no_service_is_refused(quoted):
     with pytest.raises(SlipwayError) as refusal:
         quoted(overrides='"pcs/controllers": "1"').quote(1)
     assert "pcs/controllers" in str(refusal.value.findings)

@@ -36,7 +36,7 @@ def price(days: int, basis: Basis = Basis.LISTED) -> Price:
         (PurchaseOption.SPOT, 2),
     ],
 )
-def test_prices_are_good_for_their_time_and_warned_of_at_half_of_it(option, allowed):
+def test_prices_are_valid_for_the_allowed_days_with_a_warning_at_half(option, allowed):
     assert ALLOWED_DAYS[option] == allowed
     assert not age(price(allowed), option, NOW.date()).too_old
     assert age(price(allowed + 1), option, NOW.date()).too_old
@@ -112,7 +112,7 @@ def test_an_hourly_budget_counts_all_nodes(priced):
     assert gate(priced, {**plan, "budget": {"max_usd_per_hour": 200}}).allowed
 
 
-def test_a_refused_budget_names_the_best_candidate_that_it_allows(priced):
+def test_refused_budget_names_the_best_candidate_within_the_budget(priced):
     plan = {
         "workload": {"train": {"hours": None, "tokens_b": 2}},
         "target": {"instance_type": ["p5.48xlarge", "p4d.24xlarge"], "nodes": 1},
@@ -126,7 +126,7 @@ def test_a_refused_budget_names_the_best_candidate_that_it_allows(priced):
     assert refused.gate.hint.endswith(f"; --pick {first.digest[:6]} at ${first.usd.mid:,.0f} can be launched now")
 
 
-def test_the_age_counts_from_today_whatever_day_prices_are_taken_of(priced):
+def test_price_age_counts_from_today_with_any_price_date(priced):
     quote = priced({"purchase": {"option": "on-demand"}}, prices_as_of=date(2024, 1, 1)).quote(1)
     assert quote.price.usd == Decimal("98.32")
     assert quote.gate.exit_code == 4
@@ -134,7 +134,7 @@ def test_the_age_counts_from_today_whatever_day_prices_are_taken_of(priced):
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", TRAINING, ids=lambda path: str(path.relative_to(EXAMPLES)))
-def test_the_hint_of_a_refusal_names_the_total_of_the_quote_that_it_picks(path: Path):
+def test_hint_of_a_refusal_names_the_total_of_the_suggested_quote(path: Path):
     request = plan_file.load(path)
     purchase = replace(request.purchase, option=None, plan_kind=None, term_years=None, reservation=None)
     everything = replace(request, purchase=replace(purchase, training_plan=None))

@@ -48,7 +48,7 @@ class TestCandidates:
         (only,) = priced({"target": {"kind": "any"}, "purchase": {"option": "training-plan"}}).candidates
         assert billed_name(only.place).startswith("ml.")
 
-    def test_all_shows_hyperpod_where_the_plan_names_it(self, priced):
+    def test_all_option_shows_hyperpod_where_the_plan_names_the_target(self, priced):
         job = {"train": {"hours": None, "tokens_b": 1}}
         priced_plan = priced({"workload": job, "target": {**BOTH, "nodes": {"min": 1, "max": 4}}}, everything=True)
         assert {(candidate.place.target, candidate.place.nodes) for candidate in priced_plan.candidates} >= {
@@ -75,7 +75,7 @@ class TestCandidates:
             ),
         ],
     )
-    def test_what_it_cannot_be_is_an_error_with_the_way_out(self, priced, changes, code):
+    def test_unsupported_hyperpod_plan_is_an_error_with_a_hint(self, priced, changes, code):
         with pytest.raises(ImpossibleError) as refusal:
             priced(changes)
         (finding,) = [finding for finding in refusal.value.findings if finding.code == code]
@@ -92,7 +92,7 @@ class TestCandidates:
 
 
 class TestPrices:
-    def test_on_demand_is_sagemakers_rate_with_its_basis(self, priced):
+    def test_on_demand_is_the_sagemaker_rate_with_the_basis(self, priced):
         quoted = priced({"target": POD}).quote(1)
         assert (quoted.price.usd, quoted.price.basis) == (Decimal("66.048"), Basis.LISTED)
         assert "secondary" in quoted.price.note
@@ -110,7 +110,7 @@ class TestPrices:
         assert priced_plan.quote(1).price.usd == 20
         assert "hyperpod-spot-unconfirmed" in {finding.code for finding in priced_plan.findings}
 
-    def test_savings_plans_of_ec2_do_not_reach_it(self, priced):
+    def test_ec2_savings_plans_do_not_cover_hyperpod(self, priced):
         quoted = priced({"target": POD, "purchase": {"option": "savings-plan", "term_years": 1}}).quote(1)
         assert quoted.plan.place.plan_kind == "sagemaker"
         assert "no sagemaker Savings Plan rate of ml.p5.48xlarge" in quoted.unpriced
@@ -120,7 +120,7 @@ class TestPrices:
         quoted = priced({"target": POD, "purchase": {"training_plan": {**paid, "count": 1}}}).quote(1)
         assert sum(component.usd for component in quoted.components if component.group == "compute") == 720
 
-    def test_without_its_fee_a_training_plan_is_unpriced_and_the_fee_is_asked_for(self, priced):
+    def test_training_plan_without_a_fee_is_unpriced_and_the_hint_names_the_fee_key(self, priced):
         west = {**POD, "region": "us-west-2"}
         quoted = priced(
             {"target": west, "purchase": {"training_plan": {"arn": ARN.replace("us-east-1", "us-west-2"), "count": 1}}}
@@ -137,14 +137,14 @@ class TestPrices:
 
 
 class TestBill:
-    def test_hyperpod_bill_has_what_hyperpod_has_and_nothing_of_parallelcluster(self, priced):
+    def test_hyperpod_bill_has_hyperpod_lines_and_no_parallelcluster_lines(self, priced):
         components = lines(priced({"target": POD, "storage": {"login_nodes": 2}}).quote(1))
         for name in ("FSx Lustre 1200 GiB, 250 MB/s/TiB", "controller ml.m6i.xlarge", "2 login nodes ml.m6i.large"):
             assert components[name].usd > 0
         for name in components:
             assert not any(word in name for word in ("head node", "DNS", "gp3", "load balancer", "composite"))
 
-    def test_the_quote_says_what_is_not_on_it(self, priced):
+    def test_hyperpod_quote_names_the_uncounted_root_volumes(self, priced):
         names = {assumption.name for assumption in priced({"target": POD}).quote(1).assumptions}
         assert "root volumes of a HyperPod cluster with Slurm" in names
         assert "root volumes of HyperPod's machines" not in {
@@ -153,7 +153,7 @@ class TestBill:
 
 
 class TestSurcharge:
-    def test_surcharge_is_held_against_the_failures_it_could_shorten(self, priced):
+    def test_surcharge_is_compared_with_the_value_of_shorter_failures(self, priced):
         job = {"workload": {"train": {"hours": None, "tokens_b": 100}}, "target": {**POD, "nodes": 8}}
         quoted = priced(job).quote(1)
         finding = codes(quoted)["hyperpod-surcharge"]
@@ -167,10 +167,10 @@ class TestSurcharge:
         assert f"counted with 10 minutes each, worth ${worth:,.2f} in all" in finding.message
         assert failures < quoted.work.failures_per_h * quoted.hours.mid
 
-    def test_without_failures_there_is_nothing_to_shorten(self, priced):
+    def test_surcharge_finding_without_failures_states_no_expected_failure(self, priced):
         quoted = priced({"target": POD, "workload": {"train": None}}).quote(1)
         assert quoted.work.failures_per_h == 0
         assert "no failure of a node is expected" in codes(quoted)["hyperpod-surcharge"].message
 
-    def test_parallelcluster_has_none(self, priced):
+    def test_parallelcluster_has_no_surcharge_finding(self, priced):
         assert "hyperpod-surcharge" not in codes(priced().quote(1))

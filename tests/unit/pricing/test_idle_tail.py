@@ -21,7 +21,7 @@ def tail(quoted):
     return next((component for component in quoted.components if component.name == "idle tail"), None)
 
 
-def test_an_hour_on_eight_machines_that_stay_for_an_hour_costs_two(priced):
+def test_one_hour_on_eight_nodes_with_an_idle_hour_costs_two_hours(priced):
     quoted = priced({**ONE_HOUR, "guardrails": {"idle_minutes": 60}}).quote(1)
     line = tail(quoted)
     assert (line.group, line.quantity) == ("compute", 8)
@@ -42,15 +42,15 @@ def test_an_hour_on_eight_machines_that_stay_for_an_hour_costs_two(priced):
         ({"guardrails": {"idle_minutes": 60, "ttl_h": 10.5}}, (10.5 - JOB_H - 0.15) * 60),
     ],
 )
-def test_the_tail_is_as_long_as_something_lets_it_be(priced, plan, minutes):
+def test_idle_tail_lasts_as_long_as_the_idle_limit_and_the_ttl_allow(priced, plan, minutes):
     assert tail(priced(plan).quote(1)).quantity * 60 == pytest.approx(minutes)
 
 
-def test_a_time_to_live_that_is_over_leaves_no_tail(priced):
+def test_expired_time_to_live_leaves_no_idle_tail(priced):
     assert tail(priced({"guardrails": {"ttl_h": 10}}).quote(1)) is None
 
 
-def test_prepaid_machines_have_no_tail_of_their_own(priced):
+def test_capacity_block_has_no_idle_tail(priced):
     assert tail(priced({"purchase": {"option": "capacity-block"}}).quote(1)) is None
 
 
@@ -63,7 +63,7 @@ def test_hyperpods_workers_wait_for_the_guard_and_start_with_health_checks(price
     assert longest < quoted.usd.high - quoted.usd.mid < longest + quoted.price.usd
 
 
-def test_the_guards_own_clock_is_the_one_that_is_priced():
+def test_priced_guard_times_equal_the_times_in_the_guard():
     with guard_module("guard") as guard:
         assert guard.AFTER_SLURM.total_seconds() == GUARD_AFTER_SLURM_MINUTES * 60
         assert guard.EVERY.total_seconds() == GUARD_EVERY_MINUTES * 60

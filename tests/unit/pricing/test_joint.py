@@ -35,14 +35,14 @@ def lossy(hours: float, rate: float, one: float) -> Losses:
     return Losses(math.exp(-events), events * one, events * one * one * 1.2, one / 2)
 
 
-def test_without_losses_the_percentiles_are_those_of_the_speed():
+def test_percentiles_without_losses_are_the_percentiles_of_the_speed():
     wall = wall_hours(JobHours(10.0, Spread(math.log(2), math.log(3))))
     assert ends(wall) == pytest.approx([5.0, 10.0, 30.0], rel=1e-6)
     assert wall.chance_above(30.0) == pytest.approx(0.1, abs=1e-6)
     assert wall.mean > 10.0
 
 
-def test_a_job_of_given_hours_that_rarely_fails_keeps_its_hours_at_the_median():
+def test_rare_failures_leave_the_median_hours_unchanged():
     wall = wall_hours(JobHours(10.0, failures=lossy(10.0, 0.003, 0.5)))
     assert ends(wall) == [10.0, 10.0, 10.0]
     assert wall.mean == pytest.approx(10.015, rel=1e-6)
@@ -50,7 +50,7 @@ def test_a_job_of_given_hours_that_rarely_fails_keeps_its_hours_at_the_median():
     assert often.at(MIDDLE) == 10.0 < often.at(HIGH)
 
 
-def test_minor_losses_move_the_median_by_their_mean():
+def test_minor_losses_move_the_median_by_the_mean_loss():
     wall = wall_hours(JobHours(100.0, Spread(0.3, 0.3), failures=lossy(100.0, 0.02, 0.4)))
     assert wall.at(MIDDLE) == pytest.approx(100.0 + 0.8, rel=0.002)
 
@@ -92,19 +92,19 @@ def test_a_dearer_price_costs_more_at_every_percentile(usd, more):
         assert total_at(RandomPrice(usd * more, 0.3), bills, chance) >= total_at(RandomPrice(usd, 0.3), bills, chance)
 
 
-def test_two_symmetric_factors_have_the_product_of_their_medians():
+def test_product_of_two_symmetric_factors_has_the_product_of_the_medians():
     assert abs(median_shift(Spread(0.4, 0.4), RandomPrice(20.0, 0.3))) < 0.005
     assert median_shift(Spread(0.1, 0.8), RandomPrice(20.0, 0.3)) > 0.02
     assert median_shift(Spread(0.4, 0.4), RandomPrice(20.0, 0.4, 2.0, 24.0)) < -0.02
 
 
 @given(down=st.floats(0.0, 2.0), more=st.floats(0.0, 2.0), scale=st.floats(0.01, 1.0), ceiling=st.floats(1.0, 2.0))
-def test_the_median_of_a_product_is_never_below_the_least_that_screening_expects(down, more, scale, ceiling):
+def test_median_of_a_product_is_at_least_the_lowest_shift_of_screening(down, more, scale, ceiling):
     price = RandomPrice(20.0, scale, 1.0, 20.0 * ceiling)
     assert median_shift(Spread(down, down + more), price) >= LOWEST_SHIFT
 
 
-def test_a_start_up_adds_its_spread_to_a_short_job_and_not_to_a_long_one():
+def test_start_up_adds_spread_to_a_short_job_and_not_to_a_long_one():
     start = Spread(0.54, 0.54)
     short, long = (wall_hours(JobHours(hours, NARROW)) for hours in (0.2, 50.0))
     after = added(short, 0.15, start)

@@ -21,7 +21,7 @@ def test_shares_add_up_with_the_largest_first(priced):
     assert Cause.PRICE not in priced({"workload": {"train": TOKENS}}).quote(1).range_causes.shares
 
 
-def test_a_block_is_uncertain_by_its_overrun_alone(priced):
+def test_range_of_a_block_is_caused_by_the_overrun_alone(priced):
     plan = {"workload": {"train": {**TOKENS, "tokens_b": 17}}, "target": {"region": "us-east-2", "nodes": 4}}
     quoted = priced({**plan, "purchase": {"option": "capacity-block"}}).quote(1)
     assert list(quoted.range_causes.shares) == [Cause.OVERRUN]
@@ -41,7 +41,7 @@ def test_a_certain_total_has_no_causes(priced):
         ({"method": "full"}, "workload.train.stack"),
     ],
 )
-def test_the_answer_that_narrows_most_is_asked_with_its_result(priced, train, path):
+def test_narrowing_finding_names_the_most_useful_key_and_the_resulting_range(priced, train, path):
     priced_plan = priced({"workload": {"train": {**TOKENS, **train}}})
     quoted = priced_plan.quote(1)
     narrows = quoted.range_causes.narrows
@@ -80,7 +80,7 @@ def test_a_users_own_price_narrows_to_the_hours(priced):
     assert Cause.PRICE not in priced(own).quote(1).range_causes.shares
 
 
-def test_the_mean_is_said_where_it_is_far_from_the_median(priced):
+def test_mean_is_shown_only_if_far_from_the_median(priced):
     often = {**SPOT, "workload": {"train": {**TOKENS, "method": "lora"}}}
     quotes = [priced(plan).quote(1) for plan in (often, {"workload": {"train": TOKENS}})]
     for quoted in quotes:
@@ -88,7 +88,7 @@ def test_the_mean_is_said_where_it_is_far_from_the_median(priced):
         assert bool(on_average(quoted.usd)) is far
 
 
-def test_the_worst_trace_is_a_case_of_its_own(priced):
+def test_stress_case_is_the_worst_trace(priced):
     quoted = priced(SPOT).quote(1)
     assert quoted.range_causes.stress.usd > quoted.usd.mid
     assert quoted.range_causes.stress.per_node_hour == 0.74

@@ -19,12 +19,12 @@ def ends(target, **rails):
     }
 
 
-def test_a_cluster_of_the_plans_own_has_its_guard():
+def test_new_cluster_has_the_stops_of_the_guard():
     assert ends({"kind": "eks"}, ttl_h=8) == {"TTL": ("8 h", True), "idle stop": ("5 min", True)}
 
 
 @pytest.mark.parametrize("target", [{"kind": "eks", "cluster": "theirs"}, {"ssh_host": "head"}])
-def test_of_one_that_is_there_nothing_is_promised(target):
+def test_existing_cluster_has_no_promised_stops(target):
     assert ends(target, ttl_h=8) == {"TTL": (OF_THE_CLUSTER, False), "idle stop": (OF_THE_CLUSTER, False)}
 
 

@@ -42,7 +42,7 @@ def outcomes(mid: Decimal) -> tuple[float, ...]:
     week_usd=st.sampled_from([0, 1e-9, 5000, 1e12]) | st.floats(1e-6, 1e6),
     kernels=st.sampled_from(["none", "some", "heavy"]),
 )
-def test_no_port_gives_a_traceback_and_its_paths_agree(  # noqa: PLR0917 - as many as @given gives
+def test_random_ports_are_consistent_and_raise_no_traceback(  # noqa: PLR0917 - as many as @given gives
     gpu, trainium, runs, rate, weeks, week_usd, kernels
 ):
     plan_request = request(
@@ -67,7 +67,7 @@ def test_no_port_gives_a_traceback_and_its_paths_agree(  # noqa: PLR0917 - as ma
         assert port_cost.saving_usd > 0
 
 
-def test_the_break_even_is_the_first_run_that_has_paid():
+def test_break_even_is_the_first_run_with_savings_above_the_port_cost():
     assert break_even_run(Decimal(100), Decimal(1000), Decimal(60), 2.0) == 15
     assert 14 * (100 - 30) < 1000 <= 15 * (100 - 30)
 

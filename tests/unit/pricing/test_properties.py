@@ -104,7 +104,7 @@ OPEN = [
 
 
 @pytest.mark.parametrize("changes", OPEN)
-def test_rows_are_ordered_by_what_the_gate_says_then_by_the_total_and_ranked_without_gaps(changes):
+def test_rows_are_ordered_by_gate_then_total_and_ranked_without_gaps(changes):
     rows = priced({"slipway": 1, "name": "p", **changes})
     ranks = range(1, len(rows.candidates) + 1)
     assert len(ranks) > 5
@@ -184,7 +184,7 @@ def plans(draw):
 @settings(max_examples=120)
 @given(plan=plans())
 @example(plan=BEYOND_MEASURE)
-def test_no_plan_gives_a_traceback_and_every_total_is_the_sum_of_its_lines(plan):
+def test_random_plan_raises_no_traceback_and_every_total_is_the_sum_of_the_lines(plan):
     priced_plan = priced_or_refused(plan)
     if priced_plan is None:
         return

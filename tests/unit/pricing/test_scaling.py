@@ -25,7 +25,7 @@ def test_2048_nodes_do_not_keep_the_utilisation_of_a_few():
     assert many < 0.55 * few
 
 
-def test_the_assumed_batch_is_that_of_published_runs_of_the_size():
+def test_assumed_batch_is_the_batch_of_published_runs_of_the_size():
     batch = next(assumption for assumption in on(2048).quote(1).assumptions if assumption.name == "batch")
     assert float(batch.value) == pytest.approx(8_388_608, rel=0.01)
     assert "published runs" in batch.source
@@ -59,7 +59,7 @@ def test_a_deadline_is_met_at_the_cheapest_number_of_nodes(option):
 
 
 @pytest.mark.parametrize("nodes", ["any", {"min": 1, "max": 600}])
-def test_a_deadline_that_64_nodes_miss_is_met_by_more(nodes):
+def test_deadline_missed_by_64_nodes_is_met_by_more(nodes):
     purchase = {"option": "on-demand", "deadline_h": 72}
     workload = {"train": {**OPEN["workload"]["train"], "tokens_b": 2000}}
     best = price_over({"workload": workload, "target": {"nodes": nodes}, "purchase": purchase}).candidates[0]
@@ -69,7 +69,7 @@ def test_a_deadline_that_64_nodes_miss_is_met_by_more(nodes):
     assert fewer.candidates[0].hours > 72
 
 
-def test_a_deadline_that_no_number_of_nodes_meets_leaves_the_usual_ones():
+def test_unreachable_deadline_leaves_the_usual_node_counts():
     plan = {**OPEN, "target": {"nodes": "any"}, "purchase": {"option": "on-demand", "deadline_h": 0.1}}
     priced_plan = price_over(plan)
     assert priced_plan.considered == 7
@@ -92,7 +92,7 @@ def mfu(active):
 
 @settings(max_examples=200)
 @given(fraction=st.floats(0.5, 0.999))
-def test_nothing_jumps_between_dense_and_a_mixture_of_experts(fraction):
+def test_mfu_is_continuous_between_dense_models_and_mixtures_of_experts(fraction):
     assert mfu(100 * fraction * 1.001) == pytest.approx(mfu(100 * fraction), rel=0.02)
 
 

@@ -106,7 +106,7 @@ LONG = {"workload": {"train": {"hours": None, "tokens_b": 90.0}}}
     ],
     ids=["plain", "months", "zones", "deadline", "tail", "time limit"],
 )
-def test_what_is_passed_over_is_what_a_fold_over_every_draft_leaves_out(priced, changes):
+def test_screening_keeps_the_best_draft_of_every_group(priced, changes):
     priced_plan = priced(changes)
     context, work = priced_plan.context, priced_plan.resolution.estimator.work
     deadline = context.request.purchase.deadline_h
@@ -131,7 +131,7 @@ def test_what_is_passed_over_is_what_a_fold_over_every_draft_leaves_out(priced, 
     assert drafts > 20 * len(best)
 
 
-def test_a_place_that_cannot_be_built_does_not_hide_a_dearer_one_that_can(priced):
+def test_undeployable_cheap_place_does_not_hide_a_dearer_deployable_one(priced):
     cheap = {"p5.48xlarge/on-demand/ap-northeast-1": "0.5"}
     plan = {
         **wide(instance_type="p5.48xlarge"),
@@ -174,7 +174,7 @@ def test_a_transfer_of_data_keeps_the_job_where_the_data_lie(priced):
     assert [candidate.place.region for candidate in priced_plan.candidates] == ["us-west-2"]
 
 
-def test_everything_open_is_at_least_five_thousand_combinations(priced):
+def test_open_plan_considers_at_least_five_thousand_combinations(priced):
     priced_plan = priced(wide())
     assert priced_plan.considered >= 5_000
     assert priced_plan.considered == sum(group.combinations for group in priced_plan.resolution.groups) + misfits(
@@ -187,7 +187,7 @@ def misfits(priced_plan):
     return priced_plan.considered - sum(group.combinations for group in priced_plan.resolution.groups)
 
 
-def test_a_deadline_keeps_the_count_that_meets_it(priced):
+def test_deadline_keeps_the_node_count_needed(priced):
     plan = wide(instance_type="p5.48xlarge", region="us-east-1")
     slow = priced({**plan, "purchase": {"option": "on-demand"}}).candidates[0]
     fast = priced({**plan, "purchase": {"option": "on-demand", "deadline_h": slow.hours / 2}}).candidates[0]
@@ -196,7 +196,7 @@ def test_a_deadline_keeps_the_count_that_meets_it(priced):
     assert not fast.refusals
 
 
-def test_the_best_unpriced_row_shows_what_was_seen(priced):
+def test_best_unpriced_row_shows_the_unverified_rate(priced):
     priced_plan = priced(wide(instance_type="trn2.48xlarge"))
     unpriced = {candidate.place.option: candidate for candidate in priced_plan.candidates if not candidate.priced}
     unverified_rate = unpriced[PurchaseOption.ON_DEMAND].offer.price.unverified
@@ -205,7 +205,7 @@ def test_the_best_unpriced_row_shows_what_was_seen(priced):
 
 
 @pytest.mark.parametrize("nodes, mode, warned", [(32, "agent", False), (33, "agent", True), (33, "dcp", False)])
-def test_a_restore_of_everything_on_many_nodes_is_warned_of(priced, nodes, mode, warned):
+def test_restore_by_all_on_many_nodes_is_a_warning(priced, nodes, mode, warned):
     plan = wide(instance_type="p5.48xlarge", region="us-east-2", nodes=nodes)
     quote = priced({**plan, "checkpoint": {"mode": mode}}).quote(1)
     (size,) = {round(quote.work.checkpoint_gb)}
@@ -218,7 +218,7 @@ def test_a_restore_of_everything_on_many_nodes_is_warned_of(priced, nodes, mode,
     "params_b, nodes, mode, warned",
     [(8, 1, "agent", False), (405, 1, "agent", True), (405, 1, "dcp", False), (405, 32, "agent", False)],
 )
-def test_a_disk_that_cannot_hold_the_checkpoints_is_warned_of(priced, params_b, nodes, mode, warned):
+def test_disk_too_small_for_the_checkpoints_is_a_warning(priced, params_b, nodes, mode, warned):
     plan = wide(instance_type="p4d.24xlarge", region="us-east-1", nodes=nodes)
     work = {"train": {"model": {"params_b": params_b}, "hours": 100, "tokens_b": None, "method": "pretrain"}}
     quote = priced({**plan, "workload": work, "checkpoint": {"mode": mode}}).quote(1)
@@ -226,7 +226,7 @@ def test_a_disk_that_cannot_hold_the_checkpoints_is_warned_of(priced, params_b, 
     assert [message.startswith("a node of p4d.24xlarge needs about ") for message in messages] == [True] * warned
 
 
-def test_several_nodes_need_efa_unless_they_are_asked_for(priced):
+def test_several_nodes_need_efa_unless_the_plan_sets_the_count(priced):
     small = {"train": {"model": {"params_b": 0.5}, "hours": None, "tokens_b": 2.0, "method": "lora"}}
     free = priced({**wide(instance_type="trn1.2xlarge", region="us-east-1"), "workload": small})
     assert {candidate.place.nodes for candidate in free.candidates} == {1}
@@ -234,7 +234,7 @@ def test_several_nodes_need_efa_unless_they_are_asked_for(priced):
     assert "no-efa" in [finding.code for finding in quote.findings]
 
 
-def test_types_with_the_same_chips_train_alike_and_keep_their_own_ranges(priced):
+def test_types_with_the_same_chips_have_equal_speed_and_separate_ranges(priced):
     estimator = priced(wide()).resolution.estimator
     fresh = replace(estimator, estimates={}, _alike={})
     for name in ("p5e.48xlarge", "p5en.48xlarge"):

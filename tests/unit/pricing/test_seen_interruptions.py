@@ -23,11 +23,11 @@ def ratio(rate) -> float:
     return rate.high / rate.low
 
 
-def test_nothing_is_learned_without_a_run():
+def test_learned_rate_without_runs_is_none():
     assert learned_rate(*PRIOR, ()) is None
 
 
-def test_hardly_an_hour_changes_hardly_anything():
+def test_almost_no_hours_leave_the_learned_rate_near_the_prior():
     rate = learned_rate(*PRIOR, (count(0, 1e-6),))
     assert (rate.low, rate.mid, rate.high) == pytest.approx(PRIOR, rel=0.2)
 

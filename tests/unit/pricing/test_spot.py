@@ -46,7 +46,7 @@ def test_the_grid_of_the_benchmark_reaches_from_certain_to_hardly_ever_done() ->
     assert max(job.expected_interruptions for job in jobs) > 400
 
 
-def test_a_stored_checkpoint_lags_behind_by_the_time_of_its_upload() -> None:
+def test_slow_upload_delays_the_stored_checkpoint() -> None:
     quick, slow = replace(LOSSY, write=0.05), replace(LOSSY, write=0.24)
     assert quick.expected_interruptions < slow.expected_interruptions
     assert replace(LOSSY, write=0.05, work=0.2).expected_hours == replace(LOSSY, write=0.24, work=0.2).expected_hours
@@ -64,14 +64,14 @@ def test_a_checkpoint_shorter_than_the_notice_loses_no_segment() -> None:
     assert LOSSLESS.expected_hours < LOSSY.expected_hours
 
 
-def test_a_job_that_never_saves_is_one_segment_and_its_time_explodes() -> None:
+def test_job_without_checkpoints_is_one_segment_with_exploding_time() -> None:
     bare = replace(LOSSY, work=100, hazard=0.5, saves=False, write=0)
     assert not bare.lossless
     assert bare.running == 100
     assert bare.expected_hours > 1e20
 
 
-def test_most_jobs_that_are_rarely_interrupted_finish_in_their_running_time() -> None:
+def test_rarely_interrupted_job_finishes_in_the_running_time_at_the_90th_percentile() -> None:
     rare = replace(LOSSY, hazard=0.005)
     assert rare.quantile_hours(0.9) == rare.running
 
@@ -106,7 +106,7 @@ def test_no_interruption_stays_an_atom_of_the_distribution() -> None:
     assert LOSSY.running + LOSSY.restart <= beyond < LOSSY.running + LOSSY.restart + 0.001
 
 
-def test_a_lag_of_many_segments_keeps_its_digits() -> None:
+def test_upload_lag_of_many_segments_keeps_precision() -> None:
     job = replace(LOSSY, work=3, interval=0.02, stall=0, write=0.31, notice=0, hazard=0.6)
     wide = replace(job, write=0.33)
     assert job.quantile_hours(0.9) < wide.quantile_hours(0.9) < job.quantile_hours(0.9) * 1.02
@@ -141,7 +141,7 @@ def test_more_work_more_hazard_and_a_longer_write_never_take_less(
     write=st.floats(min_value=0, max_value=0.5),
     share=st.floats(min_value=0.5, max_value=1.5),
 )
-def test_a_quantile_that_need_not_be_looked_for_is_the_same(
+def test_quantile_with_a_lower_bound_is_the_larger_of_both(
     work: float, hazard: float, write: float, share: float
 ) -> None:
     job = replace(LOSSY, work=work, hazard=hazard, write=write)

@@ -72,7 +72,7 @@ def test_a_row_without_a_zone_is_wider_and_nearer_the_long_run():
     assert ends(region)[1] / region.middle > ends(zone)[1] / zone.middle
 
 
-def test_it_stays_between_a_tenth_of_on_demand_and_on_demand():
+def test_spot_forecast_stays_between_a_tenth_of_on_demand_and_on_demand():
     for usd in (6.5, 58.0):
         low, high = ends(forecast(usd, 10_000, long_run=usd), 5_000)
         assert 6.0 <= low < high <= 60.0
@@ -132,7 +132,7 @@ def test_a_users_own_price_has_no_range(priced):
     assert quoted.price_range.low == quoted.price_range.high == Decimal(18)
 
 
-def test_the_document_has_the_range_and_the_total_rests_on_it(priced):
+def test_document_has_the_price_range_and_the_high_total_includes_the_range(priced):
     quoted = priced(SPOT).quote(1)
     json_candidate = candidate(quoted, 1, CATALOG.instance_types)
     assert Decimal(json_candidate["price"]["range"]["high"]) == quoted.price_range.high > quoted.price.usd

@@ -31,27 +31,27 @@ def codes_and_levels(usd_per_hour=Decimal(60), **parts):
     return [(finding.code, finding.level.value) for finding in stop_findings(plan_of(**parts), USD, usd_per_hour)]
 
 
-def test_a_sum_that_is_enough_needs_no_word():
+def test_sufficient_stop_sum_has_no_finding():
     assert codes_and_levels() == []
 
 
-def test_the_reserve_is_a_period_the_grace_time_with_its_tail_and_the_end():
+def test_reserve_is_one_period_the_grace_time_the_tail_and_the_end():
     request = plan_of().request
     assert (settle_minutes(request), reserve_minutes(request)) == (5, 15)
     assert reserve_usd(request, Decimal(60)) == Decimal("15.00")
 
 
 @pytest.mark.parametrize("stop", [0, 15])
-def test_a_sum_within_the_reserve_would_end_the_job_before_it_begins(stop):
+def test_stop_sum_within_the_reserve_is_an_error(stop):
     assert codes_and_levels(stop=stop) == [("stop-below-reserve", "error")]
 
 
-def test_a_sum_below_the_low_estimate_ends_the_job_before_it_is_done():
+def test_stop_sum_below_the_estimate_is_a_warning():
     assert codes_and_levels(stop=114) == [("stop-below-estimate", "warning")]
     assert codes_and_levels(stop=115) == [("stop-within-estimate", "warning")]
 
 
-def test_a_sum_above_the_budget_is_no_limit_of_it():
+def test_stop_sum_above_the_budget_is_a_warning():
     assert codes_and_levels(budget={"max_usd": 400}) == [("stop-above-budget", "warning")]
 
 
@@ -62,7 +62,7 @@ def test_owned_commitments_are_exempt_and_the_plan_says_so():
     assert (code, level) == ("stop-exempt", "warning")
 
 
-def test_the_quote_says_it_and_its_gate_refuses_what_cannot_run():
+def test_quote_states_the_stop_sum_and_the_gate_refuses_an_impossible_one():
     quoted = quote_of(stop=10)
     assert (quoted.gate.allowed, quoted.gate.exit_code) == (False, 5)
     assert {policy.name: policy.value for policy in quoted.policies}["budget stop"] == "$10, saved before"

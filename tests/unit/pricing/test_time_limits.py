@@ -47,7 +47,7 @@ def test_a_stop_between_low_and_high_is_reported():
     assert "stop-below-estimate" not in findings_by_code
 
 
-def test_retries_that_are_too_few_are_reported_and_auto_has_enough():
+def test_too_few_retries_are_reported_and_auto_has_enough():
     quote = price_over({**BIG, "run": {"retries": 0}}).quote(1)
     assert "auto, or" in codes(quote)["too-few-retries"].hint
     assert quote.retries == 0

@@ -21,7 +21,7 @@ def lines(quote):
     return {component.name: component for component in quote.components}
 
 
-def test_it_is_billed_at_the_training_rate_without_head_node_nat_or_tail(priced):
+def test_training_job_is_billed_at_the_training_rate_without_head_node_nat_or_tail(priced):
     quote = priced(JOBS).quote(1)
     assert isinstance(RATE, Price)
     assert quote.price.usd == RATE.usd
@@ -29,7 +29,7 @@ def test_it_is_billed_at_the_training_rate_without_head_node_nat_or_tail(priced)
     assert quote.left_up_usd_per_hour < Decimal("0.10")
 
 
-def test_a_warm_pool_is_billed_in_full_when_it_is_asked_for(priced):
+def test_warm_pool_is_billed_in_full_if_requested(priced):
     priced_plan = priced({**JOBS, "guardrails": {"idle_minutes": 30}})
     warm = priced_plan.quote(1)
     plain = priced(JOBS).quote(1)
@@ -48,7 +48,7 @@ def test_managed_spot_is_a_range_below_on_demand(priced):
     assert quote.usd.mid < quote.usd.high < priced(JOBS).quote(1).usd.high
 
 
-def test_its_price_may_be_as_old_as_on_demand(priced):
+def test_managed_spot_price_has_no_age_warning_of_spot(priced):
     codes = {finding.code: finding.message for finding in priced(SPOT).quote(1).findings}
     assert "spot price" not in codes.get("old-price", "")
 
@@ -61,7 +61,7 @@ def test_a_cluster_of_ones_own_pays_from_a_number_of_jobs(priced):
     assert saved * candidate.jobs >= candidate.month_usd > saved * (candidate.jobs - 1)
 
 
-def test_a_training_plan_that_begins_later_is_waited_for_and_costs_nothing_until_then(priced):
+def test_training_plan_with_a_later_start_waits_without_cost(priced):
     bought = {"arn": "arn:aws:sagemaker:us-east-1:123456789012:training-plan/bought", "count": 2, "fee_usd": 9}
     window = {"starts_at": "2030-01-01T11:30:00Z", "ends_at": "2030-01-03T11:30:00Z"}
     plan = {**JOBS, "purchase": {"option": "training-plan", "training_plan": {**bought, **window}}}
@@ -85,7 +85,7 @@ def test_the_volumes_of_a_type_without_local_disks_are_billed(priced):
     assert line.unit_price_usd == Decimal("0.14")
 
 
-def test_the_volumes_grow_with_the_data_and_outputs_that_the_plan_states(priced):
+def test_volumes_include_the_data_and_outputs_of_the_plan(priced):
     data = [{"uri": "s3://team/a", "path": "/opt/ml/input/data/a", "gib": 400}]
     run = {"command": ["true"], "data": data, "outputs": ["/opt/ml/model/*"], "outputs_gib": 50}
     _, line = volumes(priced, "m5.4xlarge", run=run)
@@ -99,6 +99,6 @@ def test_a_type_with_local_disks_has_no_volumes_and_the_quote_says_so(priced, in
     assert any(assumed.name == "volumes of the job" and assumed.value == "none" for assumed in quote.assumptions)
 
 
-def test_the_listed_price_of_a_bill_is_used_in_its_region():
+def test_training_storage_uses_the_listed_price_of_the_region():
     price = load().bill_item("sagemaker.training-storage", "eu-west-1")
     assert (price.usd, price.basis) == (Decimal("0.154"), "listed")

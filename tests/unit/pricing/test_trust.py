@@ -32,7 +32,7 @@ def test_a_newer_unverified_row_is_named_beside_the_price_in_use(priced):
     assert " ".join(line.strip() for line in lines).endswith(f"{expected}.")
 
 
-def test_before_the_newer_row_was_seen_nothing_contradicts(priced):
+def test_newer_row_does_not_contradict_before_the_date_of_the_row(priced):
     assert messages_with(priced, BLOCK, "contradicted-price", prices_as_of=date(2026, 10, 1)) == []
 
 
@@ -102,7 +102,7 @@ def found_over(plan, cache):
     return [finding.message for finding in priced.quote(1).findings if finding.code == "odd-spot-price"]
 
 
-def test_a_price_that_fell_is_said_with_the_earlier_one():
+def test_fallen_price_is_reported_with_the_earlier_price():
     fell = "fell by 49% from 55.04 (2026-09-19) to 28"
     price = Price(usd=Decimal(28), source="s", basis=Basis.LISTED, as_of=date(2026, 11, 20), note=f"local; {fell}")
     (finding,) = trust._fallen(price)

@@ -10,7 +10,7 @@ def named(priced, option):
     return {assumption.name: assumption for assumption in priced(plan).quote(1).assumptions}
 
 
-def test_taxes_and_support_are_not_counted_and_support_has_its_rate(priced):
+def test_taxes_and_support_are_not_counted_and_the_support_rate_is_stated(priced):
     for option in ("on-demand", "spot", "capacity-block"):
         assumptions = named(priced, option)
         assert {assumptions[name].value for name in ("taxes", "AWS Support")} == {"not counted"}
@@ -40,7 +40,7 @@ def test_a_month_of_serving_says_the_support_rate_too(priced):
     assert lines["AWS Support, low, mid, high"].value == "0.00, 0.00, 0.00"
 
 
-def test_the_least_that_is_billed_is_said_of_what_is_billed_by_the_second(priced):
+def test_minimum_billed_time_is_stated_for_options_billed_by_the_second(priced):
     assert (named(priced, "spot")["least billed"].value, "least billed" in named(priced, "capacity-block")) == (
         "60",
         False,

@@ -24,7 +24,7 @@ def codes(quoted):
     return [finding.code for finding in quoted.findings]
 
 
-def test_on_demand_bills_the_job_the_start_of_its_machines_and_their_idle_tail(priced):
+def test_on_demand_bills_the_job_the_node_start_and_the_idle_tail(priced):
     quoted = priced().quote(1)
     assert quoted.hours.mid == 10 < quoted.hours.high
     assert quoted.billed_hours == pytest.approx(quoted.hours.mid + 0.15 + 5 / 60)
@@ -55,7 +55,7 @@ def test_a_job_longer_than_any_block_has_no_price_and_is_still_quoted(priced):
 
 
 @pytest.mark.parametrize("option", ["savings-plan", "reserved"])
-def test_a_commitment_charges_the_job_its_hours_once_it_is_owned(priced, option):
+def test_owned_commitment_charges_the_hours_of_the_job_and_a_new_one_the_term(priced, option):
     plan = {"purchase": {"option": option, "term_years": 3}}
     quoted = priced(plan).quote(1)
     assert compute(quoted) == quoted.commitment_usd == quoted.price.usd * 8760 * 3
@@ -66,7 +66,7 @@ def test_a_commitment_charges_the_job_its_hours_once_it_is_owned(priced, option)
     assert owned.cash_usd == owned.usd.mid - compute(owned)
 
 
-def test_a_commitment_says_when_it_pays_and_what_a_price_cut_strands(priced):
+def test_commitment_has_the_break_even_utilisation_and_the_stranded_value_of_a_price_cut(priced):
     tied = priced({"purchase": {"option": "reserved", "term_years": 3}}).quote(1).commitment
     assert tied.break_even_utilisation == pytest.approx(23.77728 / 55.04, rel=1e-3)
     job_h = priced().quote(1).hours.mid
@@ -79,12 +79,12 @@ def test_a_commitment_says_when_it_pays_and_what_a_price_cut_strands(priced):
     "option, kind, bound",
     [("reserved", "any", True), ("savings-plan", "ec2-instance", True), ("savings-plan", "compute", False)],
 )
-def test_a_new_generation_strands_what_is_bound_to_a_family(priced, option, kind, bound):
+def test_new_generation_strands_commitments_bound_to_a_family(priced, option, kind, bound):
     quoted = priced({"purchase": {"option": option, "plan_kind": kind, "term_years": 3}}).quote(1)
     assert quoted.commitment.new_generation_usd == (quoted.commitment_usd / 2 if bound else 0)
 
 
-def test_a_block_to_be_bought_says_that_the_wait_is_not_in_the_hours(priced):
+def test_unbought_block_states_the_uncounted_lead_time(priced):
     plan = {"purchase": {"option": "capacity-block", "deadline_h": 100}}
     quoted = priced(plan).quote(1)
     assert "lead-time" in codes(quoted)
@@ -94,7 +94,7 @@ def test_a_block_to_be_bought_says_that_the_wait_is_not_in_the_hours(priced):
     assert "8 weeks" not in " ".join(assumption.source for assumption in bought.assumptions)
 
 
-def test_a_reservation_gives_one_candidate_even_where_nothing_is_known(priced):
+def test_unchecked_reservation_is_one_unpriced_candidate(priced):
     plan = {
         "target": {"instance_type": "p5.48xlarge", "region": "eu-west-3", "nodes": 3},
         "purchase": {"option": "any", "reservation": {"id": BLOCK}},
@@ -141,7 +141,7 @@ def test_a_fee_without_a_window_is_the_fee_however_long_the_job_takes(priced):
     assert 9000 < quoted.usd.low <= quoted.usd.high < 9200
 
 
-def test_a_job_that_outlasts_its_window_is_refused(priced):
+def test_job_longer_than_the_reservation_window_is_refused(priced):
     window = {"id": BLOCK, "starts_at": "2026-12-01T11:30:00Z", "ends_at": "2026-12-02T11:30:00Z"}
     plan = {"purchase": {"option": "capacity-block", "reservation": window}}
     assert priced({**plan, "workload": hours(22.8)}).quote(1).gate.exit_code == 4
@@ -152,7 +152,7 @@ def test_a_job_that_outlasts_its_window_is_refused(priced):
     assert codes(over)[0] == "window-over"
 
 
-def test_a_training_plan_is_hyperpods_and_priced_by_its_fee(priced):
+def test_training_plan_selects_hyperpod_and_is_priced_by_the_fee(priced):
     plan = {"target": {"kind": "any", "region": "any"}, "purchase": {"option": "any", "training_plan": {"arn": ARN}}}
     priced_plan = priced(plan)
     assert len(priced_plan.candidates) == 1
@@ -184,7 +184,7 @@ def test_a_discount_is_taken_off_listed_prices_and_noted(priced):
     assert priced({"purchase": purchase}).quote(1).price.usd == 40
 
 
-def test_credits_pay_in_the_order_they_expire(priced):
+def test_credits_are_used_in_the_order_of_expiry(priced):
     pools = [
         {"pool": "activate", "usd": 100},
         {"pool": "poc", "usd": 50, "expires": "2026-12-31T00:00:00Z"},
@@ -200,13 +200,13 @@ def test_credits_pay_in_the_order_they_expire(priced):
     assert rich.cash_after_credits_usd == 0
 
 
-def test_a_type_that_cannot_be_deployed_is_priced_and_refused(priced):
+def test_undeployable_type_is_priced_and_refused(priced):
     quoted = priced({"target": {"instance_type": "trn2u.48xlarge", "region": "any"}}).quote(1)
     assert quoted.gate.exit_code == 5
     assert "cannot be deployed" in quoted.gate.reason
 
 
-def test_a_spot_row_without_a_market_is_unpriced_unless_it_is_asked_for(priced):
+def test_spot_row_without_a_market_is_unpriced_unless_requested(priced):
     trn2 = {"instance_type": "trn2.48xlarge", "region": "us-east-2"}
     day = date(2026, 9, 1)
     quoted = priced({"target": trn2, "purchase": {"option": "spot"}}, prices_as_of=day).quote(1)
@@ -219,7 +219,7 @@ def test_a_spot_row_without_a_market_is_unpriced_unless_it_is_asked_for(priced):
     assert "floor of 10 % of on demand" in spot.unpriced
 
 
-def test_a_deadline_that_only_the_slow_estimate_misses_is_a_warning(priced):
+def test_deadline_missed_only_by_the_high_estimate_is_a_warning(priced):
     plan = {"workload": {"train": {"hours": None, "tokens_b": 2}}}
     spread = priced(plan).quote(1).hours
     tight = priced({**plan, "purchase": {"deadline_h": (spread.mid + spread.high) / 2}}).quote(1)
@@ -228,7 +228,7 @@ def test_a_deadline_that_only_the_slow_estimate_misses_is_a_warning(priced):
     assert priced({**plan, "purchase": {"deadline_h": spread.mid * 0.9}}).quote(1).gate.exit_code == 5
 
 
-def test_a_cluster_that_exists_is_not_billed_again(priced):
+def test_existing_cluster_is_not_billed_again(priced):
     new, old = priced().quote(1), priced({"target": {"cluster": "team"}}).quote(1)
     names = {component.name for component in new.components} - {component.name for component in old.components}
     watch = {"7 alarms", "composite alarm of the head node", "dashboard", "guard and its messages"}
@@ -240,20 +240,20 @@ def test_a_cluster_that_exists_is_not_billed_again(priced):
     assert rest[0] < rest[1]
 
 
-def test_a_cluster_without_a_job_costs_its_hours_on_spot_too(priced):
+def test_cluster_without_a_job_costs_the_ttl_hours_on_spot(priced):
     plan = {"workload": {"train": None}, "guardrails": {"ttl_h": 8}, "purchase": {"option": "spot"}}
     quoted = priced({**plan, "target": {"region": "us-east-2"}}).quote(1)
     assert quoted.hours.low == quoted.hours.mid == quoted.hours.high == 8
     assert quoted.spot is None
 
 
-def test_a_size_that_no_block_has_is_refused_with_the_sizes_there_are(priced):
+def test_node_count_of_no_block_is_refused_with_the_allowed_counts(priced):
     with pytest.raises(ImpossibleError) as refusal:
         priced({"target": {"nodes": 3}, "purchase": {"option": "capacity-block"}})
     assert "have 1, 2, 4, 8, 16, 32, 64 instances, got 3" in refusal.value.findings[0].message
 
 
-def test_data_in_a_region_that_does_not_exist_are_refused(priced):
+def test_data_in_an_unknown_region_are_refused(priced):
     with pytest.raises(ImpossibleError) as refusal:
         priced({"workload": {"train": {"data": {"gib": 5, "region": "us-est-1"}}}})
     assert refusal.value.findings[0].path == "workload.train.data.region"

@@ -66,7 +66,7 @@ def test_a_fixed_price_times_hours(priced, case):
 
 
 @pytest.mark.parametrize("case", SPOT)
-def test_spot_as_the_guides_have_it_without_any_interruption(priced, case):
+def test_spot_without_interruptions_costs_the_dollars_of_the_guides(priced, case):
     instance_type, nodes, hours, rate, printed, exact = case
     changes = plan(instance_type, "spot", nodes, hours, rate, interruptions_per_node_hour=0)
     assert line(priced({**changes, "checkpoint": {"interval": 1800}})).usd == Decimal(exact)
@@ -116,7 +116,7 @@ def test_the_same_at_the_list_price_of_a_day(priced, case):
         assert (printed in WRONG) is is_wrong(printed, exact)
 
 
-def test_the_guides_range_for_p5en_was_never_its_list_price():
+def test_p5en_list_price_is_outside_the_range_of_the_guides():
     low, high = Decimal(110), Decimal(130)
     for day in (BEFORE_THE_CUT, TODAY):
         price = load(prices_as_of=day).on_demand("p5en.48xlarge", "us-east-1")

@@ -46,7 +46,7 @@ def test_the_3_year_rate_of_ec2_crosses_at_about_82_percent(compared):
     assert crossover.utilisation == pytest.approx(0.82, abs=0.01)
 
 
-def test_a_full_instance_costs_what_the_notes_say(serving_priced):
+def test_full_instance_costs_the_dollars_per_million_tokens_of_the_notes(serving_priced):
     for kind, usd in (("sagemaker-endpoint", 3.53), ("eks", 2.94)):
         priced_plan = serving_priced(target={**PINNED, "kind": kind}, purchase={"option": "on-demand"})
         rate, estimate = priced_plan.candidates[0].offer.price.usd, priced_plan.candidates[0].estimate
@@ -61,7 +61,7 @@ def test_do_not_deploy_is_a_verdict(compared):
     assert comparison.sides.turn.requests > 4 * 3600 * 730
 
 
-def test_types_that_lose_at_every_volume_are_told_so(compared):
+def test_types_dearer_at_every_volume_have_no_crossover_and_the_verdict_names_the_reason(compared):
     comparison = compared(target={"instance_type": "g6e.xlarge"})
     assert comparison.sides.turn.requests is None
     assert "cheaper at this volume and every larger one" in comparison.verdict.text
@@ -82,7 +82,7 @@ def machines_of(priced_plan):
 
 @pytest.mark.long
 @pytest.mark.parametrize("share", [0.3, 0.9, 0.99, 1.0, 1.01, 1.02, 1.05, 1.1, 1.3, 3.0])
-def test_a_verdict_never_contradicts_itself(compared, share):
+def test_verdict_and_crossover_volume_are_consistent(compared, share):
     """The volume that turns it round lies beyond the plan's own, on the side where the answer is another."""
     requests_per_s = 15.0 * share
     comparison = compared({"requests_per_s": requests_per_s}, target={"kind": "eks"})
@@ -112,13 +112,13 @@ def test_too_close_to_call_is_the_same_on_both_sides(compared):
     assert far <= {ServingChoice.BEDROCK, ServingChoice.GPU}
 
 
-def test_a_range_that_reaches_both_sides_is_reported(compared):
+def test_range_across_the_crossover_is_reported_in_the_reasons(compared):
     comparison = compared({"requests_per_s": 6.5})
     assert comparison.verdict.choice is ServingChoice.BEDROCK
     assert "at the low estimate, instances are cheaper" in (comparison.verdict.reasons)
 
 
-def test_capacity_by_the_hour_has_no_volume(compared):
+def test_hourly_capacity_has_no_crossover_volume(compared):
     comparison = compared({"bedrock": {"mode": "provisioned", "provisioned_usd_per_hour": "2"}})
     assert comparison.sides.turn is None
     assert "requests a month" not in comparison.verdict.text
@@ -149,7 +149,7 @@ def test_the_port_is_held_against_gpus_and_against_bedrock(compared):
     assert f"against ${late.sides.gpu.usd.mid:,.0f}" in late.verdict.text
 
 
-def test_weights_that_bedrock_lacks_are_deployed(compared):
+def test_weights_missing_in_bedrock_are_deployed_on_instances(compared):
     comparison = compared({"model": "llama-2-7b"}, target={"instance_type": ["g6.12xlarge", "inf2.24xlarge"]})
     assert comparison.hosted is None
     assert comparison.verdict.choice in (ServingChoice.GPU, ServingChoice.NEURON)
@@ -180,6 +180,6 @@ def test_bedrock_without_a_price_is_not_bedrock_without_the_weights(compared):
 @pytest.mark.parametrize(
     "region, message", [("me-south-1", "no price in the catalog names"), ("us-east-1", "not checked")]
 )
-def test_a_region_that_no_price_names_is_reported(serving_priced, region, message):
+def test_region_without_a_bedrock_price_is_reported(serving_priced, region, message):
     quote = serving_priced({}, target={"region": region}, purchase={"option": "bedrock"}).quote(1)
     assert message in next(finding.message for finding in quote.findings if finding.code == "bedrock-region")

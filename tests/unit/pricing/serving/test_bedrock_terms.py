@@ -42,7 +42,7 @@ def line(quoted, name):
         ("auto", "us-gov-west-1", "anthropic.claude-haiku-4-5-20251001-v1:0", "1.2"),
     ],
 )
-def test_the_price_is_that_of_the_region_and_the_profile(serving_priced, profile, region, id_, usd):
+def test_price_is_of_the_region_and_the_inference_profile(serving_priced, profile, region, id_, usd):
     serve = {**HAIKU, "bedrock": {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": profile}}
     quoted = hosted(serving_priced, serve, region)
     assert quoted.serving.bedrock.inference_id == id_
@@ -59,13 +59,13 @@ def test_the_price_is_that_of_the_region_and_the_profile(serving_priced, profile
         ("us-east-1", "0.02", "litellm 1.109.1 of 2026-11-12"),
     ],
 )
-def test_price_of_an_embedding_model_names_the_file_of_its_own_row(region, usd, source):
+def test_price_of_an_embedding_model_names_the_source_file_of_the_row(region, usd, source):
     prices = BedrockCatalog().rows["amazon.titan-embed-text-v2:0"]
     of_region = [price for price in prices if price.region == region] or [price for price in prices if not price.region]
     assert [(price.input_usd, price.source.startswith(source)) for price in of_region] == [(Decimal(usd), True)]
 
 
-def test_what_aws_has_withdrawn_from_a_profile_is_not_taken(serving_priced):
+def test_withdrawn_profile_price_is_not_used(serving_priced):
     """The auto case of eu-west-1 above: the eu profile's price ended on 2026-10-15."""
     serve = {**HAIKU, "bedrock": {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": "eu"}}
     assert "withdrawn" in hosted(serving_priced, serve, "eu-west-1").unpriced
@@ -100,7 +100,7 @@ def test_of_several_regions_the_cheapest_is_taken():
             assert price.region in ("", region)
 
 
-def test_the_price_of_a_region_is_used_where_it_is_its_own(serving_priced):
+def test_regional_price_is_used_where_listed(serving_priced):
     serve = {"model": "llama-3-8b"}
     home, away = hosted(serving_priced, serve), hosted(serving_priced, serve, "ap-south-1")
     assert away.serving.bedrock.input_usd_per_million == Decimal("0.36")
@@ -109,7 +109,7 @@ def test_the_price_of_a_region_is_used_where_it_is_its_own(serving_priced):
     assert [candidate.place.region for candidate in both.candidates] == ["us-east-1"]
 
 
-def test_a_prompt_cache_takes_off_what_it_costs_less(serving_priced):
+def test_prompt_cache_saves_the_price_difference_of_cached_input(serving_priced):
     id_ = {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": "us"}
     plain = hosted(serving_priced, {**HAIKU, "bedrock": id_})
     cached = hosted(serving_priced, {**HAIKU, "bedrock": id_, "cached_input_fraction": 0.75})
@@ -121,7 +121,7 @@ def test_a_prompt_cache_takes_off_what_it_costs_less(serving_priced):
     )
 
 
-def test_a_cache_that_is_seldom_asked_is_written_anew(serving_priced):
+def test_rarely_used_prompt_cache_is_written_again(serving_priced):
     id_ = {"model": "anthropic.claude-haiku-4-5-20251001-v1:0", "profile": "us"}
     serve = {**HAIKU, "bedrock": id_, "cached_input_fraction": 0.75, "requests_per_s": 1 / 3000}
     quoted = hosted(serving_priced, serve)
@@ -137,7 +137,7 @@ def test_a_model_without_a_cache_price_pays_in_full_and_says_so(serving_priced):
     assert "no-cache-price" in {finding.code for finding in quoted.findings}
 
 
-def test_machines_say_that_the_cache_is_not_counted(serving_priced):
+def test_quote_of_instances_states_prompt_cache_as_not_counted(serving_priced):
     priced_plan = serving_priced({"cached_input_fraction": 0.5}, purchase={"option": "on-demand"})
     assert [
         assumption.value for assumption in priced_plan.quote(1).assumptions if assumption.name == "prompt cache"
@@ -154,7 +154,7 @@ def test_a_batch_is_half_the_price_where_requests_may_wait(serving_priced):
     }
 
 
-def test_long_requests_cost_what_long_requests_cost(serving_priced):
+def test_long_requests_cost_the_long_context_price(serving_priced):
     serve = {"model": "openai.gpt-5.4", "bedrock": {"profile": "us"}, "output_tokens": 400}
     row = BedrockCatalog().price("openai.gpt-5.4", "us-east-1", BedrockProfile.US)
     short, long = (hosted(serving_priced, {**serve, "input_tokens": tokens}) for tokens in (272_000, 272_001))
@@ -176,7 +176,7 @@ def test_an_import_sleeps_between_rare_requests(serving_priced):
     assert line(quoted, "2 units").quantity == pytest.approx(730 * 60)
 
 
-def test_weights_that_bedrock_lacks_can_be_imported(serving_priced):
+def test_weights_missing_in_bedrock_can_be_imported(serving_priced):
     serve = {"model": {"params_b": 13}, "bedrock": {"import_copies": 2, "import_units": 3}}
     priced_plan = serving_priced(serve, purchase={"option": "bedrock"})
     (only,) = priced_plan.quotes
@@ -192,11 +192,11 @@ def test_weights_that_bedrock_lacks_can_be_imported(serving_priced):
         ({"import_copies": 1}, "eu-west-1", "bedrock.import_usd_per_unit_minute"),
     ],
 )
-def test_an_import_without_its_figures_is_unpriced(serving_priced, bedrock, region, message):
+def test_import_without_copies_or_a_price_is_unpriced(serving_priced, bedrock, region, message):
     assert message in hosted(serving_priced, {"bedrock": bedrock}, region, BedrockMode.CUSTOM_IMPORT).unpriced
 
 
-def test_units_that_nobody_knows_are_asked_for(serving_priced):
+def test_import_without_known_units_is_unpriced_and_names_the_key(serving_priced):
     serve = {"model": "mistral-7b", "bedrock": {"import_copies": 1}}
     assert "bedrock.import_units" in hosted(serving_priced, serve, mode=BedrockMode.CUSTOM_IMPORT).unpriced
 

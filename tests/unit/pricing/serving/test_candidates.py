@@ -42,7 +42,7 @@ def deployment_hours(quote):
 
 
 @pytest.mark.parametrize("wanted", [1, 8, 40])
-def test_no_layout_that_can_be_pinned_is_cheaper(serving_priced, wanted):
+def test_no_pinned_layout_is_cheaper_than_the_open_one(serving_priced, wanted):
     serve = {"requests_per_s": wanted, "input_tokens": 1400}
     open_ = of(serving_priced, serve, target=INF2)
     for degree in (4, 8, 24):
@@ -51,7 +51,7 @@ def test_no_layout_that_can_be_pinned_is_cheaper(serving_priced, wanted):
             assert pinned.refusals or pinned.usd >= open_.usd - CENT
 
 
-def test_a_queue_is_given_a_layout_that_it_can_feed(serving_priced):
+def test_asynchronous_endpoint_has_a_layout_the_queue_can_fill(serving_priced):
     queue = {"asynchronous": True, "min_instances": 0, "requests_per_s": 1}
     neuron = of(serving_priced, queue, target=INF2)
     assert (neuron.estimate.layout.copies, neuron.refusals) == (1, ())
@@ -64,7 +64,7 @@ def test_a_canary_is_given_a_layout_without_components(serving_priced):
     assert (candidate.estimate.layout.copies, candidate.refusals) == (1, ())
 
 
-def test_what_no_layout_mends_is_refused_with_the_cheapest(serving_priced):
+def test_refusal_of_every_layout_is_reported_for_the_cheapest(serving_priced):
     sections = {"network": {"vpc_id": "vpc-0123456789abcdef0", "subnet_ids": ["subnet-0123456789abcdef0"]}}
     candidate = of(serving_priced, target=INF2, **sections)
     assert "endpoint-network" in [refusal.code for refusal in candidate.refusals]
@@ -82,7 +82,7 @@ def test_the_place_is_the_cheapest_of_all(serving_priced):
     assert best.usd == min(possible)
 
 
-def test_a_layout_nobody_measured_does_not_displace_the_measured_one(serving_priced):
+def test_unmeasured_layout_does_not_replace_the_measured_one(serving_priced):
     """Six copies of four cores would be replaced in finer steps than the three that were measured."""
     for requests_per_s in (4, 12, 40, 75):
         assert of(serving_priced, {"requests_per_s": requests_per_s}, target=INF2).estimate.measured
@@ -100,7 +100,7 @@ def test_a_synthesis_by_hand_has_the_layout_of_the_quote(serving_priced, serve):
 
 
 @pytest.mark.parametrize("types", [["inf2.48xlarge", "g6e.12xlarge"], ["p5.48xlarge", "trn1.32xlarge"]])
-def test_the_plan_of_every_place_is_that_of_its_own_request(serving_priced, types):
+def test_plan_of_every_place_equals_the_plan_built_from_the_own_request(serving_priced, types):
     """The text of a layout's request is written once for all its places."""
     priced = serving_priced(
         target={"instance_type": types, "region": ["us-east-1", "us-west-2"]}, options=PriceOptions(everything=True)

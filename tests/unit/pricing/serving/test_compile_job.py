@@ -11,7 +11,7 @@ TARGETS = [{"instance_type": "inf2.48xlarge"}, {"instance_type": "inf2.48xlarge"
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=["endpoint", "eks"])
-def test_an_hour_of_the_machine_on_ec2_which_is_in_no_month(serving_priced, target):
+def test_compile_job_is_one_ec2_hour_outside_the_monthly_bill(serving_priced, target):
     candidate = serving_priced(target=target, purchase={"option": "on-demand"})
     quoted = candidate.quote(1)
     (assumption,) = [assumption for assumption in quoted.assumptions if assumption.name == NAME]
@@ -22,12 +22,12 @@ def test_an_hour_of_the_machine_on_ec2_which_is_in_no_month(serving_priced, targ
     assert NAME not in {component.name for component in quoted.components}
 
 
-def test_a_gpu_and_bedrock_compile_nothing(serving_priced):
+def test_gpu_and_bedrock_quotes_have_no_compile_job(serving_priced):
     for quoted in some(serving_priced(target={"instance_type": "g6e.12xlarge"}).quotes):
         assert NAME not in {assumption.name for assumption in quoted.assumptions}
 
 
-def test_without_a_rate_it_is_unpriced_with_the_reason(serving_priced):
+def test_compile_job_without_a_rate_is_unpriced_with_the_reason(serving_priced):
     candidate = serving_priced(target=TARGETS[0], purchase={"option": "on-demand"})
     (compile_line,) = compile_lines(replace(candidate.quote(1).plan.place, region="eu-south-2"), candidate.catalog)
     assert compile_line.value == "unpriced"

@@ -108,7 +108,7 @@ def test_a_tighter_latency_never_gives_more_tokens_per_dollar(shape, limit, tigh
 @pytest.mark.slow
 @few
 @given(tight=st.floats(8, 300), more=st.floats(0, 300), rate=st.floats(0.1, 20))
-def test_it_holds_of_every_region_and_term(tight, more, rate):
+def test_tighter_latency_never_costs_less_in_any_region_or_term(tight, more, rate):
     def everywhere(limit):
         plan = {
             "slipway": 1,
@@ -136,13 +136,13 @@ def test_it_holds_of_every_region_and_term(tight, more, rate):
 
 @few
 @given(rate=st.floats(0.1, 20), zones=st.integers(1, 4))
-def test_more_zones_never_cost_less_but_for_deployments_that_can_roll(rate, zones):
+def test_more_zones_never_cost_less_between_rolling_deployments(rate, zones):
     one, many = between_deployments(requests_per_s=rate), between_deployments(requests_per_s=rate, zones=zones)
     assert all(many[name] >= one[name] - CENT for name in one)
 
 
 @few
 @given(hours=st.lists(st.floats(0, 20), min_size=24, max_size=24))
-def test_a_day_costs_no_more_than_its_peak_all_day(hours):
+def test_daily_traffic_costs_at_most_the_peak_all_day(hours):
     shaped, flat = months(hourly_requests_per_s=hours), months(requests_per_s=max(hours))
     assert all(shaped[name] <= flat[name] + CENT for name in shaped)

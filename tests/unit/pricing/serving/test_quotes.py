@@ -58,7 +58,7 @@ def test_zones_and_deployments_cost_more(serving_priced):
     assert lines["old and new version together"].quantity == pytest.approx(1.5)
 
 
-def test_a_commitment_is_paid_for_whether_it_is_used_or_not(serving_priced):
+def test_commitment_is_billed_for_every_hour_used_or_unused(serving_priced):
     eks, purchase = {"instance_type": "inf2.48xlarge", "kind": "eks"}, {"option": "reserved", "term_years": 3}
     quoted = serving_priced(
         {"hourly_requests_per_s": DAY, "requests_per_s": None}, target=eks, purchase=purchase
@@ -78,7 +78,7 @@ def test_eks_takes_spot_plans_and_reserved_instances(serving_priced):
     assert "spot-serving" in {finding.code for finding in spot.findings}
 
 
-def test_an_endpoint_takes_its_own_rate_and_plan(serving_priced):
+def test_endpoint_has_sagemaker_rates_and_savings_plans(serving_priced):
     priced_plan = serving_priced(target={"instance_type": "inf2.48xlarge"})
     ways = {candidate.place.option.value: candidate for candidate in priced_plan.candidates}
     assert set(ways) == {"on-demand", "savings-plan", "bedrock"}
@@ -125,7 +125,7 @@ def test_a_withdrawn_model_is_no_offer(serving_priced):
     assert hosted.offer.price.unverified.usd == Decimal("0.15")
 
 
-def test_prices_of_another_day(serving_priced):
+def test_prices_as_of_another_day_are_used(serving_priced):
     catalog = load(prices_as_of=date(2026, 11, 1))
     priced_plan = price_serving(Path("plan.yaml"), serving_priced().request, catalog, NOW, PriceOptions())
     hosted = next(candidate for candidate in priced_plan.candidates if candidate.bedrock)
@@ -167,7 +167,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("serve, name, code", REFUSED, ids=[case[2] for case in REFUSED])
-def test_what_cannot_be_deployed_is_reported_for_the_candidate_and_refused(serving_priced, serve, name, code):
+def test_undeployable_serving_plan_is_an_error_finding_and_refused(serving_priced, serve, name, code):
     only = {"target": {"instance_type": name}, "purchase": {"option": "on-demand"}}
     priced_plan = serving_priced({"requests_per_s": 1, **serve}, **only)
     quoted = priced_plan.quote(1)
@@ -196,14 +196,14 @@ def test_an_open_layout_gives_whole_chips_to_a_container(serving_priced):
     assert not candidate.refusals
 
 
-def test_the_place_that_is_shown_has_the_image(serving_priced):
+def test_shown_place_has_the_container_image(serving_priced):
     only = {"target": {"instance_type": "inf2.8xlarge", "region": "any"}, "purchase": {"option": "on-demand"}}
     everything = serving_priced(options=PriceOptions(everything=True), **only).candidates
     assert {"image-not-in-region"} <= {refusal.code for candidate in everything for refusal in candidate.refusals}
     assert not serving_priced(**only).candidates[0].refusals
 
 
-def test_what_is_quoted_is_pinned_and_quotes_the_same(serving_priced):
+def test_pinned_plan_of_a_quote_has_the_same_digest(serving_priced):
     priced_plan = serving_priced(target={"instance_type": ["inf2.48xlarge", "g6e.12xlarge"]})
     for rank, first in some(enumerate(priced_plan.quotes, start=1)):
         again = plan_file.loads(json.dumps(document(first.plan.request)))
@@ -213,7 +213,7 @@ def test_what_is_quoted_is_pinned_and_quotes_the_same(serving_priced):
         assert pick(priced_plan, first.digest)[0] == rank
 
 
-def test_every_candidate_has_its_own_digest(serving_priced):
+def test_every_candidate_has_a_distinct_digest(serving_priced):
     digests = [quote.digest for quote in serving_priced({**ASYNC}).quotes]
     assert len(set(digests)) == len(digests)
 
@@ -246,14 +246,14 @@ def test_json_of_a_plan(serving_priced):
 
 
 @pytest.mark.parametrize("load", [0.0, 5e-324, 1e-12])
-def test_what_is_all_but_never_called_has_no_price_a_token(serving_priced, load):
+def test_almost_no_traffic_has_no_price_per_token(serving_priced, load):
     """The fuzz's find: dollars over 1e-314 tokens are more digits than a decimal number holds."""
     serving = serving_priced({"requests_per_s": load}, **INF2).quote(1).serving
     assert serving.usd_per_month.mid > 0
     assert (serving.usd_per_million_output_tokens, serving.usd_per_million_tokens) == (None, None)
 
 
-def test_own_prices_are_those_of_the_bill(serving_priced):
+def test_price_overrides_replace_the_rates_in_the_bill(serving_priced):
     priced_plan = serving_priced(
         target={"instance_type": "inf2.48xlarge"},
         purchase={"option": "on-demand", "price_overrides": {"ml.inf2.48xlarge/on-demand": "10"}},

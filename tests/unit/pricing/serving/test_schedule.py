@@ -40,12 +40,12 @@ def test_closed_hours_are_neither_paid_nor_served(serving_priced):
     assert office.usd < every.usd
 
 
-def test_bedrock_is_held_against_the_hours_that_are_open(compared):
+def test_bedrock_is_compared_over_the_open_hours_only(compared):
     wide, office = compared(), compared({"schedule": list(OFFICE), "min_instances": 0, "max_instances": 9})
     assert office.hosted.usd == pytest.approx(wide.hosted.usd * 50 / 168, rel=1e-4)
 
 
-def test_a_queue_serves_afterwards_what_came_while_nothing_ran():
+def test_asynchronous_endpoint_serves_requests_of_closed_hours_later():
     waiting = serve(schedule=OFFICE, asynchronous=True, min_instances=0)
     assert requests_per_month(waiting) == requests_per_month(serve())
     assert fleet(waiting, 2.0, Hosting()).hours == pytest.approx(0.5 * HOURS_PER_MONTH)
@@ -53,7 +53,7 @@ def test_a_queue_serves_afterwards_what_came_while_nothing_ran():
     assert fleet(waiting, 1.0, Hosting()).short is not None
 
 
-def test_a_range_that_is_too_tight_is_refused(serving_priced):
+def test_schedule_with_too_few_instances_is_refused(serving_priced):
     candidate = month(serving_priced, requests_per_s=60, schedule=["cron(0 8 * * ? *) 1-9", "cron(0 9 * * ? *) 1-1"])
     (refusal,) = [refusal for refusal in candidate.refusals if refusal.code == "schedule-short"]
     assert refusal.level is Level.ERROR
@@ -74,7 +74,7 @@ def test_two_time_zones_are_reported(serving_priced):
     assert "priced as if all were in UTC" in findings["schedule-zones"].message
 
 
-def test_the_quote_says_what_the_clock_does(serving_priced):
+def test_quote_states_the_schedule_and_the_closed_share(serving_priced):
     quote = serving_priced({"schedule": list(OFFICE), "min_instances": 0, "max_instances": 9}, **PINNED).quote(1)
     (assumption,) = [assumption for assumption in quote.assumptions if assumption.name == "schedule"]
     assert assumption.value == "0 to 0, 1 to 2 instances by the clock"

@@ -18,7 +18,7 @@ def serve(**changes):
     return ServingWorkload(model="llama-3.1-8b", **changes)
 
 
-def test_an_hour_has_as_many_as_its_requests_fill_to_the_target():
+def test_instances_of_an_hour_are_requests_divided_by_the_utilization_target():
     load = fleet(serve(hourly_requests_per_s=DAY), 2.0)
     assert load.instances.most == 8
     assert load.instances.least == 1
@@ -37,19 +37,19 @@ def test_a_minimum_and_zones_stand_without_requests():
     assert fleet(serve(requests_per_s=0.1, zones=3), 1.0).instances.most == 3
 
 
-def test_nothing_stands_at_zero():
+def test_no_requests_and_no_minimum_run_no_instances():
     load = fleet(serve(requests_per_s=0, min_instances=0), 1.0)
     assert (load.hours, load.instances.most, load.deployment_hours) == (0, 0, 0)
 
 
-def test_a_rare_request_is_paid_for_by_the_time_it_keeps_an_instance_up():
+def test_rare_requests_are_billed_for_the_time_an_instance_stays_up():
     rare = fleet(serve(requests_per_s=1 / 36_000, min_instances=0), 1.0)
     assert rare.hours == pytest.approx(HOURS_PER_MONTH * 0.0488, rel=0.01)
     often = fleet(serve(requests_per_s=0.1, min_instances=0), 1.0)
     assert often.hours == pytest.approx(HOURS_PER_MONTH, rel=1e-6)
 
 
-def test_a_deployment_doubles_what_may_be_a_single_instance_and_rolls_through_what_always_is_more():
+def test_deployment_doubles_few_instances_and_rolls_through_many():
     one, many = serve(requests_per_s=0.1), serve(requests_per_s=10)
     assert fleet(one, 1.0).deployment_hours == pytest.approx(1 * 0.75 * 2)
     assert fleet(many, 1.0).deployment_hours == pytest.approx(15 * 0.75 * 2)
