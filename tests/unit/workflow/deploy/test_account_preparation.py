@@ -78,11 +78,11 @@ def test_bootstrap_begun_by_both_at_once_succeeds_for_the_second(prepared, after
 
 
 @pytest.mark.parametrize("after", [None, "ROLLBACK_FAILED"])
-def test_bootstrap_that_fails_for_itself_is_the_error(prepared, after):
+def test_bootstrap_failure_without_another_bootstrap_is_an_error(prepared, after):
     with pytest.raises(DeploymentFailedError, match="does not exist"):
         prepared(None, after, failures=1)
 
 
-def test_bootstrap_that_fails_again_and_again_is_the_error(prepared):
+def test_bootstrap_with_repeated_failures_is_an_error(prepared):
     with pytest.raises(DeploymentFailedError):
         prepared(None, *["CREATE_COMPLETE"] * (2 * TRIES - 1), failures=TRIES)

@@ -45,7 +45,7 @@ def environment(tmp_path):
     return {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
 
 
-def test_it_is_fetched_once_and_kept(own_pins, environment, publisher):
+def test_chart_files_are_downloaded_once_and_cached(own_pins, environment, publisher):
     messages = []
     contents = chart_and_layer(environment, messages.append)
     assert set(contents) == {own_pins.chart_name, own_pins.layer_name}
@@ -57,7 +57,7 @@ def test_it_is_fetched_once_and_kept(own_pins, environment, publisher):
     assert cached_files(environment) == contents
 
 
-def test_nothing_is_kept_that_is_not_what_is_pinned(own_pins, environment, publisher):
+def test_chart_file_other_than_the_pinned_one_is_refused_and_not_cached(own_pins, environment, publisher):
     (publisher[1] / "elsewhere-2.tgz").write_bytes(b"changed by its publisher")
     with pytest.raises(ImpossibleError, match="is not what this version installs"):
         chart_and_layer(environment, lambda _: None)
@@ -65,7 +65,7 @@ def test_nothing_is_kept_that_is_not_what_is_pinned(own_pins, environment, publi
     assert not list(chart_cache(environment).glob("*.tgz"))
 
 
-def test_a_network_that_does_not_reach_them_gets_the_command(own_pins, environment, publisher):
+def test_unreachable_chart_files_are_refused_with_the_download_command(own_pins, environment, publisher):
     (publisher[1] / "helm.whl").unlink()
     with pytest.raises(ImpossibleError, match="nothing was deployed") as refused:
         chart_and_layer(environment, lambda _: None)
@@ -74,7 +74,7 @@ def test_a_network_that_does_not_reach_them_gets_the_command(own_pins, environme
     assert NAMED in refused.value.hint
 
 
-def test_a_folder_that_is_named_is_taken_and_nothing_is_fetched(own_pins, environment, publisher, tmp_path):
+def test_named_chart_folder_is_used_without_a_download(own_pins, environment, publisher, tmp_path):
     named = {**environment, NAMED: str(publisher[1])}
     messages = []
     assert set(chart_and_layer(named, messages.append)) == {own_pins.chart_name, own_pins.layer_name}
@@ -94,7 +94,7 @@ class TestAssembly:
         (assembly / "manifest.json").write_text(json.dumps({"artifacts": {}}))
         return assembly
 
-    def test_assembly_knows_whether_it_names_the_chart(self, folder):
+    def test_assembly_reports_a_reference_to_the_chart(self, folder):
         from launcher.catalog.hyperpod_chart import chart_pins
 
         assert not Assembly.read(folder).names_chart
@@ -102,7 +102,7 @@ class TestAssembly:
         (folder / "x.assets.json").write_text(json.dumps(files))
         assert Assembly.read(folder).names_chart
 
-    def test_what_is_laid_into_it_is_sealed_with_it(self, folder):
+    def test_completed_assembly_seals_the_added_files(self, folder):
         whole = Assembly.read(folder).completed({"chart.zip": b"chart"})
         assert (folder / "chart.zip").read_bytes() == b"chart"
         whole.refuse_if_changed()
@@ -110,7 +110,7 @@ class TestAssembly:
         with pytest.raises(ImpossibleError):
             whole.refuse_if_changed()
 
-    def test_nothing_is_laid_into_one_that_was_changed(self, folder):
+    def test_changed_assembly_refuses_added_files(self, folder):
         assembly = Assembly.read(folder)
         (folder / "more.json").write_text("{}")
         with pytest.raises(ImpossibleError):
@@ -118,7 +118,7 @@ class TestAssembly:
         assert not (folder / "chart.zip").exists()
 
 
-def test_files_of_a_folder_are_those_of_the_cache(own_pins, environment, publisher):
+def test_chart_files_of_a_folder_equal_the_downloaded_ones(own_pins, environment, publisher):
     assert assembly_files(own_pins, files_in(own_pins, publisher[1])) == chart_and_layer(environment, lambda _: None)
 
 

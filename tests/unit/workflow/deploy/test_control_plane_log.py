@@ -55,14 +55,14 @@ def removed(account, tmp_path, *, kind="eks"):
 
 
 @pytest.mark.parametrize("kind", ["eks", "hyperpod-eks"])
-def test_it_is_removed_with_a_word_before_anything_is_deployed(account_with_logs, tmp_path, kind):
+def test_log_group_of_a_removed_cluster_is_deleted_with_a_message_before_deployment(account_with_logs, tmp_path, kind):
     (message,) = removed(account_with_logs, tmp_path, kind=kind)
     assert message.startswith(f"removed log group {NAME}, which EKS wrote")
     assert names(account_with_logs) == {f"{NAME}-of-another"}
     assert removed(account_with_logs, tmp_path, kind=kind) == []
 
 
-def test_that_of_a_stack_or_of_a_cluster_that_stands_stays(account_with_logs, tmp_path):
+def test_log_group_of_an_existing_stack_or_cluster_is_kept(account_with_logs, tmp_path):
     eks = client(account_with_logs, "eks")
     eks.create_cluster(name="slipway-probe", roleArn="arn:aws:iam::123456789012:role/x", resourcesVpcConfig={})
     assert removed(account_with_logs, tmp_path) == []
@@ -75,14 +75,14 @@ def test_that_of_a_stack_or_of_a_cluster_that_stands_stays(account_with_logs, tm
     assert NAME in names(account_with_logs)
 
 
-def test_who_may_not_remove_it_gets_the_command_before_anything_is_deployed(account_with_logs, tmp_path):
+def test_denied_deletion_of_the_log_group_is_refused_with_the_command(account_with_logs, tmp_path):
     account_with_logs.canned["logs.DeleteLogGroup"] = Refused("AccessDeniedException", "not authorized")
     with pytest.raises(ImpossibleError, match="blocks the deployment") as refused:
         removed(account_with_logs, tmp_path)
     assert refused.value.hint == f"aws logs delete-log-group --region {REGION} --log-group-name {NAME}"
 
 
-def test_down_lists_it_with_its_command(account_with_logs):
+def test_down_lists_the_log_group_with_the_delete_command(account_with_logs):
     session = Session(environment=account_with_logs.environment, region=REGION)
     (retained,) = leftovers.control_plane_log(session, load(), REGION, "slipway-probe")
     assert retained.name == NAME

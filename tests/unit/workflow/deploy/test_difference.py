@@ -97,7 +97,7 @@ def topics(**properties):
     return {"Resources": {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "told", **properties}}}}
 
 
-def test_an_update_lists_what_is_replaced_first_and_counts(account, account_session, tmp_path):
+def test_difference_of_an_update_lists_replacements_first_with_counts(account, account_session, tmp_path):
     there(account, "slipway-team-training", topics())
     template = topics(TopicName="other")
     template["Resources"]["More"] = {"Type": "AWS::SNS::Topic"}
@@ -108,13 +108,13 @@ def test_an_update_lists_what_is_replaced_first_and_counts(account, account_sess
     assert lines[3].split() == ["new", "AWS::SNS::Topic", "More"]
 
 
-def test_what_is_there_already_is_nocompared(account, account_session, tmp_path):
+def test_unchanged_stack_has_no_difference(account, account_session, tmp_path):
     there(account, "slipway-team-training", topics())
     assert difference_of(assembly(tmp_path / "cdk.out", training=topics()), account_session).none
     assert not difference_of(assembly(tmp_path / "more", training=topics(), network=topics()), account_session).none
 
 
-def test_the_price_of_an_hour_before_and_after_is_said(account, account_session, tmp_path):
+def test_hourly_price_before_and_after_is_stated(account, account_session, tmp_path):
     def stack(count):
         nodes = {"Name": "n", "InstanceType": "p5.48xlarge", "MaxCount": count}
         configuration = {
@@ -148,7 +148,7 @@ def test_the_price_of_an_hour_before_and_after_is_said(account, account_session,
         ),
     ],
 )
-def test_rate_of_an_endpoint_names_its_instances(variant, targets, words):
+def test_hourly_rate_of_an_endpoint_names_the_instances(variant, targets, words):
     config = {"ProductionVariants": [{"InstanceType": "ml.g6.2xlarge", **variant}]}
     resources = {
         "Config": {"Type": "AWS::SageMaker::EndpointConfig", "Properties": config},
@@ -164,7 +164,7 @@ def test_rate_of_an_endpoint_names_its_instances(variant, targets, words):
     assert hourly_rate([{"Resources": resources}], load(), REGION).sentence == words
 
 
-def test_what_has_no_price_is_named_and_not_a_zero():
+def test_resource_without_a_price_is_named_and_not_counted_as_zero():
     rate = hourly_rate([json.loads((GOLDEN / "hyperpod-p5-plan/training.json").read_text())], load(), REGION)
     assert rate.unknown == ("2 x p5.48xlarge",)
     assert rate.usd > 0
@@ -172,7 +172,7 @@ def test_what_has_no_price_is_named_and_not_a_zero():
     assert hourly_rate([{"Resources": {"N": NAT}}], load(), "us-east-1").usd > 0
 
 
-def test_a_kubernetes_cluster_is_its_node_groups_and_its_control_plane():
+def test_hourly_rate_of_eks_is_node_groups_plus_control_plane():
     eks = json.loads((GOLDEN / "eks-p5-block/training.json").read_text())
     catalog = load()
     expected = catalog.on_demand("m6i.xlarge", REGION).usd + catalog.bill_item("eks.cluster", REGION).usd
@@ -180,7 +180,7 @@ def test_a_kubernetes_cluster_is_its_node_groups_and_its_control_plane():
     assert (rate.usd, rate.unknown) == (expected, ("2 x p5.48xlarge",))
 
 
-def test_a_stack_that_somebody_is_at_refuses_and_names_whose(account, account_session, tmp_path):
+def test_stack_in_progress_is_refused_with_the_user_and_the_plan(account, account_session, tmp_path):
     state = {
         "StackName": "slipway-team-training",
         "StackId": "arn:aws:cloudformation:us-east-2:123456789012:stack/x/1",
@@ -196,9 +196,7 @@ def test_a_stack_that_somebody_is_at_refuses_and_names_whose(account, account_se
     assert difference_of(assembly(tmp_path / "again", training=topics()), account_session).stacks[0].new
 
 
-def test_nothing_is_deployed_when_a_stack_moved_while_somebody_was_asked(
-    account, account_session, tmp_path, first_quote
-):
+def test_stack_changed_during_the_approval_is_not_deployed(account, account_session, tmp_path, first_quote):
     client = there(account, "slipway-team-training", topics())
     difference = difference_of(assembly(tmp_path / "cdk.out", training=topics(TopicName="other")), account_session)
 
@@ -210,9 +208,7 @@ def test_nothing_is_deployed_when_a_stack_moved_while_somebody_was_asked(
             pytest.fail("it was deployed")
 
 
-def test_an_export_in_use_that_would_change_is_refused_with_the_way_out(
-    account, account_session, tmp_path, first_quote
-):
+def test_replaced_export_in_use_is_refused_with_the_reason(account, account_session, tmp_path, first_quote):
     export = {"Id": {"Value": {"Ref": "Topic"}, "Export": {"Name": "told"}}}
     there(account, "slipway-team-network", topics() | {"Outputs": export})
     user = {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"Tags": [{"Fn::ImportValue": "told"}]}}}}
@@ -231,7 +227,7 @@ def test_an_export_in_use_that_would_change_is_refused_with_the_way_out(
 @pytest.mark.parametrize(
     "ended", [DeclinedError("nothing was done"), InterruptedAtQuestionError()], ids=["no", "ctrl-c"]
 )
-def test_a_no_leaves_nothing_behind(account, account_session, tmp_path, first_quote, ended):
+def test_declined_deployment_leaves_no_files(account, account_session, tmp_path, first_quote, ended):
     def no():
         raise ended
 
@@ -253,7 +249,7 @@ def test_a_no_leaves_nothing_behind(account, account_session, tmp_path, first_qu
         pass
 
 
-def test_a_dry_run_without_credentials_says_that_nobody_was_asked(account, tmp_path, first_quote):
+def test_dry_run_without_credentials_reports_the_unread_account(account, tmp_path, first_quote):
     account.canned["cloudformation.DescribeStacks"] = aws_account.DENIED
     messages = []
     new_assembly = assembly(tmp_path / "cdk.out", training=topics())
@@ -270,9 +266,7 @@ def test_a_dry_run_without_credentials_says_that_nobody_was_asked(account, tmp_p
         difference_of(new_assembly, Session(environment=account.environment, region=REGION))
 
 
-def test_a_dry_run_looks_into_a_sandbox_that_is_there_and_says_of_a_new_one_that_it_is_empty(
-    account, tmp_path, first_quote
-):
+def test_dry_run_reads_an_existing_sandbox_and_reports_a_new_one_as_empty(account, tmp_path, first_quote):
     there(account, "slipway-team-training", topics())
     new_assembly = assembly(tmp_path / "cdk.out", training=topics(TopicName="new"))
     folder = run_folder.create("team", datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
@@ -304,7 +298,7 @@ with deploying(Path(sys.argv[1]), "team", "us-east-2"):
 """
 
 
-def test_two_deployments_of_one_name_the_second_is_refused_and_names_the_first(tmp_path):
+def test_second_deployment_of_a_name_is_refused_with_the_first_one_named(tmp_path):
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
         try:

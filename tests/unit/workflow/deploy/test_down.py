@@ -36,16 +36,16 @@ def write(path, **keys):
         ({"HeadNodeInstanceId"}, None),
     ],
 )
-def test_the_outputs_of_a_stack_tell_its_target(outputs, kind):
+def test_target_kind_follows_from_the_stack_outputs(outputs, kind):
     stack = StackState(id=ID, name="a", status="", protected=False, outputs=dict.fromkeys(outputs, "x"), tags={})
     assert _kind_of(stack) == kind
 
 
 class TestSubject:
-    def test_a_name_is_a_cluster_and_the_flag_its_region(self, tmp_path):
+    def test_subject_of_a_name_is_the_cluster_in_the_given_region(self, tmp_path):
         assert subject("team", "us-west-2", tmp_path, {}) == Subject(cluster="team", region="us-west-2", network=None)
 
-    def test_a_file_is_the_cluster_of_its_plan(self, tmp_path):
+    def test_subject_of_a_plan_file_is_the_cluster_of_the_plan(self, tmp_path):
         network = {"name": "lab", "az_ids": ["use2-az1"]}
         path = write(tmp_path / "plan.json", target={"region": "us-east-2"}, network=network)
         teardown_subject = subject(path, None, tmp_path, {"AWS_REGION": "eu-west-1"})
@@ -58,24 +58,24 @@ class TestSubject:
         (folder.parent / "latest").symlink_to(folder.name)
         assert subject("mine", None, tmp_path, {"AWS_REGION": "eu-west-1"}).region == "us-east-1"
 
-    def test_a_plan_with_several_regions_leaves_it_to_the_environment(self, tmp_path):
+    def test_plan_with_several_regions_uses_the_region_of_the_environment(self, tmp_path):
         path = write(tmp_path / "plan.json", target={"region": ["us-east-1", "us-east-2"]})
         assert subject(path, None, tmp_path, {"AWS_DEFAULT_REGION": "us-east-2"}).region == "us-east-2"
         with pytest.raises(UnreadableInputError, match="the region of"):
             subject(path, None, tmp_path, {})
 
     @pytest.mark.parametrize("text", ["missing.yaml", "some/where"])
-    def test_what_looks_like_a_file_must_be_one(self, text, tmp_path):
+    def test_missing_plan_file_is_refused(self, text, tmp_path):
         with pytest.raises(UnreadableInputError, match="cannot read the plan file"):
             subject(text, "us-east-2", tmp_path, {})
 
-    def test_a_cluster_of_others_is_not_taken_down_by_a_plan_for_it(self, tmp_path):
+    def test_plan_for_an_existing_cluster_does_not_remove_the_cluster(self, tmp_path):
         path = write(tmp_path / "plan.json", target={"cluster": "team", "region": "us-east-2"})
         with pytest.raises(ImpossibleError, match="its jobs run on team"):
             subject(path, None, tmp_path, {})
 
 
-def test_who_does_not_wait_is_told_that_it_goes_on():
+def test_interrupted_down_reports_the_continuing_cloudformation_stack():
     stack = StackState(id=ID, name="slipway-a-training", status="CREATE_COMPLETE", protected=False, outputs={}, tags={})
     down_subject = Subject(cluster="a", region="us-east-2", network=None)
     shown = Removal(cluster="a", region="us-east-2", done=False, stacks=(), instances=(), kept=())
@@ -115,13 +115,13 @@ def test_who_does_not_wait_is_told_that_it_goes_on():
     assert messages[-1].startswith("CloudFormation continues with slipway-a-training")
 
 
-def test_a_profile_that_is_not_there_is_a_sentence():
+def test_unknown_aws_profile_is_reported_by_name():
     session = Session(environment={"AWS_PROFILE": "no-such-profile"}, region="us-east-2")
     with pytest.raises(AwsError, match="no-such-profile"):
         survey(Subject(cluster="a", region="us-east-2", network=None), session, load(), erase=False)
 
 
-def test_the_page_adds_up_what_stays():
+def test_down_page_adds_up_the_retained_resources():
     retained = (
         Retained(
             kind=RetainedKind.CHECKPOINTS, name="b", reason="12 objects", gib=1536.0, usd_per_month=Decimal("35.328")
@@ -154,7 +154,7 @@ def test_the_page_adds_up_what_stays():
 
 
 @pytest.mark.parametrize("done", [False, True])
-def test_page_of_a_cluster_with_running_jobs_names_them_and_what_is_lost(done):
+def test_page_of_a_cluster_with_running_jobs_names_the_jobs_and_the_lost_work(done):
     removal = Removal(
         cluster="a",
         region="us-east-2",

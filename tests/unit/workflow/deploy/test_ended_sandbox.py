@@ -7,7 +7,7 @@ from launcher.workflow.deploy.deployment import report_ended_sandbox
 
 
 @pytest.mark.parametrize("error, ends, lines", [(KeyboardInterrupt, True, 1), (KeyboardInterrupt, False, 0)])
-def test_an_interruption_says_that_nothing_is_left_of_an_own_sandbox(error, ends, lines):
+def test_interruption_reports_the_removed_sandbox(error, ends, lines):
     messages = []
     with pytest.raises(error), report_ended_sandbox(messages.append, ends=ends):
         raise error
@@ -15,7 +15,7 @@ def test_an_interruption_says_that_nothing_is_left_of_an_own_sandbox(error, ends
     assert all("nothing of it exists" in message for message in messages)
 
 
-def test_an_interruption_at_the_question_says_nothing():
+def test_interruption_at_the_question_sends_no_message():
     messages = []
     with pytest.raises(InterruptedAtQuestionError), report_ended_sandbox(messages.append, ends=True):
         raise InterruptedAtQuestionError

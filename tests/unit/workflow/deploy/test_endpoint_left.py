@@ -50,7 +50,7 @@ def rate(quoted_endpoint):
     return f"at up to ${3 * quoted.usd_per_hour:.2f} an hour"
 
 
-def test_an_endpoint_costs_what_it_may_scale_to(endpoint_left, rate):
+def test_endpoint_left_running_is_reported_with_the_rate_at_maximum_scale(endpoint_left, rate):
     leftover = endpoint_left()
     assert leftover.message == (
         f"endpoint slipway-{NAME} runs, InService, {rate}: slipway endpoint test {NAME} sends a request, {REMOVES}"
@@ -58,11 +58,11 @@ def test_an_endpoint_costs_what_it_may_scale_to(endpoint_left, rate):
     assert leftover.stack == (STACK, "CREATE_COMPLETE")
 
 
-def test_one_that_an_update_failed_on_stands_as_before(endpoint_left):
+def test_endpoint_after_a_failed_update_is_reported_as_running(endpoint_left):
     assert "runs, InService" in endpoint_left(stack="UPDATE_ROLLBACK_COMPLETE").message
 
 
-def test_cloudformation_that_goes_on(endpoint_left, rate):
+def test_stack_in_progress_is_reported_with_the_endpoint_and_the_rate(endpoint_left, rate):
     going = endpoint_left(stack="UPDATE_IN_PROGRESS", status="Updating")
     assert going.message.startswith(
         f"CloudFormation continues (UPDATE_IN_PROGRESS), and endpoint slipway-{NAME} runs, Updating"
@@ -74,17 +74,17 @@ def test_cloudformation_that_goes_on(endpoint_left, rate):
 
 
 @pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS", "CREATE_COMPLETE"])
-def test_a_stack_without_its_endpoint(endpoint_left, status):
+def test_stack_without_an_endpoint_is_reported_with_the_removal_command(endpoint_left, status):
     leftover = endpoint_left(stack=status, gone=True)
     assert leftover.message == f"stack {STACK} remains ({status}), without its endpoint: {REMOVES}"
 
 
-def test_nothing_is_nothing(endpoint_left):
+def test_missing_stack_and_endpoint_give_no_message(endpoint_left):
     leftover = endpoint_left(deployed=False, gone=True)
     assert (leftover.message, leftover.stack) == (None, None)
 
 
-def test_who_cannot_ask_says_so(quoted_endpoint):
+def test_unreadable_account_is_reported_with_the_removal_command(quoted_endpoint):
     nobody = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     leftover = left_behind(
         quoted_endpoint[0],

@@ -72,7 +72,7 @@ def deletes(stub, kind, id_):
 
 
 @pytest.mark.parametrize("status", ["ROLLBACK_FAILED", "ROLLBACK_COMPLETE", "DELETE_FAILED", "CREATE_FAILED"])
-def test_stack_without_outputs_is_recognized_by_the_cluster_that_it_still_has(account, status):
+def test_stack_without_outputs_is_recognized_by_the_remaining_cluster(account, status):
     session, stubs = account
     stack_is(stubs["cloudformation"], status)
     holds(stubs["cloudformation"], ("Profile", "AWS::IAM::InstanceProfile", "p"), CLUSTER)
@@ -81,7 +81,7 @@ def test_stack_without_outputs_is_recognized_by_the_cluster_that_it_still_has(ac
     assert _kind_of(stack) == "pcs"
 
 
-def test_cluster_that_is_gone_needs_nothing(account):
+def test_stack_with_a_deleted_cluster_has_no_outputs_and_no_target(account):
     session, stubs = account
     stack_is(stubs["cloudformation"], "ROLLBACK_FAILED")
     holds(stubs["cloudformation"], CLUSTER, status="DELETE_COMPLETE")
@@ -89,14 +89,14 @@ def test_cluster_that_is_gone_needs_nothing(account):
     assert (stack.outputs, _kind_of(stack)) == ({}, None)
 
 
-def test_stack_with_outputs_is_taken_as_it_is(account):
+def test_stack_with_outputs_is_unchanged(account):
     session, stubs = account
     stack_is(stubs["cloudformation"], "CREATE_COMPLETE", ("PcsClusterId", "pcs_x"))
     assert with_left_resources(session, describe(session, NAME)).outputs == {"PcsClusterId": "pcs_x"}
     assert with_left_resources(session, None) is None
 
 
-def test_identifiers_of_left_resources_are_the_last_part_of_their_physical_id():
+def test_identifiers_of_remaining_resources_are_the_last_part_of_the_physical_id():
     for target in TARGETS.values():
         for type_ in target.left_resources:
             assert schemas()[type_]["primaryIdentifier"] == ["/properties/Arn"]
@@ -132,7 +132,7 @@ def test_next_deployment_removes_groups_and_queues_of_a_failed_one_first(account
 
 
 @pytest.mark.parametrize("status", ["CREATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "UPDATE_FAILED"])
-def test_cluster_that_was_created_is_never_emptied_before_a_deployment(account, plan, status):
+def test_created_cluster_is_never_emptied_before_a_deployment(account, plan, status):
     session, stubs = account
     stack_is(stubs["cloudformation"], status, ("PcsClusterId", "pcs_abc123"))
     empty_failed_creation(plan, session, print, print)

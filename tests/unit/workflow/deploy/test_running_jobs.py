@@ -46,7 +46,7 @@ def beat(job, *, attempt=1, over=False):
     return {"schema": "slipway.heartbeat/1", "run": "r", "job": job, "attempt": attempt, "part": 0, "over": over}
 
 
-def test_running_jobs_are_those_whose_nodes_have_written(beats):
+def test_running_jobs_are_jobs_with_fresh_heartbeats(beats):
     found = beats(beat("gpt", attempt=2), beat("gpt", attempt=2), beat("sft"), beat("old", over=True), "{", '"x"', "[]")
     assert found == (("gpt", "running, attempt 2, on 2 nodes"), ("sft", "running, attempt 1, on 1 node"))
 
@@ -58,7 +58,7 @@ def test_running_jobs_of_no_cluster_are_none(beats, cluster):
     assert beats(beat("gpt"), cluster=cluster) == ()
 
 
-def test_running_jobs_that_fell_silent_are_not_named(beats):
+def test_running_jobs_with_stale_heartbeats_are_not_named(beats):
     assert beats(beat("gpt"), later=FRESH + timedelta(minutes=1)) == ()
 
 
@@ -66,7 +66,7 @@ def test_running_jobs_of_many_nodes_are_read_in_part(beats):
     assert beats(*[beat("gpt")] * (MAX_READ + 3)) == (("gpt", f"running, attempt 1, on at least {MAX_READ} nodes"),)
 
 
-def test_running_jobs_that_cannot_be_read_are_said_to_be_unknown(beats):
+def test_unreadable_running_jobs_are_reported_as_not_known(beats):
     beats.session.client("s3").delete_bucket(Bucket="store")
     ((name, reason),) = beats()
     assert name == "jobs not known"

@@ -47,7 +47,7 @@ def saved(tmp_path):
     return path
 
 
-def test_it_is_a_plan_file_of_one_candidate_with_its_money(saved, tmp_path):
+def test_saved_plan_is_a_plan_file_of_one_candidate_with_the_dollars(saved, tmp_path):
     first = picked(tmp_path / "plan.yaml").quoted
     saved_plan = read_saved(saved)
     assert (saved_plan.name, saved_plan.digest, saved_plan.usd_high, saved_plan.stacks) == (
@@ -62,7 +62,7 @@ def test_it_is_a_plan_file_of_one_candidate_with_its_money(saved, tmp_path):
     assert saved.stat().st_mode & 0o777 == 0o600
 
 
-def test_paths_in_it_hold_from_anywhere(saved, tmp_path):
+def test_saved_plan_has_absolute_paths(saved, tmp_path):
     (tmp_path / "deep").mkdir()
     moved = saved.rename(tmp_path / "deep/saved.json")
     assert plan_file.load(moved).run.workdir == str(tmp_path)
@@ -79,7 +79,7 @@ def test_the_same_money_or_less_passes_and_more_is_refused(saved, tmp_path):
     assert "slipway plan FILE -o SAVED" in caught.value.hint
 
 
-def test_a_file_that_says_another_plan_is_refused(saved):
+def test_saved_plan_with_a_changed_digest_is_refused(saved):
     saved_plan = read_saved(saved)
     document = json.loads(saved.read_text())
     document["plan"]["target"]["nodes"] = 2
@@ -104,12 +104,12 @@ def test_a_plan_file_is_none_and_a_damaged_one_is_said(saved, tmp_path):
 
 
 @pytest.mark.parametrize("options,wanted", [({"region": "us-west-2"}, None), ({}, "1")])
-def test_nothing_is_chosen_in_it_any_more(saved, options, wanted):
+def test_saved_plan_allows_no_further_choices(saved, options, wanted):
     with pytest.raises(UnreadableInputError, match="deployed unchanged"):
         saved_plan_of(saved, PriceOptions(**options), wanted)
 
 
-def test_what_has_no_price_is_not_saved(tmp_path):
+def test_plan_without_a_price_is_not_saved(tmp_path):
     path = tmp_path / "plan.yaml"
     path.write_text(
         PLAN.format(usd="1", more=", nodes: 1").replace("p5.48xlarge", "trn2.48xlarge").partition(", price_")[0] + "}"
@@ -119,7 +119,7 @@ def test_what_has_no_price_is_not_saved(tmp_path):
     assert not (tmp_path / "saved.json").exists()
 
 
-def test_it_is_whole_or_not_there(saved, tmp_path):
+def test_failed_write_leaves_the_saved_plan_unchanged(saved, tmp_path):
     picked_quote, saved_plan = picked(tmp_path / "plan.yaml"), read_saved(saved)
     before = saved.read_text()
     with pytest.raises(ImpossibleError, match="cannot write"):
@@ -129,7 +129,7 @@ def test_it_is_whole_or_not_there(saved, tmp_path):
     assert saved.read_text() == before
 
 
-def test_the_command_saves_what_is_picked(tmp_path, monkeypatch, slipway):
+def test_plan_command_saves_the_picked_candidate(tmp_path, monkeypatch, slipway):
     monkeypatch.chdir(tmp_path)
     text = PLAN.format(usd="50", more=ELSEWHERE).replace("hours: 1", "tokens_b: 0.1")
     (tmp_path / "plan.yaml").write_text(text.replace("p5.48xlarge,", "[p5.48xlarge, p4d.24xlarge],"))
@@ -145,7 +145,7 @@ def test_the_command_saves_what_is_picked(tmp_path, monkeypatch, slipway):
 
 @pytest.mark.cdk
 @pytest.mark.slow
-def test_stacks_that_come_out_otherwise_are_refused(tmp_path):
+def test_stacks_different_from_the_saved_plan_are_refused(tmp_path):
     picked_quote = picked(written(tmp_path, more=", nodes: 1"))
     saved_plan = save_plan(tmp_path / "saved.json", *picked_quote, os.environ)
     assert set(saved_plan.stacks) == {f"slipway-kept-{part}" for part in ("checkpoints", "network", "training")}

@@ -61,7 +61,7 @@ def follow(person, lines, seconds):
     assert person.open == 0
 
 
-def test_a_stack_is_a_line_and_its_resources_are_shown_while_they_are_made(person):
+def test_stack_is_one_line_and_resources_are_shown_during_creation(person):
     stack = ("AWS::CloudFormation::Stack", "slipway-x-network User Initiated")
     nat = ("AWS::EC2::NatGateway", "Network/Nat (NetworkNat33)")
     lines = [
@@ -85,7 +85,7 @@ def test_a_stack_is_a_line_and_its_resources_are_shown_while_they_are_made(perso
     assert person.shown[3][:2] == ("1 of 3", pytest.approx(1 / 3))
 
 
-def test_what_is_paid_by_the_hour_counts_from_its_creation_on(person):
+def test_billed_resource_counts_from_the_creation_event(person):
     lines = [line(TRAINING, "0/2", "CREATE_IN_PROGRESS", *CLUSTER), line(TRAINING, "1/2", "CREATE_COMPLETE", *CLUSTER)]
     for _ in follow(person, lines, [100, 100 + 2 * 3600]):
         pass
@@ -95,13 +95,13 @@ def test_what_is_paid_by_the_hour_counts_from_its_creation_on(person):
     ]
 
 
-def test_an_update_of_what_is_there_costs_nothing_more(person):
+def test_update_of_an_existing_resource_adds_no_cost(person):
     for _ in follow(person, [line(TRAINING, "0/2", "UPDATE_IN_PROGRESS", *CLUSTER)], [0]):
         pass
     assert person.shown[0][0] == "0 of 2"
 
 
-def test_what_failed_is_reported_whatever_is_shown(person):
+def test_failed_resource_is_reported_in_every_view(person):
     lines = [
         line(TRAINING, "0/2", "CREATE_IN_PROGRESS", *CLUSTER),
         line(TRAINING, "0/2", "CREATE_FAILED", CLUSTER[0], f"{CLUSTER[1]} Received response status [FAILED]"),
@@ -112,7 +112,7 @@ def test_what_failed_is_reported_whatever_is_shown(person):
     assert person.shown[-1][2] == []
 
 
-def test_who_takes_lines_alone_gets_one_a_resource():
+def test_line_output_has_one_line_per_resource():
     messages = []
     lines = [line(TRAINING, "0/2", "CREATE_IN_PROGRESS", *CLUSTER), line(TRAINING, "1/2", "CREATE_COMPLETE", *CLUSTER)]
     with StackEvents(messages.append, {}, lambda: 0.0) as events:
@@ -122,7 +122,7 @@ def test_who_takes_lines_alone_gets_one_a_resource():
 
 
 @pytest.mark.parametrize("least, usd", [(0, "0.192"), (2, "40.192")])
-def test_nodes_that_come_with_a_job_are_not_paid_before(catalog, least, usd):
+def test_nodes_started_by_a_job_are_not_billed_before_the_job(catalog, least, usd):
     queue = {"ComputeResources": [{"InstanceType": "p5.48xlarge", "MinCount": least, "MaxCount": 2}]}
     cluster = {"HeadNode": {"InstanceType": "m6i.xlarge"}, "Scheduling": {"SlurmQueues": [queue]}}
     guard = {"Environment": {"Variables": {"USD_PER_NODE_HOUR": "20"}}}
