@@ -43,19 +43,19 @@ def read(body, at_once):
 
 
 @pytest.mark.parametrize("at_once", [1000, len(CONTENT) - 1, len(CONTENT), 10**6])
-def test_it_is_whole_and_its_connection_is_used_again(server, at_once):
+def test_whole_body_is_read_and_the_connection_is_reused(server, at_once):
     with urllib3.PoolManager() as pools:
         assert [read(body_of(pools, f"{server}/whole"), at_once) for _ in range(3)] == [CONTENT] * 3
         pool = pools.connection_from_url(server)
         assert (pool.num_requests, pool.num_connections) == (3, 1)
 
 
-def test_one_that_is_torn_off_says_so(server):
+def test_torn_body_raises_incomplete_read(server):
     with urllib3.PoolManager() as pool, pytest.raises(IncompleteReadError):
         read(body_of(pool, f"{server}/torn"), 1000)
 
 
-def test_one_that_is_left_in_its_middle_ends_its_connection(server):
+def test_body_closed_before_the_end_closes_the_connection(server):
     with urllib3.PoolManager() as pools:
         body = body_of(pools, f"{server}/whole")
         assert body.read_into(memoryview(bytearray(10))) == 10

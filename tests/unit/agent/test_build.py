@@ -39,7 +39,7 @@ class TestFile:
         done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         assert done.stdout == "['Secrets Manager', 'SSM']\n", done.stderr
 
-    def test_file_is_named_by_its_content(self, built_agent):
+    def test_agent_file_name_is_the_digest_of_the_content(self, built_agent):
         path, digest = built_agent
         assert digest == sha256(path.read_bytes()).hexdigest()
 
@@ -48,13 +48,13 @@ class TestFile:
         assert build(tmp_path / "other") == digest
         assert (tmp_path / "other").read_bytes() == path.read_bytes()
 
-    def test_depends_on_nothing_but_its_content(self, built_agent):
+    def test_agent_file_entries_are_sorted_with_a_fixed_date(self, built_agent):
         with zipfile.ZipFile(built_agent[0]) as file:
             entries = file.infolist()
         assert [entry.filename for entry in entries] == sorted(entry.filename for entry in entries)
         assert {(entry.date_time, entry.compress_type) for entry in entries} == {((1980, 1, 1, 0, 0, 0), 0)}
 
-    def test_holds_what_the_node_needs_and_no_more(self, built_agent):
+    def test_agent_file_contains_only_the_modules_a_node_needs(self, built_agent):
         with zipfile.ZipFile(built_agent[0]) as file:
             names = file.namelist()
         services = {
@@ -77,12 +77,12 @@ class TestFile:
 
 
 class TestStart:
-    def test_needs_nothing_installed(self, built_agent, tmp_path):
+    def test_agent_file_starts_without_installed_packages(self, built_agent, tmp_path):
         done = start(built_agent[0], tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith(f"slipway-agent {built_agent[1][:12]} (slipway.job/1, Python 3.")
 
-    def test_the_sdk_works_from_it(self, built_agent, tmp_path):
+    def test_sdk_can_be_imported_from_the_agent_file(self, built_agent, tmp_path):
         start(built_agent[0], tmp_path)
         library = cached(tmp_path) / built_agent[1] / "lib"
         program = (
@@ -126,7 +126,7 @@ class TestStart:
         assert program.stat().st_size > 0
         assert [path.name for path in cached(tmp_path).iterdir()] == [built_agent[1]]
 
-    def test_a_folder_that_others_can_write_is_not_used(self, built_agent, tmp_path):
+    def test_cache_folder_open_to_others_is_not_used(self, built_agent, tmp_path):
         cached(tmp_path).mkdir(parents=True)
         cached(tmp_path).chmod(0o777)
         temporary = tmp_path / "tmp"
@@ -139,7 +139,7 @@ class TestStart:
         assert start(built_agent[0], tmp_path, SLIPWAY_AGENT_CACHE=str(tmp_path / "here")).returncode == 0
         assert (tmp_path / "here" / built_agent[1]).is_dir()
 
-    def test_a_job_that_cannot_be_read(self, built_agent, tmp_path):
+    def test_unreadable_job_file_exits_with_78(self, built_agent, tmp_path):
         (tmp_path / "job.json").write_text('{"schema": "slipway.job/1"}')
         done = start(built_agent[0], tmp_path, "run", "--config", "job.json")
         assert done.returncode == 78

@@ -19,7 +19,7 @@ def claim(tmp_path, monkeypatch):
 
 
 class TestText:
-    def test_what_is_written_is_what_is_read(self):
+    def test_owner_written_as_json_is_parsed_equal(self):
         assert parse_owner(owner(beat=4, released=True).to_json()) == owner(beat=4, released=True)
 
     @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ class TestText:
         [{"schema": "slipway.claim/2"}, {"beat": "4"}, {"run": 7}, {"released": 1}, {"more": 1}, {"token": None}],
         ids=str,
     )
-    def test_anything_else_binds_nobody(self, change):
+    def test_owner_with_an_invalid_field_is_none(self, change):
         assert parse_owner(json.dumps(json.loads(owner().to_json()) | change)) is None
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}"])
-    def test_nor_does_rubbish(self, text):
+    def test_owner_of_invalid_text_is_none(self, text):
         assert parse_owner(text) is None
 
 
@@ -54,7 +54,7 @@ class TestTakeOver:
         ],
         ids=["earlier attempt", "same attempt", "later, done", "other run", "other run, silent", "other run, done"],
     )
-    def test_rules(self, claim, there, age_s, free):
+    def test_claim_is_free_by_owner_and_age(self, claim, there, age_s, free):
         assert claim._is_free(there, self.stored_text(age_s)) is free
 
     def test_a_later_attempt_is_not_disturbed(self, claim):

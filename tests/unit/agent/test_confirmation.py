@@ -30,13 +30,13 @@ def question_of_first(node_peers):
     return second, lambda step: question.answered(step, {1}, first.gathered())
 
 
-def test_a_part_that_is_as_it_was_is_confirmed(question_of_first, sent):
+def test_unchanged_part_is_confirmed(question_of_first, sent):
     second, answered = question_of_first
     Answers(second, {7: sent}.get).start()
     until(lambda: answered(7))
 
 
-def test_changed_part_is_asked_about_again_until_its_new_version_is_sent(question_of_first, sent):
+def test_changed_part_is_confirmed_only_after_the_new_version_is_sent(question_of_first, sent):
     second, answered = question_of_first
     (sent.path / "weights").write_text("eight")
     parts = {7: sent}
@@ -47,14 +47,14 @@ def test_changed_part_is_asked_about_again_until_its_new_version_is_sent(questio
     until(lambda: answered(7))
 
 
-def test_one_that_was_removed_after_it_was_sent_is_as_it_was(question_of_first, sent):
+def test_part_removed_after_sending_is_confirmed(question_of_first, sent):
     second, answered = question_of_first
     (sent.path / "weights").unlink()
     Answers(second, {7: sent}.get).start()
     until(lambda: answered(7))
 
 
-def test_a_node_that_has_ended_is_not_waited_for(question_of_first):
+def test_ended_node_is_not_waited_for(question_of_first):
     second, answered = question_of_first
     assert not answered(7)
     second.close(exit_code=0)

@@ -22,7 +22,7 @@ class Runs:
         return os.system, (f"touch {self.path}",)
 
 
-def test_the_shards_and_their_least_sizes():
+def test_metadata_gives_the_shards_and_minimum_sizes():
     entries = {
         "weight": Info("__0_0.distcp", 0, 100),
         "bias": Info("__0_0.distcp", 100, 20),
@@ -31,7 +31,7 @@ def test_the_shards_and_their_least_sizes():
     assert dcp_shards(pickle.dumps(Metadata(entries))) == {"__0_0.distcp": 120, "deep/__1_0.distcp": 10}
 
 
-def test_nothing_in_it_is_run(tmp_path):
+def test_code_in_the_metadata_is_not_run(tmp_path):
     data = pickle.dumps(Metadata({"weight": Info("a", 0, 1), "evil": Runs(tmp_path / "ran")}))
     with pytest.raises(ManifestError):
         dcp_shards(data)
@@ -41,7 +41,7 @@ def test_nothing_in_it_is_run(tmp_path):
 @pytest.mark.parametrize(
     "change", [{"offset": -1}, {"length": 10**5000}, {"offset": "1"}, {"relative_path": ("a",) * 3}]
 )
-def test_places_that_cannot_be_are_refused(change):
+def test_metadata_with_impossible_places_is_refused(change):
     entry = Info("a", 0, 1)
     entry.__dict__.update(change)
     with pytest.raises(ManifestError) as caught:
@@ -49,7 +49,7 @@ def test_places_that_cannot_be_are_refused(change):
     assert len(str(caught.value)) < 200
 
 
-def test_any_cut_of_it_is_refused():
+def test_truncated_metadata_is_refused():
     data = pickle.dumps(Metadata({"weight": Info("a", 0, 1)}))
     for length in range(len(data)):
         with pytest.raises(ManifestError):
@@ -57,12 +57,12 @@ def test_any_cut_of_it_is_refused():
 
 
 @pytest.mark.parametrize("value", [1, None, {}, {"storage_data": {}}, Metadata(None), Metadata({"a": 1})])
-def test_anything_else_is_refused(value):
+def test_metadata_of_another_type_is_refused(value):
     with pytest.raises(ManifestError):
         dcp_shards(pickle.dumps(value))
 
 
-def test_steps_by_their_folders():
+def test_folders_are_grouped_by_step():
     keys = ["step-7/a", "checkpoint-8/.metadata", "step-000009/a", "claim.json", "step-10", "notes/step-1/x"]
     assert folders_by_step(dict.fromkeys(keys, 1)) == {7: "step-7", 8: "checkpoint-8", 9: "step-000009"}
 
@@ -86,6 +86,6 @@ def test_of_two_folders_of_a_step_the_finished_one_counts():
     ],
     ids=["memo", "memo in text", "bytearray", "string", "frame", "marks", "broad key", "deep key"],
 )
-def test_what_announces_more_than_it_has_takes_no_memory(data):
+def test_metadata_announcing_more_than_the_data_takes_no_memory(data):
     with memory.at_most(100 * 1024), pytest.raises(ManifestError):
         dcp_shards(data)

@@ -23,18 +23,18 @@ def node_with_drivers(tmp_path):
 
 
 @pytest.mark.parametrize("line, version", [(OPEN, "580.95.05"), (CLOSED, "535.129.03"), (SHORT, "384.81")])
-def test_nvidias_is_in_its_first_line(node_with_drivers, line, version):
+def test_nvidia_driver_version_is_read_from_the_first_line(node_with_drivers, line, version):
     assert drivers(node_with_drivers(nvidia=line + GCC if line.endswith("\n") else line)) == {"nvidia-driver": version}
 
 
-def test_neurons_is_all_of_its_file(node_with_drivers):
+def test_neuron_driver_version_is_the_whole_file(node_with_drivers):
     assert drivers(node_with_drivers(neuron="2.x.8072.0\n")) == {"neuron-driver": "2.x.8072.0"}
 
 
 @pytest.mark.parametrize(
     "content", ["", "\n", GCC, b"\xff\xfe\x00", "x" * 10**6, "NVRM version: NVIDIA UNIX no number here\n", "a b"]
 )
-def test_what_is_no_version_is_none(node_with_drivers, content):
+def test_driver_file_without_a_version_gives_none(node_with_drivers, content):
     assert drivers(node_with_drivers(nvidia=content, neuron=content if content != GCC else "")) == {}
 
 

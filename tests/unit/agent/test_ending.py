@@ -34,7 +34,7 @@ def notice(source, **more):
         (outcome(3, notice("spot"), hung="no new step"), "failed", 124, "failure"),
     ],
 )
-def test_what_an_outcome_means(expected, event, code, ended_by):
+def test_outcome_of_a_command_sets_event_exit_code_and_cause(expected, event, code, ended_by):
     got = ending.of_command(expected)
     assert (got.event, got.exit_code, got.ended_by) == (event, code, ended_by)
 
@@ -48,29 +48,29 @@ def test_what_an_outcome_means(expected, event, code, ended_by):
         (LostNodeError("x"), "interrupted", 75),
     ],
 )
-def test_what_stops_the_agent(error, event, code):
+def test_error_of_the_agent_sets_event_and_exit_code(error, event, code):
     got = ending.stopped(error)
     assert (got.event, got.exit_code, got.reason) == (event, code, "x")
 
 
-def test_every_source_that_ends_an_attempt_has_its_word():
+def test_every_ending_notice_source_has_a_cause_word():
     assert {source for source in SOURCES if notice(source).ends} == set(ending.ENDED_BY)
 
 
-def test_a_notice_says_where_it_came_from():
+def test_announced_end_names_the_node_and_the_source():
     end = ending.announced(notice("spot", node="p5-3"))
     assert (end.reason, end.notice) == ("x (p5-3)", "spot")
     assert ending.announced(notice("pod-end")).notice == "pod-end"
 
 
-def test_a_notice_survives_its_way_to_another_node():
+def test_notice_sent_to_another_node_keeps_source_and_time_left():
     now = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
     got = parse_notice(notice("spot", at="2026-11-20T14:01:00Z", left_s=120.0, node="p5-3").to_json(), now=now)
     assert (got.source, got.at, got.left_s, got.node) == ("spot", "2026-11-20T14:01:00Z", 60.0, "p5-3")
 
 
 @pytest.mark.parametrize("ahead", [timedelta(hours=3), timedelta(minutes=-3), timedelta(days=-400)])
-def test_a_clock_that_is_wrong_takes_no_time_from_it_and_adds_none(ahead):
+def test_notice_with_a_wrong_clock_keeps_the_time_left(ahead):
     sent = notice("spot", at="2026-11-20T14:01:00Z", left_s=50.0)
     got = parse_notice(sent.to_json(), now=datetime(2026, 11, 20, 14, 0, 10, tzinfo=UTC) + ahead)
     assert got.left_s == 50.0

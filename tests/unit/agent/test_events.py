@@ -30,7 +30,7 @@ def test_events_of_a_full_disk_are_written_at_once(small_disk, count):
     assert [event.get("step") for event in events(small_disk / "events.jsonl")] == [None, *range(count)]
 
 
-def test_events_that_do_not_fit_either_are_written_when_there_is_room(small_disk):
+def test_events_of_a_full_disk_are_written_after_space_is_freed(small_disk):
     log = EventLog(small_disk / "events.jsonl", run="r1")
     log.append("attempt-started")
     fill(small_disk / "someone-elses")
@@ -45,7 +45,7 @@ def test_events_that_do_not_fit_either_are_written_when_there_is_room(small_disk
     ]
 
 
-def test_room_that_is_kept_is_no_part_of_the_log(tmp_path):
+def test_reserved_space_is_not_part_of_the_log_size(tmp_path):
     log = EventLog(tmp_path / "events.jsonl")
     log.append("attempt-started")
     size = (tmp_path / "events.jsonl").stat().st_size

@@ -20,7 +20,7 @@ def paths(folder):
 
 
 class TestLinks:
-    def test_to_a_file_is_that_file(self, step_folder, tmp_path):
+    def test_link_to_a_file_is_stored_as_the_file(self, step_folder, tmp_path):
         (tmp_path / "blob").write_text("blob")
         (step_folder / "model").symlink_to(tmp_path / "blob")
         assert [(file.path, file.bytes) for file in local_files(step_folder)] == [("deep/weights", 10), ("model", 4)]
@@ -46,13 +46,13 @@ class TestLinks:
         with pytest.raises(UnusableCheckpointError, match="step-1 holds"):
             local_files(step_folder)
 
-    def test_two_that_lead_into_each_other(self, step_folder):
+    def test_links_into_each_other_are_an_obstacle(self, step_folder):
         (step_folder / "a").mkdir()
         (step_folder / "a" / "b").symlink_to("../deep")
         (step_folder / "deep" / "a").symlink_to("../a")
         assert "circular link" in survey(step_folder).obstacle
 
-    def test_the_folder_itself_may_not_be_one(self, step_folder, tmp_path):
+    def test_checkpoint_folder_as_a_link_is_an_obstacle(self, step_folder, tmp_path):
         (tmp_path / "step-2").symlink_to(step_folder)
         assert survey(tmp_path / "step-2").obstacle == "is not a folder; a checkpoint must be a folder"
 
@@ -69,26 +69,26 @@ class TestOtherThings:
             assert survey(step_folder).obstacle.startswith("holds 'rendezvous', a socket")
 
     @pytest.mark.parametrize("name", [b"w\xff", b"deep/\xff"])
-    def test_a_file_whose_name_is_not_utf8(self, step_folder, name):
+    def test_file_name_without_utf8_is_an_obstacle(self, step_folder, name):
         with open(os.path.join(os.fsencode(step_folder), name), "w"):  # noqa: PTH118, PTH123  a Path cannot hold it
             pass
         assert survey(step_folder).obstacle.endswith("a name that is not UTF-8")
 
-    def test_a_folder_whose_name_is_not_utf8(self, step_folder):
+    def test_folder_name_without_utf8_is_an_obstacle(self, step_folder):
         os.makedirs(os.path.join(os.fsencode(step_folder), b"\xff", b"sub"))  # noqa: PTH103, PTH118  a Path cannot hold it
         assert survey(step_folder).obstacle.endswith("a name that is not UTF-8")
 
-    def test_what_can_be_stored_is_seen_beside_it(self, step_folder):
+    def test_storable_files_beside_an_obstacle_are_listed(self, step_folder):
         os.mkfifo(step_folder / "pipe")
         assert [file.path for file in survey(step_folder).files] == ["deep/weights"]
 
-    def test_a_folder_that_is_not_there_may_come(self, tmp_path):
+    def test_survey_of_a_missing_folder_raises_unusable_checkpoint(self, tmp_path):
         with pytest.raises(UnusableCheckpointError):
             survey(tmp_path / "step-9")
 
 
 class TestChange:
-    def test_of_what_is_there(self, step_folder):
+    def test_changed_size_or_time_of_a_file_is_reported(self, step_folder):
         finished = local_files(step_folder)
         assert changed_since(finished, local_files(step_folder)) == ""
         (step_folder / "deep" / "weights").write_text("short")
@@ -97,7 +97,7 @@ class TestChange:
         os.utime(step_folder / "deep" / "weights", ns=(1, 1))
         assert changed_since(finished, local_files(step_folder)) == "deep/weights was written again"
 
-    def test_something_new_is_one_and_something_gone_is_not(self, step_folder):
+    def test_added_file_is_a_change_and_a_removed_file_is_none(self, step_folder):
         finished = local_files(step_folder)
         (step_folder / "more").touch()
         assert changed_since(finished, local_files(step_folder)) == "more was added"

@@ -35,13 +35,13 @@ def forecast_events(events):
     return [(line["kind"], line.get("reason")) for line in lines if line["event"] == "forecast"]
 
 
-def test_a_forecast_within_the_range_and_the_budget_says_nothing(events):
+def test_forecast_within_range_and_budget_sends_no_event(events):
     # 100 steps of 72 s: two hours, $72 and $10 beside.
     trained(begun(events), step_s=72)
     assert forecast_events(events) == []
 
 
-def test_one_beyond_both_is_said_once_each_when_it_has_held(events):
+def test_forecast_above_quote_and_budget_sends_one_event_each_after_the_hold_time(events):
     # 100 steps of 108 s: three hours, $108 and $10 beside.
     forecast_watch = begun(events)
     forecast_watch.lines([{"step": step, "steps": 100, "seconds": step * 108.0} for step in (1, 2, 3)], 324.0)
@@ -65,7 +65,7 @@ def test_slow_first_steps_are_forgiven(events):
     assert "budget" not in [kind for kind, _ in forecast_events(events)]
 
 
-def test_a_later_attempt_counts_the_earlier_ones_and_repeats_nothing(events):
+def test_later_attempt_counts_earlier_hours_and_repeats_no_event(events):
     first = [("attempt-started", "00:00"), ("forecast", "00:30"), ("interrupted", "02:00")]
     lines = [{"event": kind, "attempt": 1, "time": f"2026-11-20T{at}:00Z", "kind": "quote"} for kind, at in first]
     events.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -75,14 +75,14 @@ def test_a_later_attempt_counts_the_earlier_ones_and_repeats_nothing(events):
 
 
 @pytest.mark.parametrize("quoted", [None, {}, {"usd_low": 1.0, "usd_high": 2.0}])
-def test_without_a_rate_nothing_is_said(events, quoted):
+def test_quote_without_a_rate_sends_no_forecast_event(events, quoted):
     forecast_watch = begun(events, quoted=quoted)
     if forecast_watch is not None:
         trained(forecast_watch, step_s=72)
     assert forecast_events(events) == []
 
 
-def test_earlier_attempts_that_left_nothing_leave_it_silent(events):
+def test_missing_events_of_earlier_attempts_disable_the_forecast(events):
     assert begun(events, attempt=2) is None
 
 

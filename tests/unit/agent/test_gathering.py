@@ -64,7 +64,7 @@ def test_every_node_is_below_the_first_once(parts):
 
 
 @pytest.mark.parametrize("parts", [2, 17, 300])
-def test_the_first_node_knows_what_all_have_said(parts):
+def test_first_node_gathers_the_states_of_all_nodes(parts):
     job = Job(parts)
     for part in range(parts):
         job.states[part] |= {"restored": 7 if part % 2 else 9, "wrote": part % 3 == 0}
@@ -77,7 +77,7 @@ def test_the_first_node_knows_what_all_have_said(parts):
     assert inspection.age_s <= 2.5 * 2 * gathering.depth(parts)
 
 
-def test_one_that_has_not_spoken_is_missed():
+def test_node_without_a_state_is_not_counted_as_spoken():
     job = Job(40)
     for part in range(39):
         job.states[part]["restored"] = 5
@@ -102,14 +102,14 @@ class TestSilence:
         job.dead |= set(range(17, 300))
         assert len(job.looks(12).silent) == 8
 
-    def test_who_never_came_is_silent_too(self):
+    def test_node_without_any_state_is_silent(self):
         job = Job(3)
         job.dead.add(2)
         assert job.looks(9).silent == {2: "number 2"}
 
 
 class TestEnd:
-    def test_end_of_one_in_between_leaves_nobody_unheard(self):
+    def test_end_of_a_node_inside_the_tree_leaves_the_nodes_below_known(self):
         job = Job(40)
         job.looks(3)
         job.end(1)
@@ -139,24 +139,24 @@ class TestEnd:
         assert max(job.reads) <= 32
         assert inspection.silent == {}  # those who are heard in turns are not taken for gone
 
-    def test_before_the_command_was_started_is_reported_with_its_code(self):
+    def test_end_before_the_command_start_is_reported_with_the_exit_code(self):
         job = Job(40)
         job.end(39, exit_code=78)
         assert job.looks(3).stopped == ("n39", 78)
 
 
 class TestText:
-    def test_text_is_read_as_it_was_written(self):
+    def test_gathered_state_written_as_json_is_parsed_equal(self):
         inspection = Job(40).looks(3)
         assert gathering.parse(json.loads(json.dumps(inspection.to_json()))) == inspection
 
     @pytest.mark.parametrize("text", ["3", "[]", "{}", '{"spoken": [1]}', '{"spoken": [1, 2, 3], "bits": ["x"]}'])
-    def test_that_cannot_be_read_says_nothing(self, text):
+    def test_unreadable_gathered_state_is_empty(self, text):
         assert gathering.parse(json.loads(text)) == Gathered()
 
 
 class TestNews:
-    def test_the_first_of_a_source_stands(self):
+    def test_first_notice_of_a_source_is_kept(self):
         first = with_notice({}, Notice(source=FAILURE, detail="3", node="a", code=3))
         assert with_notice(first, Notice(source=FAILURE, detail="1", node="b", code=1)) is None
 
@@ -172,7 +172,7 @@ class TestNews:
 
 
 class TestLast:
-    def test_last_node_is_the_lowest_of_those_that_write_and_have_ended(self):
+    def test_last_step_is_the_lowest_of_ended_writing_nodes(self):
         job = Job(40)
         for part, (wrote, last) in {1: (True, 8), 20: (True, 10), 39: (False, -1)}.items():
             job.states[part] |= {"wrote": wrote, "last": last}

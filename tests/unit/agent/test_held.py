@@ -31,7 +31,7 @@ def descriptors():
 
 class TestOpenFiles:
     @pytest.mark.parametrize("change", ["removed", "replaced", "moved"])
-    def test_content_stays_whatever_becomes_of_the_name(self, tmp_path, checkpoint, change):
+    def test_held_content_survives_a_removed_replaced_or_moved_name(self, tmp_path, checkpoint, change):
         files = local_files(checkpoint)
         holder = hold_open(checkpoint, files)
         if change == "replaced":
@@ -44,14 +44,14 @@ class TestOpenFiles:
             shutil.rmtree(checkpoint)
         assert contents(files, holder) == ["first a", "first b"]
 
-    def test_changed_file_holds_nothing(self, checkpoint):
+    def test_changed_file_is_not_held(self, checkpoint):
         files = local_files(checkpoint)
         (checkpoint / "b").write_text("other")
         before = descriptors()
         assert hold_open(checkpoint, files) is None
         assert descriptors() == before
 
-    def test_missing_file_holds_nothing(self, checkpoint):
+    def test_missing_file_is_not_held(self, checkpoint):
         files = local_files(checkpoint)
         (checkpoint / "b").unlink()
         assert hold_open(checkpoint, files) is None
@@ -64,13 +64,13 @@ class TestOpenFiles:
         assert descriptors() == before
 
     @pytest.mark.parametrize("limit, value", [("_SPARE", 10**18), ("_MOST_FILES", 1)])
-    def test_small_disk_or_many_files_hold_nothing(self, checkpoint, monkeypatch, limit, value):
+    def test_small_disk_or_too_many_files_are_not_held(self, checkpoint, monkeypatch, limit, value):
         monkeypatch.setattr(held, limit, value)
         assert hold_open(checkpoint, local_files(checkpoint)) is None
 
 
 class TestCopies:
-    def test_a_pack_has_the_copies_and_not_what_was_written_since(self, tmp_path, checkpoint):
+    def test_pack_contains_the_copies_without_later_writes(self, tmp_path, checkpoint):
         files = local_files(checkpoint)
         holder = hold_copy(checkpoint, files, tmp_path / "copies" / "1")
         (checkpoint / "a").write_text("other a")
@@ -91,7 +91,7 @@ class TestCopies:
         assert hold_copy(checkpoint, files, tmp_path / "copies" / "1") is None
         assert list((tmp_path / "copies").iterdir()) == []
 
-    def test_file_that_is_written_during_the_copy_leaves_no_copy(self, tmp_path, checkpoint, monkeypatch):
+    def test_file_written_during_the_copy_leaves_no_copy(self, tmp_path, checkpoint, monkeypatch):
         copy = os.copy_file_range
 
         def copy_and_write(source, target, count):
@@ -119,12 +119,12 @@ class TestWhatIsLeft:
         (tmp_path / "part").replace(checkpoint / "a")
         assert [file.path for file in left_of(files, local_files(checkpoint))] == ["b"]
 
-    def test_file_added_to_this_version_tells_that_it_was_unfinished(self, checkpoint):
+    def test_file_added_to_the_version_counts_as_left(self, checkpoint):
         files = local_files(checkpoint)
         (checkpoint / "c").write_text("late")
         assert [file.path for file in left_of(files, local_files(checkpoint))] == ["a", "b", "c"]
 
-    def test_folder_that_was_replaced_whole_has_nothing_left(self, tmp_path, checkpoint):
+    def test_replaced_folder_has_no_files_left(self, tmp_path, checkpoint):
         files = local_files(checkpoint)
         checkpoint.rename(tmp_path / "old")
         checkpoint.mkdir()

@@ -32,12 +32,12 @@ def test_gpu_without_a_context_is_idle(driver, tmp_path):
 
 
 @pytest.mark.parametrize("text, code", [("0, [N/A]", 0), ("Unable to determine the device handle", 9), ("0, 4", 9)])
-def test_driver_that_does_not_answer_says_nothing(driver, tmp_path, text, code):
+def test_driver_without_an_answer_reports_no_chips(driver, tmp_path, text, code):
     driver(text, code)
     assert chips_in_use(tmp_path) == {}
 
 
-def test_node_without_chips_says_nothing(tmp_path, monkeypatch):
+def test_node_without_chips_reports_no_chips(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert chips_in_use(tmp_path) == {}
 
@@ -62,7 +62,7 @@ def neuron(tmp_path):
         process.communicate()
 
 
-def test_neuron_device_that_a_process_has_open_is_in_use(neuron, tmp_path):
+def test_neuron_device_opened_by_a_process_is_in_use(neuron, tmp_path):
     assert chips_in_use(tmp_path) == {}, "another user's processes are not seen, and nothing is concluded"
     neuron(0, 2)
     assert chips_in_use(tmp_path) == {0: True, 1: False, 2: True, 3: False}
@@ -72,7 +72,7 @@ def events(log):
     return [safe_json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
-def test_idle_chips_are_named_once_with_their_numbers(neuron, tmp_path):
+def test_idle_chips_are_reported_once_with_the_numbers(neuron, tmp_path):
     neuron(1)
     log = tmp_path / "events.jsonl"
     watch = IdleChips(EventLog(log), after_s=0.3, every_s=0.1, devices=tmp_path)
@@ -84,7 +84,7 @@ def test_idle_chips_are_named_once_with_their_numbers(neuron, tmp_path):
 
 
 @pytest.mark.parametrize("held", [(0, 1, 2, 3), ()])
-def test_chips_that_are_used_or_unknown_are_not_named(neuron, tmp_path, held):
+def test_used_or_unknown_chips_are_not_reported(neuron, tmp_path, held):
     if held:
         neuron(*held)
     log = tmp_path / "events.jsonl"
@@ -93,7 +93,7 @@ def test_chips_that_are_used_or_unknown_are_not_named(neuron, tmp_path, held):
     assert events(log) == []
 
 
-def test_command_that_ends_early_names_nothing(neuron, tmp_path):
+def test_command_with_an_early_end_reports_no_idle_chips(neuron, tmp_path):
     neuron(1)
     log = tmp_path / "events.jsonl"
     watch = IdleChips(EventLog(log), after_s=60, every_s=30, devices=tmp_path)

@@ -81,7 +81,7 @@ class TestWatch:
             notice, trouble = watch(url)
         assert (notice.detail, notice.at, trouble) == ("terminate", "2026-11-20T14:02:00Z", [])
 
-    def test_a_token_that_ran_out_is_renewed(self):
+    def test_expired_token_is_renewed(self):
         service = Service([(404, ""), (401, ""), (404, "")])
         with service as url:
             notice, trouble = watch(url)
@@ -105,7 +105,7 @@ class TestWatch:
             _, trouble = watch(url)
         assert trouble == ["the metadata service answered 500", "the metadata service answered 503"]
 
-    def test_what_is_left_is_counted_by_the_clock_of_the_service(self):
+    def test_time_left_is_counted_by_the_clock_of_the_metadata_service(self):
         """By the node's, which is wrong here, the instance would be long gone."""
         service = Service([])
         service.date = "Fri, 20 Nov 2026 14:00:20 GMT"
@@ -116,14 +116,14 @@ class TestWatch:
     @pytest.mark.parametrize(
         "date", [*("yesterday", "", "Fri, 99 Nov 2026 14:00:20 GMT"), f"Fri, 20 Nov 2026 14:00:20 +{'9' * 30}"]
     )
-    def test_a_date_that_is_none_is_left_out(self, date):
+    def test_invalid_date_header_is_ignored(self, date):
         service = Service([])
         service.date = date or " "
         with service as url:
             notice, trouble = watch(url)
         assert (notice.detail, trouble) == ("terminate", [])
 
-    def test_a_recommendation_is_reported_once_and_the_notice_after_it(self):
+    def test_rebalance_recommendation_is_reported_once_before_the_notice(self):
         service = Service([(404, "")] * 5)
         service.rebalance = (200, '{"noticeTime": "2026-11-20T13:50:00Z"}')
         notices = queue.Queue()
@@ -135,14 +135,14 @@ class TestWatch:
         assert notices.empty()
 
     @pytest.mark.parametrize("body", ["<html>", "[]", "{}", '{"noticeTime": null}', ""])
-    def test_a_recommendation_that_is_none_hides_no_notice(self, body):
+    def test_invalid_recommendation_does_not_hide_the_notice(self, body):
         service = Service([(404, "")] * 5)
         service.rebalance = (200, body)
         with service as url:
             notice, trouble = watch(url)
         assert (notice.source, len(trouble)) == ("spot", 1)
 
-    def test_a_service_that_comes_late(self):
+    def test_late_metadata_service_is_reported_once_and_then_used(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
         started = threading.Event()
@@ -169,14 +169,14 @@ class TestNotice:
         assert spot_notice(NOTICE, now=NOW).left_s == 120
 
     @pytest.mark.parametrize("ahead", [timedelta(hours=-3), timedelta(seconds=-1), timedelta(0)])
-    def test_a_clock_that_is_ahead_leaves_no_time(self, ahead):
+    def test_clock_ahead_of_the_notice_leaves_no_time(self, ahead):
         assert spot_notice(NOTICE, now=datetime(2026, 11, 20, 14, 2, tzinfo=UTC) - ahead).left_s == 0
 
-    def test_a_clock_that_is_behind_leaves_two_minutes_at_most(self):
+    def test_clock_behind_the_notice_leaves_at_most_two_minutes(self):
         assert spot_notice(NOTICE, now=NOW - timedelta(days=1)).left_s == SPOT_NOTICE_S
 
     @pytest.mark.parametrize("text", ["soon", 17, None, "2026-11-20 14:02"])
-    def test_a_time_that_cannot_be_read_leaves_two_minutes(self, text):
+    def test_unreadable_time_leaves_two_minutes(self, text):
         notice = spot_notice(json.dumps({"action": "stop", "time": text}), now=NOW)
         assert (notice.detail, notice.at, notice.left_s) == ("stop", None, SPOT_NOTICE_S)
 

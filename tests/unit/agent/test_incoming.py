@@ -43,7 +43,7 @@ def brought(file, part, content, pieces=3):
 
 @settings(max_examples=200)
 @given(st.data())
-def test_the_hash_is_that_of_the_content_in_whichever_order_parts_are_taken_and_arrive(tmp_path_factory, data):
+def test_hash_equals_the_content_for_every_order_of_parts(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("parts") / "file"
     path.touch()
     size = data.draw(st.integers(0, 9 * PART))
@@ -79,7 +79,7 @@ def test_the_hash_goes_along_with_one_part_at_a_time(path):
     assert [file.take().hashed for _ in range(3)] == [True, False, False]
 
 
-def test_a_single_worker_reads_nothing_again(path):
+def test_single_worker_hashes_every_part_on_arrival(path):
     path.touch()
     content = content_of(5 * PART)
     file = Incoming("key", path, len(content))
@@ -89,7 +89,7 @@ def test_a_single_worker_reads_nothing_again(path):
     assert file.result() == hashlib.sha256(content).hexdigest()
 
 
-def test_an_object_that_is_shorter_than_its_size_has_another_hash(path):
+def test_short_object_has_the_hash_of_the_short_content(path):
     path.touch()
     file = Incoming("key", path, PART)
     part = file.take()
@@ -98,7 +98,7 @@ def test_an_object_that_is_shorter_than_its_size_has_another_hash(path):
     assert file.result() == hashlib.sha256(b"short").hexdigest()
 
 
-def test_the_first_error_stands_and_no_part_begins_after_it(path):
+def test_first_error_is_raised_and_no_further_part_begins(path):
     file = Incoming("key", path, 3 * PART)
     part = file.take()
     file.fail(OSError("full"))
@@ -109,7 +109,7 @@ def test_the_first_error_stands_and_no_part_begins_after_it(path):
         file.result()
 
 
-def test_what_arrived_ahead_is_not_read_once_it_failed(path):
+def test_parts_ahead_are_not_read_after_an_error(path):
     """Its file is not there: reading it would fail."""
     file = Incoming("key", path, 4 * PART)
     first, *ahead = (file.take() for _ in range(4))
@@ -121,14 +121,14 @@ def test_what_arrived_ahead_is_not_read_once_it_failed(path):
         file.result()
 
 
-def test_one_that_is_cut_off_says_so(path):
+def test_cancelled_file_raises_cancelled_error(path):
     file = Incoming("key", path, 1)
     file.cancel()
     with pytest.raises(CancelledError):
         file.result()
 
 
-def test_one_that_is_whole_stays_so(path):
+def test_complete_file_stays_complete_after_cancel(path):
     file = Incoming("key", path, 0)
     file.cancel()
     assert file.result() == hashlib.sha256(b"").hexdigest()

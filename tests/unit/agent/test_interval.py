@@ -36,11 +36,11 @@ class TestDaly:
 
 
 class TestOverhead:
-    def test_overhead_is_the_price_of_the_checkpoints_alone_when_nothing_fails(self):
+    def test_overhead_without_failures_is_the_share_of_the_checkpoints(self):
         assert overhead_fraction(checkpoint_s=12, interval_s=600, mtbf_s=math.inf) == pytest.approx(0.02)
         assert overhead_fraction(checkpoint_s=12, interval_s=600, mtbf_s=1e9) == pytest.approx(0.02, rel=1e-3)
 
-    def test_agrees_with_the_first_order_sum_of_its_parts(self):
+    def test_overhead_of_rare_failures_agrees_with_the_first_order_sum(self):
         """For rare failures: checkpoints, half an interval lost, and a restart, per failure."""
         tau, checkpoint, mtbf, restart = 600.0, 10.0, 1e6, 200.0
         parts = checkpoint / tau + (restart + (tau + checkpoint) / 2) / mtbf
@@ -59,7 +59,7 @@ class TestOverhead:
 
 
 @pytest.mark.parametrize("value", [0, -1, math.nan])
-def test_what_must_be_positive_is(value):
+def test_non_positive_arguments_are_refused(value):
     with pytest.raises(ValueError, match="checkpoint_s is"):
         daly_interval_s(checkpoint_s=value, mtbf_s=1)
     with pytest.raises(ValueError, match="mtbf_s is"):

@@ -33,7 +33,7 @@ def problems(text):
 
 
 class TestRoundTrip:
-    def test_what_is_written_is_what_is_read(self):
+    def test_job_written_as_json_is_parsed_equal(self):
         assert parse(job().to_json()) == job()
 
     def test_defaults_and_nulls_are_the_same(self):
@@ -51,14 +51,14 @@ class TestRoundTrip:
         path.write_text(job().to_json(), encoding="utf-8")
         assert load(path) == job()
 
-    def test_without_checkpoints_it_needs_no_uri(self):
+    def test_job_without_checkpoints_needs_no_uri(self):
         assert parse(job(checkpoint=CheckpointSpec(uri=None, mode="none")).to_json()).checkpoint.uri is None
 
 
 class TestOptions:
     """Keys that came later: a job without them is what it was."""
 
-    def test_stand_in_the_file_only_when_they_are_used(self):
+    def test_optional_keys_are_written_only_if_used(self):
         assert {"ends_at", "leave_before_s", "hung_minutes"} & set(json.loads(job().to_json())) == set()
         assert {"mtbf_s", "timeout_s"} & set(json.loads(job().to_json())["checkpoint"]) == set()
         used = job(
@@ -90,12 +90,12 @@ class TestOptions:
         ],
         ids=str,
     )
-    def test_values_that_make_no_sense(self, change):
+    def test_invalid_values_are_reported_with_the_key(self, change):
         (problem,) = problems(document(**change))
         assert problem.startswith(f"{next(iter(change))}: got")
 
     @pytest.mark.parametrize("mode", ["agent", "dcp"])
-    def test_a_mode_that_stores_needs_a_place(self, mode):
+    def test_storing_mode_without_a_uri_is_refused(self, mode):
         (problem,) = problems(document(checkpoint={"mode": mode}))
         assert problem == f"checkpoint.uri: missing; mode '{mode}' needs s3://bucket/prefix"
 
@@ -115,7 +115,7 @@ class TestRefusal:
         ],
         ids=str,
     )
-    def test_key_of_another_form_is_refused_with_its_path(self, change, problem):
+    def test_invalid_key_is_refused_with_the_path(self, change, problem):
         assert problems(document(**change))[0].startswith(problem)
 
     def test_steps_and_quoted_values_are_judged(self):
@@ -139,15 +139,15 @@ class TestRefusal:
             "checkpoint.grace_seconds",
         ]
 
-    def test_says_what_is_missing(self):
+    def test_missing_key_is_named(self):
         assert problems('{"schema": "slipway.job/1"}') == ("job.json: run is missing",)
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "3", '"x"', "null", '{"run": NaN}', "[" * 10**5])
-    def test_takes_nothing_else_for_a_job(self, text):
+    def test_invalid_json_is_not_a_job(self, text):
         assert problems(text)
 
     @pytest.mark.parametrize("value", ["true", '"1"', "[]"])
-    def test_takes_nothing_else_for_a_number(self, value):
+    def test_other_types_are_not_accepted_as_a_number(self, value):
         text = document().replace('"grace_seconds": 90.0', f'"grace_seconds": {value}')
         assert problems(text)[0].startswith("job.json: checkpoint.grace_seconds must be float")
 
@@ -155,18 +155,18 @@ class TestRefusal:
         with pytest.raises(JobSpecError, match="command: empty"):
             job(command=())
 
-    def test_a_file_that_is_not_there(self, tmp_path):
+    def test_missing_job_file_is_refused(self, tmp_path):
         with pytest.raises(JobSpecError, match="cannot be read"):
             load(tmp_path / "none.json")
 
 
 class TestExpand:
-    def test_fills_in_what_is_set(self):
+    def test_set_variables_are_expanded(self):
         assert expand("${A}/x/${B_1}", {"A": "/a", "B_1": "b"}) == "/a/x/b"
 
-    def test_names_what_is_not(self):
+    def test_unset_variables_are_named_in_the_error(self):
         with pytest.raises(JobSpecError, match=r"needs SLURM_TMPDIR, USER, which is not set"):
             expand("${USER}/${SLURM_TMPDIR}/${HOME}", {"HOME": "/root"})
 
-    def test_leaves_everything_else_alone(self):
+    def test_other_dollar_forms_are_not_expanded(self):
         assert expand("/a/$B/$(c)", {"B": "x"}) == "/a/$B/$(c)"

@@ -71,7 +71,7 @@ def taken(folder, **options):
 
 
 @pytest.mark.parametrize("layout", PLAYERS)
-def test_auto_recognises_what_each_writes(tmp_path, layout):
+def test_auto_layout_recognises_every_framework(tmp_path, layout):
     layouts_seen = []
     play(tmp_path, layout)
     (checkpoint,) = taken(tmp_path, on_layout=lambda row: layouts_seen.append(row.layout))
@@ -80,14 +80,14 @@ def test_auto_recognises_what_each_writes(tmp_path, layout):
 
 
 @pytest.mark.parametrize("layout", [name for name in PLAYERS if name != "slipway"])
-def test_a_plan_that_names_it_gets_the_same(tmp_path, layout):
+def test_named_layout_finds_the_same_step_as_auto(tmp_path, layout):
     play(tmp_path, layout)
     layouts = layouts_of(CheckpointSpec(uri="s3://bucket/x", layout=layout))
     assert [checkpoint.step for checkpoint in taken(tmp_path, layouts=layouts)] == [PLAYERS[layout][0]]
 
 
 @pytest.mark.parametrize("layout", ["megatron", "deepspeed", "verl", "aws-fsdp", "nxd", "nanotron", "openrlhf", "nemo"])
-def test_without_its_marker_or_tracker_nothing_is_finished(tmp_path, layout):
+def test_checkpoint_without_marker_or_tracker_is_not_finished(tmp_path, layout):
     layouts = layouts_of(CheckpointSpec(uri="s3://bucket/x", layout=layout))
     watch = CheckpointWatch(tmp_path, layouts=layouts)
     if layout == "nemo":
@@ -101,7 +101,7 @@ def test_without_its_marker_or_tracker_nothing_is_finished(tmp_path, layout):
     assert reason.startswith("it was unfinished when the command ended: ")
 
 
-def test_tracker_of_an_earlier_step_says_nothing_of_a_later_checkpoint(tmp_path):
+def test_tracker_of_an_earlier_step_does_not_finish_a_later_checkpoint(tmp_path):
     play(tmp_path, "deepspeed")
     write(tmp_path, "global_step50/mp_rank_00_model_states.pt")
     watch = CheckpointWatch(tmp_path)
@@ -109,7 +109,7 @@ def test_tracker_of_an_earlier_step_says_nothing_of_a_later_checkpoint(tmp_path)
     assert watch.poll(60) == []
 
 
-def test_tracker_that_names_the_best_checkpoint_names_the_other_of_its_step(tmp_path):
+def test_tracker_naming_the_best_checkpoint_finishes_the_regular_one_of_the_step(tmp_path):
     """OpenRLHF 0.9.9, trainer/ppo_trainer.py:536-544: it saves the step, evaluates, and saves it again as the best."""
     for name in ("global_step20", "best_global_step20"):
         write(tmp_path, f"_actor/{name}/mp_rank_00_model_states.pt")
@@ -119,13 +119,13 @@ def test_tracker_that_names_the_best_checkpoint_names_the_other_of_its_step(tmp_
 
 
 @pytest.mark.parametrize("name", ["epoch_1", "step_40"])
-def test_torchtune_of_2026_keeps_its_state_in_the_checkpoint(tmp_path, name):
+def test_torchtune_of_2026_has_recipe_state_inside_the_checkpoint(tmp_path, name):
     write(tmp_path, f"{name}/model-00001-of-00001.safetensors")
     write(tmp_path, f"{name}/recipe_state.pt")
     assert [checkpoint.layout for checkpoint in taken(tmp_path)] == ["torchtune"]
 
 
-def test_a_checkpoint_that_is_stored_is_not_said_to_be_unfinished_by_another_line_of_its_layout(tmp_path):
+def test_stored_checkpoint_is_not_unfinished_by_another_row_of_the_layout(tmp_path):
     watch = CheckpointWatch(tmp_path)
     play(tmp_path, "torchtune")
     assert [checkpoint.layout for checkpoint in watch.poll(0) + watch.poll(10)] == ["torchtune"]
@@ -134,7 +134,7 @@ def test_a_checkpoint_that_is_stored_is_not_said_to_be_unfinished_by_another_lin
     assert watch.unfinished() == {}
 
 
-def test_what_lies_beside_belongs_to_the_newest_alone(tmp_path):
+def test_shared_state_file_belongs_to_the_newest_checkpoint_only(tmp_path):
     """torchtune 0.6.1 writes one recipe_state.pt for all epochs: an earlier epoch would be resumed as the later one."""
     watch = CheckpointWatch(tmp_path)
     for name in ("epoch_0/model.pt", "epoch_1/model.pt", "recipe_state/recipe_state.pt"):
@@ -153,7 +153,7 @@ def test_a_marker_says_finished_only_together_with_quiet(tmp_path):
 
 
 @pytest.mark.parametrize("quiet_s,whole", [(1, False), (2, True)])
-def test_with_its_marker_two_quiet_seconds_before_a_crash_are_enough(tmp_path, quiet_s, whole):
+def test_checkpoint_with_a_marker_needs_two_quiet_seconds_before_a_crash(tmp_path, quiet_s, whole):
     play(tmp_path, "hf")
     watch = CheckpointWatch(tmp_path)
     watch.poll(0)
@@ -174,14 +174,14 @@ def test_the_one_before_is_whole_when_a_later_one_was_begun(tmp_path, layout, le
     assert [checkpoint.step for checkpoint in watch.settle(0.2, clean=False)] == [step]
 
 
-def test_later_checkpoint_of_an_earlier_attempt_was_not_begun_after_it(tmp_path):
+def test_later_checkpoint_of_an_earlier_attempt_does_not_finish_a_new_one(tmp_path):
     write(tmp_path, "checkpoint-60/model.safetensors")
     play(tmp_path, "hf")
     watch = CheckpointWatch(tmp_path)
     assert watch.poll(0) + watch.settle(1, clean=False) == []
 
 
-def test_without_a_marker_a_later_one_says_nothing(tmp_path):
+def test_later_checkpoint_without_markers_does_not_finish_the_earlier_one(tmp_path):
     play(tmp_path, "accelerate")
     watch = CheckpointWatch(tmp_path)
     watch.poll(0)
@@ -197,7 +197,7 @@ def test_without_a_marker_a_later_one_says_nothing(tmp_path):
         ("dcp", ["step-75/__0_0.distcp"]),
     ],
 )
-def test_a_framework_that_pauses_before_its_marker_is_waited_for(tmp_path, layout, before):
+def test_pause_of_a_framework_before_the_marker_is_waited_for(tmp_path, layout, before):
     layouts_seen = []
     for path in before:
         write(tmp_path, path)
@@ -208,7 +208,7 @@ def test_a_framework_that_pauses_before_its_marker_is_waited_for(tmp_path, layou
     assert [checkpoint.layout for checkpoint in watch.poll(71)] == layouts_seen == [layout]
 
 
-def test_a_marker_that_comes_late_corrects_the_layout(tmp_path):
+def test_late_marker_corrects_the_layout(tmp_path):
     layouts_seen = []
     write(tmp_path, "checkpoint-50/model.safetensors")
     watch = CheckpointWatch(tmp_path, on_layout=lambda row: layouts_seen.append(row.layout))
@@ -231,7 +231,7 @@ def test_another_node_follows_the_correction(tmp_path):
     assert [checkpoint.layout for checkpoint in watch.poll(11) + watch.poll(21)] == ["dcp"]
 
 
-def test_a_trainer_of_its_own_with_such_names_still_counts(tmp_path):
+def test_own_trainer_with_files_named_as_in_hf_has_the_slipway_layout(tmp_path):
     for path in ("config.json", "model.safetensors", "optimizer.pt"):
         write(tmp_path, f"checkpoint-50/{path}")
     assert [checkpoint.layout for checkpoint in taken(tmp_path)] == ["slipway"]
@@ -246,7 +246,7 @@ def test_a_bare_number_counts_after_a_rename(tmp_path):
     assert [(checkpoint.step, checkpoint.layout) for checkpoint in watch.poll(101)] == [(400, "orbax")]
 
 
-def test_a_file_that_is_renamed_into_place_is_finished_at_once(tmp_path):
+def test_file_renamed_into_place_is_finished_at_once(tmp_path):
     watch = CheckpointWatch(tmp_path)
     write(tmp_path, "partial")
     (tmp_path / "partial").rename(tmp_path / "epoch=1-step=75.ckpt")
@@ -259,7 +259,7 @@ def test_a_file_that_is_renamed_into_place_is_finished_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("saved", ["", "-last"])
-def test_nemo_finds_the_restored_one_as_its_last(tmp_path, saved):
+def test_nemo_finds_the_restored_checkpoint_as_the_last(tmp_path, saved):
     """NeMo 2 lightning/resume.py:209: AutoResume looks at the folders that match `*last`, and at no others."""
     name = f"{NEMO}{saved}"
     write(tmp_path, f"{name}/weights/common.pt")
@@ -272,7 +272,7 @@ def test_nemo_finds_the_restored_one_as_its_last(tmp_path, saved):
     assert taken(tmp_path, layouts=Layouts([row]))[0].names == (name,)
 
 
-def test_what_repeats_another_is_no_checkpoint(tmp_path):
+def test_copy_or_link_of_another_checkpoint_is_no_checkpoint(tmp_path):
     play(tmp_path, "lightning")
     write(tmp_path, "last.ckpt")
     (tmp_path / "step=60-link.ckpt").symlink_to("epoch=0-step=50.ckpt")
@@ -294,7 +294,7 @@ def test_the_layout_stays_for_the_run_and_the_rest_is_reported(tmp_path):
     assert watch.poll(11) + watch.poll(30) + watch.settle(40, clean=True) == []
 
 
-def test_another_node_goes_by_what_the_first_has_found(tmp_path):
+def test_second_node_uses_the_layout_found_by_the_first(tmp_path):
     lead = [""]
     write(tmp_path, "global_step25/zero_pp_rank_8_mp_rank_00_optim_states.pt")
     watch = CheckpointWatch(tmp_path, lead=lambda: lead[0])
@@ -304,7 +304,7 @@ def test_another_node_goes_by_what_the_first_has_found(tmp_path):
     assert [checkpoint.step for checkpoint in watch.poll(61)] == [25]
 
 
-def test_another_node_that_never_heard_offers_what_it_has_at_the_end(tmp_path):
+def test_second_node_without_a_known_layout_offers_checkpoints_at_the_end(tmp_path):
     write(tmp_path, "global_step25/zero_pp_rank_8_mp_rank_00_optim_states.pt")
     watch = CheckpointWatch(tmp_path, lead=str)
     assert watch.poll(0) == []
@@ -344,11 +344,11 @@ class TestAPattern:
         assert (checkpoint.layout, checkpoint.step) == ("pattern", 12)
 
     @pytest.mark.parametrize("pattern", ["(", r"(\d+)-(\d+)", r"(\w+)-(\d+)"])
-    def test_pattern_with_two_groups_or_none_that_compiles_is_refused(self, pattern):
+    def test_pattern_with_two_groups_or_invalid_syntax_is_refused(self, pattern):
         with pytest.raises(JobSpecError, match=r"checkpoint\.pattern"):
             layouts_of(CheckpointSpec(uri="s3://bucket/x", pattern=pattern))
 
-    def test_a_layout_that_does_not_exist_is_refused(self):
+    def test_unknown_layout_is_refused(self):
         with pytest.raises(JobSpecError, match="allowed: auto, hf, dcp"):
             layouts_of(CheckpointSpec(uri="s3://bucket/x", layout="megatorn"))
 

@@ -72,7 +72,7 @@ def test_next_agent_after_a_killed_one_ends_processes_in_other_sessions(tmp_path
 
 
 @pytest.mark.parametrize("code", [TORCHRUN, DAEMON, TORCHRUN.replace(repr(RANK), repr(DEAF))])
-def test_end_of_an_attempt_with_a_daemon_ends_it(tmp_path, started, code, monkeypatch):
+def test_end_of_an_attempt_ends_a_daemon_of_the_command(tmp_path, started, code, monkeypatch):
     monkeypatch.setattr(leftover_processes, "_TERM_WAIT_S", 0.5)
     reports = []
     with claim(tmp_path, on_ended=reports.append) as scratch:
@@ -89,7 +89,7 @@ def test_processes_of_a_running_job_are_left_alone(tmp_path, started):
     assert not lives(pid)
 
 
-def test_processes_that_cannot_be_ended_refuse_the_node(tmp_path, monkeypatch):
+def test_unkillable_processes_refuse_the_node(tmp_path, monkeypatch):
     monkeypatch.setattr(leftover_processes, "_KILL_WAIT_S", 0.3)
     monkeypatch.setattr(leftover_processes, "send", lambda processes, number: None)  # as in an uninterruptible read
     file = tmp_path / "interval"

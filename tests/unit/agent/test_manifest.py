@@ -28,21 +28,21 @@ def manifest(**changes):
     return Manifest(**values | changes)
 
 
-def test_what_is_written_is_what_is_read():
+def test_manifest_written_as_json_is_parsed_equal():
     assert parse(manifest().to_json()) == manifest()
     assert manifest().bytes == 13
 
 
 class TestWhole:
-    def test_every_object_in_its_size(self):
+    def test_objects_of_the_listed_size_are_complete(self):
         sizes = {file.key: file.bytes for file in manifest().files}
         assert manifest().missing(sizes) is None
 
-    def test_an_object_that_is_not_there(self):
+    def test_missing_object_is_named(self):
         sizes = {manifest().files[0].key: 10}
         assert manifest().missing(sizes) == "sub/b.json is missing"
 
-    def test_an_object_that_is_short(self):
+    def test_short_object_is_named_with_both_sizes(self):
         sizes = {file.key: file.bytes for file in manifest().files} | {manifest().files[0].key: 9}
         assert manifest().missing(sizes) == "model.npz has 9 bytes instead of 10"
 
@@ -72,12 +72,12 @@ class TestRefusal:
         ],
         ids=str,
     )
-    def test_what_is_not_a_manifest(self, change):
+    def test_invalid_manifest_is_refused(self, change):
         with pytest.raises(ManifestError):
             parse(json.dumps(json.loads(manifest().to_json()) | change))
 
     @pytest.mark.parametrize("change", [{"sha256": "x"}, {"key": "other/x"}, {"bytes": -1}, {"bytes": 1.0}], ids=str)
-    def test_a_file_that_cannot_be(self, change):
+    def test_manifest_with_an_invalid_file_entry_is_refused(self, change):
         document = json.loads(manifest().to_json())
         document["files"][0] |= change
         with pytest.raises(ManifestError):
@@ -99,7 +99,7 @@ class TestRefusal:
             ((stored(size=10**400),), "has 401 digits"),
         ],
     )
-    def test_what_no_node_can_have_written(self, files, reason):
+    def test_manifest_with_impossible_files_is_refused(self, files, reason):
         with pytest.raises(ManifestError, match=reason):
             parse(manifest(files=files).to_json())
 
@@ -151,7 +151,7 @@ class TestParts:
         with pytest.raises(ManifestError, match="belong to different checkpoints"):
             merge([manifest(part=0, parts=2)], written_at="now")
 
-    def test_a_node_gets_all_files_and_of_doubles_its_own(self):
+    def test_node_gets_all_files_and_the_own_copy_of_duplicates(self):
         files = (stored("config", part=0), stored("rng", part=0), stored("rng", part=1), stored("config", part=1))
         whole = manifest(parts=3, files=files)
         chosen = {part: {file.path: file.part for file in whole.files_for(part)} for part in range(3)}

@@ -73,5 +73,5 @@ def test_of_very_many_versions_a_few_are_kept():
 
 
 @pytest.mark.parametrize("line", ["", "7", "[" * 100_000, '{"parallel": {"data": 8}', b"\xff\xfe", "null"])
-def test_what_is_no_object_names_nothing(line):
+def test_line_without_an_object_has_no_setup(line):
     assert setup_in(line) == ({}, {})

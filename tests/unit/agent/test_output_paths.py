@@ -44,7 +44,7 @@ def found(folder, *written, optional=False):
         ("res*/deep", {"results/deep/er/c.json"}),
     ],
 )
-def test_pattern_finds_what_a_shell_finds_under_its_own_name(folder, pattern, names):
+def test_pattern_finds_the_files_of_the_shell_under_the_same_names(folder, pattern, names):
     files, missing = found(folder, pattern)
     assert (set(files), missing) == (names, ())
     if "/deep" not in pattern and pattern != "x[1].md":
@@ -57,7 +57,7 @@ def test_link_to_a_folder_above_ends(folder):
     assert "results/up/results/a.json" not in found(folder, "**/*.json")[0]
 
 
-def test_absolute_pattern_is_named_from_its_last_plain_folder(folder):
+def test_absolute_pattern_is_named_from_the_last_plain_folder(folder):
     files, _ = find_outputs([OutputPath(written=f"{folder}/results/*.txt", place=folder / "results" / "*.txt")])
     assert set(files) == {"results/log.txt"}
     written = "${SLIPWAY_CHECKPOINT_DIR}/*.txt"
@@ -69,7 +69,7 @@ def test_absolute_pattern_is_named_from_its_last_plain_folder(folder):
     "path, reason",
     [("results/*.csv", "matches no file"), ("nothing", "No such file"), ("empty", "contains no file")],
 )
-def test_output_that_matches_nothing_is_missing_unless_optional(folder, path, reason):
+def test_output_without_matches_is_missing_unless_optional(folder, path, reason):
     assert reason in found(folder, path)[1][0]
     assert found(folder, path, optional=True)[1] == ()
     assert set(found(folder, path, "results/a.json")[0]) == {"results/a.json"}

@@ -31,7 +31,7 @@ def test_begins_with_the_interval_of_the_quote(make_pace):
     assert (written, pace.interval_s) == ([600.0], 600.0)
 
 
-def test_takes_dalys_optimum_of_what_was_measured(make_pace, tmp_path):
+def test_interval_is_the_daly_optimum_of_the_measured_write_time(make_pace, tmp_path):
     pace, written = make_pace(600.0, mtbf_s=86400.0)
     pace.written(1, 30.0)
     assert written[-1] == pytest.approx(daly_interval_s(checkpoint_s=30.0, mtbf_s=86400.0))
@@ -59,7 +59,7 @@ def test_interval_is_not_shorter_than_an_upload(make_pace):
     assert written[-1] == 900.0
 
 
-def test_what_the_trainer_says_counts_more_than_what_was_seen(make_pace):
+def test_write_time_reported_by_the_trainer_goes_before_the_measured_one(make_pace):
     pace, written = make_pace(600.0, mtbf_s=86400.0)
     pace.written(1, 100.0)
     pace.reported(2.0)
@@ -94,7 +94,7 @@ def test_writes_the_costs_down(make_pace, tmp_path):
     assert second["checkpoint_seconds"] is None
 
 
-def test_a_disk_that_fails_is_said_and_does_no_more(make_pace, tmp_path):
+def test_failing_disk_is_reported_as_scratch_trouble(make_pace, tmp_path):
     def write(seconds):
         raise OSError("no space")
 

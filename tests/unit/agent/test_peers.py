@@ -51,7 +51,7 @@ class TestNotices:
 
 
 class TestAlone:
-    def test_nothing_is_written(self, node_peers, tmp_path):
+    def test_single_node_writes_no_peer_files(self, node_peers, tmp_path):
         alone = node_peers(0, 1)
         alone.publish_state(sending=1)
         alone.publish(Notice(source=SPOT, detail="stop"))
@@ -60,22 +60,22 @@ class TestAlone:
 
 
 class TestLost:
-    def test_a_node_that_beats_is_not(self, node_peers):
+    def test_node_with_a_heartbeat_is_not_lost(self, node_peers):
         first, _ = node_peers(0), node_peers(1)
         assert first.lost(after_s=5.0) == {}
 
-    def test_one_that_ended_is_not(self, node_peers):
+    def test_ended_node_is_not_lost(self, node_peers):
         first, second = node_peers(0), node_peers(1)
         second.close(exit_code=0)
         assert first.lost(after_s=5.0) == {}
 
-    def test_one_that_fell_silent_is(self, node_peers, tmp_path):
+    def test_silent_node_is_lost(self, node_peers, tmp_path):
         first = node_peers(0)
         (tmp_path / "peers" / "r1.a1.7.0" / "part-1.json").write_text('{"node": "p5-7", "beat": 3}')
         # On a busy machine a look may come before the time is over by its own clock.
         assert {1: "p5-7"} in (first.lost(after_s=0.2) for _ in range(20))
 
-    def test_one_that_never_spoke_is(self, node_peers):
+    def test_node_without_any_heartbeat_is_lost(self, node_peers):
         first = node_peers(0)
         assert {1: "number 1"} in (first.lost(after_s=0.2) for _ in range(20))
 
@@ -109,7 +109,7 @@ class TestMeetingVariables:
         assert node_peers(0, 1, opened=False).meeting_variables == {}
 
 
-def test_the_first_node_removes_what_earlier_lives_left(node_peers, tmp_path):
+def test_first_node_removes_the_folders_of_earlier_attempts(node_peers, tmp_path):
     (tmp_path / "peers" / "r1.a0.7.0").mkdir(parents=True)
     node_peers(1)
     assert (tmp_path / "peers" / "r1.a0.7.0").exists()
@@ -117,7 +117,7 @@ def test_the_first_node_removes_what_earlier_lives_left(node_peers, tmp_path):
     assert [path.name for path in (tmp_path / "peers").iterdir()] == ["r1.a1.7.0"]
 
 
-def test_a_folder_that_cannot_be_written_is_said_and_harms_nothing(node_peers, tmp_path):
+def test_unwritable_peer_folder_is_reported_once_without_a_failure(node_peers, tmp_path):
     (tmp_path / "peers").write_text("")
     first = node_peers(0)
     first.publish_state(sending=1)
@@ -147,7 +147,7 @@ class TestAgreement:
         with ThreadPoolExecutor(len(nodes)) as pool:
             return [future.result() for future in [pool.submit(run, part) for part in range(len(nodes))]]
 
-    def test_all_take_what_all_have(self, node_peers):
+    def test_nodes_agree_on_the_newest_common_checkpoint(self, node_peers):
         assert self.settle([node_peers(part) for part in range(2)], [{1, 2}, {1, 2}]) == [2, 2]
 
     def test_a_beginning_is_agreed_upon_too(self, node_peers):
@@ -155,7 +155,7 @@ class TestAgreement:
 
     @pytest.mark.long
     @pytest.mark.parametrize("usable", [[{1, 2}, {1}, {1, 2}], [{1}, {1, 2}, {1, 2}], [{1, 3}, {1, 2, 3}, {1, 2}]])
-    def test_the_newest_that_all_can_use_is_taken(self, node_peers, usable):
+    def test_newest_checkpoint_usable_by_all_nodes_is_chosen(self, node_peers, usable):
         assert self.settle([node_peers(part, 3) for part in range(3)], usable) == [1, 1, 1]
 
     def test_some_with_and_some_without_is_no_start(self, node_peers):
@@ -164,7 +164,7 @@ class TestAgreement:
         with pytest.raises(AgentError, match=r"some nodes found no usable checkpoint.*\[-1, 5\]"):
             agree(first, lambda _: 5, over=lambda: False)
 
-    def test_a_single_node_asks_nobody(self, node_peers):
+    def test_single_node_agrees_without_a_query(self, node_peers):
         agree(node_peers(0, 1), lambda _: 5, over=lambda: pytest.fail("not asked"))
 
     def test_a_notice_ends_the_wait(self, node_peers):
@@ -173,20 +173,20 @@ class TestAgreement:
         agree(node_peers(0), lambda _: 5, over=stop.is_set)
         assert stop.is_set()
 
-    def test_the_end_of_another_agent_ends_this_one_with_its_code(self, node_peers):
+    def test_end_of_another_agent_ends_the_wait_with_the_same_code(self, node_peers):
         first, second = node_peers(0), node_peers(1)
         first.close(exit_code=78)
         with pytest.raises(AgentError) as caught:
             agree(second, lambda _: 5, over=lambda: False)
         assert caught.value.exit_code == 78
 
-    def test_a_node_that_does_not_come_is_lost(self, node_peers, monkeypatch):
+    def test_absent_node_is_lost(self, node_peers, monkeypatch):
         monkeypatch.setattr("launcher.agent.checkpoint.agreement._SILENCE_S", 0.1)
         with pytest.raises(LostNodeError, match="number 1 stopped responding"):
             agree(node_peers(0), lambda _: 5, over=lambda: False)
 
 
-def test_what_goes_as_it_should_is_printed_by_the_first_node_alone(tmp_path, capfd):
+def test_routine_events_are_printed_by_the_first_node_only(tmp_path, capfd):
     log = EventLog(tmp_path / "events.jsonl", unprinted=ROUTINE, node="vn7")
     log.append("checkpoint-part-uploaded", step=1)
     log.append("upload-retry", step=1)

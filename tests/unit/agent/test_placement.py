@@ -24,18 +24,18 @@ class TestPlacement:
         assert (place.attempt, place.part, place.parts, place.session) == (1, 0, 1, "r.a1")
         assert placement("r", {"SLIPWAY_ATTEMPT": "4"}).attempt == 4
 
-    def test_in_a_batch_script_it_is_alone(self):
+    def test_batch_script_has_a_single_node(self):
         place = placement("r", BATCH)
         assert (place.attempt, place.part, place.parts, place.node) == (1, 0, 1, "p5-1")
 
     def test_a_requeue_is_the_next_attempt(self):
         assert placement("r", BATCH | {"SLURM_RESTART_COUNT": "2", "SLIPWAY_ATTEMPT": "9"}).attempt == 3
 
-    def test_in_a_step_it_is_one_of_the_steps_nodes(self):
+    def test_slurm_step_has_the_nodes_of_the_step(self):
         place = placement("r", STEP)
         assert (place.part, place.parts, place.session) == (1, 3, "r.a1.7.2")
 
-    def test_a_number_that_is_none(self):
+    def test_invalid_number_is_refused(self):
         with pytest.raises(JobSpecError, match="SLURM_RESTART_COUNT: got 'x'"):
             placement("r", BATCH | {"SLURM_RESTART_COUNT": "x"})
 
@@ -61,7 +61,7 @@ class TestEvents:
         assert lines[:2] == ['{"event": "one"}', '{"event": "tw']
         assert json.loads(lines[2])["event"] == "three"
 
-    def test_lines_that_a_full_disk_did_not_take_follow_once_it_has_room(self, tmp_path, monkeypatch):
+    def test_lines_of_a_full_disk_follow_after_space_is_freed(self, tmp_path, monkeypatch):
         log, real = EventLog(tmp_path / "events.jsonl"), os.write
         with monkeypatch.context() as full:
             full.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:9]))
@@ -72,7 +72,7 @@ class TestEvents:
         assert [len(line) for line in lines[:2]] == [9, 8]  # pieces, each ended
         assert [json.loads(line)["event"] for line in lines[2:]] == ["one", "two", "three"]
 
-    def test_a_log_that_cannot_be_written_is_said_once(self, tmp_path, capsys):
+    def test_unwritable_log_is_reported_once(self, tmp_path, capsys):
         (tmp_path / "file").write_text("")
         log = EventLog(tmp_path / "file" / "events.jsonl")
         log.append("one")
@@ -99,7 +99,7 @@ class TestEvents:
         assert writes[1].startswith(b"slipway-agent: ")
         assert writes[1].endswith(b"\n")
 
-    def test_every_node_has_its_own(self, tmp_path):
+    def test_every_node_has_a_separate_events_file(self, tmp_path):
         assert events_path(tmp_path / "events.jsonl", part=0) == tmp_path / "events.jsonl"
         assert events_path(tmp_path / "events.jsonl", part=3) == tmp_path / "events-part3.jsonl"
 
@@ -126,7 +126,7 @@ class TestDrain:
         called = (tmp_path / "called").read_text()
         assert called == "update|nodename=p5-1|state=drain|reason=slipway: spot terminate|"
 
-    def test_says_why_it_could_not(self, scontrol, monkeypatch):
+    def test_failed_drain_reports_the_reason(self, scontrol, monkeypatch):
         scontrol(code=1)
         assert drain_node("x").startswith("not permitted")
         monkeypatch.setenv("PATH", "/nowhere")
@@ -157,7 +157,7 @@ class TestDrainAsRoot:
         assert (programs / "called").read_text() == "update|nodename=p5-1|state=drain|reason=x|"
         assert (programs / "asked").read_text().startswith("-n env SLURM_CONF=/opt/slurm/etc/slurm.conf ")
 
-    def test_says_what_slurm_said_when_that_fails_too(self, programs):
+    def test_failed_drain_as_root_reports_both_errors(self, programs):
         (programs / "sudo").write_text('#!/bin/sh\necho "sudo: a password is required" >&2\nexit 1\n')
         assert "scontrol ended with 1; as root: sudo: a password is required" in drain_node("x")
 
@@ -183,12 +183,12 @@ def test_a_commands_code_is_handed_on_and_is_never_taken_for_an_interruption(ret
         ("", "auto"),
     ],
 )
-def test_buckets_stand_in_the_path_where_they_cannot_be_hosts(endpoint, style):
+def test_bucket_is_in_the_path_for_endpoints_without_host_buckets(endpoint, style):
     assert client_options({"AWS_ENDPOINT_URL_S3": endpoint})["addressing_style"] == style
     assert client_options({"AWS_ENDPOINT_URL": endpoint})["addressing_style"] == style
 
 
-def test_a_pod_is_numbered_by_its_own_variables():
+def test_pod_number_comes_from_the_pod_variables():
     pod = {"SLIPWAY_POD": "train-1-x", "SLIPWAY_PART": "1", "SLIPWAY_PARTS": "4", "SLIPWAY_NODE": "ip-10-0-0-1"}
     placed = placement("r1", pod)
     assert (placed.node, placed.part, placed.parts, placed.attempt) == ("train-1-x", 1, 4, 1)

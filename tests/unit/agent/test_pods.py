@@ -77,7 +77,7 @@ def test_all_pods_meet_in_one_life(quick):
 
 
 @pytest.mark.parametrize("anew", [0, 1])
-def test_a_pod_that_comes_anew_ends_the_life_and_all_meet_in_the_next(quick, anew):
+def test_returning_pod_ends_the_attempt_and_all_join_the_next(quick, anew):
     store = Memory()
     joined(rendezvous(store, 0), rendezvous(store, 1))
     leaving = []
@@ -91,11 +91,11 @@ def test_a_pod_that_comes_anew_ends_the_life_and_all_meet_in_the_next(quick, ane
     assert (leaving[0].attempt, other.attempt) == (2, 2)
 
 
-def test_a_pod_that_is_to_leave_does_not_wait(quick):
+def test_leaving_pod_does_not_wait(quick):
     assert joined(rendezvous(Memory(), 1), over=lambda: True) == [None]
 
 
-def test_a_job_that_is_done_is_done_for_a_pod_that_comes_late(quick):
+def test_completed_job_is_complete_for_a_late_pod(quick):
     store = Memory()
     first, other = rendezvous(store, 0), rendezvous(store, 1)
     joined(first, other)
@@ -106,7 +106,7 @@ def test_a_job_that_is_done_is_done_for_a_pod_that_comes_late(quick):
     assert late.completed
 
 
-def test_a_pod_whose_first_pod_was_lost_at_the_end_is_not_done(quick):
+def test_pod_is_not_complete_after_the_loss_of_the_first_pod(quick):
     store = Memory()
     first, other = rendezvous(store, 0), rendezvous(store, 1)
     joined(first, other)
@@ -115,7 +115,7 @@ def test_a_pod_whose_first_pod_was_lost_at_the_end_is_not_done(quick):
     assert not first.complete(over=lambda: False)
 
 
-def test_a_file_that_says_no_life_is_as_none():
+def test_unreadable_attempt_state_is_none():
     assert [parse_attempt_state(text) for text in ("", "{}", "[]", '{"life": "x", "completed": true}')] == [None] * 4
 
 
@@ -135,7 +135,7 @@ def test_a_journal_goes_on_where_an_earlier_pod_ended(tmp_path):
     assert end_of(store.sizes("events.jsonl/")) == 20
 
 
-def test_a_container_that_is_started_again_in_its_pod_sends_nothing_twice_and_all_that_was_not_sent(tmp_path):
+def test_restarted_container_sends_unsent_lines_only(tmp_path):
     """The disk of its pod has the file still; a process that was killed left a line there that it had not sent."""
     store, path = Memory(), tmp_path / "events"
     for text in ("one\n", "two\n"):
@@ -154,7 +154,7 @@ def test_a_container_that_is_started_again_in_its_pod_sends_nothing_twice_and_al
 
 
 @pytest.mark.parametrize("mark", ["99", "-1", "nonsense", ""])
-def test_a_mark_that_does_not_fit_its_file_counts_for_nothing(tmp_path, mark):
+def test_mark_beyond_the_file_is_ignored(tmp_path, mark):
     (tmp_path / "events").write_text("one\n")
     (tmp_path / "events.sent").write_text(mark)
     store = Memory()
@@ -180,7 +180,7 @@ def test_sigterm_is_the_end_of_a_pod_and_a_cancel_elsewhere():
             signal.signal(number, handler)
 
 
-def test_a_job_that_was_stopped_at_its_budget_is_not_begun_again(quick):
+def test_job_stopped_at_the_budget_is_not_started_again(quick):
     """An operator starts every pod again that failed: it is told that there is nothing left to start."""
     store = Memory()
     first, second = rendezvous(store, 0), rendezvous(store, 1)
@@ -221,7 +221,7 @@ def test_a_job_fails_when_as_many_lives_have_failed_as_may(quick, code, retries)
 
 @pytest.mark.parametrize("retries", [0, 3])
 @pytest.mark.parametrize("code", [78, 126, 127])
-def test_what_another_try_would_not_mend_is_never_tried_again(quick, code, retries):
+def test_permanent_exit_code_is_not_retried(quick, code, retries):
     assert lives(code, retries) == (1, code)
 
 
@@ -246,20 +246,20 @@ def test_interruptions_are_no_failures(quick):
     assert lives(3, 1, [75, 75, 3, 75, 75, 3]) == (6, 3)
 
 
-def test_a_pod_that_was_killed_on_a_machine_that_stays_has_failed(quick):
+def test_killed_pod_on_a_remaining_node_is_a_failure(quick):
     # The life in which that is found out is over before it has begun.
     assert lives(None, 1) == (2, 137)
     assert lives(None, 1, [75, None, 75, 3]) == (4, 3)
 
 
-def test_a_pod_that_went_with_its_machine_was_interrupted(quick):
+def test_pod_lost_with_the_node_is_an_interruption(quick):
     store = Memory()
     for boot in range(3):
         pods = [Rendezvous(store, place(part), say=[].append, node_id=f"m{part}/{boot}", retries=0) for part in (0, 1)]
         assert [placement.attempt for placement in joined(*pods)] == [boot + 1] * 2
 
 
-def test_a_pod_that_cannot_begin_ends_the_job_for_all(quick):
+def test_refusing_pod_ends_the_job_for_all_pods(quick):
     store = Memory()
     Rendezvous(store, place(1), say=[].append, retries=3).refuse(78)
     pods = rendezvous(store, 0), rendezvous(store, 1)

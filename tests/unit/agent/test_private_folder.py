@@ -35,18 +35,18 @@ class TestMade:
         (folder / "owner.json").write_text("{}")
         assert make_private(shared, "slipway-1", "job") == folder
 
-    def test_a_link_that_leads_to_the_place_is_followed(self, shared, tmp_path):
+    def test_link_to_the_private_folder_is_followed(self, shared, tmp_path):
         (tmp_path / "link").symlink_to(shared)
         assert make_private(tmp_path / "link", "slipway-1").resolve() == shared / "slipway-1"
 
-    def test_where_the_place_is_not_there_it_is_made(self, tmp_path):
+    def test_missing_parent_of_the_private_folder_is_created(self, tmp_path):
         assert make_private(tmp_path / "deep" / "er", "slipway-1").is_dir()
 
 
 class TestNeighbour:
     @as_root
     @pytest.mark.parametrize("level", [0, 1], ids=["first level", "second level"])
-    def test_who_was_first_is_found_out(self, shared, level):
+    def test_folder_of_another_user_is_refused(self, shared, level):
         folder = [own_folder(shared), own_folder(shared) / "tiny"][level]
         folder.mkdir(mode=0o700, parents=True)
         folder.parent.chmod(0o1777 if level == 0 else 0o700)
@@ -57,7 +57,7 @@ class TestNeighbour:
         ):
             pass
 
-    def test_who_planted_a_link_is_found_out(self, shared, tmp_path):
+    def test_planted_link_is_refused(self, shared, tmp_path):
         (tmp_path / "elsewhere").mkdir(mode=0o700)
         own_folder(shared).symlink_to(tmp_path / "elsewhere")
         with pytest.raises(AgentError, match="is a link"), Scratch(shared, job="tiny", run="r1"):
@@ -65,7 +65,7 @@ class TestNeighbour:
         assert list((tmp_path / "elsewhere").iterdir()) == []
 
     @pytest.mark.parametrize("mode", [0o755, 0o770, 0o777, 0o1777])
-    def test_who_could_have_changed_it_is_reason_enough(self, shared, mode):
+    def test_folder_open_to_others_is_refused(self, shared, mode):
         own_folder(shared).mkdir()
         own_folder(shared).chmod(mode)
         with (
@@ -75,7 +75,7 @@ class TestNeighbour:
             pass
 
     @as_root
-    def test_what_a_neighbour_left_inside_is_refused(self, shared):
+    def test_files_of_another_user_inside_are_refused(self, shared):
         root = make_private(shared, f"slipway-{os.geteuid()}", "tiny")
         (root / "owner.json").write_text('{"run": "r1"}')
         (root / "previous").mkdir()
@@ -86,7 +86,7 @@ class TestNeighbour:
         ):
             pass
 
-    def test_a_place_where_it_can_be_swapped_is_refused(self, shared):
+    def test_parent_open_to_others_without_sticky_bit_is_refused(self, shared):
         shared.chmod(0o777)
         with pytest.raises(AgentError, match="not sticky"), Scratch(shared, job="tiny", run="r1"):
             pass

@@ -15,7 +15,7 @@ def metrics_path(tmp_path):
 
 
 class TestMetrics:
-    def test_only_what_comes_after_the_start_is_read(self, metrics_path):
+    def test_only_lines_after_the_start_are_read(self, metrics_path):
         metrics_path.write_text(line(step=1))
         metrics = Metrics(metrics_path)
         assert metrics.reported_before
@@ -24,7 +24,7 @@ class TestMetrics:
         assert metrics.new_lines() == [{"step": 2}, {"step": 3}]
         assert metrics.new_lines() == []
 
-    def test_a_line_that_is_being_written_waits_for_its_end(self, metrics_path):
+    def test_incomplete_line_waits_for_the_end(self, metrics_path):
         metrics = Metrics(metrics_path)
         whole = line(step=7, loss=1.5)
         metrics_path.write_text(whole[:9])
@@ -32,7 +32,7 @@ class TestMetrics:
         metrics_path.write_text(whole)
         assert metrics.new_lines() == [{"step": 7, "loss": 1.5}]
 
-    def test_what_is_no_object_is_passed_over(self, metrics_path):
+    def test_line_without_an_object_is_skipped_and_counted(self, metrics_path):
         metrics = Metrics(metrics_path)
         metrics_path.write_bytes(b"rubbish\n[1]\n\xff\xfe\n" + line(step=1).encode())
         assert (metrics.new_lines(), metrics.invalid) == ([{"step": 1}], 3)
@@ -57,7 +57,7 @@ class TestMetrics:
         ],
         ids=range(14),
     )
-    def test_odd_figures_are_left_out_and_their_lines_counted(self, metrics_path, odd, left):
+    def test_invalid_figures_are_dropped_and_the_lines_counted(self, metrics_path, odd, left):
         metrics = Metrics(metrics_path)
         metrics_path.write_text(f"{odd}\n{line(step=6)}")
         assert metrics.new_lines() == ([left] if left else []) + [{"step": 6}]
@@ -65,7 +65,7 @@ class TestMetrics:
         Watchdog(hung_s=60, armed=False, now=0).steps([left] if left else [], now=1)
         assert Metrics(metrics_path).reported_before
 
-    def test_what_a_trainer_writes_beside_the_figures_is_not_odd(self, metrics_path):
+    def test_other_keys_of_the_trainer_are_not_counted_as_invalid(self, metrics_path):
         metrics = Metrics(metrics_path)
         metrics_path.write_text(line(step=2.0, note="warm-up", lr=1e-4, loss=None))
         assert (metrics.new_lines(), metrics.invalid) == ([{"step": 2}], 0)
@@ -79,18 +79,18 @@ class TestMetrics:
                 assert metrics.new_lines() == []
         assert len(metrics._rest) <= 1 << 20
 
-    def test_a_file_begun_anew_is_read_from_its_beginning(self, metrics_path):
+    def test_truncated_file_is_read_from_the_beginning(self, metrics_path):
         metrics_path.write_text(line(step=1) * 10)
         metrics = Metrics(metrics_path)
         metrics_path.write_text(line(step=2))
         assert metrics.new_lines() == [{"step": 2}]
 
-    def test_a_file_without_steps_reports_nothing(self, metrics_path):
+    def test_file_without_steps_has_not_reported(self, metrics_path):
         metrics_path.write_text(line(loss=1.0) + line(step="one"))
         assert not Metrics(metrics_path).reported_before
         assert not Metrics(metrics_path.with_name("none")).reported_before
 
-    def test_it_adds_lines_between_those_of_the_trainer(self, metrics_path):
+    def test_agent_lines_are_added_between_trainer_lines(self, metrics_path):
         metrics_path.write_text(line(step=1))
         assert Metrics(metrics_path).append(checkpoint_step=1, upload_seconds=0.5)
         assert metrics_path.read_text().splitlines()[1] == '{"checkpoint_step": 1, "upload_seconds": 0.5}'
@@ -128,5 +128,5 @@ class TestWatchdog:
         assert not armed.hangs(109)
         assert armed.hangs(110)
 
-    def test_without_a_limit_nothing_hangs(self):
+    def test_watchdog_without_a_limit_never_hangs(self):
         assert not Watchdog(hung_s=None, armed=True, now=0).hangs(1e9)

@@ -48,7 +48,7 @@ def ranks_below(root, marks=None):
     return ranks(find_processes(root, marks or {}), root)
 
 
-def test_a_script_and_what_it_catches(process_tree, tmp_path):
+def test_rank_of_a_script_has_the_program_and_the_caught_signals(process_tree, tmp_path):
     script = write(tmp_path, "train.py", CATCHES.format("SIGUSR1") + WORK)
     root, pids = process_tree(sys.executable, script)
     (rank,) = ranks_below(root)
@@ -64,14 +64,14 @@ def test_below_a_shell_beside_a_monitor(process_tree, tmp_path):
     assert [rank.pid for rank in ranks_below(root)] == pids
 
 
-def test_a_script_of_the_shell_that_does_the_work(process_tree):
+def test_working_shell_script_is_the_rank(process_tree):
     root, pids = process_tree("sh", "-c", "trap : USR1; echo $$; while :; do sleep 0.2; done")
     (rank,) = ranks_below(root)
     assert [rank.pid] == pids
     assert signal.SIGUSR1 in rank.caught
 
 
-def test_data_workers_and_what_a_rank_starts_are_none(process_tree, tmp_path):
+def test_data_workers_and_children_of_a_rank_are_no_ranks(process_tree, tmp_path):
     text = CATCHES.format("SIGUSR1") + (
         "import multiprocessing, subprocess\n"
         "if __name__ == '__main__':\n"
@@ -97,7 +97,7 @@ time.sleep(60)
 """
 
 
-def test_ranks_in_sessions_of_their_own_below_any_launcher(process_tree, tmp_path):
+def test_ranks_in_separate_sessions_are_found_below_any_launcher(process_tree, tmp_path):
     write(tmp_path, "train.py", CATCHES.format("SIGTERM") + WORK)
     # A pod of an operator has RANK in its own environment, which is the pod's number.
     root, pids = process_tree(
@@ -107,7 +107,7 @@ def test_ranks_in_sessions_of_their_own_below_any_launcher(process_tree, tmp_pat
     assert all(signal.SIGTERM in rank.caught for rank in ranks_below(root))
 
 
-def test_a_trainer_that_starts_the_other_ranks_is_the_first_one(process_tree, tmp_path):
+def test_trainer_starting_the_other_ranks_is_the_first_rank(process_tree, tmp_path):
     """As Lightning does: lightning/fabric/strategies/launchers/subprocess_script.py, ranks 1 and up."""
     write(tmp_path, "train.py", CATCHES.format("SIGTERM") + WORK)
     main = write(tmp_path, "main.py", "import signal\nsignal.signal(signal.SIGTERM, lambda *_: None)\n" + LAUNCHER)
@@ -116,7 +116,7 @@ def test_a_trainer_that_starts_the_other_ranks_is_the_first_one(process_tree, tm
     assert [rank.pid for rank in ranks_below(root)] == pids
 
 
-def test_in_a_container_they_are_found_by_the_variables_of_the_job(process_tree, tmp_path):
+def test_ranks_in_a_container_are_found_by_the_job_variables(process_tree, tmp_path):
     """The client that runs as the command has no process below it: the daemon starts them."""
     script = write(tmp_path, "train.py", CATCHES.format("SIGUSR1") + WORK)
     marks = {"SLIPWAY_RUN": "r1", "SLIPWAY_CHECKPOINT_DIR": str(tmp_path)}
@@ -167,7 +167,7 @@ def test_ranks_trainer_beside_and_below_deaf_programs_is_the_only_one(process_tr
         send(find_processes(root, marks), signal.SIGKILL)
 
 
-def test_ranks_wrapper_that_ends_its_child_on_sigterm_is_no_rank(process_tree, tmp_path):
+def test_wrapper_catching_sigterm_above_a_trainer_is_no_rank(process_tree, tmp_path):
     """As a sweep's agent: it catches SIGTERM for itself, and its run catches SIGUSR1."""
     write(tmp_path, "train.py", CATCHES.format("SIGUSR1") + WORK)
     agent = write(tmp_path, "agent.py", f"import signal\n{TERM}\n{WRAPPER}")
@@ -179,21 +179,21 @@ CATCHING = CATCHES.format("SIGTERM")
 BUSY = f"{CATCHING}sum(range(20_000_000))\n"
 
 
-def test_ranks_trainer_below_a_wrapper_that_catches_the_same_signal_is_asked(process_tree, tmp_path):
+def test_trainer_below_a_wrapper_with_the_same_signal_is_the_rank(process_tree, tmp_path):
     write(tmp_path, "train.py", BUSY + WORK)
     wrapper = write(tmp_path, "wrapper.py", CATCHING + WRAPPER)
     root, pids = process_tree(sys.executable, wrapper, "train.py")
     assert [rank.pid for rank in ranks_below(root)] == pids != [root]
 
 
-def test_ranks_trainer_above_a_server_that_catches_the_same_signal_is_asked(process_tree, tmp_path):
+def test_trainer_above_a_server_with_the_same_signal_is_the_rank(process_tree, tmp_path):
     write(tmp_path, "server.py", CATCHING + WORK)
     trainer = write(tmp_path, "train.py", BUSY + WRAPPER)
     root, _ = process_tree(sys.executable, trainer, "server.py")
     assert [rank.pid for rank in ranks_below(root)] == [root]
 
 
-def test_ranks_shell_that_traps_sigusr1_above_a_deaf_trainer_is_asked(process_tree):
+def test_shell_with_a_sigusr1_trap_above_a_deaf_trainer_is_the_rank(process_tree):
     line = f"trap 'touch stop' USR1; {sys.executable} -c 'import time; time.sleep(60)' & echo $$; wait"
     root, pids = process_tree("bash", "-c", line)
     assert [rank.pid for rank in ranks_below(root)] == pids == [root]
@@ -207,7 +207,7 @@ def test_ranks_shell_with_an_exit_trap_above_a_deaf_trainer_is_not_asked(process
     assert (rank.program, rank.caught & {signal.SIGUSR1, signal.SIGTERM}) == (os.path.basename(sys.executable), set())  # noqa: PTH119
 
 
-def test_ranks_forked_workers_that_catch_sigusr1_are_the_ranks(process_tree, tmp_path):
+def test_forked_workers_catching_sigusr1_are_the_ranks(process_tree, tmp_path):
     text = f"""import os, signal, time
 for _ in range(2):
     if os.fork() == 0:
@@ -220,7 +220,7 @@ time.sleep(60)
     assert [rank.pid for rank in ranks_below(root)] == pids
 
 
-def test_ranks_forked_data_workers_that_catch_sigterm_are_none(process_tree, tmp_path):
+def test_forked_data_workers_catching_sigterm_are_no_ranks(process_tree, tmp_path):
     """As PyTorch's: their handler only says why they ended."""
     text = f"import os, signal, time\nif os.fork() == 0:\n    {TERM}\n    {WORK.splitlines()[0]}\ntime.sleep(60)\n"
     root, _ = process_tree(sys.executable, write(tmp_path, "train.py", text))
@@ -357,7 +357,7 @@ BOTH = (signal.SIGUSR1, signal.SIGTERM)
         ),
     ],
 )
-def test_ranks_by_what_processes_are(processes, pids):
+def test_ranks_are_found_by_program_and_signals(processes, pids):
     assert [rank.pid for rank in ranks(processes, 1)] == pids
 
 
@@ -396,11 +396,11 @@ def test_ranks_by_what_processes_are(processes, pids):
     ],
     ids=["torchrun alone", "its module", "in process", "a launcher's", "through two", "Ray", "two launchers"],
 )
-def test_what_launchers_make(processes, pids):
+def test_ranks_are_found_below_known_launchers(processes, pids):
     assert [rank.pid for rank in ranks(processes, 1)] == pids
 
 
-def test_one_that_has_ended_is_not_another_of_its_number(process_tree, tmp_path):
+def test_ended_rank_does_not_live(process_tree, tmp_path):
     root, _ = process_tree("sh", "-c", "echo $$; exec sleep 60")
     (rank,) = ranks_below(root)
     assert rank.lives()

@@ -27,7 +27,7 @@ def spec(tmp_path):
     return JobSpec(run="r1", name="tiny", command=("true",), checkpoint=policy, env={READ_BACK: "1"}, **paths)
 
 
-def test_it_says_so_and_leaves_the_disk_to_the_trainer(spec, tmp_path, monkeypatch):
+def test_read_back_without_space_is_skipped_with_an_event(spec, tmp_path, monkeypatch):
     log = EventLog(tmp_path / "events", attempt=1)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10_000, 7_001, 2_999))
     scratch = Scratch(tmp_path / "scratch", job="tiny", run="r1", uri=str(spec.checkpoint.uri))
@@ -42,7 +42,7 @@ def test_it_says_so_and_leaves_the_disk_to_the_trainer(spec, tmp_path, monkeypat
         until(lambda: not scratch.read_back.exists())
 
 
-def test_what_a_killed_agent_left_is_removed(spec, tmp_path):
+def test_read_back_of_a_killed_agent_is_removed(spec, tmp_path):
     scratch = Scratch(tmp_path / "scratch", job="tiny", run="r1", uri="s3://b/x")
     with scratch:
         (scratch.read_back / "step-3").mkdir(parents=True)

@@ -6,7 +6,7 @@ from launcher.agent.safe_json import MAX_DEPTH, JsonError, load, loads, value_at
 
 
 @pytest.mark.parametrize("text", ['{"a": [1, -2.5, true, null, "ü\\ud83d"]}', "7", '""', "[]", "1e308", '{"a": {}}'])
-def test_it_reads_what_json_reads(text):
+def test_valid_json_is_read_as_by_the_json_module(text):
     assert loads(text) == loads(text.encode()) == json.loads(text)
     assert loads(text, figures=True) == json.loads(text)
 
@@ -28,7 +28,7 @@ BAD = (
 
 
 @pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
-def test_anything_else_is_a_json_error(text, tmp_path):
+def test_invalid_json_is_a_json_error(text, tmp_path):
     data = text.encode(errors="surrogatepass")
     for given in (text, data):
         with pytest.raises(JsonError):

@@ -44,7 +44,7 @@ class TestFolder:
             assert scratch.root.stat().st_mode & 0o077 == 0
             assert list(scratch.checkpoints.iterdir()) == []
 
-    def test_what_is_not_ours_is_left_alone(self, tmp_path):
+    def test_folder_with_other_files_is_refused_and_unchanged(self, tmp_path):
         root = claim(tmp_path).root
         make_private(tmp_path, *root.relative_to(tmp_path).parts)
         (root / "thesis.tex").write_text("x")
@@ -56,14 +56,14 @@ class TestFolder:
         assert (root / "thesis.tex").exists()
 
     @pytest.mark.parametrize("left", ["lock", "owner.json.tmp"])
-    def test_a_start_that_was_killed_early_does_not_block_the_next(self, tmp_path, left):
+    def test_early_killed_start_does_not_block_the_next(self, tmp_path, left):
         root = claim(tmp_path).root
         make_private(tmp_path, *root.relative_to(tmp_path).parts)
         (root / left).write_text("")
         with claim(tmp_path) as scratch:
             assert scratch.checkpoints.is_dir()
 
-    def test_what_the_store_has_of_an_ended_job_makes_room(self, tmp_path):
+    def test_stored_checkpoints_of_an_ended_job_are_removed_for_space(self, tmp_path):
         with claim(tmp_path, job="other") as other:
             keep(other)
             other.release(1)
@@ -74,12 +74,12 @@ class TestFolder:
         with claim(tmp_path, job="other") as other, claim(tmp_path):
             assert other.checkpoints.is_dir()
 
-    def test_two_agents_cannot_have_it(self, tmp_path, monkeypatch):
+    def test_second_agent_on_the_folder_is_refused(self, tmp_path, monkeypatch):
         monkeypatch.setattr(scratch_module, "_WAIT_S", 0.1)
         with claim(tmp_path), pytest.raises(AgentError, match="another agent uses"), claim(tmp_path):
             pass
 
-    def test_folder_that_cannot_be_written_is_refused(self):
+    def test_unwritable_folder_is_refused(self):
         with pytest.raises(AgentError, match="cannot be used"), Scratch(Path("/proc/none"), job="a", run="r"):
             pass
 
@@ -105,7 +105,7 @@ def record(scratch, folder):
 
 
 class TestPrevious:
-    def test_what_an_earlier_attempt_left_is_set_aside_until_it_is_used(self, tmp_path):
+    def test_checkpoints_of_an_earlier_attempt_are_set_aside_until_released(self, tmp_path):
         with claim(tmp_path) as scratch:
             keep(scratch)
             keep(scratch, "tmp-2")
@@ -115,7 +115,7 @@ class TestPrevious:
             scratch.forget_previous()
             assert not scratch.previous.exists()
 
-    def test_what_is_newer_than_the_store_has_stays_until_that_has_caught_up(self, tmp_path):
+    def test_checkpoints_newer_than_the_store_stay_until_the_store_has_a_newer_one(self, tmp_path):
         with claim(tmp_path) as scratch:
             keep(scratch, "step-2")
         with claim(tmp_path) as scratch:
@@ -125,7 +125,7 @@ class TestPrevious:
             scratch.release(3)
             assert not scratch.previous.exists()
 
-    def test_one_of_a_step_that_a_later_attempt_wrote_again_is_named(self, tmp_path):
+    def test_checkpoint_rewritten_by_a_later_attempt_is_reported_as_removed(self, tmp_path):
         removed = []
         for _ in range(2):
             with claim(tmp_path, on_removed=lambda leftover, why: removed.append((leftover.path.name, why))) as scratch:
@@ -133,7 +133,7 @@ class TestPrevious:
         with claim(tmp_path, on_removed=lambda leftover, why: removed.append((leftover.path.name, why))):
             assert removed == [("step-1", "another attempt wrote the same step")]
 
-    def test_what_another_run_left_is_not_but_for_what_has_no_other_copy(self, tmp_path):
+    def test_only_the_finished_unsent_checkpoint_of_another_run_is_set_aside(self, tmp_path):
         with claim(tmp_path) as scratch:
             record(scratch, keep(scratch))
             keep(scratch, "step-2")
@@ -141,7 +141,7 @@ class TestPrevious:
             assert [path.name for path in scratch.previous.iterdir()] == ["step-1"]
             assert scratch.newest_finished().path == scratch.previous / "step-1"
 
-    def test_previous_checkpoint_outlives_a_start_that_was_killed(self, tmp_path):
+    def test_previous_checkpoint_outlives_an_early_killed_start(self, tmp_path):
         with claim(tmp_path) as scratch:
             keep(scratch, content="old")
         with claim(tmp_path) as scratch:
@@ -149,7 +149,7 @@ class TestPrevious:
         with claim(tmp_path) as scratch:
             assert sorted(path.name for path in scratch.previous.iterdir()) == ["step-1", "step-2"]
 
-    def test_the_newest_that_was_seen_finished_is_known(self, tmp_path):
+    def test_newest_checkpoint_recorded_as_finished_is_found(self, tmp_path):
         with claim(tmp_path) as scratch:
             for name in ("step-9", "step-10"):
                 record(scratch, keep(scratch, name))
@@ -157,7 +157,7 @@ class TestPrevious:
         with claim(tmp_path) as scratch:
             assert scratch.newest_finished().path == scratch.previous / "step-10"
 
-    def test_previous_checkpoint_that_changed_since_is_not_trusted(self, tmp_path):
+    def test_changed_previous_checkpoint_is_not_trusted(self, tmp_path):
         with claim(tmp_path) as scratch:
             record(scratch, keep(scratch, "step-1"))
             folder = keep(scratch, "step-2")
@@ -167,7 +167,7 @@ class TestPrevious:
             assert scratch.newest_finished().path == scratch.previous / "step-1"
 
     @pytest.mark.parametrize("boot", ["another", ""])
-    def test_only_this_boots_word_counts_and_it_stays_all_the_same(self, tmp_path, boot):
+    def test_record_of_another_boot_is_not_trusted_and_the_checkpoint_stays(self, tmp_path, boot):
         with claim(tmp_path) as scratch:
             record(scratch, keep(scratch))
             finished = scratch.root / "finished.json"
@@ -181,7 +181,7 @@ class TestPrevious:
             ]
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 9999, '{"step-1": 3}', '{"step-x": []}', '{"../x": {}}'])
-    def test_a_record_that_cannot_be_read_says_nothing(self, tmp_path, text):
+    def test_unreadable_record_is_ignored(self, tmp_path, text):
         with claim(tmp_path) as scratch:
             record(scratch, keep(scratch))
             (scratch.root / "finished.json").write_text(text)
@@ -212,19 +212,21 @@ class TestWhatIsNotRecognised:
                 assert (scratch.checkpoints / "epoch=0-step=50.ckpt").read_text() == "weights"
 
     @pytest.mark.parametrize("name", ["tmp-3", ".tmp", "step-5.tmp", "300.orbax-checkpoint-tmp-0", "x-unfinished"])
-    def test_what_was_being_written_is_not_in_the_way_of_a_later_attempt(self, tmp_path, left, name):
+    def test_unfinished_checkpoint_is_moved_aside_for_a_later_attempt(self, tmp_path, left, name):
         keep(left, name, "torn")
         for _ in range(2):
             with claim(tmp_path) as scratch:
                 assert names(scratch.checkpoints) == ["epoch=0-step=50.ckpt", "global_step25"]
                 assert (scratch.root / "aside" / "r1.unfinished" / name / "weights").read_text() == "torn"
 
-    def test_so_does_one_whose_agent_restores_nothing(self, tmp_path, left):
+    def test_checkpoints_stay_in_place_if_the_agent_restores_none(self, tmp_path, left):
         with claim(tmp_path, layouts=None) as scratch:
             assert names(scratch.checkpoints) == ["epoch=0-step=50.ckpt", "global_step25", "step-9"]
 
     @pytest.mark.parametrize("other", [{"run": "r2"}, {"job": "other", "run": "r9"}], ids=["its job", "another job"])
-    def test_another_run_moves_unrecognised_checkpoint_and_the_first_gets_it_back(self, tmp_path, left, other):
+    def test_another_run_moves_unrecognised_checkpoints_and_the_first_run_gets_the_files_back(
+        self, tmp_path, left, other
+    ):
         with claim(tmp_path, **other) as scratch:
             aside = left.root / "aside" / "r1"
             assert names(aside) == ["epoch=0-step=50.ckpt", "global_step25", "step-9"]
@@ -262,7 +264,9 @@ class TestWhatIsNotRecognised:
             assert removed == ["step-9", "global_step25"]
             assert names(left.root / "aside" / "r1") == ["epoch=0-step=50.ckpt"]
 
-    def test_in_place_it_goes_before_the_command_starts_alone(self, tmp_path, left, monkeypatch):
+    def test_unrecognised_checkpoints_in_place_are_removed_only_before_the_command_starts(
+        self, tmp_path, left, monkeypatch
+    ):
         removed = []
         with claim(tmp_path, on_removed=lambda leftover, _: removed.append(leftover.path.name)) as scratch:
             monkeypatch.setattr(Scratch, "_free_bytes", lambda _: 0)
@@ -307,7 +311,7 @@ class TestTheOnlyCopy:
                 (there / "step-5", 5, "r1")
             ]
 
-    def test_the_same_job_with_its_checkpoints_elsewhere(self, tmp_path, left):
+    def test_same_job_with_another_uri_keeps_the_unsent_checkpoint(self, tmp_path, left):
         with Scratch(tmp_path, job="tiny", run="r2", uri="s3://elsewhere", layouts=Layouts()) as scratch:
             assert scratch.newest_finished() is None
             record(scratch, keep(scratch, "step-5", "other"))
@@ -327,7 +331,7 @@ class TestTheOnlyCopy:
             assert (left / "weights").read_text() == "x"
 
     @pytest.mark.parametrize("step,stays", [(4, True), (5, False), (6, False)])
-    def test_until_it_or_a_newer_one_is_in_the_store(self, tmp_path, left, step, stays):
+    def test_only_copy_stays_until_the_same_or_a_newer_step_is_stored(self, tmp_path, left, step, stays):
         with claim(tmp_path) as scratch:
             scratch.release(step)
             scratch.forget_previous()
@@ -336,7 +340,7 @@ class TestTheOnlyCopy:
 
 
 class TestLeftoverCommand:
-    def test_leftover_command_is_killed_with_all_it_started(self, tmp_path):
+    def test_leftover_command_is_killed_with_all_children(self, tmp_path):
         script = "sleep 60 & echo $! > child; wait"
         command = Command(["sh", "-c", script], workdir=tmp_path, environment=os.environ)
         wait_until(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text().strip())
@@ -347,7 +351,7 @@ class TestLeftoverCommand:
         assert command.returncode == -signal.SIGKILL
 
     @pytest.mark.parametrize("change", [{"start_ticks": 1}, {"boot": "another"}, {"start_ticks": None}], ids=str)
-    def test_a_process_that_only_has_its_number_lives(self, tmp_path, change):
+    def test_process_with_a_reused_number_is_not_killed(self, tmp_path, change):
         command = Command(["sleep", "60"], workdir=tmp_path, environment=os.environ)
         try:
             with claim(tmp_path) as scratch:
@@ -362,7 +366,7 @@ class TestLeftoverCommand:
 
 
 class TestCommand:
-    def test_a_group_lives_as_long_as_any_of_it(self, tmp_path):
+    def test_group_lives_as_long_as_any_process(self, tmp_path):
         command = Command(["sh", "-c", "sleep 60 & exit 3"], workdir=tmp_path, environment=os.environ)
         wait_until(lambda: command.returncode is not None)
         assert (command.returncode, command.group_lives()) == (3, True)
@@ -379,7 +383,7 @@ class TestCommand:
         assert (tmp_path / "out").read_text() == repr((arguments, "b c", True))
 
     @pytest.mark.parametrize("name,code", [("missing", 127), ("plain", 126)])
-    def test_command_that_cannot_be_started_fails(self, tmp_path, name, code):
+    def test_failed_command_start_has_the_exit_code_of_the_shell(self, tmp_path, name, code):
         (tmp_path / "plain").write_text("x")
         with pytest.raises(OSError) as caught:  # noqa: PT011  the kind is what is asked about
             Command([str(tmp_path / name)], workdir=tmp_path, environment={})

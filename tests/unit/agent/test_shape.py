@@ -80,12 +80,12 @@ def test_every_kind_of_value():
         ({"mode": "idle"}, "mode must be 'fast' or 'slow', got 'idle'"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_path(change, reason):
+def test_invalid_value_is_named_with_the_path(change, reason):
     with pytest.raises(ValueError, match=reason):
         read(Whole, DOCUMENT | change)
 
 
-def test_keys_that_are_absent_or_of_nobody():
+def test_absent_and_unknown_keys_are_refused_only_if_requested():
     assert read(Part, {"name": "a", "more": 1, "schema": "x"}) == Part("a")
     with pytest.raises(ValueError, match="it must be dict, got list"):
         read(Part, [])

@@ -35,7 +35,7 @@ def still(node, **after):
     return watching.still_s(300.0)
 
 
-def test_a_node_that_does_nothing_is_still(node_counters):
+def test_idle_node_is_still(node_counters):
     assert still(node_counters, user=29_000, idle=5_000_000, rx=299_000_000, lo=10**12) == 300.0
 
 
@@ -44,7 +44,7 @@ def test_a_processor_a_network_or_an_adapter_at_work_is_none(node_counters, work
     assert still(node_counters, **work) == 0.0
 
 
-def test_a_step_begins_it_anew(node_counters):
+def test_step_restarts_the_still_time(node_counters):
     folder, _ = node_counters
     watching = Stillness(0.0, proc=folder, adapters=folder / "efa")
     watching.move(200.0)
@@ -52,7 +52,7 @@ def test_a_step_begins_it_anew(node_counters):
 
 
 @pytest.mark.parametrize("text", ["", "cpu\n", "cpu a b c d e f g h\n"])
-def test_counters_that_cannot_be_read_count_as_work(node_counters, text):
+def test_unreadable_counters_count_as_work(node_counters, text):
     folder, _ = node_counters
     watching = Stillness(0.0, proc=folder, adapters=folder / "efa")
     (folder / "stat").write_text(text)

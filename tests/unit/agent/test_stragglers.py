@@ -50,7 +50,7 @@ def watched(tmp_path):
     return Watched(tmp_path / "events.jsonl")
 
 
-def test_straggler_after_20_minutes_is_named_once_with_its_cost(watched):
+def test_straggler_after_20_minutes_is_reported_once_with_the_cost(watched):
     # 0.8 steps a second of own work against 1.0: a quarter of a second in each step of two.
     slow = spread_of(1.0, 1.0, 0.8, 1.0)
     watched.passes(HOLDS_S - 30, work=slow)
@@ -72,7 +72,7 @@ def test_node_within_10_percent_or_faster_is_not_named(watched, slowest):
     assert watched.events() == []
 
 
-def test_straggler_that_recovers_in_between_begins_anew(watched):
+def test_straggler_recovered_before_the_report_starts_again(watched):
     slow, even = spread_of(1.0, 0.8), spread_of(1.0, 1.0)
     for _ in range(4):
         watched.passes(HOLDS_S - 60, work=slow)
@@ -80,7 +80,7 @@ def test_straggler_that_recovers_in_between_begins_anew(watched):
     assert watched.events() == []
 
 
-def test_named_straggler_that_recovers_is_reported(watched):
+def test_recovery_of_a_reported_straggler_is_reported(watched):
     watched.passes(HOLDS_S + 60, work=spread_of(1.0, 0.8))
     watched.passes(60, work=spread_of(1.0, 1.0))
     assert [event["event"] for event in watched.events()] == ["straggler", "straggler-over"]
@@ -112,7 +112,7 @@ def test_job_without_a_forecast_names_the_node_without_dollars(tmp_path):
     assert "$" not in event["reason"]
 
 
-def test_median_of_2000_nodes_and_their_slowest_survive_the_tree():
+def test_median_of_2000_nodes_and_the_slowest_nodes_survive_the_tree():
     parts = 2000
     states = {part: {"node": f"n{part}", "rates": {"work": 0.5 if part in (7, 1999) else 1.0}} for part in range(parts)}
     files: dict[int, dict] = {}
@@ -130,7 +130,7 @@ def test_median_of_2000_nodes_and_their_slowest_survive_the_tree():
 
 
 @pytest.mark.parametrize("rate", [None, 0, -1.0, float("nan"), float("inf"), "1", True, [1]])
-def test_rate_that_is_no_number_is_left_out(rate):
+def test_invalid_rate_is_left_out(rate):
     assert one(0, "n0", rate) is NO_RATES
 
 
@@ -187,7 +187,7 @@ for step in range(1, 400):
     assert 1 / slow.rate >= 0.04
 
 
-def test_clock_of_gpus_in_use_counts_with_their_utilization(tmp_path, monkeypatch):
+def test_clock_of_used_gpus_is_weighted_by_utilization(tmp_path, monkeypatch):
     program = tmp_path / "nvidia-smi"
     lines = "0, 71342, 100, 1755\n1, 71342, 50, 1980\n2, 4, 0, 345\n3, 71342, [N/A], 1755"
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{lines}\nEND\n")

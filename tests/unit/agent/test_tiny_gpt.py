@@ -163,13 +163,13 @@ class TestRun:
         assert code == 1
         assert output == f"{checkpoint}: written with another seed, steps; the same weights would not come of it\n"
 
-    def test_run_refuses_weights_that_are_not_those_saved(self, tmp_path, checkpoint):
+    def test_run_refuses_weights_different_from_the_saved_ones(self, tmp_path, checkpoint):
         summary = checkpoint / "weights.json"
         summary.write_text(summary.read_text().replace('"sha256": "', '"sha256": "0'))
         code, output = finished(trainer(tmp_path, "--steps", "2", "--resume-dir", str(checkpoint)))
         assert code == 1
         assert output.endswith("the weights are not those that were saved\n")
 
-    def test_a_number_that_cannot_be(self, tmp_path):
+    def test_run_refuses_zero_steps(self, tmp_path):
         code, output = finished(trainer(tmp_path, "--steps", "0"))
         assert (code, output.splitlines()[-1]) == (2, "train.py: error: --steps must be at least 1")

@@ -25,7 +25,7 @@ class Beginning(Transfers):
         self.cancel()
 
 
-def test_one_that_begins_while_all_are_cut_off_is_cut_off_too() -> None:
+def test_transfer_begun_during_a_cut_off_is_cut_off() -> None:
     transfers = Beginning()
     assert transfers.begin().cancelled()
     with pytest.raises(StoreError) as caught:

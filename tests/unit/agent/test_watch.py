@@ -55,7 +55,7 @@ class TestRenamed:
             fill(tmp_path / f"tmp-{step}").rename(tmp_path / f"step-{step}")
         assert steps(checkpoint_watch.poll(0)) == [9, 10, 100]
 
-    def test_a_name_that_was_taken_away_and_made_anew_is_not(self, tmp_path, checkpoint_watch):
+    def test_name_removed_and_created_again_is_not_finished(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "tmp").rename(tmp_path / "step-1")
         (tmp_path / "step-1").rename(tmp_path / "gone")
         fill(tmp_path / "step-1")
@@ -80,7 +80,7 @@ class TestRenamed:
 
 
 class TestWrittenInPlace:
-    def test_checkpoint_in_place_is_not_finished_while_it_is_young(self, tmp_path, checkpoint_watch):
+    def test_new_checkpoint_in_place_is_not_finished_for_ten_seconds(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "step-1")
         assert checkpoint_watch.poll(0) + checkpoint_watch.poll(9.9) == []
         assert steps(checkpoint_watch.poll(10)) == [1]
@@ -100,13 +100,13 @@ class TestWrittenInPlace:
         os.utime(folder / "weights", ns=(1, 1))
         assert checkpoint_watch.poll(10) == []
 
-    def test_done_says_so(self, tmp_path, checkpoint_watch):
+    def test_done_file_finishes_the_checkpoint(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "step-1")
         assert checkpoint_watch.poll(0) == []
         (folder / "_DONE").write_text("")
         assert steps(checkpoint_watch.poll(0.1)) == [1]
 
-    def test_a_done_deeper_down_does_not(self, tmp_path, checkpoint_watch):
+    def test_done_file_in_a_subfolder_does_not_finish_the_checkpoint(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "step-1")
         (folder / "sub").mkdir()
         (folder / "sub" / "_DONE").write_text("")
@@ -114,7 +114,7 @@ class TestWrittenInPlace:
 
 
 class TestEndOfTheCommand:
-    def test_a_clean_end_finishes_everything(self, tmp_path, checkpoint_watch):
+    def test_clean_end_finishes_every_checkpoint(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "step-1")
         assert steps(checkpoint_watch.settle(0, clean=True)) == [1]
 
@@ -155,7 +155,7 @@ class TestWriteTime:
         (finished,) = checkpoint_watch.poll(14)
         assert finished.write_s == 4
 
-    def test_an_inode_that_is_used_again_starts_anew(self, tmp_path, checkpoint_watch):
+    def test_reused_inode_starts_the_write_time_again(self, tmp_path, checkpoint_watch):
         checkpoint_watch.poll(0)
         folder = fill(tmp_path / "tmp-1")
         checkpoint_watch.poll(1)
@@ -173,7 +173,7 @@ class TestWhatIsNoCheckpoint:
             fill(tmp_path / "tmp").rename(tmp_path / name)
         assert checkpoint_watch.poll(0) + checkpoint_watch.poll(60) + checkpoint_watch.settle(61, clean=True) == []
 
-    def test_what_was_restored(self, tmp_path):
+    def test_restored_checkpoint_is_not_reported_again(self, tmp_path):
         restored = FinishedFolder(step=4, path=fill(tmp_path / "step-4"), files=(), folder="step-4")
         watch = CheckpointWatch(tmp_path, restored=restored)
         fill(tmp_path / "tmp").rename(tmp_path / "step-5")
@@ -190,14 +190,14 @@ class TestWhatIsNoCheckpoint:
 class TestWhatCannotBeStored:
     """It is reported as finished, so that who is to store it says why it does not."""
 
-    def test_unstorable_checkpoint_is_reported_when_it_is_finished(self, tmp_path, checkpoint_watch):
+    def test_unstorable_checkpoint_is_reported_once_finished(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "tmp")
         os.mkfifo(folder / "pipe")
         assert checkpoint_watch.poll(0) == []
         folder.rename(tmp_path / "step-1")
         assert steps(checkpoint_watch.poll(1)) == [1]
 
-    def test_while_it_is_written_it_may_hold_anything(self, tmp_path, checkpoint_watch):
+    def test_unstorable_content_during_the_write_is_ignored(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "step-1")
         (folder / "latest").symlink_to("not-yet")
         assert checkpoint_watch.poll(0) + checkpoint_watch.poll(9) == []
@@ -216,7 +216,7 @@ class TestWhatCannotBeStored:
         assert steps(checkpoint_watch.settle(0, clean=True)) == [1]
         assert checkpoint_watch.unfinished() == {"step-2": "it holds no file"}
 
-    def test_a_node_that_makes_empty_folders_alone_writes_nothing(self, tmp_path, checkpoint_watch):
+    def test_node_with_only_empty_folders_has_not_written(self, tmp_path, checkpoint_watch):
         (tmp_path / "step-1" / "deep").mkdir(parents=True)
         checkpoint_watch.settle(0, clean=True)
         assert (checkpoint_watch.wrote, checkpoint_watch.unfinished()) == (False, {})
@@ -225,7 +225,7 @@ class TestWhatCannotBeStored:
 class TestTheGuess:
     """Ten quiet seconds are no proof."""
 
-    def test_what_changes_after_all_is_reported_and_taken_anew(self, tmp_path, checkpoint_watch):
+    def test_checkpoint_changed_after_the_guess_is_reported_and_stored_again(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "step-1")
         checkpoint_watch.poll(0)
         (first,) = checkpoint_watch.poll(10)
@@ -240,7 +240,7 @@ class TestTheGuess:
         assert [file.path for file in second.files] == ["more", "weights"]
 
     @pytest.mark.parametrize("mark", ["rename", "_DONE"])
-    def test_counts_for_nothing_once_a_trainer_marks_what_is_finished(self, tmp_path, checkpoint_watch, mark):
+    def test_unmarked_checkpoint_is_not_finished_once_the_trainer_marks_others(self, tmp_path, checkpoint_watch, mark):
         if mark == "rename":
             fill(tmp_path / "tmp").rename(tmp_path / "step-1")
         else:
@@ -250,13 +250,13 @@ class TestTheGuess:
         assert checkpoint_watch.poll(1) + checkpoint_watch.poll(100) + checkpoint_watch.settle(101, clean=False) == []
         assert checkpoint_watch.unfinished() == {"step-2": "it was unfinished when the command ended"}
 
-    def test_nor_where_an_earlier_attempt_is_known_to_have_marked(self, tmp_path):
+    def test_unmarked_checkpoint_is_finished_only_at_the_end_after_an_earlier_attempt_with_marks(self, tmp_path):
         watch = CheckpointWatch(tmp_path, marked=True)
         fill(tmp_path / "step-1")
         assert watch.poll(0) + watch.poll(100) == []
         assert steps(watch.settle(101, clean=True)) == [1]
 
-    def test_checkpoint_that_grows_after_its_mark_is_finished_again_at_the_end(self, tmp_path, checkpoint_watch):
+    def test_checkpoint_grown_after_the_mark_is_finished_again_at_the_end(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "tmp").rename(tmp_path / "step-1")
         checkpoint_watch.poll(0)
         (tmp_path / "step-1" / "weights").write_text("longer")
@@ -265,7 +265,7 @@ class TestTheGuess:
         message = "weights had 1 bytes and has 6 after it was finished: the agent stores it again"
         assert checkpoint_watch.changes() == [(1, message)]
 
-    def test_checkpoint_that_changes_after_its_mark_needs_quiet_to_be_finished_again(self, tmp_path, checkpoint_watch):
+    def test_checkpoint_changed_after_the_mark_needs_quiet_to_finish_again(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "tmp").rename(tmp_path / "step-1")
         assert steps(checkpoint_watch.poll(0)) == [1]
         (folder / "weights").write_text("longer")
@@ -283,7 +283,7 @@ class TestTheGuess:
         os.utime(folder / "weights", ns=(before.st_atime_ns, before.st_mtime_ns))
         assert len(checkpoint_watch.settle(1, clean=True)) == 1
 
-    def test_name_that_is_renamed_into_place_again_needs_no_quiet(self, tmp_path):
+    def test_name_renamed_into_place_again_needs_no_quiet(self, tmp_path):
         watch = CheckpointWatch(tmp_path, layouts=Layouts([described(r"ckpt\.pt", None)]))
         found = []
         for at in range(4):
@@ -292,7 +292,7 @@ class TestTheGuess:
             found += steps(watch.poll(at / 4))
         assert found == [1, 2, 3, 4]
 
-    def test_several_names_that_are_replaced_one_after_the_other_need_quiet(self, tmp_path):
+    def test_several_names_replaced_one_by_one_need_quiet(self, tmp_path):
         watch = CheckpointWatch(tmp_path, layouts=Layouts([described(r"a\.pt|b\.pt", None)]))
         for content in ("old", "new"):
             for name in ("a.pt", "b.pt"):
@@ -302,7 +302,7 @@ class TestTheGuess:
                     assert watch.poll(20) == []
             assert len(watch.poll(10) + watch.poll(23)) == 1
 
-    def test_archive_that_is_written_in_place_is_finished_by_its_directory(self, tmp_path):
+    def test_archive_written_in_place_is_finished_by_the_central_directory(self, tmp_path):
         watch = CheckpointWatch(tmp_path, layouts=Layouts([described(r"ckpt\.pt", None)]))
         found = []
         for at in (0, 2, 4):
@@ -317,7 +317,7 @@ class TestTheGuess:
             (3, True, False),
         ]
 
-    def test_counter_that_begins_anew_is_put_behind_the_steps_before(self, tmp_path, checkpoint_watch):
+    def test_restarted_step_counter_continues_after_the_earlier_steps(self, tmp_path, checkpoint_watch):
         for step in (2, 8):
             fill(tmp_path / "tmp").rename(tmp_path / f"step-{step}")
             assert steps(checkpoint_watch.poll(step)) == [step]
@@ -327,7 +327,7 @@ class TestTheGuess:
             assert steps(checkpoint_watch.poll(20 + step)) == [place]
         assert checkpoint_watch.restarts() == [(3, 8, 11)]
 
-    def test_lower_step_that_was_written_before_keeps_its_place(self, tmp_path, checkpoint_watch):
+    def test_lower_step_written_earlier_keeps_the_number(self, tmp_path, checkpoint_watch):
         fill(tmp_path / "early")
         time.sleep(0.02)
         fill(tmp_path / "tmp").rename(tmp_path / "step-8")
@@ -336,7 +336,7 @@ class TestTheGuess:
         assert steps(checkpoint_watch.poll(1)) == [7]
         assert checkpoint_watch.restarts() == []
 
-    def test_file_added_to_an_old_checkpoint_does_not_make_it_the_newest(self, tmp_path, checkpoint_watch):
+    def test_file_added_to_an_old_checkpoint_keeps_the_step_order(self, tmp_path, checkpoint_watch):
         for step in (7, 8):
             fill(tmp_path / "tmp").rename(tmp_path / f"step-{step}")
             checkpoint_watch.poll(step)
@@ -345,7 +345,7 @@ class TestTheGuess:
         assert steps(checkpoint_watch.settle(9, clean=True)) == [7]
         assert checkpoint_watch.restarts() == []
 
-    def test_restored_checkpoint_that_is_written_again_is_found(self, tmp_path):
+    def test_rewritten_restored_checkpoint_is_found(self, tmp_path):
         restored = FinishedFolder(step=18, path=fill(tmp_path / "step-8"), files=local_files(tmp_path / "step-8"))
         watch = CheckpointWatch(tmp_path, restored=restored)
         assert watch.poll(0) + watch.poll(100) == []
@@ -369,7 +369,7 @@ class TestTheGuess:
 
     @pytest.mark.parametrize("ends", [True, False], ids=["at its end", "while it runs"])
     @pytest.mark.parametrize("name, marker", [("checkpoint-1", "trainer_state.json"), ("step-1", "weights")])
-    def test_lost_events_of_a_trainer_that_never_renames_do_not_make_it_one(self, tmp_path, name, marker, ends):
+    def test_lost_events_do_not_mark_a_trainer_without_renames_as_renaming(self, tmp_path, name, marker, ends):
         """Of one that renames, a folder written in place is never finished: nothing more of the run would be stored."""
         marks = []
         watch = CheckpointWatch(tmp_path, on_mark=lambda: marks.append(1))
@@ -378,7 +378,7 @@ class TestTheGuess:
         found = watch.poll(0) + watch.poll(10) + (watch.settle(11, clean=True) if ends else watch.poll(11))
         assert (steps(found), marks) == ([1], [])
 
-    def test_fixed_name_that_is_renamed_constantly_is_found_after_lost_events(self, tmp_path):
+    def test_constantly_renamed_fixed_name_is_found_after_lost_events(self, tmp_path):
         watch = CheckpointWatch(tmp_path, layouts=Layouts([described(r"ckpt\.pt", None)]))
         overflow(tmp_path)
         found = []
@@ -388,7 +388,7 @@ class TestTheGuess:
             found += steps(watch.poll(at))
         assert found[-1] >= 3
 
-    def test_what_the_trainer_removed_has_not_changed(self, tmp_path, checkpoint_watch):
+    def test_checkpoint_removed_by_the_trainer_is_not_a_change(self, tmp_path, checkpoint_watch):
         folder = fill(tmp_path / "step-1")
         checkpoint_watch.poll(0)
         checkpoint_watch.poll(10)
@@ -398,7 +398,7 @@ class TestTheGuess:
         assert checkpoint_watch.settle(12, clean=True) + checkpoint_watch.changes() == []
 
 
-def test_without_the_kernels_word_two_rules_remain(tmp_path):
+def test_watch_without_inotify_keeps_two_rules(tmp_path):
     folder = tmp_path / "checkpoints"
     watch = CheckpointWatch(folder)  # it does not exist yet, so there is nothing to watch
     folder.mkdir()
@@ -417,7 +417,7 @@ def test_renames_are_reported_in_a_crowd(tmp_path):
     watch.close()
 
 
-def test_a_watch_that_nobody_closes_leaves_nothing_open(tmp_path):
+def test_unclosed_watch_leaves_no_descriptor_open(tmp_path):
     def watches():
         links = [path for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
         return [path for path in links if "inotify" in path.readlink().name]
@@ -430,7 +430,7 @@ def test_a_watch_that_nobody_closes_leaves_nothing_open(tmp_path):
     assert len(watches()) == before
 
 
-def test_renames_that_the_kernel_does_not_report_are_reported(tmp_path):
+def test_unavailable_rename_events_are_reported(tmp_path):
     messages = []
     CheckpointWatch(tmp_path / "not there", on_trouble=lambda event, reason: messages.append((event, reason)))
     reason = (
@@ -451,7 +451,7 @@ class TestNothingPassesInSilence:
             tmp_path, interval_s=30, on_trouble=lambda event, reason: messages.append((event, reason))
         )
 
-    def test_files_that_nobody_knows_are_reported_after_two_intervals(self, tmp_path, checkpoint_watch, messages):
+    def test_unrecognised_files_are_reported_after_two_intervals(self, tmp_path, checkpoint_watch, messages):
         checkpoint_watch.poll(0)
         fill(tmp_path / "weights-of-step-50")
         assert checkpoint_watch.poll(30) + checkpoint_watch.poll(89) == []
@@ -469,7 +469,7 @@ class TestNothingPassesInSilence:
         ]
 
     @pytest.mark.parametrize("renamed", [True, False])
-    def test_fixed_name_that_is_never_quiet_is_reported(self, tmp_path, messages, renamed):
+    def test_fixed_name_never_quiet_is_reported_unless_renamed(self, tmp_path, messages, renamed):
         layouts = Layouts([described(r"ckpt\.pkl", None)])
         watch = CheckpointWatch(tmp_path, layouts=layouts, interval_s=5, on_trouble=lambda *one: messages.append(one))
         for at in range(0, 32, 2):
@@ -491,7 +491,7 @@ class TestNothingPassesInSilence:
         watch.poll(600)
         assert messages == ["checkpoints-not-recognised"]
 
-    def test_a_short_job_is_told_at_its_end(self, tmp_path, checkpoint_watch, messages):
+    def test_short_job_with_unrecognised_files_is_reported_at_the_end(self, tmp_path, checkpoint_watch, messages):
         for number in range(7):
             (tmp_path / f"w{number}").write_text("x")
         checkpoint_watch.settle(1, clean=True)
@@ -507,12 +507,12 @@ class TestNothingPassesInSilence:
         checkpoint_watch.settle(61, clean=True)
         assert messages == [("no-checkpoint-yet", f"nothing was written to {tmp_path} for 60 s")]
 
-    def test_what_an_earlier_attempt_left_counts_once_it_changes(self, tmp_path, checkpoint_watch, messages):
+    def test_file_of_an_earlier_attempt_counts_once_changed(self, tmp_path, checkpoint_watch, messages):
         (tmp_path / "left-by-an-earlier-attempt").write_text("longer")
         checkpoint_watch.settle(1, clean=True)
         assert ([event for event, _ in messages], checkpoint_watch.wrote) == (["checkpoints-not-recognised"], True)
 
-    def test_a_checkpoint_that_is_not_finished_is_recognised(self, tmp_path, checkpoint_watch, messages):
+    def test_unfinished_checkpoint_counts_as_recognised(self, tmp_path, checkpoint_watch, messages):
         fill(tmp_path / "step-1")
         (tmp_path / "log.txt").write_text("x")
         checkpoint_watch.poll(0)
