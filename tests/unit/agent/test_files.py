@@ -25,7 +25,7 @@ class TestLinks:
         (step_folder / "model").symlink_to(tmp_path / "blob")
         assert [(file.path, file.bytes) for file in local_files(step_folder)] == [("deep/weights", 10), ("model", 4)]
 
-    def test_to_a_folder_of_the_checkpoint_is_followed(self, step_folder):
+    def test_link_to_a_folder_of_the_checkpoint_is_followed(self, step_folder):
         (step_folder / "latest").symlink_to("deep")
         assert paths(step_folder) == ["deep/weights", "latest/weights"]
 
@@ -39,7 +39,7 @@ class TestLinks:
             ("deep/up", "..", "'deep/up', a circular link"),
         ],
     )
-    def test_others_cannot_be_stored(self, step_folder, tmp_path, name, target, reason):
+    def test_link_outside_the_checkpoint_is_an_obstacle(self, step_folder, tmp_path, name, target, reason):
         (tmp_path / "data").mkdir()
         (step_folder / name).symlink_to(target)
         assert survey(step_folder).obstacle.startswith(f"holds {reason}")
@@ -58,11 +58,11 @@ class TestLinks:
 
 
 class TestOtherThings:
-    def test_fifo(self, step_folder):
+    def test_fifo_is_an_obstacle(self, step_folder):
         os.mkfifo(step_folder / "pipe")
         assert survey(step_folder).obstacle.startswith("holds 'pipe', a FIFO")
 
-    def test_socket(self, step_folder, monkeypatch):
+    def test_socket_is_an_obstacle(self, step_folder, monkeypatch):
         monkeypatch.chdir(step_folder)
         with socket.socket(socket.AF_UNIX) as unix_socket:
             unix_socket.bind("rendezvous")

@@ -88,19 +88,19 @@ class TestWatch:
         assert notice.detail == "terminate"
         assert trouble == ["the metadata service refused its token; requesting a new one"]
 
-    def test_no_token_is_said_once_and_tried_again(self):
+    def test_missing_token_is_reported_once_and_requested_again(self):
         with Service([], token_status=403) as url:
             notice, trouble = watch(url)
         assert (notice.detail, trouble) == ("terminate", ["no token: the metadata service answered 403"])
 
     @pytest.mark.parametrize("body", ["<html>", "[]", "{}", '{"action": "dance"}', "", "\xff\xfe", "null", *DEEP])
-    def test_rubbish_is_said_once_and_is_no_notice(self, body):
+    def test_invalid_notice_is_reported_once_and_ignored(self, body):
         with Service([(200, body)] * 3) as url:
             notice, trouble = watch(url)
         assert notice.detail == "terminate"
         assert [line.partition(":")[0] for line in trouble] == ["the metadata service returned an invalid notice"]
 
-    def test_every_kind_of_trouble_is_said_once(self):
+    def test_each_metadata_service_error_is_reported_once(self):
         with Service([(500, ""), (503, ""), (500, ""), (404, ""), (503, "")]) as url:
             _, trouble = watch(url)
         assert trouble == ["the metadata service answered 500", "the metadata service answered 503"]

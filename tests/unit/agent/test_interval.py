@@ -13,20 +13,20 @@ class TestDaly:
         [(24 * HOUR_S, 117), (6 * HOUR_S, 57), (HOUR_S / 4, 9.1)],
         ids=["figure 3", "figure 4", "figure 5"],
     )
-    def test_gives_the_optima_of_the_paper(self, mtbf_s, minutes):
+    def test_daly_interval_equals_the_optima_of_the_paper(self, mtbf_s, minutes):
         """Daly 2006, captions of figures 3 to 5: checkpoints of 5 minutes."""
         digits = 1 if minutes < 10 else 0
         assert round(daly_interval_s(checkpoint_s=300, mtbf_s=mtbf_s) / 60, digits) == minutes
 
-    def test_is_the_mtbf_where_a_checkpoint_takes_twice_as_long(self):
+    def test_daly_interval_is_the_mtbf_for_checkpoints_twice_as_long(self):
         assert daly_interval_s(checkpoint_s=2000, mtbf_s=1000) == 1000
 
-    def test_is_endless_without_interruptions(self):
+    def test_daly_interval_is_infinite_without_interruptions(self):
         assert daly_interval_s(checkpoint_s=30, mtbf_s=math.inf) == math.inf
 
     @pytest.mark.parametrize("checkpoint_s", [5, 60, 600])
     @pytest.mark.parametrize("mtbf_s", [HOUR_S, 24 * HOUR_S])
-    def test_costs_less_than_any_interval_a_fifth_away(self, checkpoint_s, mtbf_s):
+    def test_daly_interval_costs_less_than_intervals_a_fifth_away(self, checkpoint_s, mtbf_s):
         best = daly_interval_s(checkpoint_s=checkpoint_s, mtbf_s=mtbf_s)
         costs = [
             overhead_fraction(checkpoint_s=checkpoint_s, interval_s=best * factor, mtbf_s=mtbf_s, restart_s=120)
@@ -47,7 +47,7 @@ class TestOverhead:
         fraction = overhead_fraction(checkpoint_s=checkpoint, interval_s=tau, mtbf_s=mtbf, restart_s=restart)
         assert fraction == pytest.approx(parts, rel=0.02)
 
-    def test_grows_with_every_cost(self):
+    def test_overhead_grows_with_every_cost(self):
         base = {"checkpoint_s": 30.0, "interval_s": 900.0, "mtbf_s": 4 * HOUR_S, "restart_s": 60.0}
         cost = overhead_fraction(**base)
         assert overhead_fraction(**base | {"checkpoint_s": 60.0}) > cost

@@ -36,7 +36,7 @@ class TestRoundTrip:
     def test_job_written_as_json_is_parsed_equal(self):
         assert parse(job().to_json()) == job()
 
-    def test_defaults_and_nulls_are_the_same(self):
+    def test_missing_and_null_keys_have_the_defaults(self):
         short = {name: value for name, value in json.loads(job().to_json()).items() if name not in {"env", "imds"}}
         short["checkpoint"] = {"uri": "s3://bucket/x", "max_mb_s": None}
         read = parse(json.dumps(short))
@@ -118,13 +118,13 @@ class TestRefusal:
     def test_invalid_key_is_refused_with_the_path(self, change, problem):
         assert problems(document(**change))[0].startswith(problem)
 
-    def test_steps_and_quoted_values_are_judged(self):
+    def test_invalid_steps_and_quoted_values_are_reported(self):
         messages = problems(
             document(before=[{"command": [], "on": "some"}], quoted={"euros": 1.0}, plan_uri="s3://bucket/x")
         )
         assert [line.partition(":")[0] for line in messages] == ["quoted.euros", "before[0]"]
 
-    def test_judges_values_all_at_once(self):
+    def test_all_invalid_values_are_reported_together(self):
         bad = {"uri": "bucket/x", "mode": "torch", "keep": 0, "grace_seconds": -1, "writers": "all"}
         messages = problems(document(run="a/b", name="Tiny", workdir="work", checkpoint=bad, env={"1A": "x"}))
         assert [line.partition(":")[0] for line in messages] == [

@@ -312,7 +312,7 @@ def test_second_node_without_a_known_layout_offers_checkpoints_at_the_end(tmp_pa
 
 
 @pytest.mark.parametrize("layout", [name for name in PLAYERS if name not in ("slipway", "torchtune")])
-def test_after_a_restore_the_framework_finds_checkpoint(tmp_path, layout):
+def test_framework_finds_the_checkpoint_after_a_restore(tmp_path, layout):
     """Trackers and links come back as the framework writes them; the evidence holds again."""
     play(tmp_path, layout)
     (row,) = {checkpoint.layout for checkpoint in Layouts().only(f"{layout}/step").entries_in(tmp_path)}
@@ -335,7 +335,7 @@ def test_after_a_restore_the_framework_finds_checkpoint(tmp_path, layout):
 
 
 class TestAPattern:
-    def test_with_a_tracker(self, tmp_path):
+    def test_pattern_with_a_tracker_finishes_the_tracked_step(self, tmp_path):
         row = described(r"run7_(\d+)k", {"file": "newest", "text": "at {step}"})
         write(tmp_path, "run7_12k/weights")
         assert taken(tmp_path, layouts=Layouts([row])) == []

@@ -49,7 +49,7 @@ class TestWhole:
 
 class TestRefusal:
     @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "a//b", "./a", "", ".", "a/", "a\0b"])
-    def test_a_path_outside_the_checkpoint(self, path):
+    def test_path_outside_the_checkpoint_is_refused(self, path):
         with pytest.raises(ManifestError, match="path: got"):
             parse(manifest(files=(stored(path, key="step-7/x"),)).to_json())
 
@@ -106,12 +106,12 @@ class TestRefusal:
     @pytest.mark.parametrize(
         "change", [{"parts": 10**9}, {"parts": 0}, {"step": 10**400}, {"seconds": math.inf}], ids=str
     )
-    def test_numbers_without_bounds(self, change):
+    def test_numbers_out_of_range_are_refused(self, change):
         with pytest.raises(ManifestError):
             parse(json.dumps(json.loads(manifest().to_json()) | change))
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", "[" * 100_000, '{"files":' * 100_000])
-    def test_torn_text(self, text):
+    def test_invalid_manifest_text_is_refused(self, text):
         with pytest.raises(ManifestError):
             parse(text)
 
@@ -123,7 +123,7 @@ class TestRefusal:
 
 
 class TestParts:
-    def test_make_one_checkpoint(self):
+    def test_parts_of_all_nodes_merge_into_one_checkpoint(self):
         parts = [
             manifest(part=number, parts=2, seconds=number + 1.0, files=(stored(f"rank{number}", part=number),))
             for number in (1, 0)
@@ -143,11 +143,11 @@ class TestParts:
         ],
         ids=str,
     )
-    def test_must_belong_together(self, other):
+    def test_parts_of_different_checkpoints_are_not_merged(self, other):
         with pytest.raises(ManifestError, match="belong to different checkpoints"):
             merge([manifest(part=0, parts=2), manifest(**other)], written_at="now")
 
-    def test_must_be_complete(self):
+    def test_incomplete_parts_are_not_merged(self):
         with pytest.raises(ManifestError, match="belong to different checkpoints"):
             merge([manifest(part=0, parts=2)], written_at="now")
 

@@ -67,7 +67,7 @@ def test_write_time_reported_by_the_trainer_goes_before_the_measured_one(make_pa
     assert written[-1] == pytest.approx(daly_interval_s(checkpoint_s=2.0, mtbf_s=86400.0))
 
 
-def test_haste_is_for_one_checkpoint(make_pace):
+def test_hastened_interval_lasts_for_one_checkpoint(make_pace):
     pace, written = make_pace(600.0)
     pace.hasten()
     assert written[-1] == 1.0

@@ -16,7 +16,7 @@ from tests.waiting import until
 
 
 class TestNotices:
-    def test_reach_every_other_node_once(self, node_peers):
+    def test_notice_reaches_every_other_node_once(self, node_peers):
         nodes = [node_peers(part, 3) for part in range(3)]
         nodes[1].publish(Notice(source=SPOT, detail="terminate", at="2000-01-01T00:00:00Z", left_s=90.0))
         until(lambda: nodes[0].heard and nodes[2].heard)
@@ -27,7 +27,7 @@ class TestNotices:
             assert notice.left_s == 90.0  # by this clock the node is gone, and it has just told: the clock is wrong
         assert nodes[1].heard == []
 
-    def test_of_different_kinds_do_not_hide_each_other(self, node_peers):
+    def test_notices_of_different_sources_all_arrive(self, node_peers):
         first, second = node_peers(0), node_peers(1)
         second.publish(Notice(source=REBALANCE, detail="x"))
         second.publish(Notice(source=SPOT, detail="stop"))
@@ -35,7 +35,7 @@ class TestNotices:
         until(lambda: len(first.heard) == 3)
         assert {notice.source: notice.code for notice in first.heard} == {REBALANCE: None, SPOT: None, FAILURE: 3}
 
-    def test_of_others_are_not_passed_on(self, node_peers, tmp_path):
+    def test_notice_of_another_node_is_not_forwarded(self, node_peers, tmp_path):
         node_peers(0).publish(Notice(source=SPOT, detail="stop", node="vn1"))
         assert (tmp_path / "peers" / "r1.a1.7.0" / "news.json").read_text() == ""
 
@@ -158,7 +158,7 @@ class TestAgreement:
     def test_newest_checkpoint_usable_by_all_nodes_is_chosen(self, node_peers, usable):
         assert self.settle([node_peers(part, 3) for part in range(3)], usable) == [1, 1, 1]
 
-    def test_some_with_and_some_without_is_no_start(self, node_peers):
+    def test_checkpoint_missing_on_some_nodes_refuses_the_start(self, node_peers):
         first, second = node_peers(0), node_peers(1)
         second.publish_state(restored=-1)
         with pytest.raises(AgentError, match=r"some nodes found no usable checkpoint.*\[-1, 5\]"):

@@ -19,7 +19,7 @@ STEP = BATCH | {"SLURM_STEP_ID": "2", "SLURM_STEP_NUM_NODES": "3", "SLURM_NODEID
 
 
 class TestPlacement:
-    def test_without_a_scheduler(self):
+    def test_placement_without_a_scheduler_is_a_single_node(self):
         place = placement("r", {})
         assert (place.attempt, place.part, place.parts, place.session) == (1, 0, 1, "r.a1")
         assert placement("r", {"SLIPWAY_ATTEMPT": "4"}).attempt == 4
@@ -28,7 +28,7 @@ class TestPlacement:
         place = placement("r", BATCH)
         assert (place.attempt, place.part, place.parts, place.node) == (1, 0, 1, "p5-1")
 
-    def test_a_requeue_is_the_next_attempt(self):
+    def test_requeued_job_is_the_next_attempt(self):
         assert placement("r", BATCH | {"SLURM_RESTART_COUNT": "2", "SLIPWAY_ATTEMPT": "9"}).attempt == 3
 
     def test_slurm_step_has_the_nodes_of_the_step(self):
@@ -120,7 +120,7 @@ class TestDrain:
 
         return install
 
-    def test_asks_slurm(self, tmp_path, scontrol):
+    def test_drain_node_calls_scontrol_with_the_reason(self, tmp_path, scontrol):
         scontrol()
         assert drain_node("slipway: spot terminate") is None
         called = (tmp_path / "called").read_text()
@@ -151,7 +151,7 @@ class TestDrainAsRoot:
         monkeypatch.setattr("os.getuid", lambda: 1000)
         return tmp_path
 
-    def test_asks_again_as_root(self, programs, monkeypatch):
+    def test_denied_drain_is_repeated_as_root(self, programs, monkeypatch):
         monkeypatch.setenv("SLURM_CONF", "/opt/slurm/etc/slurm.conf")
         assert drain_node("x") is None
         assert (programs / "called").read_text() == "update|nodename=p5-1|state=drain|reason=x|"
@@ -161,7 +161,7 @@ class TestDrainAsRoot:
         (programs / "sudo").write_text('#!/bin/sh\necho "sudo: a password is required" >&2\nexit 1\n')
         assert "scontrol ended with 1; as root: sudo: a password is required" in drain_node("x")
 
-    def test_says_so_where_there_is_no_sudo(self, programs, monkeypatch):
+    def test_denied_drain_without_sudo_reports_both_reasons(self, programs, monkeypatch):
         (programs / "sudo").unlink()
         monkeypatch.setenv("PATH", str(programs))
         (programs / "scontrol").write_text("#!/bin/sh\necho denied\nexit 1\n")

@@ -215,7 +215,7 @@ def lives(code, retries, ends=None, steps=None):
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
 @pytest.mark.parametrize("code", [1, 3, 74, 124, 137])
-def test_a_job_fails_when_as_many_lives_have_failed_as_may(quick, code, retries):
+def test_job_fails_after_the_allowed_number_of_failed_attempts(quick, code, retries):
     assert lives(code, retries) == (retries + 1, code)
 
 
@@ -242,7 +242,7 @@ def test_two_failures_without_a_newer_checkpoint_end_the_job(quick, steps, ends,
     assert lives(3, 8, ends, steps) == (number, 3)
 
 
-def test_interruptions_are_no_failures(quick):
+def test_interruptions_are_not_counted_as_failures(quick):
     assert lives(3, 1, [75, 75, 3, 75, 75, 3]) == (6, 3)
 
 
@@ -267,7 +267,7 @@ def test_refusing_pod_ends_the_job_for_all_pods(quick):
     assert [pod.failed for pod in pods] == [78, 78]
 
 
-def test_a_failure_is_counted_once_for_all_pods_of_a_life(quick):
+def test_failure_is_counted_once_for_all_pods_of_an_attempt(quick):
     store = Memory()
     pods = [Rendezvous(store, place(part), say=[].append, retries=1) for part in (0, 1)]
     joined(*pods)

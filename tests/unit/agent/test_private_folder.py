@@ -30,7 +30,7 @@ class TestMade:
         folder = make_private(shared, "slipway-1", "job")
         assert [path.stat().st_mode & 0o7777 for path in (folder, folder.parent)] == [0o700, 0o700]
 
-    def test_again(self, shared):
+    def test_private_folder_is_reused_on_the_second_call(self, shared):
         folder = make_private(shared, "slipway-1", "job")
         (folder / "owner.json").write_text("{}")
         assert make_private(shared, "slipway-1", "job") == folder

@@ -98,7 +98,7 @@ class TestMetrics:
 
 
 class TestWatchdog:
-    def test_counts_from_the_last_step(self):
+    def test_watchdog_counts_from_the_last_step(self):
         watchdog = Watchdog(hung_s=60, armed=False, now=0)
         watchdog.steps([{"step": 1}], 100)
         assert not watchdog.hangs(159)
@@ -107,13 +107,13 @@ class TestWatchdog:
         assert not watchdog.hangs(219)
         assert watchdog.last_step == 2
 
-    def test_the_same_step_again_is_no_progress(self):
+    def test_repeated_step_is_no_progress(self):
         watchdog = Watchdog(hung_s=60, armed=False, now=0)
         watchdog.steps([{"step": 1}], 0)
         watchdog.steps([{"step": 1}, {"loss": 2.0}, {"step": "2"}], 59)
         assert watchdog.hangs(60)
 
-    def test_steps_may_begin_again_lower_down(self):
+    def test_lower_step_is_progress(self):
         watchdog = Watchdog(hung_s=60, armed=True, now=0)
         watchdog.steps([{"step": 100}], 0)
         watchdog.steps([{"step": 90}], 50)

@@ -56,7 +56,7 @@ def test_rank_of_a_script_has_the_program_and_the_caught_signals(process_tree, t
     assert (rank.program, {signal.SIGUSR1, signal.SIGTERM} & rank.caught) == ("train.py", {signal.SIGUSR1})
 
 
-def test_below_a_shell_beside_a_monitor(process_tree, tmp_path):
+def test_rank_below_a_shell_beside_a_monitor_is_found(process_tree, tmp_path):
     script = write(tmp_path, "train.py", CATCHES.format("SIGTERM") + WORK)
     root, pids = process_tree(
         "bash", "-c", f"trap true EXIT; sleep 50 & {sys.executable} {script} > >(tee log.txt); true"

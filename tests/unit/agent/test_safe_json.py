@@ -41,7 +41,7 @@ def test_invalid_json_is_a_json_error(text, tmp_path):
 
 
 @pytest.mark.parametrize("level", ["[{}]", '{{"a": {}}}', '[1, "[", {}]'])
-def test_depth_is_bounded(level):
+def test_json_depth_is_limited(level):
     """Of the deepest value, whatever lies beside it; brackets in texts count for nothing."""
     text = "0"
     for _ in range(MAX_DEPTH):

@@ -70,7 +70,7 @@ class TestFolder:
         with claim(tmp_path) as scratch:
             assert (other.checkpoints.exists(), scratch.leftovers()) == (False, [])
 
-    def test_a_running_jobs_checkpoints_stay(self, tmp_path):
+    def test_checkpoints_of_a_running_job_stay(self, tmp_path):
         with claim(tmp_path, job="other") as other, claim(tmp_path):
             assert other.checkpoints.is_dir()
 
@@ -83,7 +83,7 @@ class TestFolder:
         with pytest.raises(AgentError, match="cannot be used"), Scratch(Path("/proc/none"), job="a", run="r"):
             pass
 
-    def test_the_interval_is_replaced_as_a_whole(self, tmp_path):
+    def test_interval_file_is_replaced_atomically(self, tmp_path):
         with claim(tmp_path) as scratch:
             scratch.write_interval(600)
             scratch.write_interval(12.5)
@@ -275,7 +275,7 @@ class TestWhatIsNotRecognised:
             scratch.make_room(1, starting=True)
             assert sorted(removed) == ["epoch=0-step=50.ckpt", "global_step25", "step-9"]
 
-    def test_the_only_copy_does_not_go_for_room(self, tmp_path, monkeypatch):
+    def test_only_copy_is_not_removed_for_space(self, tmp_path, monkeypatch):
         with claim(tmp_path) as scratch:
             record(scratch, keep(scratch))
         with claim(tmp_path) as scratch:
@@ -301,7 +301,7 @@ class TestTheOnlyCopy:
                 assert scratch.newest_finished().path == left
         assert (left / "weights").read_text() == "x"
 
-    def test_another_jobs_start(self, tmp_path, left):
+    def test_start_of_another_job_keeps_the_unsent_checkpoint(self, tmp_path, left):
         with claim(tmp_path, job="other") as other:
             there = left.parents[1] / "checkpoints"
             assert [path.name for path in there.iterdir()] == ["step-5"]
@@ -389,7 +389,7 @@ class TestCommand:
             Command([str(tmp_path / name)], workdir=tmp_path, environment={})
         assert start_failure_code(caught.value) == code
 
-    def test_a_zombie_does_not_live(self):
+    def test_zombie_process_does_not_live(self):
         with subprocess.Popen(["true"], start_new_session=True) as process:
             wait_until(lambda: not group_lives(process.pid))
             assert start_ticks(process.pid) is not None  # it is still there, unreaped

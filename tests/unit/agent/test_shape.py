@@ -46,7 +46,7 @@ DOCUMENT = {
 }
 
 
-def test_every_kind_of_value():
+def test_every_kind_of_value_is_read():
     assert read(Whole, DOCUMENT) == Whole(
         number=3,
         done=True,

@@ -124,7 +124,7 @@ class TestRun:
         summary = json.loads((often / "step-60" / "weights.json").read_text())
         assert summary == {"step": 60, "sha256": expected.split()[2]}
 
-    def test_run_learns(self, tmp_path):
+    def test_run_reports_steps_and_the_loss_falls(self, tmp_path):
         metrics = tmp_path / "metrics.jsonl"
         code, output = finished(trainer(tmp_path, "--steps", "80", "--batch", "8", SLIPWAY_METRICS=str(metrics)))
         assert code == 0

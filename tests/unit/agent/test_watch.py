@@ -40,7 +40,7 @@ class TestRenamed:
         fill(tmp_path / "tmp-1").rename(tmp_path / "step-1")
         assert steps(checkpoint_watch.poll(0)) == [1]
 
-    def test_from_another_folder_too(self, tmp_path, checkpoint_watch):
+    def test_folder_renamed_from_another_parent_is_finished(self, tmp_path, checkpoint_watch):
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
         fill(elsewhere / "x").rename(tmp_path / "checkpoint-20")
@@ -168,7 +168,7 @@ class TestWriteTime:
 
 
 class TestWhatIsNoCheckpoint:
-    def test_other_names(self, tmp_path, checkpoint_watch):
+    def test_other_folder_names_are_ignored(self, tmp_path, checkpoint_watch):
         for name in ("step-1.tmp", "step-", "step-x", "model-1", ".step-1"):
             fill(tmp_path / "tmp").rename(tmp_path / name)
         assert checkpoint_watch.poll(0) + checkpoint_watch.poll(60) + checkpoint_watch.settle(61, clean=True) == []
@@ -179,7 +179,7 @@ class TestWhatIsNoCheckpoint:
         fill(tmp_path / "tmp").rename(tmp_path / "step-5")
         assert steps(watch.settle(0, clean=True)) == [5]
 
-    def test_no_folder_at_all(self, tmp_path):
+    def test_removed_checkpoint_folder_is_no_error(self, tmp_path):
         folder = tmp_path / "checkpoints"
         folder.mkdir()
         watch = CheckpointWatch(folder)
@@ -407,7 +407,7 @@ def test_watch_without_inotify_keeps_two_rules(tmp_path):
     assert steps(watch.poll(10)) == [1]
 
 
-def test_renames_are_reported_in_a_crowd(tmp_path):
+def test_every_rename_of_a_burst_is_reported(tmp_path):
     watch = RenameWatch(tmp_path)
     assert watch.trouble == ""
     for number in range(2000):
@@ -499,7 +499,7 @@ class TestNothingPassesInSilence:
         reason += r"; if they are, write checkpoint: {pattern: 'w(\d+)'}"
         assert messages == [("checkpoints-not-recognised", reason)]
 
-    def test_no_file_at_all(self, tmp_path, checkpoint_watch, messages):
+    def test_empty_folder_is_reported_after_two_intervals(self, tmp_path, checkpoint_watch, messages):
         checkpoint_watch.poll(0)
         checkpoint_watch.poll(59)
         assert (messages, checkpoint_watch.wrote) == ([], False)
