@@ -15,7 +15,7 @@ def by_service(priced_plan):
     return {(alternative.service, alternative.accelerator): alternative for alternative in priced_plan.alternatives}
 
 
-def test_an_open_plan_shows_ultraservers_beside_the_candidates(priced):
+def test_open_plan_lists_ultraservers_as_alternatives(priced):
     alternatives = by_service(priced(OPEN))
     assert set(alternatives) == {("ultraserver", "GB200"), ("ultraserver", "Trainium2")} | set(alternatives)
     assert {service for service, _ in alternatives} == {"ultraserver"}

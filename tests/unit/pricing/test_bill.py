@@ -30,7 +30,7 @@ def test_tiered_price_applies_the_price_of_each_tier(quantity, usd):
     assert tiered(PRICE, quantity) == usd
 
 
-def test_tiers_begin_anew_every_month():
+def test_tiers_start_again_every_month():
     assert component("x", "storage", "GB-month", 40, PRICE).usd == 50
     assert component("x", "storage", "GB-month", 40, PRICE, months=4.0).usd == 80
     assert component("x", "storage", "GB-month", 60, PRICE, months=4.0).usd == 100
@@ -261,7 +261,7 @@ def test_metrics_are_counted_of_the_cluster_and_of_every_node(priced):
     assert one["CloudWatch requests"].quantity == pytest.approx((12 + 60) * UP_H / 1000 + of_node)
 
 
-def test_a_blocks_fleet_is_looked_at_for_idleness_too(priced):
+def test_fleet_of_a_block_is_checked_for_idleness(priced):
     block = lines(priced({"purchase": {"option": "capacity-block"}}))
     assert block["CloudWatch requests"].quantity == pytest.approx((72 * UP_H + 120 * (JOB_H + 0.15)) / 1000)
 
@@ -373,7 +373,7 @@ def test_no_checkpoint_interval_means_no_saves():
     assert JobSize(10.0, None).saves == 0
 
 
-def test_the_first_step_comes_later_behind_a_gateway_and_the_quote_says_why(priced):
+def test_first_step_behind_a_gateway_is_later_with_the_reason_in_the_quote(priced):
     parts = {
         "workload": {"train": {"model": "llama-3.1-70b", "method": "full", "hours": None, "tokens_b": 1.0}},
         "purchase": {"option": "on-demand"},

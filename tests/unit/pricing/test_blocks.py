@@ -105,7 +105,7 @@ def test_overrun_of_a_block_is_finished_the_cheaper_way():
     assert restarted.overrun.text == "extended by days"
 
 
-def test_an_extension_has_an_end():
+def test_block_longer_than_182_days_is_finished_on_demand():
     """Offerings end after 182 days: what is longer is finished on demand, whatever it costs."""
     long = {"workload": {"train": {**WIDE, "tokens_b": 2_300}}, "target": BLOCK}
     purchase = {"option": "capacity-block", "price_overrides": {"p5.48xlarge/on-demand": "900"}}

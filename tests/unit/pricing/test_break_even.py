@@ -76,7 +76,7 @@ def fixed_hours(work, request, rate, interval_s):
     return on_spot(work.hours.mid, work, fixed, rate).job.expected_hours
 
 
-def test_spot_saves_at_least_as_often_as_failures_alone_call_for(priced):
+def test_spot_checkpoint_interval_is_shorter_than_the_on_demand_one(priced):
     priced_plan = priced(over(0.02))
     assert of(priced_plan, "spot").checkpoint_interval_s < of(priced_plan, "on-demand").checkpoint_interval_s
 
@@ -99,7 +99,7 @@ def test_without_checkpoints_the_time_explodes_and_is_shown_and_refused(priced):
     assert endless.hours.mid == 1e6
 
 
-def test_hours_of_progress_hold_the_saves_the_plan_asks_for(priced):
+def test_hours_of_progress_include_the_saves_of_the_plan(priced):
     plan = {"target": OPEN["target"], "checkpoint": {"interval": 30}}
     quiet = priced({**plan, "purchase": {**OPEN["purchase"], "option": "spot", "interruptions_per_node_hour": 0}})
     # The median of 10 h has no failure: what one would add is in the high end.

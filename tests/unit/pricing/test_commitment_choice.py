@@ -55,7 +55,7 @@ class TestDemand:
             assert curve.used(value) - ratio * value <= best + 1e-6
 
     @given(LOADS)
-    def test_the_mean_and_the_floor(self, loads):
+    def test_demand_has_the_mean_and_the_floor_of_the_loads(self, loads):
         curve = demand(loads)
         assert curve.mean == pytest.approx(sum(usd * share for usd, share in loads), rel=1e-6)
         assert curve.floor == pytest.approx(sum(usd for usd, share in loads if share == 1.0), abs=1e-6)

@@ -47,7 +47,7 @@ def test_new_commitment_is_refused_with_the_on_demand_total_and_allowed_once_own
     assert owned.usd.high < 500
 
 
-def test_without_a_price_on_demand_the_refusal_says_so(priced):
+def test_refusal_of_a_new_commitment_without_an_on_demand_price_states_the_unknown_price(priced):
     quoted = reserved(priced)
     new = NewCommitment(Decimal(600_000), None)
     rules = GateRules(today=NOW.date(), changes=CHANGES)

@@ -62,7 +62,7 @@ def test_launch_with_unpriced_fees_is_refused_and_the_sandbox_is_allowed(quoted)
 
 
 @pytest.mark.parametrize("left", ["pcs/controller", "pcs/node", "pcs/accounting"])
-def test_one_unknown_fee_is_enough(quoted, left):
+def test_one_unknown_fee_refuses_the_launch(quoted, left):
     overrides = ", ".join(override for override in OWN.split(", ") if left not in override)
     assert quoted(overrides=overrides).quote(1).gate.reason.endswith(left)
 

@@ -56,7 +56,7 @@ def test_a_fresh_price_within_the_budget_is_allowed(priced):
     assert gate(priced, {"purchase": OWN}, max_usd=Decimal(2000)).allowed
 
 
-def test_the_reasons_stand_in_the_order_5_4_3(priced):
+def test_gate_refusals_have_priority_5_then_4_then_3(priced):
     late, poor = {"deadline_h": 1}, {"budget": {"max_usd": 1}}
     trn2 = {"instance_type": "trn2.48xlarge", "region": "us-east-2"}
     assert gate(priced, {"purchase": OWN, **poor}).exit_code == 3
@@ -87,7 +87,7 @@ def test_an_old_price_is_a_refusal_and_in_the_sandbox_a_warning(priced):
     assert gate(priced, {"purchase": {"option": "on-demand"}}, max_price_age=0).exit_code == 4
 
 
-def test_the_budget_is_held_against_the_high_estimate(priced):
+def test_budget_is_compared_with_the_high_estimate(priced):
     quoted = priced({"workload": {"train": {"hours": None, "tokens_b": 2}}, "purchase": OWN}).quote(1)
     between = (quoted.usd.mid + quoted.usd.high) / 2
     refused = gate(priced, {"workload": {"train": {"hours": None, "tokens_b": 2}}, "purchase": OWN}, max_usd=between)

@@ -36,7 +36,7 @@ class TestCandidates:
         assert targets(priced({"target": POD})) == {TargetKind.HYPERPOD_SLURM}
         assert targets(priced({"target": BOTH})) == set(map(TargetKind, BOTH["kind"]))
 
-    def test_a_price_of_ones_own_brings_hyperpod_in_and_the_cheaper_is_kept(self, priced):
+    def test_override_of_the_hyperpod_price_adds_hyperpod_only_if_cheaper(self, priced):
         anywhere = {"target": {"kind": "any"}}
         own = {**anywhere, "purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "30"}}}
         (candidate,) = priced(own).candidates
@@ -44,7 +44,7 @@ class TestCandidates:
         dear = {**anywhere, "purchase": {"price_overrides": {"ml.p5.48xlarge/on-demand": "400"}}}
         assert targets(priced(dear)) <= {TargetKind.PARALLELCLUSTER, TargetKind.EKS, TargetKind.EC2}
 
-    def test_a_training_plan_asks_for_hyperpod(self, priced):
+    def test_training_plan_selects_hyperpod(self, priced):
         (only,) = priced({"target": {"kind": "any"}, "purchase": {"option": "training-plan"}}).candidates
         assert billed_name(only.place).startswith("ml.")
 
@@ -101,7 +101,7 @@ class TestPrices:
         assert "1 x ml.p5.48xlarge on-demand" in lines(quoted)
         assert quoted.gate.exit_code == 0
 
-    def test_spot_has_no_rate_and_takes_the_users(self, priced):
+    def test_hyperpod_spot_is_unpriced_without_an_override(self, priced):
         quoted = priced({"target": POD, "purchase": {"option": "spot"}}).quote(1)
         assert "publishes no rate of spot" in quoted.unpriced
         assert '"ml.p5.48xlarge/spot"' in quoted.gate.hint

@@ -20,7 +20,7 @@ RESTS = [
     interval_s=st.one_of(st.none(), st.floats(min_value=1e-3, max_value=1e6)),
     rest=st.sampled_from(RESTS),
 )
-def test_the_sum_lies_between_two_plain_numbers(hours: float, interval_s: float | None, rest: OtherCosts) -> None:
+def test_other_costs_total_is_within_the_quick_bounds(hours: float, interval_s: float | None, rest: OtherCosts) -> None:
     size = JobSize(hours=hours, checkpoint_interval_s=interval_s)
     around = rest.other_usd(size)
     if around is not None:

@@ -72,7 +72,7 @@ def test_break_even_is_the_first_run_with_savings_above_the_port_cost():
     assert 14 * (100 - 30) < 1000 <= 15 * (100 - 30)
 
 
-def test_a_free_port_pays_at_once():
+def test_free_port_pays_from_the_first_run():
     port_cost = port(request(port_weeks=0, runs=3).workload.train, spread(Decimal(900)), spread(Decimal(100)), TODAY)
     assert port_cost.usd == 0
     assert port_cost.best.name == "port-first"
@@ -80,5 +80,5 @@ def test_a_free_port_pays_at_once():
 
 
 @pytest.mark.parametrize("weeks, words", [(0.2, "1 day"), (0.6, "3 days"), (1, "1 week"), (6, "6 weeks")])
-def test_weeks_in_words(weeks, words):
+def test_port_weeks_are_written_in_days_or_weeks(weeks, words):
     assert weeks_text(weeks) == words

@@ -66,7 +66,7 @@ def test_more_tokens_never_cost_less(tokens, more):
 
 @fast
 @given(interval=st.floats(30, 20_000), rate=st.floats(0.001, 1))
-def test_the_automatic_interval_is_not_beaten_by_one_of_ones_own(interval, rate):
+def test_automatic_interval_costs_at_most_one_percent_more_than_any_explicit_one(interval, rate):
     automatic = total(purchase__interruptions_per_node_hour=rate)
     explicit = total(purchase__interruptions_per_node_hour=rate, checkpoint__interval=interval)
     assert automatic <= 1.01 * explicit

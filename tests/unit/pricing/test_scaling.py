@@ -36,7 +36,7 @@ def test_assumed_batch_is_the_batch_of_published_runs_of_the_size():
         assert published_batch.as_of
 
 
-def test_a_larger_batch_of_ones_own_is_a_finding_with_the_time_and_the_dollars_at_the_largest():
+def test_batch_above_published_runs_is_a_finding_with_hours_and_dollars_at_the_published_limit():
     quote = on(256, global_batch_tokens=64_000_000).quote(1)
     (finding,) = [finding for finding in quote.findings if finding.code == "batch-beyond-published"]
     bound = on(256, global_batch_tokens=8_388_608).quote(1)

@@ -50,7 +50,7 @@ def test_hours_without_an_interruption_never_raise_the_rate(hours, more):
     assert ratio(after) <= PRIOR[2] / PRIOR[0] * 1.2
 
 
-def test_many_hours_take_over():
+def test_many_observed_hours_outweigh_the_prior():
     assert learned_rate(*PRIOR, (count(100, 1000.0),)).mid == pytest.approx(0.1, rel=0.05)
     quiet = learned_rate(*PRIOR, (count(0, 10_000.0),))
     assert quiet.mid < 1e-3

@@ -39,7 +39,7 @@ def test_expectation_and_90th_percentile_agree_with_a_simulation(job: Interrupti
     assert cell.held, (cell.mean_error, cell.p90_error, cell.at_most, cell.below)
 
 
-def test_the_grid_of_the_benchmark_reaches_from_certain_to_hardly_ever_done() -> None:
+def test_benchmark_grid_covers_rare_and_constant_interruptions() -> None:
     jobs = list(grid())
     assert len(jobs) > 400
     assert min(job.expected_interruptions for job in jobs) < 0.001
@@ -58,7 +58,7 @@ def test_without_interruptions_only_the_stalls_are_added() -> None:
     assert quiet.expected_interruptions == 0
 
 
-def test_a_checkpoint_shorter_than_the_notice_loses_no_segment() -> None:
+def test_checkpoint_shorter_than_the_notice_is_lossless() -> None:
     assert LOSSLESS.lossless
     assert not LOSSY.lossless
     assert LOSSLESS.expected_hours < LOSSY.expected_hours
@@ -99,7 +99,7 @@ def test_the_percentile_is_exact_where_only_one_interruption_matters(lag: float,
     assert inside == pytest.approx(0.9, abs=2e-5)
 
 
-def test_no_interruption_stays_an_atom_of_the_distribution() -> None:
+def test_quantile_at_the_chance_of_no_interruption_is_the_running_time() -> None:
     rate = -math.log(0.9) / LOSSY.running
     assert replace(LOSSY, hazard=rate * (1 - 1e-6)).quantile_hours(0.9) == LOSSY.running
     beyond = replace(LOSSY, hazard=rate * (1 + 1e-6)).quantile_hours(0.9)

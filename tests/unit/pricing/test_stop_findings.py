@@ -55,7 +55,7 @@ def test_stop_sum_above_the_budget_is_a_warning():
     assert codes_and_levels(budget={"max_usd": 400}) == [("stop-above-budget", "warning")]
 
 
-def test_owned_commitments_are_exempt_and_the_plan_says_so():
+def test_owned_commitment_is_exempt_from_the_stop_with_a_warning():
     plan = plan_of(option="savings-plan", owned=True, plan_kind="compute", term_years=1)
     assert stops_at(plan.request, PurchaseOption.SAVINGS_PLAN) is None
     ((code, level),) = [(finding.code, finding.level.value) for finding in stop_findings(plan, USD, Decimal(60))]

@@ -21,7 +21,7 @@ def codes(quoted):
     return {finding.code: finding for finding in quoted.findings}
 
 
-def test_a_time_to_live_below_the_job_is_told_with_the_chance():
+def test_time_to_live_shorter_than_the_job_is_a_finding_with_the_risk():
     finding = codes(price_over({**BIG, "guardrails": {"ttl_h": 48}}).quote(1))["ttl-too-short"]
     assert finding.path == "guardrails.ttl_h"
     assert "a 100% risk of being cut off" in finding.message

@@ -53,7 +53,7 @@ def test_managed_spot_price_has_no_age_warning_of_spot(priced):
     assert "spot price" not in codes.get("old-price", "")
 
 
-def test_a_cluster_of_ones_own_pays_from_a_number_of_jobs(priced):
+def test_own_cluster_is_cheaper_from_a_number_of_jobs(priced):
     candidate = own_cluster(priced(JOBS).candidates[0])
     assert candidate is not None
     assert candidate.jobs >= 1
@@ -93,7 +93,7 @@ def test_volumes_include_the_data_and_outputs_of_the_plan(priced):
 
 
 @pytest.mark.parametrize("instance_type", ["g5.12xlarge", "p5.48xlarge"])
-def test_a_type_with_local_disks_has_no_volumes_and_the_quote_says_so(priced, instance_type):
+def test_type_with_local_disks_has_no_volumes_and_the_quote_states_none(priced, instance_type):
     quote, line = volumes(priced, instance_type)
     assert line is None
     assert any(assumed.name == "volumes of the job" and assumed.value == "none" for assumed in quote.assumptions)

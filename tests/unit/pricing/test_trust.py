@@ -21,7 +21,7 @@ def messages_with(priced, plan, code, **options):
     return [finding.message for finding in priced(plan, **options).quote(1).findings if finding.code == code]
 
 
-def test_a_newer_unverified_row_is_named_beside_the_price_in_use(priced):
+def test_newer_unverified_price_is_named_with_the_price_in_use(priced):
     expected = (
         "p5en.48xlarge capacity block in ap-northeast-1: price used $49.928 (2026-07-22); a newer one, $63.16 "
         "(2026-10-07), is unverified"
@@ -65,7 +65,7 @@ def test_without_a_price_there_is_no_age():
 
 
 @pytest.mark.parametrize("usd,odd", [("5.40", "under a tenth of"), ("55.10", "over"), ("20", ""), ("5.60", "")])
-def test_spot_far_below_or_above_on_demand_is_not_believed_without_a_word(priced, tmp_path, usd, odd):
+def test_implausible_spot_price_relative_to_on_demand_is_a_finding(priced, tmp_path, usd, odd):
     from launcher.catalog.fetched_prices import FetchedPrice
     from launcher.catalog.selector import Key
     from launcher.records.price_cache import PriceCache

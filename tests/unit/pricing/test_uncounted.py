@@ -17,7 +17,7 @@ def test_taxes_and_support_are_not_counted_and_the_support_rate_is_stated(priced
         assert "takes 9% of the month's first dollars, at least $29" in assumptions["AWS Support"].source
 
 
-def test_a_support_rate_of_ones_own_is_said_in_dollars_beside_every_total(priced):
+def test_own_support_rate_is_stated_in_dollars_of_every_total(priced):
     quoted = priced({"target": PLACE, "purchase": {"support_percent": 7.5}}).quote(1)
     plain = priced({"target": PLACE}).quote(1)
     line = next(assumption for assumption in quoted.assumptions if assumption.name.startswith("AWS Support"))
@@ -29,7 +29,7 @@ def test_a_support_rate_of_ones_own_is_said_in_dollars_beside_every_total(priced
     assert quoted.plan.digest != plain.plan.digest
 
 
-def test_a_month_of_serving_says_the_support_rate_too(priced):
+def test_monthly_serving_quote_states_the_support_rate(priced):
     serve = {"train": None, "serve": {"model": "llama-3.1-8b", "requests_per_s": 1}}
     plan = {
         "workload": serve,

@@ -131,7 +131,7 @@ def test_a_reservation_with_a_fee_costs_the_fee(priced):
     assert quoted.cash_usd == quoted.usd.mid - 1000
 
 
-def test_a_fee_without_a_window_is_the_fee_however_long_the_job_takes(priced):
+def test_reservation_fee_without_a_window_is_the_compute_price_for_any_duration(priced):
     paid = {"id": BLOCK, "fee_usd": 9000}
     tokens = {"train": {"model": "llama-3.1-8b", "tokens_b": 20.0, "hours": None}}
     plan = {"workload": tokens, "purchase": {"option": "capacity-block", "reservation": paid}}
@@ -168,7 +168,7 @@ def test_training_plan_selects_hyperpod_and_is_priced_by_the_fee(priced):
     assert "60 minutes before its end" in " ".join(finding.message for finding in bought.findings)
 
 
-def test_a_price_of_ones_own_goes_first_and_the_region_goes_before_the_type(priced):
+def test_own_price_of_the_region_goes_before_the_own_price_of_the_type(priced):
     overrides = {"p5.48xlarge/on-demand": "20", "p5.48xlarge/on-demand/us-east-1": "10"}
     assert priced({"purchase": {"price_overrides": overrides}}).quote(1).price.usd == 10
     assert (

@@ -56,7 +56,7 @@ def plan(instance_type, option, nodes, hours, rate, **purchase):
 
 
 @pytest.mark.parametrize("case", FIXED)
-def test_a_fixed_price_times_hours(priced, case):
+def test_fixed_price_is_rate_times_nodes_times_hours(priced, case):
     instance_type, option, nodes, hours, rate, printed, exact = case
     term = {"term_years": 3} if option == "reserved" else {}
     bill_line = line(priced(plan(instance_type, option, nodes, hours, rate, **term)))
@@ -135,7 +135,7 @@ def test_sagemaker_costs_15_percent_more_the_low_end_of_the_15_to_40_of_the_guid
     assert float(managed.usd / raw.usd) == pytest.approx(1.15)
 
 
-def test_the_trainium_discount_by_the_hour_is_gone(priced):
+def test_trainium_discount_per_hour_is_2_percent_after_the_price_cut(priced):
     def hourly(instance_type, day):
         price = load(prices_as_of=day).on_demand(instance_type, "us-east-1")
         assert isinstance(price, Price)

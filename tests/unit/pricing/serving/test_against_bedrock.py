@@ -29,13 +29,13 @@ def test_bedrock_costs_1_54_per_million_output_tokens(serving_priced):
     assert hosted.serving.usd_per_million_tokens == Decimal("0.2200")
 
 
-def test_an_endpoint_on_inf2_loses_at_every_utilisation(compared):
+def test_inf2_endpoint_breaks_even_only_above_full_utilisation(compared):
     crossover = crossing(compared(target=PINNED), "on-demand")
     assert crossover.candidate.estimate.tokens_per_s.mid == 1226.1
     assert crossover.utilisation == pytest.approx(2.29, abs=0.01)
 
 
-def test_ec2_on_demand_loses_too(compared):
+def test_ec2_on_demand_breaks_even_only_above_full_utilisation(compared):
     comparison = compared(target={**PINNED, "kind": "eks"})
     assert crossing(comparison, "on-demand", kind="eks").utilisation == pytest.approx(1.91, abs=0.01)
 
@@ -97,7 +97,7 @@ def test_verdict_and_crossover_volume_are_consistent(compared, share):
 
 
 @pytest.mark.long
-def test_too_close_to_call_is_the_same_on_both_sides(compared):
+def test_verdict_near_the_crossover_is_too_close_to_call_on_both_sides(compared):
     """A little cheaper or a little dearer than Bedrock, estimates do not decide; the months have their range."""
     kinds = {}
     for step in range(10):
@@ -136,7 +136,7 @@ def test_operating_time_and_port_are_counted(compared):
     assert any("never pays off" in reason for reason in comparison.verdict.reasons)
 
 
-def test_the_port_is_held_against_gpus_and_against_bedrock(compared):
+def test_port_months_are_compared_with_gpus_and_with_bedrock(compared):
     load = {"model": "llama-3.3-70b", "requests_per_s": 0.3, "max_tpot_ms": 80}
     comparison = compared({**load, "port_weeks": 4})
     sides = comparison.sides
@@ -157,7 +157,7 @@ def test_weights_missing_in_bedrock_are_deployed_on_instances(compared):
     assert all(crossover.utilisation is None for crossover in comparison.crossovers)
 
 
-def test_a_closed_model_has_bedrock_alone(compared):
+def test_closed_model_has_only_a_bedrock_candidate(compared):
     comparison = compared({"model": "claude-haiku-4-5"})
     assert len(comparison.priced.candidates) == 1
     assert comparison.verdict.choice is ServingChoice.BEDROCK

@@ -131,7 +131,7 @@ def test_rarely_used_prompt_cache_is_written_again(serving_priced):
     assert quoted.usd.mid > hosted(serving_priced, {**serve, "cached_input_fraction": 0}).usd.mid
 
 
-def test_a_model_without_a_cache_price_pays_in_full_and_says_so(serving_priced):
+def test_model_without_a_cache_price_pays_in_full_with_a_finding(serving_priced):
     quoted = hosted(serving_priced, {"cached_input_fraction": 0.5})
     assert quoted.usd.mid == hosted(serving_priced, {}).usd.mid
     assert "no-cache-price" in {finding.code for finding in quoted.findings}
@@ -201,7 +201,7 @@ def test_import_without_known_units_is_unpriced_and_names_the_key(serving_priced
     assert "bedrock.import_units" in hosted(serving_priced, serve, mode=BedrockMode.CUSTOM_IMPORT).unpriced
 
 
-def test_a_price_of_ones_own_replaces_the_known_one(serving_priced):
+def test_override_of_the_import_price_replaces_the_listed_one(serving_priced):
     serve = {"bedrock": {"import_copies": 1, "import_usd_per_unit_minute": "0.1"}}
     assert line(hosted(serving_priced, serve, mode=BedrockMode.CUSTOM_IMPORT), "units").unit_price_usd == Decimal("0.1")
 

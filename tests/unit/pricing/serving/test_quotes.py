@@ -69,7 +69,7 @@ def test_commitment_is_billed_for_every_hour_used_or_unused(serving_priced):
     assert any(component.name == "EKS control plane" for component in quoted.components)
 
 
-def test_eks_takes_spot_plans_and_reserved_instances(serving_priced):
+def test_eks_offers_spot_savings_plans_and_reserved_instances(serving_priced):
     priced_plan = serving_priced(target={"kind": "eks", "instance_type": "inf2.48xlarge"})
     options = {candidate.place.option.value for candidate in priced_plan.candidates}
     assert options == {"on-demand", "spot", "savings-plan", "reserved", "bedrock"}
@@ -134,7 +134,7 @@ def test_prices_as_of_another_day_are_used(serving_priced):
     assert priced_plan.candidates[0].usd is not None
 
 
-def test_the_budget_is_held_against_the_high_estimate(serving_priced):
+def test_serving_budget_is_compared_with_the_high_estimate(serving_priced):
     some = {"target": {"instance_type": "g5.12xlarge"}, "purchase": {"option": "on-demand"}}
     quoted = serving_priced(**some).quote(1)
     assert quoted.usd.high > quoted.usd.mid + 1
@@ -143,7 +143,7 @@ def test_the_budget_is_held_against_the_high_estimate(serving_priced):
     assert serving_priced(budget={"max_usd": int(quoted.usd.high) + 2}, **some).quote(1).gate.allowed
 
 
-def test_too_few_instances_refuse_a_candidate(serving_priced):
+def test_too_few_instances_refuse_the_candidate(serving_priced):
     priced_plan = serving_priced({"requests_per_s": 50.0, "max_instances": 1}, **INF2)
     assert priced_plan.impossible
     assert priced_plan.quote(1).gate.exit_code == 5
@@ -218,7 +218,7 @@ def test_every_candidate_has_a_distinct_digest(serving_priced):
     assert len(set(digests)) == len(digests)
 
 
-def test_all_shows_every_place(serving_priced):
+def test_all_option_shows_more_places(serving_priced):
     few, many = serving_priced(), serving_priced(options=PriceOptions(everything=True))
     assert many.considered == len(many.candidates) > len(few.candidates)
 
@@ -232,7 +232,7 @@ def test_lines_without_a_price_in_a_region_are_derived(serving_priced):
     assert "unpriced-line" not in {finding.code for finding in quoted.findings}
 
 
-def test_json_of_a_plan(serving_priced):
+def test_json_of_a_serving_plan_has_the_documented_keys(serving_priced):
     priced_plan = serving_priced()
     json_document = answer.document(priced_plan)
     keys = {"tokens_per_s", "utilisation", "usd_per_month", "usd_per_million_output_tokens", "ttft_ms", "tpot_ms"}
@@ -262,7 +262,7 @@ def test_price_overrides_replace_the_rates_in_the_bill(serving_priced):
     assert replace(priced_plan.candidates[0].place, nodes=1).nodes == 1
 
 
-def test_credits_pay_first(serving_priced):
+def test_credits_are_subtracted_before_cash(serving_priced):
     pools = [{"pool": "poc", "usd": 500}, {"pool": "old", "usd": 90, "expires": "2025-01-31"}]
     quoted = serving_priced(**INF2 | {"purchase": {"option": "on-demand", "credits": pools}}).quote(1)
     assert quoted.cash_after_credits_usd == quoted.usd.mid - 500

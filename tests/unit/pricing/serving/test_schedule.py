@@ -61,7 +61,7 @@ def test_schedule_with_too_few_instances_is_refused(serving_priced):
     assert "raise the range" in refusal.hint
 
 
-def test_pods_have_no_schedule(serving_priced):
+def test_schedule_is_ignored_for_pods_with_a_finding(serving_priced):
     pods = {"target": {**PINNED["target"], "kind": "eks"}, "purchase": PINNED["purchase"]}
     plain, timed = serving_priced({}, **pods), serving_priced({"schedule": list(DAY)}, **pods)
     assert timed.candidates[0].usd == plain.candidates[0].usd

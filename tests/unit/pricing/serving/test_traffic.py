@@ -27,12 +27,12 @@ def test_instances_of_an_hour_are_requests_divided_by_the_utilization_target():
     assert FILLED >= 10.0 / (8 * 2.0)
 
 
-def test_requests_of_a_month():
+def test_requests_per_month_are_the_hourly_rates_times_730_hours():
     assert requests_per_month(serve(requests_per_s=1.0)) == 3600 * 730
     assert requests_per_month(serve(hourly_requests_per_s=DAY)) == pytest.approx(88 / 24 * 3600 * 730)
 
 
-def test_a_minimum_and_zones_stand_without_requests():
+def test_minimum_and_zones_set_the_instances_without_requests():
     assert fleet(serve(requests_per_s=0, min_instances=2), 1.0).instances.mean == 2
     assert fleet(serve(requests_per_s=0.1, zones=3), 1.0).instances.most == 3
 
@@ -74,7 +74,7 @@ def test_components_are_replaced_in_steps_of_copies_and_pods_in_place():
     full=st.floats(0.01, 50),
     least=st.integers(0, 3),
 )
-def test_more_traffic_never_takes_fewer_instances(shape, more, full, least):
+def test_more_traffic_never_needs_fewer_instances(shape, more, full, least):
     little = fleet(serve(hourly_requests_per_s=tuple(shape), min_instances=least), full)
     much = fleet(
         serve(hourly_requests_per_s=tuple(a + b for a, b in zip(shape, more, strict=True)), min_instances=least), full
