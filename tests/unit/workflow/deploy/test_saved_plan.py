@@ -93,7 +93,7 @@ def test_saved_plan_with_a_changed_digest_is_refused(saved):
         quoted_as_saved(saved_plan, quoted, os.environ)
 
 
-def test_a_plan_file_is_none_and_a_damaged_one_is_said(saved, tmp_path):
+def test_plan_file_is_not_a_saved_plan_and_a_damaged_one_is_refused(saved, tmp_path):
     assert saved_plan_of(tmp_path / "plan.yaml", PriceOptions(), "1") is None
     assert saved_plan_of(tmp_path / "nothing", PriceOptions(), None) is None
     whole = json.loads(saved.read_text())
