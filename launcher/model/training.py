@@ -94,7 +94,7 @@ class TrainingFacts:
     """The fitted and sourced numbers behind every training estimate; compared by identity, created once by the catalog.
 
     `coefficients` are by the name of their term (`launcher.planning.utilisation.TERMS`). `spreads` are by class of job;
-    `quantile_low` and `quantile_high` are the numbers of scales from the estimate to the 10th and the 90th percentile.
+    `quantile` is the number of scales from the estimate to its 10th and to its 90th percentile.
     `instance_rows` counts the rows measured on each family of AWS instances ("p5"), by class of job. `measured` are the
     user's own runs.
     """
@@ -104,8 +104,7 @@ class TrainingFacts:
     run_tuned: float
     spreads: Mapping[str, Spread]
     run_scale: float
-    quantile_low: float
-    quantile_high: float
+    quantile: float
     chips: tuple[ChipTraits, ...]
     constants: Mapping[str, Constant]
     fitted_on: str

@@ -154,8 +154,8 @@ def _utilisation(shape: TrainingShape, facts: TrainingFacts) -> Assumption:
             steps.append(f"times {factor:.3f}: {utilisation.MEANINGS[name]}")
     steps.append(f"together {mfu.mid:.3f} of the dense bf16 peak")
     steps.append(
-        f"range: a spread of {mfu.scale:.2f} in logarithms, {facts.quantile_low:.2f} of it down to {mfu.low:.3f}"
-        f" and {facts.quantile_high:.2f} up to {mfu.high:.3f}"
+        f"range: a spread of {mfu.scale:.2f} in logarithms, {facts.quantile:.2f} of it down to {mfu.low:.3f}"
+        f" and up to {mfu.high:.3f}"
     )
     return Assumption(
         name="model FLOPs utilisation",
@@ -356,8 +356,8 @@ def numbers(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> Traini
         low=tokens / speed.tokens_high / SECONDS_PER_HOUR, mid=mid_h, high=tokens / speed.tokens_low / SECONDS_PER_HOUR
     )
     run_scale = facts.run_scale
-    slower = math.hypot(math.log(speed.tokens_mid / speed.tokens_low), facts.quantile_low * run_scale, lost.half_width)
-    faster = math.hypot(math.log(speed.tokens_high / speed.tokens_mid), facts.quantile_high * run_scale)
+    slower = math.hypot(math.log(speed.tokens_mid / speed.tokens_low), facts.quantile * run_scale, lost.half_width)
+    faster = math.hypot(math.log(speed.tokens_high / speed.tokens_mid), facts.quantile * run_scale)
     expected_mid = mid_h * goodput.run_factor(shape, facts) * (1.0 + lost.fraction)
     expected_low = max(expected_mid * math.exp(-faster), steady.low)
     expected_high = max(expected_mid * math.exp(slower), steady.high)

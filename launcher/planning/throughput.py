@@ -45,9 +45,8 @@ def rate(shape: TrainingShape, facts: TrainingFacts) -> Rate:
         # The posterior is normal; yet no measurement widens the range of the estimate alone, unless runs contradict
         # each other.
         alone = math.inf if learned.contradiction else mfu.scale
-        down = min(TENTH * learned.scale, facts.quantile_low * alone)
-        up = min(TENTH * learned.scale, facts.quantile_high * alone)
-        mfu = utilisation.Mfu(low=mid * math.exp(-down), mid=mid, high=mid * math.exp(up), scale=learned.scale)
+        width = math.exp(min(TENTH * learned.scale, facts.quantile * alone))
+        mfu = utilisation.Mfu(low=mid / width, mid=mid, high=mid * width, scale=learned.scale)
     return Rate(capacity * mfu.low, capacity * mfu.mid, capacity * mfu.high, mfu.low, mfu.mid, mfu.high, mfu.scale)
 
 

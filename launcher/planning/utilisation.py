@@ -6,9 +6,9 @@ model's name or a source. Every coefficient but the first is constrained to zero
 sign of its name, and those of `step` and `exchange` are bounded: then the tokens per second of all chips together never
 fall when chips are added.
 
-The range reaches `quantile_low` and `quantile_high` spreads below and above. A spread is the scale of the errors on
-sources that were left out of the fit, by class of job, and is widened if few rows support the figure. The spread does
-not depend on the number of chips.
+The range reaches `quantile` spreads below and above. A spread is the scale of the errors on sources that were left out
+of the fit, by class of job, and is widened if few rows support the figure. The spread does not depend on the number of
+chips.
 """
 
 import math
@@ -332,7 +332,7 @@ def _micro_batch_scale(shape: TrainingShape, facts: TrainingFacts) -> float:
     if shape.micro_batch is not None or not has_micro_steps(shape):
         return 0.0
     least, most = (micro_step_term(replace(shape, micro_batch=size)) for size in (1, MAX_MICRO_BATCH))
-    return facts.coefficients["micro_step"] * (most - least) / max(facts.quantile_low + facts.quantile_high, 1.0)
+    return facts.coefficients["micro_step"] * (most - least) / max(2.0 * facts.quantile, 1.0)
 
 
 def _class_scale(name: str, shape: TrainingShape, facts: TrainingFacts) -> float:
@@ -360,7 +360,7 @@ def estimate(shape: TrainingShape, facts: TrainingFacts) -> Mfu:
     ceiling = CEILING * (2.0 if shape.fp8_counts else 1.0)
     low, mid, high = (
         min(max(math.exp(log_mfu + shift), FLOOR), ceiling)
-        for shift in (-facts.quantile_low * scale, 0.0, facts.quantile_high * scale)
+        for shift in (-facts.quantile * scale, 0.0, facts.quantile * scale)
     )
     if assumes_exchange(shape):
         within = replace(shape, expert_parallel=shape.chips_per_node)

@@ -92,7 +92,7 @@ def _measurement(candidate: TrainingCandidate, estimator: Estimator) -> Iterator
     train = candidate.context.request.workload.train
     if train is None or work.training is None or train.throughput_tokens_per_s is not None:
         return
-    width = math.exp(math.hypot(measured_width(facts), facts.quantile_low * facts.run_scale))
+    width = math.exp(math.hypot(measured_width(facts), facts.quantile * facts.run_scale))
     hours = work.hours
     known = Range(low=max(hours.low, hours.mid / width), mid=hours.mid, high=min(hours.high, hours.mid * width))
     usd = total_usd(training_candidate(candidate.place, replace(work, hours=known), candidate.context))
