@@ -119,6 +119,12 @@ def _leaner(shape: TrainingShape, *, recompute_open: bool) -> Iterator[tuple[Tra
                 yield replace(shape, optimizer=optimizer, recompute=recompute), " and ".join(keys)
 
 
+def fitting_optimizer(shape: TrainingShape) -> Optimizer | None:
+    """The first leaner optimizer with which a full fine-tuning fits the memory of its chips; None without one."""
+    tuned = shape.method is not Method.PRETRAIN and not shape.trains_adapters
+    return next((leaner for leaner in LEANER if tuned and fits(replace(shape, optimizer=leaner)).fits), None)
+
+
 def min_chips(shape: TrainingShape) -> int | None:
     """The smallest number of chips, in full nodes of `chips_per_node`, on which the job fits.
 

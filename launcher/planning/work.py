@@ -438,6 +438,9 @@ def _misfit(fitting: memory.Fitting, hours: float) -> str | None:
     enough = (
         "no number of them is enough" if least is None else f"{least // shape.chips_per_node} nodes would be enough"
     )
+    leaner = memory.fitting_optimizer(shape)
+    if leaner is not None:
+        enough = f"{enough}, and optimizer: {leaner.value} fits"
     return f"needs {fit.per_chip_gib:.0f} GiB on each chip, {fit.limit_gib:.0f} are free; {enough}"
 
 

@@ -7,6 +7,7 @@ import pytest
 from launcher.catalog.load import load
 from launcher.catalog.training import load_training
 from launcher.model.enums import Method, Optimizer, Recompute, Stack
+from launcher.model.errors import ImpossibleError
 from launcher.planning import goodput, memory, throughput
 from launcher.planning.optimizers import RECIPES
 from launcher.planning.shape import TrainingShape
@@ -140,3 +141,25 @@ def test_node_count_fitting_as_planned_preferred_to_leaner_recipe():
     rows = priced.quotes
     assert rows
     assert not [finding for row in rows for finding in row.findings if finding.code == "memory-tight"]
+
+
+@pytest.mark.parametrize(
+    "changes, leaner",
+    [
+        ({"optimizer": Optimizer.ADAMW}, Optimizer.ADAMW_BF16),
+        ({"optimizer": Optimizer.MUON, "params_b": 3.6, "active_params_b": 3.6}, Optimizer.ADAMW_BF16),
+        ({"optimizer": Optimizer.ADAMW, "params_b": 40.0, "active_params_b": 40.0}, None),
+        ({"optimizer": Optimizer.ADAMW, "method": Method.PRETRAIN}, None),
+    ],
+    ids=["adamw", "muon", "too large for any", "pretraining keeps its optimizer"],
+)
+def test_refusal_of_pinned_optimizer_names_one_that_fits(changes, leaner):
+    assert memory.fitting_optimizer(job(**changes)) is leaner
+
+
+def test_refused_plan_says_which_optimizer_fits():
+    train = {"model": "llama-3.2-3b", "method": "full", "tokens_b": 0.05, "optimizer": "adamw", "hours": None}
+    target = {"kind": "ec2", "instance_type": "g6e.xlarge"}
+    with pytest.raises(ImpossibleError) as refused:
+        price_over({"workload": {"train": train}, "target": target})
+    assert "2 nodes would be enough, and optimizer: adamw-bf16 fits" in refused.value.findings[0].message
