@@ -3,7 +3,6 @@
 All nodes of a private network fetch through one NAT gateway or NAT instance, whose bandwidth they share.
 """
 
-import math
 from collections.abc import Iterator
 
 from launcher.catalog.load import Catalog
@@ -25,12 +24,14 @@ NAT_GB_PER_NODE = 20.0
 WEIGHT_BYTES = 2.0
 """Bytes of a parameter on model hubs."""
 NAT_GBPS = (5.0, 100.0)
-"""Gbit/s of a NAT gateway: what it supports, and what it scales to by itself. How fast it scales is not documented.
+"""Gbit/s of a NAT gateway: what it supports, and what it scales to by itself. How fast it scales is not documented, so
+the mean rate of a job is taken as equally likely, in logarithms, anywhere between these bounds.
 Its million packets per second, 12 Gbit/s in packets of 1,500 bytes, are not the limit."""
 NAT_INSTANCE_GBPS = (0.781, 5.0)
 """Gbit/s of a NAT instance (m6i.large): its baseline, and what an instance with fewer than 32 vCPUs gets through an
 internet gateway in a burst, which lasts 5 to 60 minutes."""
 NAT_INSTANCE_SOURCE = "EC2 instance types guide, network specifications; EC2 user guide, instance network bandwidth"
+PERCENTILES = (0.1, 0.5, 0.9)
 NAT_CONNECTIONS = 55_000
 """Simultaneous connections of one gateway address to one destination."""
 NAT_SOURCE = "VPC user guide, NAT gateway basics, read 2026-11-28"
@@ -63,8 +64,9 @@ def fetching(request: PlanRequest, facts: InstanceType, nodes: int, catalog: Cat
     def shared_h(gbps: float) -> float:
         return (max(each_gb * nodes / (gbps / BITS), each_gb / own) - packages_gb / own) / HOUR_S
 
-    slow, fast = NAT_INSTANCE_GBPS if request.network.nat is NatMode.INSTANCE else NAT_GBPS
-    shared = Range(low=shared_h(fast), mid=shared_h(math.sqrt(slow * fast)), high=shared_h(slow))
+    least, most = NAT_INSTANCE_GBPS if request.network.nat is NatMode.INSTANCE else NAT_GBPS
+    slow, middle, fast = (least * (most / least) ** chance for chance in PERCENTILES)
+    shared = Range(low=shared_h(fast), mid=shared_h(middle), high=shared_h(slow))
     return weights_gb / own / HOUR_S, shared
 
 

@@ -70,9 +70,10 @@ class Charge(NamedTuple):
     job: JobHours
     # The modelled job, for spot only.
     spot: OnSpot | None = None
-    # Hours before the first step, with their spread.
+    # Hours before the first step, with their spread, and as in the lines of the bill.
     start_h: float = BOOT_H
     start: Spread = Spread()
+    line_start_h: float = BOOT_H
     # Idle time after the job, part of the billed hours.
     tail_h: float = 0.0
     # This run's share of a new commitment that no job uses.
@@ -116,13 +117,18 @@ class Charge(NamedTuple):
     def at_price(self, price: RandomPrice) -> "Charge":
         """The charge whose lines add up to the median of the dollars at a random price.
 
-        The median of a product differs from the product of the medians if one of them is skewed.
+        The median of a product differs from the product of the medians if one of them is skewed. Job and start-up are
+        longer by the same factor.
         """
         shift = self.shift(price)
         if abs(shift) < LEAST_SHIFT:
             return self
-        more = (self.line_h + self.start_h) * math.expm1(shift)
-        return self._replace(line_h=self.line_h + more, billed_hours=self.billed_hours + more)
+        longer, more = math.exp(shift), (self.line_h + self.line_start_h) * math.expm1(shift)
+        return self._replace(
+            line_h=self.line_h * longer,
+            line_start_h=self.line_start_h * longer,
+            billed_hours=self.billed_hours + more,
+        )
 
 
 @lru_cache(maxsize=8192)
@@ -212,9 +218,10 @@ def _stopped(
     """Hourly billed nodes that stop once they are idle, and the run's share of a new commitment."""
     start, spread = start_hours(place, work)
     hours = wall_hours(job).at(MIDDLE)
-    line_h = hours + _start_shift(job, hours, start, spread)
-    tail = tail_hours(place, request, line_h + start, learned=learned)
-    used = max(MIN_HOURS, line_h + start + tail)
+    longer = _longer(job, hours, start, spread)
+    line_h, line_start_h = hours * longer, start * longer
+    tail = tail_hours(place, request, line_h + line_start_h, learned=learned)
+    used = max(MIN_HOURS, line_h + line_start_h + tail)
     share = committed_hours(place, request, used)
     return Charge(
         hours=hours,
@@ -225,20 +232,21 @@ def _stopped(
         spot=spot,
         start_h=start,
         start=spread,
+        line_start_h=line_start_h,
         tail_h=tail,
         unused_h=max(0.0, share - used),
         tail=learned,
     )
 
 
-def _start_shift(job: JobHours, hours: float, start_h: float, start: Spread) -> float:
-    """Hours by which the median of the job and its start-up exceeds the sum of their medians, if that matters.
+def _longer(job: JobHours, hours: float, start_h: float, start: Spread) -> float:
+    """The median of the job and its start-up together over the sum of their medians, 1 if they hardly differ.
 
-    It does for jobs of minutes; those of given hours keep the hours of the plan.
+    They do for jobs of minutes; those of given hours keep the hours of the plan.
     """
     if job.speed == (0.0, 0.0) or start_h * max(start) < START_MATTERS * hours:
-        return 0.0
-    return max(0.0, busy_hours(job, start_h, start).at(MIDDLE) - hours - start_h)
+        return 1.0
+    return max(1.0, busy_hours(job, start_h, start).at(MIDDLE) / (hours + start_h))
 
 
 def compute_cost(

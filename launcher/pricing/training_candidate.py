@@ -72,7 +72,7 @@ class TrainingCandidate:
     def size(self) -> JobSize:
         """The inputs of the non-compute lines."""
         cost = self.charge
-        start_and_tail_h = cost.start_h + cost.tail_h if cost else boot_hours(self.place, self.work)
+        start_and_tail_h = cost.line_start_h + cost.tail_h if cost else boot_hours(self.place, self.work)
         hours = cost.line_h if cost else self.hours
         return JobSize(
             hours=hours,
@@ -252,7 +252,7 @@ def _quantities(candidate: TrainingCandidate, cost: Charge, price: Price) -> lis
     if failed_h:
         quantities.append(("failures and restarts", failed_h * nodes))
     steps_h = candidate.work.around_h
-    quantities.append((START_UP, (cost.start_h - steps_h) * nodes))
+    quantities.append((START_UP, (cost.line_start_h - steps_h) * nodes))
     if steps_h:
         quantities.append(("data, steps and outputs", steps_h * nodes))
     if cost.tail_h:

@@ -11,8 +11,8 @@ AROUND_MINUTES = (
     "start-up of the nodes, billed before the first step",
     "nodes stay after the job, idle and billed, for",
 )
-MOST_START_SHIFT = 1.2
-"""A start-up that is longer than the job, and uncertain, is in the job's hours with the shift of the median."""
+MOST_STRETCH = 1.12
+"""The most by which the lines of a short job exceed its median."""
 HEALTH_H = 1.0
 """Assumed hours of deep health checks in the quote; AWS publishes no time for them."""
 GUARD_METRICS, GUARD_CALLS_AN_HOUR, GUARD_REQUESTS = 3, 12, 1
@@ -33,20 +33,27 @@ def job_hours(quote):
         return middle
     hours = compute[0] / quote["nodes"]
     if quote["purchase_option"] == "on-demand":
-        assert middle * (1 - 1e-9) <= hours <= middle * MOST_START_SHIFT
+        assert middle * (1 - 1e-9) <= hours <= middle * MOST_STRETCH
     return hours
 
 
+def stretch(quote):
+    """The factor by which the lines of job and start-up exceed their medians."""
+    return max(1.0, job_hours(quote) / quote["hours"]["mid"])
+
+
 def start_h(quote):
-    """Hours from the launch to the first step, as the quote states them."""
-    return next(float(line["value"]) for line in quote["assumptions"] if line["name"] == AROUND_MINUTES[0]) / 60
+    """Billed hours from the launch to the first step: as the quote states them, longer with the job's line."""
+    stated = next(float(line["value"]) for line in quote["assumptions"] if line["name"] == AROUND_MINUTES[0])
+    return stated / 60 * stretch(quote)
 
 
 def hours_up(quote):
     """Hours that a cluster runs, and that each node runs: the quote's job, start-up and idle tail."""
     values = {assumption["name"]: assumption["value"] for assumption in quote["assumptions"]}
-    around_h = sum(float(values.get(name, 0)) for name in AROUND_MINUTES) / 60
-    around_h += float(values.get("data on their way to the nodes", 0))
+    start, tail = (float(values.get(name, 0)) / 60 for name in AROUND_MINUTES)
+    start += float(values.get("data on their way to the nodes", 0))
+    around_h = start * stretch(quote) + tail
     hours = job_hours(quote)
     # Of prepaid nodes no quote says it: their start is in what was paid for.
     return hours + max(OVERHEAD_H, around_h), hours + max(START_UP_H, around_h)

@@ -10,6 +10,7 @@ import pytest
 from launcher.catalog.load import load
 from launcher.model.enums import Basis
 from launcher.model.money import Price, Tier, Unpriced
+from launcher.model.overhead import START_UP
 from launcher.pricing import bill
 from launcher.pricing.bill_lines import JobSize, Line, combined, component, components, tiered, total_usd
 from tests.checks import some
@@ -386,3 +387,19 @@ def test_first_step_behind_a_gateway_is_later_with_the_reason_in_the_quote(price
     assert "5 Gbit/s" in source
     assert "100" in source
     assert "VPC user guide" in source
+
+
+@pytest.mark.parametrize(
+    "tokens_b, nodes, option",
+    [(1.0, 64, "on-demand"), (0.3, 16, "on-demand"), (0.3, 16, "spot")],
+    ids=["64 nodes behind one gateway", "16 nodes", "spot"],
+)
+def test_job_and_start_up_of_short_job_exceed_medians_by_same_factor(tokens_b, nodes, option):
+    train = {"model": "llama-3.1-70b", "method": "full", "tokens_b": tokens_b, "hours": None}
+    target = {"kind": "parallelcluster", "instance_type": "p6-b200.48xlarge", "nodes": nodes, "region": "us-east-1"}
+    changes = {"workload": {"train": train}, "target": target, "purchase": {"option": option}}
+    candidate = price_over(changes).candidates[0]
+    hours = {line.name: line.quantity / nodes for line in candidate.components if line.group == "compute"}
+    job_h, start_h = next(iter(hours.values())), hours[START_UP]
+    assert job_h / candidate.charge.hours == pytest.approx(start_h / candidate.charge.start_h)
+    assert 1.0 < job_h / candidate.charge.hours < 1.12

@@ -17,6 +17,7 @@ def test_percentiles_of_hours_and_dollars_agree_with_the_simulation(cases):
     assert result["held"] >= 0.95
     assert result["p95_of_worst"] <= joint_simulation.TOLERANCE
     assert result["mean_within"] >= 0.97
+    assert result["middles_within_3_percent"] >= 0.75
 
 
 @pytest.mark.slow
