@@ -13,6 +13,7 @@ from launcher.model.money import Price, Tier, Unpriced
 from launcher.model.overhead import START_UP
 from launcher.pricing import bill
 from launcher.pricing.bill_lines import JobSize, Line, combined, component, components, tiered, total_usd
+from launcher.pricing.training_candidate import TrainingCandidate
 from tests.checks import some
 from tests.unit.pricing.conftest import price_over
 
@@ -399,7 +400,10 @@ def test_job_and_start_up_of_short_job_exceed_medians_by_same_factor(tokens_b, n
     target = {"kind": "parallelcluster", "instance_type": "p6-b200.48xlarge", "nodes": nodes, "region": "us-east-1"}
     changes = {"workload": {"train": train}, "target": target, "purchase": {"option": option}}
     candidate = price_over(changes).candidates[0]
+    assert isinstance(candidate, TrainingCandidate)
     hours = {line.name: line.quantity / nodes for line in candidate.components if line.group == "compute"}
     job_h, start_h = next(iter(hours.values())), hours[START_UP]
-    assert job_h / candidate.charge.hours == pytest.approx(start_h / candidate.charge.start_h)
-    assert 1.0 < job_h / candidate.charge.hours < 1.12
+    charged = candidate.charge
+    assert charged is not None
+    assert job_h / charged.hours == pytest.approx(start_h / charged.start_h)
+    assert 1.0 < job_h / charged.hours < 1.12
