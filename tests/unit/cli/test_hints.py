@@ -94,8 +94,13 @@ def refusal(where: str, arguments: list[str]) -> str | None:
     command, given = typed(arguments)
     if given or not where.startswith(BY_MAIL):
         values = {"NAME": "name"}
+        before = ["", *given]
+        words = [
+            "us-east-1" if last == "--region" else values.get(word, word)
+            for last, word in zip(before, given, strict=False)
+        ]
         try:
-            command.make_context(arguments[0], [values.get(word, word).replace(VALUE, A_DAY) for word in given])
+            command.make_context(arguments[0], [word.replace(VALUE, A_DAY) for word in words])
         except Exception as error:  # noqa: BLE001 - click's, of which typer exports no base
             return str(error)
     return None
