@@ -48,5 +48,6 @@ def kept_look(folder: RunFolder) -> NodeLook | None:
         return read(NodeLook, folder.read_json(LOOK_FILE))
     except ValueError as problem:
         raise UnreadableInputError(
-            f"{folder.path / LOOK_FILE} is no look of slipway top: {problem}", hint="delete it; slipway top writes it"
+            f"{folder.path / LOOK_FILE} is no look at nodes: {problem}",
+            hint="delete it; the next look writes it: slipway top NAME",
         ) from problem

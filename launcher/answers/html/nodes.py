@@ -37,7 +37,7 @@ def nodes_plot(look: NodeLook) -> Plot:
         description=f"Chip utilization of {words.count(len(drawn), 'node')}{step}",
         body="".join(parts),
         height=height,
-        caption=f"As of {look.as_of:%Y-%m-%d %H:%M:%S} UTC, the last look of slipway top{step}{left_out}.",
+        caption=f"As of {look.as_of:%Y-%m-%d %H:%M:%S} UTC, when the nodes were last looked at{step}{left_out}.",
     )
 
 
