@@ -125,7 +125,7 @@ def load(path: Path, settings: tuple[str, ...] = ()) -> PlanRequest:
 
 def resolve(path: Path, settings: tuple[str, ...] = ()) -> ResolvedPlan:
     """The request of a plan file, and where its values are from; arguments and errors as those of `load`."""
-    return _resolved(_text(path), str(path), path.parent, settings, defaults_of=path)
+    return _resolve_layers(_text(path), str(path), path.parent, settings, defaults_of=path)
 
 
 def _text(path: Path) -> str:
@@ -143,14 +143,14 @@ def _text(path: Path) -> str:
 
 def loads(text: str, *, name: str = "plan file", folder: Path = Path()) -> PlanRequest:
     """The request that YAML or JSON text states; `name` is used in messages, its paths are relative to `folder`."""
-    return _resolved(text, name, folder, (), defaults_of=None).request
+    return _resolve_layers(text, name, folder, (), defaults_of=None).request
 
 
-def _resolved(
+def _resolve_layers(
     text: str, name: str, folder: Path, settings: tuple[str, ...], *, defaults_of: Path | None
 ) -> ResolvedPlan:
     """The request of a text over its layers; `defaults_of` is its file, whose defaults apply."""
-    node, data = _parsed(text, name)
+    node, data = _parse_text(text, name)
     reader = _PlanReader(node, folder)
     if data.get("schema") == SAVED:
         if settings:
@@ -165,7 +165,7 @@ def _resolved(
     whole = {key for key, *_ in keyed(PlanRequest)} <= set(data)
     files = () if defaults_of is None or whole else tuple(default_files(defaults_of, environment))
     layers = [layer for kind, path in files for layer in _with_extended(kind, path, environment)]
-    layers += [*_extended(own, environment, (str((folder / Path(name).name).resolve()),)), own]
+    layers += [*_extended_layers(own, environment, (str((folder / Path(name).name).resolve()),)), own]
     command_line = settings_layer(settings)
     if command_line is not None:
         _refuse_wrong(command_line, _PlanReader(None, folder), "--set")
@@ -185,10 +185,10 @@ def _layer(data: Mapping[Any, Any], source: str, name: str, folder: Path) -> Lay
 def _with_extended(kind: str, path: Path, environment: Mapping[str, str]) -> list[Layer]:
     """The layer of a file of defaults, above those of the files that it extends."""
     layer = _partial(path, f"{kind} {path}", environment)
-    return [*_extended(layer, environment, (str(path.resolve()),)), layer]
+    return [*_extended_layers(layer, environment, (str(path.resolve()),)), layer]
 
 
-def _extended(layer: Layer, environment: Mapping[str, str], chain: tuple[str, ...]) -> list[Layer]:
+def _extended_layers(layer: Layer, environment: Mapping[str, str], chain: tuple[str, ...]) -> list[Layer]:
     """The layers of the files that a layer extends, the lowest first."""
     named = layer.data.get(EXTENDS)
     if named is None:
@@ -197,7 +197,7 @@ def _extended(layer: Layer, environment: Mapping[str, str], chain: tuple[str, ..
     if str(path.resolve()) in chain or len(chain) > MAX_EXTENDED:
         raise UnreadableInputError(f"extends: {path} extends itself: {' -> '.join((*chain, str(path)))}")
     below = _partial(path, f"extends {path}", environment)
-    return [*_extended(below, environment, (*chain, str(path.resolve()))), below]
+    return [*_extended_layers(below, environment, (*chain, str(path.resolve()))), below]
 
 
 def _partial(path: Path, source: str, environment: Mapping[str, str]) -> Layer:
@@ -209,7 +209,7 @@ def _partial(path: Path, source: str, environment: Mapping[str, str]) -> Layer:
         except tomllib.TOMLDecodeError as problem:
             raise UnreadableInputError(f"{path} is not valid TOML: {problem}", hint="correct that place") from problem
     else:
-        node, data = _parsed(text, str(path), partial=True)
+        node, data = _parse_text(text, str(path), partial=True)
     layer = _layer(expanded(data, str(path), environment), source, str(path), path.parent)
     _refuse_wrong(layer, _PlanReader(node, path.parent), str(path))
     return layer
@@ -218,12 +218,12 @@ def _partial(path: Path, source: str, environment: Mapping[str, str]) -> Layer:
 def _refuse_wrong(layer: Layer, reader: "_PlanReader", name: str) -> None:
     """Refuse a layer with unknown keys or wrong values; keys that it does not give are no problem."""
     reader.section(PlanRequest, {"slipway": 1, "name": "defaults", **merged([layer], layer.folder).data}, "")
-    findings = [_placed(finding, reader.places) for finding in reader.findings if finding.code != "missing-key"]
+    findings = [_with_place(finding, reader.places) for finding in reader.findings if finding.code != "missing-key"]
     if findings:
         raise _refusal(name, findings)
 
 
-def _parsed(text: str, name: str, *, partial: bool = False) -> tuple[yaml.Node | None, dict[Any, Any]]:
+def _parse_text(text: str, name: str, *, partial: bool = False) -> tuple[yaml.Node | None, dict[Any, Any]]:
     """The node and the mapping of a plan's text; a part of a plan may be empty."""
     try:
         node, data = safe_yaml.parsed(text, _UniqueKeyLoader, _refuse_merge_keys)
@@ -244,7 +244,7 @@ def _parsed(text: str, name: str, *, partial: bool = False) -> tuple[yaml.Node |
 def _request(reader: "_PlanReader", data: object, at: str, name: str) -> PlanRequest:
     request = reader.section(PlanRequest, data, at)
     if reader.findings:
-        raise _refusal(name, [_placed(finding, reader.places) for finding in reader.findings])
+        raise _refusal(name, [_with_place(finding, reader.places) for finding in reader.findings])
     return _with_ec2_names(cast("PlanRequest", request))
 
 
@@ -257,9 +257,9 @@ def placed(path: Path, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     saved = isinstance(data, dict) and data.get("schema") == SAVED
     places = _PlanReader(node, path.parent).places
     return tuple(
-        replace(_placed(replace(finding, path=f"plan.{finding.path}"), places), path=finding.path)
+        replace(_with_place(replace(finding, path=f"plan.{finding.path}"), places), path=finding.path)
         if saved
-        else _placed(finding, places)
+        else _with_place(finding, places)
         for finding in findings
     )
 
@@ -317,7 +317,7 @@ def _places(node: yaml.Node | None, path: str, visited: set[int]) -> Iterator[tu
         yield from _places(value, where, visited)
 
 
-def _placed(finding: Finding, places: Mapping[str, _Place]) -> Finding:
+def _with_place(finding: Finding, places: Mapping[str, _Place]) -> Finding:
     path = finding.path
     if finding.line is not None:
         return finding
@@ -373,7 +373,7 @@ class _PlanReader(ScalarReader):
         for key in unknown[:SHOWN_KEYS]:
             where, short = (f"{path}.{name}" if path else name for name in (str(key), cut(str(key))))
             hint = _allowed_hint(str(key), list(known))
-            finding = _placed(error("unknown-key", where, f"unknown key {describe(cut(key))}", hint), self.places)
+            finding = _with_place(error("unknown-key", where, f"unknown key {describe(cut(key))}", hint), self.places)
             self.findings.append(replace(finding, path=short))
         if len(unknown) > SHOWN_KEYS:
             message = f"{len(unknown) - SHOWN_KEYS} more unknown keys"
@@ -476,7 +476,7 @@ class _PlanReader(ScalarReader):
         for key, item in data.items():
             if not isinstance(key, str) or not is_plain(key) or (kind.keys and not re.fullmatch(kind.keys, key)):
                 finding = error("wrong-type", f"{path}.{key}", f"must be {kind.form}, got {describe(cut(key))}")
-                self.findings.append(replace(_placed(finding, self.places), path=f"{path}.{cut(key)}"))
+                self.findings.append(replace(_with_place(finding, self.places), path=f"{path}.{cut(key)}"))
                 continue
             values[key] = self.value(kind.item, item, f"{path}.{key}")
         return FAILED if any(value is FAILED for value in values.values()) else values

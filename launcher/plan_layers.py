@@ -116,7 +116,7 @@ def merged(layers: list[Layer], folder: Path) -> Resolved:
     result = Resolved(data={})
     for layer in layers:
         data = {key: value for key, value in layer.data.items() if key not in (EXTENDS, VARIABLES)}
-        moved = _moved(data, layer.folder, folder)
+        moved = _move_paths(data, layer.folder, folder)
         _merge(result, kinds.Section(of=PlanRequest), result.data, moved, ("", layer.source))
     return result
 
@@ -143,7 +143,7 @@ def _merge(
             low[key] = dict(below) if isinstance(below, Mapping) else {}
             _merge(result, group, low[key], value, (where, source))
         else:
-            low[key] = value if inner is None else _typed(inner, value)
+            low[key] = value if inner is None else _parse_value(inner, value)
             result.sources[where] = source
 
 
@@ -170,7 +170,7 @@ def _keys(owner: type) -> dict[str, kinds.Kind]:
     return {key.name: key.metadata["kind"] for key in fields(owner)}
 
 
-def _typed(kind: kinds.Kind, value: Any) -> Any:
+def _parse_value(kind: kinds.Kind, value: Any) -> Any:
     """A value from the command line or the environment, read as the kind of its key requires."""
     if not isinstance(value, Raw):
         return value
@@ -197,23 +197,23 @@ def _is_textual(kind: kinds.Kind) -> bool:
     return isinstance(kind, kinds.Text | kinds.Choice | kinds.Instant | kinds.NameOr | kinds.Usd)
 
 
-def _moved(data: dict[Any, Any], origin: Path, folder: Path) -> dict[Any, Any]:
+def _move_paths(data: dict[Any, Any], origin: Path, folder: Path) -> dict[Any, Any]:
     """The data with its relative paths made relative to another folder."""
     if origin.resolve() == folder.resolve():
         return data
     for path in PATHS:
-        data = _replaced(data, path.split("."), lambda value: _relocated(value, origin, folder))
+        data = _replace_values(data, path.split("."), lambda value: _relocate_path(value, origin, folder))
     return data
 
 
-def _replaced(data: Any, keys: list[str], change: Any) -> Any:
+def _replace_values(data: Any, keys: list[str], change: Any) -> Any:
     if not isinstance(data, Mapping) or keys[0] not in data:
         return data
     value = data[keys[0]]
-    return {**data, keys[0]: change(value) if len(keys) == 1 else _replaced(value, keys[1:], change)}
+    return {**data, keys[0]: change(value) if len(keys) == 1 else _replace_values(value, keys[1:], change)}
 
 
-def _relocated(value: Any, origin: Path, folder: Path) -> Any:
+def _relocate_path(value: Any, origin: Path, folder: Path) -> Any:
     if not isinstance(value, str) or not value or "\0" in value or Path(value).expanduser().is_absolute():
         return value
     return os.path.relpath(origin.resolve() / value, folder.resolve())

@@ -105,14 +105,14 @@ def _answer(result: CapacityOffers, width: int) -> list[str]:
     lines = []
     if result.cheapest is not None and result.cheapest.usd is not None:
         total = words.dollars(result.cheapest.usd.mid)
-        lines += wrapped(f"  Cheapest: {_named(result, result.cheapest)}, ${total} to finish.", width)
+        lines += wrapped(f"  Cheapest: {_offer_text(result, result.cheapest)}, ${total} to finish.", width)
     if result.soonest is not None:
         when = lead(result.soonest.lead_time_h)
-        lines += wrapped(f"  Soonest that is for sale or held: {_named(result, result.soonest)}, {when}.", width)
+        lines += wrapped(f"  Soonest that is for sale or held: {_offer_text(result, result.soonest)}, {when}.", width)
     return lines
 
 
-def _named(result: CapacityOffers, judged: JudgedOffer) -> str:
+def _offer_text(result: CapacityOffers, judged: JudgedOffer) -> str:
     number = next(number for number, offer in enumerate(result.offers, start=1) if offer is judged)
     return f"row {number}, {judged.offer.kind.value.replace('-', ' ')}"
 

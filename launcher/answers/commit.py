@@ -70,7 +70,7 @@ def page(choice: CommitmentChoice, width: int, *, everything: bool) -> list[str]
         hidden = len(choice.options) - len(shown)
         lines += [f"  {hidden} more; --all shows them."] if hidden else []
     if choice.choice is not None:
-        lines += _chosen(choice.choice, width)
+        lines += _choice_lines(choice.choice, width)
     for plan, reason in choice.left_out:
         lines += wrapped(f"  not counted: {plan}: {reason}", width)
     return [*lines, "", *wrapped("  Nothing was bought. A commitment is paid in every hour of its term.", width)]
@@ -118,7 +118,7 @@ def _table(shown: tuple[CommitmentOption, ...], width: int) -> list[str]:
     return render(columns, shown, width, number="#")
 
 
-def _chosen(choice: CommitmentOption, width: int) -> list[str]:
+def _choice_lines(choice: CommitmentOption, width: int) -> list[str]:
     """The choice's risks, the effect of one more dollar, and the commands, not wrapped so that they can be pasted."""
     lines = ["", *wrapped(f"  rate: {choice.basis.value}, {choice.as_of}: {choice.source}", width)]
     lines += ["", "  what can go wrong"]

@@ -124,7 +124,7 @@ def _port(port: Port, width: int) -> list[str]:
     lines = [
         f"  Port: {weeks_text(weeks.mid)}{span}, ${port.usd:,.0f}; {weeks.description}.",
         f"  Maintenance of a second stack: ${port.maintenance_usd_per_month:,.0f} a month (assumed).",
-        f"  {_signed(saved)} {side} a run; {_paid_back(port)}.",
+        f"  {_signed_dollars(saved)} {side} a run; {_paid_back(port)}.",
     ]
     lines = [piece for line in lines for piece in wrapped(line, width)]
     columns: list[Column[Path]] = [
@@ -153,5 +153,5 @@ def _paid_back(port: Port) -> str:
     return f"the port is paid back after {runs}{when}" + ("" if port.pays else f", and there are only {port.runs:,}")
 
 
-def _signed(amount: Decimal) -> str:
+def _signed_dollars(amount: Decimal) -> str:
     return f"${words.dollars(abs(amount))}"

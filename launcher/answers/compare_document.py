@@ -150,7 +150,7 @@ def document(comparison: Comparison | ServingComparison) -> Json:
     if isinstance(comparison, Comparison):
         edge, pairs = None if comparison.port is None else _port(comparison, comparison.port), _pairs(comparison)
     else:
-        edge, pairs = _served(comparison), ()
+        edge, pairs = _served_object(comparison), ()
     return as_json(
         CompareDocument(
             name=comparison.request.name,
@@ -198,7 +198,7 @@ def _port(comparison: Comparison, port: Port) -> PortObject:
     )
 
 
-def _served(comparison: ServingComparison) -> ServedObject:
+def _served_object(comparison: ServingComparison) -> ServedObject:
     sides, types, turn = comparison.sides, comparison.priced.catalog.instance_types, comparison.sides.turn
     hosted, neuron, gpu = (
         None if quote is None else CandidateObject.of(quote, 0, types)

@@ -40,7 +40,7 @@ class ConfigDocument:
 
 def document(resolved: ResolvedPlan, *, everything: bool) -> Json:
     """slipway.config/1; `everything` has the keys with Slipway's own defaults too."""
-    rows = _shown(resolved, everything=everything)
+    rows = _shown_rows(resolved, everything=everything)
     settings = tuple(Setting(key=key, value=value, origin=origin) for key, value, origin in rows)
     return as_json(ConfigDocument(name=resolved.request.name, files=resolved.files, settings=settings))
 
@@ -53,7 +53,7 @@ def page(resolved: ResolvedPlan, width: int, *, everything: bool) -> list[str]:
         Column("from", lambda row: row[2], shrinks=True),
     ]
     layers = " < ".join(resolved.files)
-    rows = _shown(resolved, everything=everything)
+    rows = _shown_rows(resolved, everything=everything)
     return ["", *wrapped(f"  {layers}", width), "", *render(columns, rows, width)]
 
 
@@ -82,7 +82,7 @@ def origin_lines(assumptions: Sequence[Assumption], width: int) -> list[str]:
     return [piece for origin, named in by_origin.items() for piece in wrapped(f"  {origin}: {', '.join(named)}", width)]
 
 
-def _shown(resolved: ResolvedPlan, *, everything: bool) -> list[Row]:
+def _shown_rows(resolved: ResolvedPlan, *, everything: bool) -> list[Row]:
     return [row for row in _rows(resolved) if everything or row[2] != DEFAULT]
 
 

@@ -72,14 +72,14 @@ def page(removal: Removal, width: int) -> list[str]:
             text = f"their work since the newest stored checkpoint is lost; to save it first: {first}"
             lines += wrapped(f"    {text}", width)
     lines += ["", "  retained"]
-    lines += [piece for retained in removal.kept for piece in _retained(retained, width)] or ["    nothing"]
+    lines += [piece for retained in removal.kept for piece in _retained_lines(retained, width)] or ["    nothing"]
     if removal.kept:
         more = ", without those that have no price" if removal.incomplete else ""
         lines += ["", f"  ${words.dollars(removal.usd_per_month)} a month for retained resources{more}"]
     return lines
 
 
-def _retained(retained_item: Retained, width: int) -> list[str]:
+def _retained_lines(retained_item: Retained, width: int) -> list[str]:
     facts = []
     if retained_item.gib is not None:
         facts.append(size(retained_item.gib))

@@ -165,7 +165,7 @@ def run_instances(entry: LedgerEntry) -> str:
     return f"{entry.nodes} × {entry.instance_type} {option}" if entry.instance_type else "Bedrock"
 
 
-def _quoted(entry: LedgerEntry) -> str:
+def _quoted_text(entry: LedgerEntry) -> str:
     text = words.middle(entry.quoted_usd, "unpriced")
     return f"{text}/month" if entry.monthly else text
 
@@ -207,7 +207,7 @@ RUNS: Sequence[Column[LedgerEntry]] = (
     Column("how it ended", ended),
     Column("instances", run_instances, yields=3),
     hours("hours", lambda entry: entry.hours),
-    Column("quoted $", _quoted, "point", value=lambda entry: entry.quoted_usd.mid if entry.quoted_usd else None),
+    Column("quoted $", _quoted_text, "point", value=lambda entry: entry.quoted_usd.mid if entry.quoted_usd else None),
     dollars("used $", lambda entry: entry.usd_used),
     dollars("billed $", lambda entry: entry.billed_usd, "", 2),
     dollars("$/M tokens", lambda entry: entry.usd_per_million_tokens, "", 4),

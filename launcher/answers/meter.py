@@ -115,10 +115,10 @@ def _spot(meter: Meter) -> list[str]:
     return [f"spot now ${words.dollars(meter.spot.usd_per_hour)} an hour ({meter.spot.note}){beside}"]
 
 
-def _expected(count: float) -> str:
+def _expected_text(count: float) -> str:
     """A number of interruptions, without an exponent.
 
-    >>> _expected(0.84), _expected(9.2e-05), _expected(0)
+    >>> _expected_text(0.84), _expected_text(9.2e-05), _expected_text(0)
     ('0.84', 'under 0.01', '0')
     """
     return "under 0.01" if 0 < count < SELDOM else f"{count:.2g}"
@@ -129,7 +129,7 @@ def _losses(meter: Meter) -> list[str]:
     lost = []
     if meter.interruptions or expected is not None:
         count = f"{meter.interruptions} interruption{'' if meter.interruptions == 1 else 's'}"
-        lost.append(count + (f", {_expected(expected)} expected" if expected is not None else ""))
+        lost.append(count + (f", {_expected_text(expected)} expected" if expected is not None else ""))
     until = meter.next_checkpoint_s
     if until is not None:
         lost.append(f"next checkpoint in {spoken(until)}" if until > 0 else f"checkpoint {spoken(-until)} late")

@@ -65,14 +65,16 @@ def selected(priced: Priced) -> tuple[list[int], list[int]]:
     if not allowed and not refused:
         return [], []
     first = priced.standing(refused[0]) if refused else Standing.ALLOWED
-    return _varied(priced, allowed), _varied(priced, [rank for rank in refused if priced.standing(rank) is first])
+    return _varied_ranks(priced, allowed), _varied_ranks(
+        priced, [rank for rank in refused if priced.standing(rank) is first]
+    )
 
 
 def _is_cheaper(candidate: Candidate, most: object) -> bool:
     return candidate.usd is not None and (most is None or candidate.usd < most)  # type: ignore[operator]
 
 
-def _varied(priced: Priced, ranks: Sequence[int]) -> list[int]:
+def _varied_ranks(priced: Priced, ranks: Sequence[int]) -> list[int]:
     """At most MAX_ROWS ranks, those that differ in kind first: the best of each option and family, then the rest."""
     seen: set[str] = set()
     first = []

@@ -71,7 +71,7 @@ def ranks_shown(candidates: Sequence[Candidate], *, everything: bool) -> tuple[l
     if everything:
         return priced + unpriced, []
     named = _first_of_each_type(candidates, unpriced)[:MAX_UNPRICED]
-    return _varied(candidates, priced) + named, [candidates[rank - 1] for rank in unpriced if rank not in named]
+    return _varied_ranks(candidates, priced) + named, [candidates[rank - 1] for rank in unpriced if rank not in named]
 
 
 def _large_commitments(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
@@ -94,7 +94,7 @@ def _commitments(priced: Priced, ranks: Sequence[int], width: int) -> list[str]:
     return wrapped(f"  {text}", width)
 
 
-def _varied(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
+def _varied_ranks(candidates: Sequence[Candidate], ranks: Sequence[int]) -> list[int]:
     """The best few of each purchase option, and the best of all up to the number of rows."""
     taken: Counter[PurchaseOption] = Counter()
     shown = set()

@@ -27,11 +27,11 @@ def commands(policies: AccountPolicies, folder: Path) -> list[str]:
         f"aws iam attach-role-policy --role-name {name} --policy-arn {policies.account.policy_arn(policy.name)}"
         for name, policy in policies.roles.items()
     ]
-    create = [create_command(policy.name, str(folder / policy.file)) for policy in _created(policies)]
+    create = [create_command(policy.name, str(folder / policy.file)) for policy in _created_policies(policies)]
     return [*create, *attach, policies.bootstrap]
 
 
-def _created(policies: AccountPolicies) -> list[RenderedPolicy]:
+def _created_policies(policies: AccountPolicies) -> list[RenderedPolicy]:
     creates_boundary = policies.account.boundary_arn in (None, policies.account.policy_arn("boundary"))
     return [policy for policy in policies.every if policy is not policies.boundary or creates_boundary]
 

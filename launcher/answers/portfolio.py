@@ -121,12 +121,12 @@ def _chips(portfolio: Portfolio, width: int) -> list[str]:
     columns: list[Column[OneChip]] = [
         Column("all on", lambda chip: chip.accelerator),
         Column("$ a month", lambda chip: words.dollars(chip.usd_per_month), "right"),
-        Column("difference", lambda chip: _signed(chip.difference_usd), "right"),
+        Column("difference", lambda chip: _signed_dollars(chip.difference_usd), "right"),
         Column("cannot carry", lambda chip: ", ".join(chip.missing), shrinks=True),
     ]
     rows = portfolio.one_chip[:MAX_CHIPS]
     return render(columns, rows, width) if rows else ["  No chip carries any of the plans at a known price."]
 
 
-def _signed(usd: Decimal | None) -> str:
+def _signed_dollars(usd: Decimal | None) -> str:
     return "" if usd is None else f"{'+' if usd >= 0 else '-'}{words.dollars(abs(usd) or Decimal(0))}"

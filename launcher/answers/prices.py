@@ -102,12 +102,12 @@ def _section(
             Column("as of", lambda row: row.as_of.isoformat()) if history else Column("age", _age, "right"),
             Column("basis", lambda row: row.basis.value if row.basis else ""),
         ]
-        lines += _noted(columns, priced, numbers, width)
-    lines += [piece for row in shown if row.usd is None for piece in wrapped(_unpriced(row, numbers), width)]
+        lines += _noted_table(columns, priced, numbers, width)
+    lines += [piece for row in shown if row.usd is None for piece in wrapped(_unpriced_text(row, numbers), width)]
     return [*lines, *_more(len(shown), len(every))]
 
 
-def _noted(
+def _noted_table(
     columns: Sequence[Column[PriceRow]], rows: Sequence[PriceRow], numbers: Mapping[str, int], width: int
 ) -> list[str]:
     """A table with sources and notes: a note is in its row if all fit, else below the table with a letter."""
@@ -132,7 +132,7 @@ def _more(shown: int, every: int) -> list[str]:
     return [line] if shown < every else []
 
 
-def _unpriced(row: PriceRow, numbers: Mapping[str, int]) -> str:
+def _unpriced_text(row: PriceRow, numbers: Mapping[str, int]) -> str:
     where = PLACES.get(row.region, row.region)
     return f"  unpriced: {row.name} {where}: {row.note or 'no price is known'} ({row.as_of}) {_source(row, numbers)}"
 
@@ -255,7 +255,7 @@ def change_percent(change: PriceChange) -> float | None:
 def _changes(kind: str, changes: Sequence[PriceChange], width: int) -> list[str]:
     rows = [changed_row(price_change) for price_change in changes]
     columns: list[Column[PriceChange]] = [
-        Column(column.title, partial(_of_row, column), column.align, column.yields, column.shrinks)
+        Column(column.title, partial(_row_value, column), column.align, column.yields, column.shrinks)
         for column in _price_columns(kind, rows, short=width < NARROW)
     ]
     columns += [
@@ -267,7 +267,7 @@ def _changes(kind: str, changes: Sequence[PriceChange], width: int) -> list[str]
     return _under_items(render(columns, changes, width), rows, width)
 
 
-def _of_row(column: Column[PriceRow], change: PriceChange) -> str:
+def _row_value(column: Column[PriceRow], change: PriceChange) -> str:
     return column.cell(changed_row(change))
 
 

@@ -40,11 +40,11 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
         lines += [
             line for refusal in report.refused for line in wrapped(f"    {_name(refusal.key)}: {refusal.reason}", width)
         ]
-    lines += _unmatched(report.unmatched, width)
-    return [*lines, *_failed(report.failures, width)]
+    lines += _unmatched_lines(report.unmatched, width)
+    return [*lines, *_failure_lines(report.failures, width)]
 
 
-def _failed(failures: Sequence[tuple[str, AwsError]], width: int) -> list[str]:
+def _failure_lines(failures: Sequence[tuple[str, AwsError]], width: int) -> list[str]:
     by_cause: dict[tuple[str, str], list[str]] = {}
     for name, problem in failures:
         by_cause.setdefault((problem.message, problem.hint), []).append(name)
@@ -55,7 +55,7 @@ def _failed(failures: Sequence[tuple[str, AwsError]], width: int) -> list[str]:
     return ["", "  failed; the older prices stay in use", *lines] if lines else []
 
 
-def _unmatched(items: Sequence[Unmatched], width: int) -> list[str]:
+def _unmatched_lines(items: Sequence[Unmatched], width: int) -> list[str]:
     by_cause: dict[tuple[str, str], list[str]] = {}
     for item in items:
         by_cause.setdefault((item.reason, item.region), []).append(item.item)

@@ -35,7 +35,7 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
             *head,
             *(piece for line in _month(report) for piece in wrapped(line, width)),
             *left_up_lines(report, width),
-            *_checked(report, width, everything=everything),
+            *_check_lines(report, width, everything=everything),
         ]
     where = f" on a {report.scheduler} scheduler" + (", simulated" if report.simulated else "")
     count = len(report.attempts)
@@ -47,10 +47,10 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
         lines += ["", *stored_lines(report.stored, width)]
     lines += ["", *(piece for line in _money(report) for piece in wrapped(line, width))]
     lines += left_up_lines(report, width)
-    return lines + _checked(report, width, everything=everything)
+    return lines + _check_lines(report, width, everything=everything)
 
 
-def _checked(report: Report, width: int, *, everything: bool) -> list[str]:
+def _check_lines(report: Report, width: int, *, everything: bool) -> list[str]:
     """The stacks, the facts that were verified in them, and those that could not be; shortened without `everything`."""
     facts, unchecked = report.verified_resources, report.not_emulated
     lines = ["", "  stacks"]

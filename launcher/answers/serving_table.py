@@ -27,12 +27,12 @@ def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[
     shown = [(priced.short_id(rank), priced.quote(rank)) for rank in ranks]
     lines = ["", *wrapped(f"  {headline(priced)}", width), ""]
     lines += [piece for line in answer(priced) for piece in wrapped(f"  {line}", width)]
-    lines += ["", *table(shown, width), *_refused(shown, width), *_reasons(shown, width)]
+    lines += ["", *table(shown, width), *_refusal_lines(shown, width), *_reasons(shown, width)]
     lines += _also_unpriced(rest, width)
     return lines + footer(priced, ranks, width, called=called)
 
 
-def _refused(rows: Sequence[tuple[str, Quote]], width: int) -> list[str]:
+def _refusal_lines(rows: Sequence[tuple[str, Quote]], width: int) -> list[str]:
     """Why priced rows cannot be deployed: the notes show it if the table has room, and this list always shows it."""
     by_reason: dict[str, list[str]] = {}
     for short_id, quoted in rows:

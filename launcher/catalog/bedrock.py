@@ -130,11 +130,15 @@ class BedrockCatalog:
         globally = [row for row in known if row.profile == "global"]
         if any(row.input_usd == price.input_usd and row.output_usd == price.output_usd for row in globally):
             dearest = max(areas or others, key=_dollars, default=price)
-            return dearest if dearest is price else _derived(price, dearest, f"the {dearest.profile} profile's price")
+            return (
+                dearest
+                if dearest is price
+                else _derived_price(price, dearest, f"the {dearest.profile} profile's price")
+            )
         if own:
             dearest = max(own, key=_dollars)
-            return _derived(price, dearest, f"the price of {dearest.region}")
-        return price if region == LISTED_REGION else _derived(price, price, f"the price of {LISTED_REGION}")
+            return _derived_price(price, dearest, f"the price of {dearest.region}")
+        return price if region == LISTED_REGION else _derived_price(price, price, f"the price of {LISTED_REGION}")
 
     def priced_profiles(self, model_id: str, region: str) -> tuple[BedrockPrice, ...]:
         """The prices of a model through every inference profile that requests of a region can use."""
@@ -183,7 +187,7 @@ def _dollars(price: BedrockPrice) -> Decimal:
     return price.input_usd + price.output_usd
 
 
-def _derived(price: BedrockPrice, other: BedrockPrice, what: str) -> BedrockPrice:
+def _derived_price(price: BedrockPrice, other: BedrockPrice, what: str) -> BedrockPrice:
     """A region's price taken from another row; the source says which."""
     return replace(
         other,

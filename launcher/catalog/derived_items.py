@@ -28,9 +28,9 @@ def derived(prices: Mapping[str, Price], siblings: Iterable[Mapping[str, Price]]
     ratio = max((ratio for known in siblings if (ratio := _ratio(known, region)) is not None), default=None)
     if base is not None and ratio is not None:
         note = f"{ANCHOR}'s price times {ratio:.3f}, the service's ratio between the regions"
-        return _marked(base, ratio, note)
+        return _mark_derived(base, ratio, note)
     where, dearest = max(prices.items(), key=lambda item: item[1].usd, default=(None, None))
-    return None if dearest is None else _marked(dearest, Decimal(1), f"the highest price known, of {where}")
+    return None if dearest is None else _mark_derived(dearest, Decimal(1), f"the highest price known, of {where}")
 
 
 def _ratio(known: Mapping[str, Price], region: str) -> Decimal | None:
@@ -41,7 +41,7 @@ def _ratio(known: Mapping[str, Price], region: str) -> Decimal | None:
     return here.usd / there.usd
 
 
-def _marked(price: Price, ratio: Decimal, note: str) -> Price:
+def _mark_derived(price: Price, ratio: Decimal, note: str) -> Price:
     return replace(
         price,
         usd=_times(price.usd, ratio),

@@ -10,7 +10,7 @@ DATA = Path(__file__).parent / "data" / "training" / "images.csv"
 
 
 @lru_cache(maxsize=1)
-def _pinned() -> tuple[dict[str, str], ...]:
+def _pinned_rows() -> tuple[dict[str, str], ...]:
     """The rows of the table, read once."""
     with DATA.open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file))
@@ -25,7 +25,7 @@ def pinned_image(facts: InstanceType, service: str = "ec2") -> str | None:
     row = next(
         (
             pinned
-            for pinned in _pinned()
+            for pinned in _pinned_rows()
             if (pinned["service"], pinned["family"], pinned["training_stack"]) == wanted_key
         ),
         None,

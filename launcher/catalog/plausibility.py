@@ -42,7 +42,7 @@ def judged(table: Table, shipped: Iterable[Sequence[str]], cached: Iterable[Sequ
     readings: dict[tuple[str, ...], list[list[str]]] = {}
     for row in rows:
         readings.setdefault(tuple(row[: table.keys]), []).append(row)
-    believed = _believed(table, (row for row in before if tuple(row[: table.keys]) in readings))
+    believed = _believed_rows(table, (row for row in before if tuple(row[: table.keys]) in readings))
     dated = table.columns.index("as_of")
     for key, same in readings.items():
         for row in sorted(same, key=lambda row: row[dated]):
@@ -59,7 +59,7 @@ def _mark_if_implausible(
     reason, alike = _reason(table, row, bounds), Decimal(FAR)
     if not reason and fall > HALVED and table not in _MOVES:
         reason, alike = f"{description}: not believed alone", ALIKE
-    if reason and not _confirmed(table, row, readings, alike):
+    if reason and not _is_confirmed(table, row, readings, alike):
         row[basis] = Basis.UNVERIFIED.value
     else:
         reason = f"{FALL_NOTE}{description}" if fall > FELL else ""
@@ -83,7 +83,7 @@ def _fall(table: Table, row: Sequence[str], believed: Iterable[Sequence[str]]) -
     return max(share, Decimal(0)), f"{share:.0%} from {then:f} ({earlier[dated]}) to {now:f}"
 
 
-def _believed(table: Table, rows: Iterable[list[str]]) -> dict[tuple[str, ...], list[Sequence[str]]]:
+def _believed_rows(table: Table, rows: Iterable[list[str]]) -> dict[tuple[str, ...], list[Sequence[str]]]:
     by_key: dict[tuple[str, ...], list[Sequence[str]]] = {}
     for row in rows:
         if row[table.columns.index("basis")] != Basis.UNVERIFIED.value:
@@ -116,7 +116,7 @@ def _reason(table: Table, row: Sequence[str], bounds: _Bounds) -> str:
     return ""
 
 
-def _confirmed(table: Table, row: Sequence[str], readings: Iterable[Sequence[str]], alike: Decimal) -> bool:
+def _is_confirmed(table: Table, row: Sequence[str], readings: Iterable[Sequence[str]], alike: Decimal) -> bool:
     """Whether another reading of the same item in the same place gives a similar price on another day."""
     dated, prices = table.columns.index("as_of"), dict(_prices(table, row))
     for other in readings:

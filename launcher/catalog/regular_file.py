@@ -62,7 +62,7 @@ def read_regular(path: Path, most: int, *, within: Path | None = None) -> bytes:
         OSError: it cannot be read.
     """
     with opened_regular(path, within=within) as stream:
-        return _bounded(stream, most)
+        return _read_bounded(stream, most)
 
 
 def read_named(path: Path, most: int) -> bytes:
@@ -74,7 +74,7 @@ def read_named(path: Path, most: int) -> bytes:
     """
     if path.parts[:2] in STREAMS and stat.S_ISFIFO(path.stat().st_mode):
         with path.open("rb") as stream:
-            return _bounded(stream, most)
+            return _read_bounded(stream, most)
     return read_regular(path, most)
 
 
@@ -83,7 +83,7 @@ def _refuse_irregular(status: os.stat_result) -> None:
         raise UnusableFileError(next((reason for check, reason in KINDS if check(status.st_mode)), "it is no file"))
 
 
-def _bounded(stream: BinaryIO, most: int) -> bytes:
+def _read_bounded(stream: BinaryIO, most: int) -> bytes:
     # Its size is not asked: files of /proc say 0, and another process may be writing it.
     content = bytearray()
     while len(content) <= most and (block := stream.read(min(_BLOCK, most + 1 - len(content)))):

@@ -76,7 +76,7 @@ def _read(
         loader = kind(text)
         try:
             while loader.check_node() and (node := loader.get_node()) is not None:
-                _measured(node, {}, 1)
+                _count_values(node, {}, 1)
                 check(node)
                 yield node, loader.construct_document(node)
         finally:
@@ -85,7 +85,7 @@ def _read(
         raise YamlError(_problem_text(problem)) from problem
 
 
-def _measured(node: yaml.Node, known: dict[int, int | None], depth: int) -> int:
+def _count_values(node: yaml.Node, known: dict[int, int | None], depth: int) -> int:
     """The number of values of a node, including those of its aliases.
 
     Args:
@@ -96,16 +96,16 @@ def _measured(node: yaml.Node, known: dict[int, int | None], depth: int) -> int:
     if id(node) in known:
         count = known[id(node)]
         if count is None:
-            raise _refused("an alias is inside the value it names", node)
+            raise _refusal("an alias is inside the value it names", node)
         return count
     if depth > MAX_DEPTH:
-        raise _refused(f"more than {MAX_DEPTH} lists and mappings in each other", node)
+        raise _refusal(f"more than {MAX_DEPTH} lists and mappings in each other", node)
     if node.tag == _INT and len(node.value) > _MAX_DIGITS:
-        raise _refused(f"a number of {len(node.value):,} digits", node)
+        raise _refusal(f"a number of {len(node.value):,} digits", node)
     known[id(node)] = None
-    count = 1 + sum(_measured(inner, known, depth + 1) for inner in _inner(node))
+    count = 1 + sum(_count_values(inner, known, depth + 1) for inner in _inner(node))
     if count > MAX_VALUES:
-        raise _refused(f"its aliases stand for more than {MAX_VALUES:,} values", node)
+        raise _refusal(f"its aliases stand for more than {MAX_VALUES:,} values", node)
     known[id(node)] = count
     return count
 
@@ -119,7 +119,7 @@ def _inner(node: yaml.Node) -> Iterator[yaml.Node]:
         yield from node.value
 
 
-def _refused(problem: str, node: yaml.Node) -> yaml.YAMLError:
+def _refusal(problem: str, node: yaml.Node) -> yaml.YAMLError:
     return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
 

@@ -38,7 +38,7 @@ def load_serving() -> ServingFacts:
     Raises:
         SlipwayError: a coefficient is not a positive number.
     """
-    return facts_from(safe_json.load(COEFFICIENTS), tuple(_measured(load())), _formats())
+    return facts_from(safe_json.load(COEFFICIENTS), tuple(_measured_rows(load())), _formats())
 
 
 def facts_from(
@@ -94,7 +94,7 @@ def _formats() -> Mapping[str, ServingPrecision]:
         return {row["model"]: ServingPrecision(row["precision"]) for row in csv.DictReader(file)}
 
 
-def _measured(catalog: Catalog) -> Iterator[MeasuredServing]:
+def _measured_rows(catalog: Catalog) -> Iterator[MeasuredServing]:
     with ROWS.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             engine = row["engine"].lower()

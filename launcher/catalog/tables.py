@@ -54,15 +54,15 @@ class Table:
     keys: int
 
 
-def _zoned(name: str) -> Table:
+def _zoned_table(name: str) -> Table:
     columns = ("instance_type", "region", "zone", "usd", "as_of", "basis", "source", "note")
     return Table(path=f"prices/{name}.csv", columns=columns, keys=3)
 
 
-ON_DEMAND = _zoned("on_demand")
-SPOT = _zoned("spot")
-CAPACITY_BLOCKS = _zoned("capacity_blocks")
-TRAINING_PLANS = _zoned("training_plans")
+ON_DEMAND = _zoned_table("on_demand")
+SPOT = _zoned_table("spot")
+CAPACITY_BLOCKS = _zoned_table("capacity_blocks")
+TRAINING_PLANS = _zoned_table("training_plans")
 SPOT_RANGES = Table(
     path="prices/spot_ranges.csv",
     columns=("instance_type", "region", "usd_min", "usd_avg", "usd_max", *_ORIGIN),

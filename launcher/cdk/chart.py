@@ -74,12 +74,12 @@ def packed_chart(pins: ChartPins, content: Mapping[str, bytes]) -> bytes:
     for pinned_file in pins.of(SUBCHART):
         refuse_other(pinned_file.name, content[pinned_file.name], pinned_file.sha256)
     files = {
-        **_of_archive(pins, content),
+        **_files_of_archive(pins, content),
         **{f"charts/{pinned_file.name}": content[pinned_file.name] for pinned_file in pins.of(SUBCHART)},
     }
     if "Chart.yaml" in files:
         files["Chart.yaml"] = _with_dependencies(files["Chart.yaml"].decode(), pins.charts).encode()
-    packed = _zipped(files)
+    packed = _zip_files(files)
     refuse_other(f"the chart at {pins.commit}", packed, pins.sha256)
     return packed
 
@@ -113,7 +113,7 @@ def refuse_other(label: str, content: bytes, pinned: str | None) -> None:
         raise ImpossibleError(message, hint="remove it and have it fetched again; nothing was deployed")
 
 
-def _of_archive(pins: ChartPins, content: Mapping[str, bytes]) -> dict[str, bytes]:
+def _files_of_archive(pins: ChartPins, content: Mapping[str, bytes]) -> dict[str, bytes]:
     (file,) = pins.of("chart")
     contents = {}
     try:
@@ -142,7 +142,7 @@ def _with_dependencies(text: str, names: tuple[str, ...]) -> str:
     return head + _DEPENDENCIES + "".join(blocks)
 
 
-def _zipped(files: Mapping[str, bytes]) -> bytes:
+def _zip_files(files: Mapping[str, bytes]) -> bytes:
     """An archive of uncompressed files: compressors differ, and so would the digest."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:

@@ -241,7 +241,7 @@ def _keys(  # noqa: PLR0917 - the parts of one comparison
 ) -> Iterator[KeyChange]:
     was, becomes = old.get("Properties", {}), new.get("Properties", {})
     if fate is Change.REPLACED:
-        name = _fixed(new["Type"], becomes, moved)
+        name = _unique_property(new["Type"], becomes, moved)
         if name is not None and at_path(was, name) == at_path(becomes, name):
             two = "subnets of that range" if new["Type"] == SUBNET else "resources of that name"
             causes = " and ".join(_cause(reason.partition(":")[0], was, becomes) for reason in because)
@@ -266,7 +266,7 @@ def _cause(path: str, was: Mapping[str, Any], becomes: Mapping[str, Any]) -> str
     return f"{path} {old} -> {new}" if isinstance(old, str) and isinstance(new, str) else path
 
 
-def _fixed(resource_type: str, properties: Mapping[str, Any], moved: frozenset[str]) -> str | None:
+def _unique_property(resource_type: str, properties: Mapping[str, Any], moved: frozenset[str]) -> str | None:
     """The property that must be unique: CloudFormation creates the new resource before it removes the old one."""
     if resource_type == SUBNET:
         # EC2 refuses two subnets with one range in a VPC.

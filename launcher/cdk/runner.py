@@ -80,10 +80,10 @@ class SubprocessRunner:
                 )
             except FileNotFoundError as problem:
                 raise ImpossibleError(f"cannot run {command.argv[0]}: no such program") from problem
-            return _followed(child, on_line)
+            return _follow_child(child, on_line)
 
 
-def _followed(child: subprocess.Popen[str], on_line: Callable[[str], None] | None) -> Completed:
+def _follow_child(child: subprocess.Popen[str], on_line: Callable[[str], None] | None) -> Completed:
     lines: list[str] = []
     with child:
         try:

@@ -23,7 +23,9 @@ def service_changes(old: Template, new: Template) -> dict[str, tuple[KeyChange, 
     """The changes to which a rule of a service applies, by the logical id of their resource."""
     changes: dict[str, tuple[KeyChange, ...]] = {}
     for rule in load_service_rules():
-        for key in _of_type(old, rule.resource_type).keys() & _of_type(new, rule.resource_type).keys():
+        for key in (
+            _resources_of_type(old, rule.resource_type).keys() & _resources_of_type(new, rule.resource_type).keys()
+        ):
             values = _APPLIES[rule.name](key, old, new)
             if values is not None:
                 changes[key] = (*changes.get(key, ()), _change(rule, *values))
@@ -34,7 +36,7 @@ def _change(rule: ServiceRule, old: Any, new: Any) -> KeyChange:
     return KeyChange(path=rule.property, old=old, new=new, needs=rule.needs, plan_key=rule.plan_key, why=rule.why)
 
 
-def _of_type(template: Template, resource_type: str) -> dict[str, Mapping[str, Any]]:
+def _resources_of_type(template: Template, resource_type: str) -> dict[str, Mapping[str, Any]]:
     resources = template.get("Resources", {}).items()
     return {key: item.get("Properties", {}) for key, item in resources if item["Type"] == resource_type}
 
@@ -52,9 +54,9 @@ def _names(template: Template, key: str) -> tuple[str, ...]:
     return tuple(str(variant.get("VariantName")) for variant in _variants(template, key))
 
 
-def _scaled(template: Template) -> Iterator[str]:
+def _scaled_variants(template: Template) -> Iterator[str]:
     """The variants that are targets for auto scaling."""
-    for target in _of_type(template, "AWS::ApplicationAutoScaling::ScalableTarget").values():
+    for target in _resources_of_type(template, "AWS::ApplicationAutoScaling::ScalableTarget").values():
         resource = target.get("ResourceId")
         if isinstance(resource, str) and "/variant/" in resource:
             yield resource.rpartition("/")[2]
@@ -62,7 +64,7 @@ def _scaled(template: Template) -> Iterator[str]:
 
 def _type_of_scaled_variant(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:
     # CloudFormation removes a target that the new template lacks, or a renamed one, only after the endpoint's update.
-    scaled, after = set(_scaled(old)), _instance_types(new, key)
+    scaled, after = set(_scaled_variants(old)), _instance_types(new, key)
     for name, was in _instance_types(old, key).items():
         becomes = after.get(name) or next(iter(after.values()), was)
         if name in scaled and was != becomes:
@@ -142,14 +144,14 @@ def _nodes_of_node_group_replaced(key: str, old: Template, new: Template) -> tup
 
 
 def _nodes_of_group_replaced(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:
-    if _resized(key, old, new, ("InstanceConfigs", "Name")):
+    if _is_resized(key, old, new, ("InstanceConfigs", "Name")):
         return None
     before, after = ({"template": _template_data(template, key, "TemplateId")} for template in (old, new))
-    changed = before != after or _resized(key, old, new, _OF_NODES)
+    changed = before != after or _is_resized(key, old, new, _OF_NODES)
     return (before, after) if changed else None
 
 
-def _resized(key: str, old: Template, new: Template, names: tuple[str, ...]) -> bool:
+def _is_resized(key: str, old: Template, new: Template, names: tuple[str, ...]) -> bool:
     return any(_properties(old, key).get(name) != _properties(new, key).get(name) for name in names)
 
 
@@ -165,11 +167,11 @@ def _group_smaller(key: str, old: Template, new: Template) -> tuple[Any, Any] | 
 def _groups_beyond_size(key: str, old: Template, new: Template) -> tuple[Any, Any] | None:
     """The nodes of all groups, with those of groups that CloudFormation removes after it made the new ones."""
     size = next((size for size in pcs.SIZES if size.name == _properties(new, key).get("Size")), None)
-    before, after = (_of_type(template, "AWS::PCS::ComputeNodeGroup") for template in (old, new))
+    before, after = (_resources_of_type(template, "AWS::PCS::ComputeNodeGroup") for template in (old, new))
     leaving = [
         group
         for name, group in before.items()
-        if name not in after or _resized(name, old, new, ("InstanceConfigs", "Name"))
+        if name not in after or _is_resized(name, old, new, ("InstanceConfigs", "Name"))
     ]
     wanted = sum(map(_maximum, after.values()))
     together = wanted + sum(map(_maximum, leaving))

@@ -192,10 +192,10 @@ def _complete() -> NoReturn:
     sys.exit(INTERNAL)
 
 
-def _ordered(arguments: Sequence[str]) -> list[str]:
+def _options_first(arguments: Sequence[str]) -> list[str]:
     """Move -v and --no-pager to the front, wherever they were typed; words after -- are not options.
 
-    >>> _ordered(["launch", "plan.yaml", "-v"]), _ordered(["cdk", "--", "diff", "-v"])
+    >>> _options_first(["launch", "plan.yaml", "-v"]), _options_first(["cdk", "--", "diff", "-v"])
     (['-v', 'launch', 'plan.yaml'], ['cdk', '--', 'diff', '-v'])
     """
     end = list(arguments).index("--") if "--" in arguments else len(arguments)
@@ -241,7 +241,7 @@ def _internal(problem: Exception) -> int:
     return INTERNAL
 
 
-def _misused(problem: Any) -> int:
+def _report_usage_error(problem: Any) -> int:
     """Report a usage error in typer's form, or as JSON if --json was given."""
     # Typer has some words checked by Pydantic, which begins so.
     problem.message = problem.message.removeprefix("Value error, ")
@@ -285,7 +285,7 @@ def main() -> None:
         _complete()
     try:
         _refuse_closed_output(closed=closed)
-        arguments = _ordered(sys.argv[1:])
+        arguments = _options_first(sys.argv[1:])
         command = get_command(_command_line(arguments))
         lighten(command)
         code = command(args=arguments, standalone_mode=False)
@@ -300,7 +300,7 @@ def main() -> None:
         output.refusal(problem)
         code = problem.exit_code
     except _USAGE_ERROR as problem:
-        code = _misused(problem)
+        code = _report_usage_error(problem)
     except (typer.Abort, KeyboardInterrupt):
         output.refusal(_InterruptedError("interrupted"), sign="")
         code = INTERRUPTED

@@ -78,7 +78,7 @@ def page(lines: Sequence[str]) -> None:
     shown = [line for line in lines if not line.startswith(NEXT)]
     while shown and not shown[-1]:
         shown.pop()
-    _paged(shown)
+    _print_paged(shown)
     if following := [line for line in lines if line.startswith(NEXT)]:
         say("", *following)
 
@@ -111,7 +111,7 @@ def save_html(path: Path, text: str, *, show: bool) -> None:
     say(f"wrote {path}")
 
 
-def _paged(lines: Sequence[str]) -> None:
+def _print_paged(lines: Sequence[str]) -> None:
     """Print the lines, a screen at a time where they are more than one."""
     # Two lines are left for the command that was typed and the next prompt.
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or len(lines) <= shutil.get_terminal_size().lines - 2:

@@ -67,7 +67,7 @@ def plan(
         return
     priced = price(file, options.now(), price_options)
     priced = _with_live(priced, price_options) if live else priced
-    lines = _saved(saved, priced, selection) if saved is not None else []
+    lines = _save_plan(saved, priced, selection) if saved is not None else []
     if (target := options.page_path(html, priced.request.name, "plan", show=show)) is not None:
         _page(priced, target, price_options, show=show, live=live)
     if explained is not None:
@@ -149,7 +149,7 @@ def _with_live(priced: "Priced", price_options: "PriceOptions") -> "Priced":
     return with_live_offers(priced, price_options, environment=dict(os.environ), say=output.talking())
 
 
-def _saved(path: Path, priced: "Priced", selection: str | None) -> list[str]:
+def _save_plan(path: Path, priced: "Priced", selection: str | None) -> list[str]:
     import os
 
     from launcher.workflow.deploy.saved_plan import save_plan

@@ -43,11 +43,11 @@ def status(
     name = options.plan_name(run)
     state = run_state(name, with_running_job(name, Path.cwd(), os.environ, output.say), os.environ, output.say)
     if watch:
-        state = _watched(name, state)
+        state = _watch_job(name, state)
     output.answer(answer, state, json=json)
 
 
-def _watched(name: str, state: "RunState") -> "RunState":
+def _watch_job(name: str, state: "RunState") -> "RunState":
     """Look again until the job is over, with the meter at every look; the last state."""
     from launcher.cli.console import StepPrinter
     from launcher.workflow.run.status import GOING_ON, run_state, with_running_job

@@ -104,13 +104,15 @@ def _instance_counts(
     ranges = hours_of_day(workload.schedule) if hosting.mode is not None else ()
     if not ranges:
         floor = base_instances(workload)
-        always = (_needed(hourly_rate, requests_per_s, scales_to_zero=not floor) for hourly_rate in workload.hourly)
+        always = (
+            _needed_instances(hourly_rate, requests_per_s, scales_to_zero=not floor) for hourly_rate in workload.hourly
+        )
         return [(1.0, max(floor, count)) for count in always], None
     counts: list[tuple[float, float]] = []
     shorts: list[Short] = []
     for hour, (per_s, slots) in enumerate(zip(workload.hourly, ranges, strict=True)):
         for slot in slots:
-            needed = _needed(per_s, requests_per_s, scales_to_zero=not slot.least) if slot.most else 0.0
+            needed = _needed_instances(per_s, requests_per_s, scales_to_zero=not slot.least) if slot.most else 0.0
             counts.append((slot.share, max(slot.least, needed)))
             if slot.most and needed > slot.most:
                 shorts.append(Short(hour, math.ceil(needed), slot.most))
@@ -129,7 +131,7 @@ def _queue_short(workload: ServingWorkload, requests_per_s: float, ranges: Seque
     return Short(hour, math.ceil(needed / HOURS_A_DAY), math.floor(allowed / HOURS_A_DAY))
 
 
-def _needed(per_s: float, full: float, *, scales_to_zero: bool) -> float:
+def _needed_instances(per_s: float, full: float, *, scales_to_zero: bool) -> float:
     """Instances in an hour; a fraction if the only one is off for a part of it."""
     if per_s <= 0:
         return 0.0

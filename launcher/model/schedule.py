@@ -76,7 +76,7 @@ def scheduled(line: str) -> ScheduledRange | None:
     (2, None)
     """
     match = SCHEDULE.fullmatch(line.strip())
-    if match is None or _refused(match["when"]):
+    if match is None or _is_refused(match["when"]):
         return None
     return ScheduledRange(
         when=match["when"], least=int(match["least"]), most=int(match["most"]), timezone=match["timezone"]
@@ -112,7 +112,7 @@ def hours_of_day(lines: tuple[str, ...]) -> tuple[tuple[Slot, ...], ...]:
         for runs, cron in zip(again, crons, strict=True)
         for minute in (_fires(cron, days) if cron is not None else _beats(runs.when, days))
     )
-    return _folded(events, days) if events else ()
+    return _fold_ranges(events, days) if events else ()
 
 
 def moment_of(when: str) -> datetime | None:
@@ -128,7 +128,7 @@ def moment_of(when: str) -> datetime | None:
         return None
 
 
-def _refused(when: str) -> bool:
+def _is_refused(when: str) -> bool:
     """Whether Application Auto Scaling refuses the time."""
     if when.startswith("at("):
         return moment_of(when) is None
@@ -141,7 +141,7 @@ def _cron(when: str) -> _Cron | None:
         return None
     minutes, hours = _numbers(fields[0], 0, 59), _numbers(fields[1], 0, 23)
     months = _numbers(fields[3], 1, 12, _MONTHS)
-    named = _named(fields[4], _DAYS)
+    named = _named_field(fields[4], _DAYS)
     days = _DAY.fullmatch(fields[2]) is not None or bool(_numbers(fields[2], 1, 31))
     weekdays = _WEEKDAY.fullmatch(named) is not None or bool(_numbers(named, 1, 7))
     if not (minutes and hours and months and days and weekdays and _numbers(fields[5], 1970, 2199)):
@@ -150,7 +150,7 @@ def _cron(when: str) -> _Cron | None:
     return _Cron(moments, fields[2], frozenset(months), named)
 
 
-def _named(field: str, names: Sequence[str]) -> str:
+def _named_field(field: str, names: Sequence[str]) -> str:
     for index, name in enumerate(names, start=1):
         field = field.replace(name, str(index))
     return field
@@ -159,7 +159,7 @@ def _named(field: str, names: Sequence[str]) -> str:
 def _numbers(field: str, first: int, last: int, names: Sequence[str] = ()) -> set[int]:
     """The numbers of a field: `*`, lists, ranges and steps; empty if it is invalid or out of bounds."""
     numbers: set[int] = set()
-    for piece in _named(field, names).split(","):
+    for piece in _named_field(field, names).split(","):
         parts = re.fullmatch(r"(?:(\*)|(\d{1,4})(?:-(\d{1,4}))?)(?:/([1-9]\d{0,3}))?", piece)
         if parts is None:
             return set()
@@ -220,7 +220,7 @@ def _beats(when: str, days: int) -> range:
     return range(0, days * MINUTES_A_DAY, int(match[1]) * _UNIT[match[2]])
 
 
-def _folded(events: Sequence[tuple[int, int, int]], days: int) -> tuple[tuple[Slot, ...], ...]:
+def _fold_ranges(events: Sequence[tuple[int, int, int]], days: int) -> tuple[tuple[Slot, ...], ...]:
     """Ranges from their start times, by the hours of the day that they fill; the last wraps around to the beginning."""
     totals: list[dict[tuple[int, int], int]] = [defaultdict(int) for _ in range(HOURS_A_DAY)]
     ends = [*(event[0] for event in events[1:]), events[0][0] + days * MINUTES_A_DAY]

@@ -42,10 +42,14 @@ def around_assumptions(
         nodes: number of nodes that fetch the data.
         kept_months: months for which storage is priced.
     """
-    return (*_of_data(request, facts, nodes), *_of_steps(request), *_of_outputs(request, facts, kept_months))
+    return (
+        *_data_assumptions(request, facts, nodes),
+        *_step_assumptions(request),
+        *_output_assumptions(request, facts, kept_months),
+    )
 
 
-def _of_data(request: PlanRequest, facts: InstanceType | None, nodes: int) -> tuple[Assumption, ...]:
+def _data_assumptions(request: PlanRequest, facts: InstanceType | None, nodes: int) -> tuple[Assumption, ...]:
     sources = request.run.data
     unknown = sum(data_source.gib is None for data_source in sources)
     speed = read_gb_per_s(facts, nodes)
@@ -57,7 +61,7 @@ def _of_data(request: PlanRequest, facts: InstanceType | None, nodes: int) -> tu
     return (Assumption(name="data on their way to the nodes", value=hours, unit="h", source=source),) if sources else ()
 
 
-def _of_steps(request: PlanRequest) -> tuple[Assumption, ...]:
+def _step_assumptions(request: PlanRequest) -> tuple[Assumption, ...]:
     steps = (*request.run.before, *request.run.after)
     unknown = sum(step.hours is None for step in steps)
     source = f"run.before, run.after; {unknown} of {len(steps)} without hours, counted as none"
@@ -67,7 +71,7 @@ def _of_steps(request: PlanRequest) -> tuple[Assumption, ...]:
     return (hours,) if steps else ()
 
 
-def _of_outputs(request: PlanRequest, facts: InstanceType | None, kept_months: float) -> tuple[Assumption, ...]:
+def _output_assumptions(request: PlanRequest, facts: InstanceType | None, kept_months: float) -> tuple[Assumption, ...]:
     if not request.run.outputs_gib:
         return ()
     speed, sent_h = f"{_speed(facts)} from the first node", f"{_outputs_h(request, facts):.3g}"

@@ -48,7 +48,7 @@ def _own_place(request: PlanRequest) -> Iterator[Finding]:
         hint = "s3://bucket/prefix, or a path on a shared file system such as /fsx/checkpoints"
         yield error("checkpoint-place", at, "mode own names no place where the trainer keeps its checkpoints", hint)
     elif policy.uri.startswith("/"):
-        yield from _mounted(request, policy.uri)
+        yield from _mount_findings(request, policy.uri)
 
 
 def _directory_buckets(request: PlanRequest) -> Iterator[Finding]:
@@ -68,7 +68,7 @@ def _directory_buckets(request: PlanRequest) -> Iterator[Finding]:
             yield error("directory-bucket", path, message, "name a general purpose bucket: s3://bucket/prefix")
 
 
-def _mounted(request: PlanRequest, path: str) -> Iterator[Finding]:
+def _mount_findings(request: PlanRequest, path: str) -> Iterator[Finding]:
     message = f"{path} is lost with its node unless a shared file system is mounted there"
     kinds = request.target.kind or ()
     volume = any(_is_inside(mount.path, path) for mount in request.run.volumes)

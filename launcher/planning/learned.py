@@ -49,7 +49,7 @@ def learned_boot(instance_type: str, measured: Iterable[Measurement]) -> Learned
     """Hours from the submission to the first attempt on a type; None if no run measured them."""
     observations = [
         MeasuredHours(measurement.run, measurement.boot_s / HOUR_S, 1, measurement.measured_at.date())
-        for measurement in _of_type(instance_type, measured)
+        for measurement in _same_type(instance_type, measured)
         if measurement.boot_s is not None and MIN_S <= measurement.boot_s <= MAX_S
     ]
     return learned_hours(BOOT_RANGE_H, observations)
@@ -61,7 +61,7 @@ def learned_restart(instance_type: str, measured: Iterable[Measurement]) -> Lear
         MeasuredHours(
             measurement.run, measurement.restart_s / HOUR_S, measurement.restarts or 1, measurement.measured_at.date()
         )
-        for measurement in _of_type(instance_type, measured)
+        for measurement in _same_type(instance_type, measured)
         if measurement.restart_s is not None and MIN_S <= measurement.restart_s <= MAX_S
     ]
     return learned_hours(RESTART_RANGE_H, observations)
@@ -87,7 +87,7 @@ def learned_tail(target: str, assumed_h: float, measured: Iterable[Measurement])
     return learned_hours(Range(low=assumed_h / TAIL_SPREAD, mid=assumed_h, high=assumed_h * TAIL_SPREAD), observations)
 
 
-def _of_type(instance_type: str, measured: Iterable[Measurement]) -> Iterable[Measurement]:
+def _same_type(instance_type: str, measured: Iterable[Measurement]) -> Iterable[Measurement]:
     return (
         measurement
         for measurement in measured

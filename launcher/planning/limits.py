@@ -18,7 +18,7 @@ def limits(request: PlanRequest, catalog: Catalog, estimator: Estimator) -> Iter
     train = request.workload.train
     if train is not None:
         yield from _precision(train, types, catalog)
-        yield from _measured(train, types, catalog, estimator)
+        yield from _measured_findings(train, types, catalog, estimator)
     yield from _block_counts(request, types)
 
 
@@ -48,7 +48,7 @@ def _precision(train: TrainingWorkload, types: Sequence[InstanceType], catalog: 
         )
 
 
-def _measured(
+def _measured_findings(
     train: TrainingWorkload, types: Sequence[InstanceType], catalog: Catalog, estimator: Estimator
 ) -> Iterator[Finding]:
     known = train.model is not None and not (isinstance(train.model, str) and catalog.find_model(train.model) is None)

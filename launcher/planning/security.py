@@ -34,7 +34,7 @@ def group_findings(request: PlanRequest) -> Iterator[Finding]:
 
 def security_findings(request: PlanRequest, place: Place) -> tuple[Finding, ...]:
     """Why a target cannot log sessions, encrypt traffic, or use the key or roles."""
-    return (*_unsuited(request, place), *_key(request, place), *_roles(request, place))
+    return (*_unsuited_findings(request, place), *_key(request, place), *_roles(request, place))
 
 
 def _roles(request: PlanRequest, place: Place) -> Iterator[Finding]:
@@ -67,7 +67,7 @@ def _key(request: PlanRequest, place: Place) -> Iterator[Finding]:
         yield error("key-region", path, message, f"name a key of {place.region}, or set target.region")
 
 
-def _unsuited(request: PlanRequest, place: Place) -> Iterator[Finding]:
+def _unsuited_findings(request: PlanRequest, place: Place) -> Iterator[Finding]:
     row = target_of(place.target)
     if request.target.cluster is not None:
         # The cluster exists, with its logging and access rules.

@@ -49,11 +49,11 @@ def commitment(candidate: TrainingCandidate, cost: ComputeCost | None) -> Commit
         price_cut=float(cut),
         stranded_usd=remaining_usd * cut,
         new_generation_usd=Decimal(0) if moves else remaining_usd,
-        assumptions=(*utilisation, *_stranded(remaining_usd, cut, moves=moves)),
+        assumptions=(*utilisation, *_stranded_assumptions(remaining_usd, cut, moves=moves)),
     )
 
 
-def _stranded(remaining_usd: Decimal, cut: Decimal, *, moves: bool) -> tuple[Assumption, ...]:
+def _stranded_assumptions(remaining_usd: Decimal, cut: Decimal, *, moves: bool) -> tuple[Assumption, ...]:
     return (
         Assumption(
             name=f"stranded by a cut of {cut:.0%} halfway through",

@@ -292,14 +292,14 @@ def wall_hours(job: JobHours) -> Outcomes:
         return _widened(mid, speed, losses.variance, mean)
     points: list[tuple[float, float]] = []
     if speed == (0.0, 0.0):
-        for weight, part in _rated(job):
+        for weight, part in _losses_by_rate(job):
             points += _atom(running, weight * part.none)
             points += [(running + lost, weight * (1.0 - part.none) / FINE) for lost in _lost(part, FINE)]
         return Points(points, mean)
     return Lossy(running, speed, losses, mean)
 
 
-def _rated(job: JobHours) -> Iterator[tuple[float, Losses]]:
+def _losses_by_rate(job: JobHours) -> Iterator[tuple[float, Losses]]:
     """The losses at equally likely rates of failures and of interruptions, with their probability."""
     of_failures = _rates(job.failure_rate if job.failures.mean else Spread())
     of_interruptions = _rates(job.interruption_rate if job.interruptions.mean else Spread())

@@ -55,7 +55,7 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
                 price = Unpriced(reason=_no_market(price), unverified=price)
     if bought(request.purchase, place.option) is not None:
         availability = Availability.OFFERED
-    return Offer(_discounted(price, request), availability, key if isinstance(key, Key) else None)
+    return Offer(_with_discount(price, request), availability, key if isinstance(key, Key) else None)
 
 
 def override_names(place: Place) -> tuple[str, str]:
@@ -121,7 +121,7 @@ def _no_market(price: Price) -> str:
     return f"no spot market: ${price.usd:f} equals on demand"
 
 
-def _discounted(price: Price | Unpriced, request: PlanRequest) -> Price | Unpriced:
+def _with_discount(price: Price | Unpriced, request: PlanRequest) -> Price | Unpriced:
     percent = request.purchase.discount_percent
     if isinstance(price, Unpriced) or percent == 0:
         return price

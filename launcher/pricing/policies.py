@@ -29,7 +29,7 @@ def policies(request: PlanRequest, interval_s: float | None, retries: int, kind:
         "time limit": None if request.run.time_limit_h is None else f"{request.run.time_limit_h:g} h",
         "notifications": ", ".join(rails.notify) or None,
     }
-    return (*policies_of(before), *_of_the_nodes(request, kind), *policies_of(after))
+    return (*policies_of(before), *_node_policies(request, kind), *policies_of(after))
 
 
 def budget_settings(budget: Budget, estimate: str) -> dict[str, str | None]:
@@ -50,7 +50,7 @@ def _keeping(policy: CheckpointPolicy) -> str:
     return f"{policy.keep} kept, by {policy.mode.value}" if policy.own_uri is None else f"the trainer's, {policy.uri}"
 
 
-def _of_the_nodes(request: PlanRequest, kind: TargetKind) -> tuple[Policy, ...]:
+def _node_policies(request: PlanRequest, kind: TargetKind) -> tuple[Policy, ...]:
     """The policies that end nodes: the guard of a new cluster; for an existing cluster they are unknown."""
     if request.target.cluster is not None or request.target.ssh_host is not None:
         return tuple(Policy(name=name, value=OF_THE_CLUSTER, on=False) for name in ("TTL", "idle stop"))

@@ -120,18 +120,18 @@ def folder_of(environment: Mapping[str, str], name: str | None = None) -> Path:
 
 def find(environment: Mapping[str, str], name: str | None = None) -> RunningSandbox | None:
     """The sandbox of a name, or of the current folder; None if it does not run."""
-    sandbox = _recorded(folder_of(environment, name))
+    sandbox = _read_record(folder_of(environment, name))
     return sandbox if sandbox is not None and sandbox.running else None
 
 
 def all_running(environment: Mapping[str, str]) -> tuple[RunningSandbox, ...]:
     """All running sandboxes of a user, by name."""
-    recorded = (_recorded(path) for path in own_folder(environment).glob("sandbox*.json"))
+    recorded = (_read_record(path) for path in own_folder(environment).glob("sandbox*.json"))
     running = [sandbox for sandbox in recorded if sandbox is not None and sandbox.running]
     return tuple(sorted(running, key=lambda sandbox: sandbox.name))
 
 
-def _recorded(path: Path) -> RunningSandbox | None:
+def _read_record(path: Path) -> RunningSandbox | None:
     try:
         document = safe_json.load(path)
         return read(RunningSandbox, document, exact=True)
@@ -197,7 +197,7 @@ def stop(environment: Mapping[str, str], name: str | None = None) -> RunningSand
 
 def _end_leftovers(environment: Mapping[str, str], path: Path) -> RunningSandbox | None:
     """End the sandbox of a record: its server, the server's processes, its folder, the record; None if none exists."""
-    sandbox = _recorded(path)
+    sandbox = _read_record(path)
     if sandbox is None:
         return None
     with suppress(ControlError):

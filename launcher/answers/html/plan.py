@@ -54,7 +54,7 @@ def page(priced: Priced, every: Priced | None) -> str:
     else:
         parts += [cards(decision(priced, quotes[0][1])), paragraphs(why(quotes[0][1]))]
     if known:
-        drawn = known[:MAX_ROWS] if serves else _drawn(priced)
+        drawn = known[:MAX_ROWS] if serves else _chart_rows(priced)
         parts += [SLIDER, ranges(drawn, "a month" if serves else "a run")]
         if not serves:
             wide = priced if every is None else every
@@ -101,7 +101,7 @@ def why(quoted: Quote) -> list[str]:
     return [f"{sentence[0].upper()}{sentence[1:]}."] if sentence else []
 
 
-def _drawn(priced: Priced) -> Ranked:
+def _chart_rows(priced: Priced) -> Ranked:
     """The rows of the chart: what can be launched first, then what is cheaper but refused."""
     allowed, refused = selected(priced)
     ranks = [*sorted(allowed), *sorted(refused)[: MAX_ROWS - len(allowed)]]

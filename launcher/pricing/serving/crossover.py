@@ -35,10 +35,10 @@ def usd_per_request(hosted: ServingCandidate | None) -> Decimal | None:
     if hosted.bedrock.mode in BY_TIME:
         return None
     requests = requests_per_month(hosted.serve)
-    return hosted.usd / Decimal(repr(requests)) if requests else _of_one(hosted)
+    return hosted.usd / Decimal(repr(requests)) if requests else _request_price(hosted)
 
 
-def _of_one(hosted: ServingCandidate) -> Decimal | None:
+def _request_price(hosted: ServingCandidate) -> Decimal | None:
     """The price of a request if the plan has no requests in a month."""
     terms = hosted.bedrock
     if terms is None or terms.input_usd_per_million is None or terms.output_usd_per_million is None:

@@ -26,7 +26,7 @@ def read(name: str, configuration: Mapping[str, Any], aws: AwsFacts) -> ClusterS
         message = f"got {name!r}, allowed: a letter, then letters, digits and '-', 60 in all"
         invalid.append(Problem(path="ClusterName", message=message))
     if not invalid:
-        for check in (_cluster_problems, _of_the_head, _of_the_settings, _of_the_storage, _of_the_queues):
+        for check in (_cluster_problems, _head_problems, _setting_problems, _storage_problems, _queue_problems):
             invalid.extend(check(configuration, aws))
     if invalid:
         raise RequestRefusedError("configuration", invalid)
@@ -62,7 +62,7 @@ def _cluster_problems(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterat
         yield from _network(pool["Networking"]["SubnetIds"], pool["Networking"], aws, f"{path}.Networking")
 
 
-def _of_the_head(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
+def _head_problems(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
     head = configuration["HeadNode"]
     yield from _known_type(head["InstanceType"], aws, "HeadNode.InstanceType")
     yield from _network([head["Networking"]["SubnetId"]], head["Networking"], aws, "HeadNode.Networking")
@@ -74,7 +74,7 @@ def _of_the_head(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Pr
         yield Problem(path="HeadNode.Networking.ElasticIp", message=message)
 
 
-def _of_the_settings(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
+def _setting_problems(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
     del aws
     scheduling = configuration["Scheduling"]
     slurm = scheduling.get("SlurmSettings", {})
@@ -83,7 +83,7 @@ def _of_the_settings(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterato
         yield from denied(settings, "cluster", f"{path}.CustomSlurmSettings[{index}]")
 
 
-def _of_the_storage(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
+def _storage_problems(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
     del aws
     mounts: set[str] = set()
     for index, storage in enumerate(configuration.get("SharedStorage", [])):
@@ -99,7 +99,7 @@ def _of_the_storage(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator
             yield Problem(path=f"{path}.FsxLustreSettings.StorageCapacity", message=message)
 
 
-def _of_the_queues(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
+def _queue_problems(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[Problem]:
     queues = configuration["Scheduling"]["SlurmQueues"]
     if not queues:
         yield Problem(path="Scheduling.SlurmQueues", message="empty; at least 1 queue is required")
@@ -117,10 +117,10 @@ def _of_the_queues(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator[
             yield Problem(path=f"{path}.ComputeResources", message="empty; at least 1 is required")
         yield from _names([resource["Name"] for resource in resources], f"{path}.ComputeResources")
         for number, resource in enumerate(resources):
-            yield from _of_the_resource(queue, resource, aws, f"{path}.ComputeResources[{number}]")
+            yield from _resource_problems(queue, resource, aws, f"{path}.ComputeResources[{number}]")
 
 
-def _of_the_resource(
+def _resource_problems(
     queue: Mapping[str, Any], resource: Mapping[str, Any], aws: AwsFacts, path: str
 ) -> Iterator[Problem]:
     yield from denied(resource.get("CustomSlurmSettings", {}), "compute resource", f"{path}.CustomSlurmSettings")

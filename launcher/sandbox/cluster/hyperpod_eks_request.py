@@ -52,8 +52,8 @@ def refuse(
     invalid = [Problem(path="", message=text) for text in complaints("sagemaker", ("CreateCluster",), request)]
     invalid.extend(_absent(request))
     if not invalid:
-        invalid.extend(_of_the_control_plane(request, control, vpc_of))
-        invalid.extend(_of_the_groups(request, account))
+        invalid.extend(_control_plane_problems(request, control, vpc_of))
+        invalid.extend(_group_problems(request, account))
         invalid.extend(training_plan_problems(request, account))
     if invalid:
         raise RequestRefusedError("request", invalid)
@@ -71,7 +71,7 @@ def _absent(request: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(path=f"{path}.SlurmConfig", message="the orchestrator is EKS")
 
 
-def _of_the_control_plane(
+def _control_plane_problems(
     request: Mapping[str, Any], control: ControlPlane | None, vpc_of: Mapping[str, str]
 ) -> Iterator[Problem]:
     path = "Orchestrator.Eks.ClusterArn"
@@ -91,7 +91,7 @@ def _of_the_control_plane(
         yield Problem(path="VpcConfig", message=f"nodes must be in the control plane's VPC {control.vpc_id}")
 
 
-def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
+def _group_problems(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
     groups = request["InstanceGroups"]
     if len(groups) > MAX_GROUPS:
         yield Problem(path="InstanceGroups", message=f"got {len(groups)}, allowed: {MAX_GROUPS}")

@@ -52,7 +52,7 @@ def read(request: Mapping[str, Any], account: Account) -> ClusterSpec:
     invalid = [Problem(path="", message=text) for text in complaints("sagemaker", ("CreateCluster",), request)]
     invalid.extend(_absent(request))
     if not invalid:
-        for check in (_of_the_parts, _of_the_groups, training_plan_problems):
+        for check in (_part_problems, _group_problems, training_plan_problems):
             invalid.extend(check(request, account))
     if invalid:
         raise RequestRefusedError("request", invalid)
@@ -112,7 +112,7 @@ def _absent(request: Mapping[str, Any]) -> Iterator[Problem]:
                 yield Problem(path=f"{path}.LifeCycleConfig.{key}", message="missing")
 
 
-def _of_the_parts(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
+def _part_problems(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
     del account
     groups = request["InstanceGroups"]
     controllers = [group for group in groups if _part(group) == "Controller"]
@@ -126,7 +126,7 @@ def _of_the_parts(request: Mapping[str, Any], account: Account) -> Iterator[Prob
         yield Problem(path="InstanceGroups", message=f"{name} is used twice")
 
 
-def _of_the_groups(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
+def _group_problems(request: Mapping[str, Any], account: Account) -> Iterator[Problem]:
     for index, group in enumerate(request["InstanceGroups"]):
         path = f"InstanceGroups[{index}]"
         if _part(group) == "Compute" and len(group["SlurmConfig"].get("PartitionNames", [])) != 1:

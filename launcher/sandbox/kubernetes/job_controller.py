@@ -26,9 +26,9 @@ def reconcile(cluster: Cluster, job: Object) -> None:
     if "deletionTimestamp" in metadata or is_over(job):
         _release(cluster, pods)
         return
-    counted = _counted(cluster, job, pods)
+    counted = _count_pods(cluster, job, pods)
     living = [pod for pod in pods if not _has_ended(pod)]
-    failure = condition(job, "FailureTarget") or _failed(cluster, job, counted)
+    failure = condition(job, "FailureTarget") or _failed_status(cluster, job, counted)
     done = sorted(counted["done"])
     completions = spec.get("completions", spec["parallelism"])
     after: Object = {
@@ -46,17 +46,17 @@ def reconcile(cluster: Cluster, job: Object) -> None:
         after.pop("startTime")
         after = with_condition(after, "Suspended", "JobSuspended", "Job suspended")
     elif failure is not None:
-        after = _ended(cluster, after, living, ("FailureTarget", "Failed"), failure)
+        after = _end_job(cluster, after, living, ("FailureTarget", "Failed"), failure)
     elif len(done) >= completions:
         why = {"reason": "CompletionsReached", "message": "Reached expected number of succeeded pods"}
-        after = _ended(cluster, after, living, ("SuccessCriteriaMet", "Complete"), why)
+        after = _end_job(cluster, after, living, ("SuccessCriteriaMet", "Complete"), why)
     else:
         after["conditions"] = [row for row in after.get("conditions", []) if row["type"] != "Suspended"]
         _start_missing(cluster, job, pods, set(done), completions)
     cluster.set_status("batch", "jobs", job, after)
 
 
-def _ended(cluster: Cluster, status: Object, living: list[Object], kinds: tuple[str, str], why: Object) -> Object:
+def _end_job(cluster: Cluster, status: Object, living: list[Object], kinds: tuple[str, str], why: Object) -> Object:
     """The status of a decided Job: delete its running pods, and add the final condition when no pod runs."""
     status = with_condition(status, kinds[0], why["reason"], why["message"])
     for pod in living:
@@ -68,7 +68,7 @@ def _ended(cluster: Cluster, status: Object, living: list[Object], kinds: tuple[
     return status
 
 
-def _counted(cluster: Cluster, job: Object, pods: list[Object]) -> dict[str, Any]:
+def _count_pods(cluster: Cluster, job: Object, pods: list[Object]) -> dict[str, Any]:
     status = job.get("status", {})
     done = {int(index) for index in status.get("completedIndexes", "").split(",") if index}
     failed, fatal = status.get("failed", 0), None
@@ -114,7 +114,7 @@ def _exit_matching(rule: Mapping[str, Any], pod: Object) -> tuple[str, int] | No
     return None
 
 
-def _failed(cluster: Cluster, job: Object, counted: Mapping[str, Any]) -> Object | None:
+def _failed_status(cluster: Cluster, job: Object, counted: Mapping[str, Any]) -> Object | None:
     spec = job["spec"]
     if counted["fatal"]:
         return {"reason": "PodFailurePolicy", "message": counted["fatal"]}

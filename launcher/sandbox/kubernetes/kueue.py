@@ -35,7 +35,7 @@ def reconcile(cluster: Cluster) -> None:
     if not any(kind.plural == "localqueues" for kind in cluster.api.kinds):
         return
     _finish(cluster)
-    jobs = {job["metadata"]["uid"]: (place, job) for place, job in _queued(cluster)}
+    jobs = {job["metadata"]["uid"]: (place, job) for place, job in _queued_jobs(cluster)}
     workloads = cluster.every(_GROUP, "workloads", VERSION)
     owners = {workload["metadata"]["labels"][UID_LABEL] for workload in workloads}
     for uid, (place, job) in jobs.items():
@@ -49,7 +49,7 @@ def reconcile(cluster: Cluster) -> None:
             _admit(cluster, pending, *queued, jobs)
 
 
-def _queued(cluster: Cluster) -> Iterator[tuple[tuple[str, str, str], Object]]:
+def _queued_jobs(cluster: Cluster) -> Iterator[tuple[tuple[str, str, str], Object]]:
     """The jobs that name a queue, each with its group, plural and kind."""
     for place in _JOBS:
         for job in cluster.every(place[0], place[1]):
@@ -252,7 +252,7 @@ def _set_condition(
 
 
 def _finish(cluster: Cluster) -> None:
-    over = {job["metadata"]["uid"] for _, job in _queued(cluster) if is_over(job)}
+    over = {job["metadata"]["uid"] for _, job in _queued_jobs(cluster) if is_over(job)}
     for workload in cluster.every(_GROUP, "workloads", VERSION):
         if workload["metadata"]["labels"][UID_LABEL] in over and not _is(workload, "Finished"):
             message = "Job finished successfully"

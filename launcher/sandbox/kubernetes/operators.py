@@ -205,7 +205,7 @@ def reconcile_hyperpod(cluster: Cluster, job: Object) -> None:
     if spec.get("runPolicy", {}).get("suspend"):
         _suspend(cluster, pods)
     elif "Failed" in phases and not leaving:
-        status = _restarted(cluster, pods, status, most)
+        status = _restart_job(cluster, pods, status, most)
     elif len(phases) == len(expected) and set(phases) == {"Succeeded"}:
         status = with_condition(status, "Completed", "JobCompleted", "all pods have succeeded")
     elif not leaving and "Failed" not in phases:
@@ -218,7 +218,7 @@ def reconcile_hyperpod(cluster: Cluster, job: Object) -> None:
     cluster.set_status(*_HYPERPOD, job, status)
 
 
-def _restarted(cluster: Cluster, pods: dict[str, Object], status: Object, most: int) -> Object:
+def _restart_job(cluster: Cluster, pods: dict[str, Object], status: Object, most: int) -> Object:
     """Restart a job with a failed pod completely, or fail the job after `most` restarts."""
     if status.get("restartCount", 0) >= most:
         return with_condition(status, "Failed", "JobMaxRetryCountReached", f"the job was restarted {most} times")

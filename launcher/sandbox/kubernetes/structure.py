@@ -52,7 +52,7 @@ def broken_rules(
     if schema.get(POD_TEMPLATE):
         yield from ((f"{path}.{field}" if field else path, text) for field, text in judge_template(value))
         return
-    wrong = _of_another_type(schema, value)
+    wrong = _type_problem(schema, value)
     if wrong:
         yield path, f"Invalid value: {_shown(value)}: {path} in body must be of type {wrong}: {_shown(type(value))}"
         return
@@ -84,7 +84,7 @@ def with_defaults(schema: Mapping[str, Any], value: Any) -> Any:
     return {**defaults, **complete}
 
 
-def _of_another_type(schema: Mapping[str, Any], value: Any) -> str | None:
+def _type_problem(schema: Mapping[str, Any], value: Any) -> str | None:
     expected = schema.get("type")
     if schema.get("x-kubernetes-int-or-string"):
         return None if isinstance(value, int | str) and not isinstance(value, bool) else "integer or string"

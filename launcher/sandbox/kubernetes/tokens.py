@@ -52,10 +52,15 @@ def refusal(token: str, cluster: str, keys: KeyRing, moment: datetime) -> str | 
     except (binascii.Error, ValueError):
         return "token is not base64"
     query = {name.lower(): value for name, value in parse_qs(urlsplit(url).query).items()}
-    return _of_address(url) or _of_parameters(query) or _of_age(query, moment) or _of_signature(url, cluster, keys)
+    return (
+        _address_problem(url)
+        or _parameter_problem(query)
+        or _age_problem(query, moment)
+        or _signature_problem(url, cluster, keys)
+    )
 
 
-def _of_signature(url: str, cluster: str, keys: KeyRing) -> str | None:
+def _signature_problem(url: str, cluster: str, keys: KeyRing) -> str | None:
     """Why the signature is rejected: STS is called with the name of the cluster that receives the token."""
     parts = urlsplit(url)
     headers = {"host": parts.netloc, HEADER: cluster}
@@ -66,7 +71,7 @@ def _of_signature(url: str, cluster: str, keys: KeyRing) -> str | None:
     return None
 
 
-def _of_address(url: str) -> str | None:
+def _address_problem(url: str) -> str | None:
     parts = urlsplit(url)
     is_local = parts.hostname in ("localhost", "127.0.0.1")
     if not (is_local or _HOST.fullmatch(parts.hostname or "")) or parts.path != "/":
@@ -74,7 +79,7 @@ def _of_address(url: str) -> str | None:
     return None if is_local or parts.scheme == "https" else f"unexpected scheme {parts.scheme}"
 
 
-def _of_parameters(query: Mapping[str, list[str]]) -> str | None:
+def _parameter_problem(query: Mapping[str, list[str]]) -> str | None:
     unknown = sorted(set(query) - _PARAMETERS)
     if unknown or any(len(value) > 1 for value in query.values()):
         return f"non-whitelisted query parameter {', '.join(unknown)}"
@@ -84,7 +89,7 @@ def _of_parameters(query: Mapping[str, list[str]]) -> str | None:
     return None if HEADER in signed else f"the {HEADER} header is not signed"
 
 
-def _of_age(query: Mapping[str, list[str]], moment: datetime) -> str | None:
+def _age_problem(query: Mapping[str, list[str]], moment: datetime) -> str | None:
     try:
         signed = datetime.strptime(query["x-amz-date"][0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
         lives = int(query["x-amz-expires"][0])

@@ -191,7 +191,7 @@ def validate(kind: Kind, document: Mapping[str, Any], old: Mapping[str, Any] | N
         raise RefusedError("BadRequest", f"{identity} does not match the expected {kind.api_version}, Kind={kind.kind}")
     if kind.schema is None:
         _refuse_of_its_shape(document, version)
-        causes = _of_kind(kind, document, old)
+        causes = _kind_causes(kind, document, old)
     else:
         unknown = list(structure.unknown_fields(kind.schema, document))
         if unknown:
@@ -283,7 +283,7 @@ def labels(values: Mapping[str, str], path: str) -> list[Cause]:
     return causes
 
 
-def _of_kind(kind: Kind, document: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[Cause]:
+def _kind_causes(kind: Kind, document: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[Cause]:
     if kind.kind == "Job":
         return [*of_job(document), *(changed(document, old) if old is not None else [])]
     if kind.kind == "Pod":

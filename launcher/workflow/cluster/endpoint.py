@@ -76,7 +76,7 @@ def state_of(endpoint: ServedEndpoint, session: Session) -> EndpointState:
     Raises:
         DeploymentFailedError: it is not in service, or runs another configuration; with the reason and the alarms.
     """
-    state = _described(endpoint, session)
+    state = _describe_endpoint(endpoint, session)
     copies = component_state(session, endpoint.component) if endpoint.component is not None else None
     running = [("", state.status, state.config, endpoint.config, state.reason)]
     if copies is not None and state.status == IN_SERVICE:
@@ -136,7 +136,7 @@ def settled(
     return state_of(endpoint, session)
 
 
-def _described(endpoint: ServedEndpoint, session: Session) -> EndpointState:
+def _describe_endpoint(endpoint: ServedEndpoint, session: Session) -> EndpointState:
     state = find(session, endpoint.name)
     if state is None:
         message = f"endpoint {endpoint.name} does not exist, but its stack {endpoint.stack} does"
@@ -148,7 +148,7 @@ def _described(endpoint: ServedEndpoint, session: Session) -> EndpointState:
 
 
 def _changing(endpoint: ServedEndpoint, session: Session) -> EndpointState | None:
-    state = _described(endpoint, session)
+    state = _describe_endpoint(endpoint, session)
     if state.status in CHANGING or endpoint.component is None:
         return state if state.status in CHANGING else None
     copies = component_state(session, endpoint.component)

@@ -77,7 +77,7 @@ class PodCluster(DeployedCluster):
             _refuse_unless_able(request, jobs)
             self._start_stopped_nodes(request)
             documents = list(_plugins(request, bundle))
-            submission, shipped = _shipped(request, bundle, head_node, place)
+            submission, shipped = _ship_folder(request, bundle, head_node, place)
             for path in (NAMESPACE_FILE, MANIFEST_FILE):
                 documents += safe_yaml.documents(shipped.file(path).text)
             submission.write(request.folder)
@@ -215,7 +215,7 @@ def _plugins(request: JobRequest, bundle: Bundle) -> Iterator[dict[str, Any]]:
             yield from safe_yaml.documents(file.text)
 
 
-def _shipped(request: JobRequest, bundle: Bundle, head_node: HeadNode, place: str) -> tuple[Submission, Bundle]:
+def _ship_folder(request: JobRequest, bundle: Bundle, head_node: HeadNode, place: str) -> tuple[Submission, Bundle]:
     """The job folder in S3; the submission before it is made, and its files, which name the folder."""
     store = request.store
     shipment = ship_work(request.workdir, store, request.here, datetime.now(UTC), request.notify)

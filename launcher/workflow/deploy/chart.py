@@ -27,7 +27,7 @@ def chart_and_layer(environment: Mapping[str, str], notify: Notify) -> dict[str,
         return assembly_files(pins, files_in(pins, Path(named)))
     content = {file.name: (cache / file.name).read_bytes() for file in pins.files if (cache / file.name).is_file()}
     missing = [file for file in pins.files if file.name not in content]
-    content |= _fetched(missing, cache, pins, notify)
+    content |= _fetch_missing(missing, cache, pins, notify)
     contents = assembly_files(pins, content)
     for pinned_file in missing:
         _write(cache / pinned_file.name, content[pinned_file.name])
@@ -47,7 +47,7 @@ def cached_files(environment: Mapping[str, str]) -> dict[str, bytes] | None:
     return chart_and_layer(environment, lambda _: None)
 
 
-def _fetched(missing: list[PinnedFile], cache: Path, pins: ChartPins, notify: Notify) -> dict[str, bytes]:
+def _fetch_missing(missing: list[PinnedFile], cache: Path, pins: ChartPins, notify: Notify) -> dict[str, bytes]:
     if not missing:
         return {}
     downloads, contents = Downloads(cache / "parts"), {}

@@ -159,7 +159,9 @@ def survey(target: Subject, session: Session, catalog: Catalog, *, erase: bool) 
         ),
     )
     leftover = _left_behind(result, session, catalog) if training is None else ()
-    return replace(result, removal=replace(result.removal, kept=(*_retained(result, session, catalog), *leftover)))
+    return replace(
+        result, removal=replace(result.removal, kept=(*_retained_resources(result, session, catalog), *leftover))
+    )
 
 
 def _kind_of(stack: StackState | None) -> TargetKind | None:
@@ -207,7 +209,7 @@ def take_down(
         except KeyboardInterrupt:
             notify(f"CloudFormation continues with {stack.name}; run the same command to follow it")
             raise
-    retained = (*_retained(surveyed, session, catalog), *_left_behind(surveyed, session, catalog))
+    retained = (*_retained_resources(surveyed, session, catalog), *_left_behind(surveyed, session, catalog))
     removed_stacks = tuple((removed.name, stacks.REMOVED) for removed in surveyed.going)
     return replace(surveyed.removal, done=True, stacks=removed_stacks, kept=retained)
 
@@ -238,7 +240,7 @@ def _erase(surveyed: Survey, store: StackState, session: Session, notify: Notify
         stacks.unprotect(session, store)
 
 
-def _retained(surveyed: Survey, session: Session, catalog: Catalog) -> tuple[Retained, ...]:
+def _retained_resources(surveyed: Survey, session: Session, catalog: Catalog) -> tuple[Retained, ...]:
     target = surveyed.subject
     names = () if surveyed.erase else surveyed.buckets
     volumes = (

@@ -36,7 +36,7 @@ def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, context: Deplo
     plan, notify = quoted.plan, context.notify
     session = Session(environment=context.environment, region=plan.place.region)
     if plan.request.target.cluster is not None:
-        return _joined(folder, quoted, context, session)
+        return _join_cluster(folder, quoted, context, session)
     deployment = Deployment.synthesised(folder, quoted, bundle, context)
     difference = deployment.difference()
     if difference.none:
@@ -47,7 +47,7 @@ def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, context: Deplo
         return deployment.bring_up(approval)
 
 
-def _joined(folder: RunFolder, quoted: Quote, context: DeployContext, session: Session) -> Deployed:
+def _join_cluster(folder: RunFolder, quoted: Quote, context: DeployContext, session: Session) -> Deployed:
     """The existing cluster that a plan names: other plans deployed it, and this plan only has to fit."""
     plan = quoted.plan
     stack = find(session, plan.cluster_name)

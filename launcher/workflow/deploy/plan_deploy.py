@@ -52,10 +52,10 @@ def deploy_plan(
     person.quote(picked)
     if not options.dry_run:
         person.refuse_unless_answerable(question)
-    return picked.quoted, _deployed(picked, replace(options, approve=lambda: person.approve(question)))
+    return picked.quoted, _deploy_picked(picked, replace(options, approve=lambda: person.approve(question)))
 
 
-def _deployed(picked: Picked, options: DeployOptions) -> Mapping[str, Mapping[str, str]]:
+def _deploy_picked(picked: Picked, options: DeployOptions) -> Mapping[str, Mapping[str, str]]:
     if picked.priced.request.workload.serve is None:
         return deploy_quote(*picked, options)
     if options.dry_run:

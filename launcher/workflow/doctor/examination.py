@@ -83,12 +83,12 @@ def examine(subject: Subject, examinations: Iterable[Examination]) -> Diagnosis:
     A check without an answer from AWS is unknown, and never counts as passed.
     """
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        answers = list(pool.map(lambda examination: _answered(subject, examination), examinations))
+        answers = list(pool.map(lambda examination: _run_examination(subject, examination), examinations))
     name = subject.plan.name if subject.plan is not None else None
     return Diagnosis(name=name, checks=tuple(check for answer in answers for check in answer))
 
 
-def _answered(subject: Subject, examination: Examination) -> tuple[Check, ...]:
+def _run_examination(subject: Subject, examination: Examination) -> tuple[Check, ...]:
     name, requirement, probe = examination
     try:
         return tuple(probe(subject))

@@ -40,7 +40,7 @@ def retained_store(
         if contents is not None:
             text = f"{contents.versions:,} objects; slipway down {cluster} --checkpoints deletes them"
             stored = Retained(kind=RetainedKind.CHECKPOINTS, name=name, reason=text, gib=contents.gib)
-            yield _priced(stored, catalog, region, "s3.standard-storage")
+            yield _with_price(stored, catalog, region, "s3.standard-storage")
 
 
 def requests(session: Session, catalog: Catalog, region: str, serving: StackState | None) -> Iterator[Retained]:
@@ -53,7 +53,7 @@ def requests(session: Session, catalog: Catalog, region: str, serving: StackStat
             time = f"{contents.versions:,} objects, each gone after {RETENTION_DAYS} days"
             text = f"{time}; aws s3 rb s3://{resource.physical_id} --force deletes it"
             stored = Retained(kind=RetainedKind.REQUESTS, name=resource.physical_id, reason=text, gib=contents.gib)
-            yield _priced(stored, catalog, region, "s3.standard-storage")
+            yield _with_price(stored, catalog, region, "s3.standard-storage")
 
 
 def foreign(training: StackState | None, *, network: bool, store: bool) -> Iterator[Retained]:
@@ -121,7 +121,7 @@ def retained_logs(
     for group in groups:
         time = f"each line is kept for {group.retention_days} days" if group.retention_days else "kept without expiry"
         stored = Retained(kind=RetainedKind.LOGS, name=group.name, reason=time, gib=group.stored_bytes / GIB)
-        yield _priced(stored, catalog, region, "cloudwatch.logs-storage")
+        yield _with_price(stored, catalog, region, "cloudwatch.logs-storage")
 
 
 def control_plane_log(session: Session, catalog: Catalog, region: str, cluster: str) -> Iterator[Retained]:
@@ -132,7 +132,7 @@ def control_plane_log(session: Session, catalog: Catalog, region: str, cluster: 
             command = f"aws logs delete-log-group --region {region} --log-group-name {name}"
             text = f"written by EKS after the cluster was deleted; a launch removes it, or {command}"
             stored = Retained(kind=RetainedKind.LOGS, name=name, reason=text, gib=group.stored_bytes / GIB)
-            yield _priced(stored, catalog, region, "cloudwatch.logs-storage")
+            yield _with_price(stored, catalog, region, "cloudwatch.logs-storage")
 
 
 def stranded_cluster(session: Session, region: str, cluster: str) -> Iterator[Retained]:
@@ -155,12 +155,12 @@ def created_in_kubernetes(session: Session, catalog: Catalog, region: str, clust
         text = f"created by an object in the cluster: {why}; {created.command} --region {region}"
         retained = Retained(kind=created.kind, name=created.name, reason=text, gib=created.gib)
         if created.volume_type == "gp3":
-            retained = _priced(retained, catalog, region, "ebs.gp3-storage")
+            retained = _with_price(retained, catalog, region, "ebs.gp3-storage")
         elif created.kind in (RetainedKind.VOLUME, RetainedKind.LOAD_BALANCER):
             retained = replace(retained, unpriced="its price is unknown")
         yield retained
 
 
-def _priced(stored: Retained, catalog: Catalog, region: str, item: str) -> Retained:
+def _with_price(stored: Retained, catalog: Catalog, region: str, item: str) -> Retained:
     line = component(stored.name, "storage", "GB-month", stored.gib or 0.0, catalog.bill_item(item, region))
     return replace(stored, usd_per_month=line.usd, unpriced=line.unpriced)

@@ -98,7 +98,7 @@ def _paid(template: Mapping[str, Any], catalog: Catalog, region: str) -> Iterato
     resources = template.get("Resources", {})
     rate = next((usd for usd in map(_quoted_rate, resources.values()) if usd is not None), None)
     for logical_id, resource in resources.items():
-        yield logical_id, tuple(_priced(resource, resources, rate, catalog=catalog, region=region))
+        yield logical_id, tuple(_paid_parts(resource, resources, rate, catalog=catalog, region=region))
 
 
 def _quoted_rate(resource: Mapping[str, Any]) -> Decimal | None:
@@ -107,7 +107,7 @@ def _quoted_rate(resource: Mapping[str, Any]) -> Decimal | None:
     return Decimal(rate) if rate is not None else None
 
 
-def _priced(
+def _paid_parts(
     resource: Mapping[str, Any], resources: Resources, rate: Decimal | None, *, catalog: Catalog, region: str
 ) -> Iterator[_Paid]:
     kind, properties = resource["Type"], resource.get("Properties", {})

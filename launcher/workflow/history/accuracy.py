@@ -34,7 +34,7 @@ def run_accuracies(root: Path) -> tuple[tuple[RunAccuracy, ...], tuple[tuple[str
 def _run(entry: LedgerEntry, folder: RunFolder) -> RunAccuracy:
     quote = stored_quote(folder)
     cost = quote.cost
-    rate, quantity = _billed(folder)
+    rate, quantity = _billed_ratios(folder)
     measured = None
     if (folder.path / IN_RUN).is_file():
         rate_of_run = parse_measurement(folder.read_json(IN_RUN)).tokens_per_s
@@ -57,7 +57,7 @@ def _run(entry: LedgerEntry, folder: RunFolder) -> RunAccuracy:
     )
 
 
-def _billed(folder: RunFolder) -> tuple[float | None, float | None]:
+def _billed_ratios(folder: RunFolder) -> tuple[float | None, float | None]:
     """Billed over quoted compute: dollars an instance-hour, and instance-hours; None without a bill."""
     if not (folder.path / BILLED).is_file():
         return None, None

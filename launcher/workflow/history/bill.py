@@ -75,7 +75,7 @@ def export_files(place: str, environment: Mapping[str, str], region: str) -> tup
     Raises:
         UnreadableInputError: the place has no files, or no readable ones.
     """
-    files = _stored(place, environment, region) if place.startswith("s3://") else _on_disk(Path(place))
+    files = _stored_files(place, environment, region) if place.startswith("s3://") else _on_disk(Path(place))
     good = [file for file in files if file.name.lower().endswith(SUFFIXES)]
     if not good:
         raise UnreadableInputError(f"{place} contains no export: expected {', '.join(SUFFIXES)}")
@@ -167,7 +167,7 @@ def _file(path: Path, name: str) -> ExportFile:
     return ExportFile(name, datetime.fromtimestamp(path.stat().st_mtime, UTC), fetch)
 
 
-def _stored(place: str, environment: Mapping[str, str], region: str) -> list[ExportFile]:
+def _stored_files(place: str, environment: Mapping[str, str], region: str) -> list[ExportFile]:
     bucket, _, key = place.removeprefix("s3://").partition("/")
     if not bucket:
         raise UnreadableInputError(f"{place} names no bucket", hint="s3://BUCKET/PREFIX")
@@ -231,8 +231,8 @@ def reconcile(lines: Sequence[QuotedLine], rows: Iterable[BilledRow], upfront: U
             ).append(row)
         else:
             taken.setdefault(number, []).append(row)
-    compared = tuple(_compared(line, taken.get(number, ()), upfront) for number, line in enumerate(lines))
-    unquoted = [_unquoted(key, group, upfront) for key, group in bare.items()]
+    compared = tuple(_compare_line(line, taken.get(number, ()), upfront) for number, line in enumerate(lines))
+    unquoted = [_unquoted_line(key, group, upfront) for key, group in bare.items()]
     ordered = sorted((line for line in unquoted if line.usd or line.quantity), key=lambda line: (-abs(line.usd), line))
     return Reconciled(compared, tuple(ordered), apart[ChargeKind.CREDIT], apart[ChargeKind.TAX])
 
@@ -272,7 +272,7 @@ def _is_of(line: QuotedLine, usage_type: str) -> bool:
     return any(is_usage_type(usage, usage_type) for usage in known)
 
 
-def _compared(line: QuotedLine, rows: Sequence[BilledRow], upfront: Upfront) -> ComparedLine:
+def _compare_line(line: QuotedLine, rows: Sequence[BilledRow], upfront: Upfront) -> ComparedLine:
     usd = sum((row.dollars(upfront) for row in rows), Decimal(0))
     fees = any(row.kind is ChargeKind.FEE for row in rows)
     used = [row.quantity for row in rows if row.kind is ChargeKind.USAGE]
@@ -288,7 +288,7 @@ def _compared(line: QuotedLine, rows: Sequence[BilledRow], upfront: Upfront) -> 
     )
 
 
-def _unquoted(key: tuple[str, str, str], rows: Sequence[BilledRow], upfront: Upfront) -> Unquoted:
+def _unquoted_line(key: tuple[str, str, str], rows: Sequence[BilledRow], upfront: Upfront) -> Unquoted:
     service, usage_type, description = key
     units = {row.unit for row in rows if row.kind is ChargeKind.USAGE}
     same = len(units) == 1

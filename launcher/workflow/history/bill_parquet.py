@@ -39,10 +39,10 @@ def parquet_lines(file: IO[bytes], name: str) -> Iterator[str]:
     try:
         table = parquet.ParquetFile(file)
         names = table.schema_arrow.names
-        yield from _written([names])
+        yield from _csv_lines([names])
         for batch in table.iter_batches(batch_size=ROWS):
             columns = [batch.column(index).to_pylist() for index in range(len(names))]
-            yield from _written([_cell(cell) for cell in row] for row in zip(*columns, strict=True))
+            yield from _csv_lines([_cell(cell) for cell in row] for row in zip(*columns, strict=True))
     except (OSError, pa.ArrowException) as problem:
         raise UnreadableInputError(f"cannot read {name}: {reason_of(problem)}") from problem
 
@@ -58,7 +58,7 @@ class _Line:
         return len(text)
 
 
-def _written(rows: Iterable[list[str]]) -> Iterator[str]:
+def _csv_lines(rows: Iterable[list[str]]) -> Iterator[str]:
     line = _Line()
     writer = csv.writer(line)
     for row in rows:

@@ -69,7 +69,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         run=folder.path.name,
         origin=hashlib.sha256(f"{platform.node()}:{folder.path.parent.resolve()}".encode()).hexdigest()[:12],
         started_at=ran[0].started_at.astimezone(UTC) if ran else created,
-        ended_at=_ended(report, ran),
+        ended_at=_end_time(report, ran),
         status=report.status.value if report is not None else NOT_SUBMITTED,
         simulated=report.simulated if report is not None else command is not None and command.sandbox,
         monthly=monthly,
@@ -82,18 +82,18 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         usd_per_hour=quote.usd_per_hour,
         hours=round(hours, DIGITS),
         usd_at_quoted_rate=report.usd_at_quoted_rate if report is not None and not monthly else None,
-        billed_usd=_billed(folder),
+        billed_usd=_read_billed(folder),
         tokens=trained.get("tokens"),
         epochs=trained.get("epoch"),
         interruptions=len(interrupted(ran)),
         lost_h=round(lost_hours(events), DIGITS),
         tags=_tags(plan),
         usd_used=None if cost is None else cost.used(hours) if hours else Decimal(0),
-        shared=ALONE if cost is None else _shared(name, plan, cost.rates),
+        shared=ALONE if cost is None else _shared_resources(name, plan, cost.rates),
     )
 
 
-def _ended(report: Report | None, ran: Iterable[Attempt]) -> datetime | None:
+def _end_time(report: Report | None, ran: Iterable[Attempt]) -> datetime | None:
     """When the last attempt ended; None while the run may continue, or if no event says when it ended."""
     if report is None or report.status is RunStatus.RUNNING:
         return None
@@ -101,7 +101,7 @@ def _ended(report: Report | None, ran: Iterable[Attempt]) -> datetime | None:
     return max(ends, default=None)
 
 
-def _shared(name: str, plan: Mapping[str, Any], rates: RunRates) -> Shared:
+def _shared_resources(name: str, plan: Mapping[str, Any], rates: RunRates) -> Shared:
     """Resources that the run may share with others: its cluster, and the prepaid capacity that its plan names."""
     target = plan.get("target")
     cluster = target.get("cluster") if isinstance(target, dict) else None
@@ -133,7 +133,7 @@ def _tags(plan: Mapping[str, Any]) -> dict[str, str]:
     return read(dict[str, str], tags, "tags")
 
 
-def _billed(folder: RunFolder) -> Decimal | None:
+def _read_billed(folder: RunFolder) -> Decimal | None:
     return read(_Bill, folder.read_json(BILLED)).billed_usd if (folder.path / BILLED).is_file() else None
 
 

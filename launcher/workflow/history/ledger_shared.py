@@ -139,7 +139,7 @@ def _read_entries(store: Objects, environment: Mapping[str, str], say: Callable[
     lines, damaged = index.load_checked()
     known: dict[str, _Sent] = {}
     for key, (stamp, line) in lines.items():
-        entry, modified = entry_of_line(line), _stamped(stamp)
+        entry, modified = entry_of_line(line), _stamp_time(stamp)
         if entry is not None and modified is not None and _moment(key) is not None:
             known[key] = _Sent(modified, key, entry)
     # A line that cannot be read may be any run's: all keys are compared once more, and what is missing is read.
@@ -184,7 +184,7 @@ def _moment(key: str) -> datetime | None:
         return None
 
 
-def _stamped(text: str) -> datetime | None:
+def _stamp_time(text: str) -> datetime | None:
     """When S3 says that an entry of the index was written; None if the stamp is damaged."""
     try:
         stamp = datetime.fromisoformat(text)

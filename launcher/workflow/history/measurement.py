@@ -136,7 +136,7 @@ def _rate_text(added: Measurement) -> str:
     return f"{rate:,.4g} samples/s a node: stored in {FILE}; write workload.train.throughput_samples_per_s: {rate:.4g}"
 
 
-def _of_quote(quote: StoredQuote) -> Mapping[str, Any]:
+def _quoted_values(quote: StoredQuote) -> Mapping[str, Any]:
     """What a measurement takes over from the quote of its run."""
     named = {key: getattr(quote, key) for key in ("accelerators", "nodes", "region", "purchase_option", "target")}
     return {"instance_type": quote.instance_type or "", "accelerator": quote.accelerator or "", **named}
@@ -173,7 +173,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         recompute=train.recompute or recompute_of(stack),
         stack=stack,
         sequence_length=train.sequence_length,
-        **_of_quote(quote),
+        **_quoted_values(quote),
         global_batch_tokens=None if samples else train.global_batch_tokens or _batch(stretches),
         tokens_per_s=None if samples else rates,
         samples_per_s=rates if samples else None,
@@ -187,7 +187,7 @@ def measurement_of(name: str, folder: RunFolder, catalog: Catalog) -> Measuremen
         run=f"{name}/{folder.path.name}",
         image=request.run.image,
         revision=_revision(folder),
-        measured_at=_ended(events),
+        measured_at=_end_time(events),
         simulated=bool(folder.read_json("report.json").get("simulated")),
         running_h=_running_h(ran),
         interruptions=len(interrupted(ran)),
@@ -326,7 +326,7 @@ def _boot(launcher_events: Iterable[Mapping[str, Any]], events: Iterable[Mapping
     return max(0.0, (moment(begun) - moment(submitted_at)).total_seconds())
 
 
-def _ended(events: Iterable[Mapping[str, Any]]) -> datetime:
+def _end_time(events: Iterable[Mapping[str, Any]]) -> datetime:
     times = [moment(event["time"]) for event in events if isinstance(event.get("time"), str)]
     if not times:
         raise UnreadableInputError("the run has no events", hint="slipway status NAME fetches them from the cluster")

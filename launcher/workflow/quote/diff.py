@@ -89,8 +89,8 @@ def diff(
         was, is_ = before.texts.get(name), after.texts.get(name)
         if was == is_ and old_options == options:
             continue
-        earlier = None if was is None else _priced(name, was, catalogs[0], now, old_options, broken_is_fine=True)
-        later = None if is_ is None else _priced(name, is_, catalogs[1], now, options)
+        earlier = None if was is None else _price_total(name, was, catalogs[0], now, old_options, broken_is_fine=True)
+        later = None if is_ is None else _price_total(name, is_, catalogs[1], now, options)
         plans.append(_plan_diff(name, earlier, later))
     return PlansDiff(old=before.name, new=after.name, plans=tuple(plans), looked_at=len(names))
 
@@ -153,7 +153,7 @@ def _text(path: Path) -> str:
         raise UnreadableInputError(f"cannot read the plan file {path}: {reason_of(problem)}") from problem
 
 
-def _priced(
+def _price_total(
     name: str, text: str, catalog: Catalog, now: datetime, options: PriceOptions, *, broken_is_fine: bool = False
 ) -> _Total | None:
     try:

@@ -77,7 +77,7 @@ def _findings(name: str, quote: Mapping[str, Any]) -> Iterator[Finding]:
                 hint=found.hint,
             )
     except Exception as problem:
-        raise _failed(name, "check", problem) from problem
+        raise _failure(name, "check", problem) from problem
 
 
 def write_prices(name: str, folder: Path) -> None:
@@ -94,7 +94,7 @@ def write_prices(name: str, folder: Path) -> None:
     try:
         prices(folder)
     except Exception as problem:
-        raise _failed(name, "prices", problem) from problem
+        raise _failure(name, "prices", problem) from problem
 
 
 def _function(name: str, function: str) -> Callable[..., Any] | None:
@@ -102,11 +102,11 @@ def _function(name: str, function: str) -> Callable[..., Any] | None:
         (point,) = entry_points(group=GROUP, name=name)
         value = getattr(point.load(), function, None)
     except Exception as problem:
-        raise _failed(name, "import", problem) from problem
+        raise _failure(name, "import", problem) from problem
     return value if callable(value) else None
 
 
-def _failed(name: str, step: str, problem: Exception) -> ImpossibleError:
+def _failure(name: str, step: str, problem: Exception) -> ImpossibleError:
     reason = " ".join(f"{type(problem).__name__}: {problem}".split())
     hint = f"correct the package that has the entry point {name} of {GROUP}, or uninstall it"
     return ImpossibleError(f"plugin {name} failed in {step}: {reason}", hint=hint)

@@ -60,7 +60,7 @@ class Member:
         if usd is None or self.choice is None:
             return None
         commitments = held_commitments([self.choice])
-        return _scaled(usd, self.times_a_month) if not commitments else self.beside(commitments[0].usd_per_month)
+        return _scale_usd(usd, self.times_a_month) if not commitments else self.beside(commitments[0].usd_per_month)
 
     def beside(self, held_usd: Decimal) -> UsdRange | None:
         """The monthly total with these dollars for its commitment instead of its compute."""
@@ -188,14 +188,14 @@ def portfolio(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Po
 
 def _wide(priced: Priced, path: Path, now: datetime, options: PriceOptions) -> Priced:
     """The same plan with type and purchase option open; unchanged if that is impossible."""
-    wide = _opened(priced.request)
+    wide = _open_request(priced.request)
     try:
         return price_request(path, wide, priced.catalog, now, options) if wide != priced.request else priced
     except ImpossibleError:
         return priced
 
 
-def _opened(request: PlanRequest) -> PlanRequest:
+def _open_request(request: PlanRequest) -> PlanRequest:
     if request.workload.serve is None:
         return opened_training(request)
     from launcher.workflow.quote.compare_serving import opened as opened_serving
@@ -215,7 +215,7 @@ def is_usable(candidate: Candidate) -> bool:
     return candidate.usd is not None and not candidate.refusals and (free or candidate.place.option in options)
 
 
-def _scaled(usd: UsdRange, factor: Decimal) -> UsdRange:
+def _scale_usd(usd: UsdRange, factor: Decimal) -> UsdRange:
     return UsdRange(low=usd.low * factor, mid=usd.mid * factor, high=usd.high * factor)
 
 

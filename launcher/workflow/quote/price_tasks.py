@@ -151,7 +151,7 @@ def answers(questions: Iterable[Question], ask: FetchPrices) -> Generator[list[t
             while not came.empty():
                 wave.append(came.get())
             pending -= len(wave)
-            yield [(question, _expected(outcome)) for question, outcome in wave]
+            yield [(question, _expected_outcome(outcome)) for question, outcome in wave]
     finally:
         stopped.set()
 
@@ -168,7 +168,7 @@ def _outcome(question: Question, ask: FetchPrices) -> Answer | Exception:
         return problem
 
 
-def _expected(outcome: Answer | Exception) -> Answer | AwsError:
+def _expected_outcome(outcome: Answer | Exception) -> Answer | AwsError:
     """An outcome after which a refresh can continue; any other is raised."""
     if isinstance(outcome, Answer | AwsError):
         return outcome

@@ -160,7 +160,7 @@ def take_snapshot(path: Path, expected: str | None, environment: Mapping[str, st
     """
     with TemporaryDirectory(prefix="slipway-prices-") as unpacked:
         digest = unpack(path, expected, Path(unpacked))
-        return replace(_taken(Path(unpacked), f"snapshot {path}", environment, now), snapshot=digest)
+        return replace(_take_tables(Path(unpacked), f"snapshot {path}", environment, now), snapshot=digest)
 
 
 def take_plugin(name: str, environment: Mapping[str, str], now: datetime) -> RefreshReport:
@@ -172,10 +172,10 @@ def take_plugin(name: str, environment: Mapping[str, str], now: datetime) -> Ref
     """
     with TemporaryDirectory(prefix="slipway-prices-") as written:
         write_prices(name, Path(written))
-        return replace(_taken(Path(written), f"plugin {name}", environment, now), plugin=name)
+        return replace(_take_tables(Path(written), f"plugin {name}", environment, now), plugin=name)
 
 
-def _taken(folder: Path, source: str, environment: Mapping[str, str], now: datetime) -> RefreshReport:
+def _take_tables(folder: Path, source: str, environment: Mapping[str, str], now: datetime) -> RefreshReport:
     """Take the tables of a folder into the cache."""
     cache = PriceCache(folder=cache_folder(environment))
     before = _every(known_catalog(environment, now))

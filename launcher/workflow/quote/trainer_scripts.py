@@ -40,14 +40,14 @@ def script_problems(root: Path, run: RunSpec) -> tuple[Finding, ...]:
         mended = mended or "chmod" in (script_of_shell(command) or "")
         programs += programs_of(command, path)
     findings: dict[tuple[str, str], Finding] = {}
-    for program in _reached(root, programs):
+    for program in _reachable_programs(root, programs):
         mended = mended or program.name in MENDERS
         for finding in _problems(root, program, mended=mended):
             findings.setdefault((finding.code, finding.message), finding)
     return tuple(findings.values())
 
 
-def _reached(root: Path, programs: Iterable[Program]) -> Iterator[Program]:
+def _reachable_programs(root: Path, programs: Iterable[Program]) -> Iterator[Program]:
     """The programs of a command, then those of the shell scripts that they run, as far as these are in the folder."""
     level, read = list(programs), set[str]()
     while level and len(read) < MAX_SCRIPTS:

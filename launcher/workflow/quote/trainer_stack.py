@@ -75,7 +75,7 @@ def packages_of(root: Path, command: Sequence[str]) -> Iterator[tuple[str, str]]
     scripts: list[str] = []
     text = script_of_shell(command)
     for arguments in [command] if text is None else _lines(text):
-        yield from _of_arguments(arguments, "run.command")
+        yield from _argument_packages(arguments, "run.command")
         scripts += filter(None, [script_of(arguments)])
     read_files: set[str] = set()
     while scripts and len(read_files) < MAX_FILES:
@@ -91,11 +91,11 @@ def packages_of(root: Path, command: Sequence[str]) -> Iterator[tuple[str, str]]
                 scripts += [f"{top}.py", f"{top}/__init__.py"]
             continue
         for arguments in _lines(text):
-            yield from _of_arguments(arguments, name)
+            yield from _argument_packages(arguments, name)
             scripts += filter(None, [script_of(arguments)])
 
 
-def _of_arguments(arguments: Sequence[str], where: str) -> Iterator[tuple[str, str]]:
+def _argument_packages(arguments: Sequence[str], where: str) -> Iterator[tuple[str, str]]:
     """The packages that a command line names: its program, and the module that Python runs."""
     program = next((word for word in arguments if word not in BEFORE_A_PROGRAM and "=" not in word), "")
     program = PurePosixPath(program).name

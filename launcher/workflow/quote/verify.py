@@ -61,7 +61,7 @@ def verify(
     return Verification(
         rate_type=RATE_TYPE,
         lines=tuple(
-            _verified(line, reasons[number], answers.get(f"line{number}")) for number, line in enumerate(lines)
+            _verify_line(line, reasons[number], answers.get(f"line{number}")) for number, line in enumerate(lines)
         ),
     )
 
@@ -143,7 +143,7 @@ def _reason(line: QuotedLine, option: PurchaseOption) -> str:
     return ""
 
 
-def _verified(line: QuotedLine, reason: str, answer: Answered | None) -> VerifiedLine:
+def _verify_line(line: QuotedLine, reason: str, answer: Answered | None) -> VerifiedLine:
     if answer is None:
         return VerifiedLine(names=line.names, quoted_usd=line.usd, aws_usd=None, reason=reason)
     return VerifiedLine(names=line.names, quoted_usd=line.usd, aws_usd=answer.usd, reason=answer.reason)

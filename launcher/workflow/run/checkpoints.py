@@ -136,14 +136,14 @@ def _checkpoint(
     if commits:
         running = [key for key in commits if key not in withdrawn]
         bare = replace(bare, form=AGENT, marks=tuple(running or commits), withdrawn=not running)
-        return _of_agent(store, bare, sizes, written)
+        return _agent_checkpoint(store, bare, sizes, written)
     metadata = next(
         (key for key in sorted(keys) if key.count("/") == 1 and key.endswith(f"/{DCP_METADATA_NAME}")), None
     )
-    return bare if metadata is None else _of_torch(store, bare, metadata, sizes, written)
+    return bare if metadata is None else _torch_checkpoint(store, bare, metadata, sizes, written)
 
 
-def _of_agent(
+def _agent_checkpoint(
     store: Objects, bare: Checkpoint, sizes: Mapping[str, int], written: Mapping[str, datetime]
 ) -> Checkpoint:
     """A step with the agent's manifest; of several the complete one written last by S3's clock, else the first."""
@@ -191,7 +191,7 @@ def _by_manifest(store: Objects, bare: Checkpoint, key: str, sizes: Mapping[str,
     )
 
 
-def _of_torch(
+def _torch_checkpoint(
     store: Objects, bare: Checkpoint, metadata: str, sizes: Mapping[str, int], written: Mapping[str, datetime]
 ) -> Checkpoint:
     folder = metadata.partition("/")[0]

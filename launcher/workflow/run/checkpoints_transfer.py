@@ -129,18 +129,18 @@ def _partial_folder(above: Path) -> Iterator[Path]:
     A restore holds a lock on its folder, which ends with its process.
     """
     with ExitStack() as held:
-        with _locked(above, wait=True):
+        with _lock_folder(above, wait=True):
             for left in above.glob(f"{_PARTIAL}*"):
-                with suppress(OSError), _locked(left, wait=False):
+                with suppress(OSError), _lock_folder(left, wait=False):
                     shutil.rmtree(left, ignore_errors=True)
             partial = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=above))
-            held.enter_context(_locked(partial, wait=False))
+            held.enter_context(_lock_folder(partial, wait=False))
         held.callback(shutil.rmtree, partial, ignore_errors=True)
         yield partial
 
 
 @contextmanager
-def _locked(folder: Path, *, wait: bool) -> Iterator[None]:
+def _lock_folder(folder: Path, *, wait: bool) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

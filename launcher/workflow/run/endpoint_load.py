@@ -66,7 +66,7 @@ def planned(endpoint: ServedEndpoint, session: Session, root: Path, *, tokens: i
     folder = _run(endpoint.served_name, root)
     deployed = stacks.find(session, endpoint.stack)
     digest = deployed.outputs.get("PlanDigest") if deployed is not None else None
-    past = None if folder is None else _of_run(folder, digest, load_catalog())
+    past = None if folder is None else _plan_of_run(folder, digest, load_catalog())
     inputs, outputs = USUAL_TOKENS if past is None else (past.input_tokens, past.output_tokens)
     if endpoint.base_url is None:
         outputs = 0
@@ -76,7 +76,7 @@ def planned(endpoint: ServedEndpoint, session: Session, root: Path, *, tokens: i
     return LoadPlan(input_tokens=inputs, output_tokens=outputs, setting=setting, full=full)
 
 
-def _of_run(folder: RunFolder, digest: str | None, catalog: Catalog) -> LoadPlan | None:
+def _plan_of_run(folder: RunFolder, digest: str | None, catalog: Catalog) -> LoadPlan | None:
     try:
         quoted = folder.read_json("quote.json")
         request = plan_file.load(folder.path / "plan.json")
@@ -100,13 +100,13 @@ def _of_run(folder: RunFolder, digest: str | None, catalog: Catalog) -> LoadPlan
         copies=copies,
         batch=batch,
         sequence=sequence,
-        simulated=_simulated(folder),
+        simulated=_is_simulated(folder),
     )
     inputs, outputs = serve.input_tokens, serve.answer_tokens
     return LoadPlan(input_tokens=inputs, output_tokens=outputs, setting=setting, full=batch * copies)
 
 
-def _simulated(folder: RunFolder) -> bool:
+def _is_simulated(folder: RunFolder) -> bool:
     try:
         return bool(folder.read_json("report.json").get("simulated"))
     except UnreadableInputError:
@@ -239,7 +239,7 @@ def load(
         steps.append(done)
     after = described(session, endpoint.name)
     folder = _run(endpoint.served_name, root)
-    rate, tokens = _quoted(folder)
+    rate, tokens = _quoted_rate(folder)
     result = LoadTest(
         name=endpoint.served_name,
         at=now,
@@ -264,7 +264,7 @@ def _run(name: str, root: Path) -> RunFolder | None:
         return None
 
 
-def _quoted(folder: RunFolder | None) -> tuple[Decimal | None, float | None]:
+def _quoted_rate(folder: RunFolder | None) -> tuple[Decimal | None, float | None]:
     if folder is None:
         return None, None
     try:

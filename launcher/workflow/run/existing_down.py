@@ -90,7 +90,7 @@ def survey_jobs(plan: Plan, environment: Mapping[str, str]) -> JobsThere:
     )
     with closing(connection_to(existing.head_node, environment)) as connection:
         jobs = tuple(_jobs(connection, plan))
-        retained = tuple(_retained(connection, plan, existing))
+        retained = tuple(_retained_objects(connection, plan, existing))
     removal = Removal(
         cluster=plan.name,
         region=plan.place.region,
@@ -122,7 +122,7 @@ def _jobs(connection: Connection, plan: Plan) -> Iterator[tuple[str, Submitted, 
             yield kind.kind, job, state
 
 
-def _retained(connection: Connection, plan: Plan, existing: ExistingCluster) -> Iterator[Retained]:
+def _retained_objects(connection: Connection, plan: Plan, existing: ExistingCluster) -> Iterator[Retained]:
     namespace, account = namespace_of(plan), existing.account(plan)
     yield Retained(
         kind=RetainedKind.CLUSTER,

@@ -100,7 +100,7 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
     ran = attempts(events)
     if not ran or not (folder.path / QUOTE_FILE).is_file():
         return None
-    simulated = _simulated(folder)
+    simulated = _is_simulated(folder)
     points, steps = last_points(folder.path / JOB_FOLDER / METRICS)
     times = [
         moment(event["time"]) for event in events if event.get("event") == "checkpoint-uploaded" and "time" in event
@@ -119,7 +119,7 @@ def meter_of(folder: RunFolder, now: datetime, environment: Mapping[str, str] | 
     return reading if environment is None or simulated else replace(reading, spot=spot_now(folder, environment))
 
 
-def _simulated(folder: RunFolder) -> bool:
+def _is_simulated(folder: RunFolder) -> bool:
     if (folder.path / "report.json").is_file():
         return bool(folder.read_json("report.json").get("simulated"))
     command = read_command(folder)

@@ -74,10 +74,12 @@ def remove_clusters(
     """
     plans = [pinned_plan(plan_file.load(run.path / "plan.json"), catalog) for run in runs]
     clusters = {(plan.cluster_name, plan.place.region): plan for plan in plans if deploys(plan)}
-    return tuple(line for plan in clusters.values() for line in _removed(plan, begun, catalog, environment, notify))
+    return tuple(
+        line for plan in clusters.values() for line in _remove_cluster(plan, begun, catalog, environment, notify)
+    )
 
 
-def _removed(
+def _remove_cluster(
     plan: Plan, begun: datetime, catalog: Catalog, environment: Mapping[str, str], notify: Notify
 ) -> tuple[str, ...]:
     name, region = plan.cluster_name, plan.place.region
@@ -206,7 +208,7 @@ def spike(
     for name in types or plans.types(clock(), price):
         plan = plans.plan(name, minutes)
         if options.dry_run:
-            launch_plan(_written(plan, options.root), clock, price, selection=None, options=options, person=person)
+            launch_plan(_write_plan(plan, options.root), clock, price, selection=None, options=options, person=person)
             unmeasured.append((name, "dry run: not launched"))
             continue
         try:
@@ -264,7 +266,7 @@ def _measure(
     failed: SlipwayError | None = None
     try:
         launch_plan(
-            _written(plan, options.root),
+            _write_plan(plan, options.root),
             clock,
             price,
             selection=None,
@@ -302,7 +304,7 @@ def stop_after(steps: int, mode: CheckpointMode, clock: Callable[[], datetime]) 
     return measured
 
 
-def _written(plan: PlanRequest, root: Path) -> Path:
+def _write_plan(plan: PlanRequest, root: Path) -> Path:
     place = root / PLANS / f"{plan.name}.json"
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(place, json.dumps(document(plan), indent=2) + "\n")

@@ -16,7 +16,7 @@ def checkpoint_buckets(reading: Reading) -> None:
     }
     for bucket_state in states.values():
         for_checkpoints = bucket_state.name == state.outputs["BucketName"]
-        _closed(reading, "checkpoint bucket" if for_checkpoints else "access log bucket", bucket_state)
+        _check_closed(reading, "checkpoint bucket" if for_checkpoints else "access log bucket", bucket_state)
     bucket = states[state.outputs["BucketName"]]
     rules = {rule["ID"]: rule for rule in bucket.lifecycle}
     tag = rules.get("superseded", {}).get("Filter", {}).get("Tag", {})
@@ -33,7 +33,7 @@ def checkpoint_buckets(reading: Reading) -> None:
     checks.holds("checkpoint stack is protected", state.protected)
 
 
-def _closed(reading: Reading, label: str, bucket: BucketState) -> None:
+def _check_closed(reading: Reading, label: str, bucket: BucketState) -> None:
     reading.checks.holds(f"{label} blocks public access", bucket.public_access_blocked)
     reading.checks.holds(f"{label} is encrypted", bucket.encryption is not None)
     reading.checks.holds(f"{label} accepts TLS only", bucket.tls_only)
