@@ -21,10 +21,9 @@ from launcher.pricing.normal import ROOT_OF_TWO, Z_OF_THE_ENDS, normal_below, no
 LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9
 LOSSES = 6
 """Points of the losses, if there are any."""
-STARTS = 9
-"""Points of the hours before the first step."""
-COARSE = 24
-"""Points that are left of a distribution before another one is added to it."""
+COARSE, STARTS = 24, 9
+"""Points that are left of two distributions before they are added up: of the wider one, usually the running hours, and
+of the other one, usually the hours before the first step."""
 ANCHORS = tuple((index + 0.5) / 9 for index in range(9))
 """Percentiles between which the points of `Lossy` lie on straight lines, in logarithms."""
 FINE = 10
@@ -368,8 +367,11 @@ def added(hours: Outcomes, start_h: float, spread: Spread) -> Outcomes:
             mid = hours.mid + mean_h
             ends = (hours.at(LOW) + mean_h, hours.at(HIGH) + mean_h)
             return _widened(mid, spread_of(ends[0], mid, ends[1]), variance, mean)
-    starts = [start_h * spread.at(z) for z in normal_points(STARTS)] if width else [start_h]
-    values = hours.coarse(COARSE)
+    # The wider of the two decides the tails, and has more of the points.
+    wider = start_h * (spread.at(Z_OF_THE_ENDS) - spread.at(-Z_OF_THE_ENDS)) > hours.at(HIGH) - hours.at(LOW)
+    of_hours, of_starts = (STARTS, COARSE) if wider else (COARSE, STARTS)
+    starts = [start_h * spread.at(z) for z in normal_points(of_starts)] if width else [start_h]
+    values = hours.coarse(of_hours)
     weight = 1.0 / (len(values) * len(starts))
     return Points([(value + start, weight) for value in values for start in starts], mean)
 

@@ -1,6 +1,7 @@
 """One joint distribution: its percentiles agree with a simulation, and move the right way."""
 
 import math
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given, settings
@@ -53,6 +54,21 @@ def test_rare_failures_leave_the_median_hours_unchanged():
 def test_minor_losses_move_the_median_by_the_mean_loss():
     wall = wall_hours(JobHours(100.0, Spread(0.3, 0.3), failures=lossy(100.0, 0.02, 0.4)))
     assert wall.at(MIDDLE) == pytest.approx(100.0 + 0.8, rel=0.002)
+
+
+@pytest.mark.parametrize(
+    "mid, speed, start_h, start",
+    [
+        (0.4, Spread(0.2, 0.3), 1.2, Spread(0.9, 1.1)),
+        (0.1, Spread(0.2, 0.2), 1.0, Spread(1.2, 1.2)),
+        (3.2, Spread(0.4, 0.5), 1.2, Spread(0.9, 1.1)),
+    ],
+)
+def test_percentiles_of_hours_after_a_start_up_agree_with_a_fine_sum(mid, speed, start_h, start):
+    fine = [NormalDist().inv_cdf((index + 0.5) / 300) for index in range(300)]
+    sums = sorted(mid * speed.at(one) + start_h * start.at(other) for one in fine for other in fine)
+    expected = [sums[round(chance * len(sums))] for chance in ENDS]
+    assert ends(added(wall_hours(JobHours(mid, speed)), start_h, start)) == pytest.approx(expected, rel=0.03)
 
 
 speeds = st.builds(Spread, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
