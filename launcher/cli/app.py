@@ -47,7 +47,7 @@ SUMMARIES: Mapping[str, str] = {
     "attach": "Follow the job of a plan's newest run again, to its end. Ctrl-C leaves it running; exit 6 if it failed.",
     "ssh": "Open a shell on a node of a plan's running job (default: the first). Opens no port.",
     "exec": ("Run a command on a node of a plan's running job (default: the first), and exit with its exit code."),
-    "nodes": "List the nodes of a plan's cluster, or drain, reboot, replace or resume one. Needs no running job.",
+    "nodes": "List the nodes of a cluster, or drain, reboot, replace, resume or check one. Needs no running job.",
     "debug": "Write one archive about a run and its cluster: events, logs, nodes, stacks. Secrets are masked.",
     "top": "Show a running job node by node: chip utilization, memory, power, step time, loss, dollars.",
     "tunnel": (

@@ -31,7 +31,7 @@ def nodes(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    """List the nodes of a plan's cluster, or drain, reboot, replace, resume or check one. Needs no running job.
+    """List the nodes of a cluster, or drain, reboot, replace, resume or check one. Needs no running job.
 
     The list shows each node's state, job, instance, and the dollars since it became idle; for a node that starts or is
     down also the reason and the end of its boot output.

@@ -82,7 +82,7 @@ def policies(
     from launcher.answers.policies import document, policies_lines, policies_next
     from launcher.workflow.deploy.policies import PolicyRequest, policies_of
 
-    _refuse_malformed(account, region, hyperpod or [])
+    _refuse_malformed(account, hyperpod or [])
     request = PolicyRequest(
         account=account,
         region=region,
@@ -113,7 +113,7 @@ def _write(folder: Path, policies: "AccountPolicies") -> None:
         raise ImpossibleError(f"cannot write to {folder}: {problem.strerror}", hint=hint) from problem
 
 
-def _refuse_malformed(account: str, region: str, hyperpods: list[str]) -> None:
+def _refuse_malformed(account: str, hyperpods: list[str]) -> None:
     for arn in hyperpods:
         if not _HYPERPOD.fullmatch(arn):
             hint = "the output ClusterArn of the cluster's stack: arn:aws:sagemaker:REGION:ACCOUNT:cluster/ID"
@@ -121,6 +121,3 @@ def _refuse_malformed(account: str, region: str, hyperpods: list[str]) -> None:
     if not re.fullmatch(r"\d{12}", account):
         hint = "aws sts get-caller-identity --query Account --output text"
         raise UnreadableInputError(f"--account: expected 12 digits, got {account!r}", hint=hint)
-    # Regions of other partitions are in no catalog, and have the same form.
-    if not re.fullmatch(r"[a-z]{2,}(-[a-z]+)+-\d+", region):
-        raise UnreadableInputError(f"--region: expected the code of a region, got {region!r}", hint="such as us-east-1")

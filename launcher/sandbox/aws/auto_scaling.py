@@ -3,10 +3,9 @@
 Emulated, after botocore 1.44.5 (autoscaling/2011-01-01 service-2.json) and the EC2 Auto Scaling user guide: a group in
 CloudFormation with the API's enums, patterns and maxima, its launch template, subnets, mixed instances policy and
 lifecycle hooks; the calls in `install`; lack of capacity by type and zone; quotas in vCPUs; full on-demand
-reservations; spot interruptions; instances that run their
-user data (launcher/sandbox/instances). Run Command of Systems Manager on these instances. Not emulated: scaling
-policies, warm pools, load balancers, instance refresh, the allocation strategy (the first type and subnet with capacity
-is taken), and the time that EC2 needs.
+reservations; spot interruptions; instances that run their user data (launcher/sandbox/instances). Run Command of
+Systems Manager on these instances. Not emulated: scaling policies, warm pools, load balancers, instance refresh, the
+allocation strategy (the first type and subnet with capacity is taken), and the time that EC2 needs.
 """
 
 import secrets

@@ -1,4 +1,7 @@
-"""What the request of an Auto Scaling group and its launch template say."""
+"""What the request of an Auto Scaling group and its launch template say.
+
+Judged by: botocore 1.44.5 (autoscaling/2011-01-01 and ec2/2016-11-15, service-2.json).
+"""
 
 import base64
 from collections.abc import Mapping

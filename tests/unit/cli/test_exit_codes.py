@@ -192,7 +192,7 @@ def test_html_and_json_written_together(command, empty_folder, slipway):
         ),
         (["ledger", "--json", "--csv"], "exclude each other"),
         (["ledger", "--by", "week"], "'--by': 'week' is not one of 'name'"),
-        (["policies", "--account", "123456789012", "--region", "mars", "-o", "out"], "code of a region, got 'mars'"),
+        (["policies", "--account", "123456789012", "--region", "mars", "-o", "out"], "no region 'mars'"),
     ],
 )
 def test_conflicting_or_invalid_arguments_refused_without_files(words, message, empty_folder, slipway):
