@@ -123,13 +123,20 @@ def overflow(node, agent):
     os.kill(agent.pid, signal.SIGCONT)
 
 
-def killed(agent, front, *, filled):
+def failed_for_space(node, attempt):
+    """Whether a trainer without a last step has ended, on a disk that an earlier attempt left full."""
+    return bool(node.events("command-ended", attempt)) and any(node.place.rglob("junk"))
+
+
+def killed(node, agent, front, attempt, *, filled):
     """Kill an agent; return what was under way."""
-    phases = {"full disk"} if filled else front.phases() & IN_FLIGHT
+    phases = front.phases() & IN_FLIGHT
     agent.kill()
+    code = agent.wait()
+    filled = filled or failed_for_space(node, attempt)
     # A trainer that found the disk full has ended with 1, and the shell around it with 0.
-    assert agent.wait() in {-signal.SIGKILL, *((0, 1) if filled else ())}
-    return ", ".join(sorted(phases)) or "between transfers"
+    assert code in {-signal.SIGKILL, *((0, 1) if filled else ())}
+    return "full disk" if filled else ", ".join(sorted(phases)) or "between transfers"
 
 
 def last_steps(checkpoints, stored, layout, rng):
@@ -141,14 +148,15 @@ def last_steps(checkpoints, stored, layout, rng):
 def check_end(node, checkpoints, attempt, *, code, lines):
     """The end of a trainer that no one killed: it came to its end, and is done, with its last version in the store.
 
-    One that found the disk full may have failed, also by what an earlier attempt left on it.
+    One that found the disk full may have failed, also by what an earlier attempt left on it: false.
     """
     events, last = node.events(attempt=attempt), finished(node.output()[lines:])
     if not last and any(node.place.rglob("junk")):
-        return
+        return False
     assert code == 0, f"falsely failed: {events}"
     stored = checkpoints.whole()
     assert [sha256(checkpoints.content_of(stored[max(stored)])).hexdigest()] == last, f"falsely done: {events}"
+    return True
 
 
 @pytest.mark.usefixtures("own_disk")
@@ -160,7 +168,7 @@ def test_agent_killed_at_random_loses_no_complete_checkpoint_and_restores_no_tor
     kills = STORMS[layout][full]
     (node.folder / "train.py").write_text(TRAINER)
     rng = random.Random(seed)
-    checkpoints, stored, moments = Bucket(bucket), {}, Counter()
+    checkpoints, stored, moments, done = Bucket(bucket), {}, Counter(), 0
     with SlowFront(node.environment["AWS_ENDPOINT_URL"], random.Random(seed + 1)) as front:
         node.environment["AWS_ENDPOINT_URL"] = front.endpoint
         for attempt in range(1, kills + 1):
@@ -183,12 +191,14 @@ def test_agent_killed_at_random_loses_no_complete_checkpoint_and_restores_no_tor
             if filled:
                 fill(rng.choice([checkpoint_folder(node), node.place]) / "junk")
             elif not ends and front.phases().isdisjoint(IN_FLIGHT):
-                node.wait_until(lambda: not front.phases().isdisjoint(IN_FLIGHT))
+                node.wait_until(
+                    lambda at=attempt: not front.phases().isdisjoint(IN_FLIGHT) or failed_for_space(node, at)
+                )
             if ends:
-                check_end(node, checkpoints, attempt, code=agent.wait(timeout=90), lines=lines)
+                done += check_end(node, checkpoints, attempt, code=agent.wait(timeout=90), lines=lines)
             else:
                 time.sleep(rng.uniform(0.0, 0.7))
-                moments[killed(agent, front, filled=filled)] += 1
+                moments[killed(node, agent, front, attempt, filled=filled)] += 1
             node.wait_until(lambda: not front.phases())  # what was on its way to S3 still gets there
             (node.place / "junk").unlink(missing_ok=True)
 
@@ -201,12 +211,12 @@ def test_agent_killed_at_random_loses_no_complete_checkpoint_and_restores_no_tor
             elif begun == 0 and not before:
                 assert not bucket.expiring()
         with capsys.disabled():
-            text = "; ".join(f"{n} x {m}" for m, n in moments.most_common())
-            print(f"\n{kills - moments.total()} ends and {moments.total()} kills, {layout}: {text}")  # noqa: T201
+            text = f"{moments.total()} kills, {layout}: " + "; ".join(f"{n} x {m}" for m, n in moments.most_common())
+            print(f"\n{kills - moments.total()} ends, {done} of them done, and {text}")  # noqa: T201
         newest, lines = max(stored), len(node.output())
         node.lose()
         node.job(last_steps(checkpoints, stored, layout, rng), 0, SMALL, layout, keep=2, pattern=pattern)
-        check_end(node, checkpoints, kills + 1, code=node.run(attempt=kills + 1), lines=lines)
+        assert check_end(node, checkpoints, kills + 1, code=node.run(attempt=kills + 1), lines=lines)
         assert node.restored(kills + 1) == newest
         assert "torn" not in "".join(node.output())
         assert moments["between transfers"] <= (1 - (AT_FULL_SIZE if full else SHARE_IN_FLIGHT)) * moments.total()

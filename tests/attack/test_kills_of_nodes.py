@@ -39,26 +39,29 @@ FILLED, FINISHED = 0.15, 0.25
 def wait_for_end(node, checkpoints, agents, attempt, *, filled):
     """Two trainers that no one kills come to their last step: the run is done, and the step is stored whole.
 
-    One that found the disk full may have failed.
+    One that found the disk full may have failed: false.
     """
     codes = [agent.wait(timeout=120) for agent in agents]
     ends = [[line for line in node.output(f"vn{rank}") if line.startswith("finished")][-1:] for rank in (0, 1)]
     if filled and codes != [0, 0]:
-        return
+        return False
     events = [node.events(attempt=attempt, part=part) for part in (0, 1)]
     assert codes == [0, 0], f"falsely failed: {events}"
     last = checkpoints.whole()
     assert ends[0] == ends[1] == [f"finished {max(last)}"], f"falsely done: {events}"
     assert {file.path for file in last[max(last)].files} == {"shard-0", "shard-1"}
+    return True
 
 
 @pytest.mark.usefixtures("own_disk")
 @pytest.mark.parametrize(
     "attempts,full", [(4, False), pytest.param(60, True, marks=pytest.mark.slow)], ids=["small", "full"]
 )
-def test_agents_of_two_nodes_killed_at_random_lose_no_checkpoint(node, bucket, attempts, full, seed):
+def test_agents_of_two_nodes_killed_at_random_lose_no_checkpoint(  # noqa: PLR0917
+    node, bucket, attempts, full, seed, capsys
+):
     (node.folder / "train.py").write_text(RANK)
-    rng, checkpoints, stored = random.Random(seed), Bucket(bucket), {}
+    rng, checkpoints, stored, ended = random.Random(seed), Bucket(bucket), {}, []
     common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
     for attempt in range(1, attempts + 1):
         ends = attempt == attempts or (full and rng.random() < FINISHED)
@@ -78,7 +81,7 @@ def test_agents_of_two_nodes_killed_at_random_lose_no_checkpoint(node, bucket, a
             time.sleep(rng.uniform(0.0, 2.0))
             fill(node.place / "junk")
         if ends:
-            wait_for_end(node, checkpoints, agents, attempt, filled=filled)
+            ended.append(wait_for_end(node, checkpoints, agents, attempt, filled=filled))
         else:
             time.sleep(rng.uniform(0.0, 4.0))
             rng.shuffle(agents)
@@ -93,6 +96,8 @@ def test_agents_of_two_nodes_killed_at_random_lose_no_checkpoint(node, bucket, a
         for rank in (0, 1):
             if rng.random() < 0.5:
                 node.lose(f"vn{rank}")
+    with capsys.disabled():
+        print(f"\n{len(ended)} ends, {sum(ended)} of them done, and {attempts - len(ended)} kills")  # noqa: T201
     for rank in (0, 1):
         assert "torn" not in "".join(node.output(f"vn{rank}"))
     assert stored
