@@ -17,7 +17,6 @@ from pathlib import Path
 from launcher.agent.events import EventLog
 
 CONTEXT_MIB = 128
-_QUERY = ("--query-gpu=index,memory.used", "--format=csv,noheader,nounits")
 QUERY_S = 20.0
 _EVERY_S = 30.0
 AFTER_S = 600.0
@@ -70,18 +69,24 @@ def chips_in_use(devices: Path) -> Mapping[int, bool]:
     return neuron if any(neuron.values()) else {}
 
 
-def _gpus() -> Mapping[int, bool]:
+def gpu_rows(*fields: str) -> list[str]:
+    """What nvidia-smi says of these fields, a line for each GPU without units; empty if it does not answer."""
     program = shutil.which("nvidia-smi")
     if program is None:
-        return {}
+        return []
+    command = [program, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(
-            [program, *_QUERY], capture_output=True, text=True, timeout=QUERY_S, check=False, stdin=subprocess.DEVNULL
+            command, capture_output=True, text=True, timeout=QUERY_S, check=False, stdin=subprocess.DEVNULL
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
-        return {}
-    rows = [_ROW.fullmatch(line) for line in done.stdout.splitlines()]
-    if done.returncode != 0 or not all(rows):
+        return []
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def _gpus() -> Mapping[int, bool]:
+    rows = [_ROW.fullmatch(line) for line in gpu_rows("index", "memory.used")]
+    if not all(rows):
         return {}  # a card that has failed answers with words
     return {int(row[1]): int(row[2]) > CONTEXT_MIB for row in rows if row is not None}
 

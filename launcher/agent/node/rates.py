@@ -10,8 +10,6 @@ what is its own, as two rates (the higher, the faster):
            clock, and one that waits for its own data or CPU runs no kernel. NVIDIA GPUs only.
 """
 
-import shutil
-import subprocess
 import threading
 import time
 from collections import deque
@@ -19,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from launcher.agent.node.idle_chips import CONTEXT_MIB, QUERY_S
+from launcher.agent.node.idle_chips import CONTEXT_MIB, gpu_rows
 from launcher.agent.node.peers import Peers
 from launcher.agent.node.progress import Metrics
 
@@ -27,7 +25,6 @@ WINDOW_S = 300.0
 """A rate is the mean over this time: single steps differ, by their data and by checkpoints."""
 PUBLISH_S = 30.0
 WORK, CHIPS = "work", "chips"
-_QUERY = ("--query-gpu=index,memory.used,utilization.gpu,clocks.sm", "--format=csv,noheader,nounits")
 
 
 class _Report(NamedTuple):
@@ -113,20 +110,10 @@ def metrics_variables(metrics: Path, part: int) -> dict[str, str]:
 
 def chip_clocks() -> dict[int, float]:
     """The clock of each GPU in use times its utilization, in MHz, by the number of the GPU; empty if not known."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return {}
-    try:
-        done = subprocess.run(
-            [program, *_QUERY], capture_output=True, text=True, timeout=QUERY_S, check=False, stdin=subprocess.DEVNULL
-        )
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return {}
-    rows = [row.split(",") for row in done.stdout.splitlines()] if done.returncode == 0 else []
     clocks: dict[int, float] = {}
-    for row in rows:
+    for row in gpu_rows("index", "memory.used", "utilization.gpu", "clocks.sm"):
         try:
-            chip, memory, used, clock = (float(value) for value in row)
+            chip, memory, used, clock = (float(value) for value in row.split(","))
         except ValueError:  # a card that does not report one of them, or has failed
             continue
         if memory > CONTEXT_MIB:
