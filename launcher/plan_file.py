@@ -5,16 +5,17 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import yaml
 
 from launcher.agent.command_line import run_by_bash
 from launcher.catalog import safe_yaml
+from launcher.catalog.file_places import Place, children, places_of, toml_places, with_place
 from launcher.catalog.model_config import ModelConfigError, plan_keys, read_model_config
 from launcher.catalog.regular_file import UnusableFileError, read_named, read_regular
 from launcher.model import kinds
@@ -24,7 +25,19 @@ from launcher.model.names import nearest_name
 from launcher.model.record import record
 from launcher.model.request import NodeRange, PlanRequest
 from launcher.model.values import FAILED, OUT_OF_RANGE, WHOLE, ScalarReader, cut, describe, is_plain, number_hint
-from launcher.plan_layers import EXTENDS, PLAN, Layer, default_files, expanded, merged, settings_layer
+from launcher.plan_layers import (
+    EXTENDS,
+    PLAN,
+    Layer,
+    default_files,
+    expanded,
+    file_of,
+    merged,
+    settings_layer,
+    source_of,
+    unlisted_variables,
+    without_removed,
+)
 from launcher.targets.registry import target_of
 
 SAVED = "slipway.saved-plan/1"
@@ -42,13 +55,6 @@ ML = "ml."
 """SageMaker's prefix of EC2's names of instance types."""
 _KINDS: Mapping[type, str] = {list: "a list", str: "text"}
 _BOOLEAN, _STRING = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:str"
-
-
-class _Place(NamedTuple):
-    """Where a value is in its file: the mark of its key or of itself, and its node."""
-
-    mark: yaml.Mark
-    value: yaml.Node
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -128,17 +134,17 @@ def resolve(path: Path, settings: tuple[str, ...] = ()) -> ResolvedPlan:
     return _resolve_layers(_text(path), str(path), path.parent, settings, defaults_of=path)
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, kind: str = "plan file") -> str:
     try:
         return read_named(path, MAX_BYTES).decode("utf-8-sig")
     except UnusableFileError as problem:
-        message = f"cannot read the plan file {path}: {problem}; allowed: a regular file, or a pipe as /dev/stdin"
+        message = f"cannot read the {kind} {path}: {problem}; allowed: a regular file, or a pipe as /dev/stdin"
         raise UnreadableInputError(message, hint="write the plan to a file, and name that file") from problem
     except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
         reason = reason if "\0" not in str(path) else "no file has a null character in its name"
-        message = f"cannot read the plan file {path}: {reason}"
-        raise UnreadableInputError(message, hint="slipway init writes a commented plan file") from problem
+        hint = "slipway init writes a commented plan file" if kind == "plan file" else "correct the path"
+        raise UnreadableInputError(f"cannot read the {kind} {path}: {reason}", hint=hint) from problem
 
 
 def loads(text: str, *, name: str = "plan file", folder: Path = Path()) -> PlanRequest:
@@ -161,10 +167,10 @@ def _resolve_layers(
         return ResolvedPlan(request=_request(reader, data.get("plan"), "plan", name), files=(name,), sources={})
     environment = os.environ
     own = _layer(expanded(data, name, environment), PLAN, name, folder)
+    _refuse_unlisted(own, reader, name)
     # A run's plan.json has every section: nothing is left to default.
     whole = {key for key, *_ in keyed(PlanRequest)} <= set(data)
-    files = () if defaults_of is None or whole else tuple(default_files(defaults_of, environment))
-    layers = [layer for kind, path in files for layer in _with_extended(kind, path, environment)]
+    layers = [] if defaults_of is None or whole else default_layers(defaults_of)
     layers += [*_extended_layers(own, environment, (str((folder / Path(name).name).resolve()),)), own]
     command_line = settings_layer(settings)
     if command_line is not None:
@@ -175,10 +181,20 @@ def _resolve_layers(
     return ResolvedPlan(request=request, files=tuple(layer.source for layer in layers), sources=result.sources)
 
 
+def default_layers(path: Path) -> list[Layer]:
+    """The layers of the organisation, the user and the project below a plan file, the lowest first."""
+    files = default_files(path, os.environ)
+    return [layer for kind, file in files for layer in _with_extended(kind, file, os.environ)]
+
+
 def _layer(data: Mapping[Any, Any], source: str, name: str, folder: Path) -> Layer:
     extends = data.get(EXTENDS)
     if extends is not None and (not isinstance(extends, str) or not extends or "\0" in extends):
-        raise UnreadableInputError(f"{name}: extends must be the path of a file, got {describe(extends)}")
+        message = f"{name}: extends must be the path of a file, got {describe(extends)}"
+        raise UnreadableInputError(message, hint="extends: base.yaml; that file may extend another one")
+    if extends is not None and "://" in extends:
+        message = f"{name}: extends must be the path of a local file, got {describe(extends)}"
+        raise UnreadableInputError(message, hint="copy that file beside this one, and name the copy")
     return Layer(source=source, folder=folder, data=data)
 
 
@@ -193,32 +209,51 @@ def _extended_layers(layer: Layer, environment: Mapping[str, str], chain: tuple[
     named = layer.data.get(EXTENDS)
     if named is None:
         return []
-    path = layer.folder / Path(named).expanduser()
-    if str(path.resolve()) in chain or len(chain) > MAX_EXTENDED:
-        raise UnreadableInputError(f"extends: {path} extends itself: {' -> '.join((*chain, str(path)))}")
+    path = Path(os.path.normpath(layer.folder / Path(named).expanduser()))
+    following = (*chain, str(path.resolve()))
+    if following[-1] in chain or len(chain) > MAX_EXTENDED:
+        files = " -> ".join(os.path.relpath(file) for file in following)
+        problem = "extends itself" if following[-1] in chain else f"extends more than {MAX_EXTENDED} files"
+        hint = "remove the line `extends` from one of them"
+        raise UnreadableInputError(f"extends: {os.path.relpath(following[0])} {problem}: {files}", hint=hint)
+    if not path.is_file():
+        problem = "is a folder" if path.is_dir() else "does not exist"
+        message = f"{path} {problem}; the path is relative to the folder of the file that extends it"
+        finding = error("extends", EXTENDS, message, "correct the path, or remove the line")
+        raise _refusal(os.path.relpath(chain[-1]), [*_placed_in(Path(chain[-1]), [finding])])
     below = _partial(path, f"extends {path}", environment)
-    return [*_extended_layers(below, environment, (*chain, str(path.resolve()))), below]
+    return [*_extended_layers(below, environment, following), below]
 
 
 def _partial(path: Path, source: str, environment: Mapping[str, str]) -> Layer:
     """The layer of a file that is a part of a plan; its keys and types are checked alone, to name its own lines."""
-    text = _text(path)
+    text = _text(path, "file of defaults")
+    node: yaml.Node | None = None
     if path.suffix == ".toml":
         try:
-            node, data = None, tomllib.loads(text)
+            data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
             raise UnreadableInputError(f"{path} is not valid TOML: {problem}", hint="correct that place") from problem
     else:
         node, data = _parse_text(text, str(path), partial=True)
     layer = _layer(expanded(data, str(path), environment), source, str(path), path.parent)
-    _refuse_wrong(layer, _PlanReader(node, path.parent), str(path))
+    reader = _PlanReader(node, path.parent, toml_places(text) if path.suffix == ".toml" else None)
+    _refuse_unlisted(layer, reader, str(path))
+    _refuse_wrong(layer, reader, str(path))
     return layer
+
+
+def _refuse_unlisted(layer: Layer, reader: "_PlanReader", name: str) -> None:
+    findings = [with_place(finding, reader.places) for finding in unlisted_variables(layer.data)]
+    if findings:
+        raise _refusal(name, findings)
 
 
 def _refuse_wrong(layer: Layer, reader: "_PlanReader", name: str) -> None:
     """Refuse a layer with unknown keys or wrong values; keys that it does not give are no problem."""
-    reader.section(PlanRequest, {"slipway": 1, "name": "defaults", **merged([layer], layer.folder).data}, "")
-    findings = [_with_place(finding, reader.places) for finding in reader.findings if finding.code != "missing-key"]
+    data = without_removed(merged([layer], layer.folder).data)
+    reader.section(PlanRequest, {"slipway": 1, "name": "defaults", **data}, "")
+    findings = [with_place(finding, reader.places) for finding in reader.findings if finding.code != "missing-key"]
     if findings:
         raise _refusal(name, findings)
 
@@ -235,31 +270,61 @@ def _parse_text(text: str, name: str, *, partial: bool = False) -> tuple[yaml.No
         return node, {}
     if not isinstance(data, dict):
         got = "nothing" if data is None else _KINDS.get(type(data), "a single value")
-        raise UnreadableInputError(
-            f"{name} must be a mapping that begins with `slipway: 1`, got {got}", hint="slipway init writes one"
-        )
+        form, hint = "a mapping that begins with `slipway: 1`", "slipway init writes one"
+        if partial:
+            form, hint = "a mapping with keys of a plan file", "target: {region: us-east-1}"
+        raise UnreadableInputError(f"{name} must be {form}, got {got}", hint=hint)
     return node, data
 
 
 def _request(reader: "_PlanReader", data: object, at: str, name: str) -> PlanRequest:
     request = reader.section(PlanRequest, data, at)
     if reader.findings:
-        raise _refusal(name, [_with_place(finding, reader.places) for finding in reader.findings])
+        raise _refusal(name, [with_place(finding, reader.places) for finding in reader.findings])
     return _with_ec2_names(cast("PlanRequest", request))
 
 
-def placed(path: Path, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Findings on a plan file with the line and column of their paths, where the file can be read again."""
+def placed(path: Path, findings: Sequence[Finding], settings: tuple[str, ...] = ()) -> tuple[Finding, ...]:
+    """Findings on a plan with the line and column of their paths; a value of another layer has the layer's name.
+
+    Args:
+        path: the plan file, which is read again if it can be.
+        findings: what is wrong with the resolved plan.
+        settings: values of the command line, each KEY=VALUE.
+    """
     try:
-        node, data = safe_yaml.parsed(read_regular(path, MAX_BYTES).decode("utf-8-sig"), _UniqueKeyLoader)
+        sources = resolve(path, settings).sources
+    except SlipwayError:
+        sources = {}
+    return tuple(_from_layer(path, finding, source_of(finding.path, sources)) for finding in findings)
+
+
+def _from_layer(plan: Path, finding: Finding, source: str | None) -> Finding:
+    """A finding with its place in the plan, or in the file of the layer that gives the value."""
+    if source in (None, PLAN):
+        return _placed_in(plan, [finding])[0]
+    file = file_of(source)
+    line = None if file is None else _placed_in(file, [finding])[0].line
+    at = f", line {line}" if line is not None else ""
+    hint = finding.hint
+    if hint.startswith("remove it"):
+        hint = hint.replace("remove it", f"write {finding.path}: null in the plan", 1)
+    return replace(finding, message=f"{finding.message}; the value is from {source}{at}", hint=hint)
+
+
+def _placed_in(path: Path, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Findings on a file with the line and column of their paths, where the file can be read again."""
+    try:
+        text = read_regular(path, MAX_BYTES).decode("utf-8-sig")
+        node, data = (None, None) if path.suffix == ".toml" else safe_yaml.parsed(text, _UniqueKeyLoader)
     except (OSError, ValueError):
         return tuple(findings)
     saved = isinstance(data, dict) and data.get("schema") == SAVED
-    places = _PlanReader(node, path.parent).places
+    places = toml_places(text) if path.suffix == ".toml" else _PlanReader(node, path.parent).places
     return tuple(
-        replace(_with_place(replace(finding, path=f"plan.{finding.path}"), places), path=finding.path)
+        replace(with_place(replace(finding, path=f"plan.{finding.path}"), places), path=finding.path)
         if saved
-        else _with_place(finding, places)
+        else with_place(finding, places)
         for finding in findings
     )
 
@@ -288,43 +353,11 @@ def _refuse_merge_keys(root: yaml.Node) -> None:
         if id(node) in visited:
             continue
         visited.add(id(node))
-        for key, value in _children(node):
+        for key, value in children(node):
             if key is not None and key.tag == MERGE:
                 message = "merge keys (<<) are not taken: write the keys out"
                 raise yaml.constructor.ConstructorError(None, None, message, key.start_mark)
             pending.append(value)
-
-
-def _children(node: yaml.Node) -> Iterator[tuple[yaml.Node | None, yaml.Node]]:
-    """The content of a node: keys with their values, or values alone."""
-    if isinstance(node, yaml.MappingNode):
-        yield from node.value
-    elif isinstance(node, yaml.SequenceNode):
-        yield from ((None, child) for child in node.value)
-
-
-def _places(node: yaml.Node | None, path: str, visited: set[int]) -> Iterator[tuple[str, _Place]]:
-    """Everything below a node, by its path in the file: a key, or an item of a list."""
-    if node is None or id(node) in visited:
-        return
-    visited.add(id(node))
-    for index, (key, value) in enumerate(_children(node)):
-        if key is None:
-            where, mark = f"{path}[{index}]", value.start_mark
-        else:
-            where, mark = f"{path}.{key.value}" if path else str(key.value), key.start_mark
-        yield where, _Place(mark, value)
-        yield from _places(value, where, visited)
-
-
-def _with_place(finding: Finding, places: Mapping[str, _Place]) -> Finding:
-    path = finding.path
-    if finding.line is not None:
-        return finding
-    while path and path not in places:
-        path = path[: max(path.rfind("."), path.rfind("["), 0)]
-    place = places.get(path)
-    return finding if place is None else replace(finding, line=place.mark.line + 1, column=place.mark.column + 1)
 
 
 def _refusal(name: str, findings: list[Finding]) -> SlipwayError:
@@ -348,15 +381,16 @@ def keyed(owner: type) -> list[tuple[str, Field[Any], kinds.Kind]]:
 class _PlanReader(ScalarReader):
     """Reads values by kind and collects the problems; `node` is the root of their file, `folder` where it is."""
 
-    def __init__(self, node: yaml.Node | None, folder: Path) -> None:
+    def __init__(self, node: yaml.Node | None, folder: Path, places: Mapping[str, Place] | None = None) -> None:
         super().__init__()
         self._node = node
         self.folder = folder
+        self._toml_places = places
 
     @cached_property
-    def places(self) -> Mapping[str, _Place]:
+    def places(self) -> Mapping[str, Place]:
         """Where everything is in the file, by its path; needed only for findings."""
-        return dict(_places(self._node, "", set()))
+        return dict(places_of(self._node, "", set())) if self._toml_places is None else self._toml_places
 
     def written(self, path: str) -> str | None:
         place = self.places.get(path)
@@ -373,7 +407,7 @@ class _PlanReader(ScalarReader):
         for key in unknown[:SHOWN_KEYS]:
             where, short = (f"{path}.{name}" if path else name for name in (str(key), cut(str(key))))
             hint = _allowed_hint(str(key), list(known))
-            finding = _with_place(error("unknown-key", where, f"unknown key {describe(cut(key))}", hint), self.places)
+            finding = with_place(error("unknown-key", where, f"unknown key {describe(cut(key))}", hint), self.places)
             self.findings.append(replace(finding, path=short))
         if len(unknown) > SHOWN_KEYS:
             message = f"{len(unknown) - SHOWN_KEYS} more unknown keys"
@@ -444,6 +478,10 @@ class _PlanReader(ScalarReader):
         if data in ("any", None):
             return None
         if not isinstance(data, list):
+            if isinstance(data, str) and "," in data:
+                return self.wrong(
+                    path, data, "one value or a list", f"write [{', '.join(data.replace(',', ' ').split())}]"
+                )
             value = self.value(kind.item, data, path)
             return FAILED if value is FAILED else (value,)
         if not data:
@@ -476,9 +514,12 @@ class _PlanReader(ScalarReader):
         for key, item in data.items():
             if not isinstance(key, str) or not is_plain(key) or (kind.keys and not re.fullmatch(kind.keys, key)):
                 finding = error("wrong-type", f"{path}.{key}", f"must be {kind.form}, got {describe(cut(key))}")
-                self.findings.append(replace(_with_place(finding, self.places), path=f"{path}.{cut(key)}"))
+                self.findings.append(replace(with_place(finding, self.places), path=f"{path}.{cut(key)}"))
                 continue
             values[key] = self.value(kind.item, item, f"{path}.{key}")
+            if item is None and values[key] is FAILED:
+                hint = f"null removes a value of a layer below, and none gives {cut(key)}"
+                self.findings.append(replace(self.findings.pop(), hint=hint))
         return FAILED if any(value is FAILED for value in values.values()) else values
 
     def node_count(self, data: object, path: str) -> object:

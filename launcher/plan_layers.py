@@ -14,6 +14,7 @@ from typing import Any
 from launcher.catalog import safe_yaml
 from launcher.model import kinds
 from launcher.model.errors import UnreadableInputError
+from launcher.model.finding import Finding, error
 from launcher.model.names import nearest_name
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
@@ -34,7 +35,11 @@ WHOLE = frozenset({"purchase.reservation", "purchase.training_plan", "checkpoint
 """Mappings that a layer replaces as a whole."""
 PATHS = ("run.workdir", "workload.train.model.config", "workload.serve.model.config")
 """Keys with the path of a local file or folder, relative to the file that gives it."""
+EXPANDED_LATER = ("run.command", "run.env", "run.setup", "run.before", "run.after", "run.outputs", "run.data")
+"""Keys in which ${NAME} may be meant for a shell or the agent of the job."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_UNLISTED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::?[-=?+]([^}]*))?\}")
+"""The same, and what a shell would allow with a default."""
 
 
 class Raw(str):
@@ -131,20 +136,51 @@ def _merge(
     """Put the keys of a layer over those below; `at` is their path and the layer's source."""
     path, source = at
     known = {} if isinstance(kind, kinds.Table) else _keys(kind.of)
-    for key, value in high.items():
+    for key, given in high.items():
         where = f"{path}.{key}" if path else str(key)
         _drop_alternatives(result, low, high, where)
         inner = kind.item if isinstance(kind, kinds.Table) else known.get(key) if isinstance(key, str) else None
         group = None if inner is None or where in WHOLE else _group(inner)
+        value = given if inner is None else _parse_value(inner, given, where, source)
         if group is not None and value is None:
             low.setdefault(key, None)
+        elif isinstance(kind, kinds.Table) and value is None and key in low:
+            del low[key]
+            result.sources.pop(where, None)
         elif group is not None and isinstance(value, Mapping):
             below = low.get(key)
             low[key] = dict(below) if isinstance(below, Mapping) else {}
             _merge(result, group, low[key], value, (where, source))
         else:
-            low[key] = value if inner is None else _parse_value(inner, value)
+            low[key] = value
             result.sources[where] = source
+
+
+def without_removed(data: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The data of one layer without the entries of tables that it removes from the layers below."""
+    result = dict(data)
+    for table in (key for key, kind in _leaves(PlanRequest, "") if isinstance(kind, kinds.Table)):
+        result = _replace_values(result, table.split("."), _without_null)
+    return result
+
+
+def _without_null(table: Any) -> Any:
+    if not isinstance(table, Mapping):
+        return table
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def source_of(path: str, sources: Mapping[str, str]) -> str | None:
+    """The source of a value, or of the value that it is a part of; None if no layer gives it."""
+    while path and path not in sources:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return sources.get(path)
+
+
+def file_of(source: str) -> Path | None:
+    """The file of a layer, by the name of its source; None for the plan and the command line."""
+    name = source.removeprefix("extends ") if source.startswith("extends ") else source.partition(" file ")[2]
+    return Path(name) if name else None
 
 
 def _drop_alternatives(result: Resolved, low: dict[Any, Any], high: Mapping[Any, Any], where: str) -> None:
@@ -170,16 +206,29 @@ def _keys(owner: type) -> dict[str, kinds.Kind]:
     return {key.name: key.metadata["kind"] for key in fields(owner)}
 
 
-def _parse_value(kind: kinds.Kind, value: Any) -> Any:
-    """A value from the command line or the environment, read as the kind of its key requires."""
+def _parse_value(kind: kinds.Kind, value: Any, where: str, source: str) -> Any:
+    """A value from the command line or the environment, read as the kind of its key requires.
+
+    Raises:
+        UnreadableInputError: it is empty, and its key is no plain text: a script's variable may be unset.
+    """
     if not isinstance(value, Raw):
         return value
+    if not value.strip():
+        if isinstance(kind, kinds.Text):
+            return str(value)
+        fix = f"--set {where}=null removes the value" if source == SETTING else "set the variable, or give it a default"
+        raise UnreadableInputError(f"{where}: the value is empty (from {source})", hint=fix)
     try:
         read = safe_yaml.loads(value)
     except safe_yaml.YamlError:
         return str(value)
+    if read is None and isinstance(kind, kinds.Text) and source != SETTING:
+        return str(value)
     if isinstance(read, list | dict) and not _is_text(kind):
-        return read
+        # Bash's { A; B; } is a mapping to YAML.
+        command = isinstance(kind, kinds.Many) and kind.command_line and isinstance(read, dict)
+        return str(value) if command else read
     return str(value) if _is_textual(kind) and read not in (None, "auto", "any") else read
 
 
@@ -230,7 +279,8 @@ def expanded(data: Mapping[Any, Any], name: str, environment: Mapping[str, str])
         return data
     defaults = dict.fromkeys(listed) if isinstance(listed, list) else listed
     if not isinstance(defaults, Mapping) or not all(
-        isinstance(key, str) and _VARIABLE.fullmatch(f"${{{key}}}") for key in defaults
+        isinstance(key, str) and _VARIABLE.fullmatch(f"${{{key}}}") and not isinstance(default, list | Mapping)
+        for key, default in defaults.items()
     ):
         raise UnreadableInputError(
             f"{name}: env must be a list of variables, or a mapping of variables to defaults, got {listed!r}",
@@ -259,6 +309,24 @@ def _filled(value: Any, values: Mapping[str, str]) -> Any:
     return value if text == value else Raw(text) if _VARIABLE.fullmatch(value) else text
 
 
+def unlisted_variables(data: Mapping[Any, Any], path: str = "") -> Iterator[Finding]:
+    """An error for each ${NAME} that is left in a file's values, where nothing replaces it later."""
+    for key, value in data.items():
+        where = f"{path}.{key}" if path else str(key)
+        if where in (VARIABLES, *EXPANDED_LATER):
+            continue
+        if isinstance(value, Mapping):
+            yield from unlisted_variables(value, where)
+        for item in value if isinstance(value, list) else [value]:
+            match = _UNLISTED.search(item) if isinstance(item, str) else None
+            if match is not None:
+                listed = f"env: [{match[1]}]" if match[2] is None else f"env: {{{match[1]}: {match[2]}}}"
+                message = f"the file does not list the variable {match[1]}, so {match[0]} stays as it is written"
+                yield error(
+                    "variable-not-listed", where, message, f"add {listed} to the file, and write ${{{match[1]}}}"
+                )
+
+
 def settings_layer(settings: tuple[str, ...]) -> Layer | None:
     """The layer of `--set KEY=VALUE`; None without any.
 
@@ -272,10 +340,27 @@ def settings_layer(settings: tuple[str, ...]) -> Layer | None:
             raise UnreadableInputError(f"--set takes KEY=VALUE, got {text!r}", hint="--set target.nodes=2")
         *parents, last = full_key(name.strip()).split(".", _depth(name.strip()))
         section = data
-        for parent in parents:
+        for depth, parent in enumerate(parents, 1):
             section = section.setdefault(parent, {})
-        section[last] = Raw(value)
+            if not isinstance(section, dict):
+                whole = ".".join(parents[:depth])
+                raise UnreadableInputError(f"--set {text}: {whole} is set to {section!s}", hint="set one of them")
+        kind = dict(_leaves(PlanRequest, "")).get(".".join((*parents, last)))
+        section[last] = _joined(kind, section.get(last), Raw(value))
     return Layer(source=SETTING, folder=Path(), data=data) if data else None
+
+
+def _joined(kind: kinds.Kind | None, earlier: Any, value: Raw) -> Any:
+    """The value of a setting; one that gives a mapping adds its keys to those of earlier settings."""
+    if kind is None or _group(kind) is None:
+        return value
+    try:
+        read = safe_yaml.loads(value)
+    except safe_yaml.YamlError:
+        return value
+    if not isinstance(read, dict):
+        return value
+    return {**(earlier if isinstance(earlier, dict) else {}), **read}
 
 
 def full_key(name: str) -> str:
@@ -283,17 +368,50 @@ def full_key(name: str) -> str:
 
     >>> full_key("target.nodes"), full_key("tokens_b"), full_key("run.env.A")
     ('target.nodes', 'workload.train.tokens_b', 'run.env.A')
+    >>> full_key("env.A")
+    'run.env.A'
     """
     every = dict(_leaves(PlanRequest, ""))
     if name in every or _table_of(name, every) is not None:
         return name
-    ends = [key for key in every if key.rpartition(".")[2] == name]
-    if len(ends) == 1:
+    first, dot, entry = name.partition(".")
+    ends = [key for key in every if key.rpartition(".")[2] == first]
+    if dot and len(ends) == 1 and entry and isinstance(every[ends[0]], kinds.Table):
+        return f"{ends[0]}.{entry}"
+    if not dot and len(ends) == 1:
         return ends[0]
-    if ends:
+    if not dot and ends:
         raise UnreadableInputError(f"--set {name} may be {' or '.join(ends)}", hint="write the full key")
+    raise UnreadableInputError(f"--set {name}: {_unknown(name, every)}", hint=_near_key(name, every))
+
+
+def _unknown(name: str, every: Mapping[str, kinds.Kind]) -> str:
+    if name in (EXTENDS, VARIABLES):
+        return f"{name} is read from files only"
+    if any(key.startswith(f"{name}.") for key in every):
+        return "a group of keys is set key by key"
+    return "a plan has no such key"
+
+
+def _near_key(name: str, every: Mapping[str, kinds.Kind]) -> str:
+    """The fix for an unknown key: the keys of its group, the whole of which it is a part, or the nearest key."""
+    if name in (EXTENDS, VARIABLES):
+        return f"write {name} in the plan file"
+    inner = [key for key in every if key.startswith(f"{name}.")]
+    if inner:
+        return f"keys: {', '.join(inner[:4])}{', ...' if len(inner) > 4 else ''}"  # noqa: PLR2004 - fit a line
+    whole = next((key for key, kind in every.items() if name.startswith(f"{key}.") and _takes_mapping(kind)), None)
+    if whole is not None:
+        return f"set the whole value: --set '{whole}={{{name.removeprefix(f'{whole}.')}: VALUE}}'"
+    short = {"type": "--type", "types": "--type", "spot": "--spot"}
     near = nearest_name(name, [*every, *(key.rpartition(".")[2] for key in every)])
-    raise UnreadableInputError(f"--set {name}: a plan has no such key", hint=near or "slipway schema prints all keys")
+    return f"did you mean {short[name]}?" if name in short else near or "slipway schema prints all keys"
+
+
+def _takes_mapping(kind: Any) -> bool:
+    return (
+        isinstance(kind, kinds.NameOr | kinds.NodeCount) or _takes_mapping(getattr(kind, "item", 0)) if kind else False
+    )
 
 
 def _depth(name: str) -> int:

@@ -58,11 +58,11 @@ def page(resolved: ResolvedPlan, width: int, *, everything: bool) -> list[str]:
 
 
 def text_of(value: Any) -> str:
-    """A value as it would be written in the file, in one line."""
+    """A value as it would be written in the file, in one line; keys of a mapping that are not given are left out."""
     if isinstance(value, list):
         return f"[{', '.join(text_of(item) for item in value)}]"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key}: {text_of(item)}' for key, item in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {text_of(item)}' for key, item in value.items() if item is not None)}}}"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value)

@@ -59,8 +59,9 @@ def run(
 ) -> None:
     """Launch a command on instances without a plan file: price it, ask, run it to its end, report.
 
-    The command runs once on each node, in a copy of the current folder. The plan file is written and stays, for
-    slipway launch, quote and compare. Without a model (--set workload.train.model=...), the quote is for --hours.
+    One node on demand, unless options or your files of defaults say otherwise. The command runs once on each node, in
+    a copy of the current folder. The plan file is written and stays, for slipway launch, quote and compare. Without a
+    model (--set workload.train.model=...), the quote is for --hours.
     """
     from launcher.workflow.quote.command_plan import command_plan, name_of
     from launcher.workflow.quote.price import price
@@ -68,7 +69,7 @@ def run(
     chosen = name or name_of(command)
     path = file or Path(f"{chosen}.slipway.yaml")
     settings = options.SETTINGS.get()
-    text = f"{WRITTEN}\n{command_plan(chosen, command, hours, settings, region=region)}"
+    text = f"{WRITTEN}\n{command_plan(path, chosen, command, hours, settings, region=region)}"
     earlier = _write(path, text)
     # The file has them now.
     options.SETTINGS.set(())

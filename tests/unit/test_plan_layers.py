@@ -104,6 +104,34 @@ class TestOrder:
         Path("plan.yaml").write_text(f"{PLAN}target:\n", encoding="utf-8")
         assert resolved().request.target.region == ("us-east-1",)
 
+    @pytest.mark.parametrize(
+        "base,plan,settings,read",
+        [
+            ("tags: {a: x, b: y}", "tags: {a: null}", (), lambda request: request.tags == {"b": "y"}),
+            ("run: {env: {A: x, B: y}}", "", ("run.env.B=null",), lambda request: request.run.env == {"A": "x"}),
+            (
+                "guardrails: {ttl_h: 8}",
+                "guardrails: {ttl_h: null}",
+                (),
+                lambda request: request.guardrails.ttl_h is None,
+            ),
+        ],
+    )
+    def test_null_removes_a_value_of_the_layers_below(self, home, base, plan, settings, read):
+        write(Path("base.yaml"), base)
+        Path("plan.yaml").write_text(f"{PLAN}extends: base.yaml\n{plan}\n", encoding="utf-8")
+        assert read(resolved(*settings).request)
+
+    def test_null_of_a_middle_layer_removes_and_of_no_value_is_refused(self, home):
+        write(home / "project/slipway.toml", "[tags]\na = 'x'\nb = 'y'")
+        write(Path("base.yaml"), "tags: {a: null, c: null}")
+        Path("plan.yaml").write_text(f"{PLAN}extends: base.yaml\n", encoding="utf-8")
+        with pytest.raises(UnreadableInputError) as caught:
+            resolved()
+        assert [(finding.path, finding.hint) for finding in caught.value.findings] == [
+            ("tags.c", "null removes a value of a layer below, and none gives c")
+        ]
+
 
 class TestValues:
     @pytest.mark.parametrize(
@@ -123,6 +151,9 @@ class TestValues:
                 lambda request: "python train.py --lr 1e-3" in request.run.command,
             ),
             ("purchase.reservation={id: cr-0123456789abcdef0}", lambda request: request.purchase.reservation.id),
+            ("run.env.A=", lambda request: request.run.env == {"A": ""}),
+            ("env.A={x: y}", lambda request: request.run.env == {"A": "{x: y}"}),
+            ("run.command={ date; python t.py; }", lambda request: "{ date; python t.py; }" in request.run.command),
             ("storage.login_pool=true", lambda request: request.storage.login_pool is True),
         ],
     )
@@ -137,6 +168,13 @@ class TestValues:
             ("target.nodes=0", "target.nodes"),
             ("nodes", "--set takes KEY=VALUE"),
             ("model=x", "workload.train.model or workload.serve.model"),
+            ("target={nodes: 2}", "a group of keys is set key by key"),
+            ("workload.train.model.params_b=7", "--set 'workload.train.model={params_b: VALUE}'"),
+            ("extends=base.yaml", "write extends in the plan file"),
+            ("type=p5.48xlarge", "did you mean --type?"),
+            ("budget.max_usd=", "--set budget.max_usd=null removes the value"),
+            ("target.region=us-east-1,us-west-2", "must be one value or a list"),
+            ("purchase.option=spot, on-demand", "must be one value or a list"),
         ],
     )
     def test_wrong_setting_is_refused_with_the_key(self, home, setting, words):
@@ -145,6 +183,45 @@ class TestValues:
         text = " ".join([str(caught.value), getattr(caught.value, "hint", "") or ""])
         text += " ".join(f"{finding.path} {finding.message}" for finding in getattr(caught.value, "findings", ()))
         assert words in text
+
+    @pytest.mark.parametrize(
+        "settings,expected",
+        [
+            (("run.env={A: x}", "run.env.B=y"), {"A": "x", "B": "y"}),
+            (("run.env.B=y", "run.env={A: x}"), {"A": "x", "B": "y"}),
+            (("run.env.B=y", "run.env={B: z}"), {"B": "z"}),
+        ],
+    )
+    def test_settings_of_a_mapping_and_of_its_keys_are_joined(self, home, settings, expected):
+        assert resolved(*settings).request.run.env == expected
+
+    def test_setting_below_a_plain_value_is_refused(self, home):
+        with pytest.raises(UnreadableInputError, match=r"run\.env is set to A"):
+            resolved("run.env=A", "run.env.B=y")
+
+    @pytest.mark.parametrize(
+        "text,hint",
+        [
+            ("target: {region: '${REGION}'}", "add env: [REGION] to the file"),
+            ("tags: {team: '${TEAM:-nlp}'}", "add env: {TEAM: nlp} to the file"),
+            ("guardrails: {notify: ['${MAIL}']}", "add env: [MAIL] to the file"),
+        ],
+    )
+    def test_variable_that_the_file_does_not_list_is_refused_with_the_line(self, home, text, hint):
+        Path("plan.yaml").write_text(f"{PLAN}{text}\n", encoding="utf-8")
+        with pytest.raises(UnreadableInputError) as caught:
+            resolved()
+        finding = caught.value.findings[0]
+        assert (finding.code, finding.line) == ("variable-not-listed", 4)
+        assert finding.hint.startswith(hint)
+
+    def test_empty_variable_is_text_in_a_table_and_refused_elsewhere(self, home, monkeypatch):
+        monkeypatch.setenv("EMPTY", "")
+        Path("plan.yaml").write_text(f"{PLAN}env: [EMPTY]\nrun: {{env: {{A: '${{EMPTY}}'}}}}\n", encoding="utf-8")
+        assert resolved().request.run.env == {"A": ""}
+        Path("plan.yaml").write_text(f"{PLAN}env: [EMPTY]\ntarget: {{nodes: '${{EMPTY}}'}}\n", encoding="utf-8")
+        with pytest.raises(UnreadableInputError, match=r"target\.nodes: the value is empty"):
+            resolved()
 
     def test_only_listed_environment_variables_are_filled_in(self, home, monkeypatch):
         monkeypatch.setenv("TEAM", "nlp")
@@ -179,8 +256,34 @@ class TestRefusals:
         write(Path("a.yaml"), "extends: b.yaml")
         write(Path("b.yaml"), "extends: a.yaml")
         Path("plan.yaml").write_text(f"{PLAN}extends: a.yaml\n", encoding="utf-8")
-        with pytest.raises(UnreadableInputError, match="extends itself"):
+        with pytest.raises(UnreadableInputError, match=r"plan\.yaml -> a\.yaml -> b\.yaml -> a\.yaml"):
             resolved()
+
+    @pytest.mark.parametrize("named,problem", [("no.yaml", "does not exist"), ("folder", "is a folder")])
+    def test_extends_of_what_is_no_file_is_refused_with_the_line(self, home, named, problem):
+        Path("folder").mkdir()
+        write(Path("base.yaml"), f"target: {{region: us-east-1}}\nextends: {named}")
+        Path("plan.yaml").write_text(f"{PLAN}extends: base.yaml\n", encoding="utf-8")
+        with pytest.raises(UnreadableInputError, match=r"base\.yaml has 1 problem") as caught:
+            resolved()
+        finding = caught.value.findings[0]
+        assert (finding.path, finding.line) == ("extends", 2)
+        assert f"{named} {problem}" in finding.message
+
+    @pytest.mark.parametrize("named", ["https://example.com/base.yaml", "s3://bucket/base.yaml"])
+    def test_extends_of_an_address_is_refused(self, home, named):
+        Path("plan.yaml").write_text(f"{PLAN}extends: {named}\n", encoding="utf-8")
+        with pytest.raises(UnreadableInputError, match="the path of a local file"):
+            resolved()
+
+    def test_wrong_value_of_a_toml_file_is_refused_with_the_line(self, home):
+        write(home / "project/slipway.toml", "# ours\n[storage]\nlustre_gib = 'lots'\n[run.env]\n'1X' = 'a'\n")
+        with pytest.raises(UnreadableInputError) as caught:
+            resolved()
+        assert [(finding.path, finding.line) for finding in caught.value.findings] == [
+            ("storage.lustre_gib", 3),
+            ("run.env.1X", 5),
+        ]
 
     def test_two_project_files_in_a_folder_are_refused(self, home):
         write(home / "project/slipway.toml", "")
@@ -226,6 +329,29 @@ class TestCommands:
         code, out, _ = slipway("quote", "plan.yaml", "--type", "p5.48xlarge", "--json")
         assumptions = {row["name"]: row for row in json.loads(out)["assumptions"]}
         assert assumptions["target.instance_type"]["source"] == "--set"
+
+    @pytest.mark.usefixtures("home")
+    @pytest.mark.parametrize(
+        "file,text,options,words",
+        [
+            ("base.yaml", "target:\n  instance_type: p5.99xlarge\n", (), "extends base.yaml, line 2"),
+            ("../slipway.toml", "[target]\nregion = 'us-esat-1'\n", (), "slipway.toml, line 2"),
+            ("base.yaml", "", ("--type", "p5.99xlarge"), "the value is from --set"),
+            (
+                "base.yaml",
+                "target: {queue: q}",
+                ("--set", "target.kind=parallelcluster"),
+                "write target.queue: null in the plan",
+            ),
+        ],
+    )
+    def test_impossible_value_of_a_layer_is_refused_with_its_origin(self, slipway, file, text, options, words):
+        Path("base.yaml").write_text("", encoding="utf-8")
+        Path(file).write_text(text, encoding="utf-8")
+        Path("plan.yaml").write_text(f"{PLAN}extends: base.yaml\ntarget: {{os: ubuntu2404}}\n", encoding="utf-8")
+        code, _, err = slipway("plan", "plan.yaml", *options)
+        assert code == 5
+        assert words in err.replace("\n", " ")
 
     def test_digest_of_a_setting_equals_the_digest_of_the_same_line_in_the_plan(self, home, slipway):
         _, out, _ = slipway("quote", "plan.yaml", "--type", "p5.48xlarge", "--nodes", "1", "--json")

@@ -6,11 +6,14 @@ from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
+from launcher import plan_file
 from launcher.catalog import safe_yaml
 from launcher.model.errors import UnreadableInputError
 from launcher.plan_layers import Layer, merged, settings_layer
 
 MAX_NAME = 40
+OPEN = (None, "any")
+"""Values that leave a key open."""
 PROGRAMS = re.compile(r"(python[\d.]*|torchrun|accelerate|launch|deepspeed|bash|sh|uv|run|srun|env|-m)")
 """Words before the script that names a job."""
 
@@ -38,31 +41,36 @@ def plain_name(text: str) -> str:
 
 
 def command_plan(
-    name: str, command: Sequence[str], hours: float, settings: tuple[str, ...], *, region: str | None
+    path: Path, name: str, command: Sequence[str], hours: float, settings: tuple[str, ...], *, region: str | None
 ) -> str:
-    """The plan file of a command with the settings of the command line.
+    """The plan file of a command with the settings of the command line; `path` is where it will be.
+
+    One node on demand, unless the files of defaults of that folder say otherwise.
 
     Raises:
         UnreadableInputError: no instance type is given, or a setting is wrong.
     """
     words = list(command)
+    defaults = merged(plan_file.default_layers(path), path.parent).data
+    target, option = defaults.get("target") or {}, (defaults.get("purchase") or {}).get("option")
+    nodes = {} if target.get("nodes") not in OPEN else {"nodes": 1}
     data: dict[str, Any] = {
         "slipway": 1,
         "name": name,
         "workload": {"train": {"hours": hours}},
-        "target": {"nodes": 1, **({"region": region} if region else {})},
-        "purchase": {"option": "on-demand"},
+        "target": {**nodes, **({"region": region} if region else {})},
+        **({} if option not in OPEN else {"purchase": {"option": "on-demand"}}),
         "run": {"command": words[0] if len(words) == 1 and " " in words[0] else words},
     }
     layers = [Layer(source="run", folder=Path(), data=data)]
     given = settings_layer(settings)
     result = merged([*layers, *([] if given is None else [given])], Path()).data
-    if not result["target"].get("instance_type"):
+    if result["target"].get("instance_type", target.get("instance_type")) in OPEN:
         raise UnreadableInputError(
             "no instance type is given",
             hint="add --type TYPE, as --type g6e.xlarge; slipway prices show lists the types",
         )
-    return safe_yaml.dumps(result)
+    return safe_yaml.dumps({key: value for key, value in result.items() if value != {}})
 
 
 def commented(data: Mapping[str, Any], comments: Sequence[str]) -> str:

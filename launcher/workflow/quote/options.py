@@ -56,7 +56,7 @@ def is_rank(selection: str) -> bool:
     return selection.isdecimal() and selection.isascii() and len(selection) < SHORT_ID
 
 
-def refuse_errors(path: Path, findings: Sequence[Finding]) -> None:
+def refuse_errors(path: Path, findings: Sequence[Finding], settings: tuple[str, ...]) -> None:
     """Continue only if the findings contain no error.
 
     Raises:
@@ -65,7 +65,7 @@ def refuse_errors(path: Path, findings: Sequence[Finding]) -> None:
     count = sum(finding.level is Level.ERROR for finding in findings)
     if count:
         message = f"{path} has {count} problem{'s' if count > 1 else ''}"
-        raise ImpossibleError(message, findings=plan_file.placed(path, findings))
+        raise ImpossibleError(message, findings=plan_file.placed(path, findings, settings))
 
 
 def context_for(request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> PricingContext:

@@ -108,7 +108,7 @@ def price_job(
     blocking = tuple(missing_trainer(path, request))
     notes = (*inferred, *remarks, *blocking, *trainer_findings(path, request))
     resolution = replace(resolution, findings=(*resolution.findings, *notes))
-    refuse_errors(path, resolution.findings)
+    refuse_errors(path, resolution.findings, options.settings)
     context = context_for(request, catalog, now, options)
     context = replace(context, measured=measured, job_command=job_command(path, request))
     priced = price_training(str(path), resolution, context, everything=options.everything, picked=options.picked_id)
@@ -120,7 +120,7 @@ def price_job(
         findings = [replace(finding, message=f"{finding.message}{total}") for finding in without_checkpoints]
         if findings:
             message = f"{path} has 1 problem"
-            raise ImpossibleError(message, findings=plan_file.placed(path, findings))
+            raise ImpossibleError(message, findings=plan_file.placed(path, findings, options.settings))
     return priced
 
 

@@ -33,7 +33,7 @@ def price_serving(
     resolution = resolve_serving(request, serve, catalog, bedrock, facts=facts, today=now.date())
     unused = remarks(loads, serve, model_of(serve, catalog), resolution.choices.estimates, catalog)
     resolution = replace(resolution, findings=(*resolution.findings, *unreadable, *unused))
-    refuse_errors(path, resolution.findings)
+    refuse_errors(path, resolution.findings, options.settings)
     context = context_for(request, catalog, now, options)
     images = load_images()
     return ServingPriced(

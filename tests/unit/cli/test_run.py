@@ -21,7 +21,12 @@ def folder(tmp_path, monkeypatch):
 
 def test_run_plan_has_command_and_settings():
     text = command_plan(
-        "x", ["python", "train.py", "--lr", "1"], 2, ("target.instance_type=g6e.xlarge", "run.env.A=007"), region=None
+        Path("x.yaml"),
+        "x",
+        ["python", "train.py", "--lr", "1"],
+        2,
+        ("target.instance_type=g6e.xlarge", "run.env.A=007"),
+        region=None,
     )
     request = plan_file.loads(text)
     assert (request.run.command, request.run.env) == (("python", "train.py", "--lr", "1"), {"A": "007"})
@@ -30,13 +35,27 @@ def test_run_plan_has_command_and_settings():
 
 def test_run_with_model_setting_replaces_assumed_hours():
     given = ("target.instance_type=p5.48xlarge", "workload.train.model=llama-3.1-8b", "tokens_b=2")
-    train = plan_file.loads(command_plan("x", ["python", "t.py"], 1, given, region="us-east-1")).workload.train
+    train = plan_file.loads(
+        command_plan(Path("x.yaml"), "x", ["python", "t.py"], 1, given, region="us-east-1")
+    ).workload.train
     assert (train.model, train.tokens_b, train.hours) == ("llama-3.1-8b", 2, None)
+
+
+def test_run_takes_nodes_type_and_purchase_from_the_files_of_defaults():
+    Path("slipway.toml").write_text(
+        "[target]\nnodes = 2\ninstance_type = 'g6e.xlarge'\n[purchase]\noption = 'spot'\n", encoding="utf-8"
+    )
+    path = Path("x.yaml")
+    path.write_text(command_plan(path, "x", ["python", "t.py"], 1, (), region=None), encoding="utf-8")
+    request = plan_file.load(path)
+    assert (request.target.nodes.minimum, request.purchase.option) == (2, ("spot",))
+    path.write_text(command_plan(path, "x", ["python", "t.py"], 1, ("target.nodes=3",), region=None), encoding="utf-8")
+    assert plan_file.load(path).target.nodes.minimum == 3
 
 
 def test_run_without_instance_type_refused_with_example():
     with pytest.raises(UnreadableInputError, match="no instance type is given") as caught:
-        command_plan("x", ["python", "t.py"], 1, (), region=None)
+        command_plan(Path("x.yaml"), "x", ["python", "t.py"], 1, (), region=None)
     assert "--type" in caught.value.hint
 
 
