@@ -20,9 +20,9 @@ from s3transfer.manager import TransferConfig, TransferManager
 
 from launcher.agent.checkpoint.commit import assemble, commit
 from launcher.agent.checkpoint.files import local_files
+from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.restore import Restore
 from launcher.agent.checkpoint.upload import Identity, Sender
-from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.store.objects import Store
 
 STEP = 1

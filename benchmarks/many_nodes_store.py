@@ -20,9 +20,9 @@ from typing import Any
 from benchmarks.checkpoint_client import peak_mib
 from launcher.agent.checkpoint.commit import announce, assemble, commit, complete_checkpoint, missing_parts
 from launcher.agent.checkpoint.files import local_files
+from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.restore import Restore
 from launcher.agent.checkpoint.upload import Identity, Sender
-from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.manifest import Manifest, StoredFile
 from launcher.agent.store.objects import Store
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from launcher.agent import exits
 from launcher.agent.checkpoint.agreement import NONE
+from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.pace import Pace
 from launcher.agent.checkpoint.rotation import Rotation
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.checkpoint.uploader import Uploader
-from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
+from launcher.agent.checkpoint.watch import CheckpointWatch
 from launcher.agent.events import EventLog
 from launcher.agent.job import JobSpec
 from launcher.agent.node import straggler_watch

@@ -11,8 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Collection
 
+from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.upload import check_unchanged
-from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.node.gathering import Gathered
 from launcher.agent.node.peers import Peers

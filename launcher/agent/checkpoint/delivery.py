@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.layouts import SLIPWAY
-from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.manifest import Manifest
 
 

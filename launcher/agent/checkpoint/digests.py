@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from launcher.agent.checkpoint.files import LocalFile, is_same_content, sha256_of
-from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.errors import ChangedCheckpointError
 
 _REMEMBERED = 4

@@ -209,6 +209,11 @@ class CheckpointEntry:
         """The folder name in a manifest; "." for files of the checkpoint folder itself."""
         return HERE if self.entries else self.names[0]
 
+    @property
+    def is_unlike(self) -> bool:
+        """Whether the framework writes files that no other one does, and the entry has none of them."""
+        return bool(self.layout.signs) and not self.layout.has_signs(self.root)
+
 
 def entry_at(layout: Layout, checkpoints: Path, step: int, names: tuple[str, ...]) -> CheckpointEntry:
     """The checkpoint that the given entries of the checkpoint folder form."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.scratch import Scratch
-from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.events import EventLog
 
 

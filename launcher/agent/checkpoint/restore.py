@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 
 from launcher.agent.checkpoint.commit import complete_checkpoints
 from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, present_entries, sha256_of, survey
+from launcher.agent.checkpoint.finished import FinishedFolder, with_others
 from launcher.agent.checkpoint.layouts import SLIPWAY, Layout, Layouts, table, write_back
 from launcher.agent.checkpoint.leftover_files import remove
 from launcher.agent.checkpoint.packs import unpack
 from launcher.agent.checkpoint.trainer_state import companions
 from launcher.agent.checkpoint.unsent import UnsentCheckpoint
-from launcher.agent.checkpoint.watch import FinishedFolder, with_others
 from launcher.agent.checkpoint.withdrawal import OUT_OF_THE_RUNNING, Withdrawal
 from launcher.agent.errors import AgentError, LostCheckpointsError, StoreError, UnusableCheckpointError
 from launcher.agent.manifest import HERE, Manifest, StoredFile, commit_keys, is_below, step_of_folder

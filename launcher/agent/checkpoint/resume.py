@@ -12,6 +12,7 @@ from launcher.agent.checkpoint.commit import announce, assemble, commit
 from launcher.agent.checkpoint.confirmation import next_number
 from launcher.agent.checkpoint.dcp import DcpCheckpoint, newest_dcp
 from launcher.agent.checkpoint.delivery import figures
+from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.layout_record import read_layout
 from launcher.agent.checkpoint.layouts import AUTO, Layouts
 from launcher.agent.checkpoint.restore import Restore, Restored
@@ -19,7 +20,7 @@ from launcher.agent.checkpoint.retention import RetainedCheckpoint, retained
 from launcher.agent.checkpoint.scratch import Scratch
 from launcher.agent.checkpoint.tagging import protect
 from launcher.agent.checkpoint.upload import Identity, Sender, check_unchanged
-from launcher.agent.checkpoint.watch import DONE_NAME, FinishedFolder
+from launcher.agent.checkpoint.watch import DONE_NAME
 from launcher.agent.checkpoint.withdrawal import Withdrawal, read_withdrawal
 from launcher.agent.errors import ManifestError, StoreError, UnusableCheckpointError
 from launcher.agent.events import EventLog

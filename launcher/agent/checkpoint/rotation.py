@@ -8,8 +8,8 @@ checkpoints are stored, superseded and removed from its folder; the others remov
 import os
 from pathlib import Path
 
+from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.leftover_files import remove, size_of
-from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.events import EventLog
 from launcher.agent.node.peers import Peers
 

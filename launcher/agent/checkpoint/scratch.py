@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from launcher.agent import safe_json
+from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.layouts import Layouts
 from launcher.agent.checkpoint.leftover_files import (
     Leftover,
@@ -35,7 +36,6 @@ from launcher.agent.checkpoint.unsent import (
     UnsentCheckpoint,
     UnsentRecord,
 )
-from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import AgentError, OccupiedNodeError
 from launcher.agent.manifest import HERE, step_of_folder
 from launcher.agent.node.leftover_processes import end_leftovers

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from launcher.agent.checkpoint.digests import Digests
 from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, present_entries, sha256_of
+from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.held import left_of
 from launcher.agent.checkpoint.layouts import SLIPWAY
 from launcher.agent.checkpoint.packs import Contents, Pack, groups, known_packs, packed
-from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import ChangedCheckpointError, UnusableCheckpointError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest, StoredFile, object_key

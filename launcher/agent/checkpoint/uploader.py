@@ -16,13 +16,13 @@ from launcher.agent.checkpoint.commit import announce, commit, renounce
 from launcher.agent.checkpoint.confirmation import Answers
 from launcher.agent.checkpoint.delivery import Delivered, Reports, figures
 from launcher.agent.checkpoint.digests import Digests
+from launcher.agent.checkpoint.finished import FinishedFolder, with_others
 from launcher.agent.checkpoint.held import hold_copy, hold_open
 from launcher.agent.checkpoint.layouts import names_others
 from launcher.agent.checkpoint.quorum import Quorum
 from launcher.agent.checkpoint.retention import retained
 from launcher.agent.checkpoint.tagging import Tagging
 from launcher.agent.checkpoint.upload import Identity, Sender, check_unchanged
-from launcher.agent.checkpoint.watch import FinishedFolder, with_others
 from launcher.agent.errors import (
     ChangedCheckpointError,
     ManifestError,

@@ -24,17 +24,16 @@ A finished folder is reported with its content at that moment, even if it holds 
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from launcher.agent.checkpoint.files import LocalFile, Survey, are_archives, changed_since, present_entries, survey
-from launcher.agent.checkpoint.held import HeldFiles
+from launcher.agent.checkpoint.files import Survey, are_archives, changed_since, survey
+from launcher.agent.checkpoint.finished import FinishedFolder, with_others
 from launcher.agent.checkpoint.layouts import CheckpointEntry, Layout, Layouts, table
 from launcher.agent.checkpoint.recognition import Recognition
 from launcher.agent.checkpoint.trainer_state import companions
 from launcher.agent.errors import UnusableCheckpointError
-from launcher.agent.manifest import HERE
 from launcher.agent.node.inotify import RenameWatch
 
 QUIET_S = 10.0
@@ -46,92 +45,11 @@ _POLL_ALL_S = 2.0
 """Seconds between two checks of all finished checkpoints for changes; the newest is checked at every poll."""
 _NEVER_QUIET = "; a fixed name counts after 10 s without a change: write another name, then rename it to this one"
 DONE_NAME = "_DONE"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedFolder:
-    """A finished checkpoint on the node.
-
-    Attributes:
-        step: Its place in the order in which checkpoints were saved: the step in its name, as long as the trainer does
-            not count anew (`Counting`).
-        path: The folder to which its file paths are relative: its own, or the checkpoint folder if it has none.
-        files: The files when it was finished.
-        guessed: Only the quiet period indicates that it is finished.
-        write_s: Seconds during which it was seen to grow, accurate to one poll.
-        hashes: SHA-256 by path, for a checkpoint that an earlier agent left and hashed.
-        folder: Its folder's name below the checkpoint folder, for its manifest; "." if it has no folder of its own.
-        entries: The entries of `path` that belong to it; empty: all of them.
-        layout: Layout of the framework.
-        unit: Unit of the step.
-        main: The first of `entries`, if the others are checkpoints that are one set with it; else empty.
-        in_place: The trainer wrote into files of the version before, so that it may write into these too.
-        inode: Inode of the first of its names: another one is another file or folder, renamed into place.
-        held: Its content until it is sent; None if it is read where the trainer wrote it.
-    """
-
-    step: int
-    path: Path
-    files: tuple[LocalFile, ...]
-    guessed: bool = False
-    write_s: float = 0.0
-    hashes: Mapping[str, str] = field(default_factory=dict)
-    folder: str = ""
-    entries: tuple[str, ...] = ()
-    layout: str = "slipway"
-    unit: str = "step"
-    main: str = ""
-    in_place: bool = False
-    inode: int = 0
-    held: HeldFiles | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def name(self) -> str:
-        """Its name on the node: its folder, or the first of its entries."""
-        return self.names[0]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Its entries in the checkpoint folder."""
-        return self.entries or (self.folder or self.path.name,)
-
-    @property
-    def leading(self) -> tuple[str, ...]:
-        """Its entries without other checkpoints of its set: those that trackers and links name."""
-        return (self.main,) if self.main else self.names
-
-    @property
-    def own_files(self) -> tuple[LocalFile, ...]:
-        """Its files without those of other checkpoints of its set."""
-        if not self.main:
-            return self.files
-        return tuple(file for file in self.files if file.path == self.main or file.path.startswith(f"{self.main}/"))
-
-    @property
-    def saved_ns(self) -> int:
-        """When the last of its own files was written."""
-        return max((file.modified_ns for file in self.own_files), default=0)
-
-    def source(self, file: LocalFile) -> Path:
-        """Where the content of one of its files is read."""
-        return self.path / file.path if self.held is None else self.held.path_of(file)
-
-    def survey(self) -> Survey:
-        """The current content; another checkpoint of its set that the trainer has removed is omitted.
-
-        Raises:
-            UnusableCheckpointError: an entry of its own disappeared.
-        """
-        return survey(self.path, present_entries(self.path, self.entries, self.main))
-
-    def without_removed(self) -> "FinishedFolder | None":
-        """The rest of a set from which the trainer has removed other checkpoints; None if nothing is missing."""
-        present = present_entries(self.path, self.entries, self.main)
-        if present == self.entries or not os.path.lexists(self.path / self.name):
-            return None
-        gone = [f"{name}/" for name in self.entries if name not in present]
-        kept = [file for file in self.files if not f"{file.path}/".startswith(tuple(gone))]
-        return replace(self, entries=present, files=tuple(kept))
+_UNFINISHED = "it was unfinished when the command ended"
+_DOUBTFUL = "it may have been unfinished when the command ended"
+_UNMARKED = f"checkpoints of this run are renamed into place or get a {DONE_NAME}, and it was seen to do neither"
+_UNREPORTED = "reports of renames were lost, so that it may have been renamed into place or not"
+_RECENT = "it was new or changed in the last {:g} s"
 
 
 class Counting:
@@ -178,14 +96,39 @@ class Counting:
 
 @dataclass(slots=True, kw_only=True)
 class _Candidate:
-    """A checkpoint not known to be finished: content, unchanged since when (monotonic seconds), what it lacks."""
+    """A checkpoint not known to be finished: content, unchanged since when (monotonic seconds), and why."""
 
     survey: Survey
     since: float
-    lacks: str = ""
+    lacks: dict[str, str] = field(default_factory=dict)
+    """By layout, what a line that matches its name misses at the last look."""
+    doubts: dict[str, str] = field(default_factory=dict)
+    """By layout, why it is not known to be finished by a line that misses nothing."""
     judged_at: float = -math.inf
     before: FinishedFolder | None = None
     """The version that was finished before, whose name and `_DONE` prove nothing about what it is now."""
+
+    def judge(self, entry: CheckpointEntry, now: float, *, lacks: str = "", doubt: str = "") -> None:
+        """Record why a line does not count it as finished; each look begins anew, with the likely lines first."""
+        if self.judged_at != now:
+            self.lacks, self.doubts, self.judged_at = {}, {}, now
+        if lacks and self.why and entry.is_unlike:
+            return  # another framework, which only has the same names
+        reasons = self.lacks if lacks else self.doubts
+        reasons.setdefault(entry.layout.layout, lacks or doubt)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it may still count as finished without another write of the trainer."""
+        return bool(self.doubts) or not self.lacks
+
+    @property
+    def why(self) -> str:
+        """Why it does not count as finished; where several layouts match its name, for each of them."""
+        reasons = self.doubts | self.lacks
+        if len({*reasons.values()}) == 1:
+            return next(iter(reasons.values()))
+        return "; ".join(f"as {layout}: {reason}" for layout, reason in reasons.items())
 
     @property
     def in_place(self) -> bool:
@@ -312,15 +255,14 @@ class CheckpointWatch:
         """Names of checkpoints that were never finished, and why; empty for a node that writes nothing."""
         if not self.wrote:
             return {}
-        never = "it was unfinished when the command ended"
         reasons = {}
         finished = {name for folder in self._reported.values() if folder is not None for name in folder.names}
         for (name, _), candidate in sorted(self._candidates.items(), key=lambda item: item[0]):
             if name in finished:
                 continue  # by another line of its layout
-            lacks = f": {candidate.lacks}" if candidate.lacks else ""
             holds = candidate.survey.files or candidate.survey.obstacle
-            reasons[name] = f"{never}{lacks}" if holds else "it holds no file"
+            state = _DOUBTFUL if candidate.doubts else _UNFINISHED
+            reasons[name] = f"{state}: {candidate.why}" if holds else "it holds no file"
         return reasons
 
     def _collect(self, now: float, *, all_of_them: bool, last: bool = False) -> list[FinishedFolder]:
@@ -344,7 +286,7 @@ class CheckpointWatch:
             entries = [entry for entry in entries if entry.names[0] in renamed]
         # Where several layouts fit, the one whose framework says that it has finished wins.
         lacking = {id(entry): self._lacking(entry, renamed) for entry in entries}
-        for entry in sorted(entries, key=lambda one: bool(lacking[id(one)]) or not one.layout.has_evidence):
+        for entry in sorted(entries, key=lambda one: _rank(one, lacking[id(one)])):
             if entry.step in self._reported or entry.layout not in self._layouts.rows:
                 continue
             needed_s = _QUIET_WITH_EVIDENCE_S if last and entry.layout.has_evidence and self._lead is None else QUIET_S
@@ -412,24 +354,23 @@ class CheckpointWatch:
         except UnusableCheckpointError:  # a file was removed during the inspection
             self._candidates.pop(_key(entry), None)
             return None
-        ended = self._quiet_since(_key(entry), inside, now, lacks)
-        # After lost reports every present name may have been renamed, which proves nothing of a run without renames.
-        doubtful = not self._renames.unproven.isdisjoint(entry.names)
-        whole_by_name = entry.layout.kind != "group" and renamed.issuperset(entry.names)
-        whole_by_name = whole_by_name and (self._marked or not doubtful)
-        proven = entry.layout.is_nameless and (bool(entry.layout.state) or are_archives(entry.root, inside.files))
-        guessed = not (whole_by_name or proven or any(file.path == DONE_NAME for file in inside.files))
-        if not (inside.files or inside.obstacle) or lacks:
+        candidate = self._candidate(_key(entry), inside, now)
+        if not (inside.files or inside.obstacle):
             return None
-        candidate = self._candidates[_key(entry)]
-        inode = _inode(self._folder / entry.names[0])
-        unproven_s = candidate.unproven_s(inode if whole_by_name and len(entry.names) == 1 else None, proven=proven)
-        if not guessed and doubtful:
-            unproven_s = QUIET_S
-        if needed_s > 0 and now - ended < unproven_s:
+        if lacks:
+            candidate.judge(entry, now, lacks=lacks)
             return None
-        in_doubt = self._marked or (now - ended < needed_s and not _precedes(entry, inside, later))
-        if guessed and needed_s > 0 and in_doubt:
+        guessed, proven, inode = self._evidence(entry, inside, renamed)
+        if guessed and needed_s > 0 and self._marked:
+            candidate.judge(entry, now, lacks=_UNMARKED)
+            return None
+        doubtful = self._is_doubtful(entry)
+        unproven_s = QUIET_S if doubtful and not guessed else candidate.unproven_s(inode, proven=proven)
+        quiet_s = now - candidate.since
+        unsure = guessed and quiet_s < needed_s and not _precedes(entry, inside, later)
+        if needed_s > 0 and (quiet_s < unproven_s or unsure):
+            recent = _RECENT.format(max(needed_s if unsure else 0.0, unproven_s))
+            candidate.judge(entry, now, doubt=f"{_UNREPORTED}, and {recent}" if doubtful else recent)
             return None
         if not guessed and not proven and not self._marked:
             self._marked = True
@@ -444,9 +385,30 @@ class CheckpointWatch:
             layout=entry.layout.layout,
             unit=entry.layout.unit,
             in_place=candidate.in_place,
-            inode=inode,
+            inode=_inode(self._folder / entry.names[0]),
         )
         return with_others(finished, companions(entry.layout.state, self._folder, finished.name))
+
+    def _evidence(
+        self, entry: CheckpointEntry, inside: Survey, renamed: frozenset[str]
+    ) -> tuple[bool, bool, int | None]:
+        """Whether only quiet can show that it is finished, whether its content does, and the inode that a rename put.
+
+        The last one is None if no rename did, or if it has several names.
+        """
+        by_name = entry.layout.kind != "group" and renamed.issuperset(entry.names)
+        by_name = by_name and (self._marked or not self._is_doubtful(entry))
+        proven = entry.layout.is_nameless and (bool(entry.layout.state) or are_archives(entry.root, inside.files))
+        guessed = not (by_name or proven or any(file.path == DONE_NAME for file in inside.files))
+        alone = by_name and len(entry.names) == 1
+        return guessed, proven, _inode(self._folder / entry.names[0]) if alone else None
+
+    def _is_doubtful(self, entry: CheckpointEntry) -> bool:
+        """Whether reports of its rename may be lost: every present name may then have been renamed.
+
+        That proves nothing of a run without renames.
+        """
+        return not self._renames.unproven.isdisjoint(entry.names)
 
     def _lacking(self, entry: CheckpointEntry, renamed: frozenset[str]) -> str:
         """The reason why the framework has not marked it as finished; empty on other nodes than the first."""
@@ -479,8 +441,8 @@ class CheckpointWatch:
 
     def _poll_others(self, now: float, paths: list[Path], *, ended: bool = False) -> None:
         """Report if this attempt writes files and none is recognised."""
-        lacks = next((f"; {key[0]}: {entry.lacks}" for key, entry in self._candidates.items() if entry.lacks), "")
-        pending = any(not candidate.lacks for candidate in self._candidates.values())
+        lacks = next((f"; {key[0]}: {entry.why}" for key, entry in self._candidates.items() if entry.lacks), "")
+        pending = any(candidate.is_undecided for candidate in self._candidates.values())
         others = [] if self._recognised else self._new(paths)
         if self._layouts.key:
             rows = [row for path in others for row in table() if row.step_of(path.name) is not None]
@@ -495,14 +457,13 @@ class CheckpointWatch:
         recognised = self._recognised or pending
         self._recognition.evaluate(now, recognised=recognised, others=others, ended=ended, lacks=lacks, least_s=least_s)
 
-    def _quiet_since(self, key: tuple[str, str], files: Survey, now: float, lacks: str) -> float:
+    def _candidate(self, key: tuple[str, str], files: Survey, now: float) -> _Candidate:
+        """What is known of an entry that is not known to be finished, with its content of now."""
         candidate = self._candidates.get(key)
         if candidate is None or candidate.survey != files:
             before = candidate.before if candidate is not None else None
             candidate = self._candidates[key] = _Candidate(survey=files, since=now, before=before)
-        if candidate.judged_at != now:  # a line that lacks nothing comes first
-            candidate.judged_at, candidate.lacks = now, lacks
-        return candidate.since
+        return candidate
 
     def _poll_again(self, folders: list[FinishedFolder], now: float) -> None:
         for folder in folders:
@@ -548,18 +509,9 @@ class CheckpointWatch:
         return sorted(path for path in paths if self._recognition.is_new(path) and _holds_something(path))
 
 
-def with_others(finished: FinishedFolder, others: Iterable[str]) -> FinishedFolder:
-    """A checkpoint as one set with other entries of the checkpoint folder, as far as they are on this node."""
-    checkpoints = finished.path if finished.entries else finished.path.parent
-    present = [name for name in others if (checkpoints / name).exists() and not (checkpoints / name).is_symlink()]
-    entries = (finished.name, *present)
-    try:
-        together = survey(checkpoints, entries) if present else None
-    except UnusableCheckpointError:
-        together = None  # the trainer replaces one of them now
-    if together is None or together.obstacle:
-        return finished
-    return replace(finished, path=checkpoints, files=together.files, folder=HERE, entries=entries, main=finished.name)
+def _rank(entry: CheckpointEntry, lacks: str) -> tuple[bool, bool]:
+    """The order in which the lines that match a name are inspected."""
+    return bool(lacks) or not entry.layout.has_evidence, bool(lacks) and entry.is_unlike
 
 
 def _key(entry: CheckpointEntry) -> tuple[str, str]:

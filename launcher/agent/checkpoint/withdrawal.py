@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.errors import AgentError, ManifestError
 from launcher.agent.store.objects import Store
 from launcher.agent.withdrawn import WITHDRAWN_KEY, withdrawn_manifests

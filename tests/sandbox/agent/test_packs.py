@@ -8,10 +8,10 @@ import pytest
 
 from launcher.agent.checkpoint.commit import assemble, commit, complete_checkpoint
 from launcher.agent.checkpoint.files import local_files
+from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.packs import MANY, PACK_BYTES, SMALL_BYTES, groups, known_packs
 from launcher.agent.checkpoint.restore import Restore
 from launcher.agent.checkpoint.upload import Identity, Sender
-from launcher.agent.checkpoint.watch import FinishedFolder
 from launcher.agent.errors import ManifestError, UnusableCheckpointError
 from launcher.agent.manifest import parse
 from launcher.model.errors import ImpossibleError

@@ -8,7 +8,7 @@ import pytest
 from launcher.agent.checkpoint import confirmation
 from launcher.agent.checkpoint.confirmation import Answers, Question
 from launcher.agent.checkpoint.files import local_files
-from launcher.agent.checkpoint.watch import FinishedFolder
+from launcher.agent.checkpoint.finished import FinishedFolder
 from tests.waiting import until
 
 

@@ -7,23 +7,11 @@ from pathlib import Path
 import pytest
 
 from launcher.agent.checkpoint.files import local_files
+from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.layouts import Layouts, described
-from launcher.agent.checkpoint.watch import CheckpointWatch, FinishedFolder
+from launcher.agent.checkpoint.watch import CheckpointWatch
 from launcher.agent.node.inotify import RenameWatch
-
-
-def fill(folder, content="x"):
-    folder.mkdir()
-    (folder / "weights").write_text(content)
-    return folder
-
-
-def overflow(folder):
-    """Create more than the kernel reports."""
-    limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
-    for _number in range(limit // 2 + 100):
-        (folder / "busy").touch()
-        (folder / "busy").unlink()
+from tests.unit.agent.folders import fill, overflow
 
 
 def steps(folders):
@@ -248,7 +236,10 @@ class TestTheGuess:
         assert steps(checkpoint_watch.poll(0)) == [1]
         fill(tmp_path / "step-2")
         assert checkpoint_watch.poll(1) + checkpoint_watch.poll(100) + checkpoint_watch.settle(101, clean=False) == []
-        assert checkpoint_watch.unfinished() == {"step-2": "it was unfinished when the command ended"}
+        assert checkpoint_watch.unfinished() == {
+            "step-2": "it was unfinished when the command ended: checkpoints of this run are renamed into place or "
+            "get a _DONE, and it was seen to do neither"
+        }
 
     def test_unmarked_checkpoint_is_finished_only_at_the_end_after_an_earlier_attempt_with_marks(self, tmp_path):
         watch = CheckpointWatch(tmp_path, marked=True)
