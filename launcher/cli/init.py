@@ -46,13 +46,13 @@ def init(
         other = file.with_name(f"{file.stem}-2{file.suffix}")
         words = "" if source is None else f" --from {shlex.quote(str(source))}"
         raise ImpossibleError(f"{file} exists", hint=f"slipway init {shlex.quote(str(other))}{words}")
-    text = commented_file(name, serve=serve) if source is None else _imported(source)
+    text, option = (commented_file(name, serve=serve), "") if source is None else _imported(source)
     try:
         write_whole(file, text, shared=True)
     except OSError as problem:
         hint = "name a file in a writable folder with free space"
         raise ImpossibleError(f"cannot write {file}: {problem.strerror}", hint=hint) from problem
-    output.say(f"wrote {file}{_with_schema(file.parent)}", "", f"  next: slipway plan {shlex.quote(str(file))}")
+    output.say(f"wrote {file}{_with_schema(file.parent)}", "", f"  next: slipway plan {shlex.quote(str(file))}{option}")
 
 
 def _with_schema(folder: Path) -> str:
@@ -67,8 +67,8 @@ def _with_schema(folder: Path) -> str:
     return f" and {path}, its schema for editors"
 
 
-def _imported(source: Path) -> str:
-    """The plan of another tool's file; what was lost and assumed is printed too."""
+def _imported(source: Path) -> tuple[str, str]:
+    """The plan of another tool's file, and the option that it still needs; what was lost and assumed is printed."""
     from launcher.catalog.load import load
     from launcher.workflow.quote.imports.read import import_file, plan_text
 
@@ -76,4 +76,5 @@ def _imported(source: Path) -> str:
     for title, texts in (("lost", imported.lost), ("assumed", imported.assumed)):
         for text in texts:
             output.say(f"{title}: {text}")
-    return plan_text(imported, source)
+    needs_type = imported.get("run.command") is not None and imported.get("target.instance_type") is None
+    return plan_text(imported, source), " --type TYPE" if needs_type else ""

@@ -37,6 +37,15 @@ class Imported:
             section = section.get(part) if isinstance(section, Mapping) else None
         return section
 
+    def drop(self, key: str) -> Any:
+        """Take a dotted key out, with the sections that it leaves empty; its value, None where it is not set."""
+        parent, _, last = key.rpartition(".")
+        section = self.get(parent) if parent else self.data
+        value = section.pop(last, None) if isinstance(section, dict) else None
+        if parent and section == {}:
+            self.drop(parent)
+        return value
+
     def lose(self, what: str, why: str) -> None:
         """Name a setting that the plan cannot have."""
         self.lost.append(f"{what}: {why}")
@@ -59,8 +68,18 @@ def by_accelerator(imported: Imported, catalog: Catalog, name: str, count: int) 
         if row.accelerator is not None and row.accelerator == accelerator and row.accelerators == count and trains(row)
     ]
     if not types:
-        offered = ", ".join(sorted(catalog.accelerators))
-        imported.lose(f"{name}:{count}", f"AWS has no type with {count} of them; its accelerators: {offered}")
+        same = [row for row in catalog.instance_types.values() if row.accelerator == accelerator and trains(row)]
+        smallest = {row.accelerators: row.name for row in sorted(same, key=lambda row: -row.vcpus)}
+        counts = ", ".join(f"{number} ({smallest[number]})" for number in sorted(smallest))
+        if accelerator is not None and counts:
+            imported.lose(
+                f"{name}:{count}", f"AWS has no type with {count} of them, but with {counts}: set target.instance_type"
+            )
+        else:
+            offered = ", ".join(sorted(catalog.accelerators))
+            imported.lose(
+                f"{name}:{count}", f"AWS does not have it; set target.instance_type; its accelerators: {offered}"
+            )
         return
     types.sort(key=lambda row: (row.vcpus, row.memory_gib, row.name))
     imported.put("target.instance_type", types[0].name)

@@ -9,11 +9,18 @@ from launcher.workflow.quote.imports.imported import Imported
 OPTIONS = {"ONDEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 LOST = {
     "Monitoring": "Slipway has a dashboard and alarms of its own",
-    "DirectoryService": "no key of a plan",
     "Imds": "Slipway requires IMDSv2",
-    "AdditionalPackages": "no key of a plan",
-    "DevSettings": "no key of a plan",
+    "Iam": "security.permissions_boundary_arn, and roles of your own in security.roles",
 }
+READ = {"Region", "Image", "HeadNode", "Scheduling", "SharedStorage", "LoginNodes", "Tags"}
+HEAD_READ = {"InstanceType", "Networking", "Imds"}
+HEAD_LOST = ("CustomActions", "Ssh", "Iam", "Dcv", "LocalStorage")
+QUEUE_READ = {"Name", "ComputeResources", "CapacityType", "CapacityReservationTarget", "Networking"}
+QUEUE_LOST = dict.fromkeys(
+    ("CustomActions", "Iam", "Image", "ComputeSettings"), "run.setup and run.image configure a job's nodes"
+)
+MAX_COUNT = 10
+"""ParallelCluster's default of MaxCount."""
 
 
 def read_parallelcluster(config: Mapping[str, Any], catalog: Catalog) -> Imported:
@@ -27,20 +34,21 @@ def read_parallelcluster(config: Mapping[str, Any], catalog: Catalog) -> Importe
     for name, value in (*given, ("storage.head_node", head.get("InstanceType"))):
         if value:
             imported.put(name, value)
-    for key in ("CustomActions", "Ssh", "Iam", "Dcv", "LocalStorage"):
+    for key in HEAD_LOST:
         if head.get(key):
             imported.lose(f"HeadNode.{key}", "Slipway configures the head node: Session Manager opens it, no SSH key")
     _queues(imported, _section(config.get("Scheduling")), catalog)
     _storage(imported, config.get("SharedStorage") or ())
+    for key in set(head) - HEAD_READ - set(HEAD_LOST):
+        imported.lose(f"HeadNode.{key}", "no key of a plan")
     logins = _section(config.get("LoginNodes")).get("Pools") or ()
     if logins:
-        imported.put("storage.login_nodes", sum(int(pool.get("Count") or 0) for pool in logins))
+        imported.put("storage.login_nodes", sum(_number(pool.get("Count"), 0) for pool in logins))
     tags = {tag["Key"]: str(tag["Value"]) for tag in config.get("Tags") or () if "Key" in tag and "Value" in tag}
     if tags:
         imported.put("tags", tags)
-    for key, why in LOST.items():
-        if config.get(key):
-            imported.lose(key, why)
+    for key in (key for key in config if config[key] and key not in READ):
+        imported.lose(str(key), LOST.get(key, "no key of a plan"))
     return imported
 
 
@@ -55,11 +63,12 @@ def _queues(imported: Imported, scheduling: Mapping[str, Any], catalog: Catalog)
     ]
     with_chips = [pair for pair in pairs if (row := catalog.instance_types.get(pair[2])) and row.accelerators]
     if not with_chips:
-        imported.lose("SlurmQueues", "no compute resource has an accelerator type: set target.instance_type")
+        named = ", ".join(dict.fromkeys(name for *_, name in pairs)) or "none"
+        imported.lose(f"types {named}", "no accelerator type of the catalog is among them: set target.instance_type")
         return
     queue, resource, name = with_chips[0]
     imported.put("target.instance_type", name)
-    low, high = int(resource.get("MinCount") or 0), int(resource.get("MaxCount") or 10)
+    low, high = _number(resource.get("MinCount"), 0), _number(resource.get("MaxCount"), MAX_COUNT)
     imported.put("target.nodes", high)
     if low != high:
         imported.assume("target.nodes", f"MaxCount {high}; MinCount {low}: nodes start with a job and stop when idle")
@@ -77,9 +86,8 @@ def _queues(imported: Imported, scheduling: Mapping[str, Any], catalog: Catalog)
     rest = dict.fromkeys(str(pair[0].get("Name")) for pair in pairs if pair not in with_chips)
     if rest:
         imported.lose(f"queues {', '.join(rest)}", "without accelerators: Slipway's cluster has those of the plan")
-    for key in ("CustomActions", "Iam", "Image", "ComputeSettings"):
-        if queue.get(key):
-            imported.lose(f"queue {queue.get('Name')}: {key}", "run.setup and run.image configure a job's nodes")
+    for key in (key for key in queue if queue[key] and key not in QUEUE_READ):
+        imported.lose(f"queue {queue.get('Name')}: {key}", QUEUE_LOST.get(key, "no key of a plan"))
 
 
 def _types(resource: Mapping[str, Any]) -> list[str]:
@@ -92,14 +100,19 @@ def _storage(imported: Imported, shared: Sequence[Mapping[str, Any]]) -> None:
     for storage in shared:
         settings = _section(storage.get("FsxLustreSettings"))
         if storage.get("StorageType") == "FsxLustre" and settings.get("StorageCapacity"):
-            imported.put("storage.lustre_gib", int(settings["StorageCapacity"]))
+            imported.put("storage.lustre_gib", settings["StorageCapacity"])
             if settings.get("PerUnitStorageThroughput"):
-                imported.put("storage.lustre_mb_s_per_tib", int(settings["PerUnitStorageThroughput"]))
+                imported.put("storage.lustre_mb_s_per_tib", settings["PerUnitStorageThroughput"])
         else:
             kind = storage.get("StorageType")
             imported.lose(
                 f"SharedStorage {storage.get('Name')} ({kind})", "Slipway makes FSx for Lustre, and a store in S3"
             )
+
+
+def _number(value: Any, default: int) -> int:
+    """A count of the file; the default for none, and for a variable that another program fills in."""
+    return int(value) if str(value).isdecimal() else default
 
 
 def _section(value: Any) -> Mapping[str, Any]:

@@ -1,13 +1,18 @@
 """Reads a file of another tool as a plan: finds out whose it is, and completes what a plan needs."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from launcher import plan_file
 from launcher.catalog import safe_yaml
 from launcher.catalog.load import Catalog
 from launcher.catalog.regular_file import UnusableFileError, read_named
-from launcher.model.errors import UnreadableInputError, reason_of
+from launcher.catalog.training import load_training
+from launcher.model.enums import Level
+from launcher.model.errors import SlipwayError, UnreadableInputError, reason_of
+from launcher.planning.resolve import resolve_training
 from launcher.workflow.quote.command_plan import commented, name_of, plain_name
 from launcher.workflow.quote.imports.imported import ASSUMED_HOURS, Imported
 from launcher.workflow.quote.imports.pcluster import read_parallelcluster
@@ -16,6 +21,8 @@ from launcher.workflow.quote.imports.tasks import read_dstack, read_sky
 from launcher.workflow.quote.imports.torchx import read_torchx
 
 MAX_BYTES = 1 << 20
+NEEDED = ("workload", "run.command", "target.instance_type", "target.nodes")
+"""Keys without which the plan is no longer that of the file."""
 ORDER = (
     "slipway",
     "name",
@@ -31,6 +38,8 @@ ORDER = (
 )
 TOOLS = "an sbatch script, a SkyPilot or dstack task, a ParallelCluster configuration, a torchx component"
 SKY = {"resources", "num_nodes", "run", "setup", "envs", "file_mounts", "workdir"}
+SKY |= {"name", "secrets", "volumes", "service", "config", "experimental", "pool", "api_server"}
+"""Keys of a SkyPilot task: a file with others is another tool's."""
 
 
 def import_file(path: Path, catalog: Catalog) -> Imported:
@@ -47,7 +56,35 @@ def import_file(path: Path, catalog: Catalog) -> Imported:
         ) from problem
     imported = _read(path, text, catalog)
     _complete(imported, path)
+    while _lose_invalid(imported, catalog):
+        pass
     return imported
+
+
+def _lose_invalid(imported: Imported, catalog: Catalog) -> bool:
+    """Take out the values that a plan cannot have, and name them with the reason; whether there were any.
+
+    What a plan needs stays: `slipway plan` says what is wrong with it.
+    """
+    try:
+        request = plan_file.loads(safe_yaml.dumps(imported.data))
+    except SlipwayError as problem:
+        findings, kept = list(problem.findings), False
+    else:
+        resolution = resolve_training(request, catalog, load_training())
+        findings, kept = [finding for finding in resolution.findings if finding.level is Level.ERROR], True
+    lost = False
+    for finding in findings:
+        key = re.sub(r"\[\d+\].*", "", finding.path)
+        value = None if kept and key.startswith(NEEDED) else imported.get(key)
+        if value is not None:
+            secret = key.startswith(("run.env.", "run.secrets."))
+            imported.drop(key)
+            imported.lose(
+                key if secret else f"{key} {value}", f"{finding.message}{finding.hint and f' ({finding.hint})'}"
+            )
+            lost = True
+    return lost
 
 
 def plan_text(imported: Imported, path: Path) -> str:
@@ -64,16 +101,29 @@ def _read(path: Path, text: str, catalog: Catalog) -> Imported:
     if path.suffix == ".py":
         return read_torchx(text, catalog)
     try:
-        data = next((part for part in safe_yaml.documents(text) if part), None)
+        parts = [part for part in safe_yaml.documents(text) if part]
     except safe_yaml.YamlError as problem:
         raise UnreadableInputError(f"{path} is not valid YAML: {problem}", hint=f"--from takes {TOOLS}") from problem
+    data = parts[0] if parts else None
     if isinstance(data, Mapping) and isinstance(data.get("Scheduling"), Mapping):
         return read_parallelcluster(data, catalog)
     if isinstance(data, Mapping) and data.get("type") in ("task", "dev-environment", "service"):
         return _dstack(data, catalog)
-    if isinstance(data, Mapping) and SKY & set(data):
-        return read_sky(data, catalog)
+    if all(_is_sky(part) for part in parts) and (jobs := [part for part in parts if set(part) != {"name"}]):
+        imported = read_sky(jobs[0], catalog)
+        if jobs[1:]:
+            names = ", ".join(str(part.get("name") or f"task {number}") for number, part in enumerate(jobs[1:], 2))
+            imported.lose(f"tasks {names}", "a plan has one job: write a plan for each, and launch them in their order")
+        return imported
     raise UnreadableInputError(f"{path} is of no tool that --from reads", hint=f"--from takes {TOOLS}")
+
+
+def _is_sky(data: Any) -> bool:
+    """Whether a document is a SkyPilot task: other tools have `resources` too."""
+    if not isinstance(data, Mapping) or not set(data) <= SKY:
+        return False
+    resources = data.get("resources")
+    return isinstance(data.get("run"), str) or resources is None or isinstance(resources, Mapping)
 
 
 def _dstack(data: Mapping[str, Any], catalog: Catalog) -> Imported:
@@ -93,6 +143,8 @@ def _complete(imported: Imported, path: Path) -> None:
         imported.put("name", name_of(words) if words else plain_name(path.stem))
     if command is None:
         return
+    if imported.get("target.instance_type") is None and not any("instance_type" in text for text in imported.lost):
+        imported.lose("instance type", "the file names none: set target.instance_type")
     hours = imported.get("run.time_limit_h")
     imported.put("workload.train.hours", hours or ASSUMED_HOURS)
     source = "the time limit of the file" if hours else "the file has no limit"

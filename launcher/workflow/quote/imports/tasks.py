@@ -1,6 +1,6 @@
 """Reads tasks of SkyPilot and dstack."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from launcher.catalog.load import Catalog
@@ -11,9 +11,10 @@ SKY_LOST = {
     "volumes": "run.volumes mounts claims of a cluster (kind eks)",
     "service": "this is a training plan: slipway init --serve writes one for an endpoint",
     "secrets": "run.secrets takes the ARN of a secret for each variable",
-    "experimental": "no key of a plan",
-    "config": "no key of a plan",
+    "pool": "a plan has one job: launch it once for each worker, with --env",
 }
+SKY_READ = {"name", "num_nodes", "resources", "envs", "workdir", "setup", "run"}
+UNKNOWN = "no key of a plan"
 RESOURCES_LOST = {
     "disk_size": "Slipway sizes the disks by the type",
     "disk_tier": "Slipway sizes the disks by the type",
@@ -25,7 +26,10 @@ RESOURCES_LOST = {
     "autostop": "guardrails.idle_minutes stops idle nodes",
     "job_recovery": "Slipway resumes a job after every loss: run.retries",
     "labels": "tags",
+    "network_tier": "Slipway gives nodes with EFA all their interfaces: target.efa_layout",
+    "zone": "target.az_id takes the id of a zone, as use1-az4",
 }
+RESOURCES_READ = {"cloud", "infra", "region", "instance_type", "accelerators", "use_spot", "image_id"}
 
 
 def read_sky(task: Mapping[str, Any], catalog: Catalog) -> Imported:
@@ -46,11 +50,19 @@ def read_sky(task: Mapping[str, Any], catalog: Catalog) -> Imported:
         imported.put("run.command", command)
         if "SKYPILOT_" in command:
             names = "SKYPILOT_NODE_RANK is SLIPWAY_NODE_RANK, SKYPILOT_NUM_NODES is SLIPWAY_NODES"
+            names += ", SKYPILOT_NUM_GPUS_PER_NODE is SLIPWAY_WORKERS_PER_NODE"
             imported.lose("SKYPILOT_ variables", f"{names}, the first of SKYPILOT_NODE_IPS is SLIPWAY_MASTER_ADDR")
-    for key in ("file_mounts", "volumes", "service", "secrets", "experimental", "config"):
-        if task.get(key):
-            imported.lose(key, SKY_LOST[key])
+    _lose_unread(imported, "", task, SKY_READ, SKY_LOST)
     return imported
+
+
+def _lose_unread(
+    imported: Imported, parent: str, given: Mapping[str, Any], read: Collection[str], why: Mapping[str, str]
+) -> None:
+    """Name each key that is given and was not read."""
+    for key, value in given.items():
+        if key not in read and value not in (None, [], {}, ""):
+            imported.lose(f"{parent}{key}", why.get(key, UNKNOWN))
 
 
 def _sky_resources(imported: Imported, resources: Mapping[str, Any], catalog: Catalog) -> None:
@@ -71,9 +83,7 @@ def _sky_resources(imported: Imported, resources: Mapping[str, Any], catalog: Ca
         imported.put("target.ami", image)
     elif image:
         imported.lose(f"image_id {image}", "target.ami takes the id of an AMI, run.image a container image")
-    for key, why in RESOURCES_LOST.items():
-        if resources.get(key):
-            imported.lose(f"resources.{key}", why)
+    _lose_unread(imported, "resources.", resources, RESOURCES_READ, RESOURCES_LOST)
 
 
 def _sky_accelerators(imported: Imported, resources: Mapping[str, Any], catalog: Catalog) -> None:
@@ -109,20 +119,32 @@ def read_dstack(task: Mapping[str, Any], catalog: Catalog) -> Imported:
     if task.get("max_duration") and (hours := hours_of(str(task["max_duration"]))):
         imported.put("run.time_limit_h", hours)
     if task.get("max_price"):
-        imported.put("budget.max_usd_per_hour", round(float(task["max_price"]) * imported.get("target.nodes"), 2))
-    for key, why in {
-        "volumes": "run.volumes mounts claims of a cluster (kind eks)",
-        "ports": "the command tunnel forwards a port",
-        "files": "run.workdir uploads the job's folder",
-        "repos": "run.workdir uploads the job's folder",
-        "retry": "Slipway resumes a job after every loss: run.retries",
-        "stop_criteria": "a job ends when the command of its first node ends",
-        "fleets": "target.cluster names an existing cluster",
-        "priority": "target.priority is a priority class of Kueue",
-    }.items():
-        if task.get(key):
-            imported.lose(key, why)
+        nodes = imported.get("target.nodes")
+        imported.put("budget.max_usd_per_hour", round(float(task["max_price"]) * int(nodes), 2))
+    _lose_unread(imported, "", task, DSTACK_READ, DSTACK_LOST)
+    if any("${{" in line for line in commands):
+        imported.lose("${{ ... }} in commands", "dstack fills it in: write the value, or a variable of run.env")
     return imported
+
+
+DSTACK_READ = {"type", "name", "nodes", "env", "image", "python", "commands", "max_duration", "max_price", "backends"}
+DSTACK_READ |= {"regions", "instance_types", "resources", "spot_policy"}
+DSTACK_LOST = {
+    "volumes": "run.volumes mounts claims of a cluster (kind eks)",
+    "ports": "the command tunnel forwards a port",
+    "files": "run.workdir uploads the job's folder",
+    "repos": "run.workdir uploads the job's folder",
+    "retry": "Slipway resumes a job after every loss: run.retries",
+    "stop_criteria": "a job ends when the command of its first node ends",
+    "fleets": "target.cluster names an existing cluster",
+    "priority": "target.priority is a priority class of Kueue",
+    "working_dir": "run.workdir is the folder of the job",
+    "availability_zones": "target.az_id takes the id of a zone, as use1-az4",
+    "reservation": "purchase.reservation",
+    "tags": "tags",
+    "idle_duration": "guardrails.idle_minutes stops idle nodes",
+    "registry_auth": "the nodes' role reads images of ECR",
+}
 
 
 def _dstack_resources(imported: Imported, task: Mapping[str, Any], catalog: Catalog) -> None:
@@ -148,9 +170,8 @@ def _dstack_resources(imported: Imported, task: Mapping[str, Any], catalog: Cata
         imported.lose(f"resources.gpu {gpu}", "it names no kind of accelerator: set target.instance_type")
     policy = task.get("spot_policy")
     imported.put("purchase.option", "spot" if policy == "spot" else "any" if policy == "auto" else "on-demand")
-    for key in ("cpu", "memory", "shm_size", "disk"):
-        if resources.get(key):
-            imported.lose(f"resources.{key}", "target.instance_type has it")
+    sizes = dict.fromkeys(("cpu", "memory", "shm_size", "disk"), "target.instance_type has it")
+    _lose_unread(imported, "resources.", resources, {"gpu"}, sizes)
 
 
 def _environment(imported: Imported, variables: Mapping[str, Any]) -> None:

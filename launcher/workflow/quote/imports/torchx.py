@@ -22,14 +22,17 @@ def read_torchx(text: str, catalog: Catalog) -> Imported:
     names = _defaults(function)
     words = {key.arg: key.value for key in app.keywords if key.arg}
     imported.name(_text(words.get("name"), names) or function.name)
-    roles = words.get("roles")
-    calls = [item for item in roles.elts if isinstance(item, ast.Call)] if isinstance(roles, ast.List) else []
+    assigned = _assigned(function)
+    calls, several = _roles(words.get("roles"), assigned)
     if not calls:
         raise UnreadableInputError(
             f"the component {function.name} has no list of roles", hint="write roles=[specs.Role(...)]"
         )
-    _role(imported, {key.arg: key.value for key in calls[0].keywords if key.arg}, names, catalog)
-    if len(calls) > 1:
+    role = {key.arg: _resolved(key.value, assigned) for key in calls[0].keywords if key.arg}
+    _role(imported, role, names, catalog)
+    if several:
+        imported.lose("the number of roles", "known only at a run: the plan has the command of one")
+    elif len(calls) > 1:
         imported.lose(f"{len(calls) - 1} more roles", "a plan has one command")
     for parameter, value in names.items():
         if value is None:
@@ -42,11 +45,38 @@ def _component(text: str) -> tuple[ast.FunctionDef, ast.Call]:
         tree = ast.parse(text)
     except SyntaxError as problem:
         raise UnreadableInputError(f"the component is not valid Python: {problem}") from problem
-    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+    for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
         for node in ast.walk(function):
             if isinstance(node, ast.Call) and _called(node.func) == "AppDef":
                 return function, node
     raise UnreadableInputError("no function of the file returns an AppDef", hint="name a file with a torchx component")
+
+
+def _assigned(function: ast.FunctionDef) -> dict[str, ast.expr]:
+    """The values of the names that the function assigns once."""
+    values: dict[str, ast.expr] = {}
+    counts: dict[str, int] = {}
+    for node in ast.walk(function):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        value = getattr(node, "value", None)
+        for target in targets if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) else ():
+            if isinstance(target, ast.Name) and value is not None:
+                values[target.id] = value
+                counts[target.id] = counts.get(target.id, 0) + 1
+    return {name: value for name, value in values.items() if counts[name] == 1}
+
+
+def _resolved(node: ast.expr | None, assigned: Mapping[str, ast.expr]) -> ast.expr | None:
+    return assigned.get(node.id, node) if isinstance(node, ast.Name) else node
+
+
+def _roles(node: ast.expr | None, assigned: Mapping[str, ast.expr]) -> tuple[list[ast.Call], bool]:
+    """The roles of an AppDef, and whether their number is known only at a run."""
+    roles = _resolved(node, assigned)
+    several = isinstance(roles, ast.ListComp)
+    items = [roles.elt] if isinstance(roles, ast.ListComp) else roles.elts if isinstance(roles, ast.List) else []
+    resolved = [_resolved(item, assigned) for item in items]
+    return [item for item in resolved if isinstance(item, ast.Call)], several
 
 
 def _called(node: ast.expr) -> str:
@@ -62,7 +92,7 @@ def _defaults(function: ast.FunctionDef) -> dict[str, Any]:
     return {argument.arg: default.value if isinstance(default, ast.Constant) else None for argument, default in pairs}
 
 
-def _role(imported: Imported, role: Mapping[str, ast.expr], names: Mapping[str, Any], catalog: Catalog) -> None:
+def _role(imported: Imported, role: Mapping[str, ast.expr | None], names: Mapping[str, Any], catalog: Catalog) -> None:
     entry = _text(role.get("entrypoint"), names)
     arguments = role.get("args")
     words = [entry] if entry else []

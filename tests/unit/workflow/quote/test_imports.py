@@ -6,6 +6,7 @@ import pytest
 
 from launcher import plan_file
 from launcher.catalog.load import load
+from launcher.model.errors import UnreadableInputError
 from launcher.model.request import PlanRequest
 from launcher.workflow.quote.imports.imported import Imported
 from launcher.workflow.quote.imports.read import import_file, plan_text
@@ -144,6 +145,126 @@ def test_gpus_without_kind_are_reported_as_lost(tmp_path):
     imported, request = read(tmp_path, "job.sh", "#!/bin/sh\n#SBATCH --gpus-per-node=4\npython train.py\n")
     assert request.target.instance_type is None
     assert any("4 GPUs a node" in line for line in imported.lost)
+
+
+@pytest.mark.parametrize(
+    "line,command",
+    [
+        ("srun -l --export=ALL $LAUNCH --out $DIR/%j 2>&1 | tee log", "$LAUNCH --out $DIR/%j 2>&1 | tee log"),
+        ('srun -N2 -n 2 $OPTIONS bash -c "RANK=\\$R $CMD"', 'bash -c "RANK=\\$R $CMD"'),
+        ('srun "${ARGS[@]}" --mpi pmix torchrun `hostname -s` x.py', "torchrun `hostname -s` x.py"),
+    ],
+)
+def test_srun_is_taken_from_a_line_that_stays_as_written(tmp_path, line, command):
+    text = f"""#!/bin/bash
+#SBATCH --gpus-per-task=1 --ntasks-per-node=8 --job-name="open
+LAUNCH="torchrun x.py"
+OPTIONS=" \\
+    --wait=60 \\
+    --kill-on-bad-exit=1 "
+declare -a ARGS=(--container-image $IMAGE)
+{line}
+"""
+    imported, request = read(tmp_path, "job.sbatch", text)
+    assert imported.get("run.command").splitlines()[-1] == command
+    assert request.run.image is None
+    assert "8 GPUs a node" in " ".join(imported.lost)
+
+
+def test_skypilot_pipeline_becomes_plan_of_its_first_job_with_the_others_named(tmp_path):
+    text = "name: pipe\n---\nname: data\nrun: python data.py\n---\nname: train\nresources: {accelerators: H100:8}\n"
+    imported, request = read(tmp_path, "pipe.yaml", text)
+    assert request.name == "data"
+    assert any(text.startswith("tasks train: a plan has one job") for text in imported.lost)
+
+
+@pytest.mark.parametrize(
+    "text,lost",
+    [
+        (
+            "resources: {network_tier: best, future: 1}\nrun: python t.py",
+            ("resources.network_tier", "resources.future"),
+        ),
+        ("resources: {accelerators: A100:1}\nrun: x.sh\npool: p", ("with 8 (p4d.24xlarge)", "pool: ")),
+        (
+            "envs: {HF_TOKEN: hf_abcDEF1234567890abcDEF12345, A: x}\nrun: x.sh",
+            ("run.env.HF_TOKEN: looks like a token", "instance type: the file"),
+        ),
+        (
+            "type: task\ncommands: ['x ${{ run.args }}']\nresources: {gpu: H100:8, new: 1}\nnvcc: true",
+            ("${{ ... }}", "resources.new", "nvcc"),
+        ),
+    ],
+)
+def test_every_key_of_a_task_that_is_not_read_is_named(tmp_path, text, lost):
+    imported, request = read(tmp_path, "task.yaml", text)
+    assert request.run.command
+    assert all(any(word in line for line in imported.lost) for word in lost), imported.lost
+    assert "abcDEF" not in " ".join(imported.lost)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: x\nruntime: yaml\nresources: {bucket: {type: aws:s3:Bucket}}",
+        "resources: [a.yaml, b.yaml]",
+        "num_nodes: 1\nnum_epochs: 3\ntrain: {lr: 1}",
+    ],
+)
+def test_resources_of_other_tools_are_no_task(tmp_path, text):
+    path = tmp_path / "file.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UnreadableInputError, match="of no tool that --from reads"):
+        import_file(path, load())
+
+
+def test_parallelcluster_values_that_no_plan_can_have_are_named(tmp_path):
+    text = """
+Region: ${AWS_REGION}
+Image: {Os: alinux2, CustomAmi: ami-12}
+HeadNode: {InstanceType: t3.micro, Networking: {SubnetId: s}, Image: {CustomAmi: ami-1}}
+Scheduling:
+  Scheduler: slurm
+  SlurmQueues:
+    - Name: gpu
+      HealthChecks: {Gpu: {Enabled: true}}
+      ComputeResources: [{Name: p, InstanceType: p4d.24xlarge, MinCount: "${N}", MaxCount: "${N}"}]
+SharedStorage:
+  - {Name: fast, StorageType: FsxLustre, MountDir: /fsx, FsxLustreSettings: {StorageCapacity: 3600}}
+DirectoryService: {DomainName: x}
+"""
+    imported, request = read(tmp_path, "cluster.yaml", text)
+    assert request.target.instance_type == ("p4d.24xlarge",)
+    lost = " ".join(imported.lost)
+    for word in (
+        "${AWS_REGION}",
+        "alinux2",
+        "ami-12",
+        "t3.micro",
+        "HeadNode.Image",
+        "HealthChecks",
+        "3600",
+        "DirectoryS",
+    ):
+        assert word in lost
+
+
+def test_torchx_roles_of_a_loop_and_names_assigned_before_are_read(tmp_path):
+    text = """
+import torchx.specs as specs
+
+def _helper():
+    return 1
+
+def hsdp(replicas: int = 2) -> specs.AppDef:
+    env = {"A": "1"}
+    resource = specs.resource(h="aws_p4d.24xlarge")
+    roles = [specs.Role(name="r", entrypoint="torchrun", args=["t.py"], env=env, resource=resource) for i in range(2)]
+    return specs.AppDef(name="hsdp", roles=roles)
+"""
+    imported, request = read(tmp_path, "component.py", text)
+    assert (request.run.env, request.target.instance_type) == ({"A": "1"}, ("p4d.24xlarge",))
+    assert any("the number of roles" in line for line in imported.lost)
 
 
 def test_skypilot_task_becomes_plan_with_losses(tmp_path):
