@@ -27,6 +27,7 @@ from launcher.agent.store.objects import Store
 
 PARTIAL_NAME = ".slipway-restore"
 PACKS_NAME = ".slipway-packs-"
+_LATER_SUFFIX = ".later"
 _CANNOT_LINK = frozenset({errno.EMLINK, errno.ENOTSUP, errno.EPERM, errno.ENOSYS})
 _HASHERS = min(4, max(2, (os.cpu_count() or 1) // 2))
 
@@ -74,6 +75,7 @@ class Restore:
         unsent: Finished checkpoints that have no other copy: they are never removed to make room.
         make_room: Called with the bytes that must be free, and the names in `previous` that are useful.
         part: This node's number; if several nodes stored a path, this node gets its own file.
+        parts: Number of nodes that write parts.
         on_skip: Called with every newer incomplete step, and the reason.
         on_again: Called for every object that did not arrive as it was stored and is read again, with the reason.
         layouts: The layouts that count as checkpoints.
@@ -87,6 +89,7 @@ class Restore:
     previous: Path
     unsent: tuple[UnsentCheckpoint, ...] = ()
     part: int
+    parts: int = 1
     on_skip: Callable[[int, str], None]
     on_again: Callable[[str], None] = lambda _: None
     make_room: Callable[[int, Collection[str]], None] = lambda *_: None
@@ -108,7 +111,8 @@ class Restore:
         """
         for left in self.checkpoints.glob(f"{PARTIAL_NAME}*"):  # of a restore that was killed
             shutil.rmtree(left, ignore_errors=True)
-        finished_here = self._completed(self._in_the_running(finished_here))
+        finished_here = self._in_the_running(finished_here)
+        finished_here = finished_here and self.completed(finished_here)
         folders = [(step, name) for name in self.store.folders() if (step := step_of_folder(name)) is not None]
         steps = {step for step, _ in folders if at_most is None or step <= at_most}
         sizes: dict[str, int] = {}
@@ -151,34 +155,59 @@ class Restore:
         self.on_skip(finished_here.step, f"the copy on this node is unusable: {OUT_OF_THE_RUNNING}")
         return None
 
-    def _completed(self, finished: FinishedFolder | None) -> FinishedFolder | None:
+    def completed(self, finished: FinishedFolder, others: Iterable[str] = ()) -> FinishedFolder:
         """The copy on the node with those of its set that the trainer has removed since, as far as the store has them.
 
-        An agent that was killed holds no files any more.
+        An agent that was killed holds no files any more. `others`: what the first node's state names as one set with
+        it; the copy's own state may name more. Each node brings its own part.
         """
-        if finished is None:
-            return None
-        missing = self._missing(finished, self.previous)
-        if not missing:
-            return finished
-        files: dict[str, str] = {}
+        row = self._row(finished.layout, finished.unit, finished.leading)
+        named = (*others, *companions(row.state, self.previous, finished.name))
+        missing = [name for name in dict.fromkeys(named) if is_below(name) and name not in finished.names]
+        hashes: dict[str, str] = {}
+        brought = []
+        for name in missing:
+            try:
+                stored = self._brought_back(name, at_most=finished.step)
+            except OSError as error:
+                self.on_skip(finished.step, f"{name}, which is one set with it, cannot be put back: {error}")
+                continue
+            hashes |= stored
+            brought += [name] if stored else []
+        together = with_others(finished, [*finished.entries[1:], *brought]) if brought else finished
+        return finished if together is finished else replace(together, hashes=dict(_hashed(finished)) | hashes)
+
+    def _brought_back(self, name: str, *, at_most: int) -> dict[str, str]:
+        """Put a checkpoint of the store into `previous`; return the SHA-256 of its files, empty if none exists.
+
+        What the trainer has written under its name since keeps another one.
+
+        Raises:
+            OSError: the disk does not take it.
+        """
+        files, manifest = self._stored_as(name, at_most=at_most)
+        if manifest is None:
+            return {}
         partial = self.previous / PARTIAL_NAME
         try:
-            for name in missing:
-                shutil.rmtree(partial, ignore_errors=True)
-                partial.mkdir(parents=True)
-                stored, manifest = self._stored_as(name, at_most=finished.step)
-                if manifest is not None and not self._download(stored, partial, manifest):
-                    (partial / name).rename(self.previous / name)
-                    files |= {file.path: file.sha256 for file in stored}
-        except OSError as error:
-            raise AgentError(f"step {finished.step} cannot be completed in {self.previous}: {error}") from error
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir(parents=True)
+            reused = self._reuse(tuple(files), self.previous, partial)
+            coming = [file for file in files if file not in reused]
+            self.make_room(sum(file.bytes for file in coming), {name})
+            if self._download(coming, partial, manifest):
+                return {}
+            place = self.previous / name
+            known = {file.path for file in reused}
+            if os.path.lexists(place) and any(file.path not in known for file in survey(self.previous, (name,)).files):
+                remove(place.with_name(f"{place.name}{_LATER_SUFFIX}"))
+                place.rename(place.with_name(f"{place.name}{_LATER_SUFFIX}"))
+            remove(place)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            (partial / name).rename(place)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-        together = with_others(finished, [*finished.entries[1:], *missing])
-        if together is finished:
-            return finished
-        return replace(together, hashes=dict(_hashed(finished)) | files)
+        return {file.path: file.sha256 for file in files}
 
     def _missing(self, finished: FinishedFolder, place: Path) -> list[str]:
         """The others that a checkpoint's own state names and that are not in a folder."""
@@ -195,11 +224,16 @@ class Restore:
                 sizes |= self.store.sizes(f"{folder}/")
             for manifest in complete_checkpoints(self.store, step, sizes)[0]:
                 above = "" if manifest.folder == HERE else f"{manifest.folder}/"
-                files = [replace(file, path=above + file.path) for file in manifest.files_for(self.part)]
+                mine = (file for file in manifest.files_for(self.part) if self._stores(file))
+                files = [replace(file, path=above + file.path) for file in mine]
                 files = [file for file in files if file.path == name or file.path.startswith(f"{name}/")]
                 if files:
                     return files, replace(manifest, files=tuple(files))
         return [], None
+
+    def _stores(self, file: StoredFile) -> bool:
+        """Whether this node sends a stored file again: its own part, on the first node also of nodes that are gone."""
+        return file.part == self.part or (self.part == 0 and file.part >= self.parts)
 
     def _of_other_layouts(self, wholes: list[Manifest], step: int, *, stops: bool) -> tuple[str, list[Manifest]]:
         """Why checkpoints of a step do not match this job's layout (empty if all do), and those that match."""

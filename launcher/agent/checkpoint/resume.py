@@ -46,7 +46,10 @@ _SILENCE_S = 180.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """One node's side of storing a finished checkpoint. `identity` counts one node if only the first node writes."""
+    """One node's side of storing a finished checkpoint. `identity` counts one node if only the first node writes.
+
+    `completed` puts back what the trainer removed of a checkpoint's set, as far as the store has it.
+    """
 
     store: Store
     claim: Claim
@@ -56,6 +59,7 @@ class Backlog:
     log: EventLog
     over: Callable[[], bool]
     withdrawal: Withdrawal
+    completed: Callable[[FinishedFolder, Iterable[str]], FinishedFolder]
 
     def settle(self) -> None:
         """Store the checkpoint if all nodes hold it; return when that is decided.
@@ -83,8 +87,10 @@ class Backlog:
         if (several and not attempt_life) or self.withdrawal.covers(finished) or not self._is_newest(finished.step):
             return
         number = next_number()
+        finished = self.completed(finished, ())
+        others = finished.entries[1:] if finished.main else ()
         if several:
-            self.peers.publish_state(arrears=[number, finished.step, attempt_life])
+            self.peers.publish_state(arrears=[number, finished.step, attempt_life, others])
         part, sent_bytes = self._sent(finished)
         if several and not self._all_have_sent(number):
             return
@@ -129,16 +135,17 @@ class Backlog:
             if first.get("settled") or first.get("ended") or self.peers.first_silent_s() > _SILENCE_S:
                 return
             match first.get("arrears"):
-                case [int(number), int(step), str(life)] if not answered:
+                case [int(number), int(step), str(life), list(others)] if not answered:
                     answered = True
-                    self.peers.publish_state(answer=[number, self._restores(finished, step, life)])
+                    names = [name for name in others if isinstance(name, str)]
+                    self.peers.publish_state(answer=[number, self._restores(finished, step, life, names)])
             time.sleep(_ANSWER_POLL_S)
 
-    def _restores(self, finished: FinishedFolder | None, step: int, life: str) -> bool:
+    def _restores(self, finished: FinishedFolder | None, step: int, life: str, others: list[str]) -> bool:
         if finished is None or finished.step != step or self.scratch.life_of(finished) != life:
             return False
         try:
-            part, sent_bytes = self._sent(finished)
+            part, sent_bytes = self._sent(self.completed(finished, others))
         except (StoreError, UnusableCheckpointError, OSError) as error:
             self._log_rejection(finished, error)
             return False
@@ -287,6 +294,7 @@ class Resumption:
             log=self.log,
             over=self.notices.pending,
             withdrawal=withdrawal,
+            completed=self._restorer(withdrawal).completed,
         ).settle()
 
     def _restore(self, at_most: int | None, withdrawal: Withdrawal) -> Start:
@@ -301,20 +309,7 @@ class Resumption:
             uri = f"{self.store.uri.rstrip('/')}/{checkpoint.folder}"
             return Start(resume=uri, step=checkpoint.step, dcp=checkpoint)
         finished = self.scratch.newest_finished() if self.peers.alone and at_most is None else None
-        restored = Restore(
-            store=self.store,
-            checkpoints=self.scratch.checkpoints,
-            previous=self.scratch.previous,
-            unsent=tuple(self.scratch.unsent_checkpoints()),
-            part=self.peers.part,
-            on_skip=self._on_skip,
-            on_again=lambda reason: self.log.append("restore-again", reason=reason),
-            make_room=lambda needed, useful: self.scratch.make_room(needed, useful=useful, starting=True),
-            layouts=self.layouts,
-            named=self.policy.layout != AUTO or self.policy.pattern is not None,
-            fresh=self.policy.restart == "fresh",
-            withdrawal=withdrawal,
-        ).newest(at_most=at_most, finished_here=finished)
+        restored = self._restorer(withdrawal).newest(at_most=at_most, finished_here=finished)
         if restored is None:
             return Start()
         newest = restored.manifest
@@ -326,6 +321,23 @@ class Resumption:
             resume_file=str(restored.resume) if one_file else "",
             step=restored.step,
             restored=restored,
+        )
+
+    def _restorer(self, withdrawal: Withdrawal) -> Restore:
+        return Restore(
+            store=self.store,
+            checkpoints=self.scratch.checkpoints,
+            previous=self.scratch.previous,
+            unsent=tuple(self.scratch.unsent_checkpoints()),
+            part=self.peers.part,
+            parts=self.identity.parts,
+            on_skip=self._on_skip,
+            on_again=lambda reason: self.log.append("restore-again", reason=reason),
+            make_room=lambda needed, useful: self.scratch.make_room(needed, useful=useful, starting=True),
+            layouts=self.layouts,
+            named=self.policy.layout != AUTO or self.policy.pattern is not None,
+            fresh=self.policy.restart == "fresh",
+            withdrawal=withdrawal,
         )
 
     def _keys_of(self, manifest: Manifest) -> list[str]:

@@ -6,13 +6,13 @@ one, is complete in the store. At the next start the agent resumes from the entr
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
-from launcher.agent.checkpoint.files import LocalFile, changed_since, present_entries, survey
+from launcher.agent.checkpoint.files import LocalFile, changed_since, survey
 from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.manifest import is_below, step_of_folder
 from launcher.agent.node.reserve import Reserve
@@ -54,8 +54,11 @@ class Unsent:
     main: str = ""
 
     def as_in(self, place: Path, name: str) -> "Unsent":
-        """The entry without other checkpoints of its set that no longer exist."""
-        entries = present_entries(self.root(place, name), self.entries, self.main)
+        """The entry without other checkpoints of its set that no longer exist, or no longer as they were."""
+        root = self.root(place, name)
+        entries = tuple(
+            entry for entry in self.entries if entry == self.main or not self.main or self._has(root, entry)
+        )
         gone = tuple(f"{entry}/" for entry in self.entries if entry not in entries)
         if not gone:
             return self
@@ -66,10 +69,15 @@ class Unsent:
     def is_in(self, place: Path, name: str) -> bool:
         """Whether a folder holds that checkpoint under its name, unchanged."""
         try:
-            now = survey(self.root(place, name), self.entries).files
-            return (
-                bool(self.files) and not changed_since(_moved(self.files), _moved(now)) and len(now) == len(self.files)
-            )
+            return _are_same(self.files, survey(self.root(place, name), self.entries).files)
+        except (UnusableCheckpointError, OSError):
+            return False
+
+    def _has(self, root: Path, entry: str) -> bool:
+        """Whether another checkpoint of its set is there, unchanged."""
+        files = [file for file in self.files if f"{file.path}/".startswith(f"{entry}/")]
+        try:
+            return _are_same(files, survey(root, (entry,)).files)
         except (UnusableCheckpointError, OSError):
             return False
 
@@ -206,6 +214,10 @@ class UnsentRecord:
 
     def _write(self) -> None:
         self._reserve.replace(self._path, json.dumps({name: asdict(entry) for name, entry in self._entries.items()}))
+
+
+def _are_same(recorded: Collection[LocalFile], now: Collection[LocalFile]) -> bool:
+    return bool(recorded) and not changed_since(_moved(recorded), _moved(now)) and len(now) == len(recorded)
 
 
 def _moved(files: Iterable[LocalFile]) -> Iterator[LocalFile]:

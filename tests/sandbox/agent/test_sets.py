@@ -7,6 +7,7 @@ import pytest
 
 from launcher.workflow.run.checkpoints import survey
 from tests.plans import ROOT
+from tests.sandbox.agent.kept import is_hashed
 
 FAKE_LIGHTNING = """
 import os, pickle, sys, time, zipfile
@@ -130,6 +131,12 @@ if not resume:
 """As transformers with load_best_model_at_end: the best is that of step 10."""
 
 
+def is_finished(folder, rank, name):
+    """Whether a node has recorded a checkpoint as finished and hashed."""
+    records = list(folder.glob(f"vn{rank}/*/*/finished.json"))
+    return bool(records) and is_hashed(records[0], name)
+
+
 class TestHuggingFace:
     def test_hugging_face_best_restored_with_newest(self, node, bucket, objects):
         node.job(command=(sys.executable, "-c", HF), keep=1)
@@ -157,6 +164,46 @@ class TestHuggingFace:
         assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
         for rank in (0, 1):
             assert node.output(f"vn{rank}")[-1] == str(sorted(models))
+
+    @pytest.mark.parametrize("removed_on", ["0", "01"], ids=["first-node", "both-nodes"])
+    def test_removed_best_of_killed_agents_on_two_nodes_comes_back_on_both(self, node, bucket, front, removed_on):
+        """Step 30 is finished on both nodes and in no store; the best that it names is in the store alone."""
+        script = HF.replace('(path / "trainer', 'if rank == "0": (path / "trainer').replace(
+            '"model"', 'f"model-{rank}"'
+        )
+        rest = f"""
+if not resume:
+    import shutil
+    if rank in "{removed_on}": shutil.rmtree(folder / "checkpoint-10")
+    time.sleep(60)
+print(sorted(str(path.relative_to(folder)) for path in folder.glob("*/model-*")))
+"""
+        script = f"rank = __import__('os').environ['SLURM_NODEID']\n{script}{rest}"
+        front.rule = lambda method, path: (
+            503 if method == "PUT" and ("/step-30/" in path or "/step-20/" in path) else None
+        )
+        node.job(command=(sys.executable, "-c", script))
+        common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
+        agents = [node.start(node=f"vn{rank}", SLURM_NODEID=str(rank), **common) for rank in (0, 1)]
+        for rank in (0, 1):
+            node.wait_until(lambda rank=rank: is_finished(node.folder, rank, "checkpoint-30"))
+        node.wait_until(lambda: 10 in bucket.whole())
+        for agent in agents:
+            agent.kill()
+            agent.wait()
+        node.end_commands()
+        front.rule = lambda *_: None
+        agents = [
+            node.start(2, node=f"vn{rank}", SLURM_NODEID=str(rank), SLURM_RESTART_COUNT="1", **common)
+            for rank in (0, 1)
+        ]
+        assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
+        models = {f"checkpoint-{step}/model-{rank}" for step in (10, 30) for rank in (0, 1)}
+        for rank in (0, 1):
+            assert node.output(f"vn{rank}")[-1] == str(sorted(models))
+            assert node.events("set-incomplete", attempt=2, part=rank) == []
+        stored = {(file.path, file.part) for file in bucket.manifest(30).files if "/model-" in file.path}
+        assert stored == {(path, int(path[-1])) for path in models}
 
     def test_copy_on_node_resumed_with_best(self, node, bucket, front):
         front.rule = lambda method, path: 503 if method == "PUT" and "/step-30/" in path else None

@@ -330,6 +330,26 @@ class TestTheOnlyCopy:
             assert scratch.newest_finished().path == left
             assert (left / "weights").read_text() == "x"
 
+    @pytest.mark.parametrize("content", [None, "partly removed", "written again"])
+    def test_only_copy_of_a_set_stays_whatever_became_of_the_best(self, tmp_path, content):
+        """The trainer of a killed agent goes on for a while, and removes or writes the best model."""
+        with claim(tmp_path) as scratch:
+            for name in ("step-5", "step-3"):
+                keep(scratch, name)
+            files = local_files(scratch.checkpoints)
+            entries = ("step-5", "step-3")
+            newest = FinishedFolder(
+                step=5, path=scratch.checkpoints, files=files, entries=entries, main="step-5", folder="."
+            )
+            scratch.record_finished(newest)
+            scratch.record_hashes("step-5", {file.path: sha256_of(scratch.checkpoints / file.path) for file in files})
+            (scratch.checkpoints / "step-3" / "weights").unlink()
+            if content is not None:
+                (scratch.checkpoints / "step-3" / "other").write_text(content)
+        for _ in range(2):
+            with claim(tmp_path) as scratch:
+                assert (scratch.newest_finished().entries, scratch.newest_finished().step) == (("step-5",), 5)
+
     @pytest.mark.parametrize("step,stays", [(4, True), (5, False), (6, False)])
     def test_only_copy_stays_until_the_same_or_a_newer_step_is_stored(self, tmp_path, left, step, stays):
         with claim(tmp_path) as scratch:
