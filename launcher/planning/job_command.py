@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from launcher.agent.command_line import script_of_shell
 from launcher.model.record import record
@@ -16,29 +17,44 @@ _BEFORE_A_PROGRAM = frozenset({"exec", "nohup", "time", "command", "sudo", "uv",
 """Words that precede a program and start nothing else on the chips."""
 _WRAPPERS = frozenset(
     [
-        *("conda", "nice", "poetry", "sudo", "time", "uv"),
+        *("apptainer", "conda", "docker", "enroot", "nice", "podman", "poetry", "singularity", "sudo", "time", "uv"),
         *("chrt", "gdb", "ionice", "ncu", "neuron_parallel_compile", "neuron-profile", "nsys", "numactl", "prlimit"),
         *("py-spy", "rocprof", "stdbuf", "strace", "taskset", "timeout", "unbuffer"),
     ]
 )
 """Programs that run another one behind options of their own."""
-_STARTER = re.compile(
-    r"(python|pypy)[0-9.]*|torchrun|tune|accelerate|deepspeed|mpirun|mpiexec|composer|bash|sh|[\w.-]+\.(py|sh)"
+STARTER = re.compile(
+    r"(python|pypy)[0-9.]*|torchrun|tune|accelerate|deepspeed|mpirun|mpiexec(\.hydra)?|composer|horovodrun|colossalai"
+    r"|fabric|lightning|llamafactory-cli|axolotl|bash|sh|[\w.-]+\.(py|sh)"
 )
 """What a wrapper runs, as far as it is recognised among the wrapper's own options."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _SUBSTITUTED = re.compile(r"\$\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\$\([^()]*\)|`[^`]*`")
 UNKNOWN = "$?"
 """A word that only the shell knows."""
+_HERE_DOCUMENT = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(?:.*?\n)??[ \t]*\2[ \t]*(?=\n|$)", re.DOTALL)
+_ARRAY = re.compile(r"\b([A-Za-z_]\w*)=\(([^()']*)\)")
+_REFERENCE = re.compile(r"\$(?:\{(\w+)(?:\[[@*]\]|:?-([^{}]*))?\}|(\w+))")
+_SET_ON_NODES = ("SLIPWAY_", "SLURM_", "PET_", "MASTER_", "HOST", "HOME", "PWD", "USER")
+"""Beginnings of the variables that a node has: the default of `${SLURM_NNODES:-1}` does not hold."""
+
+
+EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 @record
 class Program:
-    """One program that a command starts: its words, and the variables set for it alone; `where` names the file."""
+    """One program that a command starts.
+
+    `variables` are set for it alone or were exported before; `where` names the file or key; `srun` has the words of a
+    Slurm step around it; `files` the texts of files that its words name, where the job's folder has them.
+    """
 
     words: tuple[str, ...]
     variables: Mapping[str, str]
     where: str = "run.command"
+    srun: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:
@@ -70,24 +86,54 @@ def programs_of(command: Sequence[str], where: str = "run.command") -> tuple[Pro
     return programs_of(program.words, where) if script_of_shell(program.words) is not None else (program,)
 
 
-def programs_in(text: str, where: str) -> tuple[Program, ...]:
-    r"""The programs that a shell text starts; none if it has here-documents or is no valid text.
+def programs_in(text: str, where: str, known: Mapping[str, str] = EMPTY) -> tuple[Program, ...]:
+    r"""The programs that a shell text starts, with its own variables and those that are known filled in.
 
-    >>> programs_in("export A=1\ntimeout 9h torchrun a.py", "run.command")[1]
-    Program(words=('torchrun', 'a.py'), variables={'A': '1'}, where='run.command')
+    A variable that has two values in the text stays a reference.
+
+    >>> programs_in("export A=1\ntimeout 9h torchrun a.py", "run.command")[1].variables
+    {'A': '1'}
+    >>> [program.words for program in programs_in("N=4\nARGS=(\n --n $N\n)\ntorchrun ${ARGS[@]} ${B:-a.py}", "")]
+    [('torchrun', '--n', '4', 'a.py')]
     """
-    if "<<" in text:
-        return ()
+    text = _HERE_DOCUMENT.sub(r"\3", text.replace("<<<", " "))
     text = _SUBSTITUTED.sub(UNKNOWN, text.replace("\\\n", " "))
+    text = _ARRAY.sub(_as_assignment, text)
+    values: dict[str, str | None] = dict(known)
     exported: dict[str, str] = {}
     programs = []
     for line in text.split("\n"):
-        for program in _in_line(line, where):
+        for program in _in_line(line, where, values):
             programs.append(replace(program, variables={**exported, **program.variables}))
             exported |= exported_by(program)
             if program.name == "unset":
                 exported = {name: value for name, value in exported.items() if name not in program.words}
     return tuple(programs)
+
+
+def _as_assignment(array: "re.Match[str]") -> str:
+    """An array as one text: its words, without comments and double quotes."""
+    lines = (re.sub(r"(^|\s)#.*", " ", line) for line in array[2].replace('"', "").split("\n"))
+    return f"{array[1]}='{' '.join(' '.join(lines).split())}'"
+
+
+def _filled(word: str, values: Mapping[str, str | None]) -> list[str]:
+    """A word with known variables filled in; a word that is one variable becomes several, as without quotes."""
+
+    def value(match: "re.Match[str]") -> str:
+        name = match[1] or match[3]
+        if name in values:
+            known = values[name]
+            return match[0] if known is None else known
+        return match[0] if match[2] is None or name.startswith(_SET_ON_NODES) else match[2]
+
+    filled = _REFERENCE.sub(value, word)
+    return filled.split() if _REFERENCE.fullmatch(word) and filled != word else [filled]
+
+
+def _assign(values: dict[str, str | None], name: str, value: str) -> None:
+    """Note a variable's value; None if the text gives it two."""
+    values[name] = value if values.get(name, value) == value else None
 
 
 def exported_by(program: Program) -> dict[str, str]:
@@ -97,7 +143,8 @@ def exported_by(program: Program) -> dict[str, str]:
     return {name: value for name, equals, value in (word.partition("=") for word in program.words[1:]) if equals}
 
 
-def _in_line(line: str, where: str) -> Iterator[Program]:
+def _in_line(line: str, where: str, values: dict[str, str | None]) -> Iterator[Program]:
+    """The programs of one line; its assignments are added to `values`."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
     lexer.whitespace_split, lexer.commenters = True, "#"
     words: list[str] = []
@@ -113,10 +160,17 @@ def _in_line(line: str, where: str) -> Iterator[Program]:
                 if words and words[-1].isdecimal():
                     words.pop()
                 continue
+            words = [part for word in words for part in _filled(word, values)]
             program = _program(words, where)
             if program is not None:
+                for name, value in exported_by(program).items():
+                    _assign(values, name, value)
                 inner = script_of_shell(program.words)
-                yield from programs_in(inner, where) if inner is not None else (program,)
+                known = {name: value for name, value in values.items() if value is not None}
+                yield from programs_in(inner, where, known) if inner is not None else (program,)
+            else:
+                for name, equals, value in (word.partition("=") for word in words if _ASSIGNMENT.match(word)):
+                    _assign(values, name, value if equals else "")
             words = []
         elif redirected:
             redirected = False
@@ -126,6 +180,7 @@ def _in_line(line: str, where: str) -> Iterator[Program]:
 
 def _program(words: list[str], where: str) -> Program | None:
     variables: dict[str, str] = {}
+    srun: tuple[str, ...] = ()
     at = 0
     while at < len(words):
         word = words[at]
@@ -136,15 +191,23 @@ def _program(words: list[str], where: str) -> Program | None:
             at = inner
             break
         elif word in {"srun", "env"}:
+            begin, inner = at, _wrapped(words, at)
+            if word == "srun" and inner > at:
+                srun, at = tuple(words[begin:inner]), inner
+                break
             while at + 1 < len(words) and words[at + 1].startswith("-"):
                 at += 1
+            if word == "srun":
+                srun = tuple(words[begin : at + 1])
         elif word not in _KEYWORDS and word not in _BEFORE_A_PROGRAM:
             break
         at += 1
-    return Program(words=tuple(words[at:]), variables=variables, where=where) if at < len(words) else None
+    if at >= len(words):
+        return None
+    return Program(words=tuple(words[at:]), variables=variables, where=where, srun=srun)
 
 
 def _wrapped(words: Sequence[str], at: int) -> int:
     """The index of the program that a wrapper runs, behind the wrapper's options; of the wrapper itself if unknown."""
-    inner = (index for index in range(at + 1, len(words)) if _STARTER.fullmatch(words[index].rpartition("/")[2]))
+    inner = (index for index in range(at + 1, len(words)) if STARTER.fullmatch(words[index].rpartition("/")[2]))
     return next(inner, at)

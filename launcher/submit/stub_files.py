@@ -13,8 +13,9 @@ MAX_BYTES = 1 << 20
 LONGEST_POINTER = 1024
 """Bytes; a pointer is shorter than this (git-lfs, docs/spec.md, "The Pointer")."""
 _POINTER = re.compile(
-    rb"version https://(?:git-lfs|hawser)\.github\.com/spec/v1\n(?:[a-z0-9.-]+ [^\n]*\n)*?oid sha256:[0-9a-f]{64}\n"
-    rb"(?:[a-z0-9.-]+ [^\n]*\n)*?size (?P<size>[0-9]{1,15})\n"
+    rb"version https://(?:git-lfs|hawser)\.github\.com/spec/v1\r?\n(?:[a-z0-9.-]+ [^\n]*\n)*?"
+    rb"oid sha256:[0-9a-f]{64}\r?\n"
+    rb"(?:[a-z0-9.-]+ [^\n]*\n)*?size (?P<size>[0-9]{1,15})\r?(?:\n|$)"
 )
 """The same source: `version` first, then the keys in alphabetical order; hawser is the project's first name."""
 _SUBMODULE_PATH = re.compile(r"^[ \t]*path[ \t]*=[ \t]*(?P<path>[^\r\n]+?)[ \t]*$", re.MULTILINE)

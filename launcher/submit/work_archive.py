@@ -9,11 +9,13 @@ import gzip
 import hashlib
 import os
 import re
+import shlex
 import stat
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from subprocess import CompletedProcess
 
 from launcher.catalog.regular_file import UnusableFileError, opened_regular
@@ -31,6 +33,8 @@ LOOKED_AT = 1 << 18
 MAX_BYTES = 512 * 1024 * 1024
 """Limit for all files together, before packing: for code, not data."""
 MAX_FILES = 50_000
+_ANNEX = ".git/annex/objects/"
+"""In the target of a locked file's link (git-annex, internals)."""
 _SHOWN = 5
 _MIB = 1024 * 1024
 
@@ -238,8 +242,10 @@ def _refuse_unsendable(root: Path, names: Iterable[str]) -> None:
     """Inspect every file before the first is packed; refuse files that cannot ship."""
     problems: list[Finding] = []
     sizes: dict[str, int] = {}
+    names = tuple(names)
+    shipped = {place for name in names for place in (name, *map(str, PurePosixPath(name).parents))}
     for name in names:
-        reason, size = _examined(root, name)
+        reason, size = _examined(root, name, shipped)
         sizes[name] = size
         if reason:
             problems.append(error("not-shippable", "run.workdir", f"{_printable(name)} {reason[0]}", reason[1]))
@@ -261,13 +267,16 @@ def _refuse_unsendable(root: Path, names: Iterable[str]) -> None:
         raise ImpossibleError(f"{root} cannot be shipped", findings=problems[: 4 * _SHOWN])
 
 
-def _examined(root: Path, name: str) -> tuple[tuple[str, str] | None, int]:
-    """Why a file cannot be shipped, with the fix, or None; and its size in bytes."""
+def _examined(root: Path, name: str, shipped: AbstractSet[str]) -> tuple[tuple[str, str] | None, int]:
+    """Why a file cannot be shipped, with the fix, or None; and its size in bytes.
+
+    `shipped` has the names of all files and folders that are shipped.
+    """
     try:
         name.encode("utf-8")
         status = (root / name).lstat()
         size = status.st_size if stat.S_ISREG(status.st_mode) else 0
-        return _problem(root, name, status), size
+        return _problem(root, name, status, shipped), size
     except UnicodeEncodeError:
         return ("has a name that is not UTF-8", "rename it"), 0
     except (OSError, UnusableFileError) as problem:
@@ -275,19 +284,35 @@ def _examined(root: Path, name: str) -> tuple[tuple[str, str] | None, int]:
         return (f"cannot be read: {reason}", "make it readable, or ignore it in .gitignore"), 0
 
 
-def _problem(root: Path, name: str, status: os.stat_result) -> tuple[str, str] | None:
+def _problem(root: Path, name: str, status: os.stat_result, shipped: AbstractSet[str]) -> tuple[str, str] | None:
     path = root / name
     if stat.S_ISLNK(status.st_mode):
-        target = path.readlink()
-        if target.is_absolute() or not Path(os.path.realpath(path)).is_relative_to(root):
-            return f"is a link to a target outside the folder, {target}", "replace it with a copy, or ignore it"
-        return None
+        return _link_problem(root, path, shipped)
     if stat.S_ISDIR(status.st_mode):
         return submodule_problem(root, name)
     if not stat.S_ISREG(status.st_mode):
         return "is neither a file nor a link", "remove it, or ignore it in .gitignore"
     with opened_regular(path):
         return pointer_problem(path, name, status.st_size)
+
+
+def _link_problem(root: Path, path: Path, shipped: AbstractSet[str]) -> tuple[str, str] | None:
+    """Why a link would lead nowhere on a node, and the fix; a link that leads nowhere here either is left as it is."""
+    target, fix = path.readlink(), "replace it with a copy, or ignore it"
+    if _ANNEX in str(target):
+        return "is a link of git-annex, whose content is not shipped", f"git annex unlock {shlex.quote(path.name)}"
+    try:
+        real = path.resolve(strict=True)
+    except FileNotFoundError:
+        real = Path(os.path.realpath(path))
+    except (OSError, RuntimeError):  # ELOOP
+        return f"is a link that leads to itself, by {target}", "remove it, or ignore it"
+    if target.is_absolute() or not real.is_relative_to(root):
+        return f"is a link to a target outside the folder, {target}", fix
+    name = real.relative_to(root).as_posix()
+    if real.exists() and name not in shipped:
+        return f"is a link to {name}, which is not shipped", f"add the line !{name} to .slipwayignore, or ignore both"
+    return None
 
 
 def _printable(name: str) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 from launcher.catalog.regular_file import UnusableFileError, read_regular
 from launcher.model.request import PlanRequest, RunSpec
 from launcher.planning.idle_chips import JobCommand, runs_a_script
-from launcher.planning.job_command import Program, exported_by, programs_in, programs_of
-from launcher.workflow.quote.trainer_scripts import SHELLS
-from launcher.workflow.quote.trainer_stack import packages_of, script_of
+from launcher.planning.job_command import Program
+from launcher.workflow.quote.started_programs import Started, started_programs
+from launcher.workflow.quote.trainer_stack import SCRIPTS, packages_of, script_of
 
 MAX_BYTES = 1_000_000
 _ALL_NODES = re.compile(r"init_process_group|SLIPWAY_(?:NODE|MASTER)|MASTER_ADDR|SLURM_|jax\.distributed|num_nodes")
@@ -23,6 +23,7 @@ _ALL_CHIPS = frozenset(
 )
 """Packages with which one command may use every chip of a node: they start processes, or drive several chips from one
 (transformers.Trainer by DataParallel, JAX). Of these, nothing is said."""
+_SPAWNED = re.compile(r"\b(?:xmp|mp)\.spawn\([^#]*?\bnprocs\s*=\s*(\d{1,3})\b")
 _IN_TEXT = re.compile(r"\b(DataParallel|xmp\.spawn|mp\.spawn|os\.(?:fork|exec\w+|spawn\w+|system)|Popen)\b")
 
 
@@ -30,41 +31,43 @@ def job_command(path: Path, request: PlanRequest) -> JobCommand:
     """The programs of a training job's command, and of the shell scripts that it runs; `path` is the plan file."""
     if request.workload.train is None:
         return JobCommand()
-    root = path.resolve().parent / request.run.workdir
-    if request.run.command == RunSpec().command and not (root / request.run.command[-1]).exists():
+    root, run = path.resolve().parent / request.run.workdir, request.run
+    if run.command == RunSpec().command and not (root / run.command[-1]).exists():
         return JobCommand()  # nothing is written yet
-    programs: list[Program] = []
-    exported: dict[str, str] = {}
-    setup = (one for index, line in enumerate(request.run.setup) for one in programs_in(line, f"run.setup[{index}]"))
-    for program in setup:
-        exported |= exported_by(program)
-    for program in programs_of(request.run.command):
-        programs += _with_script(root, replace(program, variables={**exported, **program.variables}))
+    programs = [
+        _read(root, started)
+        for started in started_programs(root, run.command, known=run.env, setup=run.setup)
+        if started.script is None or not started.script.is_shell
+    ]
     trainer = next((program for program in reversed(programs) if runs_a_script(program)), None)
     if trainer is None:
         return JobCommand(programs=tuple(programs))
     text = _text(root, script_of(trainer.words) or "")
     packages = {name for name, _ in packages_of(root, trainer.words)}
+    spawned = _SPAWNED.search(text)
     return JobCommand(
         programs=tuple(programs),
         all_chips=bool(_ALL_CHIPS & packages or _IN_TEXT.search(text)),
         all_nodes=bool(_ALL_NODES.search(text) or {"lightning", "pytorch_lightning", "ray"} & packages),
+        spawned=None if spawned is None else int(spawned[1]),
     )
 
 
-def _with_script(root: Path, program: Program) -> tuple[Program, ...]:
-    """A program, or what the shell script that it is or runs starts."""
-    words = program.words if program.name in SHELLS else ("bash", *program.words)
-    script = script_of(("bash", *words[1:]))
-    inner = programs_in(_text(root, script), script) if script is not None and script.endswith(".sh") else ()
-    if inner:
-        return tuple(replace(one, variables={**program.variables, **one.variables}) for one in inner)
-    # The kernel runs a script by its first line; a trainer's names Python.
-    return (replace(program, words=("python", *program.words)) if program.name.endswith(".py") else program,)
+def _read(root: Path, started: Started) -> Program:
+    """A program with the texts of the files that its words name; a script that Python runs, as Python's word."""
+    program, words = started.program, started.program.words
+    if started.script is not None and words[0] == started.script.word:
+        words = ("python", *words)
+    files = {}
+    for word in program.words[1:]:
+        name = word.partition("=")[2] or word
+        if not name.startswith(("-", "/")) and not name.endswith(SCRIPTS) and (root / started.folder / name).is_file():
+            files[name] = _text(root, str(started.folder / name))
+    return replace(program, words=words, files=tuple(files.items()))
 
 
 def _text(root: Path, name: str) -> str:
     try:
         return read_regular(root / name, MAX_BYTES, within=root).decode("utf-8-sig", errors="replace")
-    except (OSError, UnusableFileError):
+    except (OSError, UnusableFileError, ValueError):
         return ""

@@ -1,5 +1,6 @@
 """A job's command compared with the nodes that the plan pays for."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -61,6 +62,33 @@ def messages(line, nodes, env=None, **command):
         ("env CUDA_VISIBLE_DEVICES=0 torchrun train.py", ONE, "shows the trainer 1 of 8 chips of each node"),
         ("export CUDA_VISIBLE_DEVICES=0,1; torchrun train.py", ONE, "shows the trainer 2 of 8 chips of each node"),
         ("torchrun --nproc_per_node=16 train.py", ONE, "starts 16 processes on a node with 8 GPUs"),
+        ("PET_NNODES=1 torchrun train.py", FOUR, "PET_NNODES=1 joins no other node"),
+        ("export PET_NPROC_PER_NODE=2; torchrun train.py", ONE, "PET_NPROC_PER_NODE=2 starts 2 processes"),
+        ("N=4\ntorchrun --nproc_per_node $N train.py", ONE, "--nproc_per_node=4 starts 4 processes"),
+        ("A=(\n  --standalone  # here\n  --max-restarts 0\n)\ntorchrun ${A[@]} train.py", FOUR, "4 separate copies"),
+        ('A="--nnodes 2 --nproc_per_node ${G:-8}"; torchrun $A train.py', FOUR, "--nnodes=2 uses 2 of 4 nodes"),
+        ("cat >h <<EOF\n--nnodes\nEOF\ntorchrun --standalone train.py", FOUR, "4 separate copies"),
+        ("apptainer exec --nv a.sif torchrun --nproc_per_node 4 train.py", ONE, "--nproc_per_node=4 starts 4"),
+        ("accelerate launch --gpu_ids 0,1 train.py", ONE, "--gpu_ids 0,1 starts 2 processes for 8 GPUs of each node"),
+        ("accelerate launch --cpu train.py", ONE, "--cpu uses none of 8 GPUs"),
+        ("accelerate launch --num_processes 16 train.py", ONE, "starts 16 processes on 1 node with 8 GPUs"),
+        ("deepspeed --include localhost:0,1 train.py", ONE, "--include localhost:0,1 starts 2 processes"),
+        ("deepspeed --exclude=localhost:7 train.py", ONE, "starts 7 processes for 8 GPUs of each node: 1 idle"),
+        ("mpirun -np 8 python train.py", FOUR, "mpirun without hosts joins no other node"),
+        ("mpirun -mca btl tcp --map-by ppr:4:node --hostfile h python t.py", FOUR, "ppr:4:node starts 4 processes"),
+        ("mpiexec.hydra -n 4 python train.py", ONE, "-n 4 starts 4 processes"),
+        ("horovodrun -np 4 python train.py", ONE, "-np 4 starts 4 processes for 8 GPUs"),
+        ("horovodrun -np 16 -H a:8,b:8 python train.py", FOUR, "-np 16 starts 16 processes for 32 GPUs"),
+        ("colossalai run --nproc_per_node 4 train.py", ONE, "--nproc_per_node 4 starts 4 processes"),
+        ("fabric run --devices 8 --num-nodes 2 train.py", FOUR, "--num-nodes 2 uses 2 of 4 nodes"),
+        ("lightning run model train.py", ONE, "lightning run without --devices starts 1 process for 8 GPUs"),
+        ("FORCE_TORCHRUN=1 NNODES=1 llamafactory-cli train a.yaml", FOUR, "NNODES=1 joins no other node"),
+        ("tune run full_finetune_single_device --config a", ONE, "full_finetune_single_device starts 1 process"),
+        ("srun -n 8 python train.py", FOUR, "srun -n 8 starts a job step from each of the 4 nodes"),
+        ("srun --ntasks-per-node=4 python train.py", ONE, "--ntasks-per-node=4 starts 4 processes for 8 GPUs"),
+        ("NEURON_RT_NUM_CORES=2 python train.py", NEURON, "31 of 32 NeuronCores are idle"),
+        ("NEURON_RT_NUM_CORES=2 torchrun train.py", NEURON, "gives 32 processes 64 NeuronCores, and a node has 32"),
+        ("NEURON_RT_VISIBLE_CORES=0-7 torchrun --nproc_per_node 8 t.py", NEURON, "--nproc_per_node=8 starts 8"),
         ("torchrun --nnodes=8 train.py", FOUR, "--nnodes=8 waits for 8 nodes, and the plan has 4: it never begins"),
     ],
 )
@@ -92,6 +120,19 @@ def test_command_leaving_chips_idle_is_named(line, nodes, expected):
         ("export CUDA_VISIBLE_DEVICES=0 && unset CUDA_VISIBLE_DEVICES; torchrun train.py", ONE),
         ("python train.py", SMALL),
         ("./run", FOUR),
+        ("torchrun -m trainer.main --nproc_per_node 2", FOUR),
+        ("torchrun --no-python ./run --standalone", FOUR),
+        ("torchrun --nnodes ${SLURM_NNODES:-1} train.py", FOUR),
+        ("if a; then N=4; else N=8; fi; torchrun --nproc_per_node $N train.py", ONE),
+        ("torchrun --nproc_per_node $PET_NPROC_PER_NODE --nnodes $PET_NNODES train.py", FOUR),
+        ("accelerate launch --multi_gpu --mixed_precision bf16 train.py --num_processes 2", ONE),
+        ("mpirun -np 32 --hostfile h python train.py", FOUR),
+        ("horovodrun -np 8 python train.py", ONE),
+        ("colossalai run --nproc_per_node 8 --hostfile h train.py", FOUR),
+        ("fabric run --devices=8 --num-nodes=$SLIPWAY_NODES train.py", FOUR),
+        ("NNODES=$SLIPWAY_NODES llamafactory-cli train a.yaml", FOUR),
+        ("srun -N1 -n1 torchrun train.py", ONE),
+        ("NEURON_RT_NUM_CORES=1 torchrun train.py", NEURON),
         ("axolotl train a.yaml", FOUR),
         ("CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 torchrun train.py", ONE),
         ("CUDA_VISIBLE_DEVICES=$MINE torchrun train.py", ONE),
@@ -99,6 +140,37 @@ def test_command_leaving_chips_idle_is_named(line, nodes, expected):
 )
 def test_command_using_all_chips_or_unreadable_gives_no_message(line, nodes):
     assert messages(line, nodes) == []
+
+
+@pytest.mark.parametrize(
+    "line, name, text, expected",
+    [
+        (
+            "accelerate launch --config_file a.yaml t.py",
+            "a.yaml",
+            "num_machines: 1",
+            "num_machines: 1 in a.yaml joins no",
+        ),
+        ("accelerate launch --config_file=a.yaml t.py", "a.yaml", "{num_machines: 4, num_processes: 8}", "24 idle"),
+        ("deepspeed --hostfile h t.py", "h", "a slots=8\nb slots=8 # old\n", "--hostfile h uses 2 of 4 nodes"),
+    ],
+)
+def test_file_of_launcher_is_compared(line, name, text, expected):
+    (program,) = programs_of(line.split())
+    command = JobCommand(programs=(replace(program, files=((name, text),)),))
+    (finding,) = idle_findings(command, {}, FOUR)
+    assert expected in finding.message
+
+
+def test_variable_of_plan_is_read_as_option_and_has_its_path():
+    programs = programs_of(["torchrun", "train.py"])
+    (finding,) = idle_findings(JobCommand(programs=programs), {"PET_NNODES": "1"}, FOUR)
+    assert (finding.path, "4 separate copies" in finding.message) == ("run.env.PET_NNODES", True)
+
+
+def test_number_of_spawned_processes_is_compared():
+    (message,) = messages("python train.py", NEURON, all_chips=True, spawned=1)
+    assert "nprocs=1 of python train.py starts 1 process for 32 NeuronCores" in message
 
 
 def test_variable_hiding_chips_has_path():

@@ -338,10 +338,29 @@ class TestRefusals:
         (work / "conf" / "link").symlink_to("../train.py")
         (work / "folder").symlink_to("conf")
         (work / "later").symlink_to("not-there-yet")
-        (work / "loop").symlink_to("loop")
         archive_members = members(packed(work, tmp_path))
-        targets = {"conf/link": "../train.py", "folder": "conf", "later": "not-there-yet", "loop": "loop"}
+        targets = {"conf/link": "../train.py", "folder": "conf", "later": "not-there-yet"}
         assert {name: archive_members[name].linkname for name in targets} == targets
+
+    @pytest.mark.parametrize(
+        "links, expected",
+        [
+            ({"a": "a"}, "a is a link that leads to itself, by a"),
+            ({"a": "b", "b": "a"}, "a is a link that leads to itself, by b"),
+            ({"a": "ignored.bin", ".slipwayignore": None}, "a is a link to ignored.bin, which is not shipped"),
+            ({"w.bin": "../.git/annex/objects/Xx/SHA256E-s9--0.bin"}, "w.bin is a link of git-annex"),
+        ],
+    )
+    def test_link_to_nothing_on_a_node_is_refused(self, work, tmp_path, links, expected):
+        (work / "ignored.bin").write_text("x")
+        for name, target in links.items():
+            if target is None:
+                (work / name).write_text("/ignored.bin\n")
+            else:
+                (work / name).symlink_to(target)
+        with pytest.raises(ImpossibleError) as refused:
+            packed(work, tmp_path)
+        assert refused.value.findings[0].message.startswith(expected)
 
     def test_all_problems_of_a_workdir_are_reported_together(self, work, tmp_path):
         os.mkfifo(work / "pipe")

@@ -8,6 +8,7 @@ import pytest
 from launcher import plan_file
 from launcher.model.errors import ImpossibleError
 from launcher.workflow.quote.trainer import missing_trainer, refuse_missing_trainer
+from launcher.workflow.quote.trainer_scripts import script_problems
 
 PLAN = "slipway: 1\nname: a\nworkload: {train: {model: llama-3.1-8b, tokens_b: 1}}\n"
 
@@ -122,12 +123,36 @@ CRLF = b"#!/bin/bash\r\necho a\r\n"
         (("./run.sh",), b"\xef\xbb\xbf#!/bin/bash\n", "script-encoding"),
         (("sh", "-e", "run.sh"), b"\xef\xbb\xbfecho a\n", "script-encoding"),
         (("bash", "run.sh"), "echo a\n".encode("utf-16"), "script-encoding"),
+        (("sh", "run.sh"), "echo a\n".encode("utf-16-le"), "script-encoding"),
+        (("./run.sh",), b"#!/bin/bash\necho a\r\n", "script-line-ends"),
+        (("torchrun", "--no-python", "./run.sh"), CRLF, "script-line-ends"),
+        ((*BASH, "cd . && A=1 ./run.sh"), CRLF, "script-line-ends"),
     ],
 )
 def test_unrunnable_script_is_named_with_fix(tmp_path, command, content, code):
     (found,) = script_findings(tmp_path, command, content).items()
     assert found[0] == code
     assert "run.sh" in found[1]
+
+
+@pytest.mark.parametrize(
+    "outer, command, path",
+    [
+        ("bash tools/inner", ("bash", "run"), "run"),
+        ("cd tools\n./inner\n", ("bash", "run"), "run"),
+        ("source tools/inner", ("./run",), "run"),
+        ("tools/inner", (*BASH, "./run | tee log"), "run"),
+    ],
+)
+def test_script_without_suffix_behind_another_is_read(tmp_path, outer, command, path):
+    (tmp_path / "tools").mkdir()
+    for name, text in {"run": f"#!/usr/bin/env bash\n{outer}\n", "tools/inner": "#!/bin/sh\r\nls\r\n"}.items():
+        (tmp_path / name).write_bytes(text.encode())
+        (tmp_path / name).chmod(0o755)
+    run = replace(plan_file.loads(PLAN).run, command=command)
+    (finding,) = script_problems(tmp_path, run)
+    assert (finding.code, finding.path) == ("script-line-ends", path)
+    assert "tools/inner has Windows line ends" in finding.message
 
 
 def test_fix_of_windows_line_ends_repairs_script(tmp_path):

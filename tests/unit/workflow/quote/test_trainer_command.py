@@ -63,3 +63,43 @@ def test_missing_script_leaves_command_unchanged(tmp_path):
     command = read(tmp_path, "python train.py")
     assert [program.words for program in command.programs] == [("python", "train.py")]
     assert not command.all_chips
+
+
+FOUR = "torchrun --nproc_per_node 4 train.py"
+
+
+@pytest.mark.parametrize(
+    "run, files",
+    [
+        ("bash run.sh", {"run.sh": "source env.sh\ntorchrun --nproc_per_node $N train.py\n", "env.sh": "export N=4\n"}),
+        ("bash run.sh", {"run.sh": "N=4 bash inner.sh\n", "inner.sh": FOUR}),
+        (
+            "./launch",
+            {"launch": "#!/usr/bin/env bash\ncd sub\nsh ./go\n", "sub/go": FOUR},
+        ),
+        (
+            "./launch",
+            {"launch": '#!/bin/bash\ncd "$(dirname "$0")"\n. ./go', "go": FOUR},
+        ),
+    ],
+)
+def test_programs_behind_several_scripts_are_read(tmp_path, run, files):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    programs = [program.words for program in read(tmp_path, run).programs]
+    assert ("torchrun", "--nproc_per_node", "4", "train.py") in programs
+
+
+def test_variables_of_plan_and_files_of_folder_are_known(tmp_path):
+    (tmp_path / "a.yaml").write_text("num_machines: 1\n")
+    request = plan_file.loads(
+        PLAN.replace("{command: COMMAND}", "{env: {F: a.yaml}, command: accelerate launch --config_file $F t.py}")
+    )
+    (program,) = job_command(tmp_path / "plan.yaml", request).programs
+    assert (program.words[3], program.files) == ("a.yaml", (("a.yaml", "num_machines: 1\n"),))
+
+
+def test_number_of_spawned_processes_is_read(tmp_path):
+    assert read(tmp_path, "python train.py", train__py="xmp.spawn(train,\n  args=(1,), nprocs=1)\n").spawned == 1
+    assert read(tmp_path, "python train.py", train__py="xmp.spawn(train, nprocs=None)\n").spawned is None

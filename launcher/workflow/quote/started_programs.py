@@ -1,0 +1,155 @@
+"""The programs that a job starts, through the shell scripts of its folder, each with the folder that it runs in."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+
+from launcher.agent.command_line import script_of_shell
+from launcher.catalog.regular_file import UnusableFileError, opened_regular
+from launcher.model.record import record
+from launcher.planning.job_command import EMPTY, UNKNOWN, Program, exported_by, programs_in, programs_of
+
+SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh", "source", "."})
+MAX_SCRIPTS = 40
+"""Scripts that are looked at, of all that run each other."""
+_MAX_DEPTH = 8
+_HEAD = 1 << 16
+"""Bytes of a script that are looked at."""
+_SHELL_LINE = re.compile(rb"#![ \t]*\S*?(?:/env(?:[ \t]+-\S+)*[ \t]+)?(?:\S*/)?(?:ba|da|k|z|a)?sh\b")
+_SOURCED = re.compile(r"(?m)(^|[;&|]|\bthen|\bdo)[ \t]*(?:source|\.)[ \t]+([\w./-]+)[ \t]*(?=$|[;&|])")
+_ELSEWHERE = PurePosixPath("/nonexistent")
+_TAKES_A_WORD = frozenset({"-o", "-O", "--rcfile", "--init-file"})
+
+
+@record
+class Script:
+    """A script of the job's folder: the word that names it, its path in that folder, its beginning, and its mode."""
+
+    word: str
+    name: str
+    head: bytes
+    mode: int
+    is_shell: bool
+
+
+@record
+class Started:
+    """A program with the folder that it runs in, relative to the job's, and the script that it is or runs."""
+
+    program: Program
+    folder: PurePosixPath
+    script: Script | None = None
+
+
+def started_programs(
+    root: Path,
+    command: Sequence[str],
+    *,
+    where: str = "run.command",
+    known: Mapping[str, str] = EMPTY,
+    setup: Sequence[str] = (),
+) -> Iterator[Started]:
+    """The programs of a command, and those of the shell scripts that it runs, as far as these are in the job's folder.
+
+    Args:
+        root: the job's folder.
+        command: the words of the command.
+        where: its path in the plan, for messages.
+        known: the variables that the plan gives.
+        setup: shell lines before it, which are not among the programs, but whose variables and folder are.
+    """
+    walk = _Walk(root, known)
+    folder = PurePosixPath()
+    for index, line in enumerate(setup):
+        for started in walk.of_text(line, f"run.setup[{index}]", folder, 0):
+            walk.exported |= exported_by(started.program)
+            folder = started.folder
+    text = script_of_shell(command)
+    if text is not None:
+        yield from walk.of_text(text, where, folder, 0)
+        return
+    for program in programs_of(command, where):
+        yield from walk.of_program(program, folder, 0)
+
+
+class _Walk:
+    """A walk through scripts, each of which is read once."""
+
+    def __init__(self, root: Path, known: Mapping[str, str]) -> None:
+        self.root, self.known = root, known
+        self.exported: dict[str, str] = {}
+        self._read: set[str] = set()
+
+    def of_text(self, text: str, where: str, folder: PurePosixPath, depth: int) -> Iterator[Started]:
+        """The programs of a shell text."""
+        script_folder = folder if where.startswith("run.") else PurePosixPath(where).parent
+        for program in programs_in(self._with_sourced(text, folder, depth), where, {**self.known, **self.exported}):
+            yield from self.of_program(program, folder, depth)
+            if program.name == "cd" and len(program.words) == 2:  # noqa: PLR2004 - cd and its folder
+                folder = self._entered(folder, script_folder, program.words[1])
+
+    def of_program(self, program: Program, folder: PurePosixPath, depth: int) -> Iterator[Started]:
+        """A program, and what the shell script that it is or runs starts."""
+        program = replace(program, variables={**self.exported, **program.variables})
+        script = self._script(program, folder)
+        yield Started(program=program, folder=folder, script=script)
+        if script is None or not script.is_shell or script.name in self._read:
+            return
+        if depth >= _MAX_DEPTH or len(self._read) >= MAX_SCRIPTS:
+            return
+        self._read.add(script.name)
+        text = script.head.decode("utf-8-sig", errors="replace").replace("\r", "")
+        outer = self.exported
+        self.exported = {**outer, **program.variables}
+        yield from self.of_text(text, script.name, folder, depth + 1)
+        self.exported = outer
+
+    def _with_sourced(self, text: str, folder: PurePosixPath, depth: int) -> str:
+        """A text with the scripts that it sources in their places."""
+
+        def content(match: "re.Match[str]") -> str:
+            script = self._at(match[2], folder, by_shell=True)
+            if script is None or depth >= _MAX_DEPTH:
+                return match[0]
+            text = script.head.decode("utf-8-sig", errors="replace").replace("\r", "")
+            return f"{match[0]}\n{self._with_sourced(text, folder, depth + 1)}\n"
+
+        return _SOURCED.sub(content, text)
+
+    def _entered(self, folder: PurePosixPath, script_folder: PurePosixPath, word: str) -> PurePosixPath:
+        """The folder after `cd`; one that is not in the job's folder has no scripts."""
+        if UNKNOWN in word:  # cd "$(dirname "$0")"
+            return script_folder
+        path, root = (self.root / folder / word).resolve(), self.root.resolve()
+        return PurePosixPath(path.relative_to(root).as_posix()) if path.is_relative_to(root) else _ELSEWHERE
+
+    def _script(self, program: Program, folder: PurePosixPath) -> Script | None:
+        words = program.words
+        if "/" in words[0]:
+            return self._at(words[0], folder)
+        if program.name in SHELLS:
+            words = tuple(word for before, word in pairwise(words) if before not in _TAKES_A_WORD)
+            word = next((word for word in words if not word.startswith(("-", "+"))), "")
+            return self._at(word, folder, by_shell=True) if word else None
+        direct = next((word for word in words[1:] if word.startswith("./") and not word.endswith(".py")), None)
+        if direct is not None and "no" in " ".join(words[:3]) and {"--no-python", "--no_python"} & set(words):
+            return self._at(direct, folder)
+        word = next((word for word in words[1:] if word.endswith(".py")), "")
+        return self._at(word, folder) if word else None
+
+    def _at(self, word: str, folder: PurePosixPath, *, by_shell: bool = False) -> Script | None:
+        """The script that a word names, if it is in the job's folder; `by_shell`: a shell reads it."""
+        if word.startswith(("/", "~")) or "$" in word:
+            return None
+        path = self.root / folder / word
+        try:
+            with opened_regular(path, within=self.root) as stream:
+                head, mode = stream.read(_HEAD), path.stat().st_mode
+            name = path.resolve().relative_to(self.root.resolve()).as_posix()
+        except (OSError, UnusableFileError, ValueError):
+            return None
+        start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
+        is_shell = by_shell or name.endswith(".sh") or _SHELL_LINE.match(start) is not None
+        return Script(word=word, name=name, head=head, mode=mode, is_shell=is_shell and b"\0" not in head)
