@@ -18,6 +18,8 @@ RUNS = (1, 12, 24, 100)
 """Numbers of runs that are shown beside the plan's own."""
 MAX_FLIPS = 2
 TITLES = ("GPU", "Trainium")
+SHORT_NAMES = {"capacity block": "block", "managed spot": "managed", "savings plan": "plan", "training plan": "plan"}
+"""Names of options where a row would be longer than the terminal."""
 
 
 def page(comparison: Comparison, width: int, *, called: bool = False) -> list[str]:
@@ -69,9 +71,18 @@ def _short(flip: str) -> str:
 
 def _pairs(comparison: Comparison, width: int) -> list[str]:
     """A row for each purchase option, with both sides."""
-    rows = [(_name(pair), *_side(pair.gpu), *_side(pair.trainium)) for pair in comparison.pairs if pair.name != ""]
-    if not rows:
-        return []
+    rows = _rows(comparison, short=False)
+    if rows and max(map(len, _table(rows, width))) > width:
+        rows = _rows(comparison, short=True)
+    return _table(rows, width) if rows else []
+
+
+def _rows(comparison: Comparison, *, short: bool) -> list[tuple[str, ...]]:
+    pairs = [pair for pair in comparison.pairs if pair.name != ""]
+    return [(_name(pair, short=short), *_side(pair.gpu), *_side(pair.trainium)) for pair in pairs]
+
+
+def _table(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     full = [max(len(row[column]) for row in rows) for column in range(7)]
     heads = (full[1] + 2 + full[2] + 1 + full[3], "Trainium")
     title = f"    {'':<{full[0]}}  {'GPU':<{heads[0]}}  {heads[1]}".rstrip()
@@ -101,17 +112,19 @@ def _line(row: Sequence[str], full: Sequence[int], *, regions: bool, gap: int = 
     return f"    {name:<{full[0]}}{between}{between.join(texts)}".rstrip()
 
 
-def _name(pair: Pair) -> str:
+def _name(pair: Pair, *, short: bool) -> str:
     """The option, and whether its rows can be launched now."""
+    name = SHORT_NAMES.get(pair.name, pair.name) if short else pair.name
     if pair.allowed:
-        return f"{pair.name}, now"
+        return f"{name}, now"
     ages = []
     for quote in (pair.gpu, pair.trainium):
         if quote is not None and isinstance(quote.price, Price):
             option, today = rests_on(quote.plan.place), quote.as_of.date()
             days = age(quote.price, option, today)
             ages += [days.days] if days.too_old else []
-    return f"{pair.name}, {max(ages)} days old" if ages else f"{pair.name}, refused"
+    days_old = "d old" if short else "days old"
+    return f"{name}, {max(ages)} {days_old}" if ages else f"{name}, refused"
 
 
 def _side(quote: Quote | None) -> tuple[str, str, str]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 
 from launcher.answers import ranges, words
 from launcher.answers.lines import finding_line, wrapped
@@ -29,7 +30,15 @@ NUMBERS: Cells = ("done in", "total", "1 in 10 above")
 
 def page(priced: Priced, width: int, *, called: bool = False) -> list[str]:
     """The screen: MAX_LINES lines of 80 columns where the notes allow it."""
-    notes = _notes(priced, width)
+    lines = _page(priced, width, called=called, ranged=True)
+    if priced.wasted and sum(map(bool, lines)) > MAX_LINES:
+        # A command that wastes chips needs the room: its total is not the one to look at yet.
+        lines = _page(priced, width, called=called, ranged=False)
+    return lines
+
+
+def _page(priced: Priced, width: int, *, called: bool, ranged: bool) -> list[str]:
+    notes = _notes(priced, width, ranged=ranged)
     last = _last(priced, width, called=called)
     title = wrapped(f"  {headline(priced)}", width)
     fixed = len(title) + len(notes) + len(last) + 3
@@ -75,7 +84,11 @@ def _is_cheaper(candidate: Candidate, most: object) -> bool:
 
 
 def _varied_ranks(priced: Priced, ranks: Sequence[int]) -> list[int]:
-    """At most MAX_ROWS ranks, those that differ in kind first: the best of each option and family, then the rest."""
+    """At most MAX_ROWS ranks, those that differ in kind first: the best of each option and family, then the rest.
+
+    A plan is shown once: a longer block of the same plan has the same id.
+    """
+    ranks = list({priced.digest(rank): rank for rank in reversed(ranks)}.values())[::-1]
     seen: set[str] = set()
     first = []
     for rank in ranks:
@@ -135,14 +148,11 @@ def _usd(quoted: Quote) -> str:
     return "" if quoted.usd is None else f"{'~' if quoted.derived_lines else ''}${words.dollars(quoted.usd.mid)}"
 
 
-def _notes(priced: Priced, width: int) -> list[str]:
-    """At most MAX_NOTES notes: why the range is wide, the port, the limit; what is refused or wasted comes first.
-
-    A command that wastes chips needs the room of the range and the limit: its total is not the one to look at yet.
-    """
+def _notes(priced: Priced, width: int, *, ranged: bool) -> list[str]:
+    """At most MAX_NOTES notes: why the range is wide, the port, the limit; what is refused or wasted comes first."""
     notes = [*_refusals(priced), *(f"{finding.level}: {finding.message}" for finding in priced.wasted)]
     if len(priced.candidates) > 1:
-        notes += [*([] if priced.wasted else _range(priced)), *_port(priced)]
+        notes += [*(_range(priced) if ranged else []), *_port(priced)]
     if (
         len(priced.candidates) > 1
         and not priced.wasted
@@ -155,7 +165,16 @@ def _notes(priced: Priced, width: int) -> list[str]:
 
 def _refusals(priced: Priced) -> Iterator[str]:
     """The findings of the plan for which a launch is refused, whichever row it takes."""
-    return (finding_line(finding) for finding in priced.blocking)
+    yield from (finding_line(finding) for finding in priced.blocking)
+    limit = priced.request.budget.max_usd
+    least = _least_high(priced) if limit is not None and priced.cheapest_allowed is None else None
+    if limit is not None and least is not None and least > limit:
+        least_text = f"the least is 1 run in 10 above ${words.dollars(least)}"
+        yield f"warning: every row exceeds budget.max_usd, ${words.dollars(limit)}: {least_text}"
+
+
+def _least_high(priced: Priced) -> Decimal | None:
+    return min((row.usd.high for row in priced.rows if row.usd is not None), default=None)
 
 
 def _range(priced: Priced) -> Iterator[str]:
@@ -165,7 +184,7 @@ def _range(priced: Priced) -> Iterator[str]:
         return
     span = f"${words.dollars(quoted.usd.low)} to ${words.dollars(quoted.usd.high)}"
     average = ranges.average(quoted.usd)
-    why = "; ".join(ranges.causes(quoted))
+    why = "; ".join(ranges.causes(quoted, "measured by slipway spike"))
     yield f"{priced.short_id(1)}: {', '.join(part for part in (span, average, why) if part)}."
 
 

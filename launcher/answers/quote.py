@@ -246,7 +246,7 @@ def _spot(quoted: Quote, width: int) -> list[str]:
     every = spot.checkpoint_interval_s
     saves = "never saves" if every is None else f"saves every {spoken(every)}"
     text = (
-        f"  {spot.interruptions_expected:.2g} interruptions expected; {saves}; "
+        f"  {words.interruptions(spot.interruptions_expected)}; {saves}; "
         f"{spot.overhead_fraction:.1%} more hours than without"
     )
     lines = wrapped(text, width)

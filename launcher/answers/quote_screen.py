@@ -18,7 +18,7 @@ from launcher.planning.idle_chips import WASTE
 from launcher.pricing.priced import Priced
 from launcher.pricing.standing import Standing
 from launcher.targets.registry import target_of
-from launcher.workflow.quote.commands import command, command_for, refresh_command
+from launcher.workflow.quote.commands import command, command_for, refresh_command, spike_command
 from launcher.workflow.quote.trainer import REFUSED
 
 GROUPS = ("compute", "storage", "network", "other")
@@ -141,7 +141,9 @@ def _limits(quoted: Quote) -> Iterator[tuple[str, str, str]]:
         limit = f"{_round_up(usd.high):,f}"
         yield "Limit", "none", f"budget.stop_at_usd: {limit.replace(',', '')} would stop it at ${limit}"
     if budget.max_usd is not None:
-        yield "Budget", f"${words.dollars(budget.max_usd)}", "a launch is refused where 1 run in 10 costs more"
+        over = usd is not None and usd.high > budget.max_usd
+        text = "a launch is refused where 1 run in 10 costs more"
+        yield "Budget", f"${words.dollars(budget.max_usd)}", f"exceeded: {text}" if over else text
 
 
 def _round_up(usd: Decimal) -> Decimal:
@@ -162,7 +164,7 @@ def _node_lost(quoted: Quote) -> str:
         return "resumes from the trainer's own checkpoints"
     age = "" if every is None else f" at most {spoken(every)} old"
     losses = quoted.spot.interruptions_expected if quoted.spot is not None else None
-    expected = "" if losses is None else f"; {losses:.2g} interruptions expected"
+    expected = "" if losses is None else f"; {words.interruptions(losses)}"
     return f"resumes from a checkpoint{age}{expected}"
 
 
@@ -241,7 +243,7 @@ def _hourly(quoted: Quote, line: CostComponent) -> str:
 def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
     """Why the range is wide, then the warnings that concern the decision; the others are counted."""
     notes = list(_overhead(quoted))
-    if why := "; ".join(ranges.causes(quoted)):
+    if why := "; ".join(ranges.causes(quoted, spike_command(priced, quoted))):
         notes.append(f"range {why}")
     if quoted.derived_lines:
         notes.append(f"~: {words.count(quoted.derived_lines, 'price')} derived from other regions or rates: --explain")

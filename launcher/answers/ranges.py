@@ -13,6 +13,10 @@ MIN_SHARE = 0.05
 """Share of a cause below which it is not named."""
 
 
+SPIKE = "slipway spike FILE"
+"""The action that narrows a range, before its plan is known (launcher/pricing/narrowing.py)."""
+
+
 def ends(usd: UsdRange) -> str:
     """The two ends of a total with their meaning."""
     return f"1 run in 10 above ${words.dollars(usd.high)}, 1 in 10 below ${words.dollars(usd.low)}"
@@ -25,8 +29,8 @@ def average(usd: UsdRange) -> str:
     return f"on average ${words.dollars(usd.mean)}"
 
 
-def causes(quoted: Quote) -> Iterator[str]:
-    """Why the range is wide, and the one answer or action that narrows it most."""
+def causes(quoted: Quote, spike: str = SPIKE) -> Iterator[str]:
+    """Why the range is wide, and the one answer or action that narrows it most; `spike` is the command of a spike."""
     why = quoted.range_causes
     if why is None:
         return
@@ -35,4 +39,4 @@ def causes(quoted: Quote) -> Iterator[str]:
         yield f"by {', '.join(shares)}".replace("%", " %")
     if why.narrows is not None:
         usd = why.narrows.usd
-        yield f"{why.narrows.action}: ${words.dollars(usd.low)} to ${words.dollars(usd.high)}"
+        yield f"{why.narrows.action.replace(SPIKE, spike)}: ${words.dollars(usd.low)} to ${words.dollars(usd.high)}"

@@ -108,6 +108,17 @@ def place_instances(place: Place) -> str:
     return f"{place.nodes} × {billed_name(place)}"
 
 
+def interruptions(expected: float) -> str:
+    """A number of expected interruptions.
+
+    >>> interruptions(7.7e-05), interruptions(140.4)
+    ('fewer than 0.01 interruptions expected', '140 interruptions expected')
+    """
+    few = 0.01
+    number = "fewer than 0.01" if expected < few else f"{expected:.2f}" if expected < 1 else f"{expected:,.3g}"
+    return f"{number} interruptions expected"
+
+
 def option(place: Place, *, short: bool = False) -> str:
     """The purchase option of a place."""
     text = place.option.value.replace("-", " ")

@@ -2,6 +2,7 @@
 
 import shlex
 
+from launcher.model.quote import Quote
 from launcher.pricing.gate import Changes
 from launcher.pricing.priced import Priced
 from launcher.pricing.training_candidate import TrainingCandidate
@@ -34,6 +35,12 @@ def command(priced: Priced, name: str, *arguments: str) -> str:
 def command_for(priced: Priced, name: str, rank: int, *arguments: str) -> str:
     """The same command for one candidate, by its short id."""
     return command(priced, name, "--pick", priced.short_id(rank), *arguments)
+
+
+def spike_command(priced: Priced, quoted: Quote) -> str:
+    """The command that measures the job on a candidate's type."""
+    name = quoted.plan.place.instance_type
+    return command(priced, "spike", *(["--type", name] if name else []))
 
 
 def refresh_command(priced: Priced) -> str:

@@ -265,6 +265,17 @@ def test_page_equals_golden(compare_plan, golden, width):
     golden(f"plan/compare-{width}.txt", "\n".join(lines) + "\n")
 
 
+@pytest.mark.parametrize("tokens", ["tokens_b: 300", "tokens_b: 3000", "tokens_b: 0.001"])
+def test_page_of_any_total_fits_80_columns(slipway, tmp_path, monkeypatch, tokens):
+    monkeypatch.setenv("COLUMNS", "80")
+    plan = tmp_path / "p.yaml"
+    text = "slipway: 1\nname: x\nworkload: {train: {model: llama-3.1-70b, method: pretrain, %s}}\n"
+    plan.write_text(text % tokens + "target: {region: [us-east-1, us-east-2]}\n", encoding="utf-8")
+    _, out, _ = slipway("compare", str(plan), "--prices-as-of", "2026-11-20")
+    assert "Trainium" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
 def test_json_has_schema_ranked_options_and_break_even(compare_plan, slipway):
     comparison = compare_plan()
     ended = slipway("compare", "plan.yaml", "--json")

@@ -1,6 +1,7 @@
 """Rows of a plan's table have the same values as the full quotes."""
 
 import json
+import re
 
 import pytest
 
@@ -74,3 +75,21 @@ def test_notes_of_long_table_are_counted(wide):
     notes = " ".join(" ".join(counted_notes([*noted, *unpriced], 80)).split())
     assert notes.startswith(f"{len(noted)} rows have a note")
     assert f"{len(unpriced)} have no price" in notes
+
+
+@pytest.mark.parametrize("target", ["{instance_type: p5.48xlarge, nodes: 8, region: us-east-1}", "{region: us-east-1}"])
+def test_first_screen_shows_each_id_once(slipway, tmp_path, target):
+    plan = tmp_path / "p.yaml"
+    plan.write_text(
+        "slipway: 1\nname: x\nworkload: {train: {model: llama-3.1-70b, tokens_b: 10}}\n"
+        f"purchase: {{option: capacity-block}}\ntarget: {target}\nbudget: {{max_usd: 100}}\n",
+        encoding="utf-8",
+    )
+    _, out, _ = slipway("plan", str(plan), "--prices-as-of", "2026-11-20")
+    ids = re.findall(r"^    ([0-9a-f]{6}) ", out, re.MULTILINE)
+    assert ids
+    assert len(set(ids)) == len(ids)
+    assert "every row exceeds budget.max_usd, $100" in out
+    _, out, _ = slipway("quote", str(plan), "--prices-as-of", "2026-11-20")
+    assert "exceeded: a launch is refused" in out
+    assert "FILE" not in out
