@@ -154,6 +154,19 @@ def _template(requested: Requested, template_id: str) -> Mapping[str, Any]:
     return data
 
 
+def _refuse_image_change(requested: Requested, before: Mapping[str, Any]) -> None:
+    """Refuse a change between EKS's image and an image of the launch template, whose kind a node group keeps."""
+    template = ec2_backends[requested.account_id][requested.region_name].launch_templates.get(before.get("id"))
+    if template is None:
+        return
+    was, becomes = (
+        "ImageId" in template.get_version(version).data
+        for version in (str(before.get("version", "1")), str(requested.need("LaunchTemplate").get("Version", "1")))
+    )
+    if was is not becomes:
+        raise ResourceRefusedError("A node group keeps its kind of image: EKS's own, or that of its launch template")
+
+
 def _refuse_template(data: Mapping[str, Any], capacity_type: str) -> None:
     refused = [group for group in _OWN_OF_GROUPS if group in data]
     interfaces = data.get("NetworkInterfaces", [])
@@ -275,6 +288,7 @@ class Eks:
         if before.get("id", wanted) != wanted:
             message = f"You cannot specify a different launch template: {before['id']} of the node group, got {wanted}"
             raise ResourceRefusedError(message)
+        _refuse_image_change(requested, before)
         self._remove_group(requested, created)
         return self._make_group(requested)
 

@@ -5,8 +5,8 @@ import copy
 import pytest
 
 from launcher.catalog.updates import load_replacing, load_service_rules
-from launcher.cdk import service_rules
 from launcher.cdk.difference import stack_change
+from launcher.cdk.service_rules import service_changes
 from launcher.model.update import Needs
 
 REPLACING = load_replacing()
@@ -103,22 +103,22 @@ def own_image(properties, _template):
     properties["Template"]["LaunchTemplateData"] = {"UserData": "a", "ImageId": "ami-1"}
 
 
-@pytest.mark.parametrize(
-    "change, paths",
-    [
-        (another_type, {"ProductionVariants/InstanceType"}),
-        (another_type_without_range, {"ProductionVariants/InstanceType"}),
-        (another_variant, {"ProductionVariants/InstanceType", "ProductionVariants/VariantName"}),
-        (renamed_variant, {"ProductionVariants/VariantName"}),
-        (another_pcs_type, {"Size"}),
-        (another_slurm("24.11"), {"Scheduler/Version"}),
-        (another_slurm("27.05"), {"Scheduler/Version"}),
-        (components, {"ProductionVariants"}),
-        (lambda properties, _: properties["Shared"].update(StorageCapacity=2400), {"StorageCapacity"}),
-        (another_template, {"LaunchTemplate/Id"}),
-        (own_image, {"LaunchTemplate"}),
-    ],
-)
+REFUSED = [
+    (another_type, {"ProductionVariants/InstanceType"}),
+    (another_type_without_range, {"ProductionVariants/InstanceType"}),
+    (another_variant, {"ProductionVariants/InstanceType", "ProductionVariants/VariantName"}),
+    (renamed_variant, {"ProductionVariants/VariantName"}),
+    (another_pcs_type, {"Size"}),
+    (another_slurm("24.11"), {"Scheduler/Version"}),
+    (another_slurm("27.05"), {"Scheduler/Version"}),
+    (components, {"ProductionVariants"}),
+    (lambda properties, _: properties["Shared"].update(StorageCapacity=2400), {"StorageCapacity"}),
+    (another_template, {"LaunchTemplate/Id"}),
+    (own_image, {"LaunchTemplate"}),
+]
+
+
+@pytest.mark.parametrize("change, paths", REFUSED)
 def test_update_refused_by_the_service_needs_a_new_cluster(change, paths):
     assert refused(change) == paths
 
@@ -146,10 +146,16 @@ def test_type_of_a_variant_without_scalable_target_changes_in_place():
     assert changes_of(new, Needs.NEW_CLUSTER, old=fixed) == set()
 
 
-def test_type_of_a_variant_with_components_is_refused():
+def another_type_of_components():
+    """The templates before and after a change of the type below inference components."""
     old = altered(components)
     new = copy.deepcopy(old)
     new["Resources"]["Config"]["Properties"]["ProductionVariants"][0]["InstanceType"] = "ml.g6.2xlarge"
+    return old, new
+
+
+def test_type_of_a_variant_with_components_is_refused():
+    old, new = another_type_of_components()
     assert "ProductionVariants/InstanceType" in changes_of(new, Needs.NEW_CLUSTER, old=old)
 
 
@@ -160,24 +166,24 @@ def test_pcs_type_of_few_nodes_changes_beside_the_old_group():
     assert changes_of(new, Needs.NEW_CLUSTER, old=small) == set()
 
 
-@pytest.mark.parametrize(
-    "change, paths",
-    [
-        (
-            lambda properties, _: properties["PcsTemplate"]["LaunchTemplateData"].update(UserData="b"),
-            {"CustomLaunchTemplate"},
-        ),
-        (lambda properties, _: properties["Nodes"].update(AmiId="ami-2"), {"CustomLaunchTemplate"}),
-        (
-            lambda properties, _: properties["Nodes"]["ScalingConfiguration"].update(MaxInstanceCount=10),
-            {"ScalingConfiguration/MaxInstanceCount"},
-        ),
-        (
-            lambda properties, _: properties["Template"]["LaunchTemplateData"].update(UserData="b"),
-            {"LaunchTemplate"},
-        ),
-    ],
-)
+ENDING = [
+    (
+        lambda properties, _: properties["PcsTemplate"]["LaunchTemplateData"].update(UserData="b"),
+        {"CustomLaunchTemplate"},
+    ),
+    (lambda properties, _: properties["Nodes"].update(AmiId="ami-2"), {"CustomLaunchTemplate"}),
+    (
+        lambda properties, _: properties["Nodes"]["ScalingConfiguration"].update(MaxInstanceCount=10),
+        {"ScalingConfiguration/MaxInstanceCount"},
+    ),
+    (
+        lambda properties, _: properties["Template"]["LaunchTemplateData"].update(UserData="b"),
+        {"LaunchTemplate"},
+    ),
+]
+
+
+@pytest.mark.parametrize("change, paths", ENDING)
 def test_update_ending_nodes_is_reported_with_the_effect(change, paths):
     assert changes_of(altered(change), Needs.NOTHING) == paths
 
@@ -186,5 +192,8 @@ def test_new_stack_is_never_refused():
     assert all(not resource.keys for resource in stack_change("s", None, TEMPLATE, REPLACING).resources)
 
 
-def test_every_service_rule_of_the_table_is_applied():
-    assert {rule.name for rule in load_service_rules()} == set(service_rules._APPLIES)
+def test_every_service_rule_of_the_table_applies_to_an_update_here():
+    updates = [(TEMPLATE, altered(change)) for change, _ in (*REFUSED, *ENDING)]
+    updates.append(another_type_of_components())
+    reasons = {key.why for old, new in updates for keys in service_changes(old, new).values() for key in keys}
+    assert {rule.name for rule in load_service_rules() if rule.why not in reasons} == set()
