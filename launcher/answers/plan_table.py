@@ -252,7 +252,7 @@ def footer(
     )
     lines += [
         piece
-        for finding in (*priced.findings, *priced.wasted)
+        for finding in (*priced.findings, *priced.wasted, *priced.limits)
         for piece in wrapped(f"  {finding_line(finding)}", width)
     ]
     lines += ["", f"  next: {next_command(priced)}"]

@@ -11,6 +11,7 @@ from launcher.model.enums import Level
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, sum_usd
 from launcher.model.quote import Quote
+from launcher.planning.quotas import DEFAULT_QUOTA
 from launcher.pricing.priced import Priced
 from launcher.pricing.trust import DOUBTFUL_PRICE
 
@@ -41,9 +42,13 @@ def _groups(components: Sequence[CostComponent]) -> Iterator[str]:
 
 
 def _findings(findings: Sequence[Finding], width: int) -> list[str]:
-    """The most severe findings, doubts about the price first, each complete; and the number of others."""
+    """The most severe findings, doubts about the price first and defaults of quotas last; the number of others."""
     order = list(Level)
-    ranked = sorted(findings, key=lambda finding: (-order.index(finding.level), finding.code not in DOUBTFUL_PRICE))
+
+    def rank(finding: Finding) -> tuple[int, bool, bool]:
+        return -order.index(finding.level), finding.code not in DOUBTFUL_PRICE, finding.code == DEFAULT_QUOTA
+
+    ranked = sorted(findings, key=rank)
     more = len(ranked) - MAX_FINDINGS
     lines: list[str] = []
     for finding in ranked[:MAX_FINDINGS]:

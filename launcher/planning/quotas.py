@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from fnmatch import fnmatchcase
 
 from launcher.catalog.quotas import QuotaName, quota_of
 from launcher.model.enums import Egress, PurchaseOption
@@ -12,14 +13,22 @@ from launcher.model.idle import warm_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.record import record
-from launcher.model.sizing import LOGIN_NODE, NAT_INSTANCE
+from launcher.model.sizing import (
+    COMPUTE_ROOT_GIB,
+    HEAD_ROOT_GIB,
+    LOGIN_NODE,
+    LOGIN_ROOT_GIB,
+    NAT_INSTANCE,
+    NAT_ROOT_GIB,
+)
+from launcher.planning.disks import training_volume_gib
 from launcher.planning.nat import egress
 from launcher.targets.registry import target_of
 
-if TYPE_CHECKING:  # a plan for training loads no endpoint
-    from launcher.model.endpoint import Endpoint
-
 RUN_TIME = "training-job/run-time"
+DEFAULT_QUOTA = "default-quota"
+"""The code of a finding about a quota whose default is too small."""
+GIB_PER_TIB = 1024
 
 
 def default_run_s(quotas: Mapping[str, QuotaName]) -> int:
@@ -60,23 +69,32 @@ class UnnamedQuota:
     reason: str
 
 
-def default_findings(needs: Iterable[QuotaNeed | UnnamedQuota]) -> Iterator[Finding]:
-    """A warning for each quota whose default is below what a plan needs; the targets' own remarks name those of 0."""
+def increase_command(region: str, service: str, code: str, value: float) -> str:
+    """The command that asks AWS for a higher quota."""
+    return (
+        f"aws service-quotas request-service-quota-increase --region {region} --service-code {service} "
+        f"--quota-code {code} --desired-value {value:.0f}"
+    )
+
+
+def default_findings(needs: Iterable[QuotaNeed | UnnamedQuota], region: str) -> Iterator[Finding]:
+    """A warning for each quota whose value in an account that never asked for more is below what a plan needs."""
     for need in needs:
-        if isinstance(need, QuotaNeed) and need.default and need.amount > need.default:
+        if isinstance(need, QuotaNeed) and need.default is not None and need.amount > need.default:
             message = (
                 f"the default of the quota '{need.name}' is {need.default:,} {need.unit},"
-                f" {need.what} needs {need.amount:,}"
+                f" the plan needs {need.amount:,} ({need.what})"
             )
-            hint = "slipway doctor FILE reads the account's value; ask for more in Service Quotas before the launch"
-            yield warning("default-quota", "target.nodes", message, hint)
+            hint = "slipway doctor FILE reads the account's value, and prints the request for more"
+            if need.code:
+                hint = f"if the account has no more: {increase_command(region, need.service, need.code, need.amount)}"
+            yield warning(DEFAULT_QUOTA, "target.nodes", message, hint)
 
 
 def quota_needs(
     plan: Plan,
     instances: Mapping[str, InstanceType],
     quotas: Mapping[str, QuotaName],
-    endpoint: "Endpoint | None" = None,
 ) -> tuple[QuotaNeed | UnnamedQuota, ...]:
     """The quota usage of all resources in a plan's stacks.
 
@@ -84,15 +102,14 @@ def quota_needs(
         plan: the plan.
         instances: the catalog's types, by name.
         quotas: the catalog's quotas, by key.
-        endpoint: the endpoint of a serving plan, None for a cluster.
     """
     if plan.request.target.cluster is not None:
         return ()
-    if endpoint is not None:
-        return (_of_type(quotas["endpoint/on-demand"], ml_name(endpoint.instance_type), endpoint.most),)
     target = target_of(plan.place.target)
+    if plan.request.workload.serve is not None and target.managed:
+        return tuple(_endpoint(plan, quotas))
     if target.in_service_network:
-        return tuple(_jobs(plan, quotas))
+        return tuple(_jobs(plan, instances, quotas))
     machines = _sagemaker if target.managed else _ec2
     cluster_needs = [
         _need(quotas[quota], quotas[quota].name, 1, f"cluster {plan.cluster_name}") for quota in target.quotas
@@ -100,9 +117,19 @@ def quota_needs(
     return (
         *machines(plan, instances, quotas),
         *cluster_needs,
-        *_network(plan, instances, quotas),
-        *_storage(plan, quotas),
+        *network_needs(plan, instances, quotas),
+        *node_needs(plan, instances, quotas),
+        *storage_needs(plan, quotas),
     )
+
+
+def _endpoint(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
+    """An endpoint's instances by type, and in total: an account may have other endpoints."""
+    serve, place = plan.request.workload.serve, plan.place
+    most = max(serve.max_instances or place.nodes if serve is not None else place.nodes, 1)
+    yield _of_type(quotas["endpoint/on-demand"], place.instance_type, most)
+    for key in ("endpoint/instances", "endpoint/all"):
+        yield _need(quotas[key], quotas[key].name, most, "the endpoint")
 
 
 def _ec2(
@@ -160,11 +187,10 @@ def _sagemaker(
     place, storage = plan.place, plan.request.storage
     spot = place.option is PurchaseOption.SPOT
     kind = quotas["hyperpod/spot" if spot else "hyperpod/on-demand"]
-    yield _of_type(kind, ml_name(place.instance_type), place.nodes)
-    beside = {ml_name(target_of(place.target).head_instance(place.nodes, storage.head_node)): 1}
+    yield _of_type(kind, place.instance_type, place.nodes)
+    beside = {target_of(place.target).head_instance(place.nodes, storage.head_node): 1}
     if storage.login_nodes:
-        login = ml_name(LOGIN_NODE)
-        beside[login] = beside.get(login, 0) + storage.login_nodes
+        beside[LOGIN_NODE] = beside.get(LOGIN_NODE, 0) + storage.login_nodes
     for name, count in beside.items():
         yield _of_type(quotas["hyperpod/on-demand"], name, count)
     total = place.nodes + sum(beside.values())
@@ -176,42 +202,76 @@ def _sagemaker(
         yield _need(quota, quota.name, place.nodes, f"{place.nodes} x {ml_name(place.instance_type)}")
 
 
-def _jobs(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
+def _jobs(plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
     """Instances of training jobs by type; on demand, spot and the warm pool have one quota each.
 
     No source names the quota of instances in training plans for jobs.
     """
-    place = plan.place
+    place, facts = plan.place, instances[plan.place.instance_type]
     yield _need(quotas[RUN_TIME], quotas[RUN_TIME].name, run_time_s(plan, quotas), "the longest run of the job")
-    in_job = quotas["training-job/instances"]
+    spot = place.option is PurchaseOption.SPOT
+    in_job = quotas["training-job/spot-instances" if spot else "training-job/instances"]
     yield _need(in_job, in_job.name, place.nodes, "the job")
+    if not facts.nvme_gb:
+        volume = quotas["training-job/volume"]
+        yield _need(volume, volume.name, training_volume_gib(plan.request, place.nodes, facts), "the job")
     if place.option is PurchaseOption.TRAINING_PLAN:
         return
-    kinds = ["spot" if place.option is PurchaseOption.SPOT else "on-demand"]
+    kinds = ["spot" if spot else "on-demand"]
     kinds += ["warm-pool"] if warm_minutes(plan.request) else []
     for kind in kinds:
-        yield _of_type(quotas[f"training-job/{kind}"], ml_name(place.instance_type), place.nodes)
+        yield _of_type(quotas[f"training-job/{kind}"], facts.name, place.nodes)
+    in_all = quotas["training-job/all-spot" if spot else "training-job/all"]
+    yield _need(in_all, in_all.name, place.nodes, "the job")
 
 
-def _network(plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
+def network_needs(
+    plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]
+) -> Iterator[QuotaNeed]:
+    """What a new network uses; nothing of an existing one."""
     if plan.request.network.vpc_id is not None:
         return
     yield _need(quotas["vpc/networks"], quotas["vpc/networks"].name, 1, "the cluster's VPC")
     head, address = target_of(plan.place.target).head, "the NAT gateway's address"
-    if egress(plan.request, plan.place, instances) is not Egress.NAT_GATEWAY:
+    way = egress(plan.request, plan.place, instances)
+    if way is not Egress.ENDPOINTS:
+        yield _need(quotas["vpc/internet-gateways"], quotas["vpc/internet-gateways"].name, 1, "the cluster's VPC")
+    if way is Egress.NAT_GATEWAY:
+        yield _need(quotas["vpc/nat-gateways"], quotas["vpc/nat-gateways"].name, 1, "the cluster's VPC")
+    else:
         address = "the head node's address" if head is not None and head.elastic_address else ""
     if address:
         yield _need(quotas["vpc/addresses"], quotas["vpc/addresses"].name, 1, address)
 
 
-def _storage(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
+def node_needs(
+    plan: Plan, instances: Mapping[str, InstanceType], quotas: Mapping[str, QuotaName]
+) -> Iterator[QuotaNeed]:
+    """Network interfaces of the nodes, one a card where they are linked, and volumes of those that EC2 runs."""
+    place, target = plan.place, target_of(plan.place.target)
+    cards = instances[place.instance_type].network_cards if place.nodes > 1 or target.efa_on_one_node else 1
+    nodes, interfaces = f"{place.nodes} x {place.instance_type}", quotas["vpc/interfaces"]
+    yield _need(interfaces, interfaces.name, place.nodes * max(1, cards), nodes)
+    if not target.managed:
+        gib = place.nodes * COMPUTE_ROOT_GIB + plan.request.storage.login_nodes * LOGIN_ROOT_GIB
+        gib += HEAD_ROOT_GIB if target.head is not None else 0
+        gib += NAT_ROOT_GIB if egress(plan.request, place, instances) is Egress.NAT_INSTANCE else 0
+        volumes = quotas["ebs/gp3"]
+        yield _need(volumes, volumes.name, math.ceil(gib / GIB_PER_TIB), f"root volumes of {nodes}")
+
+
+def storage_needs(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
+    """The file system of a cluster."""
     gib = plan.request.storage.lustre_gib
     if gib:
         yield _need(quotas["fsx/lustre"], quotas["fsx/lustre"].name, gib, "the cluster's file system")
 
 
-def _of_type(quota: QuotaName, ml_type: str, count: int) -> QuotaNeed:
-    return _need(quota, quota.of(ml_type), count, f"{count} x {ml_type}")
+def _of_type(quota: QuotaName, name: str, count: int) -> QuotaNeed:
+    """The need of a quota that each type has; its default is that of the families which its row names."""
+    need = _need(quota, quota.of(ml_name(name)), count, f"{count} x {ml_name(name)}")
+    known = any(fnmatchcase(name.partition(".")[0], pattern) for pattern in quota.families)
+    return need if known else replace(need, default=None)
 
 
 def _need(quota: QuotaName, name: str, amount: int, resource: str, least: int | None = None) -> QuotaNeed:

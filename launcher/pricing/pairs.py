@@ -9,6 +9,7 @@ from launcher.model.money import Price, UsdRange
 from launcher.model.plan import Place
 from launcher.model.quote import Quote
 from launcher.model.record import record
+from launcher.planning.quotas import DEFAULT_QUOTA
 from launcher.pricing.ages import age, rests_on
 from launcher.pricing.chances import chance_below
 from launcher.pricing.context import PricingContext
@@ -18,7 +19,6 @@ CLOSE = (0.3, 0.7)
 """The chance that one side is cheaper between which a comparison is too close to call: a policy of this project."""
 SURE = 0.95
 ON_DEMAND = "on demand"
-DEFAULT_QUOTA = "default-quota"
 GUIDES = "30 to 50 %"
 """By how much the buying guides of 2026 put Trainium below GPUs (`reasoning.SOURCE`)."""
 

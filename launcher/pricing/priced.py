@@ -1,7 +1,7 @@
 """A request with its candidates, best first: their ranks, quotes and digests."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -16,6 +16,7 @@ from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.planning.idle_chips import WASTE
+from launcher.planning.quotas import DEFAULT_QUOTA
 from launcher.pricing.alternatives import Alternative
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.context import PricingContext
@@ -56,7 +57,15 @@ class PricedRequest(ABC, Generic[Candidate_co]):
     @property
     def wasted(self) -> tuple[Finding, ...]:
         """What the job's command leaves without work: the plan's, in the dollars of the first candidate."""
-        return tuple(finding for finding in self.quote(1).findings if finding.code in WASTE) if self.candidates else ()
+        return self._of_first(WASTE)
+
+    @property
+    def limits(self) -> tuple[Finding, ...]:
+        """The default quotas that are too small for the first candidate."""
+        return self._of_first((DEFAULT_QUOTA,))
+
+    def _of_first(self, codes: Collection[str]) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.quote(1).findings if finding.code in codes) if self.candidates else ()
 
     @property
     def catalog(self) -> Catalog:

@@ -103,10 +103,11 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
     outlined = _outlined(candidate, cost, rival_usd)
     paid = cash(candidate, cost)
     needs = quota_needs(candidate.plan, context.catalog.instance_types, load_quotas())
+    limits = default_findings(needs, place.region)
     return replace(
         outlined,
         work=work,
-        findings=(*outlined.findings, *default_findings(needs)),
+        findings=(*outlined.findings, *limits),
         components=candidate.components,
         assumptions=(
             *work.assumptions,

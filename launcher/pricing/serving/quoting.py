@@ -5,6 +5,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from launcher.catalog.load import Catalog
+from launcher.catalog.quotas import load_quotas
 from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.endpoint import base_instances
 from launcher.model.enums import COMMITTED, Basis, BedrockMode, Level, PurchaseOption
@@ -18,6 +19,7 @@ from launcher.model.serving import BedrockTerms, ServedModel, ServingChoices, Se
 from launcher.model.units import HOURS_A_YEAR, HOURS_PER_MONTH
 from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import ServingDeployment
+from launcher.planning.quotas import default_findings, quota_needs
 from launcher.planning.serving.explanation import estimate_lines
 from launcher.planning.serving.resolve import model_of
 from launcher.pricing.ages import expiry
@@ -147,6 +149,7 @@ def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quo
         *_remarks(candidate),
         *end_findings(ends, candidate.context),
         *stop,
+        *_limits(candidate),
     )
     cash, due, lines = _cash(candidate)
     return Quote(
@@ -321,6 +324,13 @@ def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
     yield from trust_findings(candidate)
     beside = [component for component in candidate.components if component.group != "compute"]
     yield from unpriced_lines([component for component in beside if component.unpriced is not None])
+
+
+def _limits(candidate: ServingCandidate) -> Iterator[Finding]:
+    """The default quotas that are too small for the instances."""
+    if candidate.bedrock is None:
+        needs = quota_needs(candidate.plan, candidate.context.catalog.instance_types, load_quotas())
+        yield from default_findings(needs, candidate.place.region)
 
 
 def _software(candidate: ServingCandidate) -> Iterator[str | AnnouncedEnd]:

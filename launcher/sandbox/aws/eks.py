@@ -156,7 +156,7 @@ def _template(requested: Requested, template_id: str) -> Mapping[str, Any]:
 
 def _refuse_image_change(requested: Requested, before: Mapping[str, Any]) -> None:
     """Refuse a change between EKS's image and an image of the launch template, whose kind a node group keeps."""
-    template = ec2_backends[requested.account_id][requested.region_name].launch_templates.get(before.get("id"))
+    template = ec2_backends[requested.account_id][requested.region_name].launch_templates.get(str(before.get("id")))
     if template is None:
         return
     was, becomes = (

@@ -158,8 +158,7 @@ def _spot_remarks(place: Place) -> tuple[Finding, ...]:
         return ()
     message = (
         "AWS publishes no spot rate for HyperPod: the estimate scales EC2's spot rate of the zone by the "
-        "ratio of the on-demand rates; the interruption notice is best effort, and the quota of these instances "
-        "is 0 until AWS raises it"
+        "ratio of the on-demand rates; the interruption notice is best effort"
     )
     return (
         warning(

@@ -57,10 +57,7 @@ class HyperPodSlurm(HyperPodTarget):
         """Unconfirmed behavior of a place on HyperPod, and costs that the user did not request."""
         notes = []
         if place.option is PurchaseOption.SPOT:
-            message = (
-                "AWS documents spot on HyperPod only with EKS; spot with Slurm is not confirmed, and the quota "
-                "of spot instances is 0 until AWS raises it"
-            )
+            message = "AWS documents spot on HyperPod only with EKS; spot with Slurm is not confirmed"
             notes.append(warning("hyperpod-spot-unconfirmed", "purchase.option", message, "on-demand is confirmed"))
         shared = shared_folder(self, "hyperpod-shared-folder", "HyperPod", request)
         return (*notes, *self.unknown_end(request, place), *shared, *self.health_checks(place, instances))

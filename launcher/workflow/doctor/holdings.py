@@ -1,5 +1,6 @@
 """The quota that a plan's own stacks already use: a second launch does not need it again."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,11 +12,11 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.hyperpod import ml_name
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
+from launcher.planning.quotas import network_needs, node_needs, storage_needs
 from launcher.rendering.names import stack_name
 from launcher.targets.registry import target_of
 from launcher.workflow.doctor.examination import Subject
 
-NETWORK_QUOTAS, STORAGE_QUOTAS = ("vpc/networks", "vpc/addresses"), ("fsx/lustre",)
 _OPTIONS = {"spot": PurchaseOption.SPOT, "capacity-block": PurchaseOption.CAPACITY_BLOCK}
 
 
@@ -50,11 +51,20 @@ class Holdings:
             used[quotas["hyperpod/instances"].name] += count
             if is_spot:
                 used[quotas["hyperpod/spot-instances"].name] += count
-        used.update({quotas[key].name: 1 for key in NETWORK_QUOTAS if self.network})
+        created = network_needs(plan, types, quotas) if self.network else ()
         if self.cluster:
-            used.update({quotas[key].name: plan.request.storage.lustre_gib for key in STORAGE_QUOTAS})
+            created = (*created, *storage_needs(plan, quotas))
             used.update({quotas[key].name: 1 for key in target_of(plan.place.target).quotas})
+        used.update({need.name: need.amount for need in created})
+        share = min(1.0, self._nodes_of(plan) / plan.place.nodes)
+        used.update({need.name: math.ceil(need.amount * share) for need in node_needs(plan, types, quotas)})
         return used
+
+    def _nodes_of(self, plan: Plan) -> int:
+        """The running instances of the plan's type."""
+        name = plan.place.instance_type
+        own = sum(instance.instance_type == name for instance in self.instances)
+        return own + (self.sagemaker_instances or {}).get(ml_name(name), 0)
 
 
 def holdings_of_plan(subject: Subject, plan: Plan) -> Holdings:

@@ -5,10 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from launcher.aws import quotas as service_quotas
 from launcher.aws.quotas import Quota
 from launcher.catalog.quotas import load_quotas
-from launcher.catalog.serving_images import load_images
 from launcher.model.diagnosis import Check, failed, ok, unknown
-from launcher.planning.endpoint import ServingDeployment
-from launcher.planning.quotas import QuotaNeed, UnnamedQuota, quota_needs
+from launcher.planning.quotas import QuotaNeed, UnnamedQuota, increase_command, quota_needs
 from launcher.workflow.doctor.examination import Examination, Subject
 from launcher.workflow.doctor.holdings import holdings_of_plan
 
@@ -18,13 +16,10 @@ def quota_checks(subject: Subject) -> Iterator[Check]:
     plan = subject.plan
     if plan is None:
         return
-    serves = plan.request.workload.serve is not None
-    served = ServingDeployment(plan=plan, catalog=subject.catalog, images=load_images()).endpoint if serves else None
-    needs = quota_needs(plan, subject.catalog.instance_types, load_quotas(), served)
+    types, names = subject.catalog.instance_types, load_quotas()
+    needs = quota_needs(plan, types, names)
     known: dict[str, Sequence[Quota]] = {}
-    plan_use = (
-        holdings_of_plan(subject, plan).of_quotas(plan, subject.catalog.instance_types, load_quotas()) if needs else {}
-    )
+    plan_use = holdings_of_plan(subject, plan).of_quotas(plan, types, names) if needs else {}
     for need in needs:
         if isinstance(need, UnnamedQuota):
             yield unknown("quota", need.what, need.reason, "aws service-quotas list-service-quotas --service-code ec2")
@@ -51,10 +46,7 @@ def _check_quota(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence
     if need.amount <= free:
         return ok(name, requirement, got)
     total = others + need.amount
-    fix = (
-        f"aws service-quotas request-service-quota-increase --region {subject.region} --service-code {quota.service} "
-        f"--quota-code {quota.code} --desired-value {total:.0f}"
-    )
+    fix = increase_command(subject.region, quota.service, quota.code, total)
     if not quota.adjustable:
         fix = "contact AWS Support: this quota has no increase request"
     if need.least <= free:

@@ -60,7 +60,13 @@ NAMES = {
         ("All P5 Spot Instance Requests", "L-C4BD4855"),
         ("EC2-VPC Elastic IPs", "L-0263D0A3"),
     ),
-    "vpc": (("VPCs per Region", "L-F678F1CE"),),
+    "ebs": (("Storage for General Purpose SSD (gp3) volumes, in TiB", "L-7A658B76"),),
+    "vpc": (
+        ("VPCs per Region", "L-F678F1CE"),
+        ("Internet gateways per Region", "L-A4707A72"),
+        ("NAT gateways per Availability Zone", "L-FE5A380F"),
+        ("Network interfaces per Region", "L-DF5E4CA3"),
+    ),
     "sagemaker": (
         ("ml.p5.48xlarge for cluster usage", "L-8762A75F"),
         ("ml.m6i.xlarge for cluster usage", "L-AAAA0001"),
