@@ -17,7 +17,7 @@ FORECAST = "forecast"
 """The event of a job that will cost more than its budget, or other than quoted."""
 NEWER = "a newer checkpoint is complete"
 """The reason why a checkpoint was dropped, if nothing is lost."""
-_LONGEST_LINE = 4096
+LONGEST_LINE = 4096
 """Bytes of an event; most have a few hundred."""
 _TAIL_BYTES = 64 * 1024
 """Space beyond the end of the log: more than 200 events."""
@@ -105,8 +105,8 @@ class EventLog:
     def _reserve(self, descriptor: int) -> None:
         """Keep room for further events, which a trainer that fills the disk must not take."""
         size = os.fstat(descriptor).st_size
-        if size + _LONGEST_LINE > self._reserved:
-            self._reserved = _reserve_tail(descriptor, size)
+        if size + LONGEST_LINE > self._reserved:
+            self._reserved = reserve_tail(descriptor, size)
 
     def _end_a_torn_line(self) -> None:
         """End an incomplete line that a killed agent may have left; the next event must start on a new line."""
@@ -128,7 +128,7 @@ def events_path(path: Path, *, part: int) -> Path:
     return path if part == 0 else path.with_name(f"{path.stem}-part{part}{path.suffix}")
 
 
-def _reserve_tail(descriptor: int, end: int) -> int:
+def reserve_tail(descriptor: int, end: int) -> int:
     """Allocate space beyond the end of an open log, so that its next lines fit on a full disk.
 
     A file system that cannot, or has no room, leaves the log as it is.

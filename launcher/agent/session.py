@@ -296,7 +296,7 @@ class Session:
             on_layout=self._log_layout,
             lead=None if self._place.part == 0 else self._layout_of_the_first,
         )
-        metrics = Metrics(self._metrics_path)
+        metrics = self._metrics()
         pace = self._pace(metrics)
         own_watch = self._own_watch()
         try:
@@ -342,6 +342,12 @@ class Session:
         place = self._place
         quoted = self._spec.quoted if place.part == 0 else None
         return forecast_watch.watch(quoted, self._events_path, self._log, attempt=place.attempt, now=time.monotonic())
+
+    def _metrics(self) -> Metrics:
+        metrics = Metrics(self._metrics_path)
+        if self._place.part == 0:
+            metrics.prepare()
+        return metrics
 
     def _pace(self, metrics: Metrics) -> Pace:
         policy = self._spec.checkpoint

@@ -197,6 +197,8 @@ class Supervision:
             return
         self._metrics_at = now + _METRICS_POLL_S
         lines = self._services.metrics.new_lines()
+        if self._services.peers.part == 0:
+            self._services.metrics.keep_room()
         if self._watchdog.steps(lines, now):
             self._services.stillness.move(now)
         for line in lines:

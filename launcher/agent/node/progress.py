@@ -6,11 +6,13 @@ attempt reported steps, from the start of the command. A finished checkpoint cou
 count.
 """
 
+import contextlib
 import json
 import os
 from pathlib import Path
 from typing import Any
 
+from launcher.agent.events import LONGEST_LINE, reserve_tail
 from launcher.agent.metrics import figures_in
 
 _TAIL_BYTES = 64 * 1024
@@ -18,7 +20,7 @@ _MAX_BYTES = 1 << 20
 
 
 class Metrics:
-    """Reads the lines that a trainer appends to its metrics file."""
+    """Reads the lines that a trainer appends to its metrics file, and keeps room on the disk for more of them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -35,6 +37,26 @@ class Metrics:
         self.reported_before = any("step" in figures_in(line)[0] for line in tail.splitlines())
         self.invalid = 0
         """Number of lines with an invalid value."""
+        self._torn = tail != b"" and not tail.endswith(b"\n")
+        self._reserved = 0
+        """The size of the file up to which its disk has room for it alone."""
+
+    def keep_room(self) -> None:
+        """Allocate room for the next lines: the command, another job or a checkpoint may fill the disk at any time."""
+        with contextlib.suppress(OSError):  # without it the file only has the room that the disk has
+            descriptor = self._opened()
+            try:
+                size = os.fstat(descriptor).st_size
+                if size + LONGEST_LINE > self._reserved:
+                    self._reserved = reserve_tail(descriptor, size)
+            finally:
+                os.close(descriptor)
+
+    def prepare(self) -> None:
+        """End a line that a full disk or a kill cut in an earlier attempt, and allocate room for the next lines."""
+        if self._torn:
+            self._write(b"")
+        self.keep_room()
 
     def new_lines(self) -> list[dict[str, int | float]]:
         """The figures of the complete lines appended since the last call; invalid ones are counted in `invalid`."""
@@ -56,16 +78,24 @@ class Metrics:
 
     def append(self, **figures: Any) -> bool:
         """Append a line; return whether that succeeded."""
-        line = (json.dumps(figures) + "\n").encode()
+        return self._write((json.dumps(figures) + "\n").encode())
+
+    def _write(self, line: bytes) -> bool:
+        """Append a line, and before it the end of one that a full disk cut; return whether all of it was written."""
+        data = b"\n" + line if self._torn else line
         try:
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            descriptor = self._opened()
             try:
-                os.write(descriptor, line)
+                written = os.write(descriptor, data)
             finally:
                 os.close(descriptor)
         except OSError:
             return False
-        return True
+        self._torn = written < len(data)
+        return not self._torn
+
+    def _opened(self) -> int:
+        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
 
 class Watchdog:

@@ -1,8 +1,10 @@
 import json
+import shutil
 
 import pytest
 
 from launcher.agent.node.progress import Metrics, Watchdog
+from tests.attack.disks import fill, mounted
 
 
 def line(**values):
@@ -95,6 +97,55 @@ class TestMetrics:
         assert Metrics(metrics_path).append(checkpoint_step=1, upload_seconds=0.5)
         assert metrics_path.read_text().splitlines()[1] == '{"checkpoint_step": 1, "upload_seconds": 0.5}'
         assert not Metrics(metrics_path / "no" / "folder").append(checkpoint_step=1)
+
+
+class TestFullDisk:
+    """The metrics are on a disk that the trainer, or another job, fills to 0 bytes."""
+
+    @pytest.fixture
+    def disk(self, tmp_path):
+        with mounted(tmp_path / "disk", 1 << 20) as place:
+            yield place
+
+    def test_lines_fit_on_a_disk_that_was_filled_after_the_start(self, disk):
+        metrics = Metrics(disk / "metrics.jsonl")
+        metrics.prepare()
+        fill(disk / "data")
+        assert shutil.disk_usage(disk).free == 0
+        with metrics.path.open("a") as file:
+            for step in range(1, 101):
+                file.write(line(step=step, loss=1.0, tokens=step * 1000))
+        assert metrics.append(checkpoint_step=100, upload_seconds=0.5)
+        assert [figures.get("step") for figures in metrics.new_lines()] == [*range(1, 101), None]
+
+    def test_room_grows_with_the_file(self, disk):
+        metrics = Metrics(disk / "metrics.jsonl")
+        for start in range(0, 3000, 1000):
+            metrics.keep_room()
+            with metrics.path.open("a") as file:
+                file.writelines(line(step=step, loss=1.0) for step in range(start, start + 1000))
+        metrics.keep_room()
+        fill(disk / "data")
+        with metrics.path.open("a") as file:
+            file.writelines(line(step=step, loss=1.0) for step in range(3000, 3100))
+        assert len(metrics.path.read_text().splitlines()) == 3100
+
+    def test_line_cut_by_a_full_disk_costs_no_other_line(self, disk):
+        metrics = Metrics(disk / "metrics.jsonl")
+        metrics.path.write_text(line(step=1))
+        fill(disk / "data")
+        while metrics.append(step=2, loss=0.5):
+            pass
+        (disk / "data").unlink()
+        assert metrics.append(step=3)
+        before = metrics.path.read_bytes()
+        assert before.splitlines()[-1] == b'{"step": 3}'
+        metrics.path.write_bytes(before + b'{"step": 4, "lo')
+        again = Metrics(metrics.path)
+        again.prepare()
+        with metrics.path.open("a") as file:
+            file.write(line(step=5))
+        assert list(again.new_lines()) == [{"step": 5}]
 
 
 class TestWatchdog:
