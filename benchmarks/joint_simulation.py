@@ -261,8 +261,9 @@ def _dollars(candidate: TrainingCandidate, hours: np.ndarray, dice: np.random.Ge
     if candidate.place.option in PREPAID:
         fee = float(price.usd) * cost.billed_hours * cost.instances
         more = candidate.overrun
-        late = np.array([0.0 if more is None else float(more.price.usd) * more.hours_at(value) for value in hours])
-        return fee + late + _others(candidate, hours, np.zeros(RUNS) + cost.start_h)
+        ways = [] if more is None else [more, *([] if more.other is None else [more.other])]
+        late = [min((float(way.price.usd) * way.hours_at(value) for way in ways), default=0.0) for value in hours]
+        return fee + np.array(late) + _others(candidate, hours, np.zeros(RUNS) + cost.start_h)
     middle, spread = cost.start_h, cost.start
     start = _two_sided(math.exp(-spread.down), 1.0, math.exp(spread.up), dice) * middle
     busy = hours + start
