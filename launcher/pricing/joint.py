@@ -9,7 +9,7 @@ independent of the hours; the distribution of their product is a sum over points
 """
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
@@ -153,6 +153,13 @@ class Points:
     def coarse(self, count: int) -> list[float]:
         """So many values of equal probability."""
         return [self.at((index + 0.5) / count) for index in range(count)]
+
+    def pieces(self, count: int) -> list[tuple[float, float]]:
+        """Values with their probabilities: the lowest one if it is likely as such, and so many parts of the others."""
+        certain = self._reached[bisect_right(self._values, self._values[0]) - 1]
+        rest = 1.0 - certain
+        values = (self.at(certain + rest * (index + 0.5) / count) for index in range(count))
+        return [(self._values[0], certain), *((value, rest / count) for value in values)]
 
 
 @lru_cache(maxsize=256)
@@ -371,9 +378,12 @@ def added(hours: Outcomes, start_h: float, spread: Spread) -> Outcomes:
     wider = start_h * (spread.at(Z_OF_THE_ENDS) - spread.at(-Z_OF_THE_ENDS)) > hours.at(HIGH) - hours.at(LOW)
     of_hours, of_starts = (STARTS, COARSE) if wider else (COARSE, STARTS)
     starts = [start_h * spread.at(z) for z in normal_points(of_starts)] if width else [start_h]
-    values = hours.coarse(of_hours)
-    weight = 1.0 / (len(values) * len(starts))
-    return Points([(value + start, weight) for value in values for start in starts], mean)
+    # A job without any loss is so likely that its chance may not be rounded to one of a few equal parts.
+    if isinstance(hours, Points):
+        values = hours.pieces(of_hours)
+    else:
+        values = [(value, 1.0 / of_hours) for value in hours.coarse(of_hours)]
+    return Points([(value + start, weight / len(starts)) for value, weight in values for start in starts], mean)
 
 
 class RandomPrice(NamedTuple):
