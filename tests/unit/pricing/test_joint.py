@@ -14,10 +14,12 @@ from launcher.pricing.joint import (
     MIDDLE,
     JobHours,
     Losses,
+    Points,
     RandomPrice,
     Spread,
     added,
     median_shift,
+    normal_points,
     total_at,
     wall_hours,
 )
@@ -127,3 +129,21 @@ def test_start_up_adds_spread_to_a_short_job_and_not_to_a_long_one():
     after = added(short, 0.15, start)
     assert after.at(HIGH) / after.at(LOW) > 1.3 * short.at(HIGH) / short.at(LOW) * 0.9
     assert ends(added(long, 0.15, start)) == pytest.approx([end + 0.16 for end in ends(long)], abs=0.02)
+
+
+@pytest.mark.parametrize("none", [0.8, 0.86, 0.93, 0.97])
+def test_rare_loss_keeps_its_chance_where_a_start_up_comes_before_the_job(none):
+    lost, spread = [0.5 + index / 100 for index in range(100)], Spread(0.3, 0.6)
+    hours = Points([(1.5, 0.0), (1.5, none), (1.5, 0.0), *((1.5 + more, (1 - none) / 100) for more in lost)], 1.6)
+    starts = [0.1 * spread.at(z) for z in normal_points(400)]
+    exact = sorted(
+        [(1.5 + start, none / 400) for start in starts]
+        + [(1.5 + more + start, (1 - none) / 100 / 400) for more in lost for start in starts]
+    )
+    for chance in ENDS:
+        reached, total = exact[0][0], 0.0
+        for value, weight in exact:
+            reached, total = value, total + weight
+            if total >= chance:
+                break
+        assert added(hours, 0.1, spread).at(chance) == pytest.approx(reached, rel=0.03)
