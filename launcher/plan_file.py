@@ -54,7 +54,8 @@ MERGE = "tag:yaml.org,2002:merge"
 ML = "ml."
 """SageMaker's prefix of EC2's names of instance types."""
 _KINDS: Mapping[type, str] = {list: "a list", str: "text"}
-_BOOLEAN, _STRING = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:str"
+_STRING = "tag:yaml.org,2002:str"
+_NO_KEYS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float", "null", "timestamp"))
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -63,7 +64,8 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
         keys: set[object] = set()
         for key_node, _ in node.value:
-            if key_node.tag == _BOOLEAN:  # YAML 1.1 takes the word `on` for true; no key is a boolean
+            # YAML 1.1 takes `on` for true and 3.10 for 3.1; no key of a plan is anything but text.
+            if isinstance(key_node, yaml.ScalarNode) and key_node.style is None and key_node.tag in _NO_KEYS:
                 key_node.tag = _STRING
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, list | dict):
@@ -73,6 +75,17 @@ class _UniqueKeyLoader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, message, key_node.start_mark)
             keys.add(key)
         return super().construct_mapping(node, deep)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - PyYAML's signature
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as problem:  # such as of the date 2026-13-01, of which PyYAML does not tell the place
+            text = f"{cut(node.value)}: {problem}" if isinstance(node, yaml.ScalarNode) else str(problem)
+            raise yaml.constructor.ConstructorError(None, None, text, node.start_mark) from problem
+
+
+# The word `=` is a value of its own kind in YAML 1.1.
+_UniqueKeyLoader.add_constructor("tag:yaml.org,2002:value", lambda _, node: str(node.value))
 
 
 def is_path(text: str) -> bool:
@@ -233,7 +246,9 @@ def _partial(path: Path, source: str, environment: Mapping[str, str]) -> Layer:
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
-            raise UnreadableInputError(f"{path} is not valid TOML: {problem}", hint="correct that place") from problem
+            raise UnreadableInputError(
+                f"{path} is not valid TOML: {safe_yaml.shortened(str(problem))}", hint="correct that place"
+            ) from problem
     else:
         node, data = _parse_text(text, str(path), partial=True)
     layer = _layer(expanded(data, str(path), environment), source, str(path), path.parent)
@@ -390,12 +405,21 @@ class _PlanReader(ScalarReader):
     @cached_property
     def places(self) -> Mapping[str, Place]:
         """Where everything is in the file, by its path; needed only for findings."""
-        return dict(places_of(self._node, "", set())) if self._toml_places is None else self._toml_places
+        return places_of(self._node) if self._toml_places is None else self._toml_places
 
-    def written(self, path: str) -> str | None:
+    def written(self, path: str, value: object) -> str | None:
         place = self.places.get(path)
-        value = None if place is None else place.value
-        return value.value if isinstance(value, yaml.ScalarNode) and value.style is None else None
+        if place is None:
+            return None
+        text = place.text if place.value is None else safe_yaml.plain_text(place.value)
+        if text is None:
+            return None
+        try:
+            own = tomllib.loads(f"value = {text}")["value"] if place.value is None else safe_yaml.loads(text)
+        except ValueError:
+            return None
+        # It is another's if a layer above or --set replaces it.
+        return text if repr(own) == repr(value) and not isinstance(own, str | list | dict) else None
 
     def section(self, owner: type, data: object, path: str) -> object:
         if data is None:
@@ -414,8 +438,12 @@ class _PlanReader(ScalarReader):
             self.refuse("unknown-key", path, message, "slipway schema prints all keys")
         values: dict[str, object] = {}
         complete = True
+        # A file of something else, such as of credentials, may have keys of a plan: its values are not shown.
+        other = owner is PlanRequest and bool(unknown) and "slipway" not in data
         for key, (field, kind) in known.items():
             where = f"{path}.{key}" if path else key
+            if other and key in data:
+                continue
             if key not in data:
                 if field.default is MISSING and field.default_factory is MISSING:
                     self.refuse("missing-key", where, f"the key {key} is required")
@@ -432,7 +460,11 @@ class _PlanReader(ScalarReader):
         match kind:
             case kinds.Nullable() | kinds.Auto() | kinds.AnyOf():
                 word = {kinds.Auto: "auto", kinds.AnyOf: "any"}.get(type(kind))
-                return None if data is None or (word and data == word) else self.value(kind.item, data, path)
+                if data is None or (word and data == word):
+                    return None
+                if word and isinstance(kind.item, kinds.Choice):
+                    return self.choice(kind.item, data, path, word)
+                return self.value(kind.item, data, path)
             case kinds.Section():
                 return self.section(kind.of, data, path)
             case kinds.Open():
@@ -451,7 +483,7 @@ class _PlanReader(ScalarReader):
         if isinstance(data, str) and data:
             return self.text(kinds.Text(), data, path)
         if not isinstance(data, Mapping):
-            text = self.written(path)
+            text = self.written(path, data)
             return self.wrong(path, data, kind.form, f'write "{text}"' if text else "")
         if "config" in data:
             data = self.configured(data, path)
@@ -482,7 +514,10 @@ class _PlanReader(ScalarReader):
                 return self.wrong(
                     path, data, "one value or a list", f"write [{', '.join(data.replace(',', ' ').split())}]"
                 )
-            value = self.value(kind.item, data, path)
+            item = kind.item
+            value = (
+                self.choice(item, data, path, "any") if isinstance(item, kinds.Choice) else self.value(item, data, path)
+            )
             return FAILED if value is FAILED else (value,)
         if not data:
             return self.wrong(path, data, "any, one value or a list that is not empty")
@@ -493,15 +528,22 @@ class _PlanReader(ScalarReader):
             line = self.value(kind.item, data, path)
             return run_by_bash(line) if isinstance(line, str) else FAILED
         if not isinstance(data, list):
-            text = self.written(path) if isinstance(kind.item, kinds.Text | kinds.NameOr) else None
-            item = f'"{text}"' if text is not None and not isinstance(data, str) else self.shown(data, path)
-            return self.wrong(path, data, "a list", f"write [{item}]")
+            return self.wrong(path, data, "a list", f"write [{self.item(kind.item, data, path)}]")
         if kind.command_line and not data:
             return self.wrong(path, data, "a command of at least one word")
         if kind.exactly is not None and len(data) != kind.exactly:
             return self.wrong(path, data, f"a list of {kind.exactly} values", f"it has {len(data)}")
         values = [self.value(kind.item, item, f"{path}[{index}]") for index, item in enumerate(data)]
         return FAILED if any(value is FAILED for value in values) else tuple(values)
+
+    def item(self, kind: kinds.Kind, data: object, path: str) -> str:
+        """A value as the item of a list that it stands for, in the notation of the file."""
+        text = self.written(path, data) if isinstance(kind, kinds.Text | kinds.NameOr | kinds.Section) else None
+        item = f'"{text}"' if text is not None and not isinstance(data, str) else self.shown(data, path)
+        if isinstance(kind, kinds.Section) and not isinstance(data, Mapping):
+            first = next((key for key, field, _ in keyed(kind.of) if field.default is MISSING), None)
+            return item if first is None else f"{{{first}: {item}}}"
+        return item
 
     def table(self, kind: kinds.Table, data: object, path: str) -> object:
         if data is None:

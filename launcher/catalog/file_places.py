@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 import yaml
@@ -11,13 +12,19 @@ from launcher.model.finding import Finding
 
 
 class Place(NamedTuple):
-    """Where a value is in its file: line and column of its key or of itself, from 1, and its node if it is YAML."""
+    """Where a value is in its file: line and column of its key or of itself, from 1.
+
+    `value` is its node if the file is YAML, `text` what a TOML file has behind its key.
+    """
 
     line: int
     column: int
     value: yaml.Node | None = None
+    text: str = ""
 
 
+MAX_PLACES = 20_000
+"""Places of a file that are known for messages: aliases of aliases stand for more."""
 _TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"(\s*)([A-Za-z0-9_.'\"/ -]+?)\s*=")
 
@@ -36,7 +43,8 @@ def toml_places(text: str) -> dict[str, Place]:
             places.setdefault(table, Place(number, 1))
         elif (key := _KEY.match(line)) is not None:
             path = f"{table}.{_plain(key[2])}" if table else _plain(key[2])
-            places.setdefault(path, Place(number, len(key[1]) + 1))
+            text = line[key.end() :].partition("#")[0].strip()
+            places.setdefault(path, Place(number, len(key[1]) + 1, text=text))
     return places
 
 
@@ -52,18 +60,19 @@ def children(node: yaml.Node) -> Iterator[tuple[yaml.Node | None, yaml.Node]]:
         yield from ((None, child) for child in node.value)
 
 
-def places_of(node: yaml.Node | None, path: str, visited: set[int]) -> Iterator[tuple[str, Place]]:
+def places_of(node: yaml.Node | None) -> dict[str, Place]:
     """Everything below a node, by its path in the file: a key, or an item of a list."""
-    if node is None or id(node) in visited:
-        return
-    visited.add(id(node))
-    for index, (key, value) in enumerate(children(node)):
+    return dict(islice(_below(node, ""), MAX_PLACES))
+
+
+def _below(node: yaml.Node | None, path: str) -> Iterator[tuple[str, Place]]:
+    for index, (key, value) in enumerate(() if node is None else children(node)):
         if key is None:
             where, mark = f"{path}[{index}]", value.start_mark
         else:
             where, mark = f"{path}.{key.value}" if path else str(key.value), key.start_mark
         yield where, Place(mark.line + 1, mark.column + 1, value)
-        yield from places_of(value, where, visited)
+        yield from _below(value, where)
 
 
 def with_place(finding: Finding, places: Mapping[str, Place]) -> Finding:

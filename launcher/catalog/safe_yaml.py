@@ -26,6 +26,16 @@ _WRONG = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, Recursio
 AttributeError, 2026-02-30 a ValueError."""
 
 
+def plain_text(node: yaml.Node) -> str | None:
+    """The text of a single value without quotes; None for any other node."""
+    return node.value if isinstance(node, yaml.ScalarNode) and node.style is None else None
+
+
+def shortened(message: str) -> str:
+    """A parser's message with at most 20 characters of each word that it quotes from its text."""
+    return _QUOTED.sub(_SHORTENED, message)
+
+
 class YamlError(ValueError):
     """A text that is no YAML, or exceeds the bounds; the message has line and column if known."""
 
@@ -127,9 +137,9 @@ def _problem_text(problem: BaseException) -> str:
     if isinstance(problem, RecursionError):
         return f"more than {MAX_DEPTH} lists and mappings in each other"
     if not isinstance(problem, yaml.YAMLError):
-        return f"a value that its tag does not allow: {_QUOTED.sub(_SHORTENED, str(problem))}"
+        return f"a value that its tag does not allow: {shortened(str(problem))}"
     message = getattr(problem, "problem", None) or str(problem).splitlines()[0]
-    message = _QUOTED.sub(_SHORTENED, str(message))
+    message = shortened(str(message))
     return f"{_at(getattr(problem, 'problem_mark', None))}{message}"
 
 

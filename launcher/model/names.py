@@ -24,6 +24,8 @@ def nearest_name(word: str, known: Iterable[str]) -> str:
     ('did you mean us-east-1?', 'did you mean us-west-2?')
     >>> nearest_name("us-est-1", ["us-west-1", "us-east-1"])
     'did you mean us-west-1 or us-east-1?'
+    >>> nearest_name("eu-central", ["eu-central-1", "eu-central-2"]), nearest_name("p5..4xl", ["p5.4xl", "p5e.4xl"])
+    ('did you mean eu-central-1 or eu-central-2?', 'did you mean p5.4xl?')
     """
     if len(word) > _LONGEST or not word:
         return ""
@@ -38,9 +40,19 @@ def nearest_name(word: str, known: Iterable[str]) -> str:
         return ""
     edits = {name: _edits(lower, name.lower()) for name in close}
     fewest = [name for name in close if edits[name] == min(edits.values())]
+    doubled = [name for name in fewest if name.lower() in _without_a_double(lower)]
+    fewest = doubled or fewest
     # A wrong region is money: of two that are equally near, neither is chosen.
-    equal = len(fewest) == 2 and edits[fewest[0]] == 1  # noqa: PLR2004 - more would be a list
-    return f"did you mean {fewest[0]} or {fewest[1]}?" if equal else f"did you mean {fewest[0]}?"
+    equal = len(fewest) == 2 and edits[fewest[0]] <= 2  # noqa: PLR2004 - more would be a list
+    if not equal:
+        return f"did you mean {fewest[0]}?"
+    either = sorted(fewest) if edits[fewest[0]] > 1 else fewest
+    return f"did you mean {' or '.join(either)}?"
+
+
+def _without_a_double(word: str) -> set[str]:
+    """A word without one of two equal letters beside each other, for each such pair."""
+    return {word[:at] + word[at + 1 :] for at in range(1, len(word)) if word[at] == word[at - 1]}
 
 
 def _edits(word: str, name: str) -> int:

@@ -22,6 +22,7 @@ _AMOUNT = re.compile(r"\$? ?(?P<number>\d{1,3}(?:[,_]\d{3})+(?:\.\d+)?|\d+(?:\.\
 """A number with its unit, or with what separates thousands: $1,200 or 10 h."""
 _LEADING_ZEROS = re.compile(r"^0+(?=[0-9])")
 """YAML reads 010 as 8, and 09 as text."""
+_OTHER_BASES = re.compile(r"[+-]?0[0-7_]+|[+-]?\d[\d_]*(?::[0-5]?\d)+(?:\.[\d_]*)?")
 _ON_OFF = {**dict.fromkeys(("true", "yes", "on", "1"), "true"), **dict.fromkeys(("false", "no", "off", "0"), "false")}
 _SHOWN = 60
 """Maximum characters of a value in a message, to fit a line."""
@@ -70,13 +71,15 @@ class ScalarReader:
         self.findings.append(error(code, path, message, hint))
         return FAILED
 
-    def written(self, path: str) -> str | None:  # noqa: ARG002 - for readers of files
+    def written(self, path: str, value: object) -> str | None:  # noqa: ARG002 - for readers of files
         """The text of a value as its file has it; None if it is unknown, or no single value without quotes."""
         return None
 
     def shown(self, value: object, path: str) -> str:
         """A value as a message shows it: a number, date or on/off word in the text of its file."""
-        text = None if isinstance(value, str | list | dict) else self.written(path)
+        text = None if isinstance(value, str | list | dict) else self.written(path, value)
+        if text == "":
+            return "nothing"
         return describe(value) if text is None else text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
     def wrong(self, path: str, value: object, expected: str, hint: str = "") -> object:
@@ -103,8 +106,8 @@ class ScalarReader:
     def text(self, kind: kinds.Text, data: object, path: str) -> object:
         """A string of the required form."""
         if not isinstance(data, str):
-            text = self.written(path)
-            single = isinstance(data, int | float | date) and (text is not None or not isinstance(data, date))
+            text = self.written(path, data)
+            single = isinstance(data, int | float | date) and (text is not None or isinstance(data, int | float))
             quoted = str(data if text is None else text)
             fits = single and (kind.pattern is None or re.fullmatch(kind.pattern, quoted))
             hint = f'write "{quoted}"' if fits else ""
@@ -115,15 +118,16 @@ class ScalarReader:
             return self.wrong(path, data, kind.form)
         return data
 
-    def choice(self, kind: kinds.Choice, data: object, path: str) -> object:
-        """A word of a closed vocabulary."""
-        allowed = [word.value for word in kind.options]
-        if isinstance(data, str) and data in allowed:
+    def choice(self, kind: kinds.Choice, data: object, path: str, also: str = "") -> object:
+        """A word of a closed vocabulary; `also` is a further word that the caller reads, such as auto."""
+        words = [word.value for word in kind.options]
+        if isinstance(data, str) and data in words:
             return kind.options(data)
+        allowed = [also, *words] if also else words
         return self.refuse(
             "not-allowed",
             path,
-            f"must be one of {', '.join(allowed)}, got {describe(data)}",
+            f"must be one of {', '.join(allowed)}, got {self.shown(data, path)}",
             nearest_name(data, allowed) if isinstance(data, str) else "",
         )
 
@@ -145,8 +149,10 @@ class ScalarReader:
             data = int(data)
         if isinstance(data, bool) or not isinstance(data, int):
             return self.wrong(path, data, "a whole number", number_hint(data, WHOLE, path))
+        if self._is_other_number(data, path):
+            return FAILED
         if kind.minimum == kind.maximum != data:
-            return self.refuse("not-allowed", path, f"must be {kind.minimum}, got {describe(data)}")
+            return self.refuse("not-allowed", path, f"must be {kind.minimum}, got {self.shown(data, path)}")
         return self.bounded(data, kind.minimum, None, kind.maximum, path)
 
     def number(self, kind: kinds.Number, data: object, path: str) -> object:
@@ -155,7 +161,21 @@ class ScalarReader:
             data = float(data) if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", data) else data
         if isinstance(data, bool) or not isinstance(data, int | float):
             return self.wrong(path, data, "a number", number_hint(data, _NUMBER, path))
+        if self._is_other_number(data, path):
+            return FAILED
         return self.bounded(data, kind.minimum, kind.above, kind.maximum, path, unit=kind.unit)
+
+    def _is_other_number(self, data: object, path: str) -> bool:
+        """Whether YAML 1.1 read a number in base 8 or 60, such as 017 or 12:30; then that is a finding."""
+        text = self.written(path, data)
+        if text is None or not _OTHER_BASES.fullmatch(text):
+            return False
+        base = 60 if ":" in text else 8
+        hint = f"YAML reads {text} in base {base}, as {data}: write {data}"
+        if base == 8:  # noqa: PLR2004 - octal
+            hint += f", or {_LEADING_ZEROS.sub('', text.replace('_', '').lstrip('+-'))}"
+        self.wrong(path, data, "a number in decimal digits", hint)
+        return True
 
     def bounded(
         self, data: float, low: float | None, above: float | None, high: float | None, path: str, *, unit: str = ""
@@ -182,6 +202,8 @@ class ScalarReader:
             amount = None
         if amount is None:
             return self.wrong(path, data, 'dollars, such as 120 or "18.10"', number_hint(data, _NUMBER, path))
+        if not isinstance(data, str) and self._is_other_number(data, path):
+            return FAILED
         if amount.is_finite() and amount and not SMALLEST_USD <= abs(amount) <= LARGEST_USD:
             allowed = f"0, or between {SMALLEST_USD} and {LARGEST_USD:,} dollars"
             return self.refuse(OUT_OF_RANGE, path, f"must be {allowed}, got {describe(data)}")

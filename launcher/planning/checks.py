@@ -93,8 +93,10 @@ def _regions(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _type_hint(name: str, catalog: Catalog) -> str:
-    if (own := name.removeprefix("ml.")) != name and own in catalog.instance_types:
+    own = name.removeprefix("ml.")
+    if own != name and own in catalog.instance_types:
         return f"write {own}; SageMaker's name goes with target.kind sagemaker-training, hyperpod-slurm or hyperpod-eks"
+    name = own
     family, dot, size = name.partition(".")
     # Another family of another size is no misspelling: p3.16xlarge is a type of EC2's, and not p5.4xlarge.
     near = [

@@ -422,6 +422,87 @@ def test_value_of_unclear_meaning_gets_no_fix(line: str) -> None:
     assert caught.value.findings[0].hint == ""
 
 
+@pytest.mark.parametrize(
+    "line, path, got",
+    [
+        ("workload: {train: {model: a, method: NO, tokens_b: 1}}", "workload.train.method", "got NO"),
+        ("target: {os: 22.10}", "target.os", "got 22.10"),
+        ("run: {env: {3.10: x}}", "run.env.3.10", 'got "3.10"'),
+        ("run: {env: {V: }}", "run.env.V", "got nothing"),
+        ("x: &e {A: 3.10}\ntags: *e", "tags.A", "got 3.10"),
+        ("run: {before: 3.10}", "run.before", 'write [{command: "3.10"}]'),
+        ("run: {data: NO}", "run.data", 'write [{uri: "NO"}]'),
+    ],
+)
+def test_message_has_the_text_of_the_file(line, path, got):
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
+    (finding,) = [finding for finding in caught.value.findings if finding.path == path]
+    assert got in f"{finding.message} {finding.hint}"
+
+
+def test_message_on_a_value_of_a_toml_file_has_its_text(tmp_path):
+    (tmp_path / "slipway.toml").write_text("[tags]\nversion = 3.10 # of the team\n")
+    (tmp_path / "plan.yaml").write_text("slipway: 1\nname: x\nextends: slipway.toml\n")
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.load(tmp_path / "plan.yaml")
+    assert caught.value.findings[0].hint == 'write "3.10"'
+
+
+def test_message_on_a_replaced_value_has_no_text_of_the_file(tmp_path):
+    (tmp_path / "plan.yaml").write_text("slipway: 1\nname: x\ntarget: {os: 22.10}\n")
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.load(tmp_path / "plan.yaml", ("target.os=true",))
+    assert "22.10" not in str(caught.value.findings)
+
+
+@pytest.mark.parametrize(
+    "line, got, fix",
+    [
+        ("target: {nodes: 017}", "got 017", "YAML reads 017 in base 8, as 15: write 15, or 17"),
+        ("run: {time_limit_h: 12:30:45}", "got 12:30:45", "base 60, as 45045: write 45045"),
+        ("budget: {max_usd: 12:30}", "got 12:30", "base 60, as 750: write 750"),
+        ("checkpoint: {grace_seconds: 1:30}", "got 1:30", "base 60, as 90: write 90"),
+    ],
+)
+def test_number_in_another_base_is_refused(line, got, fix):
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
+    (finding,) = caught.value.findings
+    assert got in finding.message
+    assert fix in finding.hint
+
+
+@pytest.mark.parametrize(
+    "line, word",
+    [
+        ("network: {nat: nope}", "auto, gateway, instance, none"),
+        ("network: {nat: Auto}", "auto, gateway"),
+        ("run: {operator: kubeflow}", "auto, hyperpod-pytorchjob"),
+        ("workload: {train: {model: a, stack: xyz, tokens_b: 1}}", "auto, tuned"),
+        ("purchase: {option: cheap}", "any, on-demand"),
+        ("purchase: {plan_kind: ec3}", "any, compute"),
+    ],
+)
+def test_refused_word_is_told_the_words_for_a_free_choice(line, word):
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(f"slipway: 1\nname: x\n{line}\n")
+    assert f"must be one of {word}" in caught.value.findings[0].message
+
+
+def test_date_that_does_not_exist_has_its_place():
+    with pytest.raises(UnreadableInputError, match=r"line 3, column 17: 2026-13-01: month must be in 1\.\.12"):
+        plan_file.loads("slipway: 1\nname: x\ntags: {expires: 2026-13-01}\n")
+
+
+def test_file_other_than_a_plan_with_keys_of_one_shows_no_value():
+    text = "name: [wJalrXUtnFEMIK7MDENG]\nrun: wJalrXUtnFEMIK7MDENG\ntoken: hf_abcdefghijklmnopqrst\n"
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(text)
+    assert {finding.path for finding in caught.value.findings} == {"token", "slipway"}
+    assert "wJalr" not in str(caught.value.findings)
+
+
 def test_file_other_than_a_plan_shows_three_keys_of_twenty_characters() -> None:
     secrets = {f"AWS_SECRET_ACCESS_KEY_OF_TEAM_{number}": f"wJalrXUtnFEMI{number}" for number in range(9)}
     with pytest.raises(UnreadableInputError) as caught:
