@@ -11,9 +11,14 @@ if TYPE_CHECKING:
     from launcher.sandbox.sandbox import Sandbox as Sandbox  # noqa: PLC0414  re-exported
 
 
-def attached(environment: Mapping[str, str], region: str) -> "Sandbox | None":
-    """The sandbox that keeps running, ready for use; None if none runs."""
-    record = find(environment)
+def attached(
+    environment: Mapping[str, str], region: str, *, folder: Path | None = None, mark: str | None = None
+) -> "Sandbox | None":
+    """The running sandbox that a folder uses (None: the current one), or that of a mark; None if it does not run."""
+    record = find(environment, None if folder is None else used_in(folder))
+    if mark is not None and (record is None or record.mark != mark):
+        # Its run may have been launched in another folder, which uses another sandbox.
+        record = next((running for running in all_running(environment) if running.mark == mark), None)
     return None if record is None else attach(record, region)
 
 

@@ -207,7 +207,12 @@ def _stacks(state: RunState) -> str:
 def _killed(state: RunState) -> tuple[str, ...]:
     known = f"its command was killed before a job was submitted; run folder {state.run}"
     if state.report is not None and state.report.simulated:
-        return (known, "its sandbox ended with it, and nothing was spent")
+        if state.stack_states is None:
+            return (known, "its sandbox ended with it, and nothing was spent")
+        if not state.stacks:
+            return (known, "the running sandbox has no stack of it, and nothing was spent")
+        there = f"the running sandbox has its stacks{_stacks(state)}"
+        return (known, there, f"the next launch continues from them; slipway down {state.name} removes them")
     listed = _stacks(state) if state.stacks else ""
     return (
         known,

@@ -282,7 +282,12 @@ def deploy(
             f"the quote was good until {quote.expires_at:%Y-%m-%d %H:%M} UTC", hint="quote the plan again"
         )
     with TemporaryDirectory(prefix="slipway-assembly-") as place:
-        done = cdk.deploy_assembly(assembly.copied(Path(place) / "cdk.out"), outputs, on_line, inputs)
+        written = Path(place) / outputs.name
+        done = cdk.deploy_assembly(assembly.copied(Path(place) / "cdk.out"), written, on_line, inputs)
+        if written.is_file():
+            # The CLI may be killed while it writes: the run folder has a whole file or none.
+            copy = shutil.copyfile(written, outputs.with_name(f".{outputs.name}"))
+            copy.replace(outputs)
     if done.code != 0:
         raise DeploymentFailedError(
             f"the deployment failed (cdk exit {done.code}):\n" + "\n".join(failure_lines(done.lines)),

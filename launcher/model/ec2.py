@@ -33,6 +33,8 @@ TO_THE_STORE_S = 120
 """Seconds after the grace time in which an instance stores its last files, this project's choice."""
 ROOT = "/opt/slipway"
 """The folder of the job on an instance; checkpoints are below /scratch."""
+SESSION_FILE = "session.sh"
+"""Below ROOT: what a shell on the instance reads to be in the job's folder, with the job's programs."""
 SCRATCH = "/scratch"
 METADATA_KEY = re.compile(r"(?!\.{1,2}$|_index$)[A-Za-z0-9+=.,_:@-]+")
 """A tag's key that the metadata service can show (EC2 user guide, "Work with instance tags in instance metadata")."""

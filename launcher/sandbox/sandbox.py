@@ -85,6 +85,22 @@ def not_emulated(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceSessions:
+    """A user's sessions with an emulated instance, without the AWS CLI and its plug-in."""
+
+    # The script that runs a command line on the instance.
+    entry: Callable[[], str]
+
+    def terminal(self, line: str) -> list[str]:
+        """The program that runs a command line on the instance, on this terminal."""
+        return ["bash", self.entry(), line]
+
+    def forwarding(self, node: str, port: int, local_port: int) -> None:
+        """None: the ports of an instance are this computer's."""
+        del node, port, local_port
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
     """A simulated spot interruption. `drained` says whether the job had left the node before the node was removed."""
 
@@ -189,6 +205,10 @@ class Sandbox:
         scheduler_environment = self._call("scheduler", cluster=cluster, path=variables.get("PATH", "/usr/bin:/bin"))
         name = f"the head node of {cluster} in the sandbox"
         return LocalShell({**variables, **scheduler_environment, "HOME": str(home)}, name=name)
+
+    def sessions(self, instance: str) -> "InstanceSessions":
+        """A user's sessions with an instance of an Auto Scaling group."""
+        return InstanceSessions(entry=lambda: str(self._call("entry", instance=instance)))
 
     def clusters(self) -> tuple[str, ...]:
         """The names of the running clusters."""

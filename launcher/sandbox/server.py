@@ -180,6 +180,7 @@ class Server:
             "scheduler": lambda args: cluster(args).scheduler.environment(args["path"]),
             "answer": lambda args: self._registry.hosted(args["cluster"]).answer(up=args["up"]),
             "busy": self._busy,
+            "entry": lambda args: self._instances.entry(args["instance"]),
             "jobs": self._jobs,
             "stacks": lambda _: self._stacks(),
             "end": lambda _: self._end(),

@@ -78,17 +78,7 @@ class SlurmNodes:
     def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
         """Forward a local port to a port of a node."""
         command = self.head.forwarding(node, port, local_port)
-        if command is None and local_port == port:
-            ready()  # the node is this computer: its port is local already, and a forwarded connection would loop
-            threading.Event().wait()
-        if command is None:
-            return forwarded(
-                local_port, lambda: (socket.create_connection(("127.0.0.1", port), timeout=10.0), str), ready
-            )
-        with free_port(local_port):
-            pass
-        ready()
-        return attended(command, self.head.environment)
+        return tunnelled(command, self.head.environment, port=port, local_port=local_port, ready=ready)
 
     def _step(self, node: str, command: Sequence[str], *options: str) -> str:
         """The script that starts a command as a step of the job on one of its nodes."""
@@ -140,6 +130,30 @@ def attended(command: Sequence[str], environment: Mapping[str, str]) -> int:
     finally:
         signal.signal(signal.SIGINT, before)
     return code if code >= 0 else 128 - code
+
+
+def tunnelled(
+    command: Sequence[str] | None,
+    environment: Mapping[str, str],
+    *,
+    port: int,
+    local_port: int,
+    ready: Callable[[], None],
+) -> int:
+    """Forward a local port to a node's port by a program; None: the node is this computer.
+
+    Raises:
+        ImpossibleError: the local port is in use.
+    """
+    if command is not None:
+        with free_port(local_port):
+            pass
+        ready()
+        return attended(command, environment)
+    if local_port == port:
+        ready()  # the port is local already, and a forwarded connection would loop
+        threading.Event().wait()
+    return forwarded(local_port, lambda: (socket.create_connection(("127.0.0.1", port), timeout=10.0), str), ready)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, program_missing, text, unpacking_from
@@ -49,6 +49,16 @@ def session_command(target: str, region: str, document: str, parameters: Mapping
     values = json.dumps({name: [value] for name, value in parameters.items()})
     command = ["aws", "ssm", "start-session", "--region", region, "--target", target]
     return [*command, "--document-name", document, "--parameters", values]
+
+
+class Sessions(Protocol):
+    """A user's own sessions with an instance."""
+
+    def terminal(self, line: str) -> list[str]:
+        """The program that runs a command line on the instance, on this terminal."""
+
+    def forwarding(self, node: str, port: int, local_port: int) -> list[str] | None:
+        """The program that forwards a local port to a port of a host that the instance reaches; None: it is local."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

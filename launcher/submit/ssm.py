@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Protocol
 
 from launcher.submit.jobs import SchedulerError, UnreachableError
-from launcher.submit.session import Person
+from launcher.submit.session import Sessions
 from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, unpacking_from
 
 OUTPUT_LIMIT = 24_000
 """Characters of standard output that GetCommandInvocation returns (its API reference, read 2026-11-20)."""
 _FIRST_POLL_S, _SLOWER, _LONGEST_S = 0.4, 1.6, 5.0
+_DONE = "Success"
 _NEVER_RAN = {"DeliveryTimedOut", "Undeliverable", "InvalidPlatform", "AccessDenied"}
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
@@ -67,7 +68,9 @@ class SsmShell:
     commands: Commands
     user: str
     stage: Callable[[Path], str]
-    person: Person
+    person: Sessions
+    # That of the AWS CLI.
+    environment: Mapping[str, str]
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
 
@@ -103,11 +106,6 @@ class SsmShell:
             self.run(unpacking_from(self.stage(archive), folder, archive), timeout_s=PUT_S), folder, self.name
         )
 
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """The environment of the AWS CLI."""
-        return self.person.environment
-
     def terminal(self, script: str) -> list[str]:
         """A session on this terminal, which changes from root to the user who owns the jobs."""
         inner = f"exec bash -l -c {shlex.quote(script)}"
@@ -131,4 +129,5 @@ class SsmShell:
             raise SchedulerError(f"{self.name}: the command did not arrive: {invocation.details}", hint=hint)
         if len(invocation.out) >= OUTPUT_LIMIT:
             raise UnreachableError(f"{self.name}: the answer is longer than {OUTPUT_LIMIT:,} characters")
-        return frame.answer(invocation.out, invocation.err or invocation.details, self.name)
+        details = "" if invocation.details == _DONE else invocation.details
+        return frame.answer(invocation.out, invocation.err or details, self.name)

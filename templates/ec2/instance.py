@@ -11,6 +11,7 @@ image's AWS CLI for the services that this boto3 lacks.
 import http.client
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -202,6 +203,13 @@ def use_software(environment: MutableMapping[str, str]) -> None:
     for pattern in SOFTWARE:
         for folder in sorted(Path("/").glob(pattern.lstrip("/")))[-1:]:
             environment["PATH"] = f"{folder}:{environment['PATH']}"
+
+
+def write_session(environment: Mapping[str, str], folder: Path) -> None:
+    """Write what a shell on this instance reads (launcher/workflow/cluster/instance_jobs.py): the job's own start."""
+    names = sorted(name for name in environment if name == "PATH" or name.startswith("SLIPWAY_"))
+    lines = [f"export {name}={shlex.quote(environment[name])}" for name in names]
+    Path(environment["SLIPWAY_ROOT"], "session.sh").write_text("\n".join([*lines, f"cd {shlex.quote(str(folder))}\n"]))
 
 
 class Job:
@@ -416,6 +424,7 @@ def main() -> int:
             make_scratch(Path(environment.setdefault("SLIPWAY_SCRATCH", "/scratch")))
             check_chips(environment)
             use_software(environment)
+            write_session(environment, folder)
             fetch = [sys.executable, str(folder / "fetch_work.py")]
             fetched = subprocess.run(fetch, cwd=folder, env=environment, check=False)
             if fetched.returncode:

@@ -3,6 +3,9 @@
 import hashlib
 import json
 import os
+import socket
+import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -13,14 +16,14 @@ from launcher.model.errors import DeploymentFailedError
 from launcher.model.report import RunStatus
 from launcher.records.run_folder import latest
 from launcher.records.submission import FILE, recorded
-from launcher.workflow.cluster.instance_jobs import reach_instances
+from launcher.workflow.cluster.instance_jobs import InstanceJobs, reach_instances
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import pick, price
 from launcher.workflow.run.launch import launch_quote
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.submission_watch import NoCapacityError
 from tests.sandbox.job_trainers import GLOO, TRAINER
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.cdk, pytest.mark.server, pytest.mark.xdist_group("instances")]
 
@@ -109,7 +112,38 @@ def test_two_nodes_one_reclaimed_with_notice_finish_with_undisturbed_result(tmp_
     assert group_of(sandbox, "bare").job == submission["job"]
 
 
-def test_job_survives_closed_launcher_and_lost_instance_and_second_launch_refused(tmp_path, sandbox):
+def assert_entered(nodes, instance, capfd):
+    """An instance is entered in its job's folder by each command, and its ports are reached."""
+    assert nodes.names == (instance,)
+    until(lambda: "job=left-" in nodes.read(instance, ["sh", "-c", "echo job=$SLIPWAY_JOB_NAME"]))
+    assert nodes.read(instance, ["ls", "-d", "work"]) == "work\n"
+    capfd.readouterr()
+    assert nodes.run(instance, ["sh", "-c", "pwd; exit 4"]) == 4
+    folder = f"instances/{instance}/opt/slipway/job\n"
+    command = capfd.readouterr()
+    assert command.out.endswith(folder)
+    assert not command.err
+    keyboard, (reads, writes) = os.dup(0), os.pipe()
+    os.write(writes, b"pwd; exit 3\n")
+    os.close(writes)
+    os.dup2(reads, 0)
+    try:
+        assert nodes.shell(instance) == 3
+    finally:
+        os.dup2(keyboard, 0)
+    assert capfd.readouterr().out.endswith(folder)
+    opened = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_server(("127.0.0.1", 0)) as free:
+        port, local = server.getsockname()[1], free.getsockname()[1]
+        free.close()
+        threading.Thread(target=nodes.tunnel, args=(instance, port, local, opened.set), daemon=True).start()
+        assert opened.wait(PATIENCE_S)
+        with socket.create_connection(("127.0.0.1", local)) as near, server.accept()[0] as far:
+            near.sendall(b"board")
+            assert far.recv(5) == b"board"
+
+
+def test_job_survives_closed_launcher_and_lost_instance_and_second_launch_refused(tmp_path, sandbox, capfd):
     text = plan(["python3", "train.py", str(STEPS)], name="left", nodes=1)
     with pytest.raises(KeyboardInterrupt):
         launched(tmp_path / "one", text, TRAINER, messages=Closing("attempt 1 started"), emulator=sandbox)
@@ -118,6 +152,8 @@ def test_job_survives_closed_launcher_and_lost_instance_and_second_launch_refuse
     with pytest.raises(DeploymentFailedError, match=f"job {submission.job} runs on the instances of left"):
         launched(tmp_path / "two", text, TRAINER, messages=[], emulator=sandbox)
     (instance,) = group_of(sandbox, "left").running
+    assert isinstance(source, InstanceJobs)
+    assert_entered(replace(source, sessions=sandbox.sessions).nodes(submission.submitted), instance, capfd)
     until(lambda: source.read(submission.submitted, {"events.jsonl": 0})["events.jsonl"])
     sandbox.fail_node("slipway-left", instance)
     facts = until(lambda: (facts := source.facts(submission.submitted)).state.final and facts)

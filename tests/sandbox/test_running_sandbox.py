@@ -7,12 +7,14 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from launcher import emulation
 from launcher.model.emulator import MARK
 from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobState
@@ -134,6 +136,14 @@ def test_down_finds_sandbox_stacks_by_newest_run(own_environment, tmp_path):
     assert "While it stays up" not in out
 
 
+def record_launch(root):
+    """A killed launch in a sandbox of a plan named tiny, before it submitted a job."""
+    folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), root)
+    folder.write_json("command.json", {"command": "launch --sandbox", "pid": 0, "ended": None})
+    folder.write_json("plan.json", {"slipway": 1, "name": "tiny", "target": {"region": "us-east-2"}})
+    folder.write_json("report.json", report_document(replace(DEPLOYED, status=RunStatus.RUNNING, stacks=())))
+
+
 def test_folder_uses_named_sandbox(own_environment, tmp_path):
     mine, theirs, third = (tmp_path / name for name in ("mine", "theirs", "third"))
     for folder in (mine, theirs, third):
@@ -155,6 +165,22 @@ def test_folder_uses_named_sandbox(own_environment, tmp_path):
         assert status_in(theirs)["endpoint"] == status_in(mine)["endpoint"]
         again = slipway("sandbox", "start", "--name", "mine", folder=mine, environment=own_environment)
         assert (again.returncode, "mine is already running" in again.stderr) == (5, True)
+        # What was launched in one folder is found from another one, which uses another sandbox.
+        record_launch(mine)
+        killed = slipway("status", "tiny", folder=third, environment=own_environment).stdout
+        assert "the running sandbox has no stack of it" in killed
+        template = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
+        running = running_sandbox.find(own_environment, "mine")
+        cloudformation = client(Sandbox.attached(running, region="us-east-2"), "cloudformation")
+        cloudformation.create_stack(StackName="slipway-tiny-network", TemplateBody=template)
+        killed = slipway("status", "tiny", folder=third, environment=own_environment).stdout
+        assert "the running sandbox has its stacks: slipway-tiny-network CREATE_COMPLETE" in killed
+        removed = slipway("down", "tiny", "--dry-run", "--json", folder=third, environment=own_environment)
+        assert [stack["name"] for stack in json.loads(removed.stdout)["stacks"]] == ["slipway-tiny-network"]
+        for given in ({"folder": mine}, {"mark": running.mark}):
+            assert emulation.attached(own_environment, "us-east-2", **given).endpoint == status_in(mine)["endpoint"]
+        for given in ({}, {"folder": third}, {"mark": "of an ended one"}):
+            assert emulation.attached(own_environment, "us-east-2", **given) is None
         # A third folder has none to end, and ends nobody else's.
         assert slipway("sandbox", "stop", folder=third, environment=own_environment).returncode == 5
         assert slipway("sandbox", "stop", folder=theirs, environment=own_environment).returncode == 0

@@ -34,6 +34,8 @@ PLAN = {
 SMALL = " --max_steps 60 --save_steps 10 --use_cpu --report_to none"
 SHORT = " 60 10"
 HUB = ("prepare.py",)
+PLAIN = (("kind", "ec2"), ("instance_type", "g6e.8xlarge"))
+"""Instances of one chip: on plain instances torchrun starts a rank for each chip."""
 COMPILE = ("-c", "from deepspeed.comm.torch import build_shm_op; build_shm_op()")
 """A minute of compiling, for which the ranks would wait in every home of a sandbox anew."""
 
@@ -45,7 +47,7 @@ class Stack:
     `instead` is what is replaced in its command, and by what, `more` are words behind it; `environment` is its own;
     `nodes` and `torchrun` say where torchrun starts it; `prepare`: what its Python runs first; `caught`: it catches the
     notice's signal; `marked`: one of two checkpoints that a failure follows at once is known to be finished; `saves`:
-    its first and its last checkpoint.
+    its first and its last checkpoint; `target`: keys over those of its plan.
     """
 
     section: str
@@ -59,6 +61,7 @@ class Stack:
     marked: bool = True
     saves: tuple[int, int] = (10, 60)
     nodes: tuple[int, ...] = (1, 2)
+    target: tuple[tuple[str, str], ...] = ()
 
     @property
     def python(self):
@@ -91,6 +94,10 @@ STACKS = {
     ),
     "lightning": Stack(section="Lightning", recipe="lightning", more=SHORT, caught=True),
     "hf": Stack(section="Hugging Face Trainer", instead=("train.py", "hf_trainer.py"), more=SMALL),
+    "hf-ec2": Stack(
+        section="Hugging Face Trainer", instead=("train.py", "hf_trainer.py"), more=SMALL, target=PLAIN, nodes=(1,)
+    ),
+    "lightning-ec2": Stack(section="Lightning", recipe="lightning", more=SHORT, caught=True, target=PLAIN, nodes=(2,)),
     "lora": Stack(
         section="Hugging Face Trainer",
         recipe="huggingface-lora",
@@ -216,7 +223,7 @@ def test_framework_trainer_resumes_to_undisturbed_result(  # noqa: PLR0917
     environment = {"PACE_HOLD": str(HOLD), "PACE_CRASH": str(CRASH), **variables}
     run = {"command": stack.words(nodes), "workdir": str(trainer_work), "retries": 1, "env": environment, "setup": []}
     checkpoint = {"interval": 60, "keep": 3, "grace_seconds": 60 if stack.caught else 5}
-    changes = {"target": {"nodes": nodes}, "checkpoint": checkpoint, "run": run}
+    changes = {"target": {"nodes": nodes, **dict(stack.target)}, "checkpoint": checkpoint, "run": run}
     (tmp_path / "plan.yaml").write_text(json.dumps(laid_over(stack.plan, changes)))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(disruption, "WITHOUT_CHECKPOINT_S", PATIENCE_S)  # some take a minute to be imported

@@ -365,6 +365,11 @@ class Groups:
         """Recommend a rebalance to an instance."""
         self.member(instance_id)[1].machine.metadata.recommend_rebalance()
 
+    def entry(self, instance_id: str) -> str:
+        """The script that runs a command line on an instance."""
+        with self._lock:
+            return str(self.member(instance_id)[1].machine.entry())
+
     def busy(self, instance_id: str) -> bool:
         """Whether the user data of an instance still runs."""
         with self._lock:

@@ -1,11 +1,13 @@
 """One emulated EC2 instance as a process: its user data run by bash, with its own name, folder and metadata service.
 
 Emulated: the user data, run for real; the metadata service with tags, lifecycle state and notices; the AWS CLI of AWS's
-images, which a job uses beside Python, curl and Docker (launcher/sandbox/instances/aws_cli.py); where root
-may, the instance's host name and hosts file. Not emulated: cloud-init, systemd, disks, chips, the hop limit.
+images, which a job uses beside Python, curl and Docker (launcher/sandbox/instances/aws_cli.py); root's login shell by
+`runuser`, as the sandbox's own user; where root may, the instance's host name and hosts file. Not emulated: cloud-init,
+systemd, disks, chips, the hop limit.
 """
 
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -23,6 +25,18 @@ LIFECYCLE = "autoscaling/target-lifecycle-state"
 CONSOLE = "console.log"
 _CLI = "launcher.sandbox.instances.aws_cli"
 _TAG = re.compile(r"[A-Za-z0-9+=.,_:@-]+")
+_ENTRY = "enter"
+_LOGIN = """#!/bin/sh
+# `runuser -l root -c LINE`, with or without sudo: root's login shell on this instance, as the owner of the sandbox.
+program="$(basename "$0")"
+case "$program $*" in
+"runuser -l root -c "*) shift 2 ;;
+"sudo runuser "*) exec "$@" ;;
+*) echo "$program: the sandbox's image has no command $program $*" >&2; exit 1 ;;
+esac
+HOME={home} exec bash -l "$@"
+"""
+"""What changes the user on an instance; bash reads the computer's own /etc/profile."""
 
 
 class Machine:
@@ -70,8 +84,12 @@ class Machine:
         program = image / "aws"
         program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m {_CLI} "$@"\n', encoding="utf-8")
         program.chmod(0o755)
-        for name in ("tmp", "scratch"):
+        for name in ("tmp", "scratch", "root"):
             (self.folder / name).mkdir()
+        for name in ("sudo", "runuser"):
+            login = image / name
+            login.write_text(_LOGIN.format(home=shlex.quote(str(self.folder / "root"))), encoding="utf-8")
+            login.chmod(0o755)
         variables = {
             **environment,
             "PATH": f"{image}:{environment['PATH']}",
@@ -103,6 +121,15 @@ class Machine:
         """A command on this instance; a script needs no permission to be run here."""
         hosts = {self.host: self.address}
         return namespaces.on_node(["bash", *command], name=self.host, hosts=hosts)
+
+    def entry(self) -> Path:
+        """A script of the sandbox's owner: runs its argument as a command line on this instance, on its terminal."""
+        path = self.folder / _ENTRY
+        variables = [f"{name}={value}" for name, value in self.environment.items()]
+        command = shlex.join(["env", "-i", *variables]) + ' TERM="${TERM:-dumb}" ' + shlex.join(self.on_node(["-c"]))
+        path.touch(mode=0o700)
+        path.write_text(f'cd {shlex.quote(str(self.folder))} && exec {command} "$1"\n', encoding="utf-8")
+        return path
 
     @property
     def busy(self) -> bool:

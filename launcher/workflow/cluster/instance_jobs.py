@@ -15,7 +15,7 @@ from launcher.aws.auto_scaling import GroupState
 from launcher.aws.objects import Objects
 from launcher.aws.session import CredentialsError, Session
 from launcher.aws.ssm import InstanceCommands
-from launcher.model.ec2 import FAILED_BOOTS
+from launcher.model.ec2 import FAILED_BOOTS, ROOT, SESSION_FILE
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.job import Attempt, JobFacts, JobState, Submitted
 from launcher.model.monitoring import STAGED_FOLDER
@@ -24,10 +24,11 @@ from launcher.rendering.names import FRESH_FOLDER, journal_uri
 from launcher.submit.jobs import Chunk, SchedulerError, UnreachableError
 from launcher.submit.kubernetes import journal
 from launcher.submit.kubernetes.jobs import of_code
-from launcher.submit.nodes import EXEC_S, attended, free_port, running_on
-from launcher.submit.session import Person
+from launcher.submit.nodes import EXEC_S, attended, running_on, tunnelled
+from launcher.submit.session import Person, Sessions
 from launcher.submit.ssm import SsmShell
 from launcher.workflow.cluster.deployed import Reached
+from launcher.workflow.cluster.reach import sandbox_of
 
 LOG = "log.txt"
 FILES, ENDED, BOOTS = "files", "ended", "boots"
@@ -37,6 +38,8 @@ STOPPED_WITHIN_S = 180.0
 USER = "root"
 """The owner of a job's processes: the instance exists for the job alone."""
 _CHUNK = 4_000_000
+_IN_JOB_FOLDER = f'if [ -r "${{SLIPWAY_ROOT:={ROOT}}}/{SESSION_FILE}" ]; then . "$SLIPWAY_ROOT/{SESSION_FILE}"; fi; '
+"""Gives a command the folder and the programs of the job: root's login shell has neither."""
 
 
 def group_of(cluster: str) -> str:
@@ -58,13 +61,19 @@ def reach_instances(submission: Submission, environment: Mapping[str, str]) -> R
     session = Session(environment=environment, region=str(submission.head_node.region))
     first = submission.checkpoint_uri.partition(f"/{FRESH_FOLDER}/")[0]
     emulated = submission.head_node.via == SANDBOX
+
+    def sessions(instance: str) -> Sessions:
+        if emulated:
+            return sandbox_of(submission.head_node, environment).sessions(instance)
+        return Person(target=instance, region=session.region, environment=environment)
+
     source = InstanceJobs(
         session=session,
         group=group_of(submission.cluster),
         job_files=Objects.at(session, journal_uri(first, submission.key)),
         channel=channel_at(session, submission.store_uri, submission.folder),
         environment=environment,
-        emulated=emulated,
+        sessions=sessions,
     )
     return Reached(source=source, poll_s=POLL_HERE_S if emulated else POLL_S, close=_nothing_open)
 
@@ -85,8 +94,8 @@ class InstanceJobs:
     channel: Objects
     # That of the AWS CLI.
     environment: Mapping[str, str]
-    # Whether the instances are processes of a sandbox.
-    emulated: bool = False
+    # Those of a user with an instance.
+    sessions: Callable[[str], Sessions]
     sleep: Callable[[float], None] = field(default=time.sleep)
     clock: Callable[[], float] = field(default=time.monotonic)
 
@@ -189,7 +198,7 @@ class InstanceJobs:
     def nodes(self, job: Submitted) -> "InstanceNodes":
         """The instances of a running job, which Systems Manager reaches."""
         names = running_on(self.facts(job), job.job)
-        return InstanceNodes(names=names, session=self.session, environment=self.environment, emulated=self.emulated)
+        return InstanceNodes(names=names, session=self.session, environment=self.environment, sessions=self.sessions)
 
     def cancel(self, job: Submitted, *, only_pending: bool = False) -> bool:
         """End a job's instances, which save first; with `only_pending` only while not all of them run.
@@ -220,33 +229,30 @@ class InstanceNodes:
     names: tuple[str, ...]
     session: Session
     environment: Mapping[str, str]
-    emulated: bool
+    sessions: Callable[[str], Sessions]
 
     def shell(self, node: str) -> int:
         """Open a session on an instance, on this terminal."""
-        return attended(self._person(node).terminal(f"sudo -i -u {USER}"), self.environment)
+        return attended(self._shell(node).terminal(f"{_IN_JOB_FOLDER}exec bash"), self.environment)
 
     def run(self, node: str, command: Sequence[str]) -> int:
         """Run a command on an instance; its output comes when the command has ended."""
-        answer = self._shell(node).run(shlex.join(command), timeout_s=EXEC_S)
+        answer = self._shell(node).run(_IN_JOB_FOLDER + shlex.join(command), timeout_s=EXEC_S)
         sys.stdout.write(answer.out)
         sys.stderr.write(answer.err)
         return answer.code
 
     def read(self, node: str, command: Sequence[str]) -> str:
         """The output of a short command on an instance."""
-        answer = self._shell(node).run(shlex.join(command))
+        answer = self._shell(node).run(_IN_JOB_FOLDER + shlex.join(command))
         if answer.code != 0:
             raise SchedulerError(f"{node}: {command[0]}: {answer.err.strip() or f'exit {answer.code}'}")
         return answer.out
 
     def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:
         """Forward a local port to a port of an instance."""
-        command = self._person(node).forwarding("localhost", port, local_port)
-        with free_port(local_port):
-            pass
-        ready()
-        return attended(command, self.environment)
+        command = self._shell(node).forwarding("localhost", port, local_port)
+        return tunnelled(command, self.environment, port=port, local_port=local_port, ready=ready)
 
     def _shell(self, node: str) -> SsmShell:
         return SsmShell(
@@ -254,14 +260,9 @@ class InstanceNodes:
             commands=InstanceCommands(session=self.session, instance=node),
             user=USER,
             stage=_no_files,
-            person=Person(target=node, region=self.session.region, environment=self.environment),
+            person=self.sessions(node),
+            environment=self.environment,
         )
-
-    def _person(self, node: str) -> Person:
-        if self.emulated:
-            message = "the sandbox emulates no sessions of Systems Manager"
-            raise ImpossibleError(message, hint="slipway exec NAME -- COMMAND runs a command on an instance")
-        return Person(target=node, region=self.session.region, environment=self.environment)
 
 
 def _no_files(_path: Path) -> str:

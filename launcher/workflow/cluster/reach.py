@@ -11,6 +11,7 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.ssm import InstanceCommands
 from launcher.emulation import attached
+from launcher.model.emulator import MARK
 from launcher.model.errors import AwsError, ImpossibleError, SlipwayError
 from launcher.model.hyperpod import SHARED_HOME
 from launcher.model.monitoring import STAGED_FOLDER
@@ -177,7 +178,7 @@ def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Map
     command = read_command(folder)
     if command is None or not command.sandbox:
         return environment
-    sandbox = attached(environment, environment.get("AWS_REGION", "us-east-1"))
+    sandbox = attached(environment, environment.get("AWS_REGION", "us-east-1"), folder=folder.root)
     if sandbox is None:
         message, name = "the sandbox of this run has ended, with everything in it", folder.path.parent.name
         hint = f"slipway report {name} and slipway logs {name} show what the run folder contains"
@@ -197,7 +198,7 @@ def environment_of_newest(name: str, root: Path, environment: Mapping[str, str])
 
 def region_in_sandbox(cluster: str, environment: Mapping[str, str]) -> str | None:
     """The region of a cluster's or endpoint's stacks in the running sandbox; None if it has none of them."""
-    sandbox = attached(environment, "us-east-1")
+    sandbox = attached(environment, "us-east-1", mark=environment.get(MARK))
     stacks = sandbox.stacks() if sandbox is not None else ()
     return next((stack["region"] for stack in stacks if stack["name"].rpartition("-")[0] == f"slipway-{cluster}"), None)
 
@@ -241,6 +242,7 @@ def connect(head_node: HeadNode, environment: Mapping[str, str], *, key: str, st
         user=str(head_node.user),
         stage=stage,
         person=Person(target=str(head_node.instance), region=session.region, environment=environment),
+        environment=environment,
     )
 
 
@@ -250,8 +252,9 @@ def sandbox_of(head_node: HeadNode, environment: Mapping[str, str]) -> "Sandbox"
     Raises:
         SchedulerEndedError: the sandbox has ended.
     """
-    sandbox = attached(environment, str(head_node.region))
-    if sandbox is None or sandbox.record is None or sandbox.record.mark != head_node.instance:
+    # A sandbox that ends with its launch has no mark here.
+    sandbox = attached(environment, str(head_node.region), mark=head_node.instance) if head_node.instance else None
+    if sandbox is None:
         message = f"the sandbox of {head_node.host} has ended, with everything that ran in it"
         raise SchedulerEndedError(
             message, hint="slipway report NAME and slipway logs NAME show what the run folder contains"

@@ -9,6 +9,7 @@ from launcher.aws import stacks
 from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.emulation import attached
+from launcher.model.emulator import MARK
 from launcher.model.errors import ImpossibleError
 from launcher.model.plan import Plan
 from launcher.planning.pin import pinned_plan
@@ -123,8 +124,9 @@ def _outputs(name: str, plan: Plan, session: Session, submission: Submission | N
 
 def _head_node(plan: Plan, outputs: Mapping[str, str], session: Session, environment: Mapping[str, str]) -> HeadNode:
     """What accepts the jobs of a cluster that was deployed and has no job of this run."""
-    sandbox = attached(environment, plan.place.region)
-    if sandbox is not None and sandbox.record is not None and session.environment is not environment:
+    mark = None if session.environment is environment else session.environment.get(MARK)
+    sandbox = None if mark is None else attached(environment, plan.place.region, mark=mark)
+    if sandbox is not None and sandbox.record is not None:
         role = outputs.get(kubernetes_cluster.ROLE)
         host, region = outputs.get("ClusterName", plan.cluster_name), plan.place.region
         return HeadNode(via=SANDBOX, host=host, region=region, role=role, instance=sandbox.record.mark)

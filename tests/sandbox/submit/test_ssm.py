@@ -54,6 +54,7 @@ def ssm_shell(machine_session, head):
         user="ubuntu",
         stage=stage,
         person=Person(target=HEAD_NODE, region="us-east-2", environment={}),
+        environment={},
         sleep=lambda seconds: time.sleep(seconds / 8),
     )
 
@@ -121,4 +122,4 @@ def test_unknown_instance_refused(machine_session, ssm_shell):
 @pytest.mark.parametrize("user", ["root;id", "-l", ""])
 def test_invalid_linux_user_refused(user):
     with pytest.raises(SchedulerError, match="not a valid Linux user name"):
-        SsmShell(name="x", commands=None, user=user, stage=str, person=None)
+        SsmShell(name="x", commands=None, user=user, stage=str, person=None, environment={})

@@ -153,6 +153,24 @@ def test_edit_during_deployment_reaches_no_stack(quote: Quote, tmp_path: Path) -
     assert '"MaxCount": 1' in template
 
 
+def test_run_folder_never_contains_half_of_the_outputs(quote: Quote, tmp_path: Path) -> None:
+    class Writing(Pretending):
+        def run(self, command: Command, on_line: object = None) -> Completed:
+            if "deploy" in command.argv:
+                file = Path(command.argv[command.argv.index("--outputs-file") + 1])
+                file.write_text('{"slipway-')
+                assert not list(tmp_path.glob("*outputs.json"))
+                file.write_text('{"slipway-x-training": {"StoreUri": "s3://made/jobs"}}')
+            return super().run(command, on_line)
+
+    cdk = Cdk(runner=Writing(quote.digest), environment={"PATH": "/usr/bin:/bin"})
+    assembly = cdk.synth(tmp_path / "plan.json", quote.digest, tmp_path / "cdk.out")
+    outputs, bundle = tmp_path / "outputs.json", Bundle(digest=quote.digest, files=())
+    deployed = deploy(quote, bundle, assembly, cdk, outputs=outputs, now=NOW)
+    assert deployed == json.loads(outputs.read_text()) == {"slipway-x-training": {"StoreUri": "s3://made/jobs"}}
+    assert not (tmp_path / ".outputs.json").exists()
+
+
 def test_dry_run_records_the_commands_without_an_assembly(quote: Quote, tmp_path: Path) -> None:
     runner = RecordingRunner()
     cdk = Cdk(runner=runner, environment={"PATH": "/usr/bin:/bin"})
