@@ -34,6 +34,8 @@ COMPLETED, INTERRUPTED, BAD_JOB, STOPPED = 0, 75, 78, 79
 """The agent's exit codes (launcher/agent/exits.py): done; saved, may restart; invalid job; ended for good."""
 FINAL = (COMPLETED, BAD_JOB, STOPPED)
 MAX_STARTS = 200
+MORE_FAILURES = 3
+"""Failures in a row beyond `run.retries` after which the job ends: the agent died, or could not reach the store."""
 POLL_S = 0.5 if SANDBOX else 5.0
 """Seconds between two looks at the metadata service: EC2 gives two minutes' notice."""
 LOOK_S = 1.0 if SANDBOX else 15.0
@@ -299,10 +301,13 @@ class Job:
     def finish(self, code: int, why: str) -> None:
         """End all instances of the job after their last files are stored, and after the tail that the plan requests."""
         print(f"slipway: the job has ended on this instance with exit code {code}{f': {why}' if why else ''}")
-        self.put(f"ended/{self.instance}.json", json.dumps({"code": code, "reason": why[:LONGEST_REASON]}))
-        end = time.monotonic() + LAST_FILES_S
-        while self.stored("ended") < self.nodes and time.monotonic() < end and not self.metadata.leaving:
-            time.sleep(LOOK_S)
+        try:
+            self.put(f"ended/{self.instance}.json", json.dumps({"code": code, "reason": why[:LONGEST_REASON]}))
+            end = time.monotonic() + LAST_FILES_S
+            while self.stored("ended") < self.nodes and time.monotonic() < end and not self.metadata.leaving:
+                time.sleep(LOOK_S)
+        except Exception as problem:  # noqa: BLE001 - boto3's errors, from the agent's archive: the instances end anyway
+            print(f"slipway: S3 is not reachable: the instances end without their last files: {problem}")
         end = time.monotonic() + 60 * float(self.environment["SLIPWAY_TAIL_MINUTES"])
         while time.monotonic() < end and not self.metadata.leaving:
             time.sleep(min(LOOK_S, max(0.0, end - time.monotonic())))
@@ -324,6 +329,10 @@ class Job:
         """Let the group replace this instance now, and not only after EC2 has taken it back."""
         words = ("--instance-id", self.instance, "--no-should-decrement-desired-capacity")
         aws("autoscaling", "terminate-instance-in-auto-scaling-group", *words)
+
+    def retries(self) -> int:
+        """`run.retries` of the job; the agents count them in the store, which this instance may not reach."""
+        return int(json.loads((self.folder / "job.json").read_text(encoding="utf-8")).get("retries") or 0)
 
     def reason(self) -> str:
         """Why the job failed, from the newest event of this node's agent that has a reason."""
@@ -388,6 +397,7 @@ def shipped(environment: Mapping[str, str]) -> Iterator[None]:
 
 def run_job(job: Job) -> None:
     """Run the job on this instance to its end, or until the instance must go."""
+    failures, allowed = 0, job.retries() + MORE_FAILURES
     for number in range(MAX_STARTS):
         members = job.gathered()
         if members is None and job.metadata.reclaimed:
@@ -405,6 +415,10 @@ def run_job(job: Job) -> None:
             job.be_replaced()
             break
         print(f"slipway: attempt ended with exit code {code} (start {number + 1})")
+        failures = 0 if code == INTERRUPTED else failures + 1
+        if failures > allowed:
+            job.finish(code, f"{failures} failures in a row: {job.reason() or f'the agent ended with {code}'}")
+            break
         time.sleep(PAUSE_S)
     else:
         job.finish(INTERRUPTED, f"started {MAX_STARTS} times without an end")

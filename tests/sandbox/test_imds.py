@@ -71,6 +71,14 @@ class TestFacts:
         assert get(service, f"{META}/placement/region") == (200, "us-west-2")
         assert json.loads(get(service, "/latest/dynamic/instance-identity/document")[1])["instanceId"] == "i-1"
 
+    def test_folder_lists_its_names(self, service):
+        assert get(service, f"{META}/tags/instance") == (404, "")
+        for key in ("slipway:run", "Name"):
+            service.put(f"tags/instance/{key}", "a")
+        assert get(service, f"{META}/tags/instance") == (200, "Name\nslipway:run")
+        assert get(service, f"{META}/tags/") == (200, "instance/")
+        assert get(service, f"{META}/tags/instance/Nam") == (404, "")
+
     @pytest.mark.parametrize("path", [f"{META}/nothing", "/latest/user-data", "/"])
     def test_unknown_metadata_path_not_found(self, service, path):
         assert get(service, path) == (404, "")

@@ -118,7 +118,13 @@ class MetadataService:
         }
         if name == f"iam/security-credentials/{_ROLE}":
             return self._credentials()
-        return special[name] if name in special else self._facts.get(name)
+        return special[name] if name in special else self._facts.get(name, self._listing(name))
+
+    def _listing(self, folder: str) -> str | None:
+        """The names below a folder, as EC2 lists them: one a line, folders with a slash; None if there is none."""
+        below = (fact.removeprefix(f"{folder}/") for fact in sorted(self._facts) if fact.startswith(f"{folder}/"))
+        names = {name.partition("/")[0] + ("/" if "/" in name else ""): None for name in below}
+        return "\n".join(names) or None
 
     def _credentials(self) -> str:
         """The role's credentials; new ones if less than an hour of the old ones is left."""
