@@ -76,7 +76,9 @@ def run(
     try:
         price_options = options.price_options(region=None, max_price_age=max_price_age, max_usd=max_usd)
         # What is wrong with the command comes before the question, and leaves no file.
-        price(path, options.now(), price_options)
+        blocking = price(path, options.now(), price_options).blocking
+        if blocking:
+            raise ImpossibleError("the command cannot be launched", findings=blocking)
         if not sandbox and not dry_run:
             refuse_without_terminal("launch", yes=yes)
     except SlipwayError as problem:

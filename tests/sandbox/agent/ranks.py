@@ -15,6 +15,8 @@ if resume:
     print("found", *names, "own", Path(resume, "same-name").read_text(), "step", first - 1, flush=True)
 for step in range(first, steps + 1):
     time.sleep(pause + (2 if f"slow-{rank}" in words else 0))
+    while "paced" in words and step > first and not Path(os.environ["SLIPWAY_METRICS"]).with_name("go-on").exists():
+        time.sleep(0.05)
     if f"fail-{rank}" in words:
         sys.exit(3)
     if "together" in words:

@@ -145,3 +145,12 @@ def test_run_refusal_json_names_command_option_without_line(slipway):
     result = slipway("run", "--type", "g6e.xlage", "--dry-run", "--json", "--", "python", "train.py")
     findings = json.loads(result.out)["findings"]
     assert ("--type", None) in [(finding["path"], finding.get("line")) for finding in findings]
+
+
+@pytest.mark.parametrize("command", [["python", "nosuch.py"], ["torchrun", "src/absent.py", "--lr", "1"]])
+def test_run_of_a_missing_script_is_refused_and_leaves_no_file(slipway, command):
+    before = sorted(Path().iterdir())
+    code, _, err = slipway("run", "--type", "g6e.xlarge", "--dry-run", "--", *command)
+    assert code == 5
+    assert "the command after --: " in err
+    assert sorted(Path().iterdir()) == before
