@@ -15,6 +15,7 @@ from launcher.model.serving import ServingOutlook
 from launcher.model.target import Runs
 from launcher.model.units import HOUR_S, spoken
 from launcher.planning.idle_chips import WASTE
+from launcher.planning.nat import AUTO_CODE
 from launcher.pricing.priced import Priced
 from launcher.pricing.standing import Standing
 from launcher.targets.registry import target_of
@@ -37,6 +38,8 @@ DECISIVE = (
     "trainer-cannot-resume",
 )
 """Warnings that can change the decision, beside what the gate says."""
+SHOWN = (SHARE_CODE, AUTO_CODE)
+"""Notes that have a line of their own."""
 MAX_GRAVE = 2
 
 
@@ -242,13 +245,13 @@ def _hourly(quoted: Quote, line: CostComponent) -> str:
 
 def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
     """Why the range is wide, then the warnings that concern the decision; the others are counted."""
-    notes = list(_overhead(quoted))
+    notes = [*_overhead(quoted), *(f"nat: {found.message}" for found in quoted.findings if found.code == AUTO_CODE)]
     if why := "; ".join(ranges.causes(quoted, spike_command(priced, quoted))):
         notes.append(f"range {why}")
     if quoted.derived_lines:
         notes.append(f"~: {words.count(quoted.derived_lines, 'price')} derived from other regions or rates: --explain")
     others = [
-        f for f in quoted.findings if f.level is not Level.ERROR and f not in priced.blocking and f.code != SHARE_CODE
+        f for f in quoted.findings if f.level is not Level.ERROR and f not in priced.blocking and f.code not in SHOWN
     ]
     decisive = [f for f in others if f.code in DECISIVE and f.level is Level.WARNING]
     grave = sorted(decisive, key=lambda finding: DECISIVE.index(finding.code))[:MAX_GRAVE]

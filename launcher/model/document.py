@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from launcher.model import kinds
+from launcher.model.enums import NatMode
 from launcher.model.plan import Place, Plan
 from launcher.model.request import NodeRange, PlanRequest, PurchaseRequest, TargetRequest
 
@@ -129,18 +130,22 @@ class PlanBase:
             data["workload"][name] = _without_defaults(part, _LATER_OF_JOBS)
         for section, key in left_out:
             data[section] = {name: value for name, value in data[section].items() if name != key}
-        self._open = {name: data[name] for name in OF_A_PLACE}
+        self._open = {name: data[name] for name in (*OF_A_PLACE, "network")}
         self._parts = {name: _canonical(value) for name, value in sorted(data.items())}
         self._machines: dict[tuple[object, ...], tuple[str, TargetRequest]] = {}
         self._purchases: dict[tuple[object, ...], tuple[str, PurchaseRequest]] = {}
 
-    def at(self, place: Place) -> Plan:
-        """The plan at a place."""
+    def at(self, place: Place, nat: NatMode | None = None) -> Plan:
+        """The plan at a place; `nat` is the way to the internet where the place decides it too."""
         written, target = self._target(place)
         bought, purchase = self._purchase(place)
         parts = {**self._parts, "target": written, "purchase": bought}
+        network = self.request.network
+        if nat is not None:
+            parts["network"] = _canonical({**self._open["network"], "nat": str(nat)})
+            network = replace(network, nat=nat)
         text = ",".join([f'"{name}":{part}' for name, part in parts.items()])
-        request = replace(self.request, target=target, purchase=purchase)
+        request = replace(self.request, target=target, purchase=purchase, network=network)
         return Plan(request=request, place=place, text=f"{{{text}}}")
 
     def _target(self, place: Place) -> tuple[str, TargetRequest]:

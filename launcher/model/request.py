@@ -188,8 +188,7 @@ class NetworkRequest:
         None,
         Auto(item=Choice(options=NatMode)),
         "way to the internet of a new network: gateway, instance (a NAT instance), or none: public addresses without "
-        "inbound rules, or private nodes with the endpoints that they need; auto: public addresses or a gateway, the "
-        "cheaper one that works",
+        "inbound rules, or private nodes with the endpoints that they need; auto: the cheapest one that works",
     )
     private: bool = setting(False, Flag(), "nodes of a new network never have public addresses")
     endpoints: tuple[str, ...] = setting(

@@ -203,6 +203,8 @@ class Target:
     # The services of which its nodes need an interface endpoint without a way to the internet; empty: its nodes cannot
     # work without one.
     needed_endpoints: tuple[str, ...] = ()
+    # What its nodes need the internet for, if endpoints alone are not enough.
+    needs_internet: str = ""
     # A job on one node has EFA too, which it does not use.
     efa_on_one_node: bool = True
     # Its service can encrypt the traffic between nodes.

@@ -1,10 +1,42 @@
 """The work of a number of instances of one type on a workload: hours, and their basis."""
 
-from launcher.model.enums import TargetKind
+from dataclasses import field
+from typing import Protocol
+
+from launcher.model.enums import Egress, NatMode, PurchaseOption, TargetKind
 from launcher.model.learned import Learned
 from launcher.model.money import Assumption, Range
+from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.training import TrainingEstimate
+
+
+class Ways(Protocol):
+    """How the nodes of a job's new network can reach the internet (planning/ways_out.py)."""
+
+    def able(self, kind: TargetKind) -> tuple[Egress, ...]:
+        """The ways that work for the job on a target."""
+        ...
+
+    def chosen(self, kind: TargetKind, option: PurchaseOption) -> Egress | None:
+        """The plan's way, or the cheapest one; None if Slipway creates no network."""
+        ...
+
+    def mode(self, kind: TargetKind, option: PurchaseOption) -> NatMode | None:
+        """The value of `network.nat` that a plan needs for the chosen way; None if it has that way without one."""
+        ...
+
+    def waiting_usd(self, way: Egress, option: PurchaseOption) -> float:
+        """Dollars of the nodes while they wait for what they fetch by a way."""
+        ...
+
+    def decided(self, kind: TargetKind, option: PurchaseOption, nat: NatMode | None) -> "Ways":
+        """The same with the way of a plan that was chosen before, at other prices; `nat` as `mode` gives it."""
+        ...
+
+    def fetch_hours(self, way: Egress | None) -> Range | None:
+        """The time for what nodes fetch from outside AWS before the first step by a way; None if there is none."""
+        ...
 
 
 @record
@@ -42,16 +74,16 @@ class Work:
     restart: Learned | None = None
     # The time of the plan's own steps and outputs in addition to the command.
     around_h: float = 0.0
-    # The time for what nodes fetch from outside AWS before the first step: each at its own speed, or on the targets of
-    # `nat_kinds` all through one NAT. None of it if the user's own runs measured the start-up.
-    fetch_h: float = 0.0
-    shared_fetch_h: Range | None = None
-    nat_kinds: frozenset[TargetKind] = frozenset()
+    # How the nodes of a new network reach the internet, and the time for what they fetch; None for a cluster without
+    # a job.
+    ways: Ways | None = field(default=None, compare=False)
 
-    def fetch_hours(self, kind: TargetKind) -> Range | None:
-        """The time for what nodes of a target fetch; None if there is none, or if it is in the measured start-up."""
-        if self.boot is not None:
+    def way(self, place: Place) -> Egress | None:
+        """How the nodes of a place reach the internet; None if Slipway creates no network for them."""
+        return None if self.ways is None else self.ways.chosen(place.target, place.option)
+
+    def fetch_hours(self, place: Place) -> Range | None:
+        """The time for what the nodes of a place fetch; None if there is none, or if it is in the measured start-up."""
+        if self.boot is not None or self.ways is None:
             return None
-        if kind in self.nat_kinds and self.shared_fetch_h is not None:
-            return self.shared_fetch_h
-        return Range(low=self.fetch_h, mid=self.fetch_h, high=self.fetch_h) if self.fetch_h else None
+        return self.ways.fetch_hours(self.ways.chosen(place.target, place.option))

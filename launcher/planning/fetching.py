@@ -6,7 +6,7 @@ All nodes of a private network fetch through one NAT gateway or NAT instance, wh
 from collections.abc import Iterator
 
 from launcher.catalog.load import Catalog
-from launcher.model.enums import Egress, Method, NatMode, PurchaseOption, TargetKind
+from launcher.model.enums import Egress, Method
 from launcher.model.finding import Finding, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Assumption, Range
@@ -17,10 +17,13 @@ from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions
 from launcher.planning.around import store_gb_per_s
 from launcher.planning.nat import egress
-from launcher.targets.registry import TARGETS
 
 NAT_GB_PER_NODE = 20.0
 """Packages and a container image fetched through the NAT by each node: an assumption."""
+LOG_GB_PER_NODE_HOUR = 0.05
+"""Cluster, job and flow logs of one node: an assumption."""
+NATS = (Egress.NAT_GATEWAY, Egress.NAT_INSTANCE)
+"""The ways that all nodes share."""
 WEIGHT_BYTES = 2.0
 """Bytes of a parameter on model hubs."""
 NAT_GBPS = (5.0, 100.0)
@@ -52,45 +55,37 @@ def fetched_weights_gb(request: PlanRequest, catalog: Catalog) -> float:
     return 0.0 if known is None else billed_gb(WEIGHT_BYTES * known.params_b)
 
 
-def fetching(request: PlanRequest, facts: InstanceType, nodes: int, catalog: Catalog) -> tuple[float, Range]:
-    """Hours in which each node fetches the weights, and in which all nodes fetch them through one NAT.
+def own_fetch_h(request: PlanRequest, facts: InstanceType, catalog: Catalog) -> float:
+    """Hours in which each node fetches the weights at its own speed."""
+    return fetched_weights_gb(request, catalog) * GB_PER_GIB / store_gb_per_s(facts) / HOUR_S
+
+
+def shared_fetch_h(request: PlanRequest, facts: InstanceType, nodes: int, catalog: Catalog, way: Egress) -> Range:
+    """Hours in which all nodes fetch weights and packages through one NAT gateway or NAT instance.
 
     The start-up of a node contains its packages; through the NAT, those of all nodes come at the same time.
     """
-    own = store_gb_per_s(facts)
-    weights_gb, packages_gb = fetched_weights_gb(request, catalog) * GB_PER_GIB, NAT_GB_PER_NODE * GB_PER_GIB
-    each_gb = weights_gb + packages_gb
+    own, packages_gb = store_gb_per_s(facts), NAT_GB_PER_NODE * GB_PER_GIB
+    each_gb = fetched_weights_gb(request, catalog) * GB_PER_GIB + packages_gb
 
-    def shared_h(gbps: float) -> float:
+    def hours(gbps: float) -> float:
         return (max(each_gb * nodes / (gbps / BITS), each_gb / own) - packages_gb / own) / HOUR_S
 
-    least, most = NAT_INSTANCE_GBPS if request.network.nat is NatMode.INSTANCE else NAT_GBPS
+    least, most = NAT_INSTANCE_GBPS if way is Egress.NAT_INSTANCE else NAT_GBPS
     slow, middle, fast = (least * (most / least) ** chance for chance in PERCENTILES)
-    shared = Range(low=shared_h(fast), mid=shared_h(middle), high=shared_h(slow))
-    return weights_gb / own / HOUR_S, shared
+    return Range(low=hours(fast), mid=hours(middle), high=hours(slow))
 
 
-def nat_kinds(request: PlanRequest, facts: InstanceType, nodes: int, catalog: Catalog) -> frozenset[TargetKind]:
-    """The targets whose nodes reach the internet through one NAT gateway or NAT instance."""
-
-    def place(kind: TargetKind) -> Place:
-        option = PurchaseOption.ON_DEMAND
-        return Place(target=kind, instance_type=facts.name, nodes=nodes, region="", az_id=None, option=option)
-
-    instances = catalog.instance_types
-    shared = (Egress.NAT_GATEWAY, Egress.NAT_INSTANCE)
-    return frozenset(kind for kind in TARGETS if egress(request, place(kind), instances) in shared)
-
-
-def fetching_lines(request: PlanRequest, place: Place, work: Work) -> tuple[Assumption, ...]:
+def fetching_lines(place: Place, work: Work) -> tuple[Assumption, ...]:
     """The hours of fetching in a quote, with what limits them; none where the user's own runs measured the start-up."""
-    hours = work.fetch_hours(place.target)
+    hours = work.fetch_hours(place)
     if hours is None or not hours.high:
         return ()
+    way = work.way(place)
     span, limit = f"{hours.mid * MINUTE_S:.2g}", "at the node's own speed, assumption, not measured"
-    if place.target in work.nat_kinds:
+    if way in NATS:
         rates = f"NAT gateway of {NAT_GBPS[0]:g} Gbit/s that scales to {NAT_GBPS[1]:g} ({NAT_SOURCE})"
-        if request.network.nat is NatMode.INSTANCE:
+        if way is Egress.NAT_INSTANCE:
             slow, fast = NAT_INSTANCE_GBPS
             rates = f"NAT instance of {slow:g} Gbit/s, {fast:g} in a burst ({NAT_INSTANCE_SOURCE})"
         limit = f"{hours.low * MINUTE_S:.2g} to {hours.high * MINUTE_S:.2g}: all {place.nodes} through one {rates}"

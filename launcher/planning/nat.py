@@ -15,6 +15,8 @@ MOST_PUBLIC_NODES = 8
 """Nodes up to which public addresses cost less than a NAT gateway in every run: with the head node's, they are nine
 addresses; a gateway costs as much an hour as nine addresses, and has one itself (catalog, prices/bill_items.csv)."""
 _CHOSEN = {NatMode.GATEWAY: Egress.NAT_GATEWAY, NatMode.INSTANCE: Egress.NAT_INSTANCE}
+AUTO_CODE = "nat-auto"
+"""The code of the finding on what `network.nat` auto took."""
 _OPEN_HINT = "set network.nat to gateway or instance"
 _ECR = re.compile(r"\d{12}\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?/")
 """Images of the account's own registry. ECR's endpoints do not reach public.ecr.aws."""
@@ -24,6 +26,8 @@ _DOWNLOAD = re.compile(
     r"|\b(curl|wget)\s|\bgit\s+clone\b|\bhuggingface-cli\s+download\b|\bhf\s+download\b"
 )
 """Commands that fetch from package indexes, hubs or other hosts."""
+_ONLINE = ("HF_", "HUGGING_FACE_", "WANDB_", "COMET_", "NEPTUNE_", "CLEARML_", "MLFLOW_", "NGC_")
+"""Beginnings of variables of programs that connect to a hub or a tracking service."""
 
 
 def egress(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Egress | None:
@@ -65,6 +69,42 @@ def obstacle(request: PlanRequest, place: Place, instances: Mapping[str, Instanc
     return ""
 
 
+def able_ways(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Egress, ...]:
+    """The ways among which `network.nat` auto takes the cheapest: one where the plan decides, none without a network.
+
+    Clusters that share a network share its NAT gateway. A cluster without a job has no hours to compare.
+    """
+    planned = egress(request, place, instances)
+    if planned is None:
+        return ()
+    network, train = request.network, request.workload.train
+    if network.nat is not None or network.name is not None or train is None:
+        return (planned,)
+    reason = obstacle(request, place, instances)
+    open_ways = (Egress.NAT_GATEWAY, Egress.NAT_INSTANCE)
+    if not reason:
+        return (*open_ways, Egress.PUBLIC_ADDRESSES)
+    return (*open_ways, Egress.ENDPOINTS) if _needs_no_internet(request, place) else open_ways
+
+
+def _needs_no_internet(request: PlanRequest, place: Place) -> bool:
+    """Whether the plan shows that its job works with endpoints alone: its inputs come from S3, and nothing is fetched.
+
+    What the user's program opens itself is not known, so a plan has to name where its inputs come from.
+    """
+    run, train = request.run, request.workload.train
+    steps = (*run.before, *run.after)
+    texts = [" ".join(command) for command in (run.command, *(step.command for step in steps)) if command]
+    names = (*run.env, *run.secrets)
+    return (
+        _can_be_closed(request, place)
+        and (bool(run.data) or (train is not None and (train.data.uri or "").startswith("s3://")))
+        and not any(_DOWNLOAD.search(text) for text in texts)
+        and not any(name.startswith(_ONLINE) for name in names)
+        and not any(_unreachable(request, place))
+    )
+
+
 def _can_be_closed(request: PlanRequest, place: Place) -> bool:
     """Whether the nodes of a place can work with endpoints alone."""
     row = target_of(place.target)
@@ -90,8 +130,14 @@ def nat_findings(request: PlanRequest, place: Place, instances: Mapping[str, Ins
     if request.network.nat is not NatMode.NONE:
         return
     reason, chosen = obstacle(request, place, instances), egress(request, place, instances)
+    row = target_of(place.target)
     if chosen is Egress.PUBLIC_ADDRESSES and reason:
-        yield error("no-public-addresses", "network.nat", f"none does not work: {reason}", "set it to auto")
+        closed = f"; endpoints alone are not enough for {row.kind}: {row.needs_internet}" if row.needs_internet else ""
+        yield error("no-public-addresses", "network.nat", f"none does not work: {reason}{closed}", "set it to auto")
+    if row.in_service_network and request.network.private and request.network.vpc_id is None:
+        message = f"none does not work: {row.kind} runs in the service's own network, which reaches the internet"
+        hint = "name your own VPC without a route to the internet (network.vpc_id, subnet_ids), or target.kind: ec2"
+        yield error("no-closed-network", "network.nat", message, hint)
     if chosen is Egress.ENDPOINTS:
         yield from _unreachable(request, place)
 

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from launcher.agent.interval import overhead_fraction
 from launcher.catalog.load import Catalog
-from launcher.model.enums import CheckpointMode, TargetKind
+from launcher.model.enums import CheckpointMode
 from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.measurement import Measurement
 from launcher.model.money import Assumption, Range
@@ -16,13 +16,12 @@ from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.planning import duration, goodput, memory
 from launcher.planning.around import hours_around
-from launcher.planning.fetching import fetching, nat_kinds
 from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, FailureRates, Losses, Overhead
 from launcher.planning.learned import learned_boot, learned_restart
-from launcher.planning.nat import MOST_PUBLIC_NODES
 from launcher.planning.posterior import Posterior, posterior
 from launcher.planning.shape import MOE_ACTIVE_FRACTION, TrainingShape, recompute_of, stack_of
 from launcher.planning.utilisation import rows_on_instance, spread
+from launcher.planning.ways_out import WaysOut
 
 CLUSTER_ONLY_H = 1.0
 """A cluster without a job and without a TTL is priced for one hour."""
@@ -48,7 +47,6 @@ class Estimator:
     estimates: dict[tuple[str, int], Work] = field(default_factory=dict)
     _alike: dict[tuple[str, str | None, int, int], Work] = field(default_factory=dict)
     _unseen: dict[str, bool] = field(default_factory=dict)
-    _shared: dict[tuple[bool, bool], frozenset[TargetKind]] = field(default_factory=dict)
 
     def work(self, instance_type: str, nodes: int) -> Work:
         """The work on `nodes` nodes of a type, independent of regions and options."""
@@ -57,23 +55,17 @@ class Estimator:
             facts = self.catalog.instance_types[instance_type]
             estimate = self._estimate(facts, nodes)
             if self.request.workload.train is not None:
-                fetch_h, shared_fetch_h = fetching(self.request, facts, nodes, self.catalog)
                 estimate = replace(
                     estimate,
                     around_h=hours_around(self.request, facts, nodes),
-                    fetch_h=fetch_h,
-                    shared_fetch_h=shared_fetch_h,
-                    nat_kinds=self._nat_kinds(facts, nodes),
+                    ways=self._ways.of(facts, nodes, estimate.hours.mid),
                 )
             self.estimates[key] = estimate
         return self.estimates[key]
 
-    def _nat_kinds(self, facts: InstanceType, nodes: int) -> frozenset[TargetKind]:
-        """The targets whose nodes share a NAT, computed once for the types and numbers that are alike."""
-        key = (facts.network_cards > 1, nodes > MOST_PUBLIC_NODES)
-        if key not in self._shared:
-            self._shared[key] = nat_kinds(self.request, facts, nodes, self.catalog)
-        return self._shared[key]
+    @cached_property
+    def _ways(self) -> WaysOut:
+        return WaysOut(self.request, self.catalog)
 
     @cached_property
     def tokens(self) -> float | None:

@@ -28,7 +28,7 @@ from launcher.model.units import BILLED, HOURS_PER_MONTH, billed_gb
 from launcher.model.work import Work
 from launcher.planning.around import around_assumptions
 from launcher.planning.disks import training_volume_gib
-from launcher.planning.fetching import NAT_GB_PER_NODE, fetched_weights_gb
+from launcher.planning.fetching import LOG_GB_PER_NODE_HOUR, NAT_GB_PER_NODE, NATS, fetched_weights_gb
 from launcher.planning.nat import egress, interface_endpoints
 from launcher.pricing.bill_lines import CLUSTER_OVERHEAD_H, JobSize, Line, LowestPrices, Prices, total_usd
 from launcher.pricing.bill_monitoring import metrics, monitoring_assumptions, monitoring_lines
@@ -36,9 +36,6 @@ from launcher.pricing.hyperpod import volume_assumption
 from launcher.pricing.other_costs import OtherCosts
 from launcher.targets.registry import target_of
 
-LOG_GB_PER_NODE_HOUR = 0.05
-"""Cluster, job and flow logs of one node: an assumption."""
-_NATS = (Egress.NAT_GATEWAY, Egress.NAT_INSTANCE)
 LOGS = "logs"
 """The service whose interface endpoint carries the logs, bypassing the NAT gateway."""
 ENDPOINT_DATA = ("interface endpoint data", "network", "vpc.interface-endpoint-data", "GB")
@@ -63,7 +60,7 @@ def network_lines(prices: Prices, request: PlanRequest, target: Target, chosen: 
     if target.in_service_network:
         return
     alone = not request.network.shared_by
-    nats = len(nat_zones(request.network, None)) if chosen in _NATS and alone else 0
+    nats = len(nat_zones(request.network, None)) if chosen in NATS and alone else 0
     if nats and chosen is Egress.NAT_GATEWAY:
         yield prices.line("NAT gateway", "network", "vpc.nat-gateway", "hour").while_up(nats)
     elif nats:
@@ -100,7 +97,7 @@ def network_data(
     """
     zones = nat_zones(request.network, zone)
     past_nat = LOGS in interface_endpoints(request, target_of(place.target), chosen)
-    if chosen not in _NATS:
+    if chosen not in NATS:
         if past_nat:
             yield logged(prices.line(*ENDPOINT_DATA), place)
         return
@@ -135,6 +132,7 @@ def network_assumptions(
 ) -> Iterator[Assumption]:
     """The assumptions behind the network lines."""
     network = request.network
+    asked = f"network.nat {network.nat or 'auto'}"
     if network.vpc_id is None and target_of(kind).in_service_network:
         source = "the service's own network has its own way out, which is in the rate"
         yield Assumption(name="NAT gateway and network", value="none", unit="", source=source)
@@ -148,12 +146,11 @@ def network_assumptions(
         )
         return
     if chosen is Egress.PUBLIC_ADDRESSES:
-        source = "network.nat" if network.nat is not None else "network.nat auto: cheaper than a NAT gateway"
-        yield Assumption(name="way to the internet", value="public addresses, no inbound rules", unit="", source=source)
+        yield Assumption(name="way to the internet", value="public addresses, no inbound rules", unit="", source=asked)
         return
     if chosen is Egress.ENDPOINTS:
         services = ", ".join(interface_endpoints(request, target_of(kind), chosen))
-        source = f"network.nat none: endpoints of {services}, in one zone; S3 by its gateway endpoint, without a price"
+        source = f"{asked}: endpoints of {services}, in one zone; S3 by its gateway endpoint, without a price"
         yield Assumption(name="way to the internet", value="none", unit="", source=source)
         return
     yield from _behind_nat(request, catalog, chosen)
@@ -163,7 +160,7 @@ def _behind_nat(request: PlanRequest, catalog: Catalog, chosen: Egress | None) -
     """What nodes fetch through the NAT of a new network, and who pays for a shared one."""
     network = request.network
     if chosen is Egress.NAT_INSTANCE:
-        source = "network.nat instance: no price per GB, and nothing replaces it at once if it fails"
+        source = f"network.nat {network.nat or 'auto'}: no price per GB, and nothing replaces it at once if it fails"
         yield Assumption(name="way to the internet", value=f"NAT instance {NAT_INSTANCE}", unit="", source=source)
     nat = "NAT gateway" if chosen is not Egress.NAT_INSTANCE else "NAT instance"
     yield Assumption(
@@ -219,7 +216,7 @@ class Bill:
 
     def other_costs(self, place: Place, work: Work) -> OtherCosts:
         """The non-compute lines, computed once for all instance types that share them at a place."""
-        key = (place.region, self._beside_gateway(place), work.checkpoint_gb, self._kind(place))
+        key = (place.region, self._beside_gateway(place), work.checkpoint_gb, self._kind(place, work))
         if key not in self._rests:
             self._rests[key] = OtherCosts(self.lines(place, work, Prices(place.region, self.catalog)))
         return self._rests[key]
@@ -231,26 +228,27 @@ class Bill:
         """
         if self.request.purchase.price_overrides or self.request.network.az_ids:
             return None
-        key = (lowest, True, work.checkpoint_gb, self._kind(place))
+        key = (lowest, True, work.checkpoint_gb, self._kind(place, work))
         if key not in self._rests:
             self._rests[key] = OtherCosts(self.lines(place, work, lowest))
         return self._rests[key]
 
-    def _kind(self, place: Place) -> int:
+    def _kind(self, place: Place, work: Work) -> int:
         """A number for what the lines depend on but for the region and the size of checkpoints: equal where it is."""
-        known = (place.target, place.nodes, place.instance_type, place.option)
+        way = self._way(place, work)
+        known = (place.target, place.nodes, place.instance_type, place.option, way)
         if known not in self._kinds:
             facts = self.catalog.instance_types[place.instance_type]
             kind = (
-                *(place.target, place.nodes, self._egress(place), bool(node_metrics(facts)), self._stops(place)),
+                *(place.target, place.nodes, way, bool(node_metrics(facts)), self._stops(place)),
                 target_of(place.target).fees(self.request, place.nodes, facts),
                 target_of(place.target).per_job and not facts.nvme_gb,
             )
             self._kinds[known] = self._numbers.setdefault(kind, len(self._numbers))
         return self._kinds[known]
 
-    def _egress(self, place: Place) -> Egress | None:
-        return egress(self.request, place, self.catalog.instance_types)
+    def _way(self, place: Place, work: Work) -> Egress | None:
+        return work.way(place) if work.ways is not None else egress(self.request, place, self.catalog.instance_types)
 
     def _stops(self, place: Place) -> bool:
         """Whether the guard ends the job at a spending limit."""
@@ -260,7 +258,7 @@ class Bill:
         """The non-compute lines."""
         request = self.request
         facts = self.catalog.instance_types[place.instance_type]
-        target, chosen = target_of(place.target), self._egress(place)
+        target, chosen = target_of(place.target), self._way(place, work)
         cluster = self._lines_of_cluster(prices, target, chosen) if self.own_cluster else _ClusterLines()
         rows = [*cluster.storage]
         if not target.managed:
@@ -282,6 +280,14 @@ class Bill:
         stops = self._stops(place)
         rows += metrics(prices, place, facts, own_cluster=self.own_cluster, stops=stops)
         return (*rows, *cluster.watch)
+
+    def way_lines(self, place: Place, way: Egress) -> Iterator[Line]:
+        """The lines of a new network with one way to the internet."""
+        prices, target = Prices(place.region, self.catalog), target_of(place.target)
+        yield from network_lines(prices, self.request, target, way)
+        yield from network_data(prices, place, self.request, self._zone(place), way)
+        if way is Egress.PUBLIC_ADDRESSES:
+            yield public_addresses(prices, place, target)
 
     def _fee(self, prices: Prices, fee: Fee) -> Line:
         """A fee of the target's service, at the user's own price if the plan sets one."""
@@ -344,9 +350,18 @@ def checkpoints_and_data_usd(region: str, request: PlanRequest, work: Work, hour
 
 
 def bill_assumptions(
-    request: PlanRequest, catalog: Catalog, place: Place, facts: InstanceType | None, *, size: JobSize
+    request: PlanRequest,
+    catalog: Catalog,
+    place: Place,
+    facts: InstanceType | None,
+    *,
+    size: JobSize,
+    way: Egress | None,
 ) -> tuple[Assumption, ...]:
-    """The assumptions behind the non-compute lines, for the quote of a job of a size."""
+    """The assumptions behind the non-compute lines, for the quote of a job of a size.
+
+    `way` is how the nodes of a new network reach the internet.
+    """
     target, nodes = place.target, place.nodes
     lines = [
         _assumed("logs", f"{LOG_GB_PER_NODE_HOUR:g}", "GB a node-hour"),
@@ -357,7 +372,7 @@ def bill_assumptions(
         source = f"start-up and idle tail of its nodes, at least {CLUSTER_OVERHEAD_H:g} h (assumption, not measured)"
         around = f"{size.up_h - size.hours:.3g}"
         lines.append(Assumption(name="cluster time outside the job", value=around, unit="h", source=source))
-        lines += network_assumptions(request, catalog, target, egress(request, place, catalog.instance_types))
+        lines += network_assumptions(request, catalog, target, way)
         lines += monitoring_assumptions()
     else:
         resources = "head node, network, file system and what watches them"

@@ -336,7 +336,7 @@ def start_hours(place: Place, work: Work) -> tuple[float, Spread]:
     guard, boot = target_of(place.target).guard, work.boot
     checks = (0.0, 0.0) if guard is None or place.option in PREPAID or boot is not None else guard.trial_hours
     known = BOOT_RANGE_H if boot is None else Range(low=boot.low, mid=boot.mid, high=boot.high)
-    return _start(known, checks, work.around_h, work.fetch_hours(place.target))
+    return _start(known, checks, work.around_h, work.fetch_hours(place))
 
 
 @lru_cache(maxsize=64)
@@ -346,7 +346,7 @@ def _start(boot: Range, checks: tuple[float, float], around_h: float, fetch: Ran
 
 def boot_hours(place: Place, work: Work) -> float:
     """Hours from launch to the first step, measured by the user's own runs or assumed, plus the plan's own steps."""
-    fetch = work.fetch_hours(place.target)
+    fetch = work.fetch_hours(place)
     return (BOOT_H if work.boot is None else work.boot.mid) + (0.0 if fetch is None else fetch.mid) + work.around_h
 
 
@@ -381,7 +381,7 @@ def _around_lines(place: Place, work: Work, request: PlanRequest, middle: Charge
             source=_start_source(place, work, middle),
             steps=() if work.boot is None else work.boot.steps,
         ),
-        *fetching_lines(request, place, work),
+        *fetching_lines(place, work),
         tail_line(place, request, middle.tail_h, middle.tail),
     ]
     share = committed_hours(place, request, middle.used_h)

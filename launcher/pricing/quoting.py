@@ -20,7 +20,7 @@ from launcher.planning.disks import disk_findings
 from launcher.planning.drivers import driver_remarks
 from launcher.planning.fetching import connection_findings
 from launcher.planning.idle_chips import Nodes, idle_findings
-from launcher.planning.nat import egress_remarks
+from launcher.planning.nat import egress, egress_remarks
 from launcher.planning.quotas import default_findings, quota_needs
 from launcher.planning.registry import budget_findings
 from launcher.pricing.ages import expiry, rests_on
@@ -35,6 +35,7 @@ from launcher.pricing.gate import NewCommitment, decide
 from launcher.pricing.hyperpod import surcharge
 from launcher.pricing.idle_tail import never_stops
 from launcher.pricing.job_hours import FOREVER_H
+from launcher.pricing.network_choice import choice_findings
 from launcher.pricing.normal import root
 from launcher.pricing.offers import price_key
 from launcher.pricing.own_cluster import against_cluster
@@ -99,6 +100,7 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
     """
     context, place = candidate.context, candidate.place
     facts = context.catalog.instance_types.get(place.instance_type)
+    way = egress(candidate.plan.request, place, context.catalog.instance_types)
     cost = _compute(candidate, work)
     outlined = _outlined(candidate, cost, rival_usd)
     paid = cash(candidate, cost)
@@ -114,7 +116,7 @@ def quote(candidate: TrainingCandidate, work: Work, rival_usd: Decimal | None) -
             *(candidate.hazard.assumptions if cost and candidate.hazard is not None else ()),
             *(cost.explained() if cost else ()),
             *((candidate.overrun.line,) if candidate.overrun is not None and candidate.overrun.usd else ()),
-            *bill_assumptions(context.request, context.catalog, place, facts, size=candidate.size),
+            *bill_assumptions(context.request, context.catalog, place, facts, size=candidate.size, way=way),
             *(outlined.commitment.assumptions if outlined.commitment else ()),
             *paid.assumptions,
             *uncounted_assumptions(place, context.request, context.catalog, outlined.usd),
@@ -284,7 +286,7 @@ def _overrun_note(candidate: TrainingCandidate) -> str:
 
 def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]:
     price, place, context = candidate.offer.price, candidate.place, candidate.context
-    findings = list(candidate.refusals)
+    findings, planned = list(candidate.refusals), candidate.plan.request
     findings.extend(market_findings(candidate))
     facts = context.catalog.instance_types[place.instance_type]
     if place.nodes > 1 and not facts.efa_interfaces and "efa_interfaces" not in facts.unknown:
@@ -294,8 +296,9 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     findings.extend(_disk_too_small(candidate, facts))
     findings.extend(idle_findings(context.job_command, context.request.run.env, _nodes(candidate, facts)))
     findings.extend(disk_findings(context.request, place, facts))
-    findings.extend(egress_remarks(context.request, place, context.catalog.instance_types))
-    findings.extend(connection_findings(place, context.request, facts, context.catalog))
+    findings.extend(choice_findings(candidate))
+    findings.extend(egress_remarks(planned, place, context.catalog.instance_types))
+    findings.extend(connection_findings(place, planned, facts, context.catalog))
     findings.extend(_not_begun(candidate))
     findings.extend(budget_findings(context.request, place.region))
     findings.extend(driver_remarks(context.request, place, context.catalog))

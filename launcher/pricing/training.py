@@ -11,6 +11,7 @@ from launcher.model.money import cents
 from launcher.model.plan import Place
 from launcher.model.quote import Quote
 from launcher.model.record import record
+from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions
 from launcher.planning.limits import computes
 from launcher.planning.resolve import Resolution
@@ -25,7 +26,7 @@ from launcher.pricing.quoting import outline, quote
 from launcher.pricing.screening import all_places, best_candidates
 from launcher.pricing.standing import Standing, ranked, standing
 from launcher.pricing.totals import total_usd
-from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
+from launcher.pricing.training_candidate import TrainingCandidate, chosen_before, training_candidate
 
 
 @record(slots=False)
@@ -168,8 +169,7 @@ def price_training(
     """
     found = tuple(_candidates(resolution, context, everything=everything))
     if picked and not everything and not any(_is(picked, candidate) for candidate in found):
-        places = (place for place in all_places(resolution.groups) if _has(picked, place, context))
-        found = (*found, *(_at(place, resolution, context) for place in places))
+        found = (*found, *_picked(picked, resolution, context))
     candidates = ranked(found, standing_of)
     return TrainingPriced(
         path=path,
@@ -198,12 +198,20 @@ def _is(picked: str, candidate: TrainingCandidate) -> bool:
     return candidate.plan.digest.startswith(picked)
 
 
-def _has(picked: str, place: Place, context: PricingContext) -> bool:
-    return context.base.at(place).digest.startswith(picked)
+def _picked(digest: str, resolution: Resolution, context: PricingContext) -> Iterator[TrainingCandidate]:
+    """The candidates whose digest begins so, among all places."""
+    for place in all_places(resolution.groups):
+        work = chosen_before(place, _work(place, resolution), context, digest)
+        if work is not None:
+            yield training_candidate(place, work, context, place_findings(context.request, place, context.catalog))
+
+
+def _work(place: Place, resolution: Resolution) -> Work:
+    return resolution.estimator.work(place.instance_type, place.nodes)
 
 
 def _at(place: Place, resolution: Resolution, context: PricingContext) -> TrainingCandidate:
-    work = resolution.estimator.work(place.instance_type, place.nodes)
+    work = _work(place, resolution)
     return training_candidate(place, work, context, place_findings(context.request, place, context.catalog))
 
 

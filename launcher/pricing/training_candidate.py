@@ -6,7 +6,7 @@ from datetime import date
 from decimal import Decimal
 from functools import cached_property
 
-from launcher.model.enums import PREPAID, Basis, PurchaseOption
+from launcher.model.enums import PREPAID, Basis, NatMode, PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price, Unpriced
 from launcher.model.overhead import IDLE_TAIL, START_UP
@@ -90,7 +90,7 @@ class TrainingCandidate:
     @property
     def plan(self) -> Plan:
         """The plan with this place decided."""
-        return self.context.base.at(self.place)
+        return plan_of(self.place, self.work, self.context)
 
     @property
     def interval_s(self) -> float | None:
@@ -171,6 +171,21 @@ class TrainingCandidate:
     def refusals(self) -> tuple[Finding, ...]:
         """The findings that make the candidate impossible at any cost."""
         return (*refusals(self.place, self.work, self.charge, self.context), *self.against)
+
+
+def plan_of(place: Place, work: Work, context: PricingContext) -> Plan:
+    """The plan with a place decided, and the way to the internet of its network."""
+    nat = None if work.ways is None else work.ways.mode(place.target, place.option)
+    return context.base.at(place, nat)
+
+
+def chosen_before(place: Place, work: Work, context: PricingContext, digest: str) -> Work | None:
+    """The work of the plan whose digest begins so: with the way to the internet that it has; None if it has none."""
+    works = [work]
+    if work.ways is not None and len(work.ways.able(place.target)) > 1:
+        options = (work.ways.decided(place.target, place.option, nat) for nat in (None, *NatMode))
+        works += [replace(work, ways=ways) for ways in options]
+    return next((each for each in works if plan_of(place, each, context).digest.startswith(digest)), None)
 
 
 def training_candidate(

@@ -134,6 +134,7 @@ class PodTarget(Target):
 
     scheduler = KUBERNETES
     head = HeadNode(name="system node")
+    needs_internet = "the device plugins and operators come from public registries"
     control_plane = "eks.cluster"
     software = (f"kubernetes/{VERSION}", "image/{image}")
 

@@ -31,6 +31,7 @@ USAGE = {
 """Lines that no template determines: amounts stored and sent."""
 STANDING = {
     "NAT gateway": "NAT gateways",
+    "volume of the NAT instance": "NAT GB-months",
     "public IPv4 address of the NAT": "NAT addresses",
     "public IPv4 addresses": "public addresses",
     "interface endpoint": "interface endpoints",
@@ -189,7 +190,7 @@ def interval_s(quote):
 
 
 def of_network(templates, configuration, stands_h, runs_h):
-    """NAT gateways, public addresses, endpoints, DNS zones, load balancers."""
+    """NAT gateways and instances, public addresses, endpoints, DNS zones, load balancers."""
     queue, resource = main_queue(configuration)
     nodes_h = resource["MaxCount"] * runs_h * queue["Networking"]["AssignPublicIp"]
     endpoints = [
@@ -198,9 +199,14 @@ def of_network(templates, configuration, stands_h, runs_h):
         if resource["VpcEndpointType"] != "Gateway"
     ]
     pools = configuration.get("LoginNodes", {}).get("Pools", [])
+    nats = resources(templates, "AWS::EC2::Instance")
+    addressed = [nat for nat in nats if nat["NetworkInterfaces"][0]["AssociatePublicIpAddress"]]
+    volumes_gib = sum(volume["Ebs"]["VolumeSize"] for nat in nats for volume in nat["BlockDeviceMappings"])
     return {
+        **{f"NAT instance {nat['InstanceType']}": stands_h for nat in nats},
+        "NAT GB-months": volumes_gib * stands_h / MONTH_H,
         "NAT gateways": len(resources(templates, "AWS::EC2::NatGateway")) * stands_h,
-        "NAT addresses": len(resources(templates, "AWS::EC2::EIP")) * stands_h,
+        "NAT addresses": (len(resources(templates, "AWS::EC2::EIP")) + len(addressed)) * stands_h,
         "public addresses": nodes_h + stands_h * configuration["HeadNode"]["Networking"].get("ElasticIp", False),
         "interface endpoints": sum(len(endpoint["SubnetIds"]) for endpoint in endpoints) * stands_h,
         "load balancers": len(pools) * stands_h,

@@ -77,10 +77,9 @@ def groups_of(templates):
 
 def by_the_hour(templates, up_h):
     """Quantities that are billed while a cluster of any kind is up."""
-    quantities = {
-        "NAT gateway": len(resources(templates, "AWS::EC2::NatGateway")) * up_h,
-        "public IPv4 address of the NAT": len(resources(templates, "AWS::EC2::EIP")) * up_h,
-    }
+    quantities = {"public IPv4 address of the NAT": len(resources(templates, "AWS::EC2::EIP")) * up_h}
+    if gateways := len(resources(templates, "AWS::EC2::NatGateway")):
+        quantities["NAT gateway"] = gateways * up_h
     for nat in resources(templates, "AWS::EC2::Instance"):
         quantities[f"NAT instance {nat['InstanceType']}"] = up_h
         volumes = sum(volume["Ebs"]["VolumeSize"] for volume in nat["BlockDeviceMappings"])

@@ -161,7 +161,17 @@ def unrated(templates, shown, quote):
 CHANGES = {
     # Name of the quantity, number of the case, example: what is changed.
     ("NAT gateways", 1, "p5-spot"): add("AWS::EC2::NatGateway"),
-    ("NAT gateways", 2, "p5-spot"): drop("AWS::EC2::NatGateway"),
+    ("NAT gateways", 2, "trn2-capacity-block"): drop("AWS::EC2::NatGateway"),
+    ("NAT instance m6i.large", 1, "p5-spot"): drop("AWS::EC2::Instance"),
+    ("NAT instance m6i.large", 2, "p5-spot"): lambda templates, shown, quote: stack(
+        templates, "AWS::EC2::Instance"
+    ).update(InstanceType="m6i.xlarge"),
+    ("NAT GB-months", 1, "p5-spot"): lambda templates, shown, quote: stack(templates, "AWS::EC2::Instance")[
+        "BlockDeviceMappings"
+    ][0]["Ebs"].update(VolumeSize=16),
+    ("NAT addresses", 2, "p5-spot"): lambda templates, shown, quote: stack(templates, "AWS::EC2::Instance")[
+        "NetworkInterfaces"
+    ][0].update(AssociatePublicIpAddress=False),
     ("NAT addresses", 1, "p5-spot"): add("AWS::EC2::EIP"),
     ("public addresses", 1, "g6e-lora"): built(
         lambda configuration: configuration["HeadNode"]["Networking"].pop("ElasticIp")

@@ -147,8 +147,10 @@ def of_instances(templates, quote):
     public = any(subnet.get("MapPublicIpOnLaunch") for subnet in subnets) and not resources(
         templates, "AWS::EC2::NatGateway"
     )
+    block = data.get("InstanceMarketOptions") == {"MarketType": "capacity-block"}
+    option = "capacity-block" if block else "spot" if spot else "on-demand"
     quantities = {
-        f"{count} x {data['InstanceType']} {'spot' if spot else 'on-demand'}": None,
+        f"{count} x {data['InstanceType']} {option}": None,
         **{name: hours for name, hours in by_the_hour(templates, up_h).items() if hours},
     }
     quantities["EBS gp3 root volumes"] = data["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] * count * runs / MONTH_H
@@ -237,7 +239,9 @@ class Kind(NamedTuple):
     changes: list[Callable]
 
 
-ALWAYS_MADE = ("AWS::EC2::NatGateway", "AWS::CloudWatch::Alarm", "AWS::Lambda::Function")
+ALWAYS_MADE = ("AWS::CloudWatch::Alarm", "AWS::Lambda::Function")
+NAT_GATEWAY, NAT_INSTANCE = "AWS::EC2::NatGateway", "AWS::EC2::Instance"
+"""What `network.nat: auto` takes for the changed example."""
 KINDS = {
     "eks": Kind(
         EKS_FILES,
@@ -248,7 +252,7 @@ KINDS = {
             change_nodes("workers", "DesiredSize", 3),
             change_nodes("system", "DesiredSize", 2),
             change_volume,
-            *map(drop, ("AWS::EKS::Cluster", *ALWAYS_MADE)),
+            *map(drop, ("AWS::EKS::Cluster", NAT_INSTANCE, *ALWAYS_MADE)),
         ],
     ),
     "sagemaker-training": Kind(
@@ -261,7 +265,7 @@ KINDS = {
     "ec2": Kind(
         EC2_FILES,
         of_instances,
-        "EBS|public IPv4|NAT|custom metrics|CloudWatch requests",
+        "EBS|public IPv4|NAT gateway|NAT instance|custom metrics|CloudWatch requests",
         "lora-g6e",
         [
             change_max_size,
@@ -279,7 +283,7 @@ KINDS = {
             change_pcs_group("login", "MaxInstanceCount", 2),
             change_volume,
             change_file_system,
-            *map(drop, ("AWS::FSx::FileSystem", *ALWAYS_MADE)),
+            *map(drop, ("AWS::FSx::FileSystem", NAT_INSTANCE, *ALWAYS_MADE)),
         ],
     ),
     "hyperpod-slurm": Kind(
@@ -293,7 +297,9 @@ KINDS = {
             change_group("controller", "InstanceType", "ml.m6i.4xlarge"),
             change_group("controller", "InstanceCount", 2),
             change_file_system,
-            *map(drop, ("AWS::FSx::FileSystem", "AWS::EC2::EIP", "AWS::CloudWatch::Dashboard", *ALWAYS_MADE)),
+            *map(
+                drop, ("AWS::FSx::FileSystem", "AWS::EC2::EIP", "AWS::CloudWatch::Dashboard", NAT_GATEWAY, *ALWAYS_MADE)
+            ),
             drop("AWS::Budgets::Budget"),
         ],
     ),
@@ -308,7 +314,7 @@ KINDS = {
             change_group("workers", "OnStartDeepHealthChecks", []),
             change_group("system", "InstanceType", "ml.m6i.4xlarge"),
             change_group("system", "InstanceCount", 2),
-            *map(drop, ("AWS::EKS::Cluster", *ALWAYS_MADE)),
+            *map(drop, ("AWS::EKS::Cluster", NAT_GATEWAY, *ALWAYS_MADE)),
         ],
     ),
 }
@@ -346,3 +352,31 @@ def test_each_changed_quantity_differs_from_quote(cluster_sides, kind, change):
     templates, quote = cluster_sides(kind, KINDS[kind].changed)
     change(templates)
     assert differences(KINDS[kind].deployed(templates, quote), quote, KINDS[kind].decided) != set()
+
+
+RESERVED = """
+slipway: 1
+name: reserved
+workload: {train: {hours: 4}}
+target: {kind: ec2, region: us-east-2, az_id: use2-az1, instance_type: p5.48xlarge, nodes: 2}
+run: {command: [python, -c, pass]}
+purchase:
+  option: %s
+  reservation: {id: cr-0123456789abcdef0, count: 2, starts_at: 2026-12-01T11:30:00Z, ends_at: 2026-12-02T11:30:00Z%s}
+"""
+
+
+@pytest.mark.parametrize("option, fee", [("on-demand", ""), ("capacity-block", ', fee_usd: "1500"')])
+def test_reserved_instances_are_targeted_in_their_zone_and_equal_quote(both_sides, tmp_path, option, fee):
+    path = tmp_path / "reserved.yaml"
+    path.write_text(RESERVED % (option, fee), encoding="utf-8")
+    _, templates, quote = both_sides(path)
+    assert differences(of_instances(templates, quote), quote, KINDS["ec2"].decided) == set()
+    (data,) = (template["LaunchTemplateData"] for template in resources(templates, "AWS::EC2::LaunchTemplate"))
+    target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]
+    assert target == {"CapacityReservationId": "cr-0123456789abcdef0"}
+    assert ("InstanceMarketOptions" in data) == (option == "capacity-block")
+    (group,) = resources(templates, "AWS::AutoScaling::AutoScalingGroup")
+    # A mixed instances policy would leave the market to Auto Scaling.
+    assert "MixedInstancesPolicy" not in group
+    assert len(group["VPCZoneIdentifier"]) == 1

@@ -130,7 +130,7 @@ def test_deployment_is_verified_and_unemulated_resources_named(launched: Launche
     # Every service of a training cluster is asked; what stays open is a part that the sandbox does not have.
     expected = (
         "VPC range",
-        "NAT gateway is up",
+        "NAT instance forwards traffic",
         "flow log",
         "guard:",
         "event rules",

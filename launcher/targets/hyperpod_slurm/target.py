@@ -20,6 +20,7 @@ class HyperPodSlurm(HyperPodTarget):
     short = "HPS"
     example = "hyperpod/trn2-on-demand.yaml"
     head = HeadNode(name="controller", metrics=1)
+    needs_internet = "its nodes install packages at boot"
     guard = Guard(
         module="hyperpod",
         variable="HYPERPOD",

@@ -43,6 +43,8 @@ class ParallelCluster(Ec2Target):
     )
     login_balancer = True
     public_nodes = True
+    # Route 53 has no interface endpoint (ParallelCluster guide, a single subnet with no internet access).
+    needs_internet = "its nodes install packages at boot, and Route 53 registers their names"
     volume_key = VolumeKey.DEFAULT
     roles = (
         RoleUse(

@@ -51,6 +51,7 @@ class Pcs(Ec2Target):
     # AWS's templates attach an interface with an address to every card.
     efa_layout = EfaLayout.CLASSIC
     public_nodes = True
+    needs_internet = "its nodes install packages at boot"
     volume_key = VolumeKey.NAMED
     starts_volumes = "pcs.amazonaws.com/AWSServiceRoleForPCS"
     own_outputs = ("PcsClusterId",)

@@ -38,7 +38,8 @@ from launcher.workflow.deploy.steps import (
 from launcher.workflow.doctor.diagnosis import JOB_EXAMINATIONS, PLAN_EXAMINATIONS, refuse_unless_ready, subject_of
 from launcher.workflow.doctor.left_running import report_running_costs
 from launcher.workflow.quote.commands import command
-from launcher.workflow.quote.existing_head import existing_head_type
+from launcher.workflow.quote.existing_head import existing_head_type, existing_way
+from launcher.workflow.quote.fresh import Kept
 
 
 def deploy_quote(priced: Priced, rank: int, quoted: Quote, options: DeployOptions) -> Mapping[str, Mapping[str, str]]:
@@ -135,16 +136,17 @@ def show_deployment(deployment: Deployment, description: Iterable[str], options:
     replace(deployment, context=replace(context, runner=RecordingRunner())).show()
 
 
-def deployed_head_node(options: DeployOptions, plan: Plan) -> str | None:
-    """The head node of the deployed cluster of a plan; None if no cluster exists or AWS cannot be called."""
+def deployed_parts(options: DeployOptions, plan: Plan) -> Kept:
+    """What the deployed cluster of a plan keeps; nothing if no cluster exists or AWS cannot be called."""
     environment = account_shown(options, plan.place.region)
     if environment is None:
-        return None
+        return Kept()
+    session = Session(environment=environment, region=plan.place.region)
     try:
-        return existing_head_type(plan, Session(environment=environment, region=plan.place.region))
+        return Kept(head=existing_head_type(plan, session), nat=existing_way(plan, session))
     except SlipwayError:
         # A dry run needs no account; a deployment meets the same trouble at its next call.
-        return None
+        return Kept()
 
 
 def account_shown(options: DeployOptions, region: str) -> Mapping[str, str] | None:

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from launcher.model.quote import Quote
-from launcher.workflow.deploy.deployment import deploy_quote, deployed_head_node
+from launcher.workflow.deploy.deployment import deploy_quote, deployed_parts
 from launcher.workflow.deploy.endpoint import run_endpoint, show_endpoint
 from launcher.workflow.deploy.saved_plan import quoted_as_saved, saved_plan_of
 from launcher.workflow.deploy.steps import DeployOptions
-from launcher.workflow.quote.fresh import Person, Picked, fresh_quote, gated_quote, no_head
+from launcher.workflow.quote.fresh import Person, Picked, fresh_quote, gated_quote, nothing_deployed
 from launcher.workflow.quote.options import PriceOptions
 
 
@@ -35,12 +35,14 @@ def deploy_plan(
 
     def quoted(how: PriceOptions, pick: str | None) -> Picked:
         if options.sandbox or options.dry_run:
-            return gated_quote(path, now, how, selection=pick, say=person.say, head=head)
-        return fresh_quote(path, now, how, selection=pick, environment=options.environment, say=person.say, head=head)
+            return gated_quote(path, now, how, selection=pick, say=person.say, deployed=deployed)
+        return fresh_quote(
+            path, now, how, selection=pick, environment=options.environment, say=person.say, deployed=deployed
+        )
 
     saved = saved_plan_of(path, price_options, selection)
     # A saved plan is carried out as it is.
-    head = partial(deployed_head_node, options) if saved is None else no_head
+    deployed = partial(deployed_parts, options) if saved is None else nothing_deployed
     if saved is None:
         picked = quoted(price_options, selection)
     else:

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 from launcher.catalog import load as catalog_load
-from launcher.model.enums import Level, PurchaseOption
+from launcher.catalog.load import Catalog
+from launcher.model.enums import Level, NatMode, PurchaseOption
 from launcher.model.errors import ImpossibleError, OverBudgetError, SlipwayError, UnpricedError
 from launcher.model.plan import Place, Plan
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
+from launcher.planning.nat import egress, obstacle
+from launcher.planning.ways_out import MODES
 from launcher.pricing.priced import Priced
 from launcher.targets.registry import billed_name, target_of
 from launcher.workflow.quote.commands import command
@@ -21,8 +24,19 @@ from launcher.workflow.quote.price import pick, price, price_request
 
 Say: TypeAlias = Callable[[str], None]
 REFUSALS: dict[int, type[SlipwayError]] = {3: OverBudgetError, 4: UnpricedError, 5: ImpossibleError}
-Head: TypeAlias = Callable[[Plan], str | None]
-"""Returns the type of the head node that a plan's cluster already has (existing_head.py), None if it has none."""
+
+
+class Kept(NamedTuple):
+    """What a plan's existing cluster keeps (existing_head.py); None for what it does not have."""
+
+    # The type of the head node.
+    head: str | None = None
+    # The way to the internet.
+    nat: NatMode | None = None
+
+
+Deployed: TypeAlias = Callable[[Plan], Kept]
+"""Returns what a plan's cluster keeps."""
 
 
 def refuse_unless_allowed(priced: Priced, quoted: Quote, options: PriceOptions, say: Say = lambda _: None) -> None:
@@ -92,18 +106,25 @@ def _with_fallbacks(path: Path, priced: Priced, quoted: Quote, now: datetime, op
     return with_dearest_rate(quoted, others)
 
 
-def no_head(_plan: Plan) -> str | None:
+def nothing_deployed(_plan: Plan) -> Kept:
     """No deployed cluster is looked up."""
-    return None
+    return Kept()
 
 
-def _with_deployed_head(request: PlanRequest, plan: Plan, head: Head, say: Say) -> PlanRequest:
-    existing = head(plan)
+def _with_deployed(request: PlanRequest, plan: Plan, deployed: Deployed, catalog: Catalog, say: Say) -> PlanRequest:
+    """The request with what its existing cluster keeps."""
+    kept = deployed(plan)
     new = target_of(plan.place.target).head_instance(plan.place.nodes, request.storage.head_node)
-    if existing is None or existing == new:
-        return request
-    say(f"cluster {plan.cluster_name} keeps its head node, {existing}; a new cluster of this size would get {new}")
-    return replace(request, storage=replace(request.storage, head_node=existing))
+    if kept.head is not None and kept.head != new:
+        say(f"cluster {plan.cluster_name} keeps its head node, {kept.head}; a new cluster of this size would get {new}")
+        request = replace(request, storage=replace(request.storage, head_node=kept.head))
+    way = egress(plan.request, plan.place, catalog.instance_types)
+    if request.network.nat is None and way is not None and kept.nat not in (None, MODES[way]):
+        if kept.nat is NatMode.NONE and obstacle(request, plan.place, catalog.instance_types):
+            return request
+        say(f"cluster {plan.cluster_name} keeps network.nat: {kept.nat}; a new cluster would get: {MODES[way]}")
+        request = replace(request, network=replace(request.network, nat=kept.nat))
+    return request
 
 
 def _at(priced: Priced, place: Place) -> tuple[int, Quote]:
@@ -139,7 +160,13 @@ class Person(Protocol):
 
 
 def gated_quote(
-    path: Path, now: datetime, options: PriceOptions, *, selection: str | None, say: Say, head: Head = no_head
+    path: Path,
+    now: datetime,
+    options: PriceOptions,
+    *,
+    selection: str | None,
+    say: Say,
+    deployed: Deployed = nothing_deployed,
 ) -> Picked:
     """The picked candidate at the known prices.
 
@@ -149,9 +176,9 @@ def gated_quote(
     options = replace(options, picked=selection)
     priced = price(path, now, options)
     rank, quoted = pick(priced, selection)
-    with_head = _with_deployed_head(priced.request, quoted.plan, head, say)
-    if with_head != priced.request:
-        priced = price_request(path, with_head, priced.catalog, now, options)
+    kept = _with_deployed(priced.request, quoted.plan, deployed, priced.catalog, say)
+    if kept != priced.request:
+        priced = price_request(path, kept, priced.catalog, now, options)
         rank, quoted = _at(priced, quoted.plan.place)
     refuse_unless_allowed(priced, quoted, options, say)
     return Picked(priced=priced, rank=rank, quoted=_with_fallbacks(path, priced, quoted, now, options))
@@ -165,7 +192,7 @@ def fresh_quote(
     selection: str | None,
     environment: Mapping[str, str],
     say: Say,
-    head: Head = no_head,
+    deployed: Deployed = nothing_deployed,
 ) -> Picked:
     """The picked candidate at prices that allow a deployment.
 
@@ -199,9 +226,9 @@ def fresh_quote(
             raise UnpricedError(message, hint=f"{command(priced, 'plan')} shows the other candidates")
         catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
         request = described(request, Session(environment=environment, region=place.region))
-        with_head = _with_deployed_head(request, first.plan, head, say)
-        priced = price_request(path, with_head, catalog, now, options)
-        if with_head != request:
+        kept = _with_deployed(request, first.plan, deployed, catalog, say)
+        priced = price_request(path, kept, catalog, now, options)
+        if kept != request:
             first = _at(priced, place)[1]
     rank, quoted = pick(priced, first.digest)
     refuse_unless_allowed(priced, quoted, options, say)

@@ -15,13 +15,13 @@ from launcher.model.report import Report
 from launcher.pricing.priced import Priced
 from launcher.records.run_folder import RunFolder
 from launcher.submit.jobs import NoPartitionError
-from launcher.workflow.deploy.deployment import deployed_head_node, deploys
+from launcher.workflow.deploy.deployment import deployed_parts, deploys
 from launcher.workflow.deploy.difference import update_obstacle
 from launcher.workflow.deploy.endpoint import run_endpoint, show_endpoint
 from launcher.workflow.deploy.saved_plan import quoted_as_saved, saved_plan_of
 from launcher.workflow.doctor.left_running import report_earlier_runs
 from launcher.workflow.quote.data_prefixes import refuse_empty_data
-from launcher.workflow.quote.fresh import Head, Person, Picked, fresh_quote, gated_quote, no_head
+from launcher.workflow.quote.fresh import Deployed, Person, Picked, fresh_quote, gated_quote, nothing_deployed
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
 from launcher.workflow.quote.trainer import refuse_missing_trainer
@@ -194,8 +194,8 @@ def launch_plan(
     refuse_missing_trainer(path, plan_file.load(path, price_options.settings), options.environment)
     saved = saved_plan_of(path, price_options, selection)
     # A saved plan is carried out as it is.
-    head = partial(deployed_head_node, options) if saved is None else no_head
-    log = _LaunchSequence(path=path, clock=clock, options=options, person=person, head=head)
+    deployed = partial(deployed_parts, options) if saved is None else nothing_deployed
+    log = _LaunchSequence(path=path, clock=clock, options=options, person=person, deployed=deployed)
     every_zone = replace(price_options, everything=True)
     if saved is None:
         first = log.quoted(price_options, selection)
@@ -239,14 +239,14 @@ class _LaunchSequence:
     clock: Callable[[], datetime]
     options: LaunchOptions
     person: Person
-    head: Head
+    deployed: Deployed
 
     def quoted(self, how: PriceOptions, pick: str | None) -> Picked:
         say, environment = self.person.say, self.options.environment
         if self.options.sandbox or self.options.dry_run:
-            return gated_quote(self.path, self.clock(), how, selection=pick, say=say, head=self.head)
+            return gated_quote(self.path, self.clock(), how, selection=pick, say=say, deployed=self.deployed)
         picked = fresh_quote(
-            self.path, self.clock(), how, selection=pick, environment=environment, say=say, head=self.head
+            self.path, self.clock(), how, selection=pick, environment=environment, say=say, deployed=self.deployed
         )
         place = picked.quoted.plan.place
         refuse_empty_data(picked.priced.request, Session(environment=environment, region=place.region), say)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from launcher.model.enums import TargetKind
-from launcher.planning.fetching import NAT_CONNECTIONS, connection_findings, fetching
+from launcher.model.enums import Egress, TargetKind
+from launcher.planning.fetching import NAT_CONNECTIONS, connection_findings, own_fetch_h, shared_fetch_h
 from launcher.planning.pin import pinned_plan
 from tests.plans import request_of
 
@@ -29,7 +29,9 @@ def hours_of(catalog, plan_of):
 
     def make(**parts):
         plan = plan_of(**parts)
-        return fetching(plan.request, catalog.instance_types[plan.place.instance_type], plan.place.nodes, catalog)
+        facts, nodes = catalog.instance_types[plan.place.instance_type], plan.place.nodes
+        shared = shared_fetch_h(plan.request, facts, nodes, catalog, Egress.NAT_GATEWAY)
+        return own_fetch_h(plan.request, facts, catalog), shared
 
     return make
 

@@ -1,0 +1,39 @@
+"""What `network.nat: auto` took for a quote, with the dollars of each way that works."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from launcher.model.enums import Egress
+from launcher.model.finding import Finding, info
+from launcher.model.money import cents
+from launcher.planning.fetching import NATS
+from launcher.planning.nat import AUTO_CODE
+from launcher.pricing.bill_lines import total_usd
+from launcher.pricing.training_candidate import TrainingCandidate
+
+
+def choice_findings(candidate: TrainingCandidate) -> Iterator[Finding]:
+    """An info with the chosen way and its dollars beside those of the others; none where the plan or one way decides.
+
+    The dollars are those of the network, and of nodes that wait for their downloads.
+    """
+    place, ways = candidate.place, candidate.work.ways
+    able = () if ways is None or candidate.context.request.network.nat is not None else ways.able(place.target)
+    chosen = candidate.work.way(place)
+    if len(able) < 2 or chosen is None or not candidate.priced:  # noqa: PLR2004
+        return
+    usd = {way: way_usd(candidate, way) for way in able}
+    others = sorted((way for way in able if way is not chosen), key=usd.__getitem__)
+    against = ", ".join(f"${cents(usd[way])} by {way.value}" for way in others)
+    message = f"auto took {chosen.value}: ${cents(usd[chosen])} against {against}"
+    hint = "the network, and nodes that wait for their downloads; network.nat: gateway, instance or none decides"
+    if chosen in NATS:
+        hint += "; network.name: one network for all plans of a region shares its NAT"
+    yield info(AUTO_CODE, "network.nat", message, hint)
+
+
+def way_usd(candidate: TrainingCandidate, way: Egress) -> Decimal:
+    """Dollars of a way to the internet in a quote: its lines, and the nodes for as long as they wait for downloads."""
+    place, ways = candidate.place, candidate.work.ways
+    usd = total_usd(candidate.context.bill.way_lines(place, way), candidate.size)
+    return usd if ways is None else usd + Decimal(repr(ways.waiting_usd(way, place.option)))

@@ -1,0 +1,115 @@
+"""An existing cluster keeps its way to the internet, even if `network.nat: auto` takes another for a new one."""
+
+import json
+from datetime import UTC, datetime
+
+import boto3
+import pytest
+import yaml
+from botocore.stub import Stubber
+
+from launcher.aws.session import Session
+from launcher.model.enums import NatMode
+from launcher.planning.pin import pinned_plan
+from launcher.workflow.quote.existing_head import existing_way
+from launcher.workflow.quote.fresh import Kept, gated_quote
+from launcher.workflow.quote.options import PriceOptions
+from tests.plans import request_of
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+PLAN = {
+    "slipway": 1,
+    "name": "n",
+    "workload": {"train": {"hours": 1}},
+    "target": {"kind": "eks", "region": "us-east-1", "instance_type": "g5.2xlarge", "nodes": 1},
+    "purchase": {"option": "on-demand"},
+    "run": {"command": ["python", "-c", "pass"]},
+}
+STACK_ID = "arn:aws:cloudformation:us-east-1:123456789012:stack/slipway-n-network/0e5"
+SUBNET = {"Type": "AWS::EC2::Subnet"}
+
+
+@pytest.fixture
+def way_of(catalog):
+    """The way of an existing network with some resources; None: no such stack."""
+
+    def make(resources=None, *, code=None, **network):
+        client = boto3.client(
+            "cloudformation", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b"
+        )
+        plan = pinned_plan(request_of(PLAN | {"network": network}), catalog)
+        stack = {"StackName": "slipway-n-network", "StackId": STACK_ID, "StackStatus": "CREATE_COMPLETE"}
+        stack["CreationTime"] = NOW
+        with Stubber(client) as stub:
+            asked = {"StackName": "slipway-n-network"}
+            if code is not None:
+                stub.add_client_error("describe_stacks", code, "Stack with id slipway-n-network does not exist")
+            elif resources is not None:
+                stub.add_response("describe_stacks", {"Stacks": [stack]}, asked)
+                body = json.dumps({"Resources": {str(index): each for index, each in enumerate(resources)}})
+                stub.add_response("get_template", {"TemplateBody": body}, {**asked, "TemplateStage": "Original"})
+            way = existing_way(plan, Session(environment={}, region="us-east-1", clients={"cloudformation": client}))
+            stub.assert_no_pending_responses()
+        return way
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "resources, way",
+    [
+        ([SUBNET, {"Type": "AWS::EC2::NatGateway"}], NatMode.GATEWAY),
+        ([SUBNET, {"Type": "AWS::EC2::Instance"}], NatMode.INSTANCE),
+        ([SUBNET, {"Type": "AWS::EC2::InternetGateway"}], NatMode.NONE),
+        ([SUBNET, {"Type": "AWS::EC2::VPCEndpoint"}], NatMode.NONE),
+        ([], None),
+    ],
+)
+def test_way_of_existing_network_is_read_from_its_template(way_of, resources, way):
+    assert way_of(resources) is way
+
+
+@pytest.mark.parametrize("code", ["ValidationError", "AccessDenied"])
+def test_missing_or_unreadable_stack_has_no_way(way_of, code):
+    assert way_of(code=code) is None
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        {"name": "team", "az_ids": ["use1-az1"]},
+        {"vpc_id": "vpc-0a1b2c3d4e5f60718", "subnet_ids": ["subnet-0a1b2c3d4e5f60718"]},
+    ],
+)
+def test_shared_or_named_network_needs_no_request(way_of, network):
+    assert way_of(**network) is None
+
+
+@pytest.fixture
+def quoted(tmp_path):
+    def make(kept, **parts):
+        path, said = tmp_path / "plan.yaml", []
+        path.write_text(yaml.safe_dump(PLAN | parts))
+        picked = gated_quote(path, NOW, PriceOptions(), selection=None, say=said.append, deployed=lambda _plan: kept)
+        return picked.quoted.plan.request.network.nat, said
+
+    return make
+
+
+def test_new_cluster_has_the_cheapest_way(quoted):
+    assert quoted(Kept()) == (NatMode.INSTANCE, [])
+    assert quoted(Kept(nat=NatMode.INSTANCE)) == (NatMode.INSTANCE, [])
+
+
+def test_existing_cluster_keeps_its_nat_gateway(quoted):
+    nat, said = quoted(Kept(nat=NatMode.GATEWAY))
+    assert nat is NatMode.GATEWAY
+    assert said == ["cluster n keeps network.nat: gateway; a new cluster would get: instance"]
+
+
+def test_plan_decides_before_what_exists(quoted):
+    assert quoted(Kept(nat=NatMode.INSTANCE), network={"nat": "gateway"}) == (NatMode.GATEWAY, [])
+
+
+def test_public_addresses_are_not_kept_where_they_cannot_be(quoted):
+    assert quoted(Kept(nat=NatMode.NONE)) == (NatMode.INSTANCE, [])

@@ -1,0 +1,63 @@
+"""The quote says what `network.nat: auto` took, and its total is no higher than with a way that the plan names."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from launcher.model.enums import NatMode
+from launcher.planning.nat import AUTO_CODE, egress
+from launcher.workflow.quote.options import PriceOptions
+from launcher.workflow.quote.price import price_request
+from tests.plans import request_of
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+@pytest.fixture
+def quoted(catalog):
+    """The priced plan of a job on an on-demand g5.2xlarge."""
+
+    def make(kind, hours=1.0, nodes=1, picked=None, **network):
+        target = {"kind": kind, "region": "us-east-1", "instance_type": "g5.2xlarge", "nodes": nodes}
+        data = {"slipway": 1, "name": "n", "workload": {"train": {"hours": hours}}, "target": target}
+        data |= {"purchase": {"option": "on-demand"}, "network": network, "run": {"command": ["python", "-c", "pass"]}}
+        return price_request(Path("plan.yaml"), request_of(data), catalog, NOW, PriceOptions(picked=picked))
+
+    return make
+
+
+@pytest.mark.parametrize("kind, hours, nodes", [("eks", 1.0, 1), ("eks", 60.0, 1), ("parallelcluster", 2.0, 12)])
+def test_auto_total_is_the_lowest_of_all_ways(quoted, kind, hours, nodes):
+    taken = quoted(kind, hours, nodes).quote(1)
+    others = [quoted(kind, hours, nodes, nat=mode.value).quote(1) for mode in NatMode]
+    allowed = [other for other in others if not any(found.code == "no-public-addresses" for found in other.findings)]
+    assert taken.usd.mid == min(other.usd.mid for other in allowed)
+
+
+def test_quote_names_chosen_way_with_dollars_of_others(quoted, catalog):
+    quote = quoted("eks").quote(1)
+    (found,) = [finding for finding in quote.findings if finding.code == AUTO_CODE]
+    assert found.message == "auto took NAT instance: $0.17 against $0.98 by NAT gateway"
+    assert quote.plan.request.network.nat is NatMode.INSTANCE
+    assert egress(quote.plan.request, quote.plan.place, catalog.instance_types) == "NAT instance"
+    network = {line.name for line in quote.components if line.group == "network"}
+    assert "NAT instance m6i.large" in network
+    assert not {"NAT gateway", "NAT data"} & network
+
+
+@pytest.mark.parametrize("network", [{"nat": "gateway"}, {"name": "team", "az_ids": ["use1-az1", "use1-az2"]}])
+def test_quote_of_a_decided_network_names_no_choice(quoted, network):
+    quote = quoted("eks", **network).quote(1)
+    assert not [finding for finding in quote.findings if finding.code == AUTO_CODE]
+
+
+@pytest.mark.parametrize("nat", [None, NatMode.INSTANCE])
+def test_plan_quoted_at_other_prices_keeps_its_way(quoted, nat):
+    priced = quoted("eks")
+    place, context = priced.quote(1).plan.place, priced.context
+    digest = context.base.at(place, nat).digest
+    again = quoted("eks", picked=digest)
+    (quote,) = (again.quote(rank) for rank in range(1, len(again.candidates) + 1) if again.digest(rank) == digest)
+    lines = {line.name for line in quote.components}
+    assert ("NAT data" in lines) == (nat is not NatMode.INSTANCE)
