@@ -146,7 +146,17 @@ class SageMakerEndpoint(Construct):
             "initial_instance_count": max(1, decided.least),
             "inference_ami_version": decided.ami,
             "volume_size_in_gb": decided.volume_gib,
+            "capacity_reservation_config": self._reserved(),
         }
+
+    def _reserved(self) -> sagemaker.CfnEndpointConfig.CapacityReservationConfigProperty | None:
+        """The training plan in which alone the instances run; none without one, on demand."""
+        if self._endpoint.training_plan_arn is None:
+            return None
+        return sagemaker.CfnEndpointConfig.CapacityReservationConfigProperty(
+            capacity_reservation_preference="capacity-reservations-only",
+            ml_reservation_arn=self._endpoint.training_plan_arn,
+        )
 
     @staticmethod
     def _routing() -> sagemaker.CfnEndpointConfig.RoutingConfigProperty:

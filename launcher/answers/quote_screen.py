@@ -103,8 +103,10 @@ def _traffic(quoted: Quote, outlook: ServingOutlook) -> Iterator[tuple[str, str,
     if outlook.ttft_ms is not None and outlook.tpot_ms is not None:
         yield "First token", f"{outlook.ttft_ms:,.0f} ms", f"then {outlook.tpot_ms:,.1f} ms a token, when they are full"
     if quoted.usd_per_hour is not None and _is_deployed(quoted):
-        name = shlex.quote(quoted.plan.name)
-        yield "While it is up", f"${words.dollars(quoted.usd_per_hour)}/h", f"until slipway down {name}"
+        name, rate = shlex.quote(quoted.plan.name), quoted.usd_per_hour
+        if quoted.plan.place.option in PREPAID and quoted.left_up_usd_per_hour is not None:
+            name, rate = f"{name}; the plan's instances are prepaid", quoted.left_up_usd_per_hour
+        yield "While it is up", f"${words.dollars(rate)}/h", f"until slipway down {name}"
 
 
 def _total(quoted: Quote) -> Iterator[str]:

@@ -41,6 +41,8 @@ class ConfigState:
     answers_uri: str | None
     # The folder to which requests are copied.
     captured_uri: str | None
+    # The training plan in which alone its instances run.
+    training_plan_arn: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,7 @@ def config_state(session: Session, name: str) -> ConfigState:
         queue=queue["ClientConfig"]["MaxConcurrentInvocationsPerInstance"] if queue else None,
         answers_uri=queue["OutputConfig"]["S3OutputPath"] if queue else None,
         captured_uri=(config.get("DataCaptureConfig") or {}).get("DestinationS3Uri"),
+        training_plan_arn=(variant.get("CapacityReservationConfig") or {}).get("MlReservationArn"),
     )
 
 

@@ -71,6 +71,8 @@ class Endpoint:
     # The subnets in which its containers have interfaces; empty: in SageMaker's own network.
     subnet_ids: tuple[str, ...] = ()
     security_group_ids: tuple[str, ...] = ()
+    # The training plan in which alone its instances run; None: they are on demand.
+    training_plan_arn: str | None = None
 
     @property
     def network(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -122,6 +124,11 @@ def endpoint_mode(serve: ServingWorkload, *, neuron: bool, copies: int) -> Endpo
 def base_instances(serve: ServingWorkload) -> int:
     """Instances that always run: the minimum, at least one a zone, or 0 if the minimum is 0."""
     return max(serve.min_instances, serve.zones) if serve.min_instances else 0
+
+
+def most_instances(serve: ServingWorkload, nodes: int) -> int:
+    """The number of instances above which an endpoint never scales; `nodes` are those that its traffic needs."""
+    return max(serve.max_instances or nodes, 1)
 
 
 def least_instances(serve: ServingWorkload) -> int:

@@ -80,7 +80,7 @@ def fleet(workload: ServingWorkload, requests_per_s: float, hosting: Hosting = O
     """
     counts, short = _instance_counts(workload, requests_per_s, hosting)
     most = math.ceil(max(count for _, count in counts))
-    extra = _extra(workload, hosting, max(1, most)) if most else 0
+    extra = update_instances(workload, hosting, max(1, most)) if most else 0
     mean = sum(share * count for share, count in counts) / HOURS_A_DAY
     used_hours = sum(served_per_s(workload)) / HOURS_A_DAY / requests_per_s * HOURS_PER_MONTH
     if workload.asynchronous:
@@ -141,7 +141,7 @@ def _needed_instances(per_s: float, full: float, *, scales_to_zero: bool) -> flo
     return -math.expm1(-per_s * SECONDS_PER_HOUR * AWAKE_H)
 
 
-def _extra(workload: ServingWorkload, hosting: Hosting, most: int) -> int:
+def update_instances(workload: ServingWorkload, hosting: Hosting, most: int) -> int:
     """Instances in addition to the running ones during a deployment, at the busiest hour."""
     if hosting.mode is None:
         # Pods give way to new ones on the same node, but for the only one (templates/kubernetes/service.yaml.j2).

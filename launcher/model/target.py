@@ -179,6 +179,8 @@ class Target:
     # the instances: HyperPod's (developer guide, training plans).
     planned_for: str = "hyperpod-cluster"
     plan_lost_minutes: int = 60
+    # States of a training plan in which the target accepts it.
+    plan_states: tuple[str, ...] = ("Scheduled", "Active")
 
     # What accepts jobs; the scheduler as named in reports.
     scheduler: str = SLURM

@@ -10,9 +10,10 @@ from launcher.model.endpoint import (
     base_instances,
     endpoint_mode,
     endpoint_volume_gib,
+    most_instances,
     rollout_of,
 )
-from launcher.model.enums import ServingPrecision, ServingTask
+from launcher.model.enums import PurchaseOption, ServingPrecision, ServingTask
 from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.plan import Plan
 from launcher.model.record import record
@@ -211,6 +212,8 @@ class ServingDeployment(ServingPlan):
             message = f"{self.plan.name} makes no endpoint"
             raise ValueError(message)
         ranges = (scheduled(period) for period in serve.schedule)
+        bought = self.plan.request.purchase.training_plan
+        planned = self.plan.place.option is PurchaseOption.TRAINING_PLAN
         return Endpoint(
             name=f"slipway-{self.plan.cluster_name}",
             variant=serve.variant or self.plan.place.instance_type.replace(".", "-"),
@@ -226,10 +229,11 @@ class ServingDeployment(ServingPlan):
             memory_mb=int(self.facts.memory_gib * MIB_PER_GIB * HOST_SHARE / self.copies),
             concurrency=serve.batch_size or 1,
             least=base_instances(serve),
-            most=max(serve.max_instances or self.plan.place.nodes, 1),
+            most=most_instances(serve, self.plan.place.nodes),
             volume_gib=self.volume_gib,
             rollout=rollout_of(serve, self.mode),
             schedule=tuple(range_ for range_ in ranges if range_ is not None),
             subnet_ids=self.plan.request.network.subnet_ids,
             security_group_ids=self.plan.request.network.security_group_ids,
+            training_plan_arn=bought.arn if planned and bought is not None else None,
         )

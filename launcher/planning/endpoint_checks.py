@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from launcher.catalog.registry import missing_types
-from launcher.model.endpoint import LARGEST_QUEUE, EndpointMode, base_instances, rollout_of
+from launcher.model.endpoint import LARGEST_QUEUE, EndpointMode, base_instances, most_instances, rollout_of
 from launcher.model.enums import Level, PurchaseOption, Rollout
 from launcher.model.finding import Finding, error, warning
+from launcher.model.fleet import hosting_of, update_instances
 from launcher.model.names import ECR
 from launcher.model.plan import Plan
 from launcher.model.schedule import scheduled
@@ -20,6 +21,7 @@ from launcher.planning.serving.footprint import compiler_gib
 from launcher.planning.serving.layout import layouts
 from launcher.planning.serving.measured import parts
 from launcher.planning.serving.reach import beyond
+from launcher.targets.registry import target_of
 
 PATH = "workload.serve"
 WITHOUT_URI = "model-without-uri"
@@ -34,7 +36,9 @@ ZERO_SEEN = ("us-east-1",)
 """Regions in which MinInstanceCount 0 was refused and accepted (stdapi-ai/stdapi.ai#43, 2026-08-27)."""
 FEWEST_TO_ROLL = 2
 """A rolling step or a canary replaces 5 to 50 % of the instances."""
-SOLD = (PurchaseOption.ON_DEMAND, PurchaseOption.SAVINGS_PLAN)
+UNNAMED_PLAN = "plan-without-arn"
+UNTIL_DEPLOYED = (WITHOUT_URI, UNNAMED_PLAN)
+"""What a quote does without and a deployment needs: the weights in S3, and the training plan that was bought."""
 
 
 def endpoint_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Finding, ...]:
@@ -68,13 +72,13 @@ def layout_findings(served: ServingPlan) -> tuple[Finding, ...]:
 
 
 def quoted_findings(served: ServingDeployment, facts: ServingFacts) -> tuple[Finding, ...]:
-    """The deployment findings of a quote; missing weights are only a warning here.
+    """The deployment findings of a quote; missing weights or an unnamed training plan are only warnings here.
 
-    Users ask for the cost before they copy the weights to S3; a deployment without weights is refused.
+    Users ask for the cost before they copy the weights to S3 or buy a training plan; a deployment is refused then.
     """
     findings = deployment_findings(served, facts)
     return tuple(
-        replace(finding, level=Level.WARNING) if finding.code == WITHOUT_URI else finding for finding in findings
+        replace(finding, level=Level.WARNING) if finding.code in UNTIL_DEPLOYED else finding for finding in findings
     )
 
 
@@ -221,13 +225,41 @@ def _bought(served: ServingPlan) -> Iterator[Finding]:
         message = f"SageMaker pulls images from private ECR registries only, got {image}"
         hint = "push it to <account>.dkr.ecr.<region>.amazonaws.com, or set it to auto"
         yield error("image-not-in-ecr", f"{PATH}.image", message, hint)
-    if plan.place.option not in SOLD:
-        message = f"SageMaker sells no endpoint as {plan.place.option}, but as {', '.join(SOLD)}"
-        if plan.place.option is PurchaseOption.TRAINING_PLAN:
-            message = f"SageMaker has training plans for endpoints, but Slipway builds them as {' or '.join(SOLD)} only"
+    target = target_of(plan.place.target)
+    if plan.place.option not in target.serves:
+        message = f"SageMaker sells no endpoint as {plan.place.option}, but as {', '.join(target.serves)}"
         yield error("ec2-only", "purchase.option", message, "set target.kind to eks, or purchase.option to on-demand")
+    yield from target.refusals(plan.request, plan.place, served.catalog.instance_types)
+    if plan.place.option is PurchaseOption.TRAINING_PLAN:
+        yield from _training_plan(served)
     yield from _network(served)
     yield from security_findings(plan.request, plan.place)
+
+
+def _training_plan(served: ServingPlan) -> Iterator[Finding]:
+    """Findings for an endpoint that runs in a training plan only: its end, its zone, and room for an update."""
+    bought, path = served.plan.request.purchase.training_plan, "purchase.training_plan"
+    if bought is None:
+        message = "an endpoint on a training plan needs the ARN of the purchased plan, whose target is endpoint"
+        yield error(UNNAMED_PLAN, path, message, f"give {path}.arn")
+        return
+    if bought.ends_at is None:
+        # Developer guide, "Using training plans for SageMaker inference endpoints" (2026-11).
+        message = "its end is not given; from then on the endpoint answers no request, and the guard cannot warn of it"
+        yield warning("training-plan-end", f"{path}.ends_at", message, "set it")
+    if served.serve.zones > 1:
+        message = f"{served.serve.zones} zones, but the instances of a training plan are where the plan is"
+        yield warning("training-plan-zones", f"{PATH}.zones", message, "set it to 1")
+    hosting = hosting_of(served.serve, endpoint=True, neuron=served.neuron, copies=served.copies)
+    most = most_instances(served.serve, served.plan.place.nodes)
+    needed = most + update_instances(served.serve, hosting, most)
+    if bought.count is not None and most <= bought.count < needed:
+        message = (
+            f"an update at {most} running instances needs {needed}, old and new version together, and the training plan"
+            f" has {bought.count}: the update fails"
+        )
+        hint = f"a training plan of {needed} or more, or `slipway down` before the deployment of a change"
+        yield warning("training-plan-update", f"{path}.count", message, hint)
 
 
 def _network(served: ServingPlan) -> Iterator[Finding]:

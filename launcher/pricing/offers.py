@@ -17,6 +17,8 @@ from launcher.pricing.derived_spot import derived_price, is_derived, own_key
 from launcher.pricing.spot_prices import forecast_at, forecast_price
 from launcher.targets.registry import billed_name, target_of
 
+RATE = Decimal("1e-10")
+"""The precision to which a fee per instance-hour is rounded."""
 _NOT_MANAGED = {
     PurchaseOption.SAVINGS_PLAN: "EC2 and Compute Savings Plans do not cover ml. instances",
     PurchaseOption.RESERVED: "Reserved Instances do not cover ml. instances",
@@ -56,6 +58,17 @@ def offer(place: Place, request: PlanRequest, catalog: Catalog, today: date) -> 
     if bought(request.purchase, place.option) is not None:
         availability = Availability.OFFERED
     return Offer(_with_discount(price, request), availability, key if isinstance(key, Key) else None)
+
+
+def with_fee(priced: Offer, place: Place, request: PlanRequest, hours: float, today: date) -> Offer:
+    """The offer at the fee of the purchased capacity over its instance-hours; unchanged if the fee is not known."""
+    purchased = bought(request.purchase, place.option)
+    if purchased is None or purchased.fee_usd is None or hours <= 0:
+        return priced
+    rate = Decimal(f"{(purchased.fee_usd / Decimal(repr(hours))).quantize(RATE).normalize():f}")
+    key = "training_plan" if place.option is PurchaseOption.TRAINING_PLAN else "reservation"
+    note = f"purchase.{key}.fee_usd: ${purchased.fee_usd:f} over {hours:g} instance-hours"
+    return priced._replace(price=Price(usd=rate, source=Basis.USER.value, basis=Basis.USER, as_of=today, note=note))
 
 
 def override_names(place: Place) -> tuple[str, str]:

@@ -14,21 +14,18 @@ from launcher.model.plan import Place, Plan
 from launcher.model.record import record
 from launcher.model.work import Work
 from launcher.pricing.bill_lines import JobSize, component, components, line_usd
-from launcher.pricing.blocks import bought
 from launcher.pricing.chances import needed_retries
 from launcher.pricing.compute import Charge, boot_hours, charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.joint import MIDDLE, NO_LOSSES, RandomPrice, wall_hours
-from launcher.pricing.offers import Offer, offer
+from launcher.pricing.offers import Offer, offer, with_fee
 from launcher.pricing.other_costs import OtherCosts
 from launcher.pricing.overrun import Overrun, overrun
 from launcher.pricing.refusals import refusals
 from launcher.pricing.spot_prices import SpotForecast, forecast_at, random_price
 from launcher.targets.registry import billed_name
 
-RATE = Decimal("1e-10")
-"""The precision to which a fee per instance-hour is rounded."""
 UNUSED = "the rest of the commitment"
 """The line of a new commitment's hours that no job uses."""
 
@@ -202,7 +199,8 @@ def training_candidate(
         reason = f"no offering is long enough for {work.hours.mid:.0f} hours"
         priced = priced._replace(price=Unpriced(reason=reason, unverified=priced.price))
     if cost is not None:
-        priced = _with_fee(priced, place, cost, context)
+        hours = cost.billed_hours * cost.instances
+        priced = with_fee(priced, place, context.request, hours, context.rules.today)
     forecast = None
     if spot_hazard is not None and isinstance(priced.price, Price):
         forecast = forecast_at(place, context.catalog, context.rules.today)
@@ -222,18 +220,6 @@ def training_candidate(
         forecast=forecast,
         against=against,
     )
-
-
-def _with_fee(priced: Offer, place: Place, cost: Charge, context: PricingContext) -> Offer:
-    purchased = bought(context.request.purchase, place.option)
-    hours = cost.billed_hours * cost.instances
-    if purchased is None or purchased.fee_usd is None or hours <= 0:
-        return priced
-    rate = Decimal(f"{(purchased.fee_usd / Decimal(repr(hours))).quantize(RATE).normalize():f}")
-    key = "training_plan" if place.option is PurchaseOption.TRAINING_PLAN else "reservation"
-    note = f"purchase.{key}.fee_usd: ${purchased.fee_usd:f} over {hours:g} instance-hours"
-    source = Basis.USER.value
-    return priced._replace(price=Price(usd=rate, source=source, basis=Basis.USER, as_of=context.rules.today, note=note))
 
 
 def _compute_lines(candidate: TrainingCandidate) -> tuple[CostComponent, ...]:

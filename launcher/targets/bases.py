@@ -68,7 +68,7 @@ class SageMakerTarget(Target):
             message = f"a Savings Plan of kind {place.plan_kind} does not cover ml. instances"
             yield error("savings-plan-kind", "purchase.plan_kind", message, "set it to sagemaker")
         if place.option is PurchaseOption.TRAINING_PLAN:
-            yield from _training_plan(bought, place) if bought is not None else _count(None, place)
+            yield from training_plan_refusals(bought, place)
 
     def unknown_end(self, request: PlanRequest, place: Place) -> Iterator[Finding]:
         """The remark that the plan file gives no end of a training plan."""
@@ -190,24 +190,23 @@ def _alternative_type(facts: InstanceType, instances: Mapping[str, InstanceType]
     return ", or ".join((*kin[:1], *other)) or "a trn or p type that it has"
 
 
-def _training_plan(bought: TrainingPlanReference, place: Place) -> Iterator[Finding]:
-    if bought.region != place.region:
+def training_plan_refusals(
+    bought: TrainingPlanReference | None, place: Place, *, path: str = "target.nodes"
+) -> Iterator[Finding]:
+    """A training plan (None before it is bought) that is elsewhere or too small; `path` sets the instances."""
+    if bought is not None and bought.region != place.region:
         message = f"{bought.arn} is in {bought.region}, but the plan file is for {place.region}"
         hint = f"set target.region to {bought.region}"
         yield error("training-plan-region", "purchase.training_plan.arn", message, hint)
-    yield from _count(bought.count, place)
-
-
-def _count(bought: int | None, place: Place) -> Iterator[Finding]:
-    """The comparison of a training plan's instances (None if the plan file does not give them) with those needed."""
-    path, allowed = "purchase.training_plan.count", ", ".join(str(plan_count) for plan_count in TRAINING_PLAN_COUNTS)
-    if bought is not None and bought not in TRAINING_PLAN_COUNTS:
-        message = f"training plans have {allowed} instances, got {bought}"
-        yield error("training-plan-size", path, message, "set target.nodes to one of these numbers")
-    elif bought is None and place.nodes not in TRAINING_PLAN_COUNTS:
+    key, allowed = "purchase.training_plan.count", ", ".join(str(count) for count in TRAINING_PLAN_COUNTS)
+    count = None if bought is None else bought.count
+    if count is not None and count not in TRAINING_PLAN_COUNTS:
+        message = f"training plans have {allowed} instances, got {count}"
+        yield error("training-plan-size", key, message, "set it to the number that the training plan has")
+    elif count is None and place.nodes not in TRAINING_PLAN_COUNTS:
         message = f"training plans have {allowed} instances, got {place.nodes}"
-        hint = f"set one of these numbers, or set {path} if the training plan has more instances than the job needs"
-        yield error("training-plan-size", "target.nodes", message, hint)
-    elif bought is not None and place.nodes > bought:
-        message = f"{place.nodes} nodes requested, but the training plan has {bought}"
-        yield error("training-plan-count", "target.nodes", message, f"set target.nodes to at most {bought}")
+        hint = f"set one of these numbers, or set {key} if the training plan has more instances than that"
+        yield error("training-plan-size", path, message, hint)
+    elif count is not None and place.nodes > count:
+        message = f"{place.nodes} instances requested, but the training plan has {count}"
+        yield error("training-plan-count", path, message, f"set {path} to at most {count}")

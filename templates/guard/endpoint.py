@@ -30,6 +30,7 @@ class EndpointGuard(Guard):
 
     slurm = False
     boots_watched = False
+    prepaid = "the instances of a training plan are left"
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
         """Use `client(service)` to reach AWS."""

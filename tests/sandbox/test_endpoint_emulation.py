@@ -3,6 +3,7 @@
 import copy
 import json
 import time
+from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from launcher.aws.endpoints import bearer_token
 from launcher.aws.session import Session
+from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.endpoint.model_server import Behaviour
 
 REGION = "us-east-1"
@@ -101,6 +103,68 @@ def with_image(tag):
     container = TEMPLATE["Resources"]["Model"]["Properties"]["PrimaryContainer"]
     image = f"763104351884.dkr.ecr.us-east-1.amazonaws.com/engine:{tag}"
     return changed(Model={"PrimaryContainer": {**container, "Image": image}})
+
+
+P5 = {"InstanceType": "ml.p5.48xlarge", "InferenceAmiVersion": "al2023-ami-sagemaker-inference-gpu-4-1"}
+
+
+@pytest.fixture(scope="module")
+def plan_arns(sandbox):
+    """Purchased training plans of two p5.48xlarge each, by what they are for or their state."""
+    moments = {"begun": -1, "later": 1, "other": -1, "small": -1}
+    arns = {}
+    for name, sign in moments.items():
+        arns[name] = f"arn:aws:sagemaker:{REGION}:123456789012:training-plan/{name}"
+        starts_at = datetime.now(UTC) + sign * timedelta(days=1)
+        plan = TrainingPlan(
+            arn=arns[name],
+            instance_type="ml.p5.48xlarge",
+            count=1 if name == "small" else 2,
+            zone_id=None,
+            starts_at=starts_at,
+            ends_at=starts_at + timedelta(days=7),
+            fee_usd="12000",
+            target="training-job" if name == "other" else "endpoint",
+        )
+        sandbox.create_prerequisites(training_plans=[plan])
+    return arns
+
+
+def in_plan(arn, *, count=1, tag="1", **variant):
+    """The template with its instances in a training plan."""
+    reserved = {"CapacityReservationPreference": "capacity-reservations-only", "MlReservationArn": arn}
+    of_plan = {**VARIANT, **P5, "InitialInstanceCount": count, "CapacityReservationConfig": reserved, **variant}
+    template = with_image(tag)
+    template["Resources"]["Config"]["Properties"]["ProductionVariants"] = [of_plan]
+    return template
+
+
+@pytest.mark.parametrize(
+    "plan, changes, message",
+    [
+        ("missing", {}, "Could not find training plan"),
+        ("other", {}, "is for training-job, not for endpoint"),
+        ("later", {}, "is Scheduled, and must be Active"),
+        ("begun", {"InstanceType": "ml.p5en.48xlarge"}, "has ml.p5.48xlarge, the variant main has ml.p5en.48xlarge"),
+        ("begun", {"count": 3}, "has 2 instances, 0 in use, and 3 more are to start"),
+    ],
+)
+def test_endpoint_on_unfit_training_plan_refused(put_stack, plan_arns, plan, changes, message):
+    status, reasons = put_stack(in_plan(plan_arns.get(plan, f"{plan_arns['begun']}-{plan}"), **changes))
+    assert status == "ROLLBACK_COMPLETE"
+    assert any(message in reason for reason in reasons), reasons
+
+
+def test_update_in_training_plan_needs_room_for_both_versions(put_stack, plan_arns, sandbox_session):
+    assert put_stack(in_plan(plan_arns["begun"]))[0] == "CREATE_COMPLETE"
+    described = sandbox_session.client("sagemaker").describe_training_plan(TrainingPlanName="begun")
+    assert (described["InUseInstanceCount"], described["AvailableInstanceCount"]) == (1, 1)
+    assert put_stack(in_plan(plan_arns["begun"], tag="2"), update=True)[0] == "UPDATE_COMPLETE"
+    status, reasons = put_stack(in_plan(plan_arns["small"], tag="3"), update=True)
+    assert status == "UPDATE_COMPLETE", reasons
+    status, reasons = put_stack(in_plan(plan_arns["small"], tag="4"), update=True)
+    assert status == "UPDATE_ROLLBACK_COMPLETE"
+    assert any("has 1 instances, 1 in use, and 1 more are to start" in reason for reason in reasons), reasons
 
 
 def list_resources(session):

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from launcher.catalog.bedrock import BedrockCatalog, profiles_of
 from launcher.catalog.load import Catalog
 from launcher.catalog.timezones import is_timezone
-from launcher.model.enums import PREPAID, BedrockMode, BedrockProfile, PurchaseOption, Rollout, ServingTask
+from launcher.model.enums import BedrockMode, BedrockProfile, PurchaseOption, Rollout, ServingTask
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.names import nearest_model, nearest_name
 from launcher.model.request import PlanRequest
@@ -216,6 +216,12 @@ def _zones(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) -> It
         yield say("too-many-zones", path, f"{serve.zones} zones, but {known}", f"set it to {min(few.values())} or less")
 
 
+def options_of(request: PlanRequest) -> tuple[PurchaseOption, ...] | None:
+    """The purchase options that a serving plan allows; None if it leaves them open. A named training plan is one."""
+    named = request.purchase.training_plan is not None
+    return (PurchaseOption.TRAINING_PLAN,) if named and not request.purchase.option else request.purchase.option
+
+
 def _purchase(
     request: PlanRequest, serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog
 ) -> Iterator[Finding]:
@@ -225,13 +231,13 @@ def _purchase(
         message = f"{serve.model} is not in the catalog of models, so only Bedrock has it, got {', '.join(options)}"
         hint = "set it to bedrock or any, or give the model's {params_b: N}"
         yield error("bedrock-only", "purchase.option", message, hint)
-    for option in (purchase_option for purchase_option in options if purchase_option in PREPAID):
+    if PurchaseOption.CAPACITY_BLOCK in options:
         say = error if len(options) == 1 else warning
-        message = f"{option} ends after some days, but an endpoint keeps running"
-        if option is PurchaseOption.TRAINING_PLAN:
-            # API reference, ProductionVariantCapacityReservationConfig.
-            message = "SageMaker sells training plans for endpoints, but Slipway deploys no endpoint on one"
+        message = f"{PurchaseOption.CAPACITY_BLOCK} ends after some days, but an endpoint keeps running"
         yield say("no-serving-option", "purchase.option", message, "set it to on-demand")
+    if request.purchase.training_plan is not None and PurchaseOption.TRAINING_PLAN not in (options_of(request) or ()):
+        message = f"purchase.training_plan is given, but the option is {', '.join(options)}"
+        yield error("training-plan-unused", "purchase.option", message, "set it to training-plan, or remove the plan")
     yield from _sold_elsewhere(request)
     yield from _hosted(request, serve, catalog, bedrock)
 
@@ -268,7 +274,7 @@ def _hosted(
 
 def _sold_elsewhere(request: PlanRequest) -> Iterator[Finding]:
     """Findings for purchase options that only another target offers, not the plan's."""
-    options, served = request.purchase.option or (), serving_targets()
+    options, served = options_of(request) or (), serving_targets()
     kinds = [target_kind for target_kind in request.target.kind or () if target_kind in served] or served[:1]
     other = {
         option: [kind for kind in served if option in target_of(kind).serves]
@@ -278,7 +284,7 @@ def _sold_elsewhere(request: PlanRequest) -> Iterator[Finding]:
     away = [region for region, having in other.items() if having]
     if away:
         say = error if len(options) == len(away) else warning
-        message = f"SageMaker sells no endpoint as {', '.join(away)}"
+        message = f"{' and '.join(kinds)} cannot be bought as {', '.join(away)}"
         hint = f"set target.kind to {' or '.join(other[away[0]])}, or purchase.option to on-demand"
         yield say("ec2-only", "purchase.option", message, hint)
 

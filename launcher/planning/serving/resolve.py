@@ -133,7 +133,7 @@ def resolve_serving(
     choices = {} if stopped or model is None else _choices(request, serve, model, catalog, facts)
     estimates = {name: entry.estimates for name, entry in choices.items() if entry.estimates}
     groups = tuple(_groups(request, serve, catalog, estimates))
-    purchase_options = request.purchase.option
+    purchase_options = checks.options_of(request)
     modes = hosted_modes(serve, hosted=hosted is not None)
     usable = bool(modes) and (purchase_options is None or PurchaseOption.BEDROCK in purchase_options)
     if not stopped:
@@ -254,6 +254,7 @@ def _types(request: PlanRequest, catalog: Catalog) -> Iterator[InstanceType]:
 def _groups(
     request: PlanRequest, serve: ServingWorkload, catalog: Catalog, estimates: Mapping[str, tuple[ServingEstimate, ...]]
 ) -> Iterator[CandidateGroup]:
+    options = checks.options_of(request)
     for name in estimates:
         facts = catalog.instance_types[name]
         known = [region for region in catalog.regions_of(name) if checks.few_zones(serve, region, catalog) is None]
@@ -261,9 +262,13 @@ def _groups(
             named = request.purchase.plan_kind
             plans = [plan for plan in target_of(kind).savings_plans if named in (None, plan)]
             for option in target_of(kind).serves:
-                requested = request.purchase.option is None or option in request.purchase.option
+                # A training plan ends: it is compared with an endpoint that runs on only where the plan file asks.
+                requested = option in options if options is not None else option is not PurchaseOption.TRAINING_PLAN
                 built = kind.value in facts.targets
                 locations = tuple(locations_of(request, catalog, name, option, known)) if built else ()
+                bought = request.purchase.training_plan if request.target.region is None else None
+                if bought is not None:
+                    locations = tuple(place for place in locations if place[0] == bought.region)
                 terms = tuple(terms_of(request, option, plans))
                 if requested and is_sold(facts, option, kind) and locations and terms:
                     yield CandidateGroup(kind, name, option, locations, (1,), terms)

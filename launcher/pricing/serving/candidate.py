@@ -23,6 +23,7 @@ from launcher.pricing.context import PricingContext
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.offers import Offer, offer
 from launcher.pricing.serving.other_costs import other_costs, request_storage
+from launcher.pricing.serving.training_plan import PlanMonth, plan_findings, plan_month
 from launcher.targets.registry import billed_name
 
 RESTART_H = 1 / 3
@@ -133,7 +134,7 @@ class ServingCandidate:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """All findings on the deployment, warnings included; Bedrock has no deployment findings."""
-        refused = tuple(refusals(self.serve, self.fleet))
+        refused = (*refusals(self.serve, self.fleet), *plan_findings(self.place, self.context))
         if self.estimate is None:
             return refused
         codes = {finding.code for finding in refused}
@@ -146,20 +147,41 @@ class ServingCandidate:
         """The findings that make the candidate impossible at any cost."""
         return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
 
+    @cached_property
+    def plan_month(self) -> PlanMonth | None:
+        """The part of the training plan in a month; None for another purchase option."""
+        return plan_month(self.place, self.context)
+
+    @property
+    def share_of_month(self) -> float:
+        """The share of the month in which the endpoint answers: less than 1 on a short training plan."""
+        return 1.0 if self.plan_month is None else self.plan_month.share
+
+    def paid_hours(self, load: Fleet) -> float:
+        """Billed instance-hours a month: of running instances, or of prepaid and committed ones, used or not."""
+        return paid_hours(self.place.option, load) if self.plan_month is None else self.plan_month.instance_hours
+
+    def used_hours(self, load: Fleet) -> float:
+        """Hours of full instances that the requests need in the answered part of the month."""
+        return load.used_hours * self.share_of_month
+
     def instance_lines(self, load: Fleet) -> tuple[CostComponent, ...]:
         """The lines of the instances: the busy share, the idle share, deployments, and replaced spot instances."""
         return tuple(self._instance_lines(load))
 
     def _instance_lines(self, load: Fleet) -> Iterator[CostComponent]:
         name = f"{billed_name(self.place)} {self.place.option.value}"
-        paid = paid_hours(self.place.option, load)
+        paid = self.paid_hours(load)
         price = self.offer.price
         if isinstance(price, Unpriced):
             yield component(name, "compute", "instance-hour", paid, price)
             return
-        busy = min(load.used_hours, paid)
+        busy = min(self.used_hours(load), paid)
         yield component(f"{name}, busy", "compute", "instance-hour", busy, price)
         yield component(f"{name}, idle", "compute", "instance-hour", paid - busy, price)
+        if self.plan_month is not None:
+            # A new version runs in the plan's own instances.
+            return
         extra = self._on_demand_price()
         yield component("old and new version together", "compute", "instance-hour", load.deployment_hours, extra)
         if self.hazard is not None:

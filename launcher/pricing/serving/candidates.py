@@ -17,6 +17,7 @@ from launcher.pricing.serving.candidate import ServingCandidate, paid_hours
 from launcher.pricing.serving.hosted import Hosted, hosted
 from launcher.pricing.serving.other_costs import watched
 from launcher.pricing.serving.quoting import standing_of
+from launcher.pricing.serving.training_plan import planned_offer
 from launcher.pricing.standing import ranked
 from launcher.targets.registry import target_of
 
@@ -185,7 +186,7 @@ def _drawn(group: CandidateGroup, location: _Location, layout: _Filled, counter:
     place = group.place(location.where, max(1, layout.fleet.instances.most), location.term)
     return ServingCandidate(
         place=place,
-        offer=location.offer,
+        offer=planned_offer(location.offer, place, context),
         hazard=context.hazard(place) if place.option is PurchaseOption.SPOT else None,
         context=context,
         serve=choices.serve,

@@ -8,7 +8,7 @@ from launcher.catalog.load import Catalog
 from launcher.catalog.quotas import load_quotas
 from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.endpoint import base_instances
-from launcher.model.enums import COMMITTED, Basis, BedrockMode, Level, PurchaseOption
+from launcher.model.enums import COMMITTED, PREPAID, Basis, BedrockMode, Level, PurchaseOption
 from launcher.model.finding import Finding, info, warning
 from launcher.model.fleet import Fleet, fleet
 from launcher.model.money import Assumption, Price, Range, UsdRange, sum_usd
@@ -25,16 +25,18 @@ from launcher.planning.serving.resolve import model_of
 from launcher.pricing.ages import expiry
 from launcher.pricing.announced_ends import end_findings, job_software, near_ends
 from launcher.pricing.bill_lines import CENT_FRACTION, compute_usd, usd_range
+from launcher.pricing.blocks import bought
 from launcher.pricing.cash import Cash, credited
 from launcher.pricing.compute import is_new_commitment
 from launcher.pricing.gate import NewCommitment, decide
 from launcher.pricing.offers import offer
 from launcher.pricing.policies import budget_settings, policies_of
 from launcher.pricing.priced import PricedRequest
-from launcher.pricing.serving.candidate import ServingCandidate, paid_hours
+from launcher.pricing.serving.candidate import ServingCandidate
 from launcher.pricing.serving.other_costs import other_cost_assumptions
 from launcher.pricing.serving.token_rates import CACHE_S, expired_share
 from launcher.pricing.serving.traffic import fleet_lines, requests_per_month, rollout_text
+from launcher.pricing.serving.training_plan import plan_lines
 from launcher.pricing.spot_prices import SpotPrice, forecast_at, random_price, spot_price
 from launcher.pricing.standing import Standing, standing
 from launcher.pricing.stop_findings import stop_findings
@@ -159,9 +161,7 @@ def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quo
         price=price,
         usd_per_hour=per_hour,
         hours=MONTH,
-        billed_hours=HOURS_PER_MONTH
-        if candidate.fleet is None
-        else paid_hours(candidate.place.option, candidate.fleet) / nodes,
+        billed_hours=HOURS_PER_MONTH if candidate.fleet is None else candidate.paid_hours(candidate.fleet) / nodes,
         usd=usd,
         components=candidate.components,
         commitment_usd=_commitment(candidate),
@@ -179,7 +179,7 @@ def quote(candidate: ServingCandidate, explained: tuple[Assumption, ...]) -> Quo
         serving=_outlook(candidate, usd),
         accelerator=candidate.accelerator,
         price_range=span.usd if span is not None else None,
-        left_up_usd_per_hour=None if usd is None else _left_up_usd_per_hour(candidate, usd.mid),
+        left_up_usd_per_hour=None if usd is None else _left_up_usd_per_hour(candidate, usd.mid - _prepaid(candidate)),
         ends=ends,
     )
 
@@ -189,6 +189,12 @@ def _left_up_usd_per_hour(candidate: ServingCandidate, month_usd: Decimal) -> De
     if candidate.fleet is None:
         return Decimal(0)
     return (month_usd / Decimal(repr(HOURS_PER_MONTH))).quantize(CENT_FRACTION)
+
+
+def _prepaid(candidate: ServingCandidate) -> Decimal:
+    """The dollars of a month that a removal of the endpoint does not end: those of a purchased training plan."""
+    purchased = bought(candidate.context.request.purchase, candidate.place.option)
+    return Decimal(0) if purchased is None else compute_usd(candidate.components)
 
 
 def _month(candidate: ServingCandidate) -> UsdRange | None:
@@ -232,16 +238,16 @@ def _total(candidate: ServingCandidate, load: Fleet) -> Decimal:
 
 
 def _outlook(candidate: ServingCandidate, usd: UsdRange | None) -> ServingOutlook:
-    requests = requests_per_month(candidate.serve)
+    requests = requests_per_month(candidate.serve) * candidate.share_of_month
     outputs = Decimal(repr(requests * candidate.serve.answer_tokens))
     whole = Decimal(repr(requests * (candidate.serve.input_tokens + candidate.serve.answer_tokens)))
     estimate, load, price = candidate.estimate, candidate.fleet, candidate.offer.price
     share, idle = None, None
     if load is not None:
-        paid = paid_hours(candidate.place.option, load)
-        share = min(1.0, load.used_hours / paid) if paid else 0.0
+        paid, used = candidate.paid_hours(load), candidate.used_hours(load)
+        share = min(1.0, used / paid) if paid else 0.0
         if isinstance(price, Price):
-            idle = (price.usd * Decimal(repr(max(0.0, paid - load.used_hours)))).quantize(CENT_FRACTION)
+            idle = (price.usd * Decimal(repr(max(0.0, paid - used)))).quantize(CENT_FRACTION)
     return ServingOutlook(
         tokens_per_s=None if estimate is None else estimate.tokens_per_s.mid,
         utilisation=share,
@@ -287,6 +293,7 @@ def _cash(candidate: ServingCandidate) -> Cash:
         return Cash(None, None, ())
     if context.request.purchase.owned and candidate.place.option in COMMITTED:
         usd -= compute_usd(candidate.components)
+    usd -= _prepaid(candidate)
     return credited(usd, (), context)
 
 
@@ -300,6 +307,7 @@ def _assumptions(
     return (
         *explained,
         *fleet_lines(candidate.serve, candidate.estimate, candidate.fleet, candidate.hosting),
+        *plan_lines(candidate.place, candidate.context),
         *compile_lines(candidate.place, candidate.context.catalog),
         month,
         *(candidate.hazard.assumptions if candidate.hazard is not None else ()),
@@ -318,7 +326,8 @@ def _findings(candidate: ServingCandidate) -> Iterator[Finding]:
     if candidate.bedrock is not None:
         yield from bedrock_findings(candidate.bedrock, candidate.serve, place.region)
     rails = candidate.context.request.guardrails
-    if rails.ttl_h is not None and not rails.notify and candidate.fleet is not None:
+    ends = candidate.fleet is not None and place.option not in PREPAID
+    if rails.ttl_h is not None and not rails.notify and ends:
         message = f"the endpoint is deleted {rails.ttl_h:g} h after its last deployment, without a notification before"
         yield warning("ttl-without-notice", "guardrails.ttl_h", message, "add a recipient to guardrails.notify")
     yield from trust_findings(candidate)
@@ -361,10 +370,12 @@ def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
             ", with alarms and rollback" if candidate.hosting.mode else ""
         )
         zones = f"{serve.zones} zones" if serve.zones > 1 else None
+    prepaid = candidate.place.option in PREPAID
+    ended = "the guard sends a notification" if prepaid else "the endpoint is deleted"
     settings = {
         **budget_settings(budget, "the high estimate of a month"),
         "budget stop": None if budget.stop_at_usd is None else _stop_text(budget.stop_at_usd, serve),
-        "TTL": None if ttl_h is None else f"{ttl_h:g} h after the last deployment the endpoint is deleted",
+        "TTL": None if ttl_h is None else f"{ttl_h:g} h after the last deployment {ended}",
         "autoscaling": scaling,
         "deployment": rollout,
         "redundancy": zones,

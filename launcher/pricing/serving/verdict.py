@@ -268,6 +268,9 @@ def _turns(sides: Sides, instance: Decimal) -> Iterator[str]:
 
 def _lacks(sides: Sides) -> str:
     """Why Bedrock has no monthly cost."""
+    quotes = (quoted for quoted in (sides.neuron, sides.gpu) if quoted is not None)
+    if any(quoted.plan.request.purchase.training_plan is not None for quoted in quotes):
+        return "is not compared: the training plan is paid"
     return "has these weights at no known price" if sides.unpriced else "does not have these weights"
 
 

@@ -4,9 +4,10 @@ Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json) for each reques
 SageMaker developer guide (2026-11).
 
 Emulated: the validation of each request with SageMaker's own model; the check that referenced models, configurations,
-alarms and buckets exist; the replacement of a changed configuration or model; the rollback of an update because an
-alarm is in state ALARM, or because the new container does not start; the refusal of changed variants; the answers of
-the containers (launcher/sandbox/endpoint). moto's own models are not used: they lack the newer types and components.
+alarms, buckets and training plans exist; the refusals of training plans (endpoint_plans.py); the replacement of a
+changed configuration or model; the rollback of an update because an alarm is in state ALARM, or because the new
+container does not start; the refusal of changed variants; the answers of the containers (launcher/sandbox/endpoint).
+moto's own models are not used: they lack the newer types and components.
 Not emulated: time and cost; instances, images, downloads; stepwise traffic shifting.
 """
 
@@ -24,7 +25,10 @@ from moto.sagemaker.models import SageMakerModelBackend, sagemaker_backends
 
 from launcher.aws.api_shape import complaints
 from launcher.sandbox.aws.buckets import backend_of
+from launcher.sandbox.aws.endpoint_plans import refuse_full_plans, refuse_other_plans
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
+from launcher.sandbox.aws.training_plans import bought_in, in_use
+from launcher.sandbox.cluster.training_plan import TrainingPlan
 from launcher.sandbox.endpoint.model_server import Conduct, Hosted
 
 IN_SERVICE = "InService"
@@ -160,6 +164,7 @@ class Endpoints:
             raise ResourceRefusedError(f"Cannot create already existing endpoint {_arn(requested, 'endpoint', name)}")
         config = _config(requested)
         _alarms(requested, requested.get("DeploymentConfig", {}))
+        self._refuse_unless_reserved(requested, config, {}, {})
         self._refuse_unless_started(requested, name)
         created = Live(
             endpoint_name=name,
@@ -190,6 +195,8 @@ class Endpoints:
         live.last_modified_time = datetime.now(UTC)
         if config.name == live.config.name or _alarms(requested, requested.get("DeploymentConfig", {})):
             return before
+        running = live.instance_counts if requested.get("RetainAllVariantProperties") else {}
+        self._refuse_unless_reserved(requested, config, running, requested.get("DeploymentConfig", {}))
         self._refuse_unless_started(requested, live.endpoint_name)
         if not requested.get("RetainAllVariantProperties"):
             live.instance_counts = {}
@@ -253,6 +260,24 @@ class Endpoints:
         text = f"The primary container of {name} did not pass the ping health check."
         raise ResourceRefusedError(f"{text} Please check CloudWatch logs for this endpoint: {group}")
 
+    @staticmethod
+    def _refuse_unless_reserved(
+        requested: Requested, config: StoredEntity, running: Mapping[str, int], deployment: Mapping[str, Any]
+    ) -> None:
+        """Refuse an endpoint or its new version if a training plan does not hold its instances."""
+        sagemaker = _sagemaker(requested)
+        refuse_full_plans(
+            config.request["ProductionVariants"],
+            _plans(requested),
+            lambda arn: in_use(sagemaker, arn),
+            running=running,
+            deployment=deployment,
+        )
+
+
+def _plans(requested: Requested) -> Mapping[str, TrainingPlan]:
+    return bought_in(requested.account_id, requested.region_name)
+
 
 def _make_model(requested: Requested) -> Created:
     _check(requested, "CreateModel")
@@ -274,6 +299,7 @@ def _make_config(requested: Requested) -> Created:
             raise ResourceRefusedError("ExecutionRoleArn is required for variants without a model")
         if name is not None and name not in models:
             raise ResourceRefusedError(f"Could not find model {_arn(requested, 'model', name)}")
+    refuse_other_plans(requested.need("ProductionVariants"), _plans(requested))
     return _create(requested, "EndpointConfig", "endpoint-config", _sagemaker(requested).endpoint_configs)
 
 

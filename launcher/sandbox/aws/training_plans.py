@@ -2,11 +2,12 @@
 
 Judged by: botocore 1.44.5 (sagemaker/2017-07-24 service-2.json), which the client that parses the answers uses.
 
-Emulated: purchased plans, created by `create_prerequisites`; DescribeTrainingPlan, with the instances that clusters use
-of each plan. Not emulated: offerings, the purchase, and instances that start and end with the plan.
+Emulated: purchased plans, created by `create_prerequisites`; DescribeTrainingPlan, with the instances that clusters and
+endpoints use of each plan. Not emulated: offerings, the purchase, and instances that start and end with the plan.
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -40,11 +41,12 @@ def describe_training_plan(response: Any) -> ActionResult:
     bought = _BOUGHT[backend.account_id, backend.region_name].get(name)
     if bought is None:
         raise ResourceNotFound(message=f"Could not find training plan '{name}'.")
-    return ActionResult(_described(bought, _in_use(backend, bought.arn), datetime.now(UTC)))
+    return ActionResult(_described(bought, in_use(backend, bought.arn), datetime.now(UTC)))
 
 
-def _in_use(backend: SageMakerModelBackend, arn: str) -> int:
-    count = 0
+def in_use(backend: SageMakerModelBackend, arn: str) -> int:
+    """The instances of a plan that clusters and endpoints run."""
+    count = sum(_endpoint_instances(endpoint, arn) for endpoint in backend.endpoints.values())
     for cluster in backend.clusters.values():
         groups = {
             group["InstanceGroupName"]
@@ -53,6 +55,20 @@ def _in_use(backend: SageMakerModelBackend, arn: str) -> int:
         }
         count += sum(node.instance_group_name in groups for node in cluster.nodes.values())
     return count
+
+
+def _endpoint_instances(endpoint: Any, arn: str) -> int:
+    """The instances of an endpoint in a plan; moto's own endpoints have no plan."""
+    counts = getattr(endpoint, "instance_counts", {})
+    variants = endpoint.variants if counts else ()
+    reserved = [variant for variant in variants if reservation(variant) == arn]
+    return sum(int(counts[variant["VariantName"]]) for variant in reserved)
+
+
+def reservation(variant: Mapping[str, Any]) -> str | None:
+    """The training plan of an endpoint's variant; None if it has none."""
+    arn = variant.get("CapacityReservationConfig", {}).get("MlReservationArn")
+    return None if arn is None else str(arn)
 
 
 def _described(bought: TrainingPlan, used: int, now: datetime) -> dict[str, Any]:

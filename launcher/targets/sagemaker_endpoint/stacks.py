@@ -48,6 +48,7 @@ def config(reading: Reading) -> None:
     checks.equal("initial instances", max(1, planned.least), state.instances)
     checks.equal("instances' image", planned.ami, state.ami)
     checks.equal("volume, GiB", planned.volume_gib, state.volume_gib)
+    checks.equal("instances' training plan", planned.training_plan_arn, state.training_plan_arn)
     key = plan.request.storage.kms_key_arn if planned.volume_gib is not None else None
     checks.equal("volumes' own key", key, state.kms_key_arn)
     if shared:

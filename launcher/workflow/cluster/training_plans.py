@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from launcher.aws import hyperpod
 from launcher.aws.hyperpod import TrainingPlanState
 from launcher.aws.session import Session
+from launcher.model.endpoint import most_instances
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
@@ -14,8 +15,6 @@ from launcher.model.plan import Plan
 from launcher.targets.registry import target_of
 
 SAME_MOMENT = timedelta(minutes=1)
-USABLE = ("Scheduled", "Active")
-"""States of a training plan that can provide instances, now or later."""
 
 
 def refuse_unless_training_plan_fits(plan: Plan, session: Session, now: datetime) -> None:
@@ -36,15 +35,14 @@ def refuse_unless_training_plan_fits(plan: Plan, session: Session, now: datetime
 def training_plan_findings(plan: Plan, state: TrainingPlanState, now: datetime) -> Iterator[Finding]:
     """What a training plan lacks for its job."""
     path, place = "purchase.training_plan", plan.place
-    if state.status not in USABLE:
-        message = f"the training plan is {state.status}, allowed: {', '.join(USABLE)}"
-        yield error(
-            "training-plan-status",
-            f"{path}.arn",
-            message,
-            "set the ARN of a training plan that is paid for and has not ended",
-        )
-    target = target_of(place.target).planned_for
+    target_facts = target_of(place.target)
+    if state.status not in target_facts.plan_states:
+        message = f"the training plan is {state.status}, allowed: {', '.join(target_facts.plan_states)}"
+        hint = "set the ARN of a training plan that is paid for and has not ended"
+        if state.status == "Scheduled" and state.starts_at is not None:
+            hint = f"deploy from {state.starts_at:%Y-%m-%dT%H:%M:%SZ} on, when it is Active"
+        yield error("training-plan-status", f"{path}.arn", message, hint)
+    target = target_facts.planned_for
     if state.targets and target not in state.targets:
         message = f"the training plan is for {', '.join(sorted(state.targets))}, not for {target}"
         yield error(
@@ -59,10 +57,13 @@ def training_plan_findings(plan: Plan, state: TrainingPlanState, now: datetime) 
         yield error(
             "training-plan-type", "target.instance_type", message, "set target.instance_type to the purchased type"
         )
-    if place.nodes > state.instances:
-        message = f"{place.nodes} nodes requested, but the training plan has {state.instances}"
-        yield error("training-plan-count", "target.nodes", message, f"set target.nodes to at most {state.instances}")
-    if state.zones and place.az_id not in state.zones:
+    serve = plan.request.workload.serve
+    wanted = place.nodes if serve is None else most_instances(serve, place.nodes)
+    if wanted > state.instances:
+        key = "target.nodes" if serve is None else "workload.serve.max_instances"
+        message = f"{wanted} instances requested, but the training plan has {state.instances}"
+        yield error("training-plan-count", key, message, f"set {key} to at most {state.instances}")
+    if state.zones and place.az_id not in state.zones and target_facts.trains:
         got, zones = place.az_id or "any zone", ", ".join(sorted(state.zones))
         message = f"the training plan is in {zones}, the plan file is for {got}"
         yield error("training-plan-zone", "target.az_id", message, f"set target.az_id to {zones}")

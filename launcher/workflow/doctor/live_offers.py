@@ -1,6 +1,5 @@
 """Current offers of AWS as candidates of the plan: each is priced like any candidate, with its own fee."""
 
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -14,7 +13,7 @@ from launcher.pricing.priced import Priced
 from launcher.pricing.standing import ranked
 from launcher.pricing.training import TrainingPriced, standing_of
 from launcher.pricing.training_candidate import TrainingCandidate
-from launcher.workflow.doctor.offers import pinned_to, search
+from launcher.workflow.doctor.offers import ENDPOINT_OFFERS, pinned_to, search
 from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.compare import Comparison
 from launcher.workflow.quote.compare_serving import ServingComparison
@@ -42,11 +41,11 @@ def with_live_offers(
     An offer that is too short or too late for the job has no row. Failed questions are reported.
 
     Raises:
-        ImpossibleError: the plan is a serving plan: capacity of endpoints is not bought ahead.
+        ImpossibleError: the plan is a serving plan.
     """
     if not isinstance(priced, TrainingPriced):
-        message = f"{priced.request.name} serves, and endpoint instances cannot be reserved ahead"
-        raise ImpossibleError(message, hint=f"drop --live; slipway doctor {shlex.quote(priced.path)} checks its quota")
+        message = f"{priced.request.name} serves: offers are looked up for jobs only"
+        raise ImpossibleError(message, hint=f"drop --live; {ENDPOINT_OFFERS}")
     answers = search(priced, environment=environment, say=say)
     for question, reason in answers.unanswered:
         say(f"? {question}: {reason}")

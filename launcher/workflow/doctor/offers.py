@@ -1,6 +1,5 @@
 """The `capacity` command: current offers of AWS for a plan, each with the total dollars to finish."""
 
-import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -42,6 +41,11 @@ from launcher.targets.registry import taking, training_targets
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import load_request, price_job
 
+ENDPOINT_OFFERS = (
+    "training plans of endpoints: aws sagemaker search-training-plan-offerings --target-resources endpoint"
+    " --instance-type ml.TYPE --instance-count N --duration-hours H"
+)
+"""How to look up what Slipway does not search."""
 AT_ONCE = 8
 MAX_LISTED = 4
 """Instance types that the message names."""
@@ -280,8 +284,7 @@ def capacity(
     """
     request, catalog = load_request(path, now, options)
     if request.workload.serve is not None:
-        message = f"{request.name} serves, and endpoint instances cannot be reserved ahead"
-        raise ImpossibleError(message, hint=f"slipway doctor {shlex.quote(str(path))} checks its quota")
+        raise ImpossibleError(f"{request.name} serves: offers are looked up for jobs only", hint=ENDPOINT_OFFERS)
     priced = price_job(path, request, catalog, now, options)
     answers = search(priced, environment=environment, say=say)
     judged = (_assessed(priced, options, offer) for offer in answers.offers)

@@ -3,6 +3,8 @@
 import json
 import re
 
+import pytest
+
 from tests.infra.serving.conftest import COMPONENT, CONFIG, ENDPOINT, MODEL, container, only, statements, variant
 
 
@@ -58,6 +60,20 @@ class TestContainer:
     def test_volume_size_set_only_without_instance_store(self, endpoint_stack):
         assert variant(endpoint_stack("llama33-70b-inf2"))["VolumeSizeInGB"] == 300
         assert "VolumeSizeInGB" not in variant(endpoint_stack("llama31-8b-g6e"))
+
+    @pytest.mark.parametrize("serve, mode", [({}, "variant"), ({"min_instances": 0}, "components")])
+    def test_training_plan_is_capacity_of_the_variant_alone(self, endpoint_stack, serve, mode):
+        arn = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/chat"
+        bought = {"arn": arn, "count": 2, "ends_at": "2026-12-30T11:30:00Z"}
+        rest = {"purchase": {"option": "training-plan", "training_plan": bought}}
+        place, weights = {"instance_type": "p5.48xlarge"}, {"artifacts_uri": None, "model_uri": "s3://models/llama"}
+        assembly = endpoint_stack(place=place, rest=rest, **weights, **serve)
+        reserved = {"CapacityReservationPreference": "capacity-reservations-only", "MlReservationArn": arn}
+        assert variant(assembly)["CapacityReservationConfig"] == reserved
+        assert bool(assembly.resources("serving", COMPONENT)) is (mode == "components")
+
+    def test_endpoint_on_demand_has_no_reserved_capacity(self, serving_example):
+        assert "CapacityReservationConfig" not in variant(serving_example)
 
     def test_several_gpus_become_data_parallel_replicas_of_one_container(self, endpoint_stack):
         place = {"instance_type": "g6e.12xlarge"}

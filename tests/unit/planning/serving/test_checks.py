@@ -11,6 +11,7 @@ from launcher.workflow.quote.price import price_request
 from tests.plans import NOW, request_of
 
 CATALOG = load()
+PLAN_ARN = "arn:aws:sagemaker:us-east-2:123456789012:training-plan/chat"
 GOOD = {"model": "llama-3.1-8b", "requests_per_s": 1}
 
 
@@ -49,9 +50,20 @@ def codes(serve, **sections):
         ({**GOOD, "zones": 2}, {"target": {"az_id": "use2-az1"}}, "zones-and-zone", "target.az_id pins one"),
         (GOOD, {"target": {"kind": "parallelcluster"}}, "unknown-target", "serves nothing"),
         (GOOD, {"target": {"instance_type": "inf2.999xlarge"}}, "unknown-instance-type", "no instance type"),
-        (GOOD, {"purchase": {"option": "spot"}}, "ec2-only", "SageMaker sells no endpoint as spot"),
+        (GOOD, {"purchase": {"option": "spot"}}, "ec2-only", "sagemaker-endpoint cannot be bought as spot"),
+        (
+            GOOD,
+            {"target": {"kind": "eks"}, "purchase": {"option": "training-plan"}},
+            "ec2-only",
+            "eks cannot be bought as training-plan",
+        ),
         (GOOD, {"purchase": {"option": "capacity-block"}}, "no-serving-option", "ends after some days"),
-        (GOOD, {"purchase": {"option": "training-plan"}}, "no-serving-option", "sells training plans for endpoints"),
+        (
+            GOOD,
+            {"purchase": {"option": "on-demand", "training_plan": {"arn": PLAN_ARN}}},
+            "training-plan-unused",
+            "the option is on-demand",
+        ),
         ({**GOOD, "model": "claude-haiku-4-5"}, {"purchase": {"option": "on-demand"}}, "bedrock-only", "only Bedrock"),
         ({**GOOD, "model": "llama-2-7b"}, {"purchase": {"option": "bedrock"}}, "not-on-bedrock", "no model with these"),
         (

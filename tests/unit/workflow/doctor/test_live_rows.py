@@ -86,5 +86,5 @@ def test_live_rows_for_endpoint_refused(with_live_rows):
         "input_tokens: 500, output_tokens: 100, requests_per_s: 1}}\n"
         "target: {kind: sagemaker-endpoint, instance_type: g6e.2xlarge, region: us-east-1}\n"
     )
-    with pytest.raises(ImpossibleError, match="cannot be reserved ahead"):
+    with pytest.raises(ImpossibleError, match="offers are looked up for jobs only"):
         with_live_rows(text)
