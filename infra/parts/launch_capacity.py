@@ -8,6 +8,8 @@ from aws_cdk import aws_ec2 as ec2
 
 def launch_capacity(reservation_id: str | None, *, block: bool) -> dict[str, Any]:
     """A launch template's properties for a reservation, and the market type of a Capacity Block; {} without either."""
+    # "When you create your launch template, specify the Capacity Block's reservation ID and instance type" (EC2 Auto
+    # Scaling user guide, launch-template-capacity-blocks); an Auto Scaling group's preference `default` follows it.
     options: dict[str, Any] = {}
     if reservation_id is not None:
         options["capacity_reservation_specification"] = ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty(

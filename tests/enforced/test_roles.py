@@ -139,6 +139,43 @@ def test_node_role_forbids_deleting(store_of, node_user, boto):
         s3.delete_bucket(Bucket=BUCKET)
 
 
+SCRIPTS = f"slipway-hyperpod/{'0' * 64}"
+"""A folder of lifecycle scripts; a golden template has the digest as a word."""
+REFERENCES = {
+    "NodeSecurityGroup": "sg-0123",
+    "EksCluster": f"arn:aws:eks:{REGION}:{ID}:cluster/slipway",
+    "ExportsOutputRefNetworkPrivateSubnet": "subnet-0123",
+    "slipway-p5": "subnet-0123",
+}
+
+
+@pytest.fixture(scope="module", params=["hyperpod-p5-plan", "hyperpod-eks-p5en-spot"])
+def hyperpod_node(request, enforced, golden_policies):
+    """S3 as the instances of a HyperPod cluster reach it while they start, and the bucket of the CDK's assets."""
+    region = "us-west-2" if "eks" in request.param else REGION
+    bucket, owner = f"cdk-hnb659fds-assets-{ID}-{region}", enforced.owner.client("s3")
+    owner.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": region})
+    for key in (f"{SCRIPTS}/on_create.sh", f"{SCRIPTS}/lib/mount.sh", "0123abcd.zip", "slipway-hyperpod/other/x.sh"):
+        owner.put_object(Bucket=bucket, Key=key, Body=b"#!/bin/bash")
+    documents = golden_policies(request.param, "MachineRole", REFERENCES)
+    text = json.dumps(documents).replace("<sha256>", SCRIPTS.rpartition("/")[2])
+    user = enforced.user(f"node-{request.param}", json.loads(text))
+    return user, bucket
+
+
+def test_hyperpod_instance_fetches_lifecycle_scripts_and_no_other_asset(hyperpod_node, boto):
+    user, bucket = hyperpod_node
+    s3 = boto(user, "s3")
+    listed = s3.list_objects_v2(Bucket=bucket, Prefix=f"{SCRIPTS}/")["Contents"]
+    assert {entry["Key"] for entry in listed} == {f"{SCRIPTS}/on_create.sh", f"{SCRIPTS}/lib/mount.sh"}
+    assert all(s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read() for entry in listed)
+    for key in ("0123abcd.zip", "slipway-hyperpod/other/x.sh"):
+        with pytest.raises(ClientError, match="not authorized"):
+            s3.get_object(Bucket=bucket, Key=key)
+    with pytest.raises(ClientError, match="not authorized"):
+        s3.list_objects_v2(Bucket=bucket)
+
+
 @pytest.fixture(params=IN_PODS)
 def pod_stores(request, job_user, boto):
     """S3 as the pods of a plan reach it, and as those of plan `b` do."""
