@@ -154,7 +154,7 @@ def hyperpod_node(request, enforced, golden_policies):
     """S3 as the instances of a HyperPod cluster reach it while they start, and the bucket of the CDK's assets."""
     region = "us-west-2" if "eks" in request.param else REGION
     bucket, owner = f"cdk-hnb659fds-assets-{ID}-{region}", enforced.owner.client("s3")
-    owner.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": region})
+    owner.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
     for key in (f"{SCRIPTS}/on_create.sh", f"{SCRIPTS}/lib/mount.sh", "0123abcd.zip", "slipway-hyperpod/other/x.sh"):
         owner.put_object(Bucket=bucket, Key=key, Body=b"#!/bin/bash")
     documents = golden_policies(request.param, "MachineRole", REFERENCES)
