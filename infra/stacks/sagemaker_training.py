@@ -1,6 +1,7 @@
 """The resources that training jobs need before their creation: a role, network rules, and guardrails.
 
-An API call creates the job itself: CloudFormation's registry has no resource type for training jobs.
+An API call creates the job itself. CloudFormation's template reference has AWS::SageMaker::TrainingJob (2026-11), which
+the registry of the lock file (cfn-lint) lacks; and a job in a stack would start, billed, with each deployment.
 """
 
 import functools

@@ -53,10 +53,16 @@ def _variant(variant: Mapping[str, Any], endpoint_: Resource, template: Template
         yield Missing(name=name, group="compute", reason=reason)
         return
     most = max(count, number(scaling.get("MaxInstanceCount"), 0) or 0.0, _scaled(endpoint_, name, template))
-    yield Instances(types=(kind,), count=count, most=most, name=name, component=HOSTING)
+    market, note = _market("MlReservationArn" in mapping(variant.get("CapacityReservationConfig")))
+    yield Instances(types=(kind,), count=count, most=most, name=name, market=market, component=HOSTING, note=note)
     gib = number(variant.get("VolumeSizeInGB"))
     if gib:
         yield Item(item=STORAGE, name=f"volume, {name}", group="storage", each=gib, count=count, most=most)
+
+
+def _market(planned: bool) -> tuple[str, str]:  # noqa: FBT001 - the question itself
+    """The market of SageMaker's instances, and its note: a training plan is paid in advance."""
+    return (PLAN, "paid in advance") if planned else (ON_DEMAND, "")
 
 
 def _scaled(endpoint_: Resource, variant: str, template: Template) -> float:
@@ -87,8 +93,7 @@ def hyperpod(resource: Resource, _template: Template) -> Iterator[Part]:
             reason = why_unknown(unknown, "InstanceType" if not isinstance(kind, str) else "InstanceCount")
             yield Missing(name=name, group="compute", reason=reason)
             continue
-        planned = "TrainingPlanArn" in group
-        market, note = (PLAN, "paid in advance") if planned else (ON_DEMAND, "")
+        market, note = _market("TrainingPlanArn" in group)
         yield Instances(types=(kind,), count=count, most=count, name=name, market=market, component=CLUSTER, note=note)
         for storage in mappings(group.get("InstanceStorageConfigs")):
             if mapping(storage.get("EbsVolumeConfig")):

@@ -119,6 +119,22 @@ def test_endpoint_variant_scales_and_unused_config_is_free():
     assert found({"Config": config}).lines == ()
 
 
+def test_instances_of_training_plan_are_at_its_rate_and_paid_in_advance():
+    plan = f"arn:aws:sagemaker:{REGION}:123456789012:training-plan/chat"
+    reserved = {"CapacityReservationPreference": "capacity-reservations-only", "MlReservationArn": plan}
+    variant = {"VariantName": "all", "InstanceType": "ml.p4d.24xlarge", "InitialInstanceCount": 2}
+    config = resource(
+        "AWS::SageMaker::EndpointConfig", ProductionVariants=[{**variant, "CapacityReservationConfig": reserved}]
+    )
+    chat = resource("AWS::SageMaker::Endpoint", EndpointConfigName={"Fn::GetAtt": ["Config", "EndpointConfigName"]})
+    group = {"InstanceGroupName": "w", "InstanceType": "ml.p5.48xlarge", "InstanceCount": 2, "TrainingPlanArn": plan}
+    pod = resource("AWS::SageMaker::Cluster", InstanceGroups=[group])
+    for resources, name in (({"Config": config, "Chat": chat}, "p4d.24xlarge"), ({"Pod": pod}, "p5.48xlarge")):
+        line = only(found(resources))
+        assert line.unit_price_usd == CATALOG.training_plan(name, REGION).usd
+        assert line.note.startswith("paid in advance")
+
+
 def test_hyperpod_groups_use_cluster_rate():
     groups = [{"InstanceGroupName": "w", "InstanceType": "ml.p5.48xlarge", "InstanceCount": 2}]
     line = only(found({"Pod": resource("AWS::SageMaker::Cluster", InstanceGroups=groups)}))
