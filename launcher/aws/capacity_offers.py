@@ -7,7 +7,6 @@ from typing import Any
 
 from launcher.aws.calls import RefusedPriceError, dollars, failed_with, items
 from launcher.aws.session import Session
-from launcher.aws.training_plans import TARGET
 from launcher.catalog.fetched_prices import Answer, FetchedPrice, Refusal, answer
 from launcher.catalog.selector import Key
 from launcher.model.capacity import CapacityOffer, CapacityWish, OfferKind
@@ -180,10 +179,13 @@ def extension_offers(session: Session, reservation: str, hours: int) -> tuple[Ca
     )
 
 
-def plan_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str]) -> tuple[CapacityOffer, ...]:
-    """Training plans for HyperPod that match a wish; empty if SageMaker has no plans for the type in the region.
+def plan_offers(
+    session: Session, wish: CapacityWish, zones: Mapping[str, str], planned_for: str
+) -> tuple[CapacityOffer, ...]:
+    """Training plans that match a wish; empty if SageMaker has no plans for the type in the region.
 
-    The wish has a length that SageMaker sells (matched exactly); `zones` are zone ids by zone name.
+    The wish has a length that SageMaker sells (matched exactly); `zones` are zone ids by zone name; a plan serves only
+    the resource `planned_for`.
     """
     try:
         offerings = items(
@@ -195,7 +197,7 @@ def plan_offers(session: Session, wish: CapacityWish, zones: Mapping[str, str]) 
             StartTimeAfter=wish.earliest,
             EndTimeBefore=wish.latest,
             DurationHours=wish.hours,
-            TargetResources=[TARGET],
+            TargetResources=[planned_for],
         )
     except AwsError as problem:
         if failed_with(problem, code="ValidationException", phrase="instance type"):

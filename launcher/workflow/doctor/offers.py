@@ -22,7 +22,7 @@ from launcher.aws.clients import Sessions
 from launcher.aws.reservations import reservations
 from launcher.aws.session import CredentialsError, Session
 from launcher.model.capacity import BOUGHT, NOT_YET, OFFERED_PLAN, CapacityOffer, CapacityWish, JudgedOffer, OfferKind
-from launcher.model.enums import PurchaseOption
+from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import UsdRange
@@ -37,7 +37,7 @@ from launcher.pricing.blocks import (
     block_days,
 )
 from launcher.pricing.training import TrainingPriced
-from launcher.targets.registry import taking, training_targets
+from launcher.targets.registry import taking, target_of, training_targets
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import load_request, price_job
 
@@ -85,12 +85,16 @@ class Answers:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """One search: the clients, the current time, the latest allowed end, and the catalog's instance types."""
+    """One search: the clients, the current time, the latest allowed end, and the catalog's instance types.
+
+    `planned_for` is the resource for which training plans are sold: the target of a bought plan cannot be changed.
+    """
 
     sessions: Sessions
     now: datetime
     until: datetime | None
     instances: Mapping[str, InstanceType]
+    planned_for: str
     _zones: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -155,7 +159,7 @@ class Search:
         return block_offers(self._session(region, "ec2"), wish, self._zone_ids(region))
 
     def _plans(self, region: str, wish: CapacityWish) -> Sequence[CapacityOffer]:
-        return plan_offers(self._session(region, "sagemaker"), wish, self._zone_ids(region))
+        return plan_offers(self._session(region, "sagemaker"), wish, self._zone_ids(region), self.planned_for)
 
     def _owned(self, region: str, name: str, request: OfferRequest) -> Sequence[CapacityOffer]:
         """The account's own capacity, and for a block that ends before the job its possible extensions."""
@@ -306,6 +310,7 @@ def search(priced: TrainingPriced, *, environment: Mapping[str, str], say: Calla
         now=priced.now,
         until=priced.now + timedelta(hours=hours) if hours is not None else None,
         instances=priced.catalog.instance_types,
+        planned_for=target_of(planned_target(priced.request)).planned_for,
     ).run(requests)
 
 
@@ -360,6 +365,12 @@ def _messages(problem: ImpossibleError) -> Iterable[str]:
     return (finding.message for finding in problem.findings)
 
 
+def planned_target(request: PlanRequest) -> TargetKind:
+    """The target for which a training plan would be bought: the first of the plan's own that takes one."""
+    named = tuple(kind for kind in request.target.kind or () if PurchaseOption.TRAINING_PLAN in target_of(kind).trains)
+    return taking(PurchaseOption.TRAINING_PLAN, named or training_targets())
+
+
 def pinned_to(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
     """The request as if the user had bought the offer."""
     request = priced.request
@@ -378,7 +389,7 @@ def pinned_to(priced: TrainingPriced, offer: CapacityOffer) -> PlanRequest:
         bought = TrainingPlanReference(
             arn=arn, starts_at=offer.starts_at, ends_at=offer.ends_at, count=offer.count, fee_usd=fee
         )
-        kind = (taking(PurchaseOption.TRAINING_PLAN, training_targets()),)
+        kind = (planned_target(request),)
     option = PurchaseOption.CAPACITY_BLOCK if reservation is not None else OPTIONS[offer.kind]
     places = (
         candidate.place for candidate in priced.candidates if candidate.place.instance_type == offer.instance_type

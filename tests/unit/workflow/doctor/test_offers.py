@@ -137,3 +137,23 @@ def test_capacity_document_has_contract_keys(find_offers):
     keys |= {"usd_fee", "usd_total", "purchase_command"}
     assert json_document["schema"] == "slipway.capacity/1"
     assert all(keys <= set(offer) for offer in json_document["offers"])
+
+
+@pytest.mark.parametrize(
+    "kind, resource",
+    [
+        ("sagemaker-training", "training-job"),
+        ("hyperpod-eks", "hyperpod-cluster"),
+        ("any", "hyperpod-cluster"),
+    ],
+)
+def test_training_plans_are_searched_for_the_target_of_the_plan_file(offering, find_offers, kind, resource):
+    searched = set()
+
+    def answer(body):
+        searched.update(body["TargetResources"])
+        return {"TrainingPlanOfferings": []}
+
+    offering.canned["sagemaker.SearchTrainingPlanOfferings"] = answer
+    find_offers(PLAN.replace("target: {", f"target: {{kind: {kind}, "))
+    assert searched == {resource}
