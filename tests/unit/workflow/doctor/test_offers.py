@@ -155,5 +155,6 @@ def test_training_plans_are_searched_for_the_target_of_the_plan_file(offering, f
         return {"TrainingPlanOfferings": []}
 
     offering.canned["sagemaker.SearchTrainingPlanOfferings"] = answer
-    find_offers(PLAN.replace("target: {", f"target: {{kind: {kind}, "))
+    text = PLAN.replace("target: {", f"target: {{kind: {kind}, ")
+    find_offers(f"{text}purchase: {{option: training-plan}}\n")
     assert searched == {resource}
