@@ -26,6 +26,9 @@ ATTEMPTS: Sequence[Column[Attempt]] = (
 )
 """Columns of an attempt, as text and as HTML, after its start."""
 
+_WITHOUT_SCHEDULER = {"ec2": "plain instances", "sagemaker": "instances of SageMaker"}
+"""What runs a job by its own API, in place of a scheduler."""
+
 
 def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
     """The report; with `everything`, each verified fact."""
@@ -37,7 +40,8 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
             *left_up_lines(report, width),
             *_check_lines(report, width, everything=everything),
         ]
-    where = f" on a {report.scheduler} scheduler" + (", simulated" if report.simulated else "")
+    place = _WITHOUT_SCHEDULER.get(report.scheduler, f"a {report.scheduler} scheduler")
+    where = f" on {place}" + (", simulated" if report.simulated else "")
     count = len(report.attempts)
     lines = ["", f"  {report.name}: {report.status.value} after {count} attempt{'s' if count != 1 else ''}{where}", ""]
     lines += attempt_rows(report.attempts, width)

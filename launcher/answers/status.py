@@ -235,7 +235,8 @@ def _job(state: RunState) -> str:
     if facts.nodes:
         parts.append(f" on {', '.join(facts.nodes)}")
     if facts.restarts:
-        parts.append(f", put back into the queue {facts.restarts} time{'s' if facts.restarts > 1 else ''}")
+        word = "started again" if target_of(submission.target).per_job else "put back into the queue"
+        parts.append(f", {word} {facts.restarts} time{'s' if facts.restarts > 1 else ''}")
     return "".join(parts)
 
 

@@ -114,6 +114,8 @@ def run(client, instance, line):
 def test_instance_runs_user_data_reads_tags_and_waits_for_hook(client, create, group):
     create("alive")
     scaling = client("autoscaling")
+    hooks = scaling.describe_lifecycle_hooks(AutoScalingGroupName="alive")["LifecycleHooks"]
+    assert [(hook["LifecycleHookName"], hook["HeartbeatTimeout"]) for hook in hooks] == [("save", 30)]
     tag = {"ResourceId": "alive", "ResourceType": "auto-scaling-group", "Key": "slipway:run", "Value": "job-1"}
     scaling.create_or_update_tags(Tags=[{**tag, "PropagateAtLaunch": True}])
     scaling.set_desired_capacity(AutoScalingGroupName="alive", DesiredCapacity=1)
@@ -166,6 +168,28 @@ def test_lack_of_capacity_is_failed_activity_until_capacity_returns(client, crea
     world_sandbox.limit_instances()
     until(lambda: in_service(group("dry")))
     client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="dry", ForceDelete=True)
+
+
+def test_lack_of_capacity_in_two_zones_starts_instance_in_third(client, create, group, subnet, world_sandbox):
+    ec2 = client("ec2")
+    (first,) = ec2.describe_subnets(SubnetIds=[subnet])["Subnets"]
+    free = {zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"]}
+    others = sorted(free - {first["AvailabilityZone"]})[:2]
+    cidrs = zip(others, ("10.0.1.0/24", "10.0.2.0/24"), strict=True)
+    subnets = [
+        ec2.create_subnet(VpcId=first["VpcId"], CidrBlock=cidr, AvailabilityZone=zone)["Subnet"]["SubnetId"]
+        for zone, cidr in cidrs
+    ]
+    create("zones", VPCZoneIdentifier=",".join([subnet, *subnets]))
+    world_sandbox.limit_instances(lacking=[f"g5.xlarge/{zone}" for zone in (first["AvailabilityZone"], others[0])])
+    try:
+        client("autoscaling").set_desired_capacity(AutoScalingGroupName="zones", DesiredCapacity=1)
+        (instance,) = until(lambda: group("zones")["Instances"])
+        assert instance["AvailabilityZone"] == others[1]
+        assert failed_activity(client, "zones") is None
+    finally:
+        world_sandbox.limit_instances()
+        client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="zones", ForceDelete=True)
 
 
 SPOT = {"InstanceMarketOptions": {"MarketType": "spot"}}
