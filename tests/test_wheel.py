@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,14 +11,31 @@ import pytest
 
 from tests.plans import ROOT
 
+IGNORE = ROOT / ".dockerignore"
 pytestmark = pytest.mark.long
+
+
+def copy_context(folder: Path) -> None:
+    """Copy what .dockerignore leaves of the checkout: its first pattern excludes all, the others name parts."""
+    takes, *patterns = [line for line in IGNORE.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    if takes != "*":
+        raise AssertionError(f"{IGNORE} must begin with *")
+    without = shutil.ignore_patterns(*(line.removeprefix("**/") for line in patterns if not line.startswith("!")))
+    folder.mkdir()
+    for path in (ROOT / line[1:] for line in patterns if line.startswith("!")):
+        if path.is_dir():
+            shutil.copytree(path, folder / path.name, ignore=without)
+        else:
+            shutil.copy(path, folder)
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel's packages and nothing else of the project."""
+    """A folder with the wheel's packages and nothing else of the project; it is built as in ci/Containerfile."""
     folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder / "dist"), str(ROOT)]
+    source = folder / "source"
+    copy_context(source)
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder / "dist"), str(source)]
     subprocess.run(build, check=True, capture_output=True)
     wheel = next((folder / "dist").glob("slipway_aws-*.whl"))
     target = folder / "site"

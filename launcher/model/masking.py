@@ -22,10 +22,17 @@ _FORMS = tuple(
         r"\b(?:hf_|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|sk-|npm_|pypi-|dop_v1_|k8s-aws-v1\.)[A-Za-z0-9_-]{16,}",
         r"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{5,}",
         r"(?i)X-Amz-(?:Signature|Credential|Security-Token)=[^&\s\"']+",
+        r"\bAIza[A-Za-z0-9_-]{30,}",
+        r"(?i)https://(?:hooks\.slack\.com/|(?:\w+\.)?discord(?:app)?\.com/api/webhooks/|[\w.-]+\.webhook\.office\.com/)\S+",
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     )
 )
-"""Keys of AWS, tokens of Hugging Face, GitHub, GitLab, Slack, OpenAI, npm, PyPI, EKS; web tokens; signed addresses."""
+"""Keys of AWS and Google, tokens of Hugging Face, GitHub, GitLab, Slack, OpenAI, npm, PyPI, EKS; web tokens; signed
+addresses, and those of webhooks."""
+_WORD = re.compile(
+    rf"(?i)(?P<word>--[\w-]*{_NAMES}[\w-]*\s+|\bwandb\s+login\s+)(?P<quote>[\"']?)(?!-)(?P<value>[^\s\"';|&]{{4,}})"
+)
+"""A command's option or word that a secret follows."""
 _LOGIN = re.compile(r"(?P<scheme>://)[^/\s:@]{1,100}:[^/\s@]{1,200}@")
 _ACCOUNT = re.compile(r"(?<![0-9A-Za-z.])\d{12}(?![0-9A-Za-z.])")
 _PERSON = re.compile(r"\b[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}\b")
@@ -60,6 +67,7 @@ def masked(text: str, known: Iterable[str] = ()) -> str:
         text = form.sub(MASK, text)
     text = _LOGIN.sub(rf"\g<scheme>{MASK}@", text)
     text = _NAMED.sub(_without_value, text)
+    text = _WORD.sub(_without_word, text)
     return _PERSON.sub("EMAIL", _ACCOUNT.sub("ACCOUNT", text))
 
 
@@ -68,3 +76,7 @@ def _without_value(match: re.Match[str]) -> str:
     if match["value"] == MASK.rstrip("]") or _NUMBER.fullmatch(match["value"]):
         return match[0]
     return f"{match['name']}{match['mark']}{match['quote']}{MASK}"
+
+
+def _without_word(match: re.Match[str]) -> str:
+    return match[0] if _NUMBER.fullmatch(match["value"]) else f"{match['word']}{match['quote']}{MASK}"

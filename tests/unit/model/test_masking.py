@@ -21,6 +21,13 @@ KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
         ("wandb login --password 'x' password=hunter2hunter2", "hunter2hunter2"),
         ("postgres://team:s3cr3tpass@db.example.com/runs", "s3cr3tpass"),
         ("GET https://b.s3.amazonaws.com/k?X-Amz-Signature=0badc0de&X-Amz-Date=2", "0badc0de"),
+        ("https://hooks.slack.com/services/T00/B00/abcdefghijkl to #runs", "abcdefghijkl"),
+        ("POST https://discord.com/api/webhooks/123/abc-DEF_ghi", "abc-DEF_ghi"),
+        ("https://acme.webhook.office.com/webhookb2/1f-2e@3d/IncomingWebhook/9a", "1f-2e"),
+        ("key AIzaSyA-1234567890abcdefghijklmnopqrst", "AIzaSyA-1234567890abcdefghijklmnopqrst"),
+        ("+ wandb login 0123456789abcdef0123456789abcdef01234567", "0123456789abcdef0123456789abcdef01234567"),
+        ("mysql --user me --password hunter2hunter2 runs", "hunter2hunter2"),
+        ("curl --auth-token 'abc123def456' x", "abc123def456"),
         ("k8s-aws-v1.aHR0cHM6Ly9zdHMuYW1hem9uYXdzLmNvbS8", "aHR0cHM6Ly9zdHMuYW1hem9uYXdzLmNvbS8"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIB\n-----END RSA PRIVATE KEY-----", "MIIEpAIB"),
         ("-----BEGIN PRIVATE KEY-----\nMIIEpAIBcut off", "MIIEpAIB"),
@@ -44,6 +51,7 @@ def test_secret_is_masked_in_usual_places(text, secret):
         "2026-11-28T15:00:00Z i-0123456789abcdef0 sg-0123456789abcdef0 DOWN*",
         "e554774e857acd723e4c9f8870df5279c89f6cf4c337c6c6b33220d8680796f9",
         "token: null, password: none",
+        "train.py --max-tokens 4096 --tokenizer gpt2 --token-budget 1000000 --use-token --lr 1e-3",
     ],
 )
 def test_text_without_secret_is_unchanged(text):
