@@ -5,6 +5,11 @@ import re
 from launcher.model.record import record
 
 SECRETS, PARAMETERS = "secretsmanager", "ssm"
+PARAMETER_FORM = "arn:aws:ssm:REGION:ACCOUNT:parameter/NAME, with :VERSION or :LABEL behind it for another version"
+_PARAMETER = re.compile(
+    r"(?P<own>(?:[^:]+:){5}parameter/[A-Za-z0-9_.\-/]*[A-Za-z0-9_.\-])(?::(?P<version>[A-Za-z0-9_.-]{1,100}))?"
+)
+"""A parameter's name has letters, digits, `_.-/` (AWS Systems Manager API reference, PutParameter, Name)."""
 FORM = "arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME, with :JSON_KEY:STAGE:VERSION behind it for a part"
 _ARN = re.compile(r"arn:aws[a-z-]*:(secretsmanager|ssm):[a-z0-9-]+:\d{12}:.+")
 _NAME = re.compile(r"[A-Za-z0-9/_+=.@!-]{1,512}")
@@ -18,8 +23,8 @@ Pass Secrets Manager secrets through environment variables)."""
 class SecretReference:
     """A secret or parameter: its service, region and own ARN, for requests and policies.
 
-    `key`: of the JSON object that a key/value secret is; empty: the whole text. `stage` and `version`: of the secret;
-    empty: the current one.
+    `key`: of the JSON object that a key/value secret is; empty: the whole text. `stage` and `version`: of the secret,
+    or a parameter's version or label; empty: the current one.
     """
 
     service: str
@@ -45,7 +50,11 @@ def secret_reference(text: str) -> SecretReference:
         raise ValueError("must be the ARN of a secret or of a parameter")
     service, parts = match[1], text.split(":")
     if service == PARAMETERS:
-        return SecretReference(service=service, region=parts[3], arn=text)
+        parameter = _PARAMETER.fullmatch(text)
+        if parameter is None:
+            raise ValueError(f"must be {PARAMETER_FORM}")
+        version = parameter["version"] or ""
+        return SecretReference(service=service, region=parts[3], arn=parameter["own"], version=version)
     own, more = parts[:_PARTS], parts[_PARTS:]
     if parts[5] != "secret" or len(own) < _PARTS or _NAME.fullmatch(own[-1]) is None:
         raise ValueError(f"must be {FORM}")

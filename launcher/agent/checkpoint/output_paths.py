@@ -1,4 +1,4 @@
-"""What `run.outputs` names: files, folders, and patterns in the form of a shell's (`*`, `?`, `[a-z]`, `**`)."""
+"""What `run.outputs` names: files, folders, and patterns as in a shell (`*`, `?`, `[a-z]`, `{a,b}`, `**`)."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -11,6 +11,9 @@ from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.output_manifest import stored_name
 
 _MAGIC = re.compile(r"[*?\[]")
+_WORDS = re.compile(r"(?<!\$)\{([^{}]*,[^{}]*)\}")
+"""Words in braces, of which a shell takes each: `{a,b}`; `${NAME}` is a variable."""
+_MAX_WORDS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,21 @@ def is_pattern(path: str) -> bool:
     >>> is_pattern("results/*.json"), is_pattern("results/model")
     (True, False)
     """
-    return _MAGIC.search(path) is not None
+    return _MAGIC.search(path) is not None or _WORDS.search(path) is not None
+
+
+def _alternatives(path: str) -> list[str]:
+    """A path with each of its words in braces, as a shell writes it out.
+
+    >>> _alternatives("a/{b,c}.{x,y}"), _alternatives("${A}/b")
+    (['a/b.x', 'a/b.y', 'a/c.x', 'a/c.y'], ['${A}/b'])
+    """
+    match = _WORDS.search(path)
+    if match is None:
+        return [path]
+    words = match[1].split(",")
+    paths = [one for word in words for one in _alternatives(f"{path[: match.start()]}{word}{path[match.end() :]}")]
+    return paths[:_MAX_WORDS]
 
 
 def _files(output: OutputPath) -> Iterator[tuple[str, Path]]:
@@ -78,6 +95,12 @@ def _matches(output: OutputPath) -> Iterator[tuple[str, Path]]:
     """The paths that an output names, each with its name in the store."""
     if not is_pattern(output.written) or output.place.exists():
         yield stored_name(output.written), output.place
+        return
+    places = _alternatives(str(output.place))
+    if len(places) > 1:
+        for name, one in zip(_alternatives(output.written), places, strict=True):
+            if is_pattern(name) or Path(one).exists():
+                yield from _matches(OutputPath(written=name, place=Path(one)))
         return
     parts = output.place.parts
     static = next(index for index, part in enumerate(parts) if is_pattern(part))

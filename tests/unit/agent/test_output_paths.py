@@ -53,6 +53,23 @@ def test_pattern_finds_the_files_of_the_shell_under_the_same_names(folder, patte
         assert set(files) == shell
 
 
+@pytest.mark.parametrize(
+    "pattern, names",
+    [
+        ("results/{a,log}.{json,txt}", {"results/a.json", "results/log.txt"}),
+        ("{results/*.txt,nothing}", {"results/log.txt"}),
+        ("results/{deep,up}/er/*", {"results/deep/er/c.json"}),
+    ],
+)
+def test_words_in_braces_are_each_looked_for(folder, pattern, names):
+    assert (set(found(folder, pattern)[0]), found(folder, pattern)[1]) == (names, ())
+
+
+def test_words_in_braces_that_match_nothing_are_missing(folder):
+    (reason,) = found(folder, "results/{x,y}.json")[1]
+    assert "matches no file" in reason
+
+
 def test_link_to_a_folder_above_ends(folder):
     assert "results/up/results/a.json" not in found(folder, "**/*.json")[0]
 

@@ -116,3 +116,34 @@ def test_invalid_secret_reference_refused_at_variable(text):
     request = plan_file.loads(f"slipway: 1\nname: a\nrun: {{secrets: {{T: {text!r}}}}}\n")
     (finding,) = reference_findings(request.run)
     assert (finding.code, finding.path) == ("not-a-secret", "run.secrets.T")
+
+
+PARAMETER = "arn:aws:ssm:us-east-2:123456789012:parameter/"
+
+
+@pytest.mark.parametrize(
+    "text, arn, version",
+    [
+        (f"{PARAMETER}hf", f"{PARAMETER}hf", ""),
+        (f"{PARAMETER}team/hf:3", f"{PARAMETER}team/hf", "3"),
+        (f"{PARAMETER}team/hf:prod", f"{PARAMETER}team/hf", "prod"),
+    ],
+)
+def test_version_of_parameter_is_no_part_of_its_arn(text, arn, version):
+    reference = secret_reference(text)
+    assert (reference.arn, reference.version) == (arn, version)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "arn:aws:ssm:us-east-2:123456789012:document/x",
+        "arn:aws:ssm:us-east-2:123456789012:parameter",
+        PARAMETER,
+        f"{PARAMETER}a b",
+        f"{PARAMETER}a:1:2",
+    ],
+)
+def test_other_arn_of_systems_manager_is_refused(text):
+    with pytest.raises(ValueError, match="parameter/NAME"):
+        secret_reference(text)

@@ -446,7 +446,7 @@ class TestInjection:
 
     @pytest.mark.long
     @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-    @given(key=(TEXT | AWKWARD).filter(lambda text: text and not {"\n", ":"} & {*text}))
+    @given(key=(TEXT | AWKWARD).filter(lambda text: text and not {"\n", ":"} & {*text} and "${" not in text))
     def test_key_of_a_secret_is_never_executed(self, run_batch, one_node, key):
         arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:a-AbCdEf"
         script = one_node(run={"secrets": {"TOKEN": f"{arn}:{key}::"}})
