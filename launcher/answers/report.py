@@ -8,6 +8,7 @@ from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
 from launcher.aws.stacks import REMOVED
 from launcher.model.report import Attempt, Billable, Report, StoredCheckpoints
+from launcher.model.target import INSTANCES, TRAINING_JOBS
 from launcher.model.units import HOUR_S, spoken
 from launcher.rendering.names import STORE_STACK
 
@@ -26,7 +27,7 @@ ATTEMPTS: Sequence[Column[Attempt]] = (
 )
 """Columns of an attempt, as text and as HTML, after its start."""
 
-_WITHOUT_SCHEDULER = {"ec2": "plain instances", "sagemaker": "instances of SageMaker"}
+_WITHOUT_SCHEDULER = {INSTANCES: "plain instances", TRAINING_JOBS: "instances of SageMaker"}
 """What runs a job by its own API, in place of a scheduler."""
 
 

@@ -98,6 +98,17 @@ def test_documented_plans_are_accepted_by_the_parser(page):
         plan_file.loads(json.dumps({"slipway": 1, "name": "page"} | yaml.safe_load(text)))
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("add-*.md")), ids=lambda path: path.stem)
+def test_constants_of_modules_named_by_guide_exist(page):
+    named = re.findall(r"`([A-Z][A-Z_]+)`\s+of\s+`([\w/]+[.]py)`", page.read_text(encoding="utf-8"))
+    lacking = [
+        f"{name} of {module}"
+        for name, module in named
+        if not re.search(rf"^{name}\b", (ROOT / module).read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert not lacking
+
+
 def test_readme_length_is_within_the_limit():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_LINES
 
