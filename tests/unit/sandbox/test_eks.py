@@ -5,38 +5,8 @@ from moto import mock_aws
 from moto.ec2.models import ec2_backends
 from moto.eks.models import eks_backends
 
-from launcher.sandbox.aws.eks import Eks
-from launcher.sandbox.aws.model import Requested, ResourceRefusedError
-
-ACCOUNT, REGION = "123456789012", "us-east-2"
-
-
-class Hosts:
-    """Takes what joins, and runs nothing."""
-
-    def __init__(self):
-        self.joined = {}
-
-    def host(self, name, region):
-        return f"http://127.0.0.1:1/{name}/{region}"
-
-    def join(self, name, machines):
-        self.joined[name, machines.group] = machines
-
-    def identify(self, name, group, instance_ids):
-        assert (name, group) in self.joined
-        assert len(set(instance_ids)) == len(instance_ids)
-
-    def leave(self, name, group):
-        del self.joined[name, group]
-
-    def stop(self, name):
-        """Nothing runs."""
-
-
-HOSTS = Hosts()
-MAKE = {model.type.rpartition("::")[2]: model.make for model in Eks(HOSTS).models()}
-ROLE = f"arn:aws:iam::{ACCOUNT}:role/slipway-x"
+from launcher.sandbox.aws.model import ResourceRefusedError
+from tests.unit.sandbox.eks_resources import ACCOUNT, HOSTS, MAKE, REGION, ROLE, cluster, group, requested
 
 
 @pytest.fixture
@@ -45,51 +15,11 @@ def ec2_backend():
         yield ec2_backends[ACCOUNT][REGION]
 
 
-def requested(kind, **properties):
-    return Requested(
-        type=f"AWS::EKS::{kind}",
-        logical_id="X",
-        name="x",
-        stack_id="s",
-        properties=properties,
-        account_id=ACCOUNT,
-        region_name=REGION,
-    )
-
-
 @pytest.fixture
 def subnets(ec2_backend):
     vpc = ec2_backend.create_vpc("10.0.0.0/16")
     cut = [("10.0.0.0/28", "us-east-2a"), ("10.0.0.16/28", "us-east-2b"), ("10.0.0.32/28", "us-east-2a")]
     return [ec2_backend.create_subnet(vpc.id, cidr, availability_zone=zone).id for cidr, zone in cut]
-
-
-def cluster(subnet_ids, **network):
-    return MAKE["Cluster"](
-        requested(
-            "Cluster",
-            Name="slipway-x",
-            RoleArn=ROLE,
-            Version="1.35",
-            ResourcesVpcConfig={"SubnetIds": subnet_ids, "EndpointPublicAccess": False, **network},
-        )
-    )
-
-
-def group(ec2, *, capacity="ON_DEMAND", desired=2, **data):
-    template = ec2.create_launch_template("t", "", {"InstanceType": "p5.48xlarge", **data}, {})
-    return MAKE["Nodegroup"](
-        requested(
-            "Nodegroup",
-            ClusterName="slipway-x",
-            NodegroupName="workers",
-            NodeRole=ROLE,
-            Subnets=[ec2.describe_subnets()[0].id],
-            CapacityType=capacity,
-            ScalingConfig={"MinSize": 0, "MaxSize": 2, "DesiredSize": desired},
-            LaunchTemplate={"Id": template.id, "Version": "1"},
-        )
-    )
 
 
 class TestCluster:

@@ -13,7 +13,7 @@ from launcher.sandbox.aws import endpoints, file_systems
 from launcher.sandbox.aws.eks import Eks
 from launcher.sandbox.aws.model import Requested, ResourceRefusedError
 from launcher.sandbox.cluster import pcs_request
-from tests.unit.sandbox.test_eks import HOSTS, cluster, group
+from tests.unit.sandbox.eks_resources import HOSTS, cluster, group
 
 ACCOUNT, REGION = "123456789012", "us-east-2"
 CHANGE = {model.type.rpartition("::")[2]: model.change for model in Eks(HOSTS).models()}
