@@ -13,20 +13,21 @@ from launcher.agent.attempt_state import STATE_FILE, AttemptState, parse_attempt
 from launcher.aws import auto_scaling
 from launcher.aws.auto_scaling import GroupState
 from launcher.aws.objects import Objects
-from launcher.aws.session import CredentialsError, Session
+from launcher.aws.session import Session
 from launcher.aws.ssm import InstanceCommands
 from launcher.model.ec2 import FAILED_BOOTS, ROOT, SESSION_FILE
-from launcher.model.errors import AwsError, ImpossibleError
+from launcher.model.errors import ImpossibleError
 from launcher.model.job import Attempt, JobFacts, JobState, Submitted
 from launcher.model.monitoring import STAGED_FOLDER
 from launcher.records.submission import SANDBOX, Submission
 from launcher.rendering.names import FRESH_FOLDER, journal_uri
-from launcher.submit.jobs import Chunk, SchedulerError, UnreachableError
+from launcher.submit.jobs import Chunk, SchedulerError
 from launcher.submit.kubernetes import journal
 from launcher.submit.kubernetes.jobs import of_code
 from launcher.submit.nodes import EXEC_S, attended, running_on, tunnelled
 from launcher.submit.session import Person, Sessions
 from launcher.submit.ssm import SsmShell
+from launcher.workflow.cluster.api_jobs import nothing_open, reachable, stop_job
 from launcher.workflow.cluster.deployed import Reached
 from launcher.workflow.cluster.reach import sandbox_of
 
@@ -34,7 +35,6 @@ LOG = "log.txt"
 FILES, ENDED, BOOTS = "files", "ended", "boots"
 """Below a job's folder in the store: what instances fetch, how each of them ended, and the ends of failed boots."""
 POLL_S, POLL_HERE_S = 10.0, 0.5
-STOPPED_WITHIN_S = 180.0
 USER = "root"
 """The owner of a job's processes: the instance exists for the job alone."""
 _CHUNK = 4_000_000
@@ -75,11 +75,7 @@ def reach_instances(submission: Submission, environment: Mapping[str, str]) -> R
         environment=environment,
         sessions=sessions,
     )
-    return Reached(source=source, poll_s=POLL_HERE_S if emulated else POLL_S, close=_nothing_open)
-
-
-def _nothing_open() -> None:
-    """Close nothing: the API keeps no connection open."""
+    return Reached(source=source, poll_s=POLL_HERE_S if emulated else POLL_S, close=nothing_open)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,12 +101,8 @@ class InstanceJobs:
         Raises:
             UnreachableError: AWS does not answer.
         """
-        try:
+        with reachable():
             return self._facts(job)
-        except CredentialsError:
-            raise
-        except AwsError as problem:
-            raise UnreachableError(problem.message, hint=problem.hint) from problem
 
     def _facts(self, job: Submitted) -> JobFacts | None:
         group, (life, changed) = auto_scaling.describe(self.session, self.group), self._life()
@@ -180,12 +172,8 @@ class InstanceJobs:
     def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
         """The contents of a job's files from their offsets, as its instances stored them."""
         del job
-        try:
+        with reachable():
             return {name: journal.read(self.job_files, name, offset, _CHUNK) for name, offset in offsets.items()}
-        except CredentialsError:
-            raise
-        except AwsError as problem:
-            raise UnreachableError(problem.message, hint=problem.hint) from problem
 
     def log_name(self, job: Submitted) -> str:
         """The name of the first instance's output file."""
@@ -206,20 +194,12 @@ class InstanceJobs:
         Raises:
             UnreachableError: AWS does not answer.
         """
-        before = self.facts(job)
-        if before is None or before.state.final or (only_pending and before.state is not JobState.PENDING):
-            return False
-        try:
+
+        def stop() -> bool:
             auto_scaling.stop(self.session, self.group)
-        except AwsError as problem:
-            raise UnreachableError(problem.message, hint=problem.hint) from problem
-        end = self.clock() + STOPPED_WITHIN_S
-        while only_pending and self.clock() < end:
-            facts = self.facts(job)
-            if facts is None or facts.state.final:
-                break
-            self.sleep(1.0)
-        return True
+            return True
+
+        return stop_job(lambda: self.facts(job), stop, only_pending=only_pending, sleep=self.sleep, clock=self.clock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,24 +8,24 @@ from typing import Any
 
 from launcher.aws import training_jobs
 from launcher.aws.objects import Objects
-from launcher.aws.session import CredentialsError, Session
+from launcher.aws.session import Session
 from launcher.aws.training_jobs import NodeLogs
-from launcher.model.errors import AwsError, ImpossibleError
+from launcher.model.errors import ImpossibleError
 from launcher.model.job import Attempt, BillableTime, JobFacts, JobState, Submitted
 from launcher.model.training_job import LOG_GROUP
 from launcher.records.submission import SANDBOX, Submission
 from launcher.rendering.names import FRESH_FOLDER, journal_uri
-from launcher.submit.jobs import Chunk, Nodes, UnreachableError
+from launcher.submit.jobs import Chunk, Nodes
 from launcher.submit.kubernetes import journal
 from launcher.submit.kubernetes.journal import Pieces
 from launcher.submit.shell import Shell
+from launcher.workflow.cluster.api_jobs import nothing_open, reachable, stop_job
 from launcher.workflow.cluster.deployed import Reached
 
 LOG = "log.txt"
 POLL_S, POLL_HERE_S = 15.0, 0.5
 SETTLE_S = 15.0
 """Seconds until CloudWatch has a node's output: this project's assumption."""
-STOPPED_WITHIN_S = 180.0
 _CHUNK = 4_000_000
 _WAITING = {
     "Starting": "SageMaker is looking for instances",
@@ -62,11 +62,7 @@ def reach_training_job(submission: Submission, environment: Mapping[str, str], _
         job_files=Objects.at(session, journal_uri(first, submission.key)),
         settle_s=0.0 if emulated else SETTLE_S,
     )
-    return Reached(source=source, poll_s=POLL_HERE_S if emulated else POLL_S, close=_nothing_open)
-
-
-def _nothing_open() -> None:
-    """Close nothing: the API keeps no connection open."""
+    return Reached(source=source, poll_s=POLL_HERE_S if emulated else POLL_S, close=nothing_open)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,12 +94,8 @@ class TrainingJobs:
 
     def read(self, job: Submitted, offsets: Mapping[str, int]) -> Mapping[str, Chunk | None]:
         """The content of a job's files from an offset on: the log from CloudWatch, other files from the nodes."""
-        try:
+        with reachable():
             return {name: self._read(job, name, offset) for name, offset in offsets.items()}
-        except CredentialsError:
-            raise
-        except AwsError as problem:
-            raise UnreachableError(problem.message, hint=problem.hint) from problem
 
     def _read(self, job: Submitted, name: str, offset: int) -> Chunk | None:
         if name != LOG:
@@ -139,28 +131,17 @@ class TrainingJobs:
         Raises:
             UnreachableError: SageMaker does not answer.
         """
-        before = self.facts(job)
-        if before is None or before.state.final or (only_pending and before.state is not JobState.PENDING):
-            return False
-        try:
-            stopped = training_jobs.stop(self.session, job.job)
-        except AwsError as problem:
-            raise UnreachableError(problem.message, hint=problem.hint) from problem
-        end = self.clock() + STOPPED_WITHIN_S
-        while only_pending and self.clock() < end:
-            facts = self.facts(job)
-            if facts is None or facts.state.final:
-                break
-            self.sleep(1.0)
-        return stopped
+        return stop_job(
+            lambda: self.facts(job),
+            lambda: training_jobs.stop(self.session, job.job),
+            only_pending=only_pending,
+            sleep=self.sleep,
+            clock=self.clock,
+        )
 
     def _described(self, job: Submitted) -> Mapping[str, Any] | None:
-        try:
+        with reachable():
             return training_jobs.describe(self.session, job.job)
-        except CredentialsError:
-            raise
-        except AwsError as problem:
-            raise UnreachableError(problem.message, hint=problem.hint) from problem
 
 
 def facts_of(description: Mapping[str, Any]) -> JobFacts:
