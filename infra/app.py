@@ -54,9 +54,11 @@ def synthesise(app: App, account: str | None = None) -> int:
             Annotations.of(stack).add_warning_v2("slipway:gate", passed.text)
         if not named:
             _hold_back(app, path)
+        assembly = app.synth()
         if (removal := removal_note(plan)) is not None:
-            Annotations.of(stack).add_info_v2("slipway:removal", removal)
-        _add_chart(app.synth(), path)
+            # The CLI (aws-cdk 2.1148.1) prints no annotations of level info.
+            print(output_line(removal), file=sys.stderr)
+        _add_chart(assembly, path)
     except SlipwayError as refusal:
         print(refusal_text(refusal), file=sys.stderr)
         return refusal.exit_code

@@ -1,4 +1,4 @@
-"""What to type to remove a plan's stacks by hand; the CDK CLI prints it at every synthesis, also for `destroy`."""
+"""What to type to remove a plan's stacks by hand; the app prints it at every synthesis, also for `destroy`."""
 
 from launcher.model.plan import Plan
 from launcher.targets.registry import target_of
