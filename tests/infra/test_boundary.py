@@ -139,12 +139,91 @@ ESCAPES = {
     "the trail": ("cloudtrail:StopLogging", f"arn:aws:cloudtrail:{REGION}:{ACCOUNT}:trail/audit", {}),
 }
 """What a role under the boundary may not do whatever its policies say: action, ARN, and context."""
+_ROLE, _OWN = f"arn:aws:iam::{ACCOUNT}:role", f"arn:aws:iam::{ACCOUNT}:role/slipway-x"
+_EXECUTION = f"{_ROLE}/cdk-hnb659fds-cfn-exec-role-{ACCOUNT}-{REGION}"
+_ADMINISTRATOR = {"PermissionsBoundary": "arn:aws:iam::aws:policy/AdministratorAccess"}
+CHAINS = (
+    # A role of one's own may be passed only to the services of clusters: others run code of the caller under it.
+    *(
+        ("iam:PassRole", _OWN, {"PassedToService": f"{service}.amazonaws.com"})
+        for service in (
+            "glue",
+            "codebuild",
+            "cloudformation",
+            "ssm",
+            "events",
+            "scheduler",
+            "ecs-tasks",
+            "batch",
+            "states",
+        )
+    ),
+    *(
+        ("iam:PassRole", role, {"PassedToService": f"{service}.amazonaws.com"})
+        for role in (f"{_ROLE}/Admin", _EXECUTION)
+        for service in ("lambda", "ec2", "sagemaker", "cloudformation", "pods.eks")
+    ),
+    *((f"iam:{action}", BOUNDARY, {}) for action in ("CreatePolicyVersion", "SetDefaultPolicyVersion", "DeletePolicy")),
+    *(
+        (f"iam:{action}", role, {})
+        for action in ("UpdateAssumeRolePolicy", "DeleteRolePermissionsBoundary", "PutRolePolicy", "AttachRolePolicy")
+        for role in (_OWN, f"{_ROLE}/Admin")
+    ),
+    *(
+        ("iam:PutRolePermissionsBoundary", role, _ADMINISTRATOR)
+        for role in (_OWN, f"{_ROLE}/parallelcluster/slipway-x")
+    ),
+    *(("iam:CreateRole", f"{_ROLE}/parallelcluster/slipway-x/n", context) for context in ({}, _ADMINISTRATOR)),
+    *(
+        ("sts:AssumeRole", role, {})
+        for role in (f"{_ROLE}/Admin", _EXECUTION.replace("cfn-exec", "deploy"), f"{_ROLE}/slipway-other-training-Role")
+    ),
+    ("iam:AddRoleToInstanceProfile", f"arn:aws:iam::{ACCOUNT}:instance-profile/web", {}),
+    ("iam:CreateOpenIDConnectProvider", f"arn:aws:iam::{ACCOUNT}:oidc-provider/x", {}),
+    ("ssm:StartAutomationExecution", f"arn:aws:ssm:{REGION}::automation-definition/AWS-RunShellScript:1", {}),
+    ("ssm:CreateAssociation", f"arn:aws:ssm:{REGION}::document/AWS-RunShellScript", {}),
+    ("cloudformation:CreateStackSet", f"arn:aws:cloudformation:{_PLACE}:stackset/x", {}),
+    ("cloudformation:ExecuteChangeSet", f"arn:aws:cloudformation:{_PLACE}:stack/CDKToolkit/1", {}),
+    ("lambda:CreateFunctionUrlConfig", f"arn:aws:lambda:{_PLACE}:function:slipway-x-training-Guard", {}),
+    ("lambda:CreateEventSourceMapping", f"arn:aws:lambda:{_PLACE}:event-source-mapping:*", {}),
+    ("ec2:ReplaceIamInstanceProfileAssociation", f"{_EC2}:instance/i-1", {"ResourceTag/slipway_cluster": "y"}),
+    ("ec2:ModifyInstanceAttribute", f"{_EC2}:instance/i-1", {}),
+    ("ec2-instance-connect:SendSSHPublicKey", f"{_EC2}:instance/i-1", {}),
+    ("ec2-instance-connect:SendSerialConsoleSSHPublicKey", f"{_EC2}:instance/i-1", {}),
+    ("sagemaker:CreateTrainingJob", f"arn:aws:sagemaker:{_PLACE}:training-job/x", {}),
+    ("sagemaker:CreateNotebookInstance", f"arn:aws:sagemaker:{_PLACE}:notebook-instance/x", {}),
+    ("sagemaker:CreatePresignedNotebookInstanceUrl", f"arn:aws:sagemaker:{_PLACE}:notebook-instance/x", {}),
+    ("sagemaker:CreateProcessingJob", f"arn:aws:sagemaker:{_PLACE}:processing-job/x", {}),
+    ("eks:AssociateAccessPolicy", f"arn:aws:eks:{_PLACE}:access-entry/slipway-x/role/{ACCOUNT}/r/1", {}),
+    ("secretsmanager:PutResourcePolicy", f"arn:aws:secretsmanager:{_PLACE}:secret:slipway-x-abc", {}),
+    ("s3:PutReplicationConfiguration", "arn:aws:s3:::slipway-x-store", {}),
+    ("kms:ScheduleKeyDeletion", f"arn:aws:kms:{_PLACE}:key/1", {}),
+    *(
+        (action, "*", {})
+        for action in ("scheduler:CreateSchedule", "states:CreateStateMachine", "glue:CreateDevEndpoint")
+    ),
+    *(
+        (action, "*", {})
+        for action in ("codebuild:StartBuild", "ecs:RunTask", "batch:SubmitJob", "bedrock:CreateAgent")
+    ),
+)
+"""Known chains from a role to an administrator, at the step that the boundary must refuse."""
 
 
 @pytest.mark.parametrize("way", ESCAPES)
 def test_administrator_role_under_boundary_cannot_escape(way):
-    action, arn, context = ESCAPES[way]
-    assert not allows([ANYTHING], action, arn, boundary=LIMIT, **context)
+    assert not escapes(*ESCAPES[way])
+
+
+def test_no_known_privilege_escalation_passes_the_boundary():
+    passed = [f"{action} on {arn} {context}" for action, arn, context in CHAINS if escapes(action, arn, context)]
+    assert passed == []
+    # The evaluator decides by the service that gets the role.
+    assert escapes("iam:PassRole", _OWN, {"PassedToService": "lambda.amazonaws.com"})
+
+
+def escapes(action, arn, context):
+    return allows([ANYTHING], action, arn, boundary=LIMIT, **context)
 
 
 @pytest.fixture(scope="module", params=KINDS)
