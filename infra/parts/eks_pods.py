@@ -13,7 +13,14 @@ from infra.parts.eks_cluster import EksCluster
 from infra.parts.hyperpod_chart import INTERFACES, function_in
 from infra.parts.node_policy import StoreAccess, finding_statement, marking_statement
 from launcher.model.kubernetes import ACCOUNT_KEY
-from launcher.model.monitoring import COMPILED_FOLDER, COUNTER_MEMORY_MB, GUARD_FOLDER, JOURNAL_FOLDER, WORD_FOLDER
+from launcher.model.monitoring import (
+    BOOTS_FOLDER,
+    COMPILED_FOLDER,
+    COUNTER_MEMORY_MB,
+    GUARD_FOLDER,
+    JOURNAL_FOLDER,
+    WORD_FOLDER,
+)
 from launcher.model.sizing import LOG_RETENTION_DAYS
 
 _SECONDS = 60
@@ -68,6 +75,13 @@ def pod_statements(store: StoreAccess, *, compile_cache: bool, owner: str | None
         *_changes(store, _OWN, title=""),
         iam.PolicyStatement(
             sid="WriteMessages", actions=["s3:PutObject"], resources=[store.objects(f"{GUARD_FOLDER}/*/{WORD_FOLDER}")]
+        ),
+        # Boots are reported with the nodes' own role, which pods cannot use.
+        iam.PolicyStatement(
+            sid="LeaveBoots",
+            effect=iam.Effect.DENY,
+            actions=["s3:PutObject"],
+            resources=[store.objects(f"{GUARD_FOLDER}/*/{WORD_FOLDER}/{BOOTS_FOLDER}")],
         ),
     ]
     if owner is not None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from launcher.catalog.permissions import Permissions
 from launcher.model.kubernetes import ACCOUNT_KEY
 from launcher.model.monitoring import (
+    BOOTS_FOLDER,
     BUDGET_FOLDER,
     COMPILED_FOLDER,
     GUARD_FOLDER,
@@ -108,6 +109,7 @@ def _pods(objects: str, *, named: bool) -> Mapping[str, tuple[str, ...]]:
         "own": (f"{folder if named else account_folder}/*",),
         "journal": tuple(f"{journal}/{JOURNAL_FOLDER}/*" for journal in journals),
         "words": (f"{folder}/{GUARD_FOLDER}/*/{WORD_FOLDER}/*",),
+        "boots": (f"{folder}/{GUARD_FOLDER}/*/{WORD_FOLDER}/{BOOTS_FOLDER}/*",),
         "compiled": (f"{folder}/{COMPILED_FOLDER}/*",),
     }
 

@@ -2,16 +2,20 @@
 """Nodes that do not boot: their service replaces them without end, and every try is billed.
 
 The script that sets up a node writes one object at its end, `trouble/boots/<UTC time>-<node>-<ready|failed>.txt`, with
-its last lines (templates/slurm/report_boot.sh). Nodes may write any number of them: a check lists one page of the last
-hours, and reads one object.
+its last lines (templates/slurm/report_boot.sh). Nodes may write any number of them, and jobs too: a check lists one
+page of the last hours, reads one object, and counts only the failed boots that EC2 confirms.
 """
 
 import json
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from job_messages import KEYS_A_CALL, Folder, plain
+
+if TYPE_CHECKING:
+    from guard import Guard
 
 BOOTS = "boots/"
 NAME = re.compile(r"\d{8}T\d{6}Z-(?P<node>[\w.-]{1,100})-(?P<end>ready|failed)\.txt")
@@ -24,6 +28,11 @@ WINDOW = timedelta(hours=6)
 LINES, CHARACTERS = 5, 200
 """The last lines of a boot that a message contains, and the characters of each."""
 VERDICT = "told/failed-boots.json"
+LONGEST_BOOT = timedelta(hours=1)
+"""From the launch of an instance to the end of its boot: an object that is written later reports no boot."""
+ENDED = ("shutting-down", "terminated")
+MOST_CONFIRMED = 2 * IN_A_ROW
+"""The confirmed boots that the guard remembers."""
 
 
 class Boot(NamedTuple):
@@ -53,19 +62,54 @@ class FailedBoots(NamedTuple):
         )
 
 
-def failed_boots(folder: Folder, now: datetime, since: datetime, in_a_row: int = IN_A_ROW) -> FailedBoots | None:
+def failed_boots(
+    folder: Folder,
+    now: datetime,
+    since: datetime,
+    in_a_row: int,
+    confirmed: Callable[[list[Boot]], list[Boot]],
+) -> FailedBoots | None:
     """The failed boots after `since` if `in_a_row` of them show that further nodes would fail too; else None.
+
+    `confirmed` returns those failed boots that AWS confirms.
 
     Raises:
         ClientError: the store does not respond.
     """
     boots = [boot for boot in newest_boots(folder, now) if boot.at > since]
     ready = max((boot.at for boot in boots if not boot.failed), default=None)
-    row = tuple(boot for boot in boots if boot.failed and (ready is None or boot.at > ready))
+    failed = [boot for boot in boots if boot.failed and (ready is None or boot.at > ready)]
+    row = tuple(confirmed(failed)) if failed else ()
     if len(row) < in_a_row or (ready is not None and now - ready < SETTLED):
         return None
     lines = [plain(line)[:CHARACTERS] for line in folder.text(row[-1].key).splitlines() if line.strip()]
     return FailedBoots(row, tuple(lines[-LINES:]) or ("(the node wrote no line)",))
+
+
+def confirmed_boots(guard: "Guard", boots: list[Boot]) -> list[Boot]:
+    """The failed boots of instances that EC2 lists as nodes of this cluster, launched shortly before the boot's end.
+
+    Where a failed boot ends its node, the instance must also have ended: a job on a running node cannot report another
+    one, nor its own. The guard remembers them, because EC2 lists ended instances for an hour only.
+
+    Raises:
+        ClientError: EC2 does not respond.
+    """
+    known = [] if guard.state is None else guard.state.failed
+    states = ENDED if guard.failed_boots_end_nodes else ("running", *ENDED)
+    unknown = any(boot.node not in known for boot in boots)
+    launched = {node["InstanceId"]: node["LaunchTime"] for node in guard.instances(*states)} if unknown else {}
+    confirmed = [
+        boot
+        for boot in boots
+        if boot.node in known
+        or (boot.node in launched and timedelta(0) <= boot.at - launched[boot.node] <= LONGEST_BOOT)
+    ]
+    nodes = [boot.node for boot in confirmed][-MOST_CONFIRMED:]
+    if guard.state is not None and nodes != known:
+        guard.state.failed = nodes
+        guard.store()
+    return confirmed
 
 
 def newest_boots(folder: Folder, now: datetime) -> list[Boot]:

@@ -32,12 +32,12 @@ class InstanceGuard(Guard):
         super().__init__(settings, client, now)
         self.scaling = client("autoscaling")
 
-    def nodes(self) -> list[Node]:
-        """The running instances, as EC2 describes them: the launch template tags them."""
+    def instances(self, *states: str) -> list[Node]:
+        """The instances in these states, as EC2 describes them: the launch template tags them."""
         filters = [
             {"Name": "tag:slipway:cluster", "Values": [self.settings.cluster]},
             {"Name": "tag:slipway:machine", "Values": ["node"]},
-            {"Name": "instance-state-name", "Values": ["running"]},
+            {"Name": "instance-state-name", "Values": list(states)},
         ]
         pages = self.ec2.get_paginator("describe_instances").paginate(Filters=filters)
         return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]

@@ -35,6 +35,7 @@ class EksGuard(Guard):
 
     slurm = False
     others = "in pods"
+    failed_boots_end_nodes = False
 
     def __init__(
         self,
@@ -82,12 +83,12 @@ class EksGuard(Guard):
         hosts = [node["PrivateIpAddress"] for node in nodes if "PrivateIpAddress" in node]
         return pods_of(self, self.asks or "", whole=len(nodes) >= self.wanted, hosts=hosts)
 
-    def nodes(self) -> list[Node]:
-        """The nodes of the jobs, as EC2 describes them; EKS tags them with cluster and group."""
+    def instances(self, *states: str) -> list[Node]:
+        """The nodes of the jobs in these states, as EC2 describes them; EKS tags them with cluster and group."""
         filters = [
             {"Name": "tag:eks:cluster-name", "Values": [self.settings.name]},
             {"Name": "tag:eks:nodegroup-name", "Values": [WORKERS]},
-            {"Name": "instance-state-name", "Values": ["running"]},
+            {"Name": "instance-state-name", "Values": list(states)},
         ]
         pages = self.ec2.get_paginator("describe_instances").paginate(Filters=filters)
         return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]

@@ -20,13 +20,13 @@ from typing import Any, TypeVar
 
 import boto3
 from announced import ANNOUNCED, NOTICES, event_text
-from boots import IN_A_ROW, failed_boots, record_verdict
+from boots import IN_A_ROW, confirmed_boots, failed_boots, record_verdict
 from botocore.config import Config
 from budget import DOLLARS, GO_ON, Sum, said_at, usd_at_least
 from failures import Failure, GuardError, failure_of
-from idleness import STATISTICS, Node, Reserved, Values, is_idle, query
-from job_messages import FRESH, Beat, Folder
-from schedule import EVERY, HOUR, NAMESPACE, nodes_namespace, scheduled_at
+from idleness import STATISTICS, Node, Reserved, Values, is_active, is_idle, query
+from job_messages import FRESH, Beat, Folder, its
+from schedule import EVERY, HOUR, NAMESPACE, moment_of, nodes_namespace, scheduled_at
 from state import State
 
 T = TypeVar("T")
@@ -142,6 +142,8 @@ class Guard:
     """What a stop has changed, for the message about nodes that run after it."""
     boots_watched, boots_in_a_row = True, IN_A_ROW
     """Whether the service replaces nodes that fail to boot without end."""
+    failed_boots_end_nodes = True
+    """Whether that service terminates such a node."""
     why_nodes_stay = (
         " ParallelCluster's daemon on the head node may hang: look at /var/log/parallelcluster/clustermgtd there."
     )
@@ -249,7 +251,8 @@ class Guard:
     def watch_boots(self, folder: Folder, began: datetime, count: int | None) -> None:
         """Stop nodes that do not boot and would be replaced without end; if they are billed anyway, notify users."""
         handled = None if self.state is None else self.state.boots_until
-        failed = failed_boots(folder, self.now, max(began, handled or began), self.boots_in_a_row)
+        since = max(began, handled or began)
+        failed = failed_boots(folder, self.now, since, self.boots_in_a_row, lambda row: confirmed_boots(self, row))
         if failed is None:
             return
         record_verdict(folder, self.now, failed.words)
@@ -270,7 +273,7 @@ class Guard:
         if nodes:
             beats = self.with_others(nodes, beats)
         if nodes and beats:
-            self.watch_job(beats, len(nodes), folder)
+            self.watch_job(beats, nodes, folder)
         elif self.all_idle(nodes):
             minutes = round(self.settings.idle.total_seconds() / 60)
             idle = f"its {len(nodes)} nodes have been idle for {minutes} minutes"
@@ -284,10 +287,13 @@ class Guard:
             if unused:
                 self.notify_of_idle(folder, unused, reserved.nodes)
 
-    def watch_job(self, beats: list[Beat], count: int, folder: Folder | None) -> None:
+    def watch_job(self, beats: list[Beat], nodes: list[Node], folder: Folder | None) -> None:
         """Keep the nodes of a working job; if it hangs on all of them, stop the nodes or notify users."""
-        hung = self.settings.hung
+        hung, count = self.settings.hung, len(nodes)
         if not hung or any(beat.still_s < hung.total_seconds() for beat in beats):
+            return
+        # Other jobs can write heartbeats for this one: EC2's own metrics must not show the opposite.
+        if self.active(nodes, hung):
             return
         jobs = ", ".join(sorted({beat.job for beat in beats if beat.job})) or self.others
         reason = f"its job {jobs} shows no CPU, no network and no step for {hung / timedelta(minutes=1):g} minutes"
@@ -325,11 +331,15 @@ class Guard:
         )
 
     def nodes(self) -> list[Node]:
-        """The running compute nodes, as EC2 describes them."""
+        """The running compute nodes."""
+        return self.instances("running")
+
+    def instances(self, *states: str) -> list[Node]:
+        """The compute nodes in these states, as EC2 describes them."""
         filters = [
             {"Name": "tag:parallelcluster:cluster-name", "Values": [self.settings.name]},
             {"Name": "tag:parallelcluster:node-type", "Values": ["Compute"]},
-            {"Name": "instance-state-name", "Values": ["running"]},
+            {"Name": "instance-state-name", "Values": list(states)},
         ]
         pages = self.ec2.get_paginator("describe_instances").paginate(Filters=filters)
         return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]
@@ -472,6 +482,15 @@ class Guard:
         since, values = self.now - window, self.values(nodes)
         return all(is_idle(node, values.get(node["InstanceId"], {}), since, self.now) for node in nodes)
 
+    def active(self, nodes: list[Node], window: timedelta) -> bool:
+        """Whether EC2's metrics show activity on a node in that window, except its first minutes.
+
+        EC2 has no metrics of SageMaker's instances: False.
+        """
+        nodes = [node for node in nodes if "CpuOptions" in node]
+        values, since = self.values(nodes), self.now - window + EVERY
+        return any(is_active(node, values.get(node["InstanceId"], {}), since) for node in nodes)
+
     def values(self, nodes: list[Node]) -> Values:
         """EC2's metrics of each node over the longest window in use, read once per check because each one is billed."""
         if self.samples is None:
@@ -575,25 +594,3 @@ class Guard:
             self.sns.publish(
                 TopicArn=topic, Subject=f"slipway {self.settings.cluster}: {subject}"[:100], Message=message
             )
-
-
-def moment_of(text: str | None) -> datetime | None:
-    """A timestamp in ParallelCluster's format; None for any other text.
-
-    >>> moment_of("2026-11-20 12:02:00+00:00").hour, moment_of("before"), moment_of(None)
-    (12, None, None)
-    """
-    try:
-        moment = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
-def its(count: int | None, noun: str) -> str:
-    """A count of a cluster's resources, as text.
-
-    >>> its(2, "nodes"), its(None, "nodes")
-    ('its 2 nodes', 'its nodes')
-    """
-    return f"its {noun}" if count is None else f"its {count} {noun}"

@@ -60,6 +60,14 @@ def query(id_: str, name: str, statistic: str, instance: str) -> dict[str, Any]:
     return {"Id": id_, "MetricStat": {"Metric": metric, "Period": int(SAMPLE.total_seconds()), "Stat": statistic}}
 
 
+def is_active(node: Node, values: Mapping[str, list[Sample]], since: datetime) -> bool:
+    """Whether one of a node's samples since then shows more than the operating system; False without samples."""
+    cpu, received, sent = ([value for at, value in values.get(metric, ()) if at >= since] for metric in STATISTICS)
+    vcpus = node["CpuOptions"]["CoreCount"] * node["CpuOptions"]["ThreadsPerCore"]
+    most = max(received, default=0.0) + max(sent, default=0.0)
+    return max(cpu, default=0.0) / 100 * vcpus >= IDLE_VCPUS or most / SAMPLE.total_seconds() >= IDLE_BYTES_PER_S
+
+
 def is_idle(node: Node, values: Mapping[str, list[Sample]], since: datetime, now: datetime) -> bool:
     """Whether a node's metrics show nothing but the operating system; False if too many values are missing."""
     window = now - since

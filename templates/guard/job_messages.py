@@ -231,6 +231,15 @@ def beat_of(text: str) -> Beat | None:
         return Beat("?", 0.0)
 
 
+def its(count: int | None, noun: str) -> str:
+    """A count of a cluster's resources, as text.
+
+    >>> its(2, "nodes"), its(None, "nodes")
+    ('its 2 nodes', 'its nodes')
+    """
+    return f"its {noun}" if count is None else f"its {count} {noun}"
+
+
 def plain(value: Any) -> str:
     """A value without characters that could break a line of an email, and of limited length."""
     return "".join(_printable(str(value)))[:MAX_CHARACTERS]

@@ -34,12 +34,12 @@ class PcsGuard(Guard):
         super().__init__(settings, client, now)
         self.pcs = client("pcs")
 
-    def nodes(self) -> list[Node]:
-        """The running nodes, as EC2 describes them: the launch templates tag them (infra/parts/pcs_nodes.py)."""
+    def instances(self, *states: str) -> list[Node]:
+        """The nodes in these states, by EC2: the launch templates tag them (infra/parts/pcs_nodes.py)."""
         filters = [
             {"Name": "tag:slipway:cluster", "Values": [self.settings.cluster]},
             {"Name": "tag:slipway:machine", "Values": ["node"]},
-            {"Name": "instance-state-name", "Values": ["running"]},
+            {"Name": "instance-state-name", "Values": list(states)},
         ]
         pages = self.ec2.get_paginator("describe_instances").paginate(Filters=filters)
         return [node for page in pages for group in page["Reservations"] for node in group["Instances"]]

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 - one file that is shipped as it is; the folder is the function's code
-"""The guard's schedule, and the CloudWatch namespaces of the guard and of its nodes."""
+"""The guard's schedule and times, and the CloudWatch namespaces of the guard and of its nodes."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 NAMESPACE = "Slipway"
@@ -20,7 +20,6 @@ def nodes_namespace(cluster: str) -> str:
 def scheduled_at(event: Mapping[str, Any], now: datetime) -> datetime:
     """When a check was due: the `time` of EventBridge's event, which a second delivery repeats; else `now`.
 
-    >>> from datetime import UTC
     >>> scheduled_at({"time": "2026-11-20T12:02:00Z"}, datetime(2026, 11, 20, 12, 3, tzinfo=UTC)).minute
     2
     """
@@ -29,3 +28,16 @@ def scheduled_at(event: Mapping[str, Any], now: datetime) -> datetime:
     except (KeyError, TypeError, ValueError):
         return now
     return moment if moment.tzinfo is not None else now
+
+
+def moment_of(text: str | None) -> datetime | None:
+    """A timestamp in ParallelCluster's format; None for any other text.
+
+    >>> moment_of("2026-11-20 12:02:00+00:00").hour, moment_of("before"), moment_of(None)
+    (12, None, None)
+    """
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -43,6 +43,8 @@ class State:
     ran_until: datetime | None = None
     # The last failed boot for which nodes were stopped.
     boots_until: datetime | None = None
+    # The nodes whose failed boots EC2 has confirmed: it forgets terminated instances within an hour.
+    failed: list[str] = field(default_factory=list)
     # The last counted checks, in minutes since 1970.
     looks: list[int] = field(default_factory=list)
     # The last notifications by their name's digest, in minutes since 1970.
@@ -68,6 +70,7 @@ class State:
                 since=moment_of(document.get("since")),
                 ran_until=moment_of(document.get("ran_until")),
                 boots_until=moment_of(document.get("boots_until")),
+                failed=[str(node) for node in document.get("failed", ())],
                 looks=[int(look) for look in document.get("looks", ())],
                 sent={str(digest): int(minute) for digest, minute in document.get("sent", {}).items()},
             )
@@ -87,6 +90,7 @@ class State:
             "since": None if self.since is None else self.since.isoformat(),
             "ran_until": None if self.ran_until is None else self.ran_until.isoformat(),
             "boots_until": None if self.boots_until is None else self.boots_until.isoformat(),
+            "failed": self.failed,
             "looks": self.looks,
             "sent": self.sent,
         }

@@ -13,7 +13,8 @@ report_boot() {
     # Nitro instances have their id there (EC2 user guide, "Identify EC2 instances").
     id="$(cat "${SLIPWAY_ROOT:-}/sys/devices/virtual/dmi/id/board_asset_tag" 2>/dev/null || true)"
     if [[ "$id" != i-* ]]; then
-        id="$(hostname)"
+        # cloud-init keeps it on instances of older types. The guard counts no boot without the instance's id.
+        id="$(cat "${SLIPWAY_ROOT:-}/var/lib/cloud/data/instance-id" 2>/dev/null || hostname)"
     fi
     name="$(date -u +%Y%m%dT%H%M%SZ)-$id-$outcome.txt"
     tail -n 20 "$folder/log" | tail -c 3000 >"$folder/end"

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import boto3
 from botocore.stub import Stubber
 from moto import mock_aws
+from moto.ec2.models import ec2_backends
 
 REGION, ACCOUNT = "us-east-2", "123456789012"
 NOW = datetime(2026, 11, 20, 12, 2, tzinfo=UTC)
@@ -131,6 +132,19 @@ def started(count=1, **tags):
     return [instance["InstanceId"] for instance in answer["Instances"]]
 
 
+def launch_as(node, at, *, ended, **tags):
+    """Launch an instance with that ID and launch time, if EC2 does not know it yet; `ended`: terminate it."""
+    backend = ec2_backends[ACCOUNT][REGION]
+    if any(instance.id == node for instance in backend.all_instances()):
+        return
+    (id_,) = started(1, **tags)
+    if ended:
+        client("ec2").terminate_instances(InstanceIds=[id_])
+    (instance,) = (instance for instance in backend.all_instances() if instance.id == id_)
+    backend.tags[node] = backend.tags[id_]
+    instance.id, instance.launch_time = node, f"{at:%Y-%m-%dT%H:%M:%S.000Z}"
+
+
 class SlurmAccount(Account):
     """An account with the fleet of a ParallelCluster."""
 
@@ -159,8 +173,8 @@ class SlurmAccount(Account):
         tags = {"parallelcluster:cluster-name": cluster, "parallelcluster:node-type": node_type}
         return started(count, **tags)
 
-    def busy(self, instance, percent, *, mb=0.0, since=timedelta(hours=2), network=True):
-        """Write EC2's own metrics of an instance, every five minutes until now; `mb` megabytes in each."""
+    def busy(self, instance, percent, *, mb=0.0, since=timedelta(hours=2), until=timedelta(0), network=True):
+        """Write EC2's own metrics of an instance, every five minutes until then; `mb` megabytes in each."""
         values = [("CPUUtilization", percent), *([("NetworkIn", mb * 1e6), ("NetworkOut", 0.0)] if network else [])]
         for name, value in values:
             data = [
@@ -170,6 +184,6 @@ class SlurmAccount(Account):
                     "Timestamp": NOW - since + timedelta(minutes=5 * step),
                     "Value": value,
                 }
-                for step in range(int(since / timedelta(minutes=5)))
+                for step in range(int((since - until) / timedelta(minutes=5)))
             ]
             self.cloudwatch.put_metric_data(Namespace="AWS/EC2", MetricData=data)

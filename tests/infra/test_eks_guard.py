@@ -4,7 +4,7 @@ import importlib
 import io
 import json
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import boto3
 import pytest
@@ -12,7 +12,7 @@ from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
 from launcher.model.monitoring import IDLE_METRICS
-from tests.infra.guard_account import NOW, REGION, ManagedAccount, client, started
+from tests.infra.guard_account import NOW, REGION, ManagedAccount, client, launch_as, started
 
 pytestmark = pytest.mark.xdist_group("guard")
 
@@ -196,7 +196,7 @@ class TestPods:
 
     @pytest.mark.parametrize(
         "still, quiet_minutes, counted, stops",
-        [(0, 120, None, False), (30, 120, None, True), (30, 0, OTHERS, False), (30, 0, OURS, True)],
+        [(0, 120, None, False), (30, 120, None, True), (30, 0, OTHERS, False), (30, 0, OURS, False)],
     )
     def test_hung_job_does_not_stop_nodes_with_other_pods(self, look, still, quiet_minutes, counted, stops):
         text = look(quiet_minutes=quiet_minutes, counted=counted, stops=stops, still=still)
@@ -214,10 +214,13 @@ STORE, FOLDER = "slipway-tiny-checkpoints", "jobs/.guard/stack"
 def reported(aws, module):
     """A guard of `workers` nodes whose first ones failed to join, and the group's stub."""
 
-    def run(workers, *nodes, prepaid="false"):
+    def run(workers, *nodes, prepaid="false", known=True):
         store = client("s3")
         store.create_bucket(Bucket=STORE, CreateBucketConfiguration={"LocationConstraint": REGION})
         for node in nodes:
+            if known:
+                tags = {"eks:cluster-name": NAME, "eks:nodegroup-name": "workers"}
+                launch_as(node, datetime.now(UTC) - timedelta(minutes=12), ended=False, **tags)
             key = f"{FOLDER}/trouble/boots/{NOW:%Y%m%dT%H%M%SZ}-{node}-failed.txt"
             store.put_object(Bucket=STORE, Key=key, Body=b"nodeadm: failed to call DescribeCluster: AccessDenied\n")
         limits = {"EKS": NAME, "IDLE_MINUTES": "5", "FOLDER_URI": f"s3://{STORE}/{FOLDER}", "PREPAID": prepaid}
@@ -249,6 +252,14 @@ def test_failed_boots_of_few_nodes_stop_no_node_group(aws, reported, workers, fa
     _, check = reported(workers, *(f"i-{n}" for n in range(failed)))
     check()
     assert aws.messages == []
+
+
+@pytest.mark.parametrize("workers", [1, 8])
+def test_forged_failed_boots_stop_no_node_group(aws, reported, workers):
+    """A node writes them for instances that EC2 does not list as its cluster's."""
+    guard, check = reported(workers, *(f"i-{n}" for n in range(4)), known=False)
+    check()
+    assert (guard.failures, aws.messages) == ([], [])
 
 
 def test_failed_boots_of_prepaid_nodes_reported_without_stop(aws, reported):

@@ -1,12 +1,16 @@
-"""Nodes that do not boot: the guard stops them after three in a row, with the reason; its own code with moto."""
+"""Nodes that do not boot: the guard stops them after three in a row, with the reason; its own code with moto.
+
+Jobs can write the same objects: the guard counts only those of instances that EC2 lists as ended nodes of its cluster.
+"""
 
 import json
 from datetime import timedelta
 
 import pytest
+from moto.ec2.models import ec2_backends
 from moto.s3.models import s3_backends
 
-from tests.infra.guard_account import ACCOUNT, NOW, client
+from tests.infra.guard_account import ACCOUNT, NOW, REGION, client, launch_as
 
 pytestmark = pytest.mark.xdist_group("guard")
 
@@ -16,6 +20,13 @@ REASON = "slipway: p5.48xlarge has 8 NVIDIA devices, found 7\nmachine.sh: ip-10-
 VERDICT = f"{FOLDER}/told/failed-boots.json"
 
 
+COMPUTE = {"parallelcluster:cluster-name": "slipway-tiny", "parallelcluster:node-type": "Compute"}
+
+
+def instance(node, *, launched, ended, tags=COMPUTE):
+    launch_as(node, launched, ended=ended, **tags)
+
+
 @pytest.fixture
 def boots(aws, monkeypatch):
     """Write how boots ended, minutes before the check."""
@@ -23,9 +34,12 @@ def boots(aws, monkeypatch):
     store.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
     dates = {}
 
-    def write(*ends, text=REASON):
+    def write(*ends, text=REASON, instances=instance):
+        failed = {node for node, end, _ in ends if end == "failed"}
         for node, end, minutes in ends:
             at = NOW - timedelta(minutes=minutes)
+            if instances is not None:
+                instances(node, launched=at - timedelta(minutes=8), ended=node in failed)
             key = f"{FOLDER}/trouble/boots/{at:%Y%m%dT%H%M%SZ}-{node}-{end}.txt"
             s3_backends[ACCOUNT]["aws"].put_object(BUCKET, key, text.encode())  # a request takes five times as long
             dates[key] = at
@@ -133,6 +147,49 @@ def test_boot_log_text_is_truncated_and_printable(aws, boots, check, text):
 
 
 def test_thousands_of_boot_objects_need_one_listing(aws, boots, check):
-    boots(*[(f"i-{n:04}", "failed", 60 - n / 100) for n in range(1200)])
+    boots(*[(f"i-{n:04}", "failed", 60 - n / 100) for n in range(1200)], instances=None)
+    for n in range(3):
+        instance(f"i-{n:04}", launched=NOW - timedelta(minutes=65), ended=True)
+    check()
+    assert aws.fleet == "STOP_REQUESTED"
+
+
+TEAMS = {**COMPUTE, "parallelcluster:cluster-name": "slipway-team"}
+
+
+def running(node, *, launched, **_):
+    instance(node, launched=launched, ended=False)
+
+
+def of_other_cluster(node, *, launched, **_):
+    instance(node, launched=launched, ended=True, tags=TEAMS)
+
+
+def ended_after_hours(node, *, launched, **_):
+    instance(node, launched=launched - timedelta(hours=2), ended=True)
+
+
+@pytest.mark.parametrize("instances", [None, running, of_other_cluster, ended_after_hours])
+def test_forged_failed_boots_stop_no_fleet(aws, boots, check, instances):
+    """A job writes them: for instances that never were, its own nodes, another cluster's, nodes that have worked."""
+    boots(*FAILED, instances=instances)
+    check()
+    assert (aws.fleet, aws.messages, verdict()) == ("RUNNING", [], None)
+
+
+def test_forged_boots_between_real_ones_are_not_counted(aws, boots, check):
+    boots(*FAILED[:2])
+    boots(("i-9", "failed", 5), ("i-8", "failed", 4), instances=running)
+    check()
+    assert (aws.fleet, verdict()) == ("RUNNING", None)
+
+
+def test_failed_boots_that_ec2_has_forgotten_still_count(aws, boots, check):
+    """EC2 lists a terminated instance for an hour; slow boots take longer."""
+    boots(*FAILED[:2])
+    check(now=NOW - timedelta(minutes=15))
+    backend = ec2_backends[ACCOUNT][REGION]
+    backend.reservations.clear()
+    boots(FAILED[2])
     check()
     assert aws.fleet == "STOP_REQUESTED"

@@ -9,6 +9,7 @@ from tests.infra.guard_account import NOW, client
 
 pytestmark = pytest.mark.xdist_group("guard")
 
+CPU = {"CoreCount": 96, "ThreadsPerCore": 2}
 BUCKET, FOLDER = "slipway-tiny-checkpoints", "jobs/.guard/stack"
 
 
@@ -21,6 +22,9 @@ def watch_idle(aws, guard_of):
     def start(now=NOW, **variables):
         guard = guard_of(now=now, FOLDER_URI=f"s3://{BUCKET}/{FOLDER}", **{"HUNG_MINUTES": "30", **variables})
         guard.all_idle = bool
+        instances = guard.instances
+        # moto describes no CPU options.
+        guard.instances = lambda *states: [{**node, "CpuOptions": CPU} for node in instances(*states)]
         guard.watch()
         return aws.fleet
 
@@ -50,6 +54,23 @@ def test_hung_job_on_all_nodes_reported_and_stopped(aws, watch_idle):
     assert watch_idle() == "STOP_REQUESTED"
     ((_, text),) = aws.messages
     assert "its job tiny shows no CPU, no network and no step for 30 minutes" in text
+
+
+@pytest.mark.parametrize("load", [{"percent": 50}, {"percent": 0.1, "mb": 400}])
+def test_hung_heartbeats_do_not_stop_nodes_that_ec2_shows_active(aws, watch_idle, load):
+    """Whoever may write to the store, such as another plan's job, can replace the heartbeats of this job."""
+    (active, _) = [node["InstanceId"] for node in client("ec2").describe_instances()["Reservations"][0]["Instances"]]
+    aws.busy(active, **load)
+    beat(0, 30)
+    beat(1, 45)
+    assert (watch_idle(), aws.messages) == ("RUNNING", [])
+
+
+def test_hung_job_stops_nodes_whose_activity_ended_before_the_limit(aws, watch_idle):
+    (active, _) = [node["InstanceId"] for node in client("ec2").describe_instances()["Reservations"][0]["Instances"]]
+    aws.busy(active, 50, since=timedelta(hours=2), until=timedelta(minutes=30))
+    beat(0, 30)
+    assert watch_idle() == "STOP_REQUESTED"
 
 
 def test_hung_job_without_limit_keeps_running(aws, watch_idle):

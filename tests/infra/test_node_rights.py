@@ -78,6 +78,18 @@ def test_node_roles_cannot_report_boots_of_other_cluster(stacks, store, end):
                 assert not allows(documents, action, f"{store}/{key}"), (name, key)
 
 
+def test_pods_cannot_report_boots_of_their_own_cluster(stacks):
+    """On Kubernetes the nodes' own role reports boots, and pods cannot use it."""
+    kind, node_policies, _ = stacks
+    key = f"jobs/.guard/{UUID}/trouble/{{}}"
+    for name, documents in node_policies:
+        if any(statement.get("Sid") == "WriteMessages" for each in documents for statement in each["Statement"]):
+            assert kind in ("eks", "hyperpod-eks")
+            assert allows(documents, "s3:PutObject", f"{STORE}/{key.format('message.json')}"), name
+            for boot in ("20261128T120000Z-i-0a1b-failed.txt", "20261128T120000Z-i-0a1b-ready.txt"):
+                assert not allows(documents, "s3:PutObject", f"{STORE}/{key.format(f'boots/{boot}')}"), name
+
+
 @pytest.mark.parametrize(
     "kind", ["parallelcluster", "hyperpod-slurm", "hyperpod-eks", "eks", "pcs", "sagemaker-training", "ec2"]
 )

@@ -60,6 +60,14 @@ def test_successful_boot_is_reported_as_ready(boot):
     assert [name.rpartition("-")[2] for name in reported] == ["ready.txt"]
 
 
+def test_boot_of_an_older_instance_type_is_reported_with_cloud_inits_id(boot, tmp_path):
+    (tmp_path / "root/sys/devices/virtual/dmi/id/board_asset_tag").write_text("Not Specified\n")
+    (tmp_path / "root/var/lib/cloud/data").mkdir(parents=True)
+    (tmp_path / "root/var/lib/cloud/data/instance-id").write_text("i-0fedcba9876543210\n")
+    _, reported = boot("exit 1\n")
+    assert [name.partition("-")[2] for name in reported] == ["i-0fedcba9876543210-failed.txt"]
+
+
 def test_boot_ended_by_an_unhandled_error_is_reported(boot):
     done, reported = boot("set -euo pipefail\necho begun\nfalse\necho never\n")
     assert done.returncode == 1
