@@ -110,6 +110,33 @@ def test_neuron_packages_come_from_the_neuron_index_and_others_from_pypi(run_scr
     assert f"{lock}; the same again: environment.sh OTHER-FOLDER {lock}" in answer.stdout
 
 
+def test_dependencies_that_the_neuron_index_has_never_come_from_pypi(run_script, indexes, tmp_path):
+    """Somebody publishes the names of dependencies on PyPI, with higher versions: direct, indirect, misspelled."""
+    neuron, pypi = indexes[0] / "neuron", indexes[0] / "pypi"
+    needs = ["neuron-xla>=2", "numpy", "Neuron_Tools", "xla>=3", 'absent-here; extra == "test"']
+    publish(neuron, "torch-neuronx", "2.9.0.2.12", "OF = 'neuron'", requires=needs)
+    publish(neuron, "neuron-xla", "2.1", "", requires=["neuron-runtime"])
+    for name in ("neuron-runtime", "neuron-tools"):
+        publish(neuron, name, "1.0", "")
+    for name in ("neuron-xla", "neuron-runtime", "neuron-tools"):
+        publish(pypi, name, "99.0", "")
+    publish(neuron, "xla", "2.0", "")
+    publish(pypi, "xla", "3.0", "")
+    publish(pypi, "numpy", "2.0", "")
+    answer, of = run_script("neuron/xla.sh.j2", "first")
+    assert (answer.returncode, of) == (0, "neuron"), answer.stderr
+    installed = [line.partition(" ")[0] for line in (tmp_path / "first/requirements.lock").read_text().splitlines()]
+    assert sorted(name.replace("_", "-") for name in installed) == [
+        "neuron-runtime==1.0",
+        "neuron-tools==1.0",
+        "neuron-xla==2.1",
+        "numpy==2.0",
+        "torch-neuronx==2.9.0.2.12",
+        "xla==3.0",
+    ]
+    assert "no version of xla>=3 is in Neuron's index: taken from PyPI" in answer.stderr
+
+
 @pytest.mark.parametrize(
     "template",
     # What pip is told is one file that both include.

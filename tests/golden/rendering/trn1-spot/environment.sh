@@ -34,6 +34,48 @@ else
     rm -rf "$folder/wheels"
     # Neuron publishes no hashes, and PyPI has packages of the same names: download these only from Neuron's index.
     "$python" -m pip download --no-deps --only-binary :all: --index-url "$neuron" --dest "$folder/wheels" "${packages[@]}"
+    # So it is with what they need: of a name in both indexes pip would take the higher version.
+    "$python" - "$neuron" "$folder/wheels" <<'NEEDS'
+import subprocess, sys, urllib.error, urllib.request, zipfile
+from email.parser import Parser
+from pathlib import Path
+from pip._vendor.packaging.requirements import Requirement
+from pip._vendor.packaging.utils import canonicalize_name
+
+index, folder = sys.argv[1].rstrip("/"), Path(sys.argv[2])
+
+def has(name):
+    try:
+        urllib.request.urlopen(f"{index}/{name}/", timeout=60).close()
+    except urllib.error.HTTPError as answer:
+        # S3 answers 403 for a key that does not exist.
+        if answer.code not in (403, 404):
+            raise
+        return False
+    return True
+
+def needs(wheel):
+    with zipfile.ZipFile(wheel) as opened:
+        (name,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA") and name.count("/") == 1)
+        lines = Parser().parsestr(opened.read(name).decode()).get_all("Requires-Dist", [])
+    found = (Requirement(line) for line in lines)
+    return [need for need in found if need.marker is None or need.marker.evaluate({"extra": ""})]
+
+download = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--index-url", index]
+read = set()
+while wheels := sorted(set(folder.glob("*.whl")) - read):
+    read.update(wheels)
+    for need in (need for wheel in wheels for need in needs(wheel)):
+        there = {canonicalize_name(wheel.name.partition("-")[0]) for wheel in folder.glob("*.whl")}
+        if canonicalize_name(need.name) in there or not has(canonicalize_name(need.name)):
+            continue
+        wanted = f"{need.name}{need.specifier}"
+        done = subprocess.run([*download, "--dest", folder, wanted], stderr=subprocess.PIPE, text=True)
+        if done.returncode and "No matching distribution" not in done.stderr:
+            sys.exit(done.stderr)
+        if done.returncode:
+            print(f"environment.sh: no version of {wanted} is in Neuron's index: taken from PyPI", file=sys.stderr)
+NEEDS
     "$python" -m pip install --force-reinstall --report "$folder/report.json" \
         --extra-index-url "$neuron" "${indexes[@]}" "$folder"/wheels/*.whl
     "$python" - "$folder/report.json" >"$lock.new" <<'LOCK'
