@@ -184,7 +184,7 @@ def _resolve_layers(
     # A run's plan.json has every section: nothing is left to default.
     whole = {key for key, *_ in keyed(PlanRequest)} <= set(data)
     layers = [] if defaults_of is None or whole else default_layers(defaults_of)
-    layers += [*_extended_layers(own, environment, (str((folder / Path(name).name).resolve()),)), own]
+    layers += [*_extended_layers(own, environment, (os.path.realpath(folder / Path(name).name),)), own]
     command_line = settings_layer(settings)
     if command_line is not None:
         _refuse_wrong(command_line, _PlanReader(None, folder), "--set")
@@ -214,7 +214,7 @@ def _layer(data: Mapping[Any, Any], source: str, name: str, folder: Path) -> Lay
 def _with_extended(kind: str, path: Path, environment: Mapping[str, str]) -> list[Layer]:
     """The layer of a file of defaults, above those of the files that it extends."""
     layer = _partial(path, f"{kind} {path}", environment)
-    return [*_extended_layers(layer, environment, (str(path.resolve()),)), layer]
+    return [*_extended_layers(layer, environment, (os.path.realpath(path),)), layer]
 
 
 def _extended_layers(layer: Layer, environment: Mapping[str, str], chain: tuple[str, ...]) -> list[Layer]:
@@ -223,7 +223,7 @@ def _extended_layers(layer: Layer, environment: Mapping[str, str], chain: tuple[
     if named is None:
         return []
     path = Path(os.path.normpath(layer.folder / Path(named).expanduser()))
-    following = (*chain, str(path.resolve()))
+    following = (*chain, os.path.realpath(path))
     if following[-1] in chain or len(chain) > MAX_EXTENDED:
         files = " -> ".join(os.path.relpath(file) for file in following)
         problem = "extends itself" if following[-1] in chain else f"extends more than {MAX_EXTENDED} files"

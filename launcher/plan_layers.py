@@ -248,7 +248,7 @@ def _is_textual(kind: kinds.Kind) -> bool:
 
 def _move_paths(data: dict[Any, Any], origin: Path, folder: Path) -> dict[Any, Any]:
     """The data with its relative paths made relative to another folder."""
-    if origin.resolve() == folder.resolve():
+    if os.path.realpath(origin) == os.path.realpath(folder):
         return data
     for path in PATHS:
         data = _replace_values(data, path.split("."), lambda value: _relocate_path(value, origin, folder))
@@ -265,7 +265,7 @@ def _replace_values(data: Any, keys: list[str], change: Any) -> Any:
 def _relocate_path(value: Any, origin: Path, folder: Path) -> Any:
     if not isinstance(value, str) or not value or "\0" in value or Path(value).expanduser().is_absolute():
         return value
-    return os.path.relpath(origin.resolve() / value, folder.resolve())
+    return os.path.relpath(Path(os.path.realpath(origin), value), os.path.realpath(folder))
 
 
 def expanded(data: Mapping[Any, Any], name: str, environment: Mapping[str, str]) -> Mapping[Any, Any]:

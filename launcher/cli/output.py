@@ -95,7 +95,7 @@ def save_html(path: Path, text: str, *, show: bool) -> None:
     try:
         if path.is_dir():
             raise ImpossibleError(f"cannot write {path}: it is a folder", hint="name a file in it")
-        if path.is_file() and path.stat().st_size and not path.read_bytes().startswith(BEGIN.encode()):
+        if path.is_file() and path.stat().st_size and not _begins(path, BEGIN.encode()):
             hint = "name another file, or remove this one"
             raise ImpossibleError(f"{path} exists and is not a Slipway page: it is not replaced", hint=hint)
         if show:
@@ -109,6 +109,12 @@ def save_html(path: Path, text: str, *, show: bool) -> None:
 
         webbrowser.open(path.resolve().as_uri())
     say(f"wrote {path}")
+
+
+def _begins(path: Path, text: bytes) -> bool:
+    """Whether a file begins with a text; the rest may be of any size."""
+    with path.open("rb") as stream:
+        return stream.read(len(text)) == text
 
 
 def _print_paged(lines: Sequence[str]) -> None:

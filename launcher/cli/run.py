@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from launcher.catalog.regular_file import UnusableFileError, read_regular
 from launcher.cli import options, output
 from launcher.cli.confirm import refuse_without_terminal
 from launcher.cli.launch import launch
 from launcher.model.errors import DeclinedError, ImpossibleError, SlipwayError
+from launcher.plan_file import MAX_BYTES
 from launcher.records.run_folder import write_whole
 
 WRITTEN = "# Written for one command by its run, which may replace this file."
@@ -136,11 +138,13 @@ def _write(path: Path, text: str) -> str | None:
         ImpossibleError: a file is there that this command did not write, or cannot be replaced.
     """
     try:
-        earlier = path.read_text(encoding="utf-8", errors="replace") if path.exists() else None
+        earlier = read_regular(path, MAX_BYTES).decode(errors="replace") if path.exists() else None
         if earlier is not None and not earlier.startswith(WRITTEN):
             hint = f"--file FILE names another; slipway launch {path} launches it"
             raise ImpossibleError(f"{path} exists, and no run of a command wrote it", hint=hint)
         write_whole(path, text)
+    except UnusableFileError as problem:
+        raise ImpossibleError(f"cannot write {path}: {problem}", hint="--file FILE names another") from problem
     except OSError as problem:
         raise ImpossibleError(f"cannot write {path}: {problem.strerror}", hint="--file FILE names another") from problem
     return earlier

@@ -4,6 +4,7 @@ A tool that reads returns what its command prints with `--json`, under the same 
 takes a person's approval and nothing else: `slipway approve` has fixed everything before.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -96,8 +97,8 @@ def plan_path(given: str, folder: Path) -> str:
     Raises:
         UnreadableInputError: it is outside, through a link too.
     """
-    path = (folder / given).resolve()
-    if not path.is_relative_to(folder.resolve()):
+    path = Path(os.path.realpath(folder / given))
+    if not path.is_relative_to(os.path.realpath(folder)):
         message = f"{given} is outside of the folder that slipway mcp was started in, {folder}"
         raise UnreadableInputError(message, hint="copy the plan file below that folder")
     return str(path)

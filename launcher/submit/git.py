@@ -1,5 +1,7 @@
 """Git, asked about folders that may be somebody else's: it reads, and starts no program that such a folder names."""
 
+import os
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +13,9 @@ OPTIONS = (
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.hooksPath=/dev/null"),
 )
+PROGRAM = re.compile(rb"filter\..+\.(clean|smudge|process|required)", re.IGNORECASE)
+"""The keys of filters, which git runs to compare files with its index. Those of the user's own config, as LFS, stay."""
+OWN_SCOPES = {b"system", b"global", b"command"}
 ENVIRONMENT = {
     "LC_ALL": "C",
     # What a partial clone lacks would be fetched by ssh or by a remote's helper, and asked for with a prompt.
@@ -27,10 +32,21 @@ def run_git(folder: Path, environment: Mapping[str, str], *arguments: str) -> su
     Raises:
         OSError: git is not installed.
     """
-    variables = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+    variables = {name: value for name, value in environment.items() if not name.startswith("GIT_")} | ENVIRONMENT
+    listed = _git(folder, variables, "config", "--null", "--show-scope", "--name-only", "--list").stdout.split(b"\0")
+    pairs = zip(listed[::2], listed[1::2], strict=False)
+    theirs = sorted({key for scope, key in pairs if scope not in OWN_SCOPES and PROGRAM.fullmatch(key)})
+    settings = {"GIT_CONFIG_COUNT": str(len(theirs))}
+    for number, key in enumerate(theirs):
+        value = "false" if key.lower().endswith(b"required") else ""
+        settings |= {f"GIT_CONFIG_KEY_{number}": os.fsdecode(key), f"GIT_CONFIG_VALUE_{number}": value}
+    return _git(folder, variables | settings, *arguments)
+
+
+def _git(folder: Path, variables: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         ["git", *OPTIONS, "-C", str(folder), *arguments],
-        env={**variables, **ENVIRONMENT},
+        env=variables,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,

@@ -85,7 +85,7 @@ def work_files(folder: Path, environment: Mapping[str, str]) -> WorkFiles:
             f"run.workdir: {reason}",
             hint="set run.workdir to the folder of your trainer; the path is relative to the plan file",
         )
-    root = folder.resolve()
+    root = Path(os.path.realpath(folder))
     git = git_state(root, environment)
     rules = rules_of(root)
     names_listed = _listed(root, environment, rules) if git is not None else _unversioned(root, rules)

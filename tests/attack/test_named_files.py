@@ -29,6 +29,7 @@ ATTACKS = {
     "submodules": (TRAIN, ".gitmodules", ("plan", "plan.yaml")),
     "measurements": (TRAIN, ".slipway/runs/measurements.jsonl", ("plan", "plan.yaml")),
     "load test": (SERVE, f"{RUN}/load.json", ("plan", "plan.yaml")),
+    "defaults": (TRAIN + "extends: base.yaml\n", "base.yaml", ("plan", "plan.yaml")),
     "plan": (None, "plan.yaml", ("portfolio", "plan.yaml")),
     "policy": (TRAIN, "policy.yaml", ("diff", "plan.yaml", "plan.yaml", "--policy", "policy.yaml")),
     "prices": (TRAIN, "cache/slipway/prices/prices/on_demand.csv", ("quote", "plan.yaml")),
@@ -75,6 +76,8 @@ def make(folder, name, kind):
     path.unlink(missing_ok=True)
     if kind == "pipe":
         os.mkfifo(path)
+    elif kind == "loop":
+        path.symlink_to(path.name)
     elif kind == "hole":
         with path.open("wb") as stream:
             stream.truncate(8 << 30)
@@ -89,9 +92,9 @@ def test_branch_file_as_device_or_pipe_ends_without_internal_error_or_secret(tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["terminal", "kernel", "elsewhere", "hole"])
+@pytest.mark.parametrize("kind", ["terminal", "kernel", "elsewhere", "hole", "loop"])
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_branch_file_as_terminal_or_outside_file_ends_without_internal_error_or_secret(tmp_path, attack, kind):
+def test_branch_file_as_terminal_loop_or_outside_file_ends_without_internal_error_or_secret(tmp_path, attack, kind):
     held_out(tmp_path, attack, kind)
 
 

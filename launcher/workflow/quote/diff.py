@@ -1,5 +1,6 @@
 """The `diff` command: it prices the plans of two files, folders or git revisions, and lists the changes."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -103,7 +104,7 @@ def _sides(old: str, new: str | None, folder: Path, environment: Mapping[str, st
         return Side(name=old, texts={new: _text(Path(old))}), Side(name=new, texts={new: _text(Path(new))})
     if new is not None and Path(new).is_file():
         revision = _revision(old, folder, environment)
-        place = Path(new).resolve()
+        place = Path(os.path.realpath(new))
         if not place.is_relative_to(folder.resolve()):
             raise UnreadableInputError(f"{new} is not below {folder}, whose revisions are compared", hint=_HINT)
         inside = place.relative_to(folder.resolve()).as_posix()

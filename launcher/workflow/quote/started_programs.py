@@ -1,5 +1,6 @@
 """The programs that a job starts, through the shell scripts of its folder, each with the folder that it runs in."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -122,7 +123,7 @@ class _Walk:
         """The folder after `cd`; one that is not in the job's folder has no scripts."""
         if UNKNOWN in word:  # cd "$(dirname "$0")"
             return script_folder
-        path, root = (self.root / folder / word).resolve(), self.root.resolve()
+        path, root = (Path(os.path.realpath(place)) for place in (self.root / folder / word, self.root))
         return PurePosixPath(path.relative_to(root).as_posix()) if path.is_relative_to(root) else _ELSEWHERE
 
     def _script(self, program: Program, folder: PurePosixPath) -> Script | None:
@@ -147,7 +148,7 @@ class _Walk:
         try:
             with opened_regular(path, within=self.root) as stream:
                 head, mode = stream.read(_HEAD), path.stat().st_mode
-            name = path.resolve().relative_to(self.root.resolve()).as_posix()
+            name = Path(os.path.realpath(path)).relative_to(os.path.realpath(self.root)).as_posix()
         except (OSError, UnusableFileError, ValueError):
             return None
         start = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")

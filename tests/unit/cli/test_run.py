@@ -1,6 +1,7 @@
 """`slipway run`: the plan file of a command, and what it refuses."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,17 @@ def test_run_dry_run_writes_plan_file_without_launch(slipway):
     assert code == 3
     assert Path("train.slipway.yaml").read_text(encoding="utf-8").startswith(WRITTEN)
     assert "wrote train.slipway.yaml" in err
+
+
+@pytest.mark.parametrize(
+    "make,reason",
+    [(os.mkfifo, "it is a named pipe"), (lambda path: Path(path).symlink_to("/dev/zero"), "it is a device")],
+)
+def test_run_ends_where_its_plan_file_is_a_pipe_or_device(slipway, make, reason):
+    make("train.slipway.yaml")
+    code, _, err = slipway("run", "--type", "g6e.xlarge", "--dry-run", "--", "python", "train.py")
+    assert code == 5
+    assert f"cannot write train.slipway.yaml: {reason}" in err
 
 
 def test_run_keeps_plan_file_of_another_author(slipway):

@@ -61,3 +61,11 @@ def test_html_replaces_only_slipway_pages(tmp_path):
     with pytest.raises(ImpossibleError, match="is not a Slipway page: it is not replaced"):
         save_html(tmp_path / "plan.yaml", document("x", []), show=False)
     assert (tmp_path / "plan.yaml").read_text() == "slipway: 1"
+
+
+def test_html_over_a_file_larger_than_memory_is_refused_without_reading_it(tmp_path):
+    path = tmp_path / "page.html"
+    with path.open("wb") as stream:
+        stream.truncate(8 << 40)
+    with pytest.raises(ImpossibleError, match="is not a Slipway page: it is not replaced"):
+        save_html(path, document("x", []), show=False)

@@ -1,5 +1,6 @@
 """Packing the user's folder with a real git, and unpacking it as on the node."""
 
+import contextlib
 import hashlib
 import importlib.util
 import io
@@ -221,6 +222,29 @@ class TestForeignRepositories:
         git(work_repository, "config", "core.fsmonitor", str(program))
         assert work_files(work_repository, ENVIRONMENT).git is not None
         assert not ran.exists()
+
+    @pytest.mark.parametrize("kind", ["clean", "process"])
+    @pytest.mark.parametrize("place", [".gitattributes", ".git/info/attributes", "elsewhere", "included"])
+    def test_filter_of_an_ordinary_repository_is_not_started(self, work_repository, tmp_path, kind, place):
+        ran, program = tmp_path / "ran", tmp_path / "program"
+        program.write_text(f"#!/bin/sh\ntouch {ran}\ncat\n")
+        program.chmod(0o755)
+        attributes = tmp_path / "attributes" if place in ("elsewhere", "included") else work_repository / place
+        attributes.parent.mkdir(exist_ok=True)
+        attributes.write_text("* filter=a=b.c\n")
+        settings = f'[filter "a=b.c"]\n\t{kind} = {program}\n\trequired = true\n'
+        settings += f"[core]\n\tattributesFile = {attributes}\n" if place in ("elsewhere", "included") else ""
+        if place == "included":
+            (tmp_path / "settings").write_text(settings)
+            settings = f"[include]\n\tpath = {tmp_path / 'settings'}\n"
+        with (work_repository / ".git/config").open("a") as config:
+            config.write(settings)
+        (work_repository / "train.py").touch()
+        assert work_files(work_repository, ENVIRONMENT).git is not None
+        assert not ran.exists()
+        with contextlib.suppress(subprocess.CalledProcessError):
+            git(work_repository, "status")
+        assert ran.exists(), "the attack itself works"
 
 
 class TestElsewhere:
