@@ -19,10 +19,13 @@ _ALL_CHIPS = frozenset(
         *("DataParallel", "composer", "fabric", "jax", "keras", "lightning", "lightning_fabric", "multiprocessing"),
         *("pytorch_lightning", "ray", "subprocess", "tensorflow", "torch.multiprocessing", "torch_xla.distributed"),
         *("transformers.Trainer", "trl", "unsloth"),
+        *("levanter", "maxtext", "MaxText", "openrlhf", "verl"),
     ]
 )
 """Packages with which one command may use every chip of a node: they start processes, or drive several chips from one
 (transformers.Trainer by DataParallel, JAX). Of these, nothing is said."""
+_JOINING = frozenset(["levanter", "lightning", "maxtext", "MaxText", "openrlhf", "pytorch_lightning", "ray", "verl"])
+"""Packages that join the other nodes by themselves, or with the settings that docs/trainers.md gives."""
 _SPAWNED = re.compile(r"\b(?:xmp|mp)\.spawn\([^#]*?\bnprocs\s*=\s*(\d{1,3})\b")
 _IN_TEXT = re.compile(r"\b(DataParallel|xmp\.spawn|mp\.spawn|os\.(?:fork|exec\w+|spawn\w+|system)|Popen)\b")
 
@@ -48,7 +51,7 @@ def job_command(path: Path, request: PlanRequest) -> JobCommand:
     return JobCommand(
         programs=tuple(programs),
         all_chips=bool(_ALL_CHIPS & packages or _IN_TEXT.search(text)),
-        all_nodes=bool(_ALL_NODES.search(text) or {"lightning", "pytorch_lightning", "ray"} & packages),
+        all_nodes=bool(_ALL_NODES.search(text) or _JOINING & packages),
         spawned=None if spawned is None else int(spawned[1]),
     )
 

@@ -178,6 +178,11 @@ class TestRequests:
             value = variables(pod).get("TORCHELASTIC_SIGNALS_TO_HANDLE", "")
             assert ("SIGUSR1" in value) is (operator is Operator.HYPERPOD_PYTORCHJOB)
 
+    @pytest.mark.parametrize("operator", Operator)
+    def test_pod_gets_no_variables_of_services(self, context_of, on_kubernetes, operator):
+        for pod in some(pods(documents(context_of(on_kubernetes(), operator))[-1])):
+            assert pod["spec"]["enableServiceLinks"] is False
+
     def test_pod_of_a_type_without_efa_requests_no_interfaces(self, context_of, on_kubernetes):
         plan = on_kubernetes(target={"instance_type": "g5.xlarge", "nodes": 1})
         (pod,) = pods(documents(context_of(plan, Operator.JOB))[-1])

@@ -103,3 +103,11 @@ def test_variables_of_plan_and_files_of_folder_are_known(tmp_path):
 def test_number_of_spawned_processes_is_read(tmp_path):
     assert read(tmp_path, "python train.py", train__py="xmp.spawn(train,\n  args=(1,), nprocs=1)\n").spawned == 1
     assert read(tmp_path, "python train.py", train__py="xmp.spawn(train, nprocs=None)\n").spawned is None
+
+
+@pytest.mark.parametrize(
+    "module", ["maxtext.trainers.pre_train.train", "verl.trainer.main_ppo", "levanter.main.train_lm"]
+)
+def test_module_that_drives_all_chips_is_known_by_its_package(tmp_path, module):
+    command = read(tmp_path, f"python -m {module} a.yaml")
+    assert (command.all_chips, command.all_nodes) == (True, True)
