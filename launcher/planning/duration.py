@@ -337,12 +337,7 @@ def estimate(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> Train
 
 
 def numbers(shape: TrainingShape, tokens: float, facts: TrainingFacts) -> TrainingEstimate:
-    """The estimate without explanations, for the many candidates that are only ranked.
-
-    Args:
-        shape: the job.
-        tokens: tokens to train on, above 0.
-        facts: coefficients, spreads and constants.
+    """The estimate without explanations, for the many candidates that are only ranked; arguments as of `estimate`.
 
     Raises:
         ValueError: tokens is not finite or not above zero.
