@@ -42,6 +42,7 @@ SUBJECTS = {
     "forecast": ("cost forecast", "the cost of jobs will differ from the quote"),
     "no-checkpoint-yet": ("no checkpoint yet", "jobs have written no checkpoint"),
     "signal-not-handled": ("signal not handled", "trainers do not save when they are interrupted"),
+    "start-failed": ("instances stopped", "a job could not be started, and its instances are stopped"),
     "straggler": ("slow node", "a node slows a job down; slipway status NAME shows what replacing it costs"),
 }
 """Subject and first line for each event of a job's agent."""

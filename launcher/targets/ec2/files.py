@@ -133,6 +133,7 @@ def user_data(plan: Plan, names: ClusterNames) -> str:
         root=ec2.ROOT,
         run_tag=RUN_TAG,
         failed_boots=ec2.FAILED_BOOTS,
+        word_uri=names.word_uri,
     )
 
 

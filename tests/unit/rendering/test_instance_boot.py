@@ -1,0 +1,80 @@
+"""The script that starts a job on a plain instance: what it does when the job cannot be started."""
+
+import json
+import os
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from launcher.planning.pin import pinned_plan
+from launcher.rendering.names import symbolic_names
+from launcher.targets.ec2.files import user_data
+from tests import plans
+from tests.infra.guard_modules import guard_module
+
+CURL = """#!/bin/bash
+case "${@: -1}" in
+    */api/token) echo token ;;
+    */instance-id) echo "$INSTANCE" ;;
+    *) echo unfit-1 ;;
+esac
+"""
+AWS = """#!/bin/bash
+echo "$*" >>"$CALLS"
+if [[ "$*" == *--recursive* ]]; then
+    mkdir -p "${@: -1}"
+    printf '%s\\n' 'print("no driver for this chip")' 'raise SystemExit(3)' >"${@: -1}/instance.py"
+elif [[ "$1 $2" == "s3 cp" ]]; then
+    mkdir -p "$BUCKET/$(dirname "${5#s3://}")" && cp "$4" "$BUCKET/${5#s3://}"
+elif [[ "$1 $2" == "s3 ls" ]]; then
+    ls "$BUCKET/${3#s3://}"
+fi
+"""
+
+
+@pytest.fixture
+def boot(tmp_path, catalog):
+    """Boots an instance by its id; returns its calls of EC2 Auto Scaling and the messages to the guard by then."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in (("curl", CURL), ("aws", AWS)):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    data = {
+        "slipway": 1,
+        "name": "unfit",
+        "workload": {"train": {"hours": 1}},
+        "target": {"kind": "ec2", "region": "us-east-2", "instance_type": "g5.xlarge", "nodes": 1},
+        "purchase": {"option": "on-demand"},
+        "run": {"command": ["true"]},
+    }
+    plan = pinned_plan(plans.request_of(data), catalog)
+    names = replace(symbolic_names(plan), store_uri="s3://store", word_uri="s3://store/guard/trouble")
+    script = tmp_path / "user-data"
+    script.write_text(user_data(plan, names))
+
+    def run(instance):
+        root, calls, bucket = tmp_path / instance, tmp_path / f"{instance}.calls", tmp_path / "s3"
+        environment = {"SLIPWAY_ROOT": str(root), "CALLS": str(calls), "BUCKET": str(bucket), "INSTANCE": instance}
+        environment["PATH"] = f"{programs}:{os.environ['PATH']}"
+        done = subprocess.run(["bash", script], env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 3, done.stdout + done.stderr
+        scaling = [line.split()[1] for line in calls.read_text().splitlines() if line.startswith("autoscaling")]
+        return scaling, [path.read_text() for path in bucket.rglob("start-failed-*.json")]
+
+    return run
+
+
+def test_third_failed_start_stops_group_and_notifies_with_last_lines(boot):
+    assert boot("i-1") == (["terminate-instance-in-auto-scaling-group"], [])
+    assert boot("i-2") == (["terminate-instance-in-auto-scaling-group"], [])
+    scaling, (message,) = boot("i-3")
+    assert scaling == ["set-desired-capacity"]
+    assert json.loads(message)["schema"] == "slipway.trouble/1"
+    with guard_module("job_messages") as messages:
+        event, words = messages.parsed(message)
+        assert event in messages.SUBJECTS
+    assert words.startswith("job unfit-1, attempt 1: 3 instances could not start it")
+    assert "no driver for this chip" in words
+    assert "exit code 3" in words
