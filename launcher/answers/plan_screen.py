@@ -184,7 +184,7 @@ def _range(priced: Priced) -> Iterator[str]:
         return
     span = f"${words.dollars(quoted.usd.low)} to ${words.dollars(quoted.usd.high)}"
     average = ranges.average(quoted.usd)
-    why = "; ".join(ranges.causes(quoted, "measured by slipway spike"))
+    why = "; ".join(ranges.causes(quoted, "measured by a spike"))
     yield f"{priced.short_id(1)}: {', '.join(part for part in (span, average, why) if part)}."
 
 
