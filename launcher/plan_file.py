@@ -202,7 +202,7 @@ def default_layers(path: Path) -> list[Layer]:
 
 def _layer(data: Mapping[Any, Any], source: str, name: str, folder: Path) -> Layer:
     extends = data.get(EXTENDS)
-    if extends is not None and (not isinstance(extends, str) or not extends or "\0" in extends):
+    if extends is not None and (not isinstance(extends, str) or not extends or not is_plain(extends)):
         message = f"{name}: extends must be the path of a file, got {describe(extends)}"
         raise UnreadableInputError(message, hint="extends: base.yaml; that file may extend another one")
     if extends is not None and "://" in extends:

@@ -270,6 +270,20 @@ class TestRefusals:
         assert (finding.path, finding.line) == ("extends", 2)
         assert f"{named} {problem}" in finding.message
 
+    def test_extends_of_a_circle_of_links_is_refused_as_a_missing_file(self, home):
+        Path("base.yaml").symlink_to("other.yaml")
+        Path("other.yaml").symlink_to("base.yaml")
+        Path("plan.yaml").write_text(f"{PLAN}extends: base.yaml\n", encoding="utf-8")
+        with pytest.raises(UnreadableInputError, match=r"plan\.yaml has 1 problem") as caught:
+            resolved()
+        assert "base.yaml does not exist" in caught.value.findings[0].message
+
+    @pytest.mark.parametrize("named", ["\\ud800", "a\\udc41.yaml", "\\0"])
+    def test_extends_of_what_no_file_can_be_named_is_refused(self, home, named):
+        Path("plan.yaml").write_text(f'{PLAN}extends: "{named}"\n', encoding="utf-8")
+        with pytest.raises(UnreadableInputError, match="extends must be the path of a file"):
+            resolved()
+
     @pytest.mark.parametrize("named", ["https://example.com/base.yaml", "s3://bucket/base.yaml"])
     def test_extends_of_an_address_is_refused(self, home, named):
         Path("plan.yaml").write_text(f"{PLAN}extends: {named}\n", encoding="utf-8")
