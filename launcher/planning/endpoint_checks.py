@@ -258,7 +258,8 @@ def _training_plan(served: ServingPlan) -> Iterator[Finding]:
             f"an update at {most} running instances needs {needed}, old and new version together, and the training plan"
             f" has {bought.count}: the update fails"
         )
-        hint = f"a training plan of {needed} or more, or `slipway down` before the deployment of a change"
+        remove = f"slipway down {served.plan.name}"
+        hint = f"a training plan of {needed} or more, or `{remove}` before the deployment of a change"
         yield warning("training-plan-update", f"{path}.count", message, hint)
 
 
