@@ -14,8 +14,8 @@ from launcher.agent.node.process_table import Process
 #   a trainer started, the trainer itself is that rank (Lightning starts ranks 1 and up).
 # - It has a chip's device file open; of several in one line of descent the first.
 # - Neither is known: it catches the signal, and nothing above it does. If the only other program below it that catches
-#   the signal has used more processor time, it is a wrapper that waits: what it does to its program at a signal is not
-#   known (submitit and `wandb agent --forward-signals` pass it on, others kill after some seconds).
+#   one of the signals has used more processor time, it is a wrapper that waits: what it does to its program at a signal
+#   is not known (submitit and `wandb agent --forward-signals` pass it on, others kill after some seconds).
 #
 # A process that does not catch the signal while one below it does is a launcher, whatever its name. A process without a
 # handler beside others has no say. If no rank catches a signal, the process that started them may, or else a shell
@@ -114,7 +114,7 @@ class _Tree:
         for number in signals:
             found = [process for top in group for process in self._answering(top, number, only_with_chip=top.has_chip)]
             if found:
-                return found
+                return [waited for process in found for waited in self._waited_for(process, signals)]
         return []
 
     def answering_above(self, group: Sequence[Process], signals: Sequence[signal.Signals]) -> list[Process]:
@@ -149,17 +149,36 @@ class _Tree:
         """The first processes from here on downwards that catch a signal, in each line of descent."""
         answers = (process.has_chip or not only_with_chip) and _answers(process, number)
         is_either = process.program in _EITHER
-        is_known = process.has_chip or self._has_own_rank(process)
-        if answers and is_known and not is_either:
+        if answers and self._is_known(process) and not is_either:
             return [process]
+        found = self._answering_below(process, number, only_with_chip=only_with_chip)
+        waits = is_either or _waits(process, found)
+        return [process] if answers and not (found and waits) else found
+
+    def _answering_below(
+        self, process: Process, number: signal.Signals, *, only_with_chip: bool = False
+    ) -> list[Process]:
+        """The first processes below one that catch a signal, without the parts of its own program."""
         found = []
         for child in self._below.get(process.pid, ()):
             # A forked data worker of PyTorch catches SIGTERM; a forked rank, SIGUSR1 as well.
             is_other_program = not _is_copy(child, process) or child.has_chip or number is signal.SIGUSR1
             if is_other_program and child.arguments:
                 found += self._answering(child, number, only_with_chip=only_with_chip)
-        waits = is_either or (len(found) == 1 and found[0].worked > _WAITS * process.worked)
-        return [process] if answers and not (found and waits) else found
+        return found
+
+    def _waited_for(self, process: Process, signals: Sequence[signal.Signals]) -> list[Process]:
+        """The program that a wrapper waits for, whichever of the signals it catches; else the process itself."""
+        if not self._is_known(process):
+            for number in signals:
+                below = self._answering_below(process, number)
+                if _waits(process, below):
+                    return below
+        return [process]
+
+    def _is_known(self, process: Process) -> bool:
+        """Whether the process is a rank by more than its handlers."""
+        return process.has_chip or self._has_own_rank(process)
 
     def _has_own_rank(self, process: Process) -> bool:
         """Whether the process received its own rank: its variables are neither the command's nor its parent's."""
@@ -190,6 +209,11 @@ def _answers(process: Process, number: signal.Signals) -> bool:
     """Whether a process catches a signal for work of its own, and not only because its runtime catches all."""
     other = process.program in _SHELLS | _LAUNCHERS | _RUNTIMES or _is_helper(process) or _catches_everything(process)
     return number in process.caught and not other
+
+
+def _waits(process: Process, below: Sequence[Process]) -> bool:
+    """Whether a process does hardly anything but to wait for the only other program below it."""
+    return len(below) == 1 and below[0].worked > _WAITS * process.worked
 
 
 def _traps(process: Process) -> bool:

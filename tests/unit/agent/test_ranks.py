@@ -179,16 +179,18 @@ CATCHING = CATCHES.format("SIGTERM")
 BUSY = f"{CATCHING}sum(range(20_000_000))\n"
 
 
-def test_trainer_below_a_wrapper_with_the_same_signal_is_the_rank(process_tree, tmp_path):
+@pytest.mark.parametrize("wrapper_signal", ["SIGTERM", "SIGUSR1"])
+def test_trainer_below_a_waiting_wrapper_is_the_rank(process_tree, tmp_path, wrapper_signal):
     write(tmp_path, "train.py", BUSY + WORK)
-    wrapper = write(tmp_path, "wrapper.py", CATCHING + WRAPPER)
+    wrapper = write(tmp_path, "wrapper.py", CATCHES.format(wrapper_signal) + WRAPPER)
     root, pids = process_tree(sys.executable, wrapper, "train.py")
     assert [rank.pid for rank in ranks_below(root)] == pids != [root]
 
 
-def test_trainer_above_a_server_with_the_same_signal_is_the_rank(process_tree, tmp_path):
+@pytest.mark.parametrize("trainer_signal", ["SIGTERM", "SIGUSR1"])
+def test_trainer_above_a_server_is_the_rank(process_tree, tmp_path, trainer_signal):
     write(tmp_path, "server.py", CATCHING + WORK)
-    trainer = write(tmp_path, "train.py", BUSY + WRAPPER)
+    trainer = write(tmp_path, "train.py", CATCHES.format(trainer_signal) + BUSY.removeprefix(CATCHING) + WRAPPER)
     root, _ = process_tree(sys.executable, trainer, "server.py")
     assert [rank.pid for rank in ranks_below(root)] == [root]
 
