@@ -63,10 +63,17 @@ class Objects:
         )
 
     def first(self) -> str | None:
-        """The key of any one object; None if the prefix is empty."""
+        """The key of any one object; None if the prefix is empty.
+
+        The objects that S3's console makes for folders do not count: their keys end with a slash, and they are empty.
+        """
         with translated(f"list {self.uri}"):
-            answer = self._client.list_objects_v2(Bucket=self.bucket, Prefix=self.prefix, MaxKeys=1)
-        return next((str(content["Key"]).removeprefix(self.prefix) for content in answer.get("Contents", ())), None)
+            answer = self._client.list_objects_v2(Bucket=self.bucket, Prefix=self.prefix)
+        contents = answer.get("Contents", ())
+        found = (content for content in contents if content["Size"] or not content["Key"].endswith("/"))
+        # So many folders that others follow are not an empty prefix.
+        some = next(found, contents[0] if answer.get("IsTruncated") else None)
+        return None if some is None else str(some["Key"]).removeprefix(self.prefix)
 
     def find(self, key: str) -> StoredObject | None:
         """One object; None if it does not exist."""

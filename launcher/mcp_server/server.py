@@ -20,6 +20,7 @@ from launcher.answers.json_schemas import schema_of
 from launcher.mcp_server.commands import WAIT_S, Answer, Started, answer_of, refusal
 from launcher.mcp_server.tools import TOOLS, Tool
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
+from launcher.model.visible_text import visible_json
 from launcher.records.approval import AGAIN, find_approval
 
 INSTRUCTIONS = (
@@ -95,7 +96,7 @@ def described(tool: Tool) -> types.Tool:
 
 def result_of(answer: Answer) -> types.CallToolResult:
     """An answer as the client gets it: the document, and its text for clients that read no documents."""
-    text = answer.text if answer.document is None else json.dumps(answer.document, ensure_ascii=False)
+    text = answer.text if answer.document is None else visible_json(json.dumps(answer.document, ensure_ascii=False))
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)],
         structured_content=answer.document,

@@ -10,6 +10,8 @@ import jsonschema
 import pytest
 
 from launcher.answers.json_schemas import schema_of
+from launcher.mcp_server.commands import Answer
+from launcher.mcp_server.server import result_of
 from tests.agent_client import Call, ask, tools
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("agent")]
@@ -133,6 +135,14 @@ def test_log_is_truncated_and_control_characters_removed(results):
     assert len(text) <= 41_000
     assert "\x1b" not in text
     assert "the end" in text
+
+
+def test_unseen_characters_of_a_document_are_escaped_in_the_text_of_an_answer():
+    document = {"schema": "slipway.status/1", "name": "a\u202eb\U000e0041", "note": "##vso[task.x]"}
+    text = result_of(Answer(document=document, text="", refused=False)).content[0].text
+    assert json.loads(text) == document
+    assert text.isprintable()
+    assert "##" not in text
 
 
 HOSTILE: list[tuple[str, dict[str, object], str]] = [

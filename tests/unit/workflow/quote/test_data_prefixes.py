@@ -20,6 +20,9 @@ def bucket(account):
     s3 = boto3.client("s3", endpoint_url=account.moto, **keys)
     s3.create_bucket(Bucket="corpus", CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket="corpus", Key="tokens/part-0", Body=b"x")
+    # As S3's console makes folders.
+    for key in ("folder/", "nested/", "nested/inner/"):
+        s3.put_object(Bucket="corpus", Key=key, Body=b"")
     return s3
 
 
@@ -42,7 +45,16 @@ def test_existing_data_prefix_is_accepted(account, bucket):
     assert checked(account.environment, "s3://corpus/tokens", "s3://corpus") == []
 
 
-@pytest.mark.parametrize("uri", ["s3://corpus/token", "s3://corpus/tokens/part-0/", "s3://corpus/other/"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://corpus/token",
+        "s3://corpus/tokens/part-0/",
+        "s3://corpus/other/",
+        "s3://corpus/folder",
+        "s3://corpus/nested/",
+    ],
+)
 def test_empty_data_prefix_refused_with_commands(account, bucket, uri):
     with pytest.raises(ImpossibleError) as refused:
         checked(account.environment, "s3://corpus/tokens", uri)
