@@ -42,15 +42,17 @@ def _groups(components: Sequence[CostComponent]) -> Iterator[str]:
 
 
 def _findings(findings: Sequence[Finding], width: int) -> list[str]:
-    """The most severe findings, doubts about the price first and defaults of quotas last; the number of others."""
+    """The most severe findings, doubts about the price first; the number of others, and that of too small quotas."""
     order = list(Level)
 
-    def rank(finding: Finding) -> tuple[int, bool, bool]:
-        return -order.index(finding.level), finding.code not in DOUBTFUL_PRICE, finding.code == DEFAULT_QUOTA
+    def rank(finding: Finding) -> tuple[int, bool]:
+        return -order.index(finding.level), finding.code not in DOUBTFUL_PRICE
 
-    ranked = sorted(findings, key=rank)
-    more = len(ranked) - MAX_FINDINGS
+    ranked = sorted((finding for finding in findings if finding.code != DEFAULT_QUOTA), key=rank)
+    more, quotas = len(ranked) - MAX_FINDINGS, sum(finding.code == DEFAULT_QUOTA for finding in findings)
     lines: list[str] = []
     for finding in ranked[:MAX_FINDINGS]:
         lines += wrapped(f"  {finding_line(finding)}", width)
-    return lines + ([f"  {words.count(more, 'more remark')}: -v"] if more > 0 else [])
+    counted = [words.count(more, "more remark")] if more > 0 else []
+    counted += [f"{words.count(quotas, 'default quota')} below the plan's need"] if quotas else []
+    return lines + ([f"  {', '.join(counted)}: -v"] if counted else [])

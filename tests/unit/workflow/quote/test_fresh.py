@@ -7,7 +7,7 @@ import pytest
 from launcher.model.errors import ImpossibleError, OverBudgetError, UnpricedError
 from launcher.model.sizing import head_node
 from launcher.records.cache_folder import cache_folder
-from launcher.workflow.quote.fresh import fresh_quote, gated_quote
+from launcher.workflow.quote.fresh import Kept, fresh_quote, gated_quote
 from launcher.workflow.quote.options import PriceOptions
 from tests.emulators.aws_prices import AwsPrices, served
 from tests.emulators.price_entries import ec2_product, ml_product, spot_entry, term
@@ -137,7 +137,10 @@ def test_existing_cluster_keeps_head_node_type(p5_prices, tmp_path, there, head,
     """17 nodes want a larger one, which ParallelCluster would not change."""
     path, messages = tmp_path / "plan.yaml", []
     path.write_text(PLAN.replace("OPTION", "on-demand").replace("nodes: 1", "nodes: 17, kind: parallelcluster"))
-    options, how = PriceOptions(any_age=True), {"selection": None, "say": messages.append, "head": lambda plan: there}
+    options, how = (
+        PriceOptions(any_age=True),
+        {"selection": None, "say": messages.append, "deployed": lambda plan: Kept(there)},
+    )
     environment = p5_prices.environment(tmp_path)
     if fresh:
         _, _, quote = fresh_quote(path, NOW, options, environment=environment, **how)
