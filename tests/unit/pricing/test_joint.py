@@ -87,7 +87,7 @@ speeds = st.builds(Spread, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 def test_percentiles_are_in_order_and_more_losses_never_shorten(hours, speed, rate, one, more):
     fewer = wall_hours(JobHours(hours, speed, lossy(hours, rate, one)))
     greater = wall_hours(JobHours(hours, speed, lossy(hours, rate * more, one)))
-    assert ends(fewer) == pytest.approx(sorted(ends(fewer)), rel=1e-5)
+    assert ends(fewer) == pytest.approx(sorted(ends(fewer)), rel=1e-4)
     for before, after in zip(ends(fewer), ends(greater), strict=True):
         assert after >= before * 0.985
     assert greater.mean >= fewer.mean * (1 - 1e-9)
