@@ -2,29 +2,23 @@
 
 import json
 import os
-import re
 import shlex
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, fields, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
 
-from launcher.agent.command_line import run_by_bash
 from launcher.catalog import safe_yaml
-from launcher.catalog.file_places import Place, children, places_of, toml_places, with_place
-from launcher.catalog.model_config import ModelConfigError, plan_keys, read_model_config
+from launcher.catalog.file_places import children, toml_places, with_place
 from launcher.catalog.regular_file import UnusableFileError, read_named, read_regular
-from launcher.model import kinds
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.finding import Finding, error
-from launcher.model.names import nearest_name
 from launcher.model.record import record
-from launcher.model.request import NodeRange, PlanRequest
-from launcher.model.values import FAILED, OUT_OF_RANGE, WHOLE, ScalarReader, cut, describe, is_plain, number_hint
+from launcher.model.request import PlanRequest
+from launcher.model.values import FAILED, OUT_OF_RANGE, cut, describe, is_plain
 from launcher.plan_layers import (
     EXTENDS,
     PLAN,
@@ -38,14 +32,13 @@ from launcher.plan_layers import (
     unlisted_variables,
     without_removed,
 )
+from launcher.plan_reader import PlanReader, keyed
 from launcher.targets.registry import target_of
 
 SAVED = "slipway.saved-plan/1"
 """The schema of a file of `slipway plan -o` (launcher/records/saved_plan.py): its `plan` is a complete plan file."""
 MAX_BYTES = 4 << 20
 """Limit of a plan file. A commented one has 20 kB, a saved one with its quote 100."""
-SHOWN_KEYS = 3
-"""Keys of a file that is no plan in a message, each cut: a key file named by mistake must not reach a CI log."""
 MAX_EXTENDED = 8
 """Length of a chain of files that extend each other."""
 MERGE = "tag:yaml.org,2002:merge"
@@ -128,23 +121,28 @@ class ResolvedPlan:
     sources: Mapping[str, str]
 
 
-def load(path: Path, settings: tuple[str, ...] = ()) -> PlanRequest:
+UnknownNames = Callable[[PlanRequest], Sequence[Finding]]
+"""What a catalog says of a request's names. A refused plan has it too, for all that could be read of the plan."""
+
+
+def load(path: Path, settings: tuple[str, ...] = (), unknown_names: UnknownNames | None = None) -> PlanRequest:
     """The request a plan file states, with the defaults of the organisation, the user and the project.
 
     Args:
         path: a YAML or JSON file.
         settings: values of the command line, each KEY=VALUE, over those of the file.
+        unknown_names: asked only if the plan is refused, so that all its problems are named together.
 
     Raises:
         UnreadableInputError: missing file, bad syntax, an unknown key or a value of the wrong type, with all findings.
         ImpossibleError: all keys and types are valid, but a number is outside the allowed range.
     """
-    return resolve(path, settings).request
+    return resolve(path, settings, unknown_names).request
 
 
-def resolve(path: Path, settings: tuple[str, ...] = ()) -> ResolvedPlan:
+def resolve(path: Path, settings: tuple[str, ...] = (), unknown_names: UnknownNames | None = None) -> ResolvedPlan:
     """The request of a plan file, and where its values are from; arguments and errors as those of `load`."""
-    return _resolve_layers(_text(path), str(path), path.parent, settings, defaults_of=path)
+    return _resolve_layers(_text(path), str(path), path.parent, settings, defaults_of=path, unknown_names=unknown_names)
 
 
 def _text(path: Path, kind: str = "plan file") -> str:
@@ -166,11 +164,17 @@ def loads(text: str, *, name: str = "plan file", folder: Path = Path()) -> PlanR
 
 
 def _resolve_layers(
-    text: str, name: str, folder: Path, settings: tuple[str, ...], *, defaults_of: Path | None
+    text: str,
+    name: str,
+    folder: Path,
+    settings: tuple[str, ...],
+    *,
+    defaults_of: Path | None,
+    unknown_names: UnknownNames | None = None,
 ) -> ResolvedPlan:
     """The request of a text over its layers; `defaults_of` is its file, whose defaults apply."""
     node, data = _parse_text(text, name)
-    reader = _PlanReader(node, folder)
+    reader = PlanReader(node, folder)
     if data.get("schema") == SAVED:
         if settings:
             raise UnreadableInputError(
@@ -187,10 +191,11 @@ def _resolve_layers(
     layers += [*_extended_layers(own, environment, (os.path.realpath(folder / Path(name).name),)), own]
     command_line = settings_layer(settings)
     if command_line is not None:
-        _refuse_wrong(command_line, _PlanReader(None, folder), "--set")
+        _refuse_wrong(command_line, PlanReader(None, folder), "--set")
         layers.append(command_line)
     result = merged(layers, folder)
-    request = _request(reader, result.data, "", name if len(layers) == 1 else f"{name} with its defaults")
+    whole_name = name if len(layers) == 1 else f"{name} with its defaults"
+    request = _request(reader, result.data, "", whole_name, unknown_names)
     return ResolvedPlan(request=request, files=tuple(layer.source for layer in layers), sources=result.sources)
 
 
@@ -252,24 +257,22 @@ def _partial(path: Path, source: str, environment: Mapping[str, str]) -> Layer:
     else:
         node, data = _parse_text(text, str(path), partial=True)
     layer = _layer(expanded(data, str(path), environment), source, str(path), path.parent)
-    reader = _PlanReader(node, path.parent, toml_places(text) if path.suffix == ".toml" else None)
+    reader = PlanReader(node, path.parent, toml_places(text) if path.suffix == ".toml" else None)
     _refuse_unlisted(layer, reader, str(path))
     _refuse_wrong(layer, reader, str(path))
     return layer
 
 
-def _refuse_unlisted(layer: Layer, reader: "_PlanReader", name: str) -> None:
-    findings = [with_place(finding, reader.places) for finding in unlisted_variables(layer.data)]
-    if findings:
+def _refuse_unlisted(layer: Layer, reader: PlanReader, name: str) -> None:
+    if findings := reader.placed(list(unlisted_variables(layer.data))):
         raise _refusal(name, findings)
 
 
-def _refuse_wrong(layer: Layer, reader: "_PlanReader", name: str) -> None:
+def _refuse_wrong(layer: Layer, reader: PlanReader, name: str) -> None:
     """Refuse a layer with unknown keys or wrong values; keys that it does not give are no problem."""
     data = without_removed(merged([layer], layer.folder).data)
     reader.section(PlanRequest, {"slipway": 1, "name": "defaults", **data}, "")
-    findings = [with_place(finding, reader.places) for finding in reader.findings if finding.code != "missing-key"]
-    if findings:
+    if findings := reader.placed([finding for finding in reader.findings if finding.code != "missing-key"]):
         raise _refusal(name, findings)
 
 
@@ -292,11 +295,23 @@ def _parse_text(text: str, name: str, *, partial: bool = False) -> tuple[yaml.No
     return node, data
 
 
-def _request(reader: "_PlanReader", data: object, at: str, name: str) -> PlanRequest:
+def _request(
+    reader: PlanReader, data: object, at: str, name: str, unknown_names: UnknownNames | None = None
+) -> PlanRequest:
     request = reader.section(PlanRequest, data, at)
     if reader.findings:
-        raise _refusal(name, [with_place(finding, reader.places) for finding in reader.findings])
+        readable = _readable(reader, data, at) if unknown_names else None
+        names = reader.placed(unknown_names(readable)) if unknown_names and readable else []
+        raise _refusal(name, reader.placed(reader.findings), names)
     return _with_ec2_names(cast("PlanRequest", request))
+
+
+def _readable(reader: PlanReader, data: object, at: str) -> PlanRequest | None:
+    """What can be read of a refused plan, with the defaults of the rest; None of a file of something else."""
+    if not isinstance(data, Mapping) or "slipway" not in data:
+        return None
+    request = reader.again().section(PlanRequest, {**data, "slipway": 1, "name": "unnamed"}, at)
+    return None if request is FAILED else _with_ec2_names(cast("PlanRequest", request))
 
 
 def placed(path: Path, findings: Sequence[Finding], settings: tuple[str, ...] = ()) -> tuple[Finding, ...]:
@@ -335,7 +350,7 @@ def _placed_in(path: Path, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     except (OSError, ValueError):
         return tuple(findings)
     saved = isinstance(data, dict) and data.get("schema") == SAVED
-    places = toml_places(text) if path.suffix == ".toml" else _PlanReader(node, path.parent).places
+    places = toml_places(text) if path.suffix == ".toml" else PlanReader(node, path.parent).places
     return tuple(
         replace(with_place(replace(finding, path=f"plan.{finding.path}"), places), path=finding.path)
         if saved
@@ -375,211 +390,9 @@ def _refuse_merge_keys(root: yaml.Node) -> None:
             pending.append(value)
 
 
-def _refusal(name: str, findings: list[Finding]) -> SlipwayError:
-    """The error that carries the findings: unreadable unless only numbers are out of range."""
-    count = len(findings)
+def _refusal(name: str, findings: list[Finding], names: Sequence[Finding] = ()) -> SlipwayError:
+    """The error that carries the findings: unreadable unless only numbers are out of range or names are unknown."""
+    count = len(findings) + len(names)
     message = f"{name} has {count} problem{'s' if count > 1 else ''}"
     kind = ImpossibleError if all(finding.code == OUT_OF_RANGE for finding in findings) else UnreadableInputError
-    return kind(message, findings=findings)
-
-
-def _allowed_hint(word: str, allowed: list[str]) -> str:
-    """A hint that names the closest allowed word, or all allowed words if they are few."""
-    return nearest_name(word, allowed) or (f"allowed: {', '.join(allowed)}" if len(allowed) <= 12 else "")  # noqa: PLR2004 - what fits a line
-
-
-def keyed(owner: type) -> list[tuple[str, Field[Any], kinds.Kind]]:
-    """The keys of a request dataclass, with their fields and kinds, in order."""
-    return [(field.name, field, field.metadata["kind"]) for field in fields(owner)]
-
-
-class _PlanReader(ScalarReader):
-    """Reads values by kind and collects the problems; `node` is the root of their file, `folder` where it is."""
-
-    def __init__(self, node: yaml.Node | None, folder: Path, places: Mapping[str, Place] | None = None) -> None:
-        super().__init__()
-        self._node = node
-        self.folder = folder
-        self._toml_places = places
-
-    @cached_property
-    def places(self) -> Mapping[str, Place]:
-        """Where everything is in the file, by its path; needed only for findings."""
-        return places_of(self._node) if self._toml_places is None else self._toml_places
-
-    def written(self, path: str, value: object) -> str | None:
-        place = self.places.get(path)
-        if place is None:
-            return None
-        text = place.text if place.value is None else safe_yaml.plain_text(place.value)
-        if text is None:
-            return None
-        try:
-            own = tomllib.loads(f"value = {text}")["value"] if place.value is None else safe_yaml.loads(text)
-        except ValueError:
-            return None
-        # It is another's if a layer above or --set replaces it.
-        return text if repr(own) == repr(value) and not isinstance(own, str | list | dict) else None
-
-    def section(self, owner: type, data: object, path: str) -> object:
-        if data is None:
-            data = {}
-        if not isinstance(data, Mapping):
-            return self.wrong(path, data, "a mapping")
-        known = {key: (field, kind) for key, field, kind in keyed(owner)}
-        unknown = [key for key in data if not isinstance(key, str) or key not in known]
-        for key in unknown[:SHOWN_KEYS]:
-            where, short = (f"{path}.{name}" if path else name for name in (str(key), cut(str(key))))
-            hint = _allowed_hint(str(key), list(known))
-            finding = with_place(error("unknown-key", where, f"unknown key {describe(cut(key))}", hint), self.places)
-            self.findings.append(replace(finding, path=short))
-        if len(unknown) > SHOWN_KEYS:
-            message = f"{len(unknown) - SHOWN_KEYS} more unknown keys"
-            self.refuse("unknown-key", path, message, "slipway schema prints all keys")
-        values: dict[str, object] = {}
-        complete = True
-        # A file of something else, such as of credentials, may have keys of a plan: its values are not shown.
-        other = owner is PlanRequest and bool(unknown) and "slipway" not in data
-        for key, (field, kind) in known.items():
-            where = f"{path}.{key}" if path else key
-            if other and key in data:
-                continue
-            if key not in data:
-                if field.default is MISSING and field.default_factory is MISSING:
-                    self.refuse("missing-key", where, f"the key {key} is required")
-                    complete = False
-                continue
-            value = self.value(kind, data[key], where)
-            if value is FAILED:
-                complete = False
-            else:
-                values[key] = value
-        return owner(**values) if complete else FAILED
-
-    def value(self, kind: kinds.Kind, data: object, path: str) -> object:  # noqa: PLR0911 - one case a kind
-        match kind:
-            case kinds.Nullable() | kinds.Auto() | kinds.AnyOf():
-                word = {kinds.Auto: "auto", kinds.AnyOf: "any"}.get(type(kind))
-                if data is None or (word and data == word):
-                    return None
-                if word and isinstance(kind.item, kinds.Choice):
-                    return self.choice(kind.item, data, path, word)
-                return self.value(kind.item, data, path)
-            case kinds.Section():
-                return self.section(kind.of, data, path)
-            case kinds.Open():
-                return self.opened(kind, data, path)
-            case kinds.Many():
-                return self.many(kind, data, path)
-            case kinds.Table():
-                return self.table(kind, data, path)
-            case kinds.NodeCount():
-                return self.node_count(data, path)
-            case kinds.NameOr():
-                return self.name_or(kind, data, path)
-        return self.scalar(kind, data, path)
-
-    def name_or(self, kind: kinds.NameOr, data: object, path: str) -> object:
-        if isinstance(data, str) and data:
-            return self.text(kinds.Text(), data, path)
-        if not isinstance(data, Mapping):
-            text = self.written(path, data)
-            return self.wrong(path, data, kind.form, f'write "{text}"' if text else "")
-        if "config" in data:
-            data = self.configured(data, path)
-            if data is None:
-                return FAILED
-        return self.section(kind.of, data, path)
-
-    def configured(self, data: Mapping[object, object], path: str) -> Mapping[object, object] | None:
-        """A model's mapping with the dimensions of the config.json that it names; what it states itself wins."""
-        named, where = data["config"], f"{path}.config"
-        if not isinstance(named, str) or not named or "\0" in named:
-            self.wrong(where, named, "the path of a Hugging Face config.json")
-            return None
-        try:
-            config = read_model_config(self.folder / Path(named).expanduser())
-            dimensions: dict[object, object] = dict(plan_keys(config).items())
-        except ModelConfigError as problem:
-            hint = "name a config.json of a decoder, or give {params_b: N} instead"
-            self.refuse("model-config", where, f"cannot use {named}: {problem}", hint)
-            return None
-        return {**dimensions, **{key: value for key, value in data.items() if key != "config"}}
-
-    def opened(self, kind: kinds.Open, data: object, path: str) -> object:
-        if data in ("any", None):
-            return None
-        if not isinstance(data, list):
-            if isinstance(data, str) and "," in data:
-                return self.wrong(
-                    path, data, "one value or a list", f"write [{', '.join(data.replace(',', ' ').split())}]"
-                )
-            item = kind.item
-            value = (
-                self.choice(item, data, path, "any") if isinstance(item, kinds.Choice) else self.value(item, data, path)
-            )
-            return FAILED if value is FAILED else (value,)
-        if not data:
-            return self.wrong(path, data, "any, one value or a list that is not empty")
-        return self.many(kinds.Many(item=kind.item), data, path)
-
-    def many(self, kind: kinds.Many, data: object, path: str) -> object:
-        if kind.command_line and isinstance(data, str) and data.strip():
-            line = self.value(kind.item, data, path)
-            return run_by_bash(line) if isinstance(line, str) else FAILED
-        if not isinstance(data, list):
-            return self.wrong(path, data, "a list", f"write [{self.item(kind.item, data, path)}]")
-        if kind.command_line and not data:
-            return self.wrong(path, data, "a command of at least one word")
-        if kind.exactly is not None and len(data) != kind.exactly:
-            return self.wrong(path, data, f"a list of {kind.exactly} values", f"it has {len(data)}")
-        values = [self.value(kind.item, item, f"{path}[{index}]") for index, item in enumerate(data)]
-        return FAILED if any(value is FAILED for value in values) else tuple(values)
-
-    def item(self, kind: kinds.Kind, data: object, path: str) -> str:
-        """A value as the item of a list that it stands for, in the notation of the file."""
-        text = self.written(path, data) if isinstance(kind, kinds.Text | kinds.NameOr | kinds.Section) else None
-        item = f'"{text}"' if text is not None and not isinstance(data, str) else self.shown(data, path)
-        if isinstance(kind, kinds.Section) and not isinstance(data, Mapping):
-            first = next((key for key, field, _ in keyed(kind.of) if field.default is MISSING), None)
-            return item if first is None else f"{{{first}: {item}}}"
-        return item
-
-    def table(self, kind: kinds.Table, data: object, path: str) -> object:
-        if data is None:
-            return {}
-        if not isinstance(data, Mapping):
-            return self.wrong(path, data, "a mapping")
-        if kind.max_entries is not None and len(data) > kind.max_entries:
-            return self.refuse(OUT_OF_RANGE, path, f"{len(data)} of them, at most {kind.max_entries} are allowed")
-        values: dict[str, object] = {}
-        for key, item in data.items():
-            if not isinstance(key, str) or not is_plain(key) or (kind.keys and not re.fullmatch(kind.keys, key)):
-                finding = error("wrong-type", f"{path}.{key}", f"must be {kind.form}, got {describe(cut(key))}")
-                self.findings.append(replace(with_place(finding, self.places), path=f"{path}.{cut(key)}"))
-                continue
-            values[key] = self.value(kind.item, item, f"{path}.{key}")
-            if item is None and values[key] is FAILED:
-                hint = f"null removes a value of a layer below, and none gives {cut(key)}"
-                self.findings.append(replace(self.findings.pop(), hint=hint))
-        return FAILED if any(value is FAILED for value in values.values()) else values
-
-    def node_count(self, data: object, path: str) -> object:
-        if data in ("any", None):
-            return None
-        most = kinds.Integer(minimum=1, maximum=10_000)
-        if isinstance(data, Mapping):
-            for key in data:
-                if key not in ("min", "max"):
-                    self.refuse("unknown-key", f"{path}.{key}", f"unknown key {describe(key)}", "allowed: min, max")
-            low = self.value(most, data.get("min", 1), f"{path}.min")
-            high = self.value(most, data.get("max", low), f"{path}.max")
-            if not isinstance(low, int) or not isinstance(high, int):
-                return FAILED
-            if low > high:
-                return self.refuse(OUT_OF_RANGE, path, f"min {low} is above max {high}")
-            return NodeRange(minimum=low, maximum=high)
-        if isinstance(data, str | list) or data is None:
-            return self.wrong(path, data, "any, a number, or {min, max}", number_hint(data, WHOLE, path))
-        value = self.value(most, data, path)
-        return NodeRange(minimum=value, maximum=value) if isinstance(value, int) else FAILED
+    return kind(message, findings=[*findings, *names])

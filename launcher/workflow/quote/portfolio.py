@@ -7,7 +7,6 @@ from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 
-from launcher import plan_file
 from launcher.catalog import load as catalog_load
 from launcher.model.enums import PurchaseOption
 from launcher.model.errors import ImpossibleError, UnreadableInputError
@@ -21,7 +20,7 @@ from launcher.pricing.held_commitments import HeldCommitment, held_commitments, 
 from launcher.pricing.priced import Priced
 from launcher.workflow.quote.compare import opened as opened_training
 from launcher.workflow.quote.options import PriceOptions
-from launcher.workflow.quote.price import price_request
+from launcher.workflow.quote.price import price_request, read_request
 
 
 @record(slots=False)
@@ -169,9 +168,7 @@ def portfolio(paths: Sequence[Path], now: datetime, options: PriceOptions) -> Po
     unreadable = False
     for path in paths:
         try:
-            request = plan_file.load(path, options.settings)
-            if options.region is not None:
-                request = replace(request, target=replace(request.target, region=(options.region,)))
+            request = read_request(path, catalog, options)
             priced = price_request(path, request, catalog, now, options)
         except (ImpossibleError, UnreadableInputError) as problem:
             unreadable |= isinstance(problem, UnreadableInputError)

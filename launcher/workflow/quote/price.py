@@ -73,11 +73,25 @@ def load_request(path: Path, now: datetime, options: PriceOptions) -> tuple[Plan
     Raises:
         ImpossibleError: the request is impossible.
     """
-    request = plan_file.load(path, options.settings)
-    if options.region is not None:
-        request = replace(request, target=replace(request.target, region=(options.region,)))
     catalog = catalog_load.load(prices_as_of=options.prices_as_of, overlay=options.cache, today=now.date())
-    return with_cached_model(request, catalog), catalog
+    return with_cached_model(read_request(path, catalog, options), catalog), catalog
+
+
+def read_request(path: Path, catalog: Catalog, options: PriceOptions) -> PlanRequest:
+    """The request of a plan file with the command line's region; the errors are those of `plan_file.load`."""
+
+    def in_region(request: PlanRequest) -> PlanRequest:
+        if options.region is None:
+            return request
+        return replace(request, target=replace(request.target, region=(options.region,)))
+
+    def names(request: PlanRequest) -> list[Finding]:
+        # Loaded for a plan that is refused: the others pay nothing for it.
+        from launcher.workflow.quote.unknown_names import unknown_names
+
+        return unknown_names(with_cached_model(in_region(request), catalog), catalog)
+
+    return in_region(plan_file.load(path, options.settings, names))
 
 
 def price_request(path: Path, request: PlanRequest, catalog: Catalog, now: datetime, options: PriceOptions) -> Priced:
