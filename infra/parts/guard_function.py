@@ -61,6 +61,8 @@ class GuardSettings:
     stop: BudgetStop | None = None
     # The guard's folder in the store, None without jobs.
     folder: GuardFolder | None = None
+    # Whether other clusters' jobs may write to that store.
+    shared_store: bool = False
     # The variables of nodes that are billed even if none runs; empty without such nodes.
     reserved: Mapping[str, str] = field(default_factory=dict)
 
@@ -155,6 +157,8 @@ class GuardFunction(Construct):
             variables["ENDS_AT"] = settings.ends_at.isoformat()
         if settings.folder is not None:
             variables["FOLDER_URI"] = settings.folder.uri
+            if settings.shared_store:
+                variables["SHARED_STORE"] = "true"
         variables |= settings.reserved
         return variables if settings.stop is None else {**variables, **settings.stop.variables}
 

@@ -164,6 +164,7 @@ class Guardrails(Construct):
             key_arn=plan.request.storage.kms_key_arn,
             stop=self._stop,
             folder=self._folder,
+            shared_store=plan.request.checkpoint.store_uri is not None,
             reserved=_reserved(plan),
         )
         self._function = GuardFunction(self, "Guard", settings=settings, rights=target_guard.rights(plan, self))

@@ -32,7 +32,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
     group = f"arn:{Aws.PARTITION}:logs:{region}:{Aws.ACCOUNT_ID}:log-group:{LOG_GROUP}"
     keep = iam.PolicyStatement(sid="KeepLog", actions=["logs:PutRetentionPolicy"], resources=[group, f"{group}:*"])
     return Rights(
-        reads=("logs:DescribeLogGroups", "sagemaker:ListTrainingJobs"),
+        reads=("cloudwatch:GetMetricData", "logs:DescribeLogGroups", "sagemaker:ListTrainingJobs"),
         stop=(stop, describe, keep),
         variables={"LOG_GROUP": LOG_GROUP, "LOG_RETENTION_DAYS": str(LOG_RETENTION_DAYS)},
     )

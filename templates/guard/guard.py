@@ -80,6 +80,8 @@ class Settings:
     sum: Sum | None = None
     # Where jobs leave messages for users; None without jobs.
     folder: str | None = None
+    # Whether the plan names the store: jobs of other clusters may then write to the folder too.
+    shared: bool = False
     reserved: Reserved | None = None
 
     @classmethod
@@ -102,6 +104,7 @@ class Settings:
             ends=datetime.fromisoformat(ends) if ends else None,
             sum=Sum.of(variables),
             folder=variables.get("FOLDER_URI"),
+            shared=variables.get("SHARED_STORE") == "true",
             reserved=Reserved.of(variables),
         )
 
@@ -136,6 +139,10 @@ class Guard:
     prepaid = "the nodes of a Capacity Block are left"
     slurm = True
     """Whether the cluster's nodes report the jobs that Slurm runs on them."""
+    measures = ("AWS/EC2", "InstanceId")
+    """The namespace of AWS's metrics of a node, and the dimension that names the node."""
+    statistics: Mapping[str, str] = STATISTICS
+    """Those metrics."""
     others = "in Slurm"
     """The name in messages for jobs without an agent of Slipway."""
     stopped = "its fleet has been"
@@ -270,10 +277,11 @@ class Guard:
         reserved, beats = self.settings.reserved, []
         if folder is not None:
             beats = folder.beats(self.now, self.settings.hung.total_seconds())
+        in_store = len(beats)
         if nodes:
             beats = self.with_others(nodes, beats)
         if nodes and beats:
-            self.watch_job(beats, nodes, folder)
+            self.watch_job(beats, nodes, folder, confirmed=len(beats) > in_store)
         elif self.all_idle(nodes):
             minutes = round(self.settings.idle.total_seconds() / 60)
             idle = f"its {len(nodes)} nodes have been idle for {minutes} minutes"
@@ -287,8 +295,15 @@ class Guard:
             if unused:
                 self.notify_of_idle(folder, unused, reserved.nodes)
 
-    def watch_job(self, beats: list[Beat], nodes: list[Node], folder: Folder | None) -> None:
-        """Keep the nodes of a working job; if it hangs on all of them, stop the nodes or notify users."""
+    def watch_job(self, beats: list[Beat], nodes: list[Node], folder: Folder | None, *, confirmed: bool) -> None:
+        """Keep the nodes of a working job; if it hangs on all of them, stop the nodes or notify users.
+
+        Args:
+            beats: the heartbeats of all jobs on the nodes.
+            nodes: the running nodes.
+            folder: the guard's folder; None without jobs of Slipway.
+            confirmed: whether one of the heartbeats is not from the store.
+        """
         hung, count = self.settings.hung, len(nodes)
         if not hung or any(beat.still_s < hung.total_seconds() for beat in beats):
             return
@@ -297,10 +312,22 @@ class Guard:
             return
         jobs = ", ".join(sorted({beat.job for beat in beats if beat.job})) or self.others
         reason = f"its job {jobs} shows no CPU, no network and no step for {hung / timedelta(minutes=1):g} minutes"
-        if not self.settings.prepaid:
+        if self.settings.prepaid:
+            if folder is not None:
+                self.notify_of_idle(folder, reason, count)
+        elif self.settings.shared and not confirmed and not self.measured(nodes):
+            if self.first(f"hung {jobs}"):
+                self.notify("job may hang", f"{reason}, by its heartbeats alone. {self.not_stopped}")
+        else:
             self.end(reason, count)
-        elif folder is not None:
-            self.notify_of_idle(folder, reason, count)
+
+    @property
+    def not_stopped(self) -> str:
+        """Why the guard does not stop a job that hangs by its heartbeats alone, and how a user stops it."""
+        return (
+            "It is not stopped: other plans with the same checkpoint.uri may write such heartbeats, and no metric of "
+            f"AWS confirms them. If it hangs: slipway cancel {self.settings.cluster}"
+        )
 
     def with_others(self, nodes: list[Node], beats: list[Beat]) -> list[Beat]:  # noqa: ARG002 - other guards do
         """Heartbeats of Slipway's jobs, and of all other work on the nodes."""
@@ -482,17 +509,21 @@ class Guard:
         since, values = self.now - window, self.values(nodes)
         return all(is_idle(node, values.get(node["InstanceId"], {}), since, self.now) for node in nodes)
 
-    def active(self, nodes: list[Node], window: timedelta) -> bool:
-        """Whether EC2's metrics show activity on a node in that window, except its first minutes.
+    def measured(self, nodes: list[Node]) -> bool:
+        """Whether metrics that no job of another cluster can write would contradict false heartbeats."""
+        return any("CpuOptions" in node for node in nodes)
 
-        EC2 has no metrics of SageMaker's instances: False.
+    def active(self, nodes: list[Node], window: timedelta) -> bool:
+        """Whether AWS's metrics show activity on a node in that window, except its first minutes.
+
+        AWS has no metrics of HyperPod's instances: False.
         """
         nodes = [node for node in nodes if "CpuOptions" in node]
         values, since = self.values(nodes), self.now - window + EVERY
         return any(is_active(node, values.get(node["InstanceId"], {}), since) for node in nodes)
 
     def values(self, nodes: list[Node]) -> Values:
-        """EC2's metrics of each node over the longest window in use, read once per check because each one is billed."""
+        """AWS's metrics of each node over the longest window in use, read once per check because each one is billed."""
         if self.samples is None:
             since = self.now - max(self.settings.idle + AFTER_SLURM, self.settings.hung)
             chunks = (nodes[start : start + NODES_A_CALL] for start in range(0, len(nodes), NODES_A_CALL))
@@ -500,16 +531,16 @@ class Guard:
         return self.samples
 
     def chunk(self, nodes: list[Node], since: datetime) -> Values:
-        """EC2's metrics of as many nodes as one call accepts."""
+        """AWS's metrics of as many nodes as one call accepts."""
         queries = [
-            query(f"m{index}_{metric}", metric, statistic, node["InstanceId"])
+            query(f"m{index}_{metric}", metric, statistic, node["InstanceId"], *self.measures)
             for index, node in enumerate(nodes)
-            for metric, statistic in STATISTICS.items()
+            for metric, statistic in self.statistics.items()
         ]
         pages = self.cloudwatch.get_paginator("get_metric_data").paginate(
             MetricDataQueries=queries, StartTime=since, EndTime=self.now
         )
-        values: Values = {node["InstanceId"]: {metric: [] for metric in STATISTICS} for node in nodes}
+        values: Values = {node["InstanceId"]: {metric: [] for metric in self.statistics} for node in nodes}
         for page in pages:
             for result in page["MetricDataResults"]:
                 index, _, metric = result["Id"][1:].partition("_")

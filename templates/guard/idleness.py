@@ -50,12 +50,14 @@ class Reserved(NamedTuple):
         return f"none of the {self.nodes} reserved nodes has run since {since:%Y-%m-%d %H:%M} UTC"
 
 
-def query(id_: str, name: str, statistic: str, instance: str) -> dict[str, Any]:
+def query(  # noqa: PLR0917 - one metric has as many names
+    id_: str, name: str, statistic: str, instance: str, namespace: str, dimension: str
+) -> dict[str, Any]:
     """One metric of one instance, as a query for GetMetricData."""
     metric = {
-        "Namespace": "AWS/EC2",
+        "Namespace": namespace,
         "MetricName": name,
-        "Dimensions": [{"Name": "InstanceId", "Value": instance}],
+        "Dimensions": [{"Name": dimension, "Value": instance}],
     }
     return {"Id": id_, "MetricStat": {"Metric": metric, "Period": int(SAMPLE.total_seconds()), "Stat": statistic}}
 

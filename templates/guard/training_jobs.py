@@ -12,11 +12,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from guard import Guard, Node, Settings, aws, its, respond
+from idleness import STATISTICS
 
 TAG = "slipway:cluster"
 UNBILLED = {"Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack", "Interrupted"}
 """Secondary states (botocore 1.44.5, SecondaryStatus) in which a job has no instances yet, or no longer."""
 RUNNING = "InProgress"
+METRICS = "/aws/sagemaker/TrainingJobs"
+"""SageMaker's own metrics of training jobs, one series for each `Host`, such as `job/algo-1` (developer guide,
+SageMaker AI job metrics): CPUUtilization is the sum over the cores, 100 for one that is busy."""
+ONE_VCPU = {"CoreCount": 1, "ThreadsPerCore": 1}
+"""With it 100 percent of CPUUtilization count as one busy vCPU."""
 
 
 def handler(event: Mapping[str, Any], context: Any) -> None:
@@ -31,6 +37,8 @@ class TrainingJobGuard(Guard):
     slurm = False
     boots_watched = False
     prepaid = "the instances of a training plan are left"
+    measures = (METRICS, "Host")
+    statistics: Mapping[str, str] = {"CPUUtilization": STATISTICS["CPUUtilization"]}
 
     def __init__(self, settings: Settings, client: Callable[[str], Any], now: datetime) -> None:
         """Use `client(service)` to reach AWS."""
@@ -76,10 +84,18 @@ class TrainingJobGuard(Guard):
         """One entry for each billed instance, with the time from which SageMaker bills it."""
         billed = [job for job in self.jobs() if job["SecondaryStatus"] not in UNBILLED]
         return [
-            {"LaunchTime": job.get("TrainingStartTime", job["CreationTime"])}
+            {
+                "InstanceId": f"{job['TrainingJobName']}/algo-{number}",
+                "LaunchTime": job.get("TrainingStartTime", job["CreationTime"]),
+                "CpuOptions": ONE_VCPU,
+            }
             for job in billed
-            for _ in range(job["ResourceConfig"]["InstanceCount"])
+            for number in range(1, job["ResourceConfig"]["InstanceCount"] + 1)
         ]
+
+    def measured(self, nodes: list[Node]) -> bool:
+        """Whether SageMaker's metrics of a node exist: a role may lack the right to write them."""
+        return any(self.values(nodes)[node["InstanceId"]]["CPUUtilization"] for node in nodes)
 
     def all_idle(self, _nodes: list[Node]) -> bool:
         """Never: the nodes end with their job."""

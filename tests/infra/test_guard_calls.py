@@ -67,6 +67,7 @@ CALLS = {
     "hyperpod-eks": {"get_metric_statistics", "list_cluster_nodes", "batch_delete_cluster_nodes", "invoke"}
     | IN_THE_STORE,
     "sagemaker-training": {
+        "get_metric_data",
         "describe_log_groups",
         "put_retention_policy",
         "list_training_jobs",
