@@ -1,10 +1,11 @@
 """The first screen of `slipway compare` for training: the verdict, both sides by option, the port over the runs."""
 
+import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from launcher.answers import words
-from launcher.answers.lines import finding_line, wrapped
+from launcher.answers.lines import wrapped
 from launcher.model.money import Price
 from launcher.model.quote import Quote
 from launcher.pricing.ages import age, rests_on
@@ -16,22 +17,34 @@ from launcher.workflow.quote.compare import Comparison
 
 RUNS = (1, 12, 24, 100)
 """Numbers of runs that are shown beside the plan's own."""
-MAX_FLIPS = 2
+MAX_FLIPS, MAX_LINES = 2, 15
+SMALLER = ((MAX_FLIPS, 9, False), (MAX_FLIPS, 9, True), (1, 9, True), (1, 3, True), (1, 2, True), (0, 2, True))
+"""Number of flips and of purchase options, and whether flips are brief: the first that has at most MAX_LINES lines."""
 TITLES = ("GPU", "Trainium")
 SHORT_NAMES = {"capacity block": "block", "managed spot": "managed", "savings plan": "plan", "training plan": "plan"}
 """Names of options where a row would be longer than the terminal."""
 
 
 def page(comparison: Comparison, width: int, *, called: bool = False) -> list[str]:
-    """The screen, at most about 15 lines of 80 columns."""
+    """The screen: at most MAX_LINES lines of `width` columns, unless the verdict alone takes them."""
+    lines: list[str] = []
+    for flips, options, brief in SMALLER:
+        lines = _page(comparison, width, flips, options, brief=brief, called=called)
+        if sum(-(-max(1, len(line)) // width) for line in lines[1:]) <= MAX_LINES:
+            break
+    return lines
+
+
+def _page(comparison: Comparison, width: int, flips: int, options: int, *, brief: bool, called: bool) -> list[str]:
+    """The screen with at most some flips, without their explanations if `brief`, and some purchase options."""
     verdict, name = comparison.verdict, comparison.request.name
     text = verdict.text[0].lower() + verdict.text[1:] if verdict.text else ""
     lines = ["", *wrapped(f"  {name}: {text}", width), ""]
-    lines += _pairs(comparison, width)
+    lines += _pairs(named_pairs(comparison)[:options], width)
     if comparison.port is not None:
         lines += _port(comparison.port, width)
-    if verdict.flips:
-        shown = "; ".join(_short(flip) for flip in _flips(comparison))
+    if verdict.flips and flips:
+        shown = "; ".join(_short(flip, brief=brief) for flip in _flips(comparison)[:flips])
         lines += wrapped(f"  would change it: {shown}", width)
     lines += [piece for note in _notes(comparison, called=called) for piece in wrapped(f"  {note}", width)]
     return [*lines, *next_lines(comparison)]
@@ -52,10 +65,10 @@ def _notes(comparison: Comparison, *, called: bool) -> Iterator[str]:
     if comparison.verdict.choice is Choice.MEASURE_FIRST and comparison.simulated:
         types = " and ".join(comparison.simulated)
         yield f"What the sandbox measured on {types} is of this computer, and decides nothing."
-    yield from (finding_line(finding) for finding in comparison.priced.blocking)
-    more = len(comparison.verdict.reasons)
+    counted = [(len(comparison.verdict.reasons), "reason"), (len(comparison.priced.blocking), "warning")]
+    more = ", ".join(words.count(count, name) for count, name in counted if count)
     read = " Prices were read from AWS, nothing was spent." if called else ""
-    yield f"{words.count(more, 'reason')} and every type: -v.{read}" if more else f"Every type: -v.{read}"
+    yield f"{more} and every type: -v.{read}" if more else f"Every type: -v.{read}"
 
 
 def _flips(comparison: Comparison) -> list[str]:
@@ -65,21 +78,26 @@ def _flips(comparison: Comparison) -> list[str]:
     return [*[flip for flip in flips if flip not in options][: MAX_FLIPS - bool(options)], *options[:1]]
 
 
-def _short(flip: str) -> str:
-    return flip.removesuffix(".")
+def _short(flip: str, *, brief: bool) -> str:
+    """A flip without its full stop; `brief`: without what is in brackets."""
+    return re.sub(r" \([^()]*\)", "", flip).removesuffix(".") if brief else flip.removesuffix(".")
 
 
-def _pairs(comparison: Comparison, width: int) -> list[str]:
+def named_pairs(comparison: Comparison) -> list[Pair]:
+    """The purchase options with a row of their own."""
+    return [pair for pair in comparison.pairs if pair.name != ""]
+
+
+def _pairs(pairs: Sequence[Pair], width: int) -> list[str]:
     """A row for each purchase option, with both sides."""
-    rows = _rows(comparison, short=False)
+    rows = _rows(pairs, short=False)
     if rows and max(map(len, _table(rows, width))) > width:
-        rows = _rows(comparison, short=True)
+        rows = _rows(pairs, short=True)
     return _table(rows, width) if rows else []
 
 
-def _rows(comparison: Comparison, *, short: bool) -> list[tuple[str, ...]]:
-    pairs = [pair for pair in comparison.pairs if pair.name != ""]
-    return [(_name(pair, short=short), *_side(pair.gpu), *_side(pair.trainium)) for pair in pairs]
+def _rows(pairs: Sequence[Pair], *, short: bool) -> list[tuple[str, ...]]:
+    return [(row_name(pair, short=short), *_side(pair.gpu), *_side(pair.trainium)) for pair in pairs]
 
 
 def _table(rows: Sequence[Sequence[str]], width: int) -> list[str]:
@@ -112,7 +130,7 @@ def _line(row: Sequence[str], full: Sequence[int], *, regions: bool, gap: int = 
     return f"    {name:<{full[0]}}{between}{between.join(texts)}".rstrip()
 
 
-def _name(pair: Pair, *, short: bool) -> str:
+def row_name(pair: Pair, *, short: bool) -> str:
     """The option, and whether its rows can be launched now."""
     name = SHORT_NAMES.get(pair.name, pair.name) if short else pair.name
     if pair.allowed:
@@ -132,7 +150,7 @@ def _side(quote: Quote | None) -> tuple[str, str, str]:
         return "–", "", ""
     place = quote.plan.place
     total = f"{'~' if quote.derived_lines else ''}${words.dollars(quote.usd.mid)}"
-    return total, f"{place.nodes}×{place.instance_type}", place.region
+    return total, words.place_instances(place).replace(" × ", "×"), place.region
 
 
 def _port(port: Port, width: int) -> list[str]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from typing import TypeAlias
 
 from launcher.answers import ranges, words
 from launcher.answers.lines import finding_line, wrapped
@@ -20,45 +21,68 @@ from launcher.targets.registry import target_of
 from launcher.workflow.quote.commands import command, command_for, refresh_command
 
 MAX_LINES, MAX_ROWS = 15, 12
-MIN_ALLOWED, MIN_CHEAPER = 3, 2
-"""Rows of each section that are shown even if the screen gets longer than MAX_LINES."""
+MIN_ROWS = 5
+"""Rows that stay while a note can be left out instead: the cheapest three of what can be launched, and two others."""
+MIN_ALLOWED = 3
 MAX_NOTES = 3
+TERMINAL = 80
+"""Columns of a terminal; the page in a browser shows the rows of a screen of that width."""
+SMALLER = ((2, MIN_ROWS), (2, 4), (1, MIN_ROWS), (1, 4), (1, 3), (1, 2), (0, 2))
+"""Numbers of notes and of rows of a screen that would be longer than MAX_LINES: the last note goes first."""
 STOP = "No spending limit is set: budget.stop_at_usd stops the job at a sum."
 NUMBERS: Cells = ("done in", "total", "1 in 10 above")
 """The titles of the last columns of a row."""
+Group: TypeAlias = tuple[str, list[int]]
+"""A heading, and the ranks of the rows below it."""
 
 
 def page(priced: Priced, width: int, *, called: bool = False) -> list[str]:
-    """The screen: MAX_LINES lines of 80 columns where the notes allow it."""
-    lines = _page(priced, width, called=called, ranged=True)
-    if priced.wasted and sum(map(bool, lines)) > MAX_LINES:
-        # A command that wastes chips needs the room: its total is not the one to look at yet.
-        lines = _page(priced, width, called=called, ranged=False)
-    return lines
+    """The screen: at most MAX_LINES lines of `width` columns, unless warnings alone take them."""
+    return _fitting(priced, width, called=called)[0]
 
 
-def _page(priced: Priced, width: int, *, called: bool, ranged: bool) -> list[str]:
-    notes = _notes(priced, width, ranged=ranged)
-    last = _last(priced, width, called=called)
-    title = wrapped(f"  {headline(priced)}", width)
-    fixed = len(title) + len(notes) + len(last) + 3
-    return ["", *title, "", *_sections(priced, width, MAX_LINES - fixed), *notes, *last]
+def first_groups(priced: Priced) -> list[Group]:
+    """The rows of the screen under their headings, for a page that leads with the same ones."""
+    return _fitting(priced, TERMINAL, called=False)[1]
 
 
-def _sections(priced: Priced, width: int, room: int) -> list[str]:
-    """The rows under their headings, in about `room` lines."""
+def _fitting(priced: Priced, width: int, *, called: bool) -> tuple[list[str], list[Group]]:
+    title, last = wrapped(f"  {headline(priced)}", width), _last(priced, width, called=called)
+    refusals, notes = _notes(priced)
+    notes = notes[: max(0, MAX_NOTES - len(refusals))]
     allowed, others = selected(priced)
-    if not allowed and not others:
-        return wrapped(f"  {UNPRICED}", width)
-    free = min(MAX_ROWS, room - bool(allowed) - bool(others))
-    few = min(len(others), max(MIN_CHEAPER, free - max(len(allowed), MIN_ALLOWED)))
-    many = min(len(allowed), max(MIN_ALLOWED, free - few))
-    title = "can be launched, once the warning below is mended" if priced.blocking else "can be launched now"
+    cells: dict[int, Cells] = {}
+    lines: list[str] = []
+    groups: list[Group] = []
+    most = max(MIN_ROWS, min(MAX_ROWS, len(allowed) + len(others)))
+    for count, rows in (*((len(notes), rows) for rows in range(most, MIN_ROWS - 1, -1)), *SMALLER):
+        groups = _groups(priced, allowed, others, rows)
+        shown = [piece for note in (*refusals, *notes[:count]) for piece in wrapped(f"  {note}", width)]
+        lines = ["", *title, "", *_sections(priced, groups, cells, width), *shown, *last]
+        if sum(-(-max(1, len(line)) // width) for line in lines[1:]) <= MAX_LINES:
+            break
+    return lines, groups
+
+
+def _groups(priced: Priced, allowed: Sequence[int], others: Sequence[int], rows: int) -> list[Group]:
+    """At most `rows` rows: what can be launched, and a few of the others, which are cheaper or all there is."""
+    few = min(len(others), max(2 if rows >= MIN_ROWS else 1, rows - max(len(allowed), MIN_ALLOWED)))
+    few = min(few, rows) if allowed else min(len(others), rows)
+    many = min(len(allowed), rows - few)
+    title = "can be launched once the warning is mended" if priced.blocking else "can be launched now"
     groups = [(title, sorted(allowed[:many]))] if many else []
     if few:
         groups.append((refused_title(priced, sorted(others[:few]), cheaper=bool(allowed)), sorted(others[:few])))
-    rows = [[_cells(priced, rank, width) for rank in ranks] for _, ranks in groups]
-    return section_lines([(title, cells) for (title, _), cells in zip(groups, rows, strict=True)], NUMBERS, width)
+    return groups
+
+
+def _sections(priced: Priced, groups: Sequence[Group], cells: dict[int, Cells], width: int) -> list[str]:
+    """The rows under their headings; `cells` keeps the cells of rows that were made before."""
+    if not groups:
+        return wrapped(f"  {UNPRICED}", width)
+    for rank in (rank for _, ranks in groups for rank in ranks if rank not in cells):
+        cells[rank] = _cells(priced, rank, width)
+    return section_lines([(title, [cells[rank] for rank in ranks]) for title, ranks in groups], NUMBERS, width)
 
 
 def selected(priced: Priced) -> tuple[list[int], list[int]]:
@@ -148,19 +172,22 @@ def _usd(quoted: Quote) -> str:
     return "" if quoted.usd is None else f"{'~' if quoted.derived_lines else ''}${words.dollars(quoted.usd.mid)}"
 
 
-def _notes(priced: Priced, width: int, *, ranged: bool) -> list[str]:
-    """At most MAX_NOTES notes: why the range is wide, the port, the limit; what is refused or wasted comes first."""
-    notes = [*_refusals(priced), *(f"{finding.level}: {finding.message}" for finding in priced.wasted)]
-    if len(priced.candidates) > 1:
-        notes += [*(_range(priced) if ranged else []), *_port(priced)]
-    if (
-        len(priced.candidates) > 1
-        and not priced.wasted
-        and priced.cheapest_allowed is not None
-        and priced.request.budget.stop_at_usd is None
-    ):
-        notes.append(STOP)
-    return [piece for note in notes[: MAX_NOTES + 1] for piece in wrapped(f"  {note}", width)]
+def _notes(priced: Priced) -> tuple[list[str], list[str]]:
+    """What is refused or wasted; and, the most important first, why the range is wide, the port, the limit."""
+    wasted = [f"{finding.level}: {finding.message}" for finding in priced.wasted]
+    refusals, notes = [*_refusals(priced)], []
+    if priced.blocking:
+        # A trainer that is not there yet is to be mended before a command that wastes chips.
+        notes = wasted
+    else:
+        refusals += wasted
+    if len(priced.candidates) <= 1:
+        return refusals, notes
+    if wasted:
+        # A command that wastes chips needs the room: its total is not the one to look at yet.
+        return refusals, [*notes, *_port(priced), *_range(priced)]
+    unlimited = priced.cheapest_allowed is not None and priced.request.budget.stop_at_usd is None
+    return refusals, [*_range(priced), *_port(priced), *([STOP] if unlimited else [])]
 
 
 def _refusals(priced: Priced) -> Iterator[str]:
@@ -183,9 +210,8 @@ def _range(priced: Priced) -> Iterator[str]:
     if quoted.usd is None or quoted.usd.low == quoted.usd.high:
         return
     span = f"${words.dollars(quoted.usd.low)} to ${words.dollars(quoted.usd.high)}"
-    average = ranges.average(quoted.usd)
-    why = "; ".join(ranges.causes(quoted, "measured by a spike"))
-    yield f"{priced.short_id(1)}: {', '.join(part for part in (span, average, why) if part)}."
+    why = "; ".join(ranges.causes(quoted, "a spike"))
+    yield f"{priced.short_id(1)}: {span}{f' {why}' if why else ''}."
 
 
 def _port(priced: Priced) -> Iterator[str]:
@@ -201,7 +227,9 @@ def _port(priced: Priced) -> Iterator[str]:
     back = "never pays off" if runs is None else f"is paid back after {words.count(runs, 'run')}"
     within = f" in {words.count(train.runs, 'run')}" if runs is None else f", the plan has {train.runs:,}"
     cost = f"{weeks_text(ported.weeks.mid)}, ${ported.usd:,.0f}"
-    yield f"Trainium: a port ({cost}) {back}{within}: {command(priced, 'compare')}"
+    text = f"Trainium: a port ({cost}) {back}{within}"
+    whole = f"{text}: {command(priced, 'compare')}"
+    yield whole if len(whole) + 2 <= TERMINAL else f"{text}: slipway compare"
 
 
 def _last(priced: Priced, width: int, *, called: bool) -> list[str]:

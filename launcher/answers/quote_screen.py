@@ -250,8 +250,9 @@ def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
     notes = [*_overhead(quoted), *(f"nat: {found.message}" for found in quoted.findings if found.code == AUTO_CODE)]
     if why := "; ".join(ranges.causes(quoted, spike_command(priced, quoted))):
         notes.append(f"range {why}")
+    counted = []
     if quoted.derived_lines:
-        notes.append(f"~: {words.count(quoted.derived_lines, 'price')} derived from other regions or rates: --explain")
+        counted.append(f"~: {words.count(quoted.derived_lines, 'price')} derived from other regions or rates")
     others = [
         f for f in quoted.findings if f.level is not Level.ERROR and f not in priced.blocking and f.code not in SHOWN
     ]
@@ -259,7 +260,9 @@ def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
     grave = sorted(decisive, key=lambda finding: DECISIVE.index(finding.code))[:MAX_GRAVE]
     notes += [finding_line(finding) for finding in grave]
     if more := len(others) - len(grave):
-        notes.append(f"{words.count(more, 'note')}: --explain")
+        counted.append(words.count(more, "note"))
+    if counted:
+        notes.append(f"{'; '.join(counted)}: --explain")
     return [piece for note in notes for piece in wrapped(f"  {note}", width)]
 
 

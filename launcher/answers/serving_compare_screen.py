@@ -13,6 +13,7 @@ from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.compare_serving import ServingComparison
 
 MAX_FLIPS = 2
+BEST_SIDES = "the best of each side"
 
 
 def page(comparison: ServingComparison, width: int) -> list[str]:
@@ -29,14 +30,18 @@ def page(comparison: ServingComparison, width: int) -> list[str]:
     return [*lines, "", f"  next: {command(comparison.priced, 'plan')}"]
 
 
-def _sides(comparison: ServingComparison, width: int) -> list[str]:
-    """A row for the best of each side, the cheapest first."""
+def priced_sides(comparison: ServingComparison) -> list[tuple[str, Quote]]:
+    """The best of each side that has a price, the cheapest first."""
     sides = comparison.sides
     named = (("Bedrock", sides.hosted), ("Trainium, Inferentia", sides.neuron), ("GPU", sides.gpu))
-    priced = [(name, quote) for name, quote in named if quote is not None and quote.usd is not None]
-    rows = [_cells(name, quote) for name, quote in sorted(priced, key=_mid)]
+    return sorted([(name, quote) for name, quote in named if quote is not None and quote.usd is not None], key=_mid)
+
+
+def _sides(comparison: ServingComparison, width: int) -> list[str]:
+    """A row for the best of each side, the cheapest first."""
+    rows = [_cells(name, quote) for name, quote in priced_sides(comparison)]
     titles = ("a month", "high", "$/M", "used")
-    return section_lines([("the best of each side", rows)], titles, width) if rows else []
+    return section_lines([(BEST_SIDES, rows)], titles, width) if rows else []
 
 
 def _mid(side: tuple[str, Quote]) -> Decimal:

@@ -23,11 +23,15 @@ def page(priced: Priced, width: int) -> list[str]:
     return [*lines, *(piece for note in _notes(priced) for piece in wrapped(f"  {note}", width)), "", *_next(priced)]
 
 
-def _sections(priced: Priced, width: int) -> list[str]:
+def first_groups(priced: Priced) -> list[tuple[str, list[int]]]:
+    """The rows of the screen under their headings."""
     allowed, refused = ranks_by_standing(priced)
     groups = [("can be used now", allowed)] if allowed else []
-    if refused:
-        groups.append((refused_title(priced, refused, cheaper=bool(allowed)), refused))
+    return [*groups, (refused_title(priced, refused, cheaper=bool(allowed)), refused)] if refused else groups
+
+
+def _sections(priced: Priced, width: int) -> list[str]:
+    groups = first_groups(priced)
     if not groups:
         return wrapped(f"  {UNPRICED}", width)
     titles = ("a month", "high", million_title(priced), "used")

@@ -74,8 +74,11 @@ def headline(priced: Priced) -> str:
     return f"{priced.request.name} · {kind} {model}{size} · {serve.input_tokens:,} tokens in{out} · {traffic}"
 
 
-def answer(priced: Priced) -> list[str]:
-    """The cheapest candidate, and the cheapest of the other kind: instances, or Bedrock."""
+def answer(priced: Priced, *, commands: bool = True) -> list[str]:
+    """The cheapest candidate, and the cheapest of the other kind: instances, or Bedrock.
+
+    `commands`: the command that shows why is named too; not for a page that others read.
+    """
     best = priced.quote(1)
     if best.usd is None:
         return [UNPRICED]
@@ -85,7 +88,8 @@ def answer(priced: Priced) -> list[str]:
     other = next((rank for rank, candidate in ranked if _is_other(candidate, hosted=hosted)), None)
     if other is not None:
         name = "Instances:" if hosted else "Bedrock:"
-        lines.append(f"{name}  {_month(priced.quote(other))} {command(priced, 'compare')} shows why.")
+        why = f" {command(priced, 'compare')} shows why." if commands else ""
+        lines.append(f"{name}  {_month(priced.quote(other))}{why}")
     return lines + refused_lines(
         priced, lambda quoted, usd: f"{words.purchase(quoted.plan.place)}: {words.cost(usd, 'a month')}"
     )

@@ -1,16 +1,18 @@
 """The page of `slipway compare --html`: the options' ranges, the port over its runs, serving against traffic."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 from launcher.answers import words
 from launcher.answers.compare import sides
+from launcher.answers.compare_screen import named_pairs, row_name
 from launcher.answers.html import plan
-from launcher.answers.html.page import SLIDER, bullets, cards, document, paragraphs
+from launcher.answers.html.page import SLIDER, bullets, cards, document, folded, paragraphs
 from launcher.answers.html.svg import Plot, lines_plot
 from launcher.answers.price_ages import price_dates
 from launcher.answers.ranges import ends
+from launcher.answers.serving_compare_screen import BEST_SIDES, priced_sides
 from launcher.model.quote import Quote
 from launcher.pricing.port import Port, weeks_text
 from launcher.workflow.quote.compare import Comparison
@@ -18,7 +20,6 @@ from launcher.workflow.quote.compare import Comparison
 if TYPE_CHECKING:
     from launcher.workflow.quote.compare_serving import ServingComparison
 
-MAX_ROWS = 16
 OUTSIDE = "outside the plan: it pins another type or purchase option"
 MAX_RUNS = 400
 LOW, MID, HIGH = 1, 2, 3
@@ -50,10 +51,10 @@ def page(comparison: "Comparison | ServingComparison", traffic: Traffic = ()) ->
     if traffic:
         parts.append(_traffic(traffic))
     quotes: list[tuple[int, Quote]] = list(enumerate(comparison.priced.quotes, start=1))
-    known = [(rank, quoted) for rank, quoted in quotes if quoted.usd is not None]
+    groups = _groups(comparison, {quoted.digest: rank for rank, quoted in quotes})
     serves = not isinstance(comparison, Comparison)
-    if known:
-        parts += [SLIDER, plan.ranges(known[:MAX_ROWS], "a month" if serves else "a run")]
+    if groups:
+        parts += [SLIDER, plan.grouped_ranges(groups, "a month" if serves else "a run")]
     pinned = {(candidate.place.instance_type, candidate.place.option) for candidate in comparison.pinned.candidates}
 
     def note(quoted: Quote) -> str:
@@ -61,8 +62,24 @@ def page(comparison: "Comparison | ServingComparison", traffic: Traffic = ()) ->
         outside = "" if (place.instance_type, place.option) in pinned else OUTSIDE
         return "; ".join(text for text in (outside, plan.note(quoted)) if text)
 
-    parts.append(plan.table_of(quotes, serves=serves, note_of=note))
+    parts.append(folded(f"All {len(quotes):,} candidates", plan.table_of(quotes, serves=serves, note_of=note)))
     return document(f"{name}: comparison", parts)
+
+
+def _groups(
+    comparison: "Comparison | ServingComparison", ranks: Mapping[str, int]
+) -> list[tuple[str, list[tuple[int, Quote]]]]:
+    """The rows of the terminal's screen: both sides of each purchase option, or the best of each side of serving."""
+    shown: list[tuple[str, tuple[Quote | None, ...]]]
+    if isinstance(comparison, Comparison):
+        shown = [(row_name(pair, short=False), (pair.gpu, pair.trainium)) for pair in named_pairs(comparison)]
+    else:
+        shown = [(BEST_SIDES, tuple(quoted for _, quoted in priced_sides(comparison)))]
+    rows = [
+        (title, [(ranks.get(quoted.digest, 0), quoted) for quoted in quotes if quoted is not None and quoted.usd])
+        for title, quotes in shown
+    ]
+    return [(title, drawn) for title, drawn in rows if drawn]
 
 
 def _decision(comparison: Comparison) -> list[tuple[str, str, str]]:

@@ -57,6 +57,7 @@ th[aria-sort=ascending] button::after{content:" \\2191"}th[aria-sort=descending]
 .wide td.long{grid-column:span 2}}
 label{display:block;margin:.6rem 0}input[type=range]{width:min(24rem,100%);vertical-align:middle;accent-color:var(--a)}
 text{fill:var(--ink);font:13px system-ui,sans-serif}.tick{fill:var(--soft);font-size:12px}.axis{fill:var(--soft)}
+.head{font-weight:600}.head,.name{paint-order:stroke;stroke:var(--paper);stroke-width:6px;stroke-linejoin:round}
 .grid{stroke:var(--line)}.bar{stroke:var(--a);stroke-width:7;stroke-linecap:round;opacity:.35}
 .dot{fill:var(--a)}.refused{fill:none;stroke:var(--soft);stroke-width:2}.front{fill:var(--b)}
 .box{fill:var(--a)}.g-storage{fill:var(--c)}.g-network{fill:var(--b)}.g-other{fill:var(--d)}

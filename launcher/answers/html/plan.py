@@ -1,9 +1,11 @@
 """The page of `slipway plan --html`: every candidate's range, dollars against time, and the table of candidates."""
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 
-from launcher.answers import plan_table, serving_table, words
+from launcher.answers import plan_screen, plan_table, serving_screen, serving_table, words
 from launcher.answers.html.page import SLIDER, cards, document, folded, paragraphs, table
 from launcher.answers.html.svg import (
     BOTTOM,
@@ -22,17 +24,16 @@ from launcher.answers.html.svg import (
 )
 from launcher.answers.lines import finding_line
 from launcher.answers.plan_rows import incomplete_note
-from launcher.answers.plan_screen import selected
 from launcher.answers.price_ages import price_ages, price_dates
-from launcher.answers.ranges import average, causes, ends
+from launcher.answers.ranges import MIN_SHARE, average, causes, ends
 from launcher.answers.table import Column, Row, dollars, hours
+from launcher.model.enums import PurchaseOption
 from launcher.model.money import UsdRange
 from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Quote
 from launcher.pricing.priced import Priced
 
-ROW = 38.0
-MAX_ROWS = 16
+ROW, HEAD = 38.0, 30.0
 SOONER = 0.99
 """Share of hours below which a dearer candidate counts as sooner: estimates are not accurate to one per cent."""
 TOTAL = "total $"
@@ -50,13 +51,16 @@ def page(priced: Priced, every: Priced | None) -> str:
     dated = f"{headline} · quoted {priced.now:%Y-%m-%d} · {price_dates(priced.candidates)}"
     parts: list[str | Plot] = [paragraphs([dated], "soft")]
     if serves:
-        parts.append(paragraphs(serving_table.answer(priced), "lead"))
+        parts.append(cards(serving_decision(priced, quotes[0][1])))
+        parts.append(paragraphs(serving_table.answer(priced, commands=False)))
     else:
         parts += [cards(decision(priced, quotes[0][1])), paragraphs(why(quotes[0][1]))]
     if known:
-        drawn = known[:MAX_ROWS] if serves else _chart_rows(priced)
-        parts += [SLIDER, ranges(drawn, "a month" if serves else "a run")]
+        groups = serving_screen.first_groups(priced) if serves else plan_screen.first_groups(priced)
+        drawn = [(title, [(rank, priced.quote(rank)) for rank in ranks]) for title, ranks in groups]
+        parts += [SLIDER, grouped_ranges(drawn, "a month" if serves else "a run")]
         if not serves:
+            parts += causes_plot(quotes[0][1])
             wide = priced if every is None else every
             points = [(rank, wide.quote(rank)) for rank in range(1, len(wide.candidates) + 1)]
             parts.append(
@@ -93,19 +97,43 @@ def decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]]:
     ]
 
 
+def serving_decision(priced: Priced, quoted: Quote) -> list[tuple[str, str, str]]:
+    """The four cards of a month of serving: what to do, the total, a million tokens, the limit."""
+    place, usd, outlook = quoted.plan.place, quoted.usd, quoted.serving
+    hosted = place.option is PurchaseOption.BEDROCK
+    what = f"{words.place_instances(place)}{'' if hosted else f', {words.option(place)}'}, {place.region}"
+    refused = "" if quoted.gate.allowed else quoted.gate.reason
+    can = "use Bedrock" if hosted else "deploy"
+    total = "unpriced" if usd is None else f"{'~' if quoted.derived_lines else ''}${words.dollars(usd.mid)}"
+    span = (quoted.unpriced or "") if usd is None else "" if usd.low == usd.high else f"{words.spread(usd)} estimated"
+    million, used = serving_table.per_million(outlook), serving_table.used(outlook)
+    answers = outlook is not None and outlook.usd_per_million_output_tokens is not None
+    tokens = "output tokens, with all of the bill" if answers else "tokens, in and out"
+    stop = priced.request.budget.stop_at_usd
+    return [
+        ("Decision", "not yet" if refused else can, f"{what}{f': {refused}' if refused else ''}"),
+        ("A month", total, span),
+        (
+            "A million tokens",
+            "unknown" if million is None else f"${words.dollars(million)}",
+            f"{tokens}{f'; {used} of the instances is used' if used else ''}",
+        ),
+        (
+            "Limit",
+            "none" if stop is None else f"${words.dollars(stop)}",
+            f"nothing stops {'the calls' if hosted else 'the endpoint'} at a sum"
+            if stop is None
+            else "the guard ends the endpoint at that sum",
+        ),
+    ]
+
+
 def why(quoted: Quote) -> list[str]:
     """Why the total's range is wide, and what narrows it most."""
     text = "; ".join(causes(quoted, "measured by a spike"))
     average_text = "" if quoted.usd is None else average(quoted.usd)
     sentence = "; ".join(part for part in (average_text, f"the width of the range is {text}" if text else "") if part)
     return [f"{sentence[0].upper()}{sentence[1:]}."] if sentence else []
-
-
-def _chart_rows(priced: Priced) -> Ranked:
-    """The rows of the chart: what can be launched first, then what is cheaper but refused."""
-    allowed, refused = selected(priced)
-    ranks = [*sorted(allowed), *sorted(refused)[: MAX_ROWS - len(allowed)]]
-    return [(rank, priced.quote(rank)) for rank in ranks]
 
 
 def name_of(quoted: Quote) -> str:
@@ -115,19 +143,33 @@ def name_of(quoted: Quote) -> str:
     return f"{words.place_instances(place)}{where}, {place.region}"
 
 
-def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> Plot:
+def grouped_ranges(groups: Sequence[tuple[str, Ranked]], unit: str) -> Plot:
+    """The ranges of candidates under headings."""
+    known = [row for _, rows in groups for row in rows]
+    starts = itertools.accumulate((len(rows) for _, rows in groups[:-1]), initial=0)
+    return ranges(known, unit, heads=dict(zip(starts, (title for title, _ in groups), strict=True)))
+
+
+def ranges(
+    known: Ranked, unit: str, names: Mapping[int, str] | None = None, heads: Mapping[int, str] | None = None
+) -> Plot:
     """The total's range of each candidate, with its middle as a dot that the scenario moves.
 
-    `names` are the labels of the candidates; without them, the labels are rank and instances.
+    `names` are the labels of the candidates; without them, the labels are rank and instances. `heads` are headings, by
+    the index of the row below them.
     """
-    height = TOP + ROW * len(known) + BOTTOM
+    heads = heads or {}
+    height = TOP + ROW * len(known) + HEAD * len(heads) + BOTTOM
     bottom = height - BOTTOM
     spans = [quoted.usd for _, quoted in known if quoted.usd is not None]
     scale = scale_of([float(usd) for span in spans for usd in (span.low, span.high)], START, END)
     parts = [across(scale, TOP, bottom, f"dollars {unit}", "$")]
-    texts = []
+    texts, y = [], TOP + 24
     for number, ((rank, quoted), span) in enumerate(zip(known, spans, strict=True)):
-        y = TOP + ROW * number + 24
+        if number in heads:
+            # A narrow screen has no room for the reason or the ages, which the caption repeats.
+            parts.append(text_at(START, y - 8, re.split(r" \(|: ", heads[number])[0], "head"))
+            y += HEAD
         low, mid, high = (scale.at(float(usd)) for usd in (span.low, span.mid, span.high))
         name = f"{quoted.digest[:SHORT_ID]} {name_of(quoted)}" if names is None else names[rank]
         label, usd = name_of(quoted) if names is None else name, words.dollars(span.mid)
@@ -136,16 +178,41 @@ def ranges(known: Ranked, unit: str, names: Mapping[int, str] | None = None) -> 
         data = f' data-rank="{rank}" data-low="{span.low}" data-mid="{span.mid}" data-high="{span.high}"'
         data += f' data-xlow="{low:.2f}" data-xmid="{mid:.2f}" data-xhigh="{high:.2f}"'
         kind, drawn = ("dot", "bar") if quoted.gate.allowed else ("refused", "bar off")
-        parts += [text_at(START, y - 12, name, "tick")]
+        parts += [text_at(START, y - 12, name, "tick name")]
         parts += [line(low, y, high, y, drawn), dot(mid, y, kind, data=data, label=text)]
+        y += ROW
     return Plot(
         key="ranges",
         title=f"Total dollars {unit}, low to high",
         description="; ".join(texts),
         body="".join(parts),
         height=height,
-        caption="The dot is the median, the bar 80 % of the cases; grey is a candidate whose launch is refused now.",
+        caption=" ".join(
+            [
+                "The dot is the median, the bar 80 % of the cases; grey is a candidate whose launch is refused now.",
+                *(f"{head[0].upper()}{head[1:]}." for head in heads.values() if re.search(r" \(|: ", head)),
+            ]
+        ),
     )
+
+
+def causes_plot(quoted: Quote) -> Iterator[Plot]:
+    """The share of each cause of the range's width, as bars; nothing where there is only one."""
+    shares = [] if quoted.range_causes is None else [*quoted.range_causes.shares.items()]
+    shown = [(cause.value, share) for cause, share in shares if share >= MIN_SHARE]
+    if len(shown) < 2:  # noqa: PLR2004 - of one cause the sentence above says all
+        return
+    scale = scale_of([100.0], START, END - 10, zero=True)
+    parts = []
+    for number, (name, share) in enumerate(shown):
+        y, percent = TOP + ROW * number, f"{share:.0%}".replace("%", " %")
+        end = scale.at(100 * share)
+        parts.append(text_at(START, y + 12, name, "tick name"))
+        parts.append(line(START, y + 24, end, y + 24, "bar"))
+        parts.append(text_at(end, y + 28, percent, "tick", shift=10))
+    text = "; ".join(f"{name} {share:.0%}".replace("%", " %") for name, share in shown)
+    title = f"What makes the range of {quoted.digest[:SHORT_ID]} wide"
+    yield Plot(key="causes", title=title, description=text, body="".join(parts), height=TOP + ROW * len(shown) + 8)
 
 
 def _times(known: Ranked, *, whole: bool) -> Plot:
@@ -174,7 +241,8 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
     for x, y, rank, quoted in sorted(points, key=lambda point: point[2] in best):
         label = f"{name_of(quoted)}: {x:,.1f} h, ${y:,.2f}"
         data = f' data-rank="{rank}" data-h="{x:.4f}" data-usd="{y}"'
-        parts.append(dot(wide.at(x), tall.at(y), "front" if rank in best else "dot", data=data, label=label))
+        kind = "front" if rank in best else "dot" if quoted.gate.allowed else "refused"
+        parts.append(dot(wide.at(x), tall.at(y), kind, data=data, label=label))
     texts = "; ".join(f"{x:,.1f} h for ${y:,.2f} ({name_of(quoted)})" for x, y, _, quoted in reversed(front))
     scope = "every size and place" if whole else "the best of each type and purchase option"
     return Plot(
@@ -184,6 +252,7 @@ def _times(known: Ranked, *, whole: bool) -> Plot:
         body="".join(parts),
         height=height,
         caption=f"Shown: {scope}. On the dashed line nothing is both cheaper and as soon, to 1 %: {named}.",
+        keys=[("dot", "can be launched"), ("refused", "refused now"), ("front", "on the line")],
     )
 
 

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from launcher.answers import words
 from launcher.answers.html.page import cards, document, paragraphs, table
-from launcher.answers.html.plan import decision, why
+from launcher.answers.html.plan import causes_plot, decision, why
 from launcher.answers.html.svg import BOTTOM, END, START, TOP, Plot, across, bar, lines_plot, scale_of, text_at
 from launcher.answers.lines import finding_line
 from launcher.answers.quote import GROUPS
@@ -30,7 +30,7 @@ def page(priced: Priced, rank: int, quoted: Quote, curve: Curve) -> str:
     heading = f"{title(quoted, priced.short_id(rank))} · quoted {priced.now:%Y-%m-%d} · {_price_date(quoted)}"
     parts: list[str | Plot] = [paragraphs([heading], "soft")]
     parts += [cards(decision(priced, quoted)), paragraphs(why(quoted))] if quoted.serving is None else []
-    parts += [_facts(priced, quoted), _money(quoted)]
+    parts += [_facts(priced, quoted), _money(quoted), *causes_plot(quoted)]
     if curve:
         parts.append(_spot(quoted, curve))
     parts += [_bill(quoted), _assumptions(quoted), _policies(quoted)]

@@ -262,6 +262,7 @@ def test_comparison_of_infeasible_plan_refused(compare_plan):
 def test_page_equals_golden(compare_plan, golden, width):
     lines = page(compare_plan({"port_weeks": "auto"}), width)
     assert max(len(line) for line in lines) <= width
+    assert len(lines) - 1 <= 15
     golden(f"plan/compare-{width}.txt", "\n".join(lines) + "\n")
 
 
@@ -274,6 +275,7 @@ def test_page_of_any_total_fits_80_columns(slipway, tmp_path, monkeypatch, token
     _, out, _ = slipway("compare", str(plan), "--prices-as-of", "2026-11-20")
     assert "Trainium" in out
     assert max(map(len, out.splitlines())) <= 80
+    assert len(out.strip().splitlines()) <= 14  # the next command, on stderr, is the last
 
 
 def test_json_has_schema_ranked_options_and_break_even(compare_plan, slipway):

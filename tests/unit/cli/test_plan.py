@@ -125,10 +125,36 @@ def test_page_at_any_width_has_no_wider_line_and_no_cut_number(price_text, text,
         assert shown in line
 
 
+LONG = Path("a-folder-of-a-team-with-a-long-name/experiments-of-this-quarter/llama-3.1-8b-instruct.yaml")
+
+
+@pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("text", [OPEN, SOME, HOURS])
-def test_first_screen_at_80_columns_has_at_most_16_lines(price_text, text):
-    lines = page(price_text(text), 80, everything=False)[1:]
-    assert len(lines) <= 16
+@pytest.mark.parametrize("refused", [False, True])
+def test_first_screen_has_at_most_15_lines(price_text, text, refused, width):
+    if refused:
+        Path("train.py").unlink()
+    lines = page(price_text(text), width, everything=False)[1:]
+    assert len(lines) <= 15
+    assert any(ROW.match(line) for line in lines)
+
+
+@pytest.mark.parametrize("text", [OPEN, SOME, SOME + "run: {command: [python, missing.py]}\n"])
+def test_first_screen_of_long_path_has_at_most_15_lines_of_a_terminal(tmp_path, monkeypatch, text):
+    monkeypatch.chdir(tmp_path)
+    LONG.parent.mkdir(parents=True)
+    LONG.write_text(text, encoding="utf-8")
+    lines = page(price(LONG, NOW, PriceOptions()), 80, everything=False)[1:]
+    assert sum(-(-max(1, len(line)) // 80) for line in lines) <= 15
+    assert sum(bool(ROW.match(line)) for line in lines) >= 2
+
+
+def test_note_before_limit_stays_where_warning_needs_room(price_text):
+    Path("train.py").unlink()
+    shown = "\n".join(page(price_text(OPEN), 80, everything=False))
+    assert "warning: run.command: train.py is not in" in shown
+    assert "%" in shown
+    assert "No spending limit" not in shown
 
 
 @pytest.mark.parametrize("text", [OPEN, SOME])
@@ -148,7 +174,7 @@ def test_heading_of_refused_job_does_not_say_launchable(price_text, width):
     Path("train.py").unlink()
     shown = "\n".join(page(price_text(SOME), width, everything=False))
     assert "can be launched now" not in shown
-    assert "can be launched, once the warning below is mended" in shown
+    assert "can be launched once the warning is mended" in shown
     assert "warning: run.command: train.py is not in" in shown
 
 
