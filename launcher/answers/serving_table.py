@@ -8,7 +8,7 @@ from launcher.answers.lines import wrapped
 from launcher.answers.plan_rows import note_of, unpriced_name, unpriced_reasons
 from launcher.answers.plan_table import UNPRICED, also_unpriced, footer, ranks_shown, refused_lines
 from launcher.answers.table import Column, render
-from launcher.model.enums import Level, PurchaseOption, ServingTask
+from launcher.model.enums import Level, PurchaseOption, ServingPrecision, ServingTask
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
 from launcher.model.workload import ServingWorkload
@@ -65,7 +65,8 @@ def headline(priced: Priced) -> str:
     """The request in one line."""
     serve = priced.request.workload.serve or ServingWorkload()
     model = serve.model if isinstance(serve.model, str) else "a model"
-    size = f" ({priced.params_b:.4g} B)" if priced.params_b else ""
+    format_ = "" if serve.weight_format is ServingPrecision.BF16 else f", {serve.weight_format}"
+    size = f" ({priced.params_b:.4g} B{format_})" if priced.params_b else ""
     kind = "embeddings from" if serve.task is ServingTask.EMBEDDING else "serving"
     out = "" if serve.task is ServingTask.EMBEDDING else f", {serve.answer_tokens:,} out"
     most = max(serve.hourly)

@@ -265,8 +265,10 @@ class ServingWorkload:
         None, Nullable(item=Text(pattern=r"s3://.+", form="s3://...")), "model compiled for Neuron, in S3"
     )
     task: ServingTask = setting(ServingTask.CHAT, Choice(options=ServingTask), "kind of request")
-    precision: ServingPrecision = setting(
-        ServingPrecision.BF16, Choice(options=ServingPrecision), "number format of the weights"
+    precision: ServingPrecision | None = setting(
+        None,
+        Auto(item=Choice(options=ServingPrecision)),
+        "number format of the weights; auto: the one that the model was published in, else bf16",
     )
     input_tokens: int = setting(1000, Integer(minimum=1), "tokens per request")
     cached_input_fraction: float = setting(
@@ -313,6 +315,11 @@ class ServingWorkload:
         Nullable(item=Usd()),
         "staff cost of operating the instances in dollars per month; null: half a day of an engineer",
     )
+
+    @property
+    def weight_format(self) -> ServingPrecision:
+        """The number format of the weights: `precision`, bf16 where neither the plan nor the catalog gives one."""
+        return self.precision or ServingPrecision.BF16
 
     @property
     def hourly(self) -> tuple[float, ...]:

@@ -85,7 +85,7 @@ class ServingPlan:
     @property
     def weights_gb(self) -> float:
         """GB (1e9 bytes) of the model's weights at the plan's precision; 0 if unknown."""
-        return weights_gb(self.model, self.serve.precision) if self.model is not None else 0.0
+        return weights_gb(self.model, self.serve.weight_format) if self.model is not None else 0.0
 
     @cached_property
     def copies(self) -> int:
@@ -174,7 +174,7 @@ class ServingPlan:
             environment["SM_VLLM_DATA_PARALLEL_SIZE"] = str(replicas)
         if serve.task is ServingTask.EMBEDDING:
             environment["SM_VLLM_RUNNER"] = "pooling"
-        if serve.precision is ServingPrecision.FP8:
+        if serve.weight_format is ServingPrecision.FP8:
             environment["SM_VLLM_QUANTIZATION"] = "fp8"
         if model.startswith("/"):
             environment["HF_HUB_OFFLINE"] = "1"

@@ -19,7 +19,7 @@ from launcher.planning.pins import Pins, pins_of
 from launcher.planning.serving.checks import check
 from launcher.planning.serving.layout import layouts
 from launcher.planning.serving.reach import beyond, unserved_precision
-from launcher.planning.serving.resolve import kinds_of, model_of
+from launcher.planning.serving.resolve import kinds_of, model_of, with_precision
 
 
 def pinned_serving(request: PlanRequest, catalog: Catalog, bedrock: BedrockCatalog, facts: ServingFacts) -> Plan:
@@ -42,6 +42,7 @@ def pinned_serving(request: PlanRequest, catalog: Catalog, bedrock: BedrockCatal
             error("nothing-to-serve", "workload.serve", f"{request.name} serves nothing", "give workload.serve")
         ]
         raise ImpossibleError(f"{request.name} is not one plan yet", findings=findings)
+    request, serve = with_precision(request, serve, catalog, facts)
     findings = [finding for finding in check(request, serve, catalog, bedrock) if finding.level is Level.ERROR]
     pins = pins_of(request, ("inf2.48xlarge", "us-east-1", "on-demand"))
     findings += [] if isinstance(pins, Pins) else pins
@@ -88,7 +89,7 @@ def _estimates(
         return error("nothing-fits", "target.instance_type", f"{serve.model} is served on no {name}")
     chip = catalog.accelerators[kind.accelerator]
     reason = beyond(model, chip, embedding=serve.task is ServingTask.EMBEDDING)
-    reason = reason or unserved_precision(serve.precision, chip)
+    reason = reason or unserved_precision(serve.weight_format, chip)
     choice = layouts(serve, model, kind, chip, facts) if reason is None else None
     if choice is not None and choice.estimates:
         return choice.estimates

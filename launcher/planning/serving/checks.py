@@ -161,7 +161,7 @@ def _parallel(request: PlanRequest, serve: ServingWorkload, catalog: Catalog) ->
             allowed = "; ".join(f"{', '.join(map(str, type_name))} on {name}" for name, type_name in taken.items())
             message = f"{degree} is not a supported degree of tensor parallelism there, allowed: {allowed}"
             yield error("tensor-parallel", f"{PATH}.tensor_parallel", message, "set it to one of these, or to auto")
-    refused = [reason for chip in chips if (reason := unserved_precision(serve.precision, chip))]
+    refused = [reason for chip in chips if (reason := unserved_precision(serve.weight_format, chip))]
     if refused and len(refused) == len(chips):
         yield error("precision", f"{PATH}.precision", refused[0])
 

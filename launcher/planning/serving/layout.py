@@ -150,14 +150,14 @@ def copy_of(workload: ServingWorkload, model: ServedModel, chip: Accelerator, gr
         accelerator=chip,
         tensor_parallel=group,
         software=VLLM_NEURON if neuron else VLLM,
-        weight_bytes=WEIGHT_BYTES[workload.precision],
+        weight_bytes=WEIGHT_BYTES[workload.weight_format],
         cache_bytes=2.0 if workload.answer_tokens else 0.0,
         batch=batch,
         sequence=longest(workload, chip),
         input_tokens=workload.input_tokens,
         output_tokens=workload.answer_tokens,
-        fp8_arithmetic=workload.precision is ServingPrecision.FP8,
-        expert_bytes=EXPERT_BYTES.get(workload.precision),
+        fp8_arithmetic=workload.weight_format is ServingPrecision.FP8,
+        expert_bytes=EXPERT_BYTES.get(workload.weight_format),
     )
 
 

@@ -70,8 +70,8 @@ def _differences(
         yield f"it was of {row.model}"
     if (row.instance_type or facts.name, row.accelerator or chip.name) != (facts.name, chip.name):
         yield f"it was on {row.instance_type or row.accelerator}"
-    if row.precision is not workload.precision:
-        yield f"its weights were {row.precision}, the plan's are {workload.precision}"
+    if row.precision is not workload.weight_format:
+        yield f"its weights were {row.precision}, the plan's are {workload.weight_format}"
     lengths = (row.input_tokens, row.output_tokens)
     if lengths != (workload.input_tokens, workload.answer_tokens):
         requested = f"{workload.input_tokens} in and {workload.answer_tokens} out"

@@ -32,6 +32,8 @@ USUAL_EXPERTS, USUAL_TOP_K = 128, 8
 """Experts of a layer and of a token in most open mixtures since 2024 (Qwen3, DeepSeek-V3 with 256, GLM-4.5)."""
 SUGGESTED = 4
 """Maximum number of types in a hint."""
+NARROWER = (ServingPrecision.FP8, ServingPrecision.INT8)
+"""Formats to which a server or a compiler converts 16-bit weights itself, for a hint."""
 
 
 def served_model(spec: ModelSpec) -> ServedModel:
@@ -155,7 +157,7 @@ def resolve_serving(
             serve=serve,
             groups=groups,
             estimates=estimates,
-            weights_gb=0.0 if model is None else weights_gb(model, serve.precision),
+            weights_gb=0.0 if model is None else weights_gb(model, serve.weight_format),
             bedrock_id=hosted if usable and not stopped else None,
             bedrock_modes=modes if usable and not stopped else (),
         ),
@@ -168,12 +170,12 @@ def _format_findings(serve: ServingWorkload, model: ServedModel | None, facts: S
     path = f"{checks.PATH}.precision"
     if model is None:
         return
-    if serve.precision in EXPERT_BYTES and not model.mixture:
-        message = f"{serve.precision} is a format of experts, and {model.name} has none"
+    if serve.weight_format in EXPERT_BYTES and not model.mixture:
+        message = f"{serve.weight_format} is a format of experts, and {model.name} has none"
         yield error("precision", path, message, "precision: bf16 or fp8")
     published = facts.formats.get(model.name)
     if published is not None and serve.precision is ServingPrecision.BF16:
-        sizes = [weights_gb(model, precision) / GB_PER_GIB for precision in (serve.precision, published)]
+        sizes = [weights_gb(model, precision) / GB_PER_GIB for precision in (serve.weight_format, published)]
         message = (
             f"{model.name} was published in {published}: {sizes[1]:.0f} GiB of weights, in bf16 {sizes[0]:.0f} GiB"
         )
@@ -214,6 +216,18 @@ def with_catalog_model(
     return replace(request, workload=replace(request.workload, serve=named)), named
 
 
+def with_precision(
+    request: PlanRequest, serve: ServingWorkload, catalog: Catalog, facts: ServingFacts
+) -> tuple[PlanRequest, ServingWorkload]:
+    """The request with the number format in which its model was published, where the plan leaves the format open."""
+    if serve.precision is not None:
+        return request, serve
+    spec = catalog.find_model(serve.model) if isinstance(serve.model, str) else None
+    published = facts.formats.get(spec.name) if spec is not None else None
+    served = replace(serve, precision=published or serve.weight_format)
+    return replace(request, workload=replace(request.workload, serve=served)), served
+
+
 def model_of(serve: ServingWorkload, catalog: Catalog) -> ServedModel | None:
     """The served model; None if only Bedrock has its weights."""
     if isinstance(serve.model, ModelDimensions):
@@ -230,7 +244,7 @@ def _choices(
     for type_ in _types(request, catalog):
         chip = catalog.accelerators[type_.accelerator or ""]
         reason = beyond(model, chip, embedding=serve.task is ServingTask.EMBEDDING)
-        reason = reason or unserved_precision(serve.precision, chip)
+        reason = reason or unserved_precision(serve.weight_format, chip)
         choices[type_.name] = layouts(serve, model, type_, chip, facts) if reason is None else Choice((), reason)
     return choices
 
@@ -329,12 +343,16 @@ def _fitting(
 ) -> str:
     """The types that could serve the model, for a hint."""
     wide = replace(request, target=replace(request.target, instance_type=None))
-    names = [name for name, choice in _choices(wide, serve, model, catalog, facts).items() if choice.estimates]
-    if not names:
-        return "another precision or model: nothing here serves it"
     kin = {choice.partition(".")[0] for choice in request.target.instance_type or ()}
-    ordered = sorted(names, key=lambda name: (name.partition(".")[0] not in kin, _size(name), name))
-    return f"it fits on {', '.join(ordered[:SUGGESTED])}"
+    narrower = [precision for precision in NARROWER if precision is not serve.weight_format]
+    for precision in (serve.weight_format, *narrower):
+        choices = _choices(wide, replace(serve, precision=precision), model, catalog, facts)
+        names = [name for name, choice in choices.items() if choice.estimates]
+        ordered = sorted(names, key=lambda name: (name.partition(".")[0] not in kin, _size(name), name))
+        if ordered:
+            with_format = "" if precision is serve.weight_format else f" with precision: {precision}"
+            return f"it fits on {', '.join(ordered[:SUGGESTED])}{with_format}"
+    return "another model: nothing here serves it in any number format"
 
 
 def _nothing_sold(request: PlanRequest) -> Finding:

@@ -9,7 +9,7 @@ from launcher.catalog.load import Catalog
 from launcher.catalog.serving import load_serving
 from launcher.catalog.serving_images import load_images
 from launcher.model.request import PlanRequest
-from launcher.planning.serving.resolve import model_of, resolve_serving, with_catalog_model
+from launcher.planning.serving.resolve import model_of, resolve_serving, with_catalog_model, with_precision
 from launcher.pricing.serving.candidates import serving_candidates
 from launcher.pricing.serving.quoting import ServingPriced
 from launcher.workflow.quote.load_test_history import load_test_history, remarks, with_load_tests
@@ -30,6 +30,7 @@ def price_serving(
     request, serve = with_catalog_model(request, serve, catalog, bedrock)
     loads, unreadable = load_test_history(options.runs)
     facts = with_load_tests(load_serving(), loads)
+    request, serve = with_precision(request, serve, catalog, facts)
     resolution = resolve_serving(request, serve, catalog, bedrock, facts=facts, today=now.date())
     unused = remarks(loads, serve, model_of(serve, catalog), resolution.choices.estimates, catalog)
     resolution = replace(resolution, findings=(*resolution.findings, *unreadable, *unused))

@@ -94,7 +94,7 @@ def _plan_of_run(folder: RunFolder, digest: str | None, catalog: Catalog) -> Loa
     copies = parts(facts, catalog.accelerators[facts.accelerator]) // degree
     setting = LoadSetting(
         model=model.name,
-        precision=serve.precision.value,
+        precision=serve.weight_format.value,
         instance_type=facts.name,
         tensor_parallel=degree,
         copies=copies,

@@ -335,6 +335,12 @@ class TestPinned:
         serve = plan.request.workload.serve
         assert None not in (serve.tensor_parallel, serve.batch_size, serve.sequence_length)
 
+    @pytest.mark.parametrize("model, precision", [("gpt-oss-20b", "mxfp4"), ("llama-3.1-8b", "bf16")])
+    def test_open_precision_is_the_published_one(self, catalog, model, precision):
+        serve = {**GPU, "model": model, "batch_size": "auto"}
+        plan = pinned_serving(request_of(serve, G6E), catalog, BedrockCatalog(), load_serving())
+        assert plan.request.workload.serve.precision == precision
+
     def test_resolved_serving_plan_keeps_digest(self, catalog):
         plan = pinned_serving(request_of(), catalog, BedrockCatalog(), load_serving())
         assert pinned_serving(plan.request, catalog, BedrockCatalog(), load_serving()).digest == plan.digest

@@ -155,6 +155,37 @@ def test_weights_published_in_fewer_bits_are_named(model, precision, expected):
     assert expected is None or expected in hint
 
 
+@pytest.mark.parametrize(
+    "model, precision",
+    [("openai/gpt-oss-120b", "mxfp4"), ("moonshotai/Kimi-K2-Instruct", "fp8"), ("llama-3.1-8b", "bf16")],
+)
+def test_weights_have_published_format_where_the_plan_leaves_it_open(model, precision):
+    priced = price({**GOOD, "model": model})
+    assert priced.request.workload.serve.precision == precision
+    assert "published-format" not in {finding.code for finding in priced.findings}
+
+
+def test_open_format_costs_what_the_published_one_does():
+    served = {**GOOD, "model": "gpt-oss-20b"}
+    dollars = {
+        precision: price({**served, "precision": precision}, purchase={"option": "on-demand"}).quote(1).usd
+        for precision in ("auto", "mxfp4", "bf16")
+    }
+    assert dollars["auto"] == dollars["mxfp4"] != dollars["bf16"]
+
+
+@pytest.mark.parametrize(
+    "model, kind, words",
+    [
+        ("kimi-k2.5", "p5en.48xlarge", "p5en.48xlarge, p5e.48xlarge with precision: fp8"),
+        ("llama-3.1-405b", "p4de.24xlarge", "it fits on"),
+        ({"params_b": 90000}, "p5en.48xlarge", "nothing here serves it in any number format"),
+    ],
+)
+def test_model_that_fits_nowhere_is_refused_with_the_format_that_fits(model, kind, words):
+    assert words in codes({**GOOD, "model": model}, target={"instance_type": kind})["nothing-fits"].hint
+
+
 def test_mxfp4_of_dense_model_refused():
     assert "experts" in codes({**GOOD, "precision": "mxfp4"})["precision"].message
 
