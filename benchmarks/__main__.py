@@ -75,9 +75,8 @@ AIMS = {
         " median of the total."
     ),
     "spot_simulation": (
-        "Aims: an expected cost within 2 %, and a 90th percentile within 5 % if at least 3 interruptions are "
-        "expected. With fewer interruptions the percentile is exact: the simulated share of jobs on either side "
-        "differs from 90 % by no more than the noise of the simulation."
+        "Aims: an expected cost within 2 %, and a standard deviation within 5 % if at least 3 interruptions are "
+        "expected, each beyond the noise of the simulation."
     ),
     "spot_interval": "Aim: at most 1 % more expensive than the best interval that a search finds.",
     "start": "Aim: at most twice the import of typer.",

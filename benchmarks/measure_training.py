@@ -6,7 +6,7 @@
 It trains MODEL (a name of `slipway models`, or the path of a Hugging Face config.json) with random weights on random
 tokens: `huggingface` is Hugging Face's Trainer (LoRA and QLoRA by peft), `framework` is torch's FSDP. Several chips
 need `torchrun --nproc-per-node N -m benchmarks.measure_training ...`. Steps before `--warm-up` do not count. The result
-is one line of slipway.measurement/1 in FILE (measurements.jsonl), which `plan`, `quote` and `compare` read.
+is one line of slipway.measurement/1 in MEASUREMENTS (measurements.jsonl), which `plan`, `quote` and `compare` read.
 
 It needs torch, transformers and peft (`make setup-trainers` installs them), and bitsandbytes for QLoRA. Without a GPU
 the measurement is marked `simulated`: it shows that the program runs, and no quote uses it.
@@ -43,9 +43,9 @@ from launcher.catalog.load import load
 from launcher.catalog.model_config import read_model_config
 from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.instance_type import InstanceType
-from launcher.model.measurement import Measurement
+from launcher.model.measurement import MEASUREMENTS, Measurement
 from launcher.model.model_spec import ModelSpec
-from launcher.records.measurements import FILE, add_measurement
+from launcher.records.measurements import add_measurement
 
 METHODS = (Method.FULL, Method.PRETRAIN, Method.LORA, Method.QLORA)
 STACKS = (Stack.HUGGINGFACE, Stack.FRAMEWORK)
@@ -68,7 +68,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=20, help="measured steps of a repeat")
     parser.add_argument("--warm-up", type=int, default=5, help="steps of a repeat that do not count")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("-o", "--output", type=Path, default=Path(FILE))
+    parser.add_argument("-o", "--output", type=Path, default=Path(MEASUREMENTS))
     given = parser.parse_args(words)
     for name in ("sequence", "micro_batch", "steps", "repeats"):
         if getattr(given, name) < 1:

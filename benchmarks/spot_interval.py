@@ -17,7 +17,7 @@ from pathlib import Path
 from launcher import plan_file
 from launcher.catalog.load import load
 from launcher.model.money import Price
-from launcher.planning.learned import BOOT_H
+from launcher.planning.start_up import BOOT_H
 from launcher.pricing.interruptible import on_spot
 from launcher.pricing.training_candidate import TrainingCandidate
 from launcher.workflow.quote.options import PriceOptions

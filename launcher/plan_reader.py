@@ -13,7 +13,6 @@ import yaml
 from launcher.agent.command_line import run_by_bash
 from launcher.catalog import safe_yaml
 from launcher.catalog.file_places import Place, places_of, with_place
-from launcher.catalog.model_config import ModelConfigError, plan_keys, read_model_config
 from launcher.model import kinds
 from launcher.model.finding import Finding, error
 from launcher.model.names import nearest_name
@@ -149,6 +148,8 @@ class PlanReader(ScalarReader):
         if not isinstance(named, str) or not named or "\0" in named:
             self.wrong(where, named, "the path of a Hugging Face config.json")
             return None
+        from launcher.catalog.model_config import ModelConfigError, plan_keys, read_model_config
+
         try:
             config = read_model_config(self.folder / Path(named).expanduser())
             dimensions: dict[object, object] = dict(plan_keys(config).items())

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from launcher.answers import compare_screen, words
+from launcher.answers.headline import headline
 from launcher.answers.lines import finding_line, sections, wrapped
-from launcher.answers.plan_table import headline
 from launcher.answers.price_ages import ages_lines
 from launcher.answers.table import Column, render
 from launcher.model.enums import PurchaseOption

@@ -8,8 +8,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.quote import Quote
-from launcher.pricing.alternatives import Alternative
-from launcher.pricing.priced import Priced
+from launcher.pricing.priced import Alternative, Priced
 from launcher.records.codec import Json, as_json
 from launcher.records.document import filled, json_object
 from launcher.records.quote_document import CandidateObject, UnverifiedPrice

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from launcher.answers import ranges, words
+from launcher.answers.headline import UNPRICED, compares_families, headline
 from launcher.answers.lines import finding_line, wrapped
-from launcher.answers.plan_table import UNPRICED, compares_families, headline
 from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.model.money import Price

@@ -4,33 +4,22 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from launcher.answers import words
+from launcher.answers.headline import UNPRICED, compares_families, headline
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.plan_rows import counted_notes, notes_below, table, table_row
 from launcher.answers.price_ages import contradictions, price_ages
-from launcher.model.enums import COMMITTED, Basis, Method, PurchaseOption
+from launcher.model.enums import COMMITTED, Basis, PurchaseOption
 from launcher.model.money import Unpriced, UsdRange
 from launcher.model.quote import Quote
-from launcher.model.request import PlanRequest
-from launcher.model.workload import TrainingWorkload
-from launcher.planning.work import cluster_hours
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.workflow.quote.commands import command, next_command
 
-UNPRICED = "No candidate has a price: nothing can be launched. The reasons are in the table."
 MAX_PRICED, MAX_UNPRICED, MAX_OF_AN_OPTION = 10, 4, 2
 MAX_NOTED = 200
 """Number of rows above which the notes below the table are only counted."""
 MAX_TIMES = 20
 """A term commitment above this multiple of the cheapest total gets a row only on request."""
-METHODS = {
-    Method.PRETRAIN: "pretraining",
-    Method.FULL: "full fine-tuning",
-    Method.SFT: "full fine-tuning",
-    Method.LORA: "LoRA",
-    Method.QLORA: "QLoRA",
-}
-"""Training methods in words; the others are known by their abbreviation."""
 
 
 def page(priced: Priced, width: int, *, everything: bool, called: bool) -> list[str]:
@@ -142,37 +131,6 @@ def _not_deployed(priced: Priced, width: int) -> list[str]:
     return wrapped(f"  Priced, but not deployable: {'; '.join(parts)}.", width) if parts else []
 
 
-def headline(priced: Priced) -> str:
-    """The request in one line."""
-    return headline_of(priced.request, priced.params_b)
-
-
-def headline_of(request: PlanRequest, params_b: float | None) -> str:
-    """The headline of a request; `params_b` are its model's billions of parameters, if known."""
-    train = request.workload.train
-    if train is None:
-        return f"{request.name} · a cluster without a job, priced for {cluster_hours(request):g} h"
-    model = train.model if isinstance(train.model, str) else f"a model of {params_b:.4g} B" if params_b else "a model"
-    amount = _amount(train, params_b)
-    job = f"{model}, {METHODS.get(train.method, train.method.value.upper())}" if train.model else "a job"
-    return f"{request.name} · {job}, {amount} · {words.count(train.runs, 'run')}"
-
-
-def _amount(train: TrainingWorkload, params_b: float | None) -> str:
-    """The amount of work in the user's units, with the tokens that follow."""
-    if train.by_samples:
-        return f"{train.seen_examples:,.12g} examples at {train.throughput_samples_per_s:,.6g} a second and node"
-    if not train.by_tokens:
-        return f"{train.hours:g} h of progress"
-    tokens = train.amount_b(params_b)
-    total = "" if tokens is None else f"{tokens:,.12g} B tokens" if train.tokens_b else f"{tokens:,.4g} B tokens"
-    if train.tokens_per_parameter is not None:
-        return f"{total} ({train.tokens_per_parameter:g} per parameter)".lstrip()
-    if train.tokens_per_example is not None:
-        return f"{total} ({train.examples:,} examples × {train.tokens_per_example:g} × {train.epochs or 1:g} epochs)"
-    return total
-
-
 def answer(priced: Priced) -> list[str]:
     """The verdict in a sentence or two."""
     best = priced.quote(1)
@@ -207,12 +165,6 @@ def missing_text(quoted: Quote) -> str:
     count = sum(component.unpriced is not None and component.group != "compute" for component in quoted.components)
     some, out = ("1 line has", "is") if count == 1 else (f"{count} lines have", "are")
     return f"{some} no price there and {out} not included."
-
-
-def compares_families(priced: Priced) -> bool:
-    """Whether a plan's amount of work allows a comparison with other instance families."""
-    train = priced.request.workload.train
-    return train is not None and train.by_tokens and priced.cheapest_of(NVIDIA) is not None
 
 
 def _other_family(priced: Priced) -> list[str]:

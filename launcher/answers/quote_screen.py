@@ -14,7 +14,7 @@ from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
 from launcher.model.target import Runs
 from launcher.model.units import HOUR_S, spoken
-from launcher.planning.idle_chips import WASTE
+from launcher.planning.job_command import WASTE
 from launcher.planning.nat import AUTO_CODE
 from launcher.pricing.priced import Priced
 from launcher.pricing.standing import Standing

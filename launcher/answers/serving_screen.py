@@ -1,9 +1,9 @@
 """The first screen of `slipway plan` for serving: what can be used now, and what is cheaper but refused."""
 
 from launcher.answers import words
+from launcher.answers.headline import UNPRICED
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.plan_screen import refused_title, selected
-from launcher.answers.plan_table import UNPRICED
 from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.answers.serving_table import headline, how, million_title, per_million, used

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from launcher.answers import words
+from launcher.answers.headline import UNPRICED
 from launcher.answers.lines import wrapped
 from launcher.answers.plan_rows import note_of, unpriced_name, unpriced_reasons
-from launcher.answers.plan_table import UNPRICED, also_unpriced, footer, ranks_shown, refused_lines
+from launcher.answers.plan_table import also_unpriced, footer, ranks_shown, refused_lines
 from launcher.answers.table import Column, render
 from launcher.model.enums import Level, PurchaseOption, ServingPrecision, ServingTask
 from launcher.model.quote import Quote

@@ -7,8 +7,8 @@ from operator import itemgetter
 from typing import Any, Literal
 
 from launcher.answers import words
+from launcher.answers.headline import headline_of
 from launcher.answers.lines import wrapped
-from launcher.answers.plan_table import headline_of
 from launcher.answers.table import Column, render
 from launcher.records.codec import Json, as_json
 from launcher.records.document import json_object

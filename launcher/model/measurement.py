@@ -6,6 +6,9 @@ from launcher.model.enums import Method, Precision, Recompute, Stack
 from launcher.model.money import Range
 from launcher.model.record import record
 
+MEASUREMENTS = "measurements.jsonl"
+"""The file that keeps the measured runs of a folder, one a line."""
+
 
 @record
 class Measurement:

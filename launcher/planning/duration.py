@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from launcher.model.enums import Method, Precision, Recompute
 from launcher.model.money import Assumption, Range
 from launcher.model.training import Constant, TrainingEstimate, TrainingFacts
-from launcher.planning import flops, goodput, posterior, throughput, utilisation
+from launcher.planning import flops, goodput, throughput, utilisation
 from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR
 from launcher.planning.shape import ADAPTER_FRACTION, TrainingShape, known_hidden, known_layers
 
@@ -184,8 +184,10 @@ def _measured(shape: TrainingShape, facts: TrainingFacts, estimate: TrainingEsti
 def _own_runs(shape: TrainingShape, facts: TrainingFacts) -> Iterator[Assumption]:
     if shape.measured_tokens_per_s is not None or not facts.measured:
         return
+    from launcher.planning.posterior import posterior
+
     prior = utilisation.estimate(shape, facts)
-    learned = posterior.posterior(shape, facts, prior.scale)
+    learned = posterior(shape, facts, prior.scale)
     if learned is None:
         return
     steps = [f"the estimate alone: {prior.mid:.3f} of the peak, a spread of {prior.scale:.2f} in logarithms"]

@@ -7,18 +7,15 @@ only the shell knows says nothing, and nothing is concluded from it.
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from itertools import pairwise
 
 from launcher.model.finding import Finding, warning
 from launcher.model.record import record
-from launcher.planning.job_command import Program
-from launcher.planning.launchers import MODULES, PYTHON, Cluster, LauncherUse, Stated, launcher_use, listed
+from launcher.planning.job_command import CODE, TOO_MANY, JobCommand, Program, runs_a_script
+from launcher.planning.launchers import Cluster, LauncherUse, Stated, launcher_use, listed
 
 DEVICES = ("CUDA_VISIBLE_DEVICES", "NEURON_RT_VISIBLE_CORES")
 CORES = "NEURON_RT_NUM_CORES"
 """NeuronCores of each process (Neuron documentation, runtime configuration)."""
-CODE, TOO_MANY = WASTE = ("chips-idle", "more-than-paid")
-"""The codes of findings on chips without work, and on processes without chips."""
 _FIXES = {
     "accelerate": (
         "--num_machines $SLIPWAY_NODES --machine_rank $SLIPWAY_NODE_RANK --main_process_ip $SLIPWAY_MASTER_ADDR"
@@ -52,20 +49,6 @@ class Nodes:
     workers: int
     noun: str
     usd_per_hour: Decimal | None
-
-
-@record
-class JobCommand:
-    """The programs of a job's command, and what a trainer that Python runs without a launcher uses by itself.
-
-    `all_chips`: it starts processes of its own, or one process uses all chips of a node. `all_nodes`: it joins the
-    other nodes by itself. `spawned`: the number of processes that it starts, where its text has it.
-    """
-
-    programs: tuple[Program, ...] = ()
-    all_chips: bool = False
-    all_nodes: bool = False
-    spawned: int | None = None
 
 
 def idle_findings(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -> Iterator[Finding]:
@@ -154,19 +137,6 @@ def _more(where: str, stated: Stated, most: int, *, place: str, nodes: Nodes) ->
 
 def _dollars(nodes: Nodes, idle: int, of: int) -> str:
     return "" if nodes.usd_per_hour is None else f", ${nodes.usd_per_hour * idle / of:,.0f} an hour"
-
-
-def runs_a_script(program: Program) -> bool:
-    """Whether Python runs a script or a module of the user's."""
-    if not program.name.startswith(PYTHON):
-        return False
-    words = program.words[1:]
-    if "-c" in words or "-" in words:
-        return False
-    module = next((after for before, after in pairwise(words) if before == "-m"), None)
-    if module is not None:
-        return module not in MODULES and module.partition(".")[0] not in {"http", "pip", "venv", "json", "compileall"}
-    return any(word.endswith(".py") for word in words)
 
 
 def _single(program: Program, command: JobCommand, nodes: Nodes) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from types import MappingProxyType
 
 from launcher.agent.command_line import script_of_shell
@@ -37,6 +38,19 @@ _ARRAY = re.compile(r"\b([A-Za-z_]\w*)=\(([^()']*)\)")
 _REFERENCE = re.compile(r"\$(?:\{(\w+)(?:\[[@*]\]|:?-([^{}]*))?\}|(\w+))")
 _SET_ON_NODES = ("SLIPWAY_", "SLURM_", "PET_", "MASTER_", "HOST", "HOME", "PWD", "USER")
 """Beginnings of the variables that a node has: the default of `${SLURM_NNODES:-1}` does not hold."""
+PYTHON = ("python", "python3", "pypy3")
+"""The beginnings of the names of Python's programs."""
+MODULES: Mapping[str, str] = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "accelerate.commands.launch": "accelerate",
+    "deepspeed.launcher.runner": "deepspeed",
+    "composer.cli.launcher": "composer",
+    "llamafactory.cli": "llamafactory-cli",
+}
+"""Launchers that Python runs as modules."""
+CODE, TOO_MANY = WASTE = ("chips-idle", "more-than-paid")
+"""The codes of findings on chips without work, and on processes without chips."""
 
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
@@ -211,3 +225,30 @@ def _wrapped(words: Sequence[str], at: int) -> int:
     """The index of the program that a wrapper runs, behind the wrapper's options; of the wrapper itself if unknown."""
     inner = (index for index in range(at + 1, len(words)) if STARTER.fullmatch(words[index].rpartition("/")[2]))
     return next(inner, at)
+
+
+@record
+class JobCommand:
+    """The programs of a job's command, and what a trainer that Python runs without a launcher uses by itself.
+
+    `all_chips`: it starts processes of its own, or one process uses all chips of a node. `all_nodes`: it joins the
+    other nodes by itself. `spawned`: the number of processes that it starts, where its text has it.
+    """
+
+    programs: tuple[Program, ...] = ()
+    all_chips: bool = False
+    all_nodes: bool = False
+    spawned: int | None = None
+
+
+def runs_a_script(program: Program) -> bool:
+    """Whether Python runs a script or a module of the user's."""
+    if not program.name.startswith(PYTHON):
+        return False
+    words = program.words[1:]
+    if "-c" in words or "-" in words:
+        return False
+    module = next((after for before, after in pairwise(words) if before == "-m"), None)
+    if module is not None:
+        return module not in MODULES and module.partition(".")[0] not in {"http", "pip", "venv", "json", "compileall"}
+    return any(word.endswith(".py") for word in words)

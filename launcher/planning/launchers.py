@@ -9,19 +9,8 @@ from dataclasses import replace
 
 from launcher.catalog import safe_yaml
 from launcher.model.record import record
-from launcher.planning.job_command import STARTER, UNKNOWN, Program
+from launcher.planning.job_command import MODULES, PYTHON, STARTER, UNKNOWN, Program
 
-PYTHON = ("python", "python3", "pypy3")
-"""The beginnings of the names of Python's programs."""
-MODULES: Mapping[str, str] = {
-    "torch.distributed.run": "torchrun",
-    "torch.distributed.launch": "torchrun",
-    "accelerate.commands.launch": "accelerate",
-    "deepspeed.launcher.runner": "deepspeed",
-    "composer.cli.launcher": "composer",
-    "llamafactory.cli": "llamafactory-cli",
-}
-"""Launchers that Python runs as modules."""
 _ALL = frozenset({"auto", "gpu", "cpu", "xpu", "all", "-1"})
 """Words for all devices of a node."""
 _MPI_HOSTS = ("host", "hosts", "H", "hostfile", "machinefile", "machine-file", "f")

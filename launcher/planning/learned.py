@@ -15,16 +15,9 @@ from launcher.model.learned import Learned
 from launcher.model.measurement import Measurement
 from launcher.model.money import Range
 from launcher.model.units import HOUR_S
-from launcher.planning.posterior import WITHIN, variance_between
+from launcher.planning.posterior import variance_between
+from launcher.planning.start_up import BOOT_RANGE_H, RESTART_RANGE_H, WITHIN
 
-BOOT_H = 0.15
-"""From launch to the first step on a new node, 9 minutes, paid for without progress: from memory, not measured."""
-BOOT_RANGE_H = Range(low=BOOT_H / 2, mid=BOOT_H, high=BOOT_H * 2)
-"""Half and twice BOOT_H, 4.5 to 18 minutes, as the 5 % and 95 % points: a judgement."""
-RESTART_H = 0.25
-"""From the loss of the nodes to the first step after the restore, 15 minutes: a choice within the 5 to 30 minutes of
-published restarts. The wait for spot capacity is not included. All of it is billed, as surviving nodes are."""
-RESTART_RANGE_H = Range(low=5 / 60, mid=RESTART_H, high=0.5)
 START_TO_START = 0.3
 """Two starts of the same nodes differ by this much, in logarithms: a judgement."""
 MIN_S, MAX_S = 60.0, 2.0 * HOUR_S

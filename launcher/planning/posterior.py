@@ -20,17 +20,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from launcher.model.learned import RUN_TO_RUN, Cell, Posterior
 from launcher.model.measurement import Measurement
-from launcher.model.record import record
 from launcher.model.training import TrainingFacts
 from launcher.planning import flops, utilisation
 from launcher.planning.shape import TrainingShape
+from launcher.planning.start_up import WITHIN
 
-RUN_TO_RUN = 0.03
-"""Two runs of one job on one type of node differ by this much, in logarithms; judgement."""
 MIN_OWN = 0.01
-WITHIN = 1.645
-"""Low and high of a measurement count as the 5 % and 95 % points of a normal distribution."""
 A_DOUBLING: Mapping[str, float] = {"nodes": 0.10, "sequence": 0.04, "batch": 0.04, "parameters": 0.06}
 """Discount, in logarithms, for each doubling between the measured job and the estimated one. The discount of nodes
 is the smallest at which the ranges hold 89 % of the published series' larger counts (at 0.08: 78 %)."""
@@ -40,34 +37,6 @@ FARTHEST = 0.5
 """A measurement with a larger discount is ignored."""
 UNLIKELY = 2.748
 """Quantile of the normal distribution: 99.7 % lie below."""
-
-
-@record
-class Cell:
-    """All measurements of one job, pooled: their error, its variance, and the distance of that job from this one."""
-
-    runs: tuple[str, ...]
-    description: str
-    error: float
-    variance: float
-    discount: float
-    contradiction: bool
-
-    @property
-    def total_variance(self) -> float:
-        """The total variance of the error if applied to this job."""
-        return self.variance + RUN_TO_RUN**2 + self.discount**2
-
-
-@record
-class Posterior:
-    """The error of the estimate after the measurements, in logarithms, and the cells that it was computed from."""
-
-    shift: float
-    scale: float
-    prior_scale: float
-    cells: tuple[Cell, ...]
-    contradiction: bool
 
 
 def posterior(shape: TrainingShape, facts: TrainingFacts, prior_scale: float) -> Posterior | None:

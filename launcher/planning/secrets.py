@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 
 from launcher.model.finding import Finding, error
 from launcher.model.request import PlanRequest, RunSpec
-from launcher.model.secret import secret_reference
 
 FORMS: Mapping[str, str] = {
     "an AWS access key": r"\b(AKIA|ASIA)[A-Z0-9]{16}\b",
@@ -34,6 +33,10 @@ _POSSIBLE = r"(?![/.~$])(?!(?i:true|false|none|null|yes|no|on|off)$)(?![0-9.]+$)
 
 def reference_findings(run: RunSpec) -> Iterator[Finding]:
     """An error for each entry of `run.secrets` that names no secret or parameter."""
+    if not run.secrets:
+        return
+    from launcher.model.secret import secret_reference
+
     for name, text in run.secrets.items():
         try:
             secret_reference(text)

@@ -8,8 +8,9 @@ import math
 from typing import NamedTuple
 
 from launcher.model.enums import Optimizer
+from launcher.model.learned import Posterior
 from launcher.model.training import TrainingFacts
-from launcher.planning import flops, posterior, utilisation
+from launcher.planning import flops, utilisation
 from launcher.planning.optimizers import DEFAULT, recipe
 from launcher.planning.shape import TrainingShape, known_hidden
 
@@ -39,7 +40,7 @@ def rate(shape: TrainingShape, facts: TrainingFacts) -> Rate:
     factor = optimizer_factor(shape, mfu.mid)
     if factor != 1.0:
         mfu = utilisation.Mfu(low=mfu.low * factor, mid=mfu.mid * factor, high=mfu.high * factor, scale=mfu.scale)
-    learned = posterior.posterior(shape, facts, mfu.scale) if facts.measured else None
+    learned = _posterior(shape, facts, mfu.scale)
     if learned is not None:
         mid = mfu.mid * math.exp(learned.shift)
         # The posterior is normal; yet no measurement widens the range of the estimate alone, unless runs contradict
@@ -48,6 +49,15 @@ def rate(shape: TrainingShape, facts: TrainingFacts) -> Rate:
         width = math.exp(min(TENTH * learned.scale, facts.quantile * alone))
         mfu = utilisation.Mfu(low=mid / width, mid=mid, high=mid * width, scale=learned.scale)
     return Rate(capacity * mfu.low, capacity * mfu.mid, capacity * mfu.high, mfu.low, mfu.mid, mfu.high, mfu.scale)
+
+
+def _posterior(shape: TrainingShape, facts: TrainingFacts, prior_scale: float) -> Posterior | None:
+    """The error of the estimate after the user's own measurements; None without any that applies."""
+    if not facts.measured:
+        return None
+    from launcher.planning.posterior import posterior
+
+    return posterior(shape, facts, prior_scale)
 
 
 def optimizer_factor(shape: TrainingShape, mfu: float) -> float:

@@ -7,6 +7,7 @@ from launcher.agent.interval import overhead_fraction
 from launcher.catalog.load import Catalog
 from launcher.model.enums import CheckpointMode
 from launcher.model.instance_type import Accelerator, InstanceType
+from launcher.model.learned import Learned, Posterior
 from launcher.model.measurement import Measurement
 from launcher.model.money import Assumption, Range
 from launcher.model.record import record
@@ -17,8 +18,6 @@ from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.planning import duration, goodput, memory
 from launcher.planning.around import hours_around
 from launcher.planning.goodput import MINUTE_S, SECONDS_PER_HOUR, FailureRates, Losses, Overhead
-from launcher.planning.learned import learned_boot, learned_restart
-from launcher.planning.posterior import Posterior, posterior
 from launcher.planning.shape import MOE_ACTIVE_FRACTION, TrainingShape, recompute_of, stack_of
 from launcher.planning.utilisation import rows_on_instance, spread
 from launcher.planning.ways_out import WaysOut
@@ -94,8 +93,12 @@ class Estimator:
         train = self.request.workload.train
         if train is None or not train.by_tokens or train.throughput_tokens_per_s is not None:
             return None
+        if not self.facts.measured:
+            return None
+        from launcher.planning.posterior import posterior
+
         shape = self.shape(train, self.catalog.instance_types[instance_type], nodes)
-        return posterior(shape, self.facts, spread(shape, self.facts)) if self.facts.measured else None
+        return posterior(shape, self.facts, spread(shape, self.facts))
 
     def explained(self, work: Work) -> Work:
         """The same work with the calculation of every number, for a displayed quote."""
@@ -132,9 +135,23 @@ class Estimator:
         return replace(
             work,
             instance_type=facts.name,
-            boot=learned_boot(facts.name, self.measured),
-            restart=learned_restart(facts.name, self.measured),
+            boot=self._own_boot(facts.name),
+            restart=self._own_restart(facts.name),
         )
+
+    def _own_boot(self, instance_type: str) -> Learned | None:
+        if not self.measured:
+            return None
+        from launcher.planning.learned import learned_boot
+
+        return learned_boot(instance_type, self.measured)
+
+    def _own_restart(self, instance_type: str) -> Learned | None:
+        if not self.measured:
+            return None
+        from launcher.planning.learned import learned_restart
+
+        return learned_restart(instance_type, self.measured)
 
     def _computed(self, facts: InstanceType, nodes: int, train: TrainingWorkload, tokens: float) -> Work:
         """The work from tokens, without the hours around the job that the user's own runs of this type measured."""
@@ -213,8 +230,8 @@ class Estimator:
             node_failures_per_h=failures.of_nodes_per_h,
             failure_restart_h=self._restart_h,
             failure_overhead=lost.fraction,
-            boot=learned_boot(facts.name, self.measured),
-            restart=learned_restart(facts.name, self.measured),
+            boot=self._own_boot(facts.name),
+            restart=self._own_restart(facts.name),
         )
 
     def _losses(self, hours: float, write_s: Range | None, failures: FailureRates) -> Losses:
@@ -242,8 +259,8 @@ class Estimator:
             checkpoint_interval_s=self.request.checkpoint.interval,
             accelerator=facts.accelerator,
             assumptions=(Assumption(name="hours the cluster runs", value=f"{hours:g}", unit="h", source=source),),
-            boot=learned_boot(facts.name, self.measured),
-            restart=learned_restart(facts.name, self.measured),
+            boot=self._own_boot(facts.name),
+            restart=self._own_restart(facts.name),
         )
 
     def _own_interval_line(self, work: Work) -> tuple[Assumption, ...]:

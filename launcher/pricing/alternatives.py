@@ -5,33 +5,18 @@ from decimal import Decimal
 
 from launcher.model.enums import PurchaseOption
 from launcher.model.instance_type import InstanceType
-from launcher.model.money import Price, Range, Unpriced, UsdRange
-from launcher.model.record import record
+from launcher.model.money import Price, Unpriced, UsdRange
 from launcher.model.work import Work
-from launcher.planning.learned import BOOT_H
+from launcher.planning.start_up import BOOT_H
 from launcher.planning.work import Estimator
 from launcher.pricing.bill import checkpoints_and_data_usd
 from launcher.pricing.bill_lines import CENT_FRACTION, usd_range
 from launcher.pricing.blocks import HOURS_A_DAY, block_days
 from launcher.pricing.context import PricingContext
+from launcher.pricing.priced import Alternative
 
 ULTRASERVER = "ultraserver"
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64)
-
-
-@record
-class Alternative:
-    """An alternative at its cheapest size and place: `usd` is compute, checkpoints and data, None without a price."""
-
-    service: str
-    instance_type: str
-    accelerator: str
-    nodes: int
-    region: str
-    option: PurchaseOption
-    hours: Range
-    usd: UsdRange | None
-    price: Price | Unpriced
 
 
 def alternatives(

@@ -3,10 +3,13 @@
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from launcher.model.money import Range
 from launcher.pricing.normal import Z_OF_THE_ENDS
 
+BothOutcomes: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
+"""Equally likely totals of a run on GPU and on Trainium, in dollars."""
 TARGET_CHANCE = 0.9
 """The chance to finish that `run.retries: auto` aims at: a policy of this project, stated in its contract."""
 MAX_EXACT = 500.0

@@ -16,7 +16,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.units import HOURS_A_YEAR, HOURS_PER_MONTH, MONTHS_A_YEAR
 from launcher.model.work import Work
 from launcher.planning.fetching import fetching_lines
-from launcher.planning.learned import BOOT_H, BOOT_RANGE_H
+from launcher.planning.start_up import BOOT_H, BOOT_RANGE_H
 from launcher.pricing.blocks import (
     HOURS_A_DAY,
     LEAD_WEEKS,

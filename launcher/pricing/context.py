@@ -17,13 +17,11 @@ from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.workload import ServingWorkload
-from launcher.planning.idle_chips import JobCommand
-from launcher.planning.learned import learned_tail
+from launcher.planning.job_command import JobCommand
 from launcher.pricing.bill import Bill
 from launcher.pricing.gate import GateRules
 from launcher.pricing.hazard import SHARED, Hazard, assumed_rates, hazard
 from launcher.pricing.idle_tail import learnable_hours
-from launcher.pricing.seen_interruptions import interruption_counts, learned_rate
 
 Ends: TypeAlias = tuple[AnnouncedEnd, ...]
 
@@ -96,6 +94,8 @@ class PricingContext:
         """How long idle nodes stay according to the user's own runs, computed once for each target and option."""
         if not self.measured:
             return None
+        from launcher.planning.learned import learned_tail
+
         key = (place.target, place.option)
         if key not in self._tails:
             assumed_h = learnable_hours(*key, self.request)
@@ -106,6 +106,8 @@ class PricingContext:
         """The interruption rate that the user's runs on a type measured for a region, computed once."""
         if not self.measured:
             return None
+        from launcher.pricing.seen_interruptions import interruption_counts, learned_rate
+
         key = (instance_type, region)
         if key not in self._rates:
             observed = interruption_counts(instance_type, region, self.measured, 1 - SHARED)

@@ -7,8 +7,11 @@ from launcher.catalog.market import InterruptionBand
 from launcher.model.learned import Learned
 from launcher.model.money import Assumption
 from launcher.model.units import HOURS_PER_MONTH
-from launcher.pricing.seen_interruptions import WORST_PER_NODE_HOUR
 
+WORST_PER_NODE_HOUR = 0.74
+"""Preemptions per instance-hour in the worst of the published traces, p3.2xlarge of 2020 to 2023
+(skypilot-org/spot-traces and uclasystem/bamboo, as gathered on 2026-11-20). No trace of H100, A100 or Trainium was
+found, so it is a stress case with a total of its own, and no part of the estimate without a run."""
 STRESS = "if interruptions came as in the worst published trace"
 MOVES = 1.31
 """Logarithm by which a band's rate may differ from the job's: of 946 pairs of bands of one type and region, 112 to 265

@@ -10,7 +10,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.units import HOUR_S, spoken
 from launcher.model.work import Work
 from launcher.planning.goodput import UNKNOWN_WRITE_S
-from launcher.planning.learned import RESTART_H
+from launcher.planning.start_up import RESTART_H
 from launcher.pricing.spot import Interruptible
 
 NOTICE_H = 115 / 3600

@@ -5,7 +5,7 @@ import math
 from launcher.model.money import Range
 from launcher.model.request import PlanRequest
 from launcher.model.work import Work
-from launcher.planning.posterior import WITHIN
+from launcher.planning.start_up import WITHIN
 from launcher.pricing.hazard import Hazard
 from launcher.pricing.interruptible import OnSpot, on_spot, saving_share
 from launcher.pricing.joint import NO_LOSSES, JobHours, Losses, Spread, spread_of

@@ -8,8 +8,7 @@ from launcher.model.money import Range, UsdRange
 from launcher.model.range_causes import Narrowing, RangeCauses, Stress
 from launcher.planning.questions import measured_width, open_answers
 from launcher.planning.work import Estimator
-from launcher.pricing.hazard import worst
-from launcher.pricing.seen_interruptions import WORST_PER_NODE_HOUR
+from launcher.pricing.hazard import WORST_PER_NODE_HOUR, worst
 from launcher.pricing.spot_prices import SpotForecast
 from launcher.pricing.totals import range_shares, total_usd
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate

@@ -1,7 +1,6 @@
 """GPU and Trainium under one purchase option: like is compared with like."""
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
 
 from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.enums import Availability, PurchaseOption
@@ -11,7 +10,7 @@ from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.planning.quotas import DEFAULT_QUOTA
 from launcher.pricing.ages import age, rests_on
-from launcher.pricing.chances import chance_below
+from launcher.pricing.chances import BothOutcomes, chance_below
 from launcher.pricing.context import PricingContext
 from launcher.targets.registry import target_of
 
@@ -21,10 +20,6 @@ SURE = 0.95
 ON_DEMAND = "on demand"
 GUIDES = "30 to 50 %"
 """By how much the buying guides of 2026 put Trainium below GPUs (`reasoning.SOURCE`)."""
-
-
-BothOutcomes: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
-"""Equally likely totals of a run on GPU and on Trainium, in dollars."""
 SIDES = ("GPU", "Trainium")
 _CAPACITY = {
     Availability.OFFERED: "{type} is sold there; whether instances are free shows at the request or with --live",

@@ -7,8 +7,7 @@ from decimal import Decimal
 from launcher.model.money import UsdRange
 from launcher.model.record import record
 from launcher.model.workload import TrainingWorkload
-from launcher.pricing.chances import chance_below
-from launcher.pricing.pairs import BothOutcomes
+from launcher.pricing.chances import BothOutcomes, chance_below
 from launcher.pricing.reasoning import MAINTENANCE_WEEKS_PER_MONTH, PORT_WEEKS, PortWeeks
 
 WEEKS_PER_MONTH = 365.25 / 12 / 7

@@ -11,13 +11,13 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from launcher.catalog.load import Catalog
 from launcher.model.enums import PurchaseOption
 from launcher.model.finding import Finding
+from launcher.model.money import Price, Range, Unpriced, UsdRange
 from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
-from launcher.planning.idle_chips import WASTE
+from launcher.planning.job_command import WASTE
 from launcher.planning.quotas import DEFAULT_QUOTA
-from launcher.pricing.alternatives import Alternative
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import decide
@@ -29,6 +29,24 @@ NVIDIA, NEURON = "nvidia", "neuron"
 """Families of accelerators: GPUs, and Trainium."""
 
 Candidate_co = TypeVar("Candidate_co", bound=Candidate, covariant=True)
+
+
+@record
+class Alternative:
+    """Hardware that Slipway cannot deploy, at its cheapest size and place.
+
+    `usd` is compute, checkpoints and data, None without a price.
+    """
+
+    service: str
+    instance_type: str
+    accelerator: str
+    nodes: int
+    region: str
+    option: PurchaseOption
+    hours: Range
+    usd: UsdRange | None
+    price: Price | Unpriced
 
 
 @record(slots=False)

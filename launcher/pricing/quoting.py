@@ -1,7 +1,7 @@
 """From a candidate to its quote: the ranges, the assumptions, the policies, the findings and the gate's decision."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
@@ -19,7 +19,6 @@ from launcher.model.work import Work
 from launcher.planning.disks import disk_findings
 from launcher.planning.drivers import driver_remarks
 from launcher.planning.fetching import connection_findings
-from launcher.planning.idle_chips import Nodes, idle_findings
 from launcher.planning.nat import egress, egress_remarks
 from launcher.planning.quotas import default_findings, quota_needs
 from launcher.planning.registry import budget_findings
@@ -294,7 +293,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
         findings.append(warning("no-efa", "target.nodes", message, "use 1 node, or a type with EFA"))
     findings.extend(_restore_by_all(candidate))
     findings.extend(_disk_too_small(candidate, facts))
-    findings.extend(idle_findings(context.job_command, context.request.run.env, _nodes(candidate, facts)))
+    findings.extend(_idle_chips(candidate, facts))
     findings.extend(disk_findings(context.request, place, facts))
     findings.extend(choice_findings(candidate))
     findings.extend(egress_remarks(planned, place, context.catalog.instance_types))
@@ -322,15 +321,21 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     return tuple(findings)
 
 
-def _nodes(candidate: TrainingCandidate, facts: InstanceType) -> Nodes:
-    price, place = candidate.offer.price, candidate.place
-    return Nodes(
+def _idle_chips(candidate: TrainingCandidate, facts: InstanceType) -> Iterable[Finding]:
+    """Findings on chips that the job's command leaves without work; none for a command without a known program."""
+    price, place, context = candidate.offer.price, candidate.place, candidate.context
+    if not context.job_command.programs:
+        return ()
+    from launcher.planning.idle_chips import Nodes, idle_findings
+
+    nodes = Nodes(
         count=place.nodes,
         chips=facts.accelerators,
         workers=facts.training_workers,
         noun="NeuronCore" if facts.neuron else "GPU",
         usd_per_hour=price.usd * place.nodes if isinstance(price, Price) else None,
     )
+    return idle_findings(context.job_command, context.request.run.env, nodes)
 
 
 def _disk_too_small(candidate: TrainingCandidate, facts: InstanceType) -> Iterator[Finding]:

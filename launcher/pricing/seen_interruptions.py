@@ -19,6 +19,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.learned import Learned
 from launcher.model.measurement import Measurement
 from launcher.planning.posterior import unlikely
+from launcher.pricing.hazard import WORST_PER_NODE_HOUR
 from launcher.pricing.normal import Z_OF_THE_ENDS
 
 ELSEWHERE = 0.5
@@ -27,10 +28,6 @@ POINTS = 600
 """Rates of the grid, even in logarithms."""
 TAIL = 0.02
 """Share of the prior between its 90th percentile and the worst trace, in addition to the lognormal's: a judgement."""
-WORST_PER_NODE_HOUR = 0.74
-"""Preemptions per instance-hour in the worst of the published traces, p3.2xlarge of 2020 to 2023
-(skypilot-org/spot-traces and uclasystem/bamboo, as gathered on 2026-11-20). No trace of H100, A100 or Trainium was
-found, so it is a stress case with a total of its own, and no part of the estimate without a run."""
 
 
 class Count(NamedTuple):

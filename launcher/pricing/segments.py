@@ -75,7 +75,7 @@ def lost(parts: Segments, pause: float) -> Moments:
     """Mean and variance of the hours that all failures cost, a `pause` after each included.
 
     A full segment is hit with probability 1 - exp(-rate S). A hit costs the lag and the part that was run, and then
-    all further failures until a run of S and L passes; see `loss_mixture`.
+    all further failures until a run of S and L passes.
     """
     again, hit = cut_off(parts.rate, parts.length + parts.lag), cut_off(parts.rate, parts.length)
     more = retries(parts.rate, parts.length + parts.lag)

@@ -16,12 +16,11 @@ from launcher.model.workload import ModelDimensions
 from launcher.planning.limits import computes
 from launcher.planning.resolve import Resolution
 from launcher.planning.targets import place_findings
-from launcher.pricing.alternatives import Alternative, alternatives
 from launcher.pricing.blocks import MIN_CHANCE
 from launcher.pricing.candidate import cheapest_fixed
 from launcher.pricing.context import PricingContext
 from launcher.pricing.narrowing import narrowing, range_causes
-from launcher.pricing.priced import PricedRequest
+from launcher.pricing.priced import Alternative, PricedRequest
 from launcher.pricing.quoting import outline, quote
 from launcher.pricing.screening import all_places, best_candidates
 from launcher.pricing.standing import Standing, ranked, standing
@@ -132,6 +131,9 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         kinds = self.request.target.kind
         if train is None or kinds is not None:
             return ()
+        # What pages and documents with every row alone need.
+        from launcher.pricing.alternatives import alternatives
+
         types = self.catalog.instance_types
         tried = [types[name] for name in named] if named is not None else list(types.values())
         chips = [

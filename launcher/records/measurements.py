@@ -21,7 +21,6 @@ from launcher.records.codec import Json, as_json, plain
 from launcher.records.document import filled, json_object
 
 SCHEMA: Final = "slipway.measurement/1"
-FILE = "measurements.jsonl"
 LONGEST = 1 << 20
 """Maximum bytes of a line; a longer line is no measurement."""
 MAX_BYTES = 64 << 20

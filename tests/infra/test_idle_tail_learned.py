@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from launcher.records.measurements import FILE, load_measurements, parse_measurement
+from launcher.model.measurement import MEASUREMENTS
+from launcher.records.measurements import load_measurements, parse_measurement
 from launcher.workflow.history.idle_tail import learn_tails
 from launcher.workflow.history.measurement import IN_RUN, keep_measurement
 from tests.infra.guard_account import HyperPodAccount, account_of, client, started
@@ -66,7 +67,7 @@ def test_idle_tail_measured_from_guard_counts_is_used_by_next_quote(
     (message,) = learn(tmp_path)
     # From 23:05: both nodes until 23:17, and they are taken to go evenly until 23:22.
     assert message.startswith("the nodes of tiny/20261120T120000Z stayed 14.5 minutes: stored in measurements.jsonl")
-    (one,), findings = load_measurements(tmp_path / FILE)
+    (one,), findings = load_measurements(tmp_path / MEASUREMENTS)
     assert (one.target, one.idle_tail_assumed_h, findings) == ("parallelcluster", 5 / 60, ())
     assert one.idle_tail_h == pytest.approx(14.5 / 60)
     assert parse_measurement(folder.read_json(IN_RUN)) == one
@@ -134,7 +135,7 @@ def test_guard_counts_of_every_target_give_idle_tail(tmp_path, monkeypatch, plac
     folder = written_run(tmp_path, lines(100_000), plan={**PLAN, "target": {**PLAN["target"], "kind": place.target}})
     folder.write_json("quote.json", folder.read_json("quote.json") | {"target": place.target})
     keep_measurement("tiny", folder, tmp_path, CATALOG, lambda _: None)
-    (before,), _ = load_measurements(tmp_path / FILE)
+    (before,), _ = load_measurements(tmp_path / MEASUREMENTS)
     with account_of(monkeypatch, HyperPodAccount) as account, guard_module(place.name) as module:
         there = place(account)
         settings = account.settings(module, **{place.name.upper(): "slipway-tiny", "IDLE_MINUTES": "60"})
@@ -143,7 +144,7 @@ def test_guard_counts_of_every_target_give_idle_tail(tmp_path, monkeypatch, plac
             now = ENDED - timedelta(minutes=3) + number * LOOK
             module.__dict__[place.kind](settings, there.client, now).watch()
         assert "stayed 7 minutes" in learn(tmp_path)[0]
-    (one,), _ = load_measurements(tmp_path / FILE)
+    (one,), _ = load_measurements(tmp_path / MEASUREMENTS)
     assert (one.target, one.idle_tail_h) == (place.target, pytest.approx(7 / 60))
     assert one.idle_tail_assumed_h == before.idle_tail_assumed_h
     assert one.idle_tail_assumed_h is not None

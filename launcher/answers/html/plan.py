@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 
-from launcher.answers import plan_screen, plan_table, serving_screen, serving_table, words
+from launcher.answers import plan_screen, serving_screen, serving_table, words
+from launcher.answers.headline import headline
 from launcher.answers.html.page import SLIDER, cards, document, folded, paragraphs, table
 from launcher.answers.html.svg import (
     BOTTOM,
@@ -47,8 +48,8 @@ def page(priced: Priced, every: Priced | None) -> str:
     quotes = [(rank, priced.quote(rank)) for rank in range(1, len(priced.candidates) + 1)]
     known = [(rank, quoted) for rank, quoted in quotes if quoted.usd is not None]
     serves = priced.request.workload.serve is not None
-    headline = serving_table.headline(priced) if serves else plan_table.headline(priced)
-    dated = f"{headline} · quoted {priced.now:%Y-%m-%d} · {price_dates(priced.candidates)}"
+    request = serving_table.headline(priced) if serves else headline(priced)
+    dated = f"{request} · quoted {priced.now:%Y-%m-%d} · {price_dates(priced.candidates)}"
     parts: list[str | Plot] = [paragraphs([dated], "soft")]
     if serves:
         parts.append(cards(serving_decision(priced, quotes[0][1])))

@@ -2,7 +2,8 @@
 
 from functools import partial
 
-from launcher.answers import plan_table, words
+from launcher.answers import words
+from launcher.answers.headline import headline
 from launcher.answers.html.page import SLIDER, document, paragraphs, table
 from launcher.answers.html.plan import TOTAL, ranges, totals
 from launcher.answers.html.svg import Plot, lines_plot
@@ -23,7 +24,7 @@ def page(sweep: Sweep) -> str:
         (number, point, point.best) for number, point in enumerate(sweep.points, start=1) if point.best is not None
     ]
     priced = next((point.priced for point in sweep.points if point.priced is not None), None)
-    lead = [plan_table.headline(priced)] if priced is not None and not serves else [sweep.request.name]
+    lead = [headline(priced)] if priced is not None and not serves else [sweep.request.name]
     parts: list[str | Plot] = [paragraphs(lead, "soft"), paragraphs([cheapest_line(sweep)], "lead")]
     parts += _lines(sweep, unit, times=not serves)
     rows = [(number, best) for number, _, best in known if best.usd is not None]

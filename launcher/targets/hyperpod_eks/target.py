@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping
 
 from launcher.catalog.facts import load_regions
-from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.catalog.registry import missing_types, regions_with
 from launcher.model.eks import PRIORITIES, priority_class
 from launcher.model.enums import PurchaseOption, TargetKind
@@ -103,6 +102,8 @@ class HyperPodEks(PodTarget, HyperPodTarget):
         self, request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]
     ) -> Iterator[Finding]:
         """Keys that a new cluster does not support, and keys that it requires."""
+        from launcher.catalog.hyperpod_chart import chart_pins
+
         target, storage = request.target, request.storage
         given = (
             ("target.placement_group", target.placement_group, "HyperPod chooses the placement of its instances"),

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from launcher.model.endpoint import most_instances
 from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
@@ -50,6 +49,8 @@ class SageMakerEndpoint(Target):
     def _refusals(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
         if place.option is not PurchaseOption.TRAINING_PLAN:
             return
+        from launcher.model.endpoint import most_instances
+
         if not instances[place.instance_type].training_plans:
             message = f"{place.instance_type} is not available in training plans"
             yield error("no-training-plan", "target.instance_type", message, "set purchase.option to on-demand")

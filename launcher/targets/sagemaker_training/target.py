@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 
-from launcher.catalog.training_images import training_image
 from launcher.model.enums import CheckpointMode, PurchaseOption, TargetKind
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.idle import warm_minutes
@@ -73,6 +72,8 @@ class SageMakerTraining(SageMakerTarget):
 
     def remarks(self, request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> tuple[Finding, ...]:
         """Unexpected costs and unpublished facts of training jobs."""
+        from launcher.catalog.training_images import training_image
+
         notes, facts = [*self.unknown_end(request, place)], instances[place.instance_type]
         if request.run.image is None and training_image(facts, place.region, service="sagemaker") is None:
             message = f"Slipway knows no AWS training image for {facts.name} in {place.region}: a launch is refused"

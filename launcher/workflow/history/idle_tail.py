@@ -16,11 +16,11 @@ from launcher import plan_file
 from launcher.aws.metrics import Metric, samples
 from launcher.aws.session import Session
 from launcher.model.errors import AwsError, UnreadableInputError
-from launcher.model.measurement import Measurement
+from launcher.model.measurement import MEASUREMENTS, Measurement
 from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS, NAMESPACE
 from launcher.model.stages import Notify
 from launcher.model.units import HOUR_S
-from launcher.records.measurements import FILE, add_measurement, measurement_document, parse_measurement
+from launcher.records.measurements import add_measurement, measurement_document, parse_measurement
 from launcher.records.run_folder import RUNS, STAMP, RunFolder
 from launcher.workflow.history.measurement import IN_RUN
 
@@ -65,7 +65,7 @@ def learn_tails(name: str, root: Path, environment: Mapping[str, str], now: date
         except UnreadableInputError:
             continue  # what reads the plan names it
         if hours is not None:
-            _store(folder, root / FILE, replace(measurement, idle_tail_h=hours), notify)
+            _store(folder, root / MEASUREMENTS, replace(measurement, idle_tail_h=hours), notify)
 
 
 def _unknown(folder: RunFolder, now: datetime) -> Measurement | None:

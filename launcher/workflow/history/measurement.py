@@ -18,7 +18,7 @@ from launcher.catalog.training import load_training
 from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.instance_type import InstanceType
-from launcher.model.measurement import Measurement
+from launcher.model.measurement import MEASUREMENTS, Measurement
 from launcher.model.money import Range
 from launcher.model.report import Attempt
 from launcher.model.request import PlanRequest
@@ -28,7 +28,7 @@ from launcher.planning import flops
 from launcher.planning.shape import recompute_of, stack_of
 from launcher.planning.work import Estimator
 from launcher.pricing.idle_tail import learnable_hours
-from launcher.records.measurements import FILE, add_measurement, load_measurements, measurement_document
+from launcher.records.measurements import add_measurement, load_measurements, measurement_document
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, RunFolder
 from launcher.records.stored_quote import StoredQuote, stored_quote
 from launcher.workflow.history.attempts import attempts, budget_stop, interrupted, points_of, read_events
@@ -112,7 +112,7 @@ def keep_measurement(
         return measurement
     folder.write_json(IN_RUN, measurement_document(measurement))
     if not measurement.simulated:
-        _add(root / FILE, measurement, say)
+        _add(root / MEASUREMENTS, measurement, say)
     return measurement
 
 
@@ -131,9 +131,10 @@ def _add(path: Path, added: Measurement, say: Callable[[str], None]) -> None:
 def _rate_text(added: Measurement) -> str:
     """The rate, and what uses it."""
     if added.tokens_per_s is not None:
-        return f"{added.tokens_per_s.mid:,.0f} tokens/s: stored in {FILE}, the next quote uses it"
+        return f"{added.tokens_per_s.mid:,.0f} tokens/s: stored in {MEASUREMENTS}, the next quote uses it"
     rate = added.rate.mid / added.nodes
-    return f"{rate:,.4g} samples/s a node: stored in {FILE}; write workload.train.throughput_samples_per_s: {rate:.4g}"
+    key = "workload.train.throughput_samples_per_s"
+    return f"{rate:,.4g} samples/s a node: stored in {MEASUREMENTS}; write {key}: {rate:.4g}"
 
 
 def _quoted_values(quote: StoredQuote) -> Mapping[str, Any]:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from launcher.catalog.catalog import Catalog
-from launcher.catalog.model_config import ModelConfigError, cached_config, plan_keys, read_model_config
 from launcher.model.errors import UnreadableInputError
 from launcher.model.request import PlanRequest
 from launcher.model.workload import ModelDimensions
@@ -32,6 +31,8 @@ def with_cached_model(request: PlanRequest, catalog: Catalog) -> PlanRequest:
 def _cached(name: str, catalog: Catalog, path: str) -> ModelDimensions | None:
     if "/" not in name or catalog.find_model(name) is not None:
         return None
+    from launcher.catalog.model_config import ModelConfigError, cached_config, plan_keys, read_model_config
+
     place = cached_config(name, os.environ, Path.home())
     if place is None:
         return None

@@ -14,7 +14,7 @@ from launcher.catalog.training import load_training
 from launcher.model.enums import CheckpointMode, PurchaseOption
 from launcher.model.errors import ImpossibleError, UnreadableInputError
 from launcher.model.finding import Finding, warning
-from launcher.model.measurement import Measurement
+from launcher.model.measurement import MEASUREMENTS, Measurement
 from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
@@ -24,7 +24,6 @@ from launcher.planning.pin import with_shared_zones
 from launcher.planning.resolve import resolve_training
 from launcher.pricing.priced import Priced
 from launcher.pricing.training import TrainingPriced, price_training
-from launcher.records.measurements import FILE, load_measurements
 from launcher.workflow.quote.cached_model import with_cached_model
 from launcher.workflow.quote.options import PriceOptions, context_for, is_rank, refuse_errors
 from launcher.workflow.quote.trainer import missing_trainer
@@ -146,9 +145,12 @@ def _facts(
     A rate in the plan takes precedence over measured rates.
     """
     facts, train = load_training(), request.workload.train
-    if options.runs is None or train is None or not (options.runs / FILE).is_file():
+    if options.runs is None or train is None or not (options.runs / MEASUREMENTS).is_file():
         return facts, (), ()
-    measured, remarks = load_measurements(options.runs / FILE)
+    # Loaded where runs were measured: a first plan pays nothing for it.
+    from launcher.records.measurements import load_measurements
+
+    measured, remarks = load_measurements(options.runs / MEASUREMENTS)
     if not train.by_tokens or train.throughput_tokens_per_s is not None:
         return facts, measured, remarks
     return replace(facts, measured=measured), measured, remarks

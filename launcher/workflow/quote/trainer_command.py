@@ -6,8 +6,7 @@ from pathlib import Path
 
 from launcher.catalog.regular_file import UnusableFileError, read_regular
 from launcher.model.request import PlanRequest, RunSpec
-from launcher.planning.idle_chips import JobCommand, runs_a_script
-from launcher.planning.job_command import Program
+from launcher.planning.job_command import JobCommand, Program, runs_a_script
 from launcher.workflow.quote.started_programs import Started, started_programs
 from launcher.workflow.quote.trainer_stack import SCRIPTS, packages_of, script_of
 

@@ -21,7 +21,7 @@ from launcher.emulation import attached
 from launcher.model.document import document
 from launcher.model.enums import CheckpointMode
 from launcher.model.errors import ImpossibleError, NothingMeasuredError, SlipwayError
-from launcher.model.measurement import Measurement
+from launcher.model.measurement import MEASUREMENTS, Measurement
 from launcher.model.money import Range
 from launcher.model.plan import Plan
 from launcher.model.request import NodeRange, PlanRequest
@@ -34,7 +34,7 @@ from launcher.planning.resolve import NODE_COUNTS
 from launcher.planning.work import Estimator
 from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.records import run_folder
-from launcher.records.measurements import FILE, add_measurement, load_measurements, parse_measurement
+from launcher.records.measurements import add_measurement, load_measurements, parse_measurement
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, RunFolder, write_whole
 from launcher.records.stored_quote import stored_quote
 from launcher.workflow.deploy.deployment import deploys
@@ -282,9 +282,9 @@ def _measure(
     if folder is None or not (folder.path / IN_RUN).is_file():
         raise NothingMeasuredError(failed.message if failed is not None else "its trainer reported too few steps")
     measurement = parse_measurement(folder.read_json(IN_RUN))
-    if measurement.simulated and measurement not in load_measurements(options.root / FILE)[0]:
+    if measurement.simulated and measurement not in load_measurements(options.root / MEASUREMENTS)[0]:
         # The measurement of a sandbox launch stays in its folder; this one was requested.
-        add_measurement(options.root / FILE, measurement)
+        add_measurement(options.root / MEASUREMENTS, measurement)
     return measurement
 
 

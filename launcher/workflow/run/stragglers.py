@@ -10,7 +10,7 @@ from launcher.model.meter import Meter
 from launcher.model.money import CENT
 from launcher.model.straggler import Straggler
 from launcher.model.units import HOUR_S
-from launcher.planning.learned import RESTART_H
+from launcher.planning.start_up import RESTART_H
 from launcher.workflow.history.attempts import attempts, unsaved_s
 
 

@@ -31,7 +31,7 @@ def priced(target=ONE_NODE, **train):
     ],
 )
 def test_tokens_from_examples_or_ratio_cost_and_show_as_tokens(train, tokens_b, words):
-    from launcher.answers.plan_table import headline
+    from launcher.answers.headline import headline
 
     mine = priced(model="llama-3.1-8b", **train)
     plain = priced(model="llama-3.1-8b", tokens_b=tokens_b, **{"method": train["method"]} if "method" in train else {})
@@ -83,7 +83,7 @@ def test_examples_longer_than_sequence_are_named():
     [(ONE_GPU, 1_281_167 * 90 / 400 / 3600), (ONE_GPU | {"nodes": 4}, 1_281_167 * 90 / 1600 / 3600)],
 )
 def test_measured_examples_rate_gives_hours(target, hours):
-    from launcher.answers.plan_table import headline
+    from launcher.answers.headline import headline
 
     found = priced(target, **PER_SECOND)
     quote = found.quote(1)

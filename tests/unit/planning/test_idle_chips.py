@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from launcher.planning.idle_chips import JobCommand, Nodes, idle_findings
-from launcher.planning.job_command import programs_of
+from launcher.planning.idle_chips import Nodes, idle_findings
+from launcher.planning.job_command import JobCommand, programs_of
 
 FOUR = Nodes(count=4, chips=8, workers=8, noun="GPU", usd_per_hour=Decimal(220))
 ONE = Nodes(count=1, chips=8, workers=8, noun="GPU", usd_per_hour=Decimal(55))

@@ -7,16 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launcher.planning.learned import (
-    BOOT_H,
-    BOOT_RANGE_H,
-    RESTART_RANGE_H,
-    MeasuredHours,
-    learned_boot,
-    learned_hours,
-    learned_restart,
-    learned_tail,
-)
+from launcher.planning.learned import MeasuredHours, learned_boot, learned_hours, learned_restart, learned_tail
+from launcher.planning.start_up import BOOT_H, BOOT_RANGE_H, RESTART_RANGE_H
 from tests.unit.planning.measurements import measured
 
 DAY = date(2026, 11, 20)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from launcher.planning.learned import BOOT_H
+from launcher.planning.start_up import BOOT_H
 from launcher.pricing.interruptible import on_spot
 
 OPEN = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from launcher.model.measurement import MEASUREMENTS
 from launcher.records.measurements import (
-    FILE,
     add_measurement,
     load_measurements,
     measurement_document,
@@ -26,19 +26,19 @@ def test_measurement_of_a_version_without_interruptions_is_read(tmp_path):
     since = ("region", "purchase_option", "running_h", "interruptions", "restart_s", "restarts")
     since += ("step_range_s", "compile_s", "memory_gib", "mfu", "parallelism", "software")
     old = {key: value for key, value in measurement_document(measurement()).items() if key not in since}
-    (tmp_path / FILE).write_text(json.dumps(old) + "\n")
-    assert load_measurements(tmp_path / FILE) == ((measurement(),), ())
+    (tmp_path / MEASUREMENTS).write_text(json.dumps(old) + "\n")
+    assert load_measurements(tmp_path / MEASUREMENTS) == ((measurement(),), ())
 
 
 def test_measurements_read_back_without_duplicates(tmp_path):
-    path = tmp_path / FILE
+    path = tmp_path / MEASUREMENTS
     for record in (measurement(), measurement(run="other"), measurement()):
         add_measurement(path, record)
     assert load_measurements(path) == ((measurement(), measurement(run="other")), ())
 
 
 def test_later_fuller_measurement_of_a_run_replaces_the_earlier_in_any_order(tmp_path):
-    path, known = tmp_path / FILE, measurement(target="eks", idle_tail_assumed_h=0.375)
+    path, known = tmp_path / MEASUREMENTS, measurement(target="eks", idle_tail_assumed_h=0.375)
     later = replace(known, idle_tail_h=0.4)
     for order in ((known, later), (later, known)):
         path.unlink(missing_ok=True)
@@ -48,7 +48,7 @@ def test_later_fuller_measurement_of_a_run_replaces_the_earlier_in_any_order(tmp
 
 
 def test_damaged_measurement_line_is_named_and_others_are_read(tmp_path):
-    path = tmp_path / FILE
+    path = tmp_path / MEASUREMENTS
     path.write_text('{"schema": "slipway.meas')
     add_measurement(path, measurement())
     measurements, (finding,) = load_measurements(path)

@@ -9,10 +9,10 @@ import pytest
 from launcher.answers import spike as answer
 from launcher.answers.spike import page
 from launcher.model.errors import UnreadableInputError
-from launcher.model.measurement import Measurement
+from launcher.model.measurement import MEASUREMENTS, Measurement
 from launcher.model.money import Range
 from launcher.model.spike import Spiked, SpikeResult
-from launcher.records.measurements import FILE, add_measurement, measurement_document, parse_measurement
+from launcher.records.measurements import add_measurement, measurement_document, parse_measurement
 from launcher.workflow.history.measurement import keep_measurement, measurement_of
 from tests.documents import read_document
 from tests.measured_runs import CATALOG, EVENTS, PLAN, QUOTE, lines, measurement, written_run
@@ -184,7 +184,7 @@ class TestKept:
         folder, messages = measured_run_of(lines(60_000)), []
         for _ in range(2):
             keep_measurement("tiny", folder, tmp_path, CATALOG, messages.append)
-        assert len((tmp_path / FILE).read_text().splitlines()) == len(messages) == 1
+        assert len((tmp_path / MEASUREMENTS).read_text().splitlines()) == len(messages) == 1
         after = json.loads(slipway("quote", "plan.json", "--json")[1])["training"]["tokens_per_s"]
         assert after["mid"] == pytest.approx(60_000, rel=0.1) != pytest.approx(before["mid"], rel=0.1)
         assert after["high"] / after["low"] < before["high"] / before["low"]
@@ -196,14 +196,14 @@ class TestKept:
         folder = measured_run_of(lines(60_000), simulated=True)
         assert keep_measurement("tiny", folder, tmp_path, CATALOG, lambda _: None).simulated
         assert (folder.path / "measurement.json").is_file()
-        assert not (tmp_path / FILE).exists()
+        assert not (tmp_path / MEASUREMENTS).exists()
 
     def test_contradicting_measurements_are_named_in_quote(self, tmp_path, slipway, monkeypatch):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "plan.json").write_text(json.dumps(PLAN))
         slow = Range(low=39_000.0, mid=40_000.0, high=41_000.0)
         for job_measurement in (measured(), measured(run="b/1", tokens_per_s=slow)):
-            add_measurement(tmp_path / FILE, job_measurement)
+            add_measurement(tmp_path / MEASUREMENTS, job_measurement)
         codes = [finding["code"] for finding in json.loads(slipway("quote", "plan.json", "--json")[1])["findings"]]
         assert "measurements-contradict" in codes
 
@@ -220,7 +220,7 @@ class TestKept:
         met = {"purchase_option": "spot", "region": "us-east-2", "running_h": 100.0, "interruptions": 20}
         for run_of in ("a/1", "a/2"):
             timed = measured(run=run_of, boot_s=1800.0, restart_s=2400.0, restarts=20, **met)
-            add_measurement(tmp_path / FILE, timed)
+            add_measurement(tmp_path / MEASUREMENTS, timed)
         after, assumptions = quoted()
         starts = "start-up of the nodes, billed before the first step"
         restarts = "restart after an interruption, billed"
@@ -242,7 +242,7 @@ class TestKept:
         plan_document = {**PLAN, "purchase": {"option": "spot", "interruptions_per_node_hour": 0.01}}
         (tmp_path / "plan.json").write_text(json.dumps(plan_document))
         met = {"purchase_option": "spot", "region": "us-east-2", "running_h": 100.0, "interruptions": 20}
-        add_measurement(tmp_path / FILE, measured(**met))
+        add_measurement(tmp_path / MEASUREMENTS, measured(**met))
         assumptions = json.loads(slipway("quote", "plan.json", "--json")[1])["assumptions"]
         sources = {assumption["name"]: assumption["source"] for assumption in assumptions}
         assert sources["interruptions of the job by spot"] == "purchase.interruptions_per_node_hour"
@@ -251,8 +251,8 @@ class TestKept:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "plan.json").write_text(json.dumps({**PLAN, "purchase": {"option": "spot"}}))
         met = {"purchase_option": "spot", "region": "us-east-2"}
-        add_measurement(tmp_path / FILE, measured(run="calm/1", running_h=500.0, interruptions=0, **met))
-        add_measurement(tmp_path / FILE, measured(run="storm/1", running_h=20.0, interruptions=30, **met))
+        add_measurement(tmp_path / MEASUREMENTS, measured(run="calm/1", running_h=500.0, interruptions=0, **met))
+        add_measurement(tmp_path / MEASUREMENTS, measured(run="storm/1", running_h=20.0, interruptions=30, **met))
         findings = json.loads(slipway("quote", "plan.json", "--json")[1])["findings"]
         (message,) = [finding["message"] for finding in findings if finding["code"] == "measurements-contradict"]
         assert message.startswith("own runs contradict each other on interruptions")

@@ -13,9 +13,10 @@ from launcher.cli.app import main
 from launcher.model.document import document
 from launcher.model.enums import CheckpointMode
 from launcher.model.errors import ImpossibleError
+from launcher.model.measurement import MEASUREMENTS
 from launcher.model.money import Range
 from launcher.records import run_folder
-from launcher.records.measurements import FILE, add_measurement
+from launcher.records.measurements import add_measurement
 from launcher.submit.jobs import UnreachableError
 from launcher.workflow.run.follow import StopCondition
 from launcher.workflow.run.spike import SpikePlans, stop_after
@@ -213,12 +214,12 @@ class TestCompare:
         page = compare()
         commands = [line.strip() for line in page.err.splitlines() if "slipway spike" in line]
         assert commands == [f"next: slipway spike plan.json --type {name}" for name in ("p5.48xlarge", "trn2.48xlarge")]
-        add_measurement(tmp_path / FILE, replace(measured("p5.48xlarge", "H100", 8, 60_000), simulated=True))
+        add_measurement(tmp_path / MEASUREMENTS, replace(measured("p5.48xlarge", "H100", 8, 60_000), simulated=True))
         sentence = "What the sandbox measured on p5.48xlarge is of this computer, and decides nothing."
         assert (sentence in page.out, sentence in compare().out) == (False, True)
         assert "--type p5.48xlarge" in compare().err
-        add_measurement(tmp_path / FILE, measured("p5.48xlarge", "H100", 8, 60_000))
+        add_measurement(tmp_path / MEASUREMENTS, measured("p5.48xlarge", "H100", 8, 60_000))
         assert "--type p5.48xlarge" not in compare().err
-        add_measurement(tmp_path / FILE, replace(measured("trn2.48xlarge", "Trainium2", 16, 30_000)))
+        add_measurement(tmp_path / MEASUREMENTS, replace(measured("trn2.48xlarge", "Trainium2", 16, 30_000)))
         assert json.loads(compare("--json").out)["verdict"]["choice"] == "gpu"
         assert "slipway spike" not in compare().err
