@@ -36,6 +36,8 @@ def test_plan_command_loads_no_pydantic_and_no_other_command(tmp_path: Path) -> 
     assert code == 0
     assert "launcher.pricing.candidate" in modules
     unwanted = {"pydantic", "rich", "statistics", "launcher.cli.launch", "launcher.cli.deploy", "launcher.cli.quote"}
+    unwanted |= {"launcher.answers.plan_table", "launcher.catalog.model_config", "launcher.model.schedule"}
+    unwanted |= {"launcher.planning.launchers", "launcher.planning.posterior", "launcher.records.measurements"}
     assert not unwanted & set(modules)
 
 
