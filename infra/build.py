@@ -24,6 +24,9 @@ RATE = "usd_per_hour"
 BESIDE = "usd_per_hour_beside"
 """Context: dollars per hour of everything except the nodes, from its quote; the guard adds them to the spend that
 ends a job."""
+JOB_HOURS = "job_hours"
+"""Context: the high estimate of the job's hours, from its quote; the guard compares the rest of the job at current spot
+prices with the budget."""
 BUDGET = "max_usd"
 """Context: a limit in dollars below the plan's budget.max_usd, or a limit for a plan without budget.max_usd."""
 
@@ -83,7 +86,9 @@ def add_stacks(scope: Construct, plan: Plan, *, catalog: Catalog, account: str |
         encrypt(stacks, plan.request.storage.kms_key_arn)
 
 
-def limits_of(plan: Plan, *, rate: Decimal | None, max_usd: Decimal | None, beside: Decimal) -> Limits:
+def limits_of(
+    plan: Plan, *, rate: Decimal | None, max_usd: Decimal | None, beside: Decimal, job_hours: Decimal | None = None
+) -> Limits:
     """The amounts that the guard counts with.
 
     Args:
@@ -91,6 +96,7 @@ def limits_of(plan: Plan, *, rate: Decimal | None, max_usd: Decimal | None, besi
         rate: dollars per hour of all nodes; None: unknown.
         max_usd: a limit below the plan's budget.max_usd, or for a plan without one.
         beside: dollars per hour of everything except the nodes.
+        job_hours: the high estimate of the job's hours; None: unknown.
 
     Raises:
         ImpossibleError: the guard shall stop at a limit, and the rate is unknown.
@@ -102,7 +108,12 @@ def limits_of(plan: Plan, *, rate: Decimal | None, max_usd: Decimal | None, besi
         problems = (error("stop-without-rate", "budget.stop_at_usd", message, fix),)
         raise ImpossibleError(f"{plan.name} would not be stopped at budget.stop_at_usd", findings=problems)
     per_node = (rate / plan.place.nodes).quantize(Decimal("0.000001")) if rate is not None else None
-    return Limits(usd_per_node_hour=per_node, max_usd=min(budgets, default=None), usd_per_hour_beside=beside)
+    return Limits(
+        usd_per_node_hour=per_node,
+        max_usd=min(budgets, default=None),
+        usd_per_hour_beside=beside,
+        job_hours=job_hours,
+    )
 
 
 def _nothing_to_build(plan: Plan) -> tuple[Finding, ...]:
@@ -115,7 +126,8 @@ def _nothing_to_build(plan: Plan) -> tuple[Finding, ...]:
 
 def _limits(app: App, plan: Plan) -> Limits:
     beside = _amount(app, BESIDE, least=Decimal(0)) or Decimal(0)
-    return limits_of(plan, rate=_amount(app, RATE), max_usd=_amount(app, BUDGET), beside=beside)
+    hours = _amount(app, JOB_HOURS)
+    return limits_of(plan, rate=_amount(app, RATE), max_usd=_amount(app, BUDGET), beside=beside, job_hours=hours)
 
 
 def _amount(app: App, key: str, least: Decimal | None = None) -> Decimal | None:

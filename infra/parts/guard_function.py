@@ -59,6 +59,10 @@ class GuardSettings:
     key_arn: str | None = None
     # The spending limit that ends the job.
     stop: BudgetStop | None = None
+    # The guard counts nodes at the current spot price if that is higher.
+    spot: bool = False
+    # The variables of the job's budget; empty where the guard does not compare each new instance with it.
+    job: Mapping[str, str] = field(default_factory=dict)
     # The guard's folder in the store, None without jobs.
     folder: GuardFolder | None = None
     # Whether other clusters' jobs may write to that store.
@@ -159,14 +163,17 @@ class GuardFunction(Construct):
             variables["FOLDER_URI"] = settings.folder.uri
             if settings.shared_store:
                 variables["SHARED_STORE"] = "true"
-        variables |= settings.reserved
+        if settings.spot:
+            variables["SPOT"] = "true"
+        variables |= {**settings.reserved, **settings.job}
         return variables if settings.stop is None else {**variables, **settings.stop.variables}
 
     @staticmethod
     def _statements(
         settings: GuardSettings, rights: Rights, log: logs.CfnLogGroup, state: ssm.CfnParameter
     ) -> list[iam.PolicyStatement]:
-        actions = sorted((*rights.reads, "cloudwatch:GetMetricStatistics"))
+        prices = ("ec2:DescribeSpotPriceHistory",) if settings.spot else ()
+        actions = sorted((*rights.reads, *prices, "cloudwatch:GetMetricStatistics"))
         parameter = f"arn:{Aws.PARTITION}:ssm:{Aws.REGION}:{Aws.ACCOUNT_ID}:parameter{state.name}"
         return [
             # Neither EC2's descriptions nor CloudWatch's metrics can be allowed by resource.

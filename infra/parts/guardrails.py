@@ -166,6 +166,8 @@ class Guardrails(Construct):
             folder=self._folder,
             shared_store=plan.request.checkpoint.store_uri is not None,
             reserved=_reserved(plan),
+            spot=plan.place.option is PurchaseOption.SPOT and row.spot_notices and limits.usd_per_node_hour is not None,
+            job=_job_budget(plan, limits),
         )
         self._function = GuardFunction(self, "Guard", settings=settings, rights=target_guard.rights(plan, self))
         self._function.call_by(
@@ -313,6 +315,21 @@ def _reserved(plan: Plan) -> dict[str, str]:
     return {
         "RESERVED_NODES": str(max(plan.place.nodes, bought.count or 0)),
         **{name: moment.isoformat() for name, moment in window if moment is not None},
+    }
+
+
+def _job_budget(plan: Plan, limits: Limits) -> dict[str, str]:
+    """The guard's variables for the budget of one job (templates/guard/spot.py); empty where it does not price it."""
+    usd, hours = limits.max_usd, limits.job_hours
+    if usd is None or hours is None or limits.usd_per_node_hour is None:
+        return {}
+    if not guard_of(plan).reprices or plan.place.option is not PurchaseOption.SPOT:
+        return {}
+    return {
+        "JOB_MAX_USD": format(usd, "f"),
+        "JOB_NODE_HOURS": format(hours * plan.place.nodes, "f"),
+        "NODES": str(plan.place.nodes),
+        "USD_PER_HOUR_BESIDE": format(limits.usd_per_hour_beside, "f"),
     }
 
 

@@ -8,9 +8,11 @@ from decimal import Decimal
 class Limits:
     """Money, in dollars: the quoted rate of one node-hour, and the spending limit; None if unknown.
 
-    `usd_per_hour_beside` is the quote's hourly cost of everything except the nodes.
+    `usd_per_hour_beside` is the quote's hourly cost of everything except the nodes, and `job_hours` the quote's high
+    estimate of the job's hours.
     """
 
     usd_per_node_hour: Decimal | None
     max_usd: Decimal | None
     usd_per_hour_beside: Decimal = Decimal(0)
+    job_hours: Decimal | None = None

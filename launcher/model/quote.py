@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.budget_stop import stops_at
-from launcher.model.enums import Availability
+from launcher.model.enums import Availability, PurchaseOption
 from launcher.model.finding import Finding
 from launcher.model.money import Assumption, CostComponent, Price, Range, Unpriced, UsdRange
 from launcher.model.overhead import Overhead, overhead_of
@@ -171,13 +171,19 @@ class Quote:
         return self.usd_per_hour if self.counted_usd_per_hour is None else self.counted_usd_per_hour
 
     def amounts(self, max_usd: Decimal | None) -> dict[str, Decimal]:
-        """The amounts passed to the stacks: rates of the quote, and a lower limit than the plan's, if any.
+        """The amounts passed to the stacks: rates and hours of the quote, and a lower limit than the plan's, if any.
 
-        The hourly non-compute cost is included only if the guard stops at a spending limit.
+        The hourly non-compute cost is included only if the guard stops at a spending limit, or on spot, where the guard
+        may price the rest of the job; the hours only on spot.
         """
+        spot = self.plan.place.option is PurchaseOption.SPOT
         stops = stops_at(self.plan.request, self.plan.place.option) is not None
-        beside = self.usd_per_hour_beside if stops else None
-        given = {"usd_per_hour": self.guard_usd_per_hour, "usd_per_hour_beside": beside, "max_usd": max_usd}
+        given = {
+            "usd_per_hour": self.guard_usd_per_hour,
+            "usd_per_hour_beside": self.usd_per_hour_beside if stops or spot else None,
+            "job_hours": Decimal(f"{self.hours.high:.4f}") if spot and self.hours.high > 0 else None,
+            "max_usd": max_usd,
+        }
         return {name: usd for name, usd in given.items() if usd is not None}
 
     @property

@@ -74,6 +74,8 @@ class Guard:
     events: tuple[str, ...]
     # EC2's interruption notices reach the account.
     spot_notices: bool = False
+    # The service starts further instances of a job by itself: the guard compares each one with `budget.max_usd`.
+    reprices: bool = False
     # Its action at the end of the time to live.
     stops: str = "nodes stop"
     # Its criterion of idleness; empty: it stops nothing for idleness.

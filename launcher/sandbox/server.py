@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -261,6 +262,7 @@ class Server:
         capacity = self._instances.capacity
         capacity.lacking = frozenset(args["lacking"])
         capacity.spot_vcpus, capacity.vcpus = args["spot_vcpus"], args["vcpus"]
+        capacity.spot_usd = {name: Decimal(usd) for name, usd in args["spot_usd"].items()}
 
     def ready(self) -> dict[str, Any]:
         """The facts that the owner needs."""

@@ -2,8 +2,9 @@
 """The spending limit at which a guard ends a job: how spend is counted, when the guard acts, how the job is notified.
 
 The spend is in the guard's state (state.py), summed since the stack's creation: the running nodes at the quoted rate,
-plus the other hourly costs. A new deployment, at another rate or with a higher limit, continues the sum. The job's
-agent polls the stop object in the store. Its key contains the limit, so a higher limit finds no stop object.
+or at the current spot price if that is higher (spot.py), plus the other hourly costs. A new deployment, at another rate
+or with a higher limit, continues the sum. The job's agent polls the stop object in the store. Its key contains the
+limit, so a higher limit finds no stop object.
 """
 
 import json
@@ -16,7 +17,8 @@ from botocore.exceptions import ClientError
 from job_messages import LONGEST, THERE
 
 DOLLARS = "DollarsPerLook"
-"""The cluster's cost since the last check, at the quoted rates."""
+"""The cluster's cost since the last check."""
+CENT = 0.01
 GO_ON = "To continue: raise budget.stop_at_usd in the plan file and launch it again"
 
 
@@ -76,9 +78,10 @@ class Sum:
             f" and it is not continued. Lower budget.stop_at_usd by it (slipway cost {cluster}) and deploy again."
         )
 
-    def words(self, spent: float) -> str:
-        """The spend and the limit, as text."""
-        return f"${spent:,.2f} of the ${self.usd} of budget.stop_at_usd are spent at the quoted rates"
+    def words(self, spent: float, above: float) -> str:
+        """The spend and the limit, as text; `above` is what spot nodes have cost above the quoted rate."""
+        total = f"${spent:,.2f} of the ${self.usd} of budget.stop_at_usd are spent"
+        return f"{total} at the quoted rates" if above < CENT else f"{total}, ${above:,.2f} above the quoted spot price"
 
 
 def usd_at_least(settings: Any, nodes: Iterable[Mapping[str, Any]], began: datetime | None, now: datetime) -> float:

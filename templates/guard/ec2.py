@@ -3,6 +3,9 @@
 
 The instances end themselves after the job. The guard ends them when their time or budget is used up, and if they do
 nothing for the idle time: then their program has failed. A lifecycle hook gives the job time to save.
+
+The group replaces an instance that EC2 reclaims. The guard prices the job again at each interruption notice and for
+each new instance, and sets the group to zero if the rest of the job no longer fits the budget (spot.py).
 """
 
 import os
@@ -11,6 +14,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from guard import Guard, Node, Settings, aws, its, respond
+from spot import usd_per_node_hour
+from state import State
+
+RUN_TAG = "slipway:run"
+"""The tag with an instance's job."""
+RECLAIMED = "EC2 Spot Instance Interruption Warning"
 
 
 def handler(event: Mapping[str, Any], context: Any) -> None:
@@ -46,6 +55,44 @@ class InstanceGuard(Guard):
         """Whether an instance with these tags runs the plan's job."""
         return tags.get("slipway:cluster") == self.settings.cluster and tags.get("slipway:machine") == "node"
 
+    def start_count(self, nodes: list[Node]) -> None:
+        """Count the job of these instances."""
+        if self.state is not None:
+            self.state.start_job(job_of(nodes))
+
+    def watch_new_nodes(self, nodes: list[Node]) -> None:
+        """Set the group to zero if it has started an instance at a price at which the job no longer fits its budget."""
+        if self.state is None or self.settings.job is None:
+            return
+        ids = sorted(node["InstanceId"] for node in nodes)
+        new = set(ids) - set(self.state.job_nodes)
+        if ids != self.state.job_nodes:
+            self.state.job_nodes = ids
+            self.store()
+        if new:
+            self.refuse_beyond_budget(self.state, self.rate, len(nodes))
+
+    def pass_on(self, event: Mapping[str, Any]) -> None:
+        """As in `Guard`; after a notice of the job's own instance the group may not replace it at every price."""
+        super().pass_on(event)
+        if event["detail-type"] != RECLAIMED or self.settings.job is None:
+            return
+        nodes = self.nodes()
+        if event["detail"]["instance-id"] not in {node["InstanceId"] for node in nodes}:
+            return
+        state = State.read(self.ssm, self.settings.parameter)
+        state.start_job(job_of(nodes))
+        rate = usd_per_node_hour(self.ec2, nodes, self.rate, self.now)
+        self.refuse_beyond_budget(state, rate, len(nodes))
+        self.raise_failures()
+
+    def refuse_beyond_budget(self, state: State, rate: float, count: int) -> None:
+        """Set the group to zero if the rest of the job at this rate of a node does not fit its budget."""
+        job, quoted = self.settings.job, self.settings.usd_per_node_hour or 0.0
+        refusal = None if job is None else job.refusal(state, quoted, rate)
+        if refusal is not None:
+            self.end(refusal, count)
+
     def stop(self, reason: str, count: int | None) -> None:
         """Set the group to zero instances, once; later terminate remaining instances by their tags.
 
@@ -72,3 +119,9 @@ class InstanceGuard(Guard):
         begun = [each["StartTime"] for each in answer["Activities"] if each["Description"].startswith("Terminating")]
         moment: datetime | None = max(begun, default=None)
         return moment
+
+
+def job_of(nodes: list[Node]) -> str:
+    """The job of the newest of these instances."""
+    newest = max(nodes, key=lambda node: (node["LaunchTime"], node["InstanceId"]))
+    return next((tag["Value"] for tag in newest.get("Tags", []) if tag["Key"] == RUN_TAG), "")

@@ -8,13 +8,12 @@ events that users are notified of. It needs no user. What it has counted is in i
 can write. budget.py has the spending limit at which it ends a job. A check counts and reports the money first, then
 stops nodes, and reads what nodes have left last; each step on its own, and a failed step causes one notification a day
 (failures.py) and fails the call. Uses only the standard library and boto3; infra/parts/guardrails.py sets the
-environment variables that `Settings` reads.
+environment variables that `Settings` reads (settings.py).
 """
 
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -24,9 +23,11 @@ from boots import IN_A_ROW, confirmed_boots, failed_boots, record_verdict
 from botocore.config import Config
 from budget import DOLLARS, GO_ON, Sum, said_at, usd_at_least
 from failures import Failure, GuardError, failure_of
-from idleness import STATISTICS, Node, Reserved, Values, is_active, is_idle, query
+from idleness import STATISTICS, Node, Values, is_active, is_idle, query
 from job_messages import FRESH, Beat, Folder, its
 from schedule import EVERY, HOUR, NAMESPACE, moment_of, nodes_namespace, scheduled_at
+from settings import Settings
+from spot import usd_per_node_hour
 from state import State
 
 T = TypeVar("T")
@@ -52,61 +53,6 @@ MARGIN_S = 40.0
 """Seconds of Lambda's time limit that a check keeps for its notifications: it then reads nothing more of the nodes."""
 JOB_STILL = "JobStillMinutes"
 """How long a node with a job of Slurm shows no CPU and no network (templates/parallelcluster/metrics.py)."""
-SERVICES = ("EC2", "HYPERPOD", "HYPERPOD_EKS", "EKS", "PARALLELCLUSTER", "PCS")
-"""The variables, one of which has the cluster's name in its service."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The guard's settings: names, limits (None: no limit), and the quoted rate in dollars per node-hour."""
-
-    cluster: str
-    # The cluster's name in its service.
-    name: str
-    stack: str
-    topics: tuple[str, ...]
-    region: str
-    # It has the guard's state.
-    parameter: str
-    prepaid: bool
-    ttl: timedelta | None
-    # The allowed time without activity of nodes (0: unlimited).
-    idle: timedelta
-    # The allowed time without activity of a job (0: unlimited).
-    hung: timedelta
-    usd_per_node_hour: float | None
-    # When the service reclaims the instances.
-    ends: datetime | None
-    sum: Sum | None = None
-    # Where jobs leave messages for users; None without jobs.
-    folder: str | None = None
-    # Whether the plan names the store: jobs of other clusters may then write to the folder too.
-    shared: bool = False
-    reserved: Reserved | None = None
-
-    @classmethod
-    def of(cls, variables: Mapping[str, str]) -> "Settings":
-        """The settings in a mapping of environment variables."""
-        ttl, rate = variables.get("TTL_HOURS"), variables.get("USD_PER_NODE_HOUR")
-        ends = variables.get("ENDS_AT")
-        return cls(
-            cluster=variables["CLUSTER"],
-            name=next(variables[service] for service in SERVICES if variables.get(service)),
-            stack=variables["STACK"],
-            topics=tuple(variables["TOPICS"].split()),
-            region=variables["AWS_REGION"],
-            parameter=variables["STATE"],
-            prepaid=variables["PREPAID"] == "true",
-            ttl=timedelta(hours=float(ttl)) if ttl else None,
-            idle=timedelta(minutes=float(variables["IDLE_MINUTES"])),
-            hung=timedelta(minutes=float(variables.get("HUNG_MINUTES", "0"))),
-            usd_per_node_hour=float(rate) if rate else None,
-            ends=datetime.fromisoformat(ends) if ends else None,
-            sum=Sum.of(variables),
-            folder=variables.get("FOLDER_URI"),
-            shared=variables.get("SHARED_STORE") == "true",
-            reserved=Reserved.of(variables),
-        )
 
 
 def handler(event: Mapping[str, Any], context: Any) -> None:
@@ -164,6 +110,8 @@ class Guard:
         self.state: State | None = None
         self.stored = True
         self.least_usd = 0.0
+        # What a node costs: the quoted rate, or the current spot price if that is higher.
+        self.rate = settings.usd_per_node_hour or 0.0
         self.failures: list[Failure] = []
         self.told: set[str] = set()
         self.ended = False
@@ -183,10 +131,16 @@ class Guard:
         began = self.attempt("read when it was deployed", self.deployed_at)
         self.least_usd = usd_at_least(self.settings, nodes or [], began, self.now)
         count = None if nodes is None else len(nodes)
+        if nodes and self.settings.spot:
+            self.attempt("read the current spot prices", lambda: self.price_nodes(nodes))
+        if nodes:
+            self.start_count(nodes)
         self.attempt("report its metrics", lambda: self.report(self.figures(count, began)))
         if began is not None:
             self.attempt("watch its time", lambda: self.watch_time(began, count))
         self.attempt("watch its budget", lambda: self.watch_sum(count))
+        if nodes and not self.ended:
+            self.attempt("price its new nodes", lambda: self.watch_new_nodes(nodes))
         folder = None
         if self.settings.folder is not None:
             folder = Folder(self.client("s3"), self.settings.folder, self.in_time)
@@ -198,8 +152,22 @@ class Guard:
         if folder is not None:
             self.attempt("forward reports of jobs", lambda: folder.pass_on(self.now, self.notify))
             self.notify_of_failures()
+        self.raise_failures()
+
+    def raise_failures(self) -> None:
+        """Fail the call if a step has failed: an alarm watches the function's errors."""
         if self.failures:
             raise GuardError("; ".join(failure.words for failure in self.failures))
+
+    def price_nodes(self, nodes: list[Node]) -> None:
+        """Count nodes at the higher of the quoted rate and the current spot price."""
+        self.rate = usd_per_node_hour(self.ec2, nodes, self.rate, self.now)
+
+    def start_count(self, nodes: list[Node]) -> None:
+        """Prepare the count of these nodes, for targets that count each job."""
+
+    def watch_new_nodes(self, nodes: list[Node]) -> None:
+        """Refuse nodes that the service has started at a price beyond the budget, for targets where it starts them."""
 
     def attempt(self, step: str, act: Callable[[], T]) -> T | None:
         """Do one step of a check; None if it fails. A failure is recorded for users, and the other steps still run.
@@ -245,8 +213,8 @@ class Guard:
     @property
     def by_hand(self) -> str:
         """The user's options if the guard cannot act."""
-        rate, cluster = self.settings.usd_per_node_hour, self.settings.cluster
-        costs = "" if rate is None else f" at ${rate:,.2f} an hour for each node"
+        rate, cluster = self.rate, self.settings.cluster
+        costs = f" at ${rate:,.2f} an hour for each node" if rate else ""
         return f"Until then, nothing else may stop the nodes{costs}. By hand: slipway down {cluster}"
 
     def end(self, reason: str, count: int | None) -> None:
@@ -352,10 +320,8 @@ class Guard:
 
     def notify_of_idle(self, folder: Folder, idle: str, count: int) -> None:
         """Notify users of nodes that are billed but idle, with their cost per hour, once a day."""
-        rate = self.settings.usd_per_node_hour
-        folder.notify_of_idle(
-            self.now, self.notify, idle, None if rate is None else rate * count, self.settings.cluster
-        )
+        usd_per_hour = None if self.settings.usd_per_node_hour is None else self.rate * count
+        folder.notify_of_idle(self.now, self.notify, idle, usd_per_hour, self.settings.cluster)
 
     def nodes(self) -> list[Node]:
         """The running compute nodes."""
@@ -406,7 +372,7 @@ class Guard:
 
         If nodes cannot be counted, the spend towards the limit counts all nodes of the plan.
         """
-        limit, rate, state = self.settings.sum, self.settings.usd_per_node_hour, self.state
+        limit, quoted, state = self.settings.sum, self.settings.usd_per_node_hour, self.state
         values = {} if count is None else {"RunningNodes": float(count)}
         usd = 0.0
         if limit is not None:
@@ -414,12 +380,23 @@ class Guard:
         if state is not None:
             if limit is not None and began is not None and not state.looks:
                 self.attempt("date its first count", lambda: self.notify_of_first_count(limit, began))
-            state.count(self.look, usd=usd, nodes=count, hours=EVERY / HOUR, began=began)
+            above = (count or 0) * (self.rate - (quoted or 0.0)) * (EVERY / HOUR)
+            job = self.settings.job
+            job_usd = 0.0 if job is None else job.cost((count or 0) * (EVERY / HOUR), self.rate)
+            state.count(
+                self.look,
+                usd=usd,
+                nodes=count,
+                hours=EVERY / HOUR,
+                began=began,
+                above_usd=above,
+                job_usd=job_usd,
+            )
             self.attempt("store its state", self.store)
             if count is not None and began is not None:
                 values["NodeHours"] = state.node_hours
-                if rate is not None:
-                    values["EstimatedSpend"] = state.node_hours * rate
+                if quoted is not None:
+                    values["EstimatedSpend"] = state.node_hours * quoted + state.above_usd
         return values
 
     def notify_of_first_count(self, limit: Sum, began: datetime) -> None:
@@ -445,9 +422,9 @@ class Guard:
         print(json.dumps({"cluster": self.settings.cluster, **values}))  # noqa: T201 - the function's log
 
     def dollars_a_look(self, count: int) -> float:
-        """The cluster's cost between two checks at the quoted rates."""
+        """The cluster's cost between two checks: nodes at `rate`, everything else as quoted."""
         limit = self.settings.sum
-        an_hour = count * (self.settings.usd_per_node_hour or 0.0) + (limit.beside if limit is not None else 0.0)
+        an_hour = count * self.rate + (limit.beside if limit is not None else 0.0)
         return an_hour * (EVERY / HOUR)
 
     def watch_sum(self, count: int | None) -> None:
@@ -455,10 +432,11 @@ class Guard:
         limit = self.settings.sum
         if limit is None:
             return
-        spent, rate = self.spent, self.settings.usd_per_node_hour or 0.0
+        spent, rate = self.spent, self.rate
         if not limit.reached(spent, rate, count or 0):
             return
-        reason = f"{limit.words(spent)}. {GO_ON}"
+        words = limit.words(spent, 0.0 if self.state is None else self.state.above_usd)
+        reason = f"{words}. {GO_ON}"
         if limit.uri is None:
             self.attempt("end what serves requests", lambda: self.end_service(reason, count))
             return
@@ -467,7 +445,7 @@ class Guard:
             # The job gets no request to stop. Its nodes end when the budget left covers only their end.
             if limit.reached(spent, rate, count or 0, late=True):
                 why = self.failures[-1].words.partition("\n")[0]
-                self.end(f"{limit.words(spent)}; the guard {why}. {GO_ON}", count)
+                self.end(f"{words}; the guard {why}. {GO_ON}", count)
             return
         told_at, first = word
         if first:

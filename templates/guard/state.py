@@ -38,6 +38,8 @@ class State:
     # Counts from the stack's creation, `node_hours` from `since`, its last deployment.
     spent_usd: float = 0.0
     node_hours: float = 0.0
+    # What spot nodes have cost above the quoted rate since that deployment.
+    above_usd: float = 0.0
     since: datetime | None = None
     # The last check that found a node.
     ran_until: datetime | None = None
@@ -45,6 +47,12 @@ class State:
     boots_until: datetime | None = None
     # The nodes whose failed boots EC2 has confirmed: it forgets terminated instances within an hour.
     failed: list[str] = field(default_factory=list)
+    # The job of the nodes, what it has cost, its node-hours, and its nodes at the last check; where the guard counts
+    # one job (ec2.py).
+    job: str | None = None
+    job_usd: float = 0.0
+    job_node_hours: float = 0.0
+    job_nodes: list[str] = field(default_factory=list)
     # The last counted checks, in minutes since 1970.
     looks: list[int] = field(default_factory=list)
     # The last notifications by their name's digest, in minutes since 1970.
@@ -67,10 +75,15 @@ class State:
             return cls(
                 spent_usd=float(document.get("spent_usd", 0.0)),
                 node_hours=float(document.get("node_hours", 0.0)),
+                above_usd=float(document.get("above_usd", 0.0)),
                 since=moment_of(document.get("since")),
                 ran_until=moment_of(document.get("ran_until")),
                 boots_until=moment_of(document.get("boots_until")),
                 failed=[str(node) for node in document.get("failed", ())],
+                job=document.get("job"),
+                job_usd=float(document.get("job_usd", 0.0)),
+                job_node_hours=float(document.get("job_node_hours", 0.0)),
+                job_nodes=[str(node) for node in document.get("job_nodes", ())],
                 looks=[int(look) for look in document.get("looks", ())],
                 sent={str(digest): int(minute) for digest, minute in document.get("sent", {}).items()},
             )
@@ -87,16 +100,31 @@ class State:
             "schema": "slipway.guard-state/1",
             "spent_usd": self.spent_usd,
             "node_hours": self.node_hours,
+            "above_usd": self.above_usd,
             "since": None if self.since is None else self.since.isoformat(),
             "ran_until": None if self.ran_until is None else self.ran_until.isoformat(),
             "boots_until": None if self.boots_until is None else self.boots_until.isoformat(),
             "failed": self.failed,
+            "job": self.job,
+            "job_usd": self.job_usd,
+            "job_node_hours": self.job_node_hours,
+            "job_nodes": self.job_nodes,
             "looks": self.looks,
             "sent": self.sent,
         }
         ssm.put_parameter(Name=name, Value=json.dumps(document, separators=(",", ":")), Overwrite=True)
 
-    def count(self, look: datetime, *, usd: float, nodes: int | None, hours: float, began: datetime | None) -> None:
+    def count(
+        self,
+        look: datetime,
+        *,
+        usd: float,
+        nodes: int | None,
+        hours: float,
+        began: datetime | None,
+        above_usd: float = 0.0,
+        job_usd: float = 0.0,
+    ) -> None:
         """Add one check, unless it was counted before.
 
         Args:
@@ -105,17 +133,27 @@ class State:
             nodes: the running nodes; None if they could not be counted.
             hours: the time since the check before it.
             began: the last deployment; None if it could not be read.
+            above_usd: the part of the nodes' cost above the quoted rate.
+            job_usd: the cost of the job since the check before it, where the guard counts one.
         """
         if began is not None and began != self.since:
-            self.since, self.node_hours = began, 0.0
+            self.since, self.node_hours, self.above_usd = began, 0.0, 0.0
         minute = minutes(look)
         if minute in self.looks or (len(self.looks) == MOST_LOOKS and minute < self.looks[0]):
             return
         self.looks = sorted([*self.looks, minute])[-MOST_LOOKS:]
         self.spent_usd += usd
+        self.above_usd += above_usd
+        self.job_usd += job_usd
         if nodes:
             self.node_hours += nodes * hours
+            self.job_node_hours += nodes * hours
             self.ran_until = look if self.ran_until is None else max(self.ran_until, look)
+
+    def start_job(self, job: str) -> None:
+        """Count a job from zero if it is not the one that was counted before."""
+        if job != self.job:
+            self.job, self.job_usd, self.job_node_hours, self.job_nodes = job, 0.0, 0.0, []
 
     def first(self, name: str, now: datetime, again: timedelta) -> bool:
         """Whether no notification of that name was sent within `again`; it is then marked as sent."""

@@ -77,6 +77,30 @@ def test_spending_limit_without_rate_refused(synthesised):
     assert "-c usd_per_hour=" in finding.hint
 
 
+SPOT = {"usd_per_hour": "60", "usd_per_hour_beside": "1.25", "job_hours": "5.5", "max_usd": "400"}
+JOB = {"JOB_MAX_USD": "400", "JOB_NODE_HOURS": "11.0", "NODES": "2", "USD_PER_HOUR_BESIDE": "1.25"}
+"""The quoted hours of both nodes."""
+
+
+@pytest.mark.parametrize(
+    "kind, option, spot, job",
+    [
+        ("ec2", "spot", "true", JOB),
+        ("ec2", "on-demand", None, {}),
+        ("parallelcluster", "spot", "true", {}),
+        ("hyperpod-slurm", "spot", None, {}),
+    ],
+)
+def test_guard_on_ec2_spot_reads_prices_and_compares_replacements(synthesised, kind, option, spot, job):
+    assembly = synthesised(plan(kind, option).replace("budget: {stop_at_usd: 500.50}", ""), **SPOT)
+    variables = guard_of(assembly)["Environment"]["Variables"]
+    assert variables.get("SPOT") == spot
+    assert {name: variables[name] for name in variables if name.startswith("JOB_") or name in JOB} == job
+    roles = assembly.resources("training", "AWS::IAM::Role").values()
+    actions = [str(policy) for role in roles for policy in role.get("Policies", [])]
+    assert any("ec2:DescribeSpotPriceHistory" in text for text in actions) is (spot == "true")
+
+
 def test_guard_without_spending_limit_has_no_stop_variables(synthesised):
     assembly = synthesised(plan().replace("budget: {stop_at_usd: 500.50}", ""), **RATES)
     function = guard_of(assembly)

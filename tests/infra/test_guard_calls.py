@@ -36,7 +36,7 @@ EVERY_GUARD = {
 }
 """The calls of each guard's modules, by their names in boto3."""
 IN_THE_STORE = {"list_objects_v2", "get_object", "put_object", "delete_object", "delete_objects"}
-NODES = {"describe_instances", "terminate_instances", "get_metric_data"}
+NODES = {"describe_instances", "terminate_instances", "get_metric_data", "describe_spot_price_history"}
 OF_ENDPOINTS = {
     "describe_endpoint",
     "list_inference_components",
@@ -61,8 +61,7 @@ CALLS = {
         "describe_scaling_activities",
         "set_desired_capacity",
     },
-    "eks": {"describe_instances", "get_metric_data", "describe_nodegroup", "update_nodegroup_config", "invoke"}
-    | IN_THE_STORE,
+    "eks": NODES - {"terminate_instances"} | {"describe_nodegroup", "update_nodegroup_config", "invoke"} | IN_THE_STORE,
     "hyperpod-slurm": {"get_metric_statistics", "list_cluster_nodes", "batch_delete_cluster_nodes"} | IN_THE_STORE,
     "hyperpod-eks": {"get_metric_statistics", "list_cluster_nodes", "batch_delete_cluster_nodes", "invoke"}
     | IN_THE_STORE,

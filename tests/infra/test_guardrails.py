@@ -85,6 +85,7 @@ class TestGuard:
             "cloudwatch:GetMetricData",
             "cloudwatch:GetMetricStatistics",
             "ec2:DescribeInstances",
+            "ec2:DescribeSpotPriceHistory",
         ]
         assert starred["Report"]["Condition"] == {"StringEquals": {"cloudwatch:namespace": "Slipway"}}
 

@@ -119,6 +119,7 @@ class _PlanConstruct(PricedConstruct):
                 rate=amounts.get("usd_per_hour"),
                 max_usd=max_usd,
                 beside=amounts.get("usd_per_hour_beside", Decimal(0)),
+                job_hours=amounts.get("job_hours"),
             )
         add_stacks(self, given.put_into(pinned), catalog=catalog, account=account, limits=limits)
         self.stacks = tuple(child for child in self.node.children if isinstance(child, Stack))

@@ -12,8 +12,9 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +71,15 @@ _QUOTA = (
 
 @dataclass(slots=True)
 class Capacity:
-    """What EC2 lacks: instance types, and pairs of a type and a zone; the quotas in vCPUs, on spot and on demand."""
+    """What EC2 lacks: instance types, and pairs of a type and a zone; the quotas in vCPUs, on spot and on demand.
+
+    `spot_usd` are the prices of types on spot, in dollars an hour, that differ from the catalog's.
+    """
 
     lacking: Collection[str] = frozenset()
     spot_vcpus: int | None = None
     vcpus: int | None = None
+    spot_usd: Mapping[str, Decimal] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

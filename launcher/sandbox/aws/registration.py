@@ -26,6 +26,7 @@ from launcher.sandbox.aws import (
     roles,
     scaling,
     security_groups,
+    spot_prices,
     stacks,
     task_governance,
     training_jobs,
@@ -109,3 +110,4 @@ def _install_calls(clusters: Registry, jobs: TrainingJobs, groups: Groups) -> No
     offerings.install()
     capacity_blocks.install()
     on_demand_reservations.install()
+    spot_prices.install(groups.capacity)

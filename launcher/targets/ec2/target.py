@@ -30,6 +30,7 @@ class Ec2Instances(Ec2Target):
         variable="EC2",
         events=(),
         spot_notices=True,
+        reprices=True,
         stops="the instances end",
         idle="idle instances",
         metrics_a_node=IDLE_METRICS,

@@ -1,11 +1,14 @@
 """The sandbox's Auto Scaling groups: refusals, user data run for real, hooks, replacements, lack of capacity."""
 
 import base64
+import json
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.infra.guard_modules import guard_module
 from tests.sandbox.aws.answers import REGION
 
 USER_DATA = """#!/bin/bash
@@ -217,6 +220,69 @@ def test_quota_allows_the_first_instance_and_refuses_the_second(client, create, 
         client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="quota", ForceDelete=True)
         until(lambda: not living(client))
         client("ec2").delete_launch_template(LaunchTemplateName="quota")
+
+
+def spot_usd(client):
+    """The prices of p5 in effect by zone."""
+    answer = client("ec2").describe_spot_price_history(
+        InstanceTypes=["p5.48xlarge"], ProductDescriptions=["Linux/UNIX"], StartTime=datetime.now(UTC)
+    )
+    return {entry["AvailabilityZone"]: float(entry["SpotPrice"]) for entry in answer["SpotPriceHistory"]}
+
+
+def test_guard_refuses_replacement_whose_spot_price_exceeds_the_budget(client, create, group, subnet, world_sandbox):
+    (described,) = client("ec2").describe_subnets(SubnetIds=[subnet])["Subnets"]
+    zone = described["AvailabilityZone"]
+    tags = {"slipway:cluster": "dear", "slipway:machine": "node", "slipway:run": "dear-1"}
+    tagged = {"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+    create("dear", data={**SPOT, "InstanceType": "p5.48xlarge", "TagSpecifications": [tagged]})
+    body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
+    client("ssm").put_parameter(Name="/slipway/dear/guard", Value="{}", Type="String")
+    variables = {
+        "CLUSTER": "dear",
+        "EC2": "dear",
+        "STACK": client("cloudformation").create_stack(StackName="dear", TemplateBody=body)["StackId"],
+        "TOPICS": client("sns").create_topic(Name="dear")["TopicArn"],
+        "AWS_REGION": REGION,
+        "STATE": "/slipway/dear/guard",
+        "PREPAID": "false",
+        "IDLE_MINUTES": "0",
+        "USD_PER_NODE_HOUR": "60",
+        "SPOT": "true",
+        "JOB_MAX_USD": "400",
+        "JOB_NODE_HOURS": "6",
+        "NODES": "1",
+        "USD_PER_HOUR_BESIDE": "0",
+    }
+    with guard_module("ec2") as module:
+
+        def look(minutes, event=None):
+            now = datetime.now(UTC) + timedelta(minutes=minutes)
+            guard = module.InstanceGuard(module.Settings.of(variables), client, now)
+            module.respond(guard, event or {"detail-type": "Scheduled Event"})
+            return guard
+
+        client("autoscaling").set_desired_capacity(AutoScalingGroupName="dear", DesiredCapacity=1)
+        try:
+            (first,) = until(lambda: in_service(group("dear")))
+            world_sandbox.limit_instances(spot_usd={"p5.48xlarge": "61.5"})
+            assert set(spot_usd(client).values()) == {61.5}
+            assert look(0).rate == 61.5
+            world_sandbox.fail_node("dear", first)
+            (second,) = until(lambda: in_service(group("dear")))
+            look(5)
+            assert group("dear")["DesiredCapacity"] == 1
+            world_sandbox.limit_instances(spot_usd={"p5.48xlarge": "95"})
+            assert spot_usd(client)[zone] == 95
+            look(10)
+            assert group("dear")["DesiredCapacity"] == 1, "a running instance stays"
+            detail = {"instance-id": second, "instance-action": "terminate"}
+            look(12, {"detail-type": "EC2 Spot Instance Interruption Warning", "detail": detail})
+            assert group("dear")["DesiredCapacity"] == 0
+        finally:
+            world_sandbox.limit_instances()
+            client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName="dear", ForceDelete=True)
+            until(lambda: not living(client))
 
 
 def test_targeted_reservation_takes_as_many_instances_as_it_has(client, create, group, subnet):
