@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from boots import record_verdict
 from guard import Guard, Node, Settings, aws, its, respond
+from job_messages import Folder
 from spot import usd_per_node_hour
 from state import State
 
@@ -107,6 +109,9 @@ class InstanceGuard(Guard):
             self.end_remaining("set to zero", self.stopped_at())
             return
         self.scaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False)
+        if self.settings.folder is not None:
+            folder = Folder(self.client("s3"), self.settings.folder)
+            self.attempt("record why it stopped the instances", lambda: record_verdict(folder, self.now, reason))
         self.notify(
             "instances stopped",
             f"{reason}. {its(count, 'instances').capitalize()} are being stopped: the job saves and ends. "

@@ -1,5 +1,6 @@
 """Spot prices in the guard's code, with moto: what counts towards limits, and which replacement a job may have."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import boto3
@@ -153,6 +154,19 @@ class TestReplacement:
         # Two checks of five minutes, at $60 and at $90; then 5.8 hours at $90.
         assert "$12.50 are spent, and 5.8 more hours make $537.50" in text
         assert "raise budget.max_usd" in text
+
+    @pytest.mark.parametrize(
+        "variables, text", [({"TTL_HOURS": "0.5"}, "its 0.5 hours have ended"), (JOB, "of budget.max_usd")]
+    )
+    def test_stop_leaves_its_reason_for_launch_and_status(self, aws, guard, variables, text):
+        s3 = client("s3")
+        s3.create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
+        aws.instance()
+        aws.usd = {ZONE: "90"}
+        guard(0, FOLDER_URI="s3://store/jobs/.guard/x", **variables).watch()
+        written = s3.get_object(Bucket="store", Key="jobs/.guard/x/told/failed-boots.json")["Body"].read()
+        assert text in json.loads(written)["text"]
+        assert aws.size == 0
 
     def test_higher_price_without_replacement_keeps_the_instance(self, aws, guard):
         aws.instance()

@@ -1,4 +1,7 @@
-"""Why a cluster's guard stopped nodes that do not boot, by the object that it leaves in the store."""
+"""Why a cluster's guard stopped nodes, by the object that it leaves in the store.
+
+Every guard leaves one for nodes that do not boot, and that of plain instances for every stop.
+"""
 
 from collections.abc import Mapping
 
@@ -8,15 +11,15 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.model.errors import SlipwayError
 from launcher.model.monitoring import FAILED_BOOTS, SENT_FOLDER, WORD_FOLDER
-from launcher.records.submission import EKS, SANDBOX, Submission
+from launcher.records.submission import API, EKS, SANDBOX, Submission
 from launcher.rendering.names import OUTPUTS, TRAINING_STACK
 from launcher.workflow.cluster.reach import environment_of
 
 
 def failed_boots(submission: Submission, environment: Mapping[str, str]) -> str:
-    """What the guard wrote since the job was submitted; empty if nodes boot, or nothing is known."""
+    """What the guard wrote since the job was submitted; empty if it stopped none, or nothing is known."""
     head_node = submission.head_node
-    if head_node.via not in (SANDBOX, EKS, "ssm", "session"):
+    if head_node.via not in (SANDBOX, EKS, API, "ssm", "session"):
         return ""
     try:
         session = Session(environment=environment_of(submission, environment), region=str(head_node.region))

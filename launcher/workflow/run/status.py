@@ -158,7 +158,7 @@ def _current_state(
     split_log(folder, source.log_name(recorded_submission.submitted))
     before = _ended_state(name, folder).status
     now, judged = datetime.now(UTC), _state(name, folder, recorded_submission, facts)
-    if judged.status == PENDING:
+    if judged.status in (PENDING, RunStatus.CANCELLED.value):
         judged = replace(judged, failed_boots=failed_boots(recorded_submission, environment))
     if judged.status not in _OF_ENDING.values():
         simulated = judged.report is not None and judged.report.simulated

@@ -133,7 +133,7 @@ class RemoteWatch:
     give_up: Callable[[], bool] = lambda: False
     # Describes a removal of the cluster; empty: it is not being removed.
     removed: Callable[[], str] = lambda: ""
-    # The guard's reason for stopping nodes that do not boot; empty: they boot.
+    # The guard's reason for stopping nodes, such as nodes that do not boot; empty: it stopped none.
     failed_boots: Callable[[], str] = lambda: ""
     clock: Callable[[], float] = time.monotonic
     facts: JobFacts | None = None
@@ -208,6 +208,7 @@ class RemoteWatch:
             return
         self.failed_at = None
         self.over = facts.state.final
+        self._explain_stop(facts)
         if facts.state is not JobState.PENDING:
             return
         self._refuse_if_nodes_fail(now)
@@ -217,6 +218,12 @@ class RemoteWatch:
             self._wait_for_capacity(facts, now)
         if facts.restarts and facts.reason == "BeginTime":
             self._release(now)
+
+    def _explain_stop(self, facts: JobFacts) -> None:
+        """Report why the guard has stopped the nodes of a job that has ended with them."""
+        reason = self.failed_boots() if facts.state is JobState.CANCELLED else ""
+        if reason:
+            self.notify(f"the guard stopped the nodes of job {self.job.job}: {reason}")
 
     def _waits(self, title: str) -> None:
         self.close()

@@ -85,6 +85,16 @@ def test_running_job_is_not_ended_by_failed_boots(followed):
     assert scheduler.cancelled == []
 
 
+@pytest.mark.parametrize("reason", ["", "its 2 hours have ended", "no further instance fits the $40 of budget.max_usd"])
+def test_job_that_the_guard_has_stopped_ends_with_the_reason(followed, reason):
+    scheduler, lines = Scheduler(), []
+    scheduler.answer = replace(WAITING, state=JobState.CANCELLED, word="stopped", reason="")
+    watch, _ = followed(scheduler, reason)
+    watch.notify = lines.append
+    assert watch.ended()
+    assert lines == ([f"the guard stopped the nodes of job 7: {reason}"] if reason else [])
+
+
 @pytest.fixture
 def submission():
     """A job's submission to a cluster whose guard has a folder in a store (moto)."""
@@ -126,6 +136,12 @@ def test_failed_boots_reason_is_newer_than_submission(submission):
 def test_unreadable_guard_verdict_gives_no_reason(submission, body):
     write(body)
     assert failed_boots(submission, VARIABLES) == ""
+
+
+def test_guard_verdict_of_plain_instances_is_read_without_a_head_node(submission):
+    write(json.dumps({"text": REASON}))
+    instances = replace(submission, target=TargetKind.EC2, head_node=HeadNode(via="api", host="h", region=REGION))
+    assert failed_boots(instances, VARIABLES) == REASON
 
 
 @pytest.mark.parametrize("via", ["ssh", "local", "context"])
