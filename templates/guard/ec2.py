@@ -57,10 +57,11 @@ class InstanceGuard(Guard):
         """Whether an instance with these tags runs the plan's job."""
         return tags.get("slipway:cluster") == self.settings.cluster and tags.get("slipway:machine") == "node"
 
-    def start_count(self, nodes: list[Node]) -> None:
-        """Count the job of these instances."""
+    def price_nodes(self, nodes: list[Node]) -> None:
+        """As in `Guard`; also counts the job of these instances."""
         if self.state is not None:
             self.state.start_job(job_of(nodes))
+        super().price_nodes(nodes)
 
     def watch_new_nodes(self, nodes: list[Node]) -> None:
         """Set the group to zero if it has started an instance at a price at which the job no longer fits its budget."""

@@ -133,8 +133,6 @@ class Guard:
         count = None if nodes is None else len(nodes)
         if nodes and self.settings.spot:
             self.attempt("read the current spot prices", lambda: self.price_nodes(nodes))
-        if nodes:
-            self.start_count(nodes)
         self.attempt("report its metrics", lambda: self.report(self.figures(count, began)))
         if began is not None:
             self.attempt("watch its time", lambda: self.watch_time(began, count))
@@ -162,9 +160,6 @@ class Guard:
     def price_nodes(self, nodes: list[Node]) -> None:
         """Count nodes at the higher of the quoted rate and the current spot price."""
         self.rate = usd_per_node_hour(self.ec2, nodes, self.rate, self.now)
-
-    def start_count(self, nodes: list[Node]) -> None:
-        """Prepare the count of these nodes, for targets that count each job."""
 
     def watch_new_nodes(self, nodes: list[Node]) -> None:
         """Refuse nodes that the service has started at a price beyond the budget, for targets where it starts them."""
@@ -383,15 +378,8 @@ class Guard:
             above = (count or 0) * (self.rate - (quoted or 0.0)) * (EVERY / HOUR)
             job = self.settings.job
             job_usd = 0.0 if job is None else job.cost((count or 0) * (EVERY / HOUR), self.rate)
-            state.count(
-                self.look,
-                usd=usd,
-                nodes=count,
-                hours=EVERY / HOUR,
-                began=began,
-                above_usd=above,
-                job_usd=job_usd,
-            )
+            dollars = {"usd": usd, "above_usd": above, "job_usd": job_usd}
+            state.count(self.look, nodes=count, hours=EVERY / HOUR, began=began, **dollars)
             self.attempt("store its state", self.store)
             if count is not None and began is not None:
                 values["NodeHours"] = state.node_hours
