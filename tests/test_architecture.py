@@ -56,6 +56,7 @@ SHARED_BY_AGENT = {
         "interval",
         "job",
         "manifest",
+        "manifest_tree",
         "metrics",
         "output_manifest",
         "safe_json",

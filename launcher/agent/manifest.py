@@ -22,12 +22,13 @@ last, a pickle that names every shard. Slipway reads it without torch, and witho
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import PurePosixPath
 
 from launcher.agent import safe_json
 from launcher.agent.errors import LaterManifestError, ManifestError
+from launcher.agent.manifest_tree import StoredLink, check_tree, entries_for, folders_above, mode_problem
 from launcher.agent.shape import read
 
 SCHEMA = "slipway.checkpoint/1"
@@ -37,6 +38,11 @@ SCHEMA_WITH_SET = "slipway.checkpoint/4"
 """Schema of a manifest of a set: the checkpoint `main` and what its trainer needs beside it; it has a layout too."""
 SCHEMA_WITH_PACKS = "slipway.checkpoint/2"
 """Schema of a manifest with packs; an agent that does not support packs uses the next older checkpoint."""
+SCHEMA_WITH_TREE = "slipway.checkpoint/5"
+"""Schema of a manifest with links, permission bits, empty folders, or a set that the earlier schemas cannot describe.
+
+What needs none of these is written with the earlier schemas, for earlier agents.
+"""
 COMMIT_NAME = "manifest.json"
 HERE = "."
 """The folder of a manifest whose files are in the trainer's checkpoint folder itself."""
@@ -51,7 +57,8 @@ _MAX_BYTES = 1 << 30
 _MAX_TO_INDENT = 1000
 """Maximum number of files in an indented manifest; users do not read larger ones."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_SCHEMAS = (SCHEMA, SCHEMA_WITH_PACKS, SCHEMA_WITH_LAYOUT, SCHEMA_WITH_SET)
+_SCHEMAS = (SCHEMA, SCHEMA_WITH_PACKS, SCHEMA_WITH_LAYOUT, SCHEMA_WITH_SET, SCHEMA_WITH_TREE)
+_TREE_KEYS = ("mains", "others", "links", "folders")
 _SCHEMA = re.compile(r"slipway\.checkpoint/(\d{1,9})")
 _NAMED_KEY = re.compile(r'"((?:step|checkpoint)-\d{1,18}/[^"\\]*)"')
 _FOLDER = re.compile(r"(?:step|checkpoint)-(\d{1,18})")
@@ -68,6 +75,7 @@ class StoredFile:
         key: Key of its object, relative to the checkpoint URI.
         part: The node that uploaded it.
         offset: Its offset in the object, if that is a pack of several files; None: the object is the file.
+        mode: Its permission bits, four octal digits; empty: 0644.
     """
 
     path: str
@@ -76,6 +84,7 @@ class StoredFile:
     key: str
     part: int
     offset: int | None = None
+    mode: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +102,10 @@ class Manifest:
         layout: Layout of the framework (`checkpoint.layouts`); empty in manifests of earlier versions.
         unit: Unit of `step`: step, epoch, save.
         main: The entry from which the trainer resumes, if other checkpoints are one set with it; else empty.
+        mains: Of a set, all entries from which the trainer resumes, if there are several: `main` is the first.
+        others: The other checkpoints of the set, by name.
+        links: Every link.
+        folders: Every folder without a file or link in it.
         version: In a part, how often the node has finished this step in this attempt; a commit has none.
     """
 
@@ -108,6 +121,10 @@ class Manifest:
     layout: str = ""
     unit: str = "step"
     main: str = ""
+    mains: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    links: tuple[StoredLink, ...] = ()
+    folders: tuple[str, ...] = ()
     version: int = 1
 
     @property
@@ -122,15 +139,22 @@ class Manifest:
             "schema": SCHEMA_WITH_PACKS if packed else SCHEMA,
             **{field.name: getattr(self, field.name) for field in fields(self)},
             "files": [_entry(file) for file in self.files],
+            "links": [asdict(link) for link in self.links],
         }
         if self.version == 1:
             del document["version"]
         if not self.main:
             del document["main"]
+        if {*self.others} == {*others_of(self.main, self.files)}:
+            del document["others"]
+        for key in [key for key in _TREE_KEYS if not document.get(key, True)]:
+            del document[key]
         if self.layout:
             document["schema"] = SCHEMA_WITH_SET if self.main else SCHEMA_WITH_LAYOUT
         else:
             del document["layout"], document["unit"]
+        if not document.keys().isdisjoint(_TREE_KEYS) or any(file.mode for file in self.files):
+            document["schema"] = SCHEMA_WITH_TREE
         if len(self.files) > _MAX_TO_INDENT:
             return json.dumps(document, separators=(",", ":"), sort_keys=True) + "\n"
         return json.dumps(document, indent=1, sort_keys=True) + "\n"
@@ -155,17 +179,43 @@ class Manifest:
         return None
 
     @property
-    def others(self) -> tuple[str, ...]:
-        """The other checkpoints of the set, by name."""
-        names = dict.fromkeys(file.path.partition("/")[0] for file in self.files) if self.main else {}
-        return tuple(name for name in names if name != self.main.partition("/")[0])
+    def entries(self) -> tuple[StoredFile | StoredLink, ...]:
+        """The files and links."""
+        return (*self.files, *self.links)
+
+    @property
+    def leading(self) -> tuple[str, ...]:
+        """Of a set, the entries from which the trainer resumes."""
+        return self.mains or ((self.main,) if self.main else ())
 
     def files_for(self, part: int) -> tuple[StoredFile, ...]:
         """The files that a node restores, of all parts; if several have a path, its own part's, else the lowest."""
-        chosen: dict[str, StoredFile] = {}
-        for file in sorted(self.files, key=lambda file: (file.part != part, file.part)):
-            chosen.setdefault(file.path, file)
-        return tuple(chosen[path] for path in sorted(chosen))
+        return entries_for(self.files, part)
+
+    def reduced(self, name: str, has_part: Callable[[int], bool]) -> "Manifest":
+        """The checkpoint with what lies at or below `name` alone, in the checkpoint folder, and of some parts alone."""
+        whole = self if self.folder == HERE else _moved(self, lambda path: f"{self.folder}/{path}")
+
+        def is_in(path: str, part: int) -> bool:
+            return has_part(part) and f"{path}/".startswith(f"{name}/")
+
+        return replace(
+            whole,
+            folder=HERE,
+            files=tuple(file for file in whole.files if is_in(file.path, file.part)),
+            links=tuple(link for link in whole.links if is_in(link.path, link.part)),
+            folders=tuple(folder for folder in whole.folders if f"{folder}/".startswith(f"{name}/")),
+        )
+
+    def links_for(self, part: int) -> tuple[StoredLink, ...]:
+        """The links that a node restores, chosen like its files."""
+        return entries_for(self.links, part)
+
+
+def others_of(main: str, files: Iterable[StoredFile]) -> tuple[str, ...]:
+    """The other checkpoints of a set whose manifest does not list them: the names beside `main`."""
+    names = dict.fromkeys(file.path.partition("/")[0] for file in files) if main else {}
+    return tuple(name for name in names if name != main.partition("/")[0])
 
 
 def parse(text: str) -> Manifest:
@@ -189,6 +239,18 @@ def parse(text: str) -> Manifest:
         raise ManifestError(f"not a manifest: {error!r}") from error
     if schema not in _SCHEMAS:
         raise ManifestError(f"schema: got {schema!r}; this agent reads {', '.join(map(repr, _SCHEMAS))}")
+    if "others" not in document:
+        manifest = replace(manifest, others=others_of(manifest.main, manifest.files))
+    if schema != SCHEMA_WITH_TREE:
+        _check_schema(schema, manifest, document)
+    elif manifest.main and not manifest.layout:
+        raise ManifestError("not a manifest: a set has a layout")
+    _check(manifest)
+    return manifest
+
+
+def _check_schema(schema: str, manifest: Manifest, document: Mapping[str, object]) -> None:
+    """Check that a manifest of an earlier schema has what belongs to it, and nothing else."""
     if (schema in (SCHEMA_WITH_LAYOUT, SCHEMA_WITH_SET)) != bool(manifest.layout):
         raise ManifestError(
             f"not a manifest: {SCHEMA_WITH_LAYOUT!r} and {SCHEMA_WITH_SET!r} name a layout, and no other does"
@@ -199,19 +261,12 @@ def parse(text: str) -> Manifest:
         )
     if schema == SCHEMA and any(file.offset is not None for file in manifest.files):
         raise ManifestError(f"not a manifest: {SCHEMA!r} has no packs")
-    _check(manifest)
-    return manifest
+    if not document.keys().isdisjoint(_TREE_KEYS) or any(file.mode for file in manifest.files):
+        raise ManifestError(f"not a manifest: {', '.join(_TREE_KEYS)} and mode need {SCHEMA_WITH_TREE!r}")
 
 
 def _entry(file: StoredFile) -> dict[str, str | int]:
-    entry: dict[str, str | int] = {
-        "bytes": file.bytes,
-        "key": file.key,
-        "part": file.part,
-        "path": file.path,
-        "sha256": file.sha256,
-    }
-    return entry if file.offset is None else {**entry, "offset": file.offset}
+    return {key: value for key, value in asdict(file).items() if value is not None and (key, value) != ("mode", "")}
 
 
 def unusable(reason: str) -> str:
@@ -230,31 +285,57 @@ def merge(parts: Iterable[Manifest], *, written_at: str) -> Manifest:
     identities = {(part.run, part.attempt, part.step, part.parts) for part in ordered}
     if len(identities) != 1 or [part.part for part in ordered] != list(range(first.parts)):
         raise ManifestError(f"the parts of step {first.step} belong to different checkpoints: {sorted(identities)}")
-    return Manifest(
+    aligned = [_as_in(first, part) for part in ordered]
+    filled = {path for part in aligned for entry in part.entries for path in folders_above(entry.path)}
+    files = tuple(file for part in aligned for file in part.files)
+    links = tuple(link for part in aligned for link in part.links)
+    folders = {folder for part in aligned for folder in part.folders}
+    merged = Manifest(
         run=first.run,
         attempt=first.attempt,
         step=first.step,
         folder=first.folder,
         part=None,
         parts=first.parts,
-        files=tuple(file for part in ordered for file in _files_as_in(first, part)),
+        files=files,
         written_at=written_at,
         seconds=max(part.seconds for part in ordered),
         layout=first.layout,
         unit=first.unit,
         main=first.main,
+        mains=first.mains,
+        others=tuple(dict.fromkeys(name for part in aligned for name in part.others)) if first.main else (),
+        links=links,
+        # One node's empty folder may hold another node's files.
+        folders=tuple(sorted(folders - filled)),
     )
+    check_tree((file.path for file in files), merged.links, merged.folders)
+    return merged
 
 
-def _files_as_in(first: Manifest, part: Manifest) -> tuple[StoredFile, ...]:
-    """The files of a part with paths as in the first node's: a node may not know of the set, or know it alone."""
+def _as_in(first: Manifest, part: Manifest) -> Manifest:
+    """A part with paths as in the first node's: a node may not know of the set, or know it alone."""
     if first.main and part.folder == first.main:
-        return tuple(replace(file, path=f"{part.folder}/{file.path}") for file in part.files)
+        return _moved(part, lambda path: f"{part.folder}/{path}")
     if part.main and part.main == first.folder:
         below = f"{part.main}/"
-        mine = (file for file in part.files if file.path.startswith(below))
-        return tuple(replace(file, path=file.path.removeprefix(below)) for file in mine)
-    return part.files
+        mine = replace(
+            part,
+            files=tuple(file for file in part.files if file.path.startswith(below)),
+            links=tuple(link for link in part.links if link.path.startswith(below)),
+            folders=tuple(folder for folder in part.folders if folder.startswith(below)),
+        )
+        return _moved(mine, lambda path: path[len(below) :])
+    return part
+
+
+def _moved(part: Manifest, moved: Callable[[str], str]) -> Manifest:
+    return replace(
+        part,
+        files=tuple(replace(file, path=moved(file.path)) for file in part.files),
+        links=tuple(replace(link, path=moved(link.path)) for link in part.links),
+        folders=tuple(moved(folder) for folder in part.folders),
+    )
 
 
 def step_of_folder(name: str) -> int | None:
@@ -352,11 +433,12 @@ def _check(manifest: Manifest) -> None:
         )
     if manifest.part is None and not manifest.files:
         raise ManifestError("not a checkpoint: it lists no files")
+    for path in (*(entry.path for entry in manifest.entries), *manifest.folders):
+        if not is_below(path):
+            raise ManifestError(f"path: got {path!r}; it must be below the checkpoint's folder")
+        if any(len(name.encode()) > _LONGEST_NAME for name in PurePosixPath(path).parts):
+            raise ManifestError(f"path: got {path[:80]!r}...; a name may have {_LONGEST_NAME} bytes")
     for file in manifest.files:
-        if not is_below(file.path):
-            raise ManifestError(f"path: got {file.path!r}; it must be below the checkpoint's folder")
-        if any(len(name.encode()) > _LONGEST_NAME for name in PurePosixPath(file.path).parts):
-            raise ManifestError(f"path: got {file.path[:80]!r}...; a name may have {_LONGEST_NAME} bytes")
         if step_of_key(file.key) is None:
             raise ManifestError(f"key of {file.path}: got {file.key!r}; it must be below a step")
         if not _SHA256.fullmatch(file.sha256):
@@ -372,12 +454,21 @@ def _check_folder(manifest: Manifest) -> None:
 
 
 def _check_values(manifest: Manifest) -> None:
+    names = (*manifest.mains, *manifest.others)
+    if names and not (all(map(is_below, names)) and manifest.leading[:1] == (manifest.main,)):
+        raise ManifestError(f"mains: got {names!r}; main must be the first, and all must be in the checkpoint folder")
     integers = [manifest.attempt, manifest.step, manifest.parts, manifest.part or 0]
     texts = [manifest.run, manifest.folder, manifest.written_at, manifest.layout, manifest.unit, manifest.main]
+    texts += [*manifest.mains, *manifest.others, *manifest.folders]
     for file in manifest.files:
         integers += [file.bytes, file.part, 0 if file.offset is None else file.offset]
-        texts += [file.path, file.sha256, file.key]
-    parts = [manifest.part or 0, *(file.part for file in manifest.files)]
+        texts += [file.path, file.sha256, file.key, file.mode]
+        if problem := mode_problem(file.mode):
+            raise ManifestError(f"mode of {file.path}: {problem}")
+    for link in manifest.links:
+        integers.append(link.part)
+        texts += [link.path, link.target]
+    parts = [manifest.part or 0, *(entry.part for entry in manifest.entries)]
     if (
         not all(0 <= value < _MAX_INTEGER for value in (*integers, manifest.seconds))
         or not max(parts) < manifest.parts <= _MAX_PARTS
@@ -395,16 +486,10 @@ def is_below(text: str) -> bool:
 
 def _check_places(manifest: Manifest) -> None:
     """Refuse a path that occurs twice in one part, or is a folder of another path: no node could have written it."""
-    mine = [(file.part, file.path) for file in manifest.files]
+    mine = [(entry.part, entry.path) for entry in manifest.entries]
     if len(set(mine)) < len(mine):
         raise ManifestError("not a manifest: a part lists a path twice")
-    paths = {file.path for file in manifest.files}
-    for path in paths:
-        above = path.rpartition("/")[0]
-        while above:
-            if above in paths:
-                raise ManifestError(f"path: {above!r} is both a file and a folder")
-            above = above.rpartition("/")[0]
+    check_tree((file.path for file in manifest.files), manifest.links, manifest.folders)
 
 
 def _is_utf8(texts: Iterable[str]) -> bool:

@@ -52,8 +52,8 @@ def parse_outputs(text: str) -> OutputManifest:
     try:
         document = read(dict[str, Any], safe_json.loads(text))
         files = read(tuple[dict[str, Any], ...], document.get("files"), "files")
-        # Outputs are those of the whole run, not of a node, and no output is in a pack.
-        entries = [{**file, "part": 0, "offset": None} for file in files]
+        # Outputs are those of the whole run, not of a node; none is in a pack, and none has permission bits.
+        entries = [{**file, "part": 0, "offset": None, "mode": ""} for file in files]
         manifest = read(OutputManifest, {**document, "files": entries})
     except ValueError as error:
         raise ManifestError(f"not a manifest of outputs: {error}") from error

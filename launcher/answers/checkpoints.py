@@ -186,7 +186,8 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
             lines += wrapped(f"  step {checkpoint.step}: {checkpoint.reason}", width)
         elif checkpoint.main:
             others = ", ".join(checkpoint.others)
-            lines += wrapped(f"  step {checkpoint.step}: {checkpoint.main}, in one set with {others}", width)
+            mains = ", ".join(checkpoint.mains or (checkpoint.main,))
+            lines += wrapped(f"  step {checkpoint.step}: {mains}, in one set with {others}", width)
     if any(checkpoint.withdrawn for checkpoint in shown):
         lines += wrapped(f"  withdrawn: {_WITHDRAWN}", width)
     if folded:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from launcher.agent.manifest_tree import entries_for
 from launcher.cli import completion, options, output
 from launcher.cli.confirm import confirm
 from launcher.model.errors import ImpossibleError, UnreadableInputError
@@ -174,7 +175,7 @@ def restore(
         output.result([f"  {begin_text(*begun, what='the next job')}"])
         return
     checkpoint = chosen(survey(store), step)
-    files = checkpoints_transfer.files_for(checkpoint, node)
+    files = entries_for(checkpoint.files, node)
     size = sum(file.bytes for file in files)
     with progress_bar(f"step {checkpoint.step}", size) as advance:
         place = checkpoints_transfer.restore(store, checkpoint, target, advance, node=node)

@@ -1,6 +1,7 @@
 """A checkpoint in a store."""
 
 from launcher.agent.manifest import StoredFile
+from launcher.agent.manifest_tree import StoredLink
 from launcher.model.record import record
 
 
@@ -38,6 +39,11 @@ class Checkpoint:
     # Of a set: the checkpoint from which its trainer resumes, and those that it needs in addition.
     main: str = ""
     others: tuple[str, ...] = ()
+    # All entries from which its trainer resumes, if there are several: `main` is the first.
+    mains: tuple[str, ...] = ()
+    links: tuple[StoredLink, ...] = ()
+    # Its empty folders.
+    folders: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:

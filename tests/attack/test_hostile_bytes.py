@@ -14,6 +14,7 @@ from launcher.agent.checkpoint.claim import Owner, parse_owner
 from launcher.agent.dcp_metadata import dcp_shards
 from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import Manifest, StoredFile, parse
+from launcher.agent.manifest_tree import StoredLink, complete_tree
 from launcher.agent.metrics import figures_in, setup_in
 from tests import memory
 from tests.unit.agent.dcp_classes import Info, Metadata
@@ -104,9 +105,14 @@ def bounded():
 
 def manifest():
     files = [
-        StoredFile(path=path, bytes=size, sha256="ab" * 32, key=f"step-7/r.a1/{part}-x/{path}", part=part)
+        StoredFile(path=path, bytes=size, sha256="ab" * 32, key=f"step-7/r.a1/{part}-x/{path}", part=part, mode=mode)
         for part in (0, 1)
-        for path, size in (("weights", 10), ("deep/optimizer", 20))
+        for path, size, mode in (("weights", 10, ""), ("deep/optimizer", 20, "0755"))
+    ]
+    links = [
+        StoredLink(path=path, target=target, part=part)
+        for part in (0, 1)
+        for path, target in (("latest", "deep"), ("deep/again", "../weights"))
     ]
     return Manifest(
         run="r",
@@ -116,6 +122,8 @@ def manifest():
         part=None,
         parts=2,
         files=tuple(files),
+        links=tuple(links),
+        folders=("cache/empty",),
         written_at="2026",
         seconds=1,
     )
@@ -135,11 +143,15 @@ def test_damaged_manifest_is_refused_or_restored_inside_the_folder(rng, rounds, 
         taken += 1
         assert parse(parsed.to_json()) == parsed
         for part in range(min(parsed.parts, 3)):
+            place = tmp_path / str(number) / str(part)
             for file in parsed.files_for(part):
-                path = tmp_path / str(number) / str(part) / file.path
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.touch()
-                assert path.resolve().is_relative_to(tmp_path / str(number))
+                (place / file.path).parent.mkdir(parents=True, exist_ok=True)
+                (place / file.path).touch()
+            files = [(file.path, file.mode) for file in parsed.files_for(part)]
+            complete_tree(place, files, parsed.links_for(part), parsed.folders)
+            for path in place.rglob("*"):
+                assert path.resolve(strict=True).is_relative_to(place)
+                assert not path.stat().st_mode & 0o7000
     assert taken < rounds
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
-from launcher.agent.checkpoint.files import LocalFile, is_same_content, sha256_of
+from launcher.agent.checkpoint.files import LocalFile, is_same_content, sha256_of, with_content
 from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.errors import ChangedCheckpointError
 
@@ -72,7 +72,7 @@ class Digests(threading.Thread):
                     self._changed.wait()
                 folder = self._waiting.pop()
             with contextlib.suppress(OSError, ChangedCheckpointError):  # its upload reports that
-                self._on_hashed(folder.name, {file.path: self.of(folder, file) for file in folder.files})
+                self._on_hashed(folder.name, {file.path: self.of(folder, file) for file in with_content(folder.files)})
             del folder  # its files would be held until the next one comes
 
 

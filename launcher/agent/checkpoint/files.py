@@ -1,7 +1,8 @@
 """The content of a checkpoint folder on the node: the files that are stored, and entries that cannot be stored.
 
-A link to a file is stored as that file, wherever the file is (Hugging Face's caches consist of such links). A link to a
-folder of the same checkpoint is followed. A link to a folder elsewhere is refused: it may lead to a data set.
+A link to a file or folder of the same checkpoint is stored as a link. A link to a file elsewhere is stored as that
+file: a cache (Hugging Face's consist of such links) or another step may be gone at the restore. A link to a folder
+elsewhere is refused: it may lead to a data set.
 """
 
 import errno
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launcher.agent.errors import UnusableCheckpointError
+from launcher.agent.manifest_tree import canonical_target
 
 _CHUNK_BYTES = 1 << 22
 _MAX_FILES = 1_000_000
@@ -29,10 +31,11 @@ _Id = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalFile:
-    """A file as it was found: path below the folder, size in bytes, modification time and inode.
+    """A file or link as it was found: path below the folder, size in bytes, modification time and inode.
 
     `changed_ns` is the time of the inode's last change: a write that keeps size and modification time (`rsync -t`,
-    `cp -p`, `touch -r`) moves it. 0 in records of earlier versions.
+    `cp -p`, `touch -r`) moves it. `mode` has its permission bits. Both are 0 in records of earlier versions. `link` is
+    the target of a link, relative to its own folder, and empty for a file; links have no content.
     """
 
     path: str
@@ -40,41 +43,56 @@ class LocalFile:
     modified_ns: int
     inode: int
     changed_ns: int = 0
+    mode: int = 0
+    link: str = ""
 
     @classmethod
-    def of(cls, path: str, status: os.stat_result) -> "LocalFile":
-        """The file of a path in the folder, from its status."""
+    def of(cls, path: str, status: os.stat_result, link: str = "") -> "LocalFile":
+        """The file of a path in the folder, from its status, or the link from its own status."""
         return cls(
             path=path,
-            bytes=status.st_size,
+            bytes=0 if link else status.st_size,
             modified_ns=status.st_mtime_ns,
             inode=status.st_ino,
             changed_ns=status.st_ctime_ns,
+            mode=0 if link else stat.S_IMODE(status.st_mode) & 0o777,
+            link=link,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The content of a folder: files, sorted by path, and the first entry that cannot be stored; empty if all can."""
+    """The content of a folder: files and links, sorted by path, and empty folders.
+
+    `obstacle` describes the first entry that cannot be stored; empty if all can.
+    """
 
     files: tuple[LocalFile, ...]
+    folders: tuple[str, ...] = ()
     obstacle: str = ""
 
 
-def local_files(folder: Path, entries: Collection[str] = ()) -> tuple[LocalFile, ...]:
-    """Every file below `folder`, or below some of its entries, sorted by path. Empty folders are omitted.
+def with_content(files: Iterable[LocalFile]) -> tuple[LocalFile, ...]:
+    """The files without the links."""
+    return tuple(file for file in files if not file.link)
+
+
+def local_files(folder: Path, entries: Collection[str] = (), *, follow: bool = False) -> tuple[LocalFile, ...]:
+    """Every file and link below `folder`, or below some of its entries, sorted by path. Empty folders are omitted.
+
+    `follow`: a link to a file or folder below `folder` is as what it leads to, as elsewhere.
 
     Raises:
         UnusableCheckpointError: the folder, or an entry in it, disappeared or cannot be stored.
     """
-    files = survey(folder, entries)
+    files = survey(folder, entries, follow=follow)
     if files.obstacle:
         raise UnusableCheckpointError(f"{folder.name} {files.obstacle}")
     return files.files
 
 
-def survey(folder: Path, entries: Collection[str] = ()) -> Survey:
-    """Scan a folder, or some of its entries.
+def survey(folder: Path, entries: Collection[str] = (), *, follow: bool = False) -> Survey:
+    """Scan a folder, or some of its entries; `follow` as for `local_files`.
 
     Raises:
         UnusableCheckpointError: the folder, or an entry in it, disappeared during the scan; another scan may succeed.
@@ -82,14 +100,14 @@ def survey(folder: Path, entries: Collection[str] = ()) -> Survey:
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):
             return Survey(files=(), obstacle="is not a folder; a checkpoint must be a folder")
-        return _Surveyor(folder).survey(entries)
+        return _Surveyor(folder, follow=follow).survey(entries)
     except FileNotFoundError as error:
         raise UnusableCheckpointError(f"{folder.name}: {error}") from error
 
 
-def present_entries(folder: Path, entries: Iterable[str], main: str) -> tuple[str, ...]:
-    """The entries of a set that exist; all of them without `main`, and `main` in any case: it is what counts."""
-    return tuple(name for name in entries if not main or name == main or os.path.lexists(folder / name))
+def present_entries(folder: Path, entries: Iterable[str], mains: Collection[str]) -> tuple[str, ...]:
+    """The entries of a set that exist; all of them without `mains`, and `mains` in any case: they are what counts."""
+    return tuple(name for name in entries if not mains or name in mains or os.path.lexists(folder / name))
 
 
 def changed_since(finished: Iterable[LocalFile], now: Iterable[LocalFile]) -> str:
@@ -112,7 +130,7 @@ def changed_since(finished: Iterable[LocalFile], now: Iterable[LocalFile]) -> st
 def are_archives(folder: Path, files: Iterable[LocalFile]) -> bool:
     """Whether all files are zip archives with their directory, which is written last: torch.save, numpy.savez."""
     try:
-        return all(zipfile.is_zipfile(folder / file.path) for file in files)
+        return all(zipfile.is_zipfile(folder / file.path) for file in with_content(files))
     except OSError:
         return False
 
@@ -137,41 +155,65 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Level:
+    """One folder of a scan: its prefix, the inodes above it, and where links may lead to be stored as links.
+
+    `root` is the real path of the checkpoint, or of the entry of a set; empty: all links are followed.
+    """
+
+    below: str
+    above: frozenset[_Id]
+    root: str
+
+
 class _Surveyor:
     """One scan of a folder; without recursion, because a folder may be deeper than Python's stack."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, follow: bool) -> None:
         self._folder = folder
+        self._follow = follow
         self._root = os.path.realpath(folder)
         self._files: list[LocalFile] = []
-        self._left: list[tuple[str, frozenset[_Id]]] = []
+        self._empty: list[str] = []
+        self._left: list[_Level] = []
         self._obstacle = ""
 
     def survey(self, entries: Collection[str]) -> Survey:
         status = self._folder.stat()
         above = frozenset({(status.st_dev, status.st_ino)})
-        self._left = [] if entries else [("", above)]
+        root = "" if self._follow else self._root
+        self._left = [] if entries else [_Level(below="", above=above, root=root)]
         for name in entries:
             info = (self._folder / name).lstat()
             if stat.S_ISDIR(info.st_mode):
-                self._left.append((f"{name}/", above | {(info.st_dev, info.st_ino)}))
+                root = "" if self._follow else os.path.realpath(self._folder / name)
+                self._left.append(_Level(below=f"{name}/", above=above | {(info.st_dev, info.st_ino)}, root=root))
             else:
                 self._files.append(LocalFile.of(name, info))
-        while self._left and len(self._files) <= _MAX_FILES:
-            below, above = self._left.pop()
+        while self._left and len(self._files) + len(self._empty) <= _MAX_FILES:
+            level, empty = self._left.pop(), True
             try:
-                with os.scandir(self._folder / below) as inside:
+                with os.scandir(self._folder / level.below) as inside:
                     for entry in inside:
-                        self._take(entry, f"{below}{entry.name}", above)
+                        empty = False
+                        self._take(entry, f"{level.below}{entry.name}", level)
             except FileNotFoundError:
                 raise
             except OSError as error:
-                self._refuse(below or ".", f"which cannot be read: {error.strerror}")
-        if len(self._files) > _MAX_FILES:
+                self._refuse(level.below or ".", f"which cannot be read: {error.strerror}")
+            self._empty += [level.below[:-1]] if empty and level.below else []
+        if len(self._files) + len(self._empty) > _MAX_FILES:
             self._obstacle = f"holds more than {_MAX_FILES:,} files; put them into fewer"
-        return Survey(files=tuple(sorted(self._files, key=lambda file: file.path)), obstacle=self._obstacle)
+        # Links and folders alone are no checkpoint.
+        files = self._files if with_content(self._files) else []
+        return Survey(
+            files=tuple(sorted(files, key=lambda file: file.path)),
+            folders=tuple(sorted(self._empty)) if files else (),
+            obstacle=self._obstacle,
+        )
 
-    def _take(self, entry: "os.DirEntry[str]", path: str, above: frozenset[_Id]) -> None:
+    def _take(self, entry: "os.DirEntry[str]", path: str, level: _Level) -> None:
         try:
             path.encode()
             status = entry.stat()
@@ -185,24 +227,39 @@ class _Surveyor:
             circular = error.errno == errno.ELOOP
             self._refuse(path, "a circular link" if circular else f"which cannot be read: {error.strerror}")
         else:
-            self._take_known(entry, path, status, above)
+            self._take_known(entry, path, status, level)
 
-    def _take_known(self, entry: "os.DirEntry[str]", path: str, status: os.stat_result, above: frozenset[_Id]) -> None:
-        if stat.S_ISREG(status.st_mode):
+    def _take_known(self, entry: "os.DirEntry[str]", path: str, status: os.stat_result, level: _Level) -> None:
+        inode = (status.st_dev, status.st_ino)
+        real = os.path.realpath(self._folder / path) if entry.is_symlink() else ""
+        if stat.S_ISDIR(status.st_mode) and inode in level.above:
+            self._refuse(path, "a circular link")
+        elif real and level.root and real.startswith(f"{level.root}/") and _is_storable(status):
+            self._files.append(LocalFile.of(path, entry.stat(follow_symlinks=False), self._target(path, real, level)))
+        elif stat.S_ISREG(status.st_mode):
             self._files.append(LocalFile.of(path, status))
         elif stat.S_ISDIR(status.st_mode):
-            inode = (status.st_dev, status.st_ino)
-            if inode in above:
-                self._refuse(path, "a circular link")
-            elif entry.is_symlink() and not os.path.realpath(self._folder / path).startswith(f"{self._root}/"):
+            if real and not real.startswith(f"{self._root}/"):
                 self._refuse(
                     path, "a link to a folder outside the checkpoint; copy the needed files into the checkpoint"
                 )
             else:
-                self._left.append((f"{path}/", above | {inode}))
+                root = "" if real else level.root  # what is elsewhere is stored as content, whatever leads to it
+                self._left.append(_Level(below=f"{path}/", above=level.above | {inode}, root=root))
         else:
             kind = next((word for is_kind, word in _KINDS if is_kind(status.st_mode)), "of an unknown type")
             self._refuse(path, f"{kind}; only files, folders and links to them can be stored")
 
+    def _target(self, path: str, real: str, level: _Level) -> str:
+        """The target of a link: its own text, or the shortest way if that is absolute or leaves `level.root`."""
+        text = str((self._folder / path).readlink())
+        folder = Path(os.path.realpath(self._folder / level.below))
+        own = (folder / Path(path).name).relative_to(level.root)
+        return text if canonical_target(str(own), text) else os.path.relpath(real, folder)
+
     def _refuse(self, path: str, reason: str) -> None:
         self._obstacle = self._obstacle or f"holds {path!r}, {reason}"
+
+
+def _is_storable(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)

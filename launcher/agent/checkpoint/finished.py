@@ -27,7 +27,8 @@ class FinishedFolder:
         entries: The entries of `path` that belong to it; empty: all of them.
         layout: Layout of the framework.
         unit: Unit of the step.
-        main: The first of `entries`, if the others are checkpoints that are one set with it; else empty.
+        mains: The first of `entries`, if the others are checkpoints that are one set with them; else empty.
+        folders: Its empty folders.
         in_place: The trainer wrote into files of the version before, so that it may write into these too.
         inode: Inode of the first of its names: another one is another file or folder, renamed into place.
         held: Its content until it is sent; None if it is read where the trainer wrote it.
@@ -43,7 +44,8 @@ class FinishedFolder:
     entries: tuple[str, ...] = ()
     layout: str = "slipway"
     unit: str = "step"
-    main: str = ""
+    mains: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     in_place: bool = False
     inode: int = 0
     held: HeldFiles | None = field(default=None, compare=False, repr=False)
@@ -61,14 +63,25 @@ class FinishedFolder:
     @property
     def leading(self) -> tuple[str, ...]:
         """Its entries without other checkpoints of its set: those that trackers and links name."""
-        return (self.main,) if self.main else self.names
+        return self.mains or self.names
+
+    @property
+    def main(self) -> str:
+        """The first of its entries, if other checkpoints are one set with it; else empty."""
+        return self.mains[0] if self.mains else ""
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The other checkpoints of its set, by name."""
+        return tuple(name for name in self.entries if name not in self.mains) if self.mains else ()
 
     @property
     def own_files(self) -> tuple[LocalFile, ...]:
         """Its files without those of other checkpoints of its set."""
-        if not self.main:
+        if not self.mains:
             return self.files
-        return tuple(file for file in self.files if file.path == self.main or file.path.startswith(f"{self.main}/"))
+        own = tuple(f"{name}/" for name in self.mains)
+        return tuple(file for file in self.files if f"{file.path}/".startswith(own))
 
     @property
     def saved_ns(self) -> int:
@@ -85,27 +98,40 @@ class FinishedFolder:
         Raises:
             UnusableCheckpointError: an entry of its own disappeared.
         """
-        return survey(self.path, present_entries(self.path, self.entries, self.main))
+        return survey(self.path, present_entries(self.path, self.entries, self.mains))
 
     def without_removed(self) -> "FinishedFolder | None":
         """The rest of a set from which the trainer has removed other checkpoints; None if nothing is missing."""
-        present = present_entries(self.path, self.entries, self.main)
-        if present == self.entries or not os.path.lexists(self.path / self.name):
+        present = present_entries(self.path, self.entries, self.mains)
+        if present == self.entries or not all(os.path.lexists(self.path / name) for name in self.leading):
             return None
-        gone = [f"{name}/" for name in self.entries if name not in present]
-        kept = [file for file in self.files if not f"{file.path}/".startswith(tuple(gone))]
-        return replace(self, entries=present, files=tuple(kept))
+        gone = tuple(f"{name}/" for name in self.entries if name not in present)
+        return replace(
+            self,
+            entries=present,
+            files=tuple(file for file in self.files if not f"{file.path}/".startswith(gone)),
+            folders=tuple(folder for folder in self.folders if not f"{folder}/".startswith(gone)),
+        )
 
 
 def with_others(finished: FinishedFolder, others: Iterable[str]) -> FinishedFolder:
     """A checkpoint as one set with other entries of the checkpoint folder, as far as they are on this node."""
-    checkpoints = finished.path if finished.entries else finished.path.parent
-    present = [name for name in others if (checkpoints / name).exists() and not (checkpoints / name).is_symlink()]
-    entries = (finished.name, *present)
+    checkpoints = finished.path if finished.entries else finished.path.parents[finished.name.count("/")]
+    named = [name for name in others if name not in finished.leading]
+    present = [name for name in named if (checkpoints / name).exists() and not (checkpoints / name).is_symlink()]
+    entries = (*finished.leading, *dict.fromkeys(present))
     try:
         together = survey(checkpoints, entries) if present else None
     except UnusableCheckpointError:
         together = None  # the trainer replaces one of them now
     if together is None or together.obstacle:
         return finished
-    return replace(finished, path=checkpoints, files=together.files, folder=HERE, entries=entries, main=finished.name)
+    return replace(
+        finished,
+        path=checkpoints,
+        files=together.files,
+        folder=HERE,
+        entries=entries,
+        mains=finished.leading,
+        folders=together.folders,
+    )

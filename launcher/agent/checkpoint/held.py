@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from launcher.agent.checkpoint.files import LocalFile
+from launcher.agent.checkpoint.files import LocalFile, with_content
 
 _MOST_FILES = 512
 _COPY_BYTES = 1 << 30
@@ -38,6 +38,7 @@ class HeldFiles:
 
 def hold_open(root: Path, files: Collection[LocalFile]) -> HeldFiles | None:
     """Hold the files below `root` by opening them; None if one has changed, too many of them, or too little room."""
+    files = with_content(files)
     if not files or len(files) > _most_open() or not _has_room(root, files):
         return None
     descriptors: dict[str, int] = {}
@@ -59,6 +60,7 @@ def hold_open(root: Path, files: Collection[LocalFile]) -> HeldFiles | None:
 
 def hold_copy(root: Path, files: Collection[LocalFile], place: Path) -> HeldFiles | None:
     """Hold the files by copies of them in a new folder `place`; None if one changed meanwhile, or the room is small."""
+    files = with_content(files)
     if not _has_room(root, files):
         return None
     paths = {file.path: place / str(number) for number, file in enumerate(files)}

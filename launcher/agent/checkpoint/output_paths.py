@@ -88,7 +88,8 @@ def _files(output: OutputPath) -> Iterator[tuple[str, Path]]:
         if real.is_file():
             yield name, real
         else:
-            yield from ((f"{name}/{file.path}" if name else file.path, real / file.path) for file in local_files(real))
+            files = local_files(real, follow=True)
+            yield from ((f"{name}/{file.path}" if name else file.path, real / file.path) for file in files)
 
 
 def _matches(output: OutputPath) -> Iterator[tuple[str, Path]]:

@@ -41,7 +41,7 @@ class _Folder:
             if path.is_symlink() or not path.is_dir():
                 status = path.lstat()
                 return {"": (status.st_size, status.st_mtime_ns)}
-            return {file.path: (file.bytes, file.modified_ns) for file in local_files(path)}
+            return {file.path: (file.bytes, file.modified_ns) for file in local_files(path, follow=True)}
         except (OSError, UnusableCheckpointError):
             return {}  # the trainer is at it
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from launcher.agent.checkpoint.files import LocalFile
 from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.manifest import StoredFile
+from launcher.agent.manifest_tree import mode_text
 
 SMALL_BYTES = 256 * 1024
 MANY = 1000
@@ -35,7 +36,8 @@ class Pack:
         """The manifest entries of the pack's files in the object `key`."""
         offset = 0
         for local, (digest, size) in zip(self.files, self.contents, strict=True):
-            yield StoredFile(path=local.path, bytes=size, sha256=digest, key=key, part=part, offset=offset)
+            mode = mode_text(local.mode)
+            yield StoredFile(path=local.path, bytes=size, sha256=digest, key=key, part=part, offset=offset, mode=mode)
             offset += size
 
 

@@ -11,7 +11,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from launcher.agent.checkpoint.commit import complete_checkpoints
-from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, present_entries, sha256_of, survey
+from launcher.agent.checkpoint.files import (
+    LocalFile,
+    changed_since,
+    local_files,
+    present_entries,
+    sha256_of,
+    survey,
+    with_content,
+)
 from launcher.agent.checkpoint.finished import FinishedFolder, with_others
 from launcher.agent.checkpoint.layouts import SLIPWAY, Layout, Layouts, table, write_back
 from launcher.agent.checkpoint.leftover_files import remove
@@ -21,6 +29,7 @@ from launcher.agent.checkpoint.unsent import UnsentCheckpoint
 from launcher.agent.checkpoint.withdrawal import OUT_OF_THE_RUNNING, Withdrawal
 from launcher.agent.errors import AgentError, LostCheckpointsError, StoreError, UnusableCheckpointError
 from launcher.agent.manifest import HERE, Manifest, StoredFile, commit_keys, is_below, step_of_folder
+from launcher.agent.manifest_tree import complete_tree
 from launcher.agent.store.downloads import Downloads
 from launcher.agent.store.incoming import Incoming
 from launcher.agent.store.objects import Store
@@ -174,7 +183,7 @@ class Restore:
                 continue
             hashes |= stored
             brought += [name] if stored else []
-        together = with_others(finished, [*finished.entries[1:], *brought]) if brought else finished
+        together = with_others(finished, [*finished.others, *brought]) if brought else finished
         return finished if together is finished else replace(together, hashes=dict(_hashed(finished)) | hashes)
 
     def _brought_back(self, name: str, *, at_most: int) -> dict[str, str]:
@@ -185,20 +194,22 @@ class Restore:
         Raises:
             OSError: the disk does not take it.
         """
-        files, manifest = self._stored_as(name, at_most=at_most)
+        manifest = self._stored_as(name, at_most=at_most)
         if manifest is None:
             return {}
+        files = manifest.files
         partial = self.previous / PARTIAL_NAME
         try:
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
-            reused = self._reuse(tuple(files), self.previous, partial)
+            reused = self._reuse(files, self.previous, partial)
             coming = [file for file in files if file not in reused]
             self.make_room(sum(file.bytes for file in coming), {name})
             if self._download(coming, partial, manifest):
                 return {}
+            _complete(partial, manifest, self.part)
             place = self.previous / name
-            known = {file.path for file in reused}
+            known = {file.path for file in reused} | {link.path for link in manifest.links}
             if os.path.lexists(place) and any(file.path not in known for file in survey(self.previous, (name,)).files):
                 remove(place.with_name(f"{place.name}{_LATER_SUFFIX}"))
                 place.rename(place.with_name(f"{place.name}{_LATER_SUFFIX}"))
@@ -215,25 +226,22 @@ class Restore:
         names = companions(row.state, place, finished.name)
         return [name for name in names if is_below(name) and not os.path.lexists(place / name)]
 
-    def _stored_as(self, name: str, *, at_most: int) -> tuple[list[StoredFile], Manifest | None]:
-        """The files of a checkpoint's name in the newest complete checkpoint that holds it, and its manifest."""
+    def _stored_as(self, name: str, *, at_most: int) -> Manifest | None:
+        """The newest complete checkpoint that holds a checkpoint's name, reduced to what this node stores of that."""
         folders = [(step, folder) for folder in self.store.folders() if (step := step_of_folder(folder)) is not None]
         for step in sorted({step for step, _ in folders if step <= at_most}, reverse=True):
             sizes: dict[str, int] = {}
             for folder in [folder for folder_step, folder in folders if folder_step == step]:
                 sizes |= self.store.sizes(f"{folder}/")
             for manifest in complete_checkpoints(self.store, step, sizes)[0]:
-                above = "" if manifest.folder == HERE else f"{manifest.folder}/"
-                mine = (file for file in manifest.files_for(self.part) if self._stores(file))
-                files = [replace(file, path=above + file.path) for file in mine]
-                files = [file for file in files if file.path == name or file.path.startswith(f"{name}/")]
-                if files:
-                    return files, replace(manifest, files=tuple(files))
-        return [], None
+                reduced = manifest.reduced(name, self._stores)
+                if reduced.files:
+                    return reduced
+        return None
 
-    def _stores(self, file: StoredFile) -> bool:
-        """Whether this node sends a stored file again: its own part, on the first node also of nodes that are gone."""
-        return file.part == self.part or (self.part == 0 and file.part >= self.parts)
+    def _stores(self, part: int) -> bool:
+        """Whether this node sends the files of a part again: its own, on the first node also of nodes that are gone."""
+        return part == self.part or (self.part == 0 and part >= self.parts)
 
     def _of_other_layouts(self, wholes: list[Manifest], step: int, *, stops: bool) -> tuple[str, list[Manifest]]:
         """Why checkpoints of a step do not match this job's layout (empty if all do), and those that match."""
@@ -252,7 +260,7 @@ class Restore:
     ) -> Restored | None:
         folder, step = finished.path, finished.step
         try:
-            files = local_files(folder, present_entries(folder, finished.entries, finished.main))
+            files = local_files(folder, present_entries(folder, finished.entries, finished.mains))
         except UnusableCheckpointError as error:
             self.on_skip(step, f"the copy on this node is unusable: {error}")
             return None
@@ -266,7 +274,7 @@ class Restore:
         size = sum(file.bytes for file in files)
         above = self.previous
         try:
-            for name in present_entries(above, finished.names, finished.main):
+            for name in present_entries(above, finished.names, finished.mains):
                 (self.checkpoints / name).parent.mkdir(parents=True, exist_ok=True)
                 (above / name).rename(self.checkpoints / name)
             row = self._row(finished.layout, finished.unit, finished.names)
@@ -274,8 +282,9 @@ class Restore:
         except OSError as error:
             raise AgentError(f"step {step} cannot be resumed from {folder}: {error}") from error
         local = replace(finished, path=self.checkpoints if finished.entries else self.checkpoints / finished.folder)
+        content = survey(local.path, local.entries)
         return Restored(
-            finished=replace(local, files=local_files(local.path, local.entries)),
+            finished=replace(local, files=content.files, folders=content.folders),
             resume=_resume(row, local, self.checkpoints),
             step=step,
             manifest=manifest,
@@ -308,6 +317,8 @@ class Restore:
                 self.make_room(needed + sum(file.bytes for file in files), _useful(manifest))
                 self._refuse_without_room(manifest.step, needed)
                 reason = self._download(coming, partial, manifest)
+                if not reason:
+                    _complete(partial, manifest, self.part)
                 place = None if reason else self._put_in_place(manifest, partial)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
@@ -331,7 +342,7 @@ class Restore:
         """Rename the fetched files into place, and write the files by which the framework finds the checkpoint."""
         layout, unit = manifest.layout or SLIPWAY, manifest.unit
         if manifest.folder == HERE:
-            names = tuple(sorted(file.path for file in manifest.files_for(self.part)))
+            names = tuple(sorted({entry.path for entry in manifest.entries}))
         else:
             names = (manifest.folder,)
         for name in names:
@@ -340,6 +351,8 @@ class Restore:
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             (partial / name if manifest.folder == HERE else partial).rename(target)
+        for folder in manifest.folders if manifest.folder == HERE else ():
+            (self.checkpoints / folder).mkdir(parents=True, exist_ok=True)
         entries = () if manifest.folder != HERE else self._entries(manifest, names)
         finished = FinishedFolder(
             step=manifest.step,
@@ -349,18 +362,19 @@ class Restore:
             entries=entries,
             layout=layout,
             unit=unit,
-            main=manifest.main,
+            mains=manifest.leading,
         )
         row = self._row(layout, unit, finished.leading)
         write_back(row, self.checkpoints, finished.leading)
         # By these the watch knows when the trainer writes it again, and what was saved after it.
-        finished = replace(finished, files=survey(finished.path, finished.entries).files)
+        content = survey(finished.path, finished.entries)
+        finished = replace(finished, files=content.files, folders=content.folders)
         return finished, _resume(row, finished, self.checkpoints)
 
     def _entries(self, manifest: Manifest, names: tuple[str, ...]) -> tuple[str, ...]:
         """The entries of the checkpoint folder that a restored checkpoint without a folder of its own consists of."""
         if manifest.main:
-            return (manifest.main, *manifest.others)
+            return (*manifest.leading, *manifest.others)
         placed = self.layouts.of(manifest).entries_in(self.checkpoints)
         entry = next((entry for entry in placed if entry.step == manifest.step), None)
         return entry.entries if entry is not None else names
@@ -475,6 +489,12 @@ def _useful(manifest: Manifest) -> set[str]:
     return {path.partition("/")[0] for path in paths}
 
 
+def _complete(partial: Path, manifest: Manifest, part: int) -> None:
+    """Give the fetched files of a checkpoint their permission bits, and create its links and empty folders."""
+    files = ((file.path, file.mode) for file in manifest.files_for(part))
+    complete_tree(partial, files, manifest.links_for(part), manifest.folders)
+
+
 def _of_other_content(finished: FinishedFolder) -> str:
 
     def differs(file: LocalFile) -> bool:
@@ -483,8 +503,9 @@ def _of_other_content(finished: FinishedFolder) -> str:
         except OSError:
             return True
 
+    files = with_content(finished.files)
     with ThreadPoolExecutor(_HASHERS) as pool:
-        compared = zip(finished.files, pool.map(differs, finished.files), strict=True)
+        compared = zip(files, pool.map(differs, files), strict=True)
         return next((file.path for file, bad in compared if bad), "")
 
 

@@ -88,7 +88,7 @@ class Backlog:
             return
         number = next_number()
         finished = self.completed(finished, ())
-        others = finished.entries[1:] if finished.main else ()
+        others = finished.others
         if several:
             self.peers.publish_state(arrears=[number, finished.step, attempt_life, others])
         part, sent_bytes = self._sent(finished)

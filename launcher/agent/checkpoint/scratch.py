@@ -187,6 +187,7 @@ class Scratch:
             layout=finished.layout,
             unit=finished.unit,
             main=finished.main,
+            mains=finished.mains,
         )
         self._unsent.add(finished.name, entry)
         self._newest_bytes = sum(file.bytes for file in finished.files)
@@ -226,7 +227,7 @@ class Scratch:
             entries=entry.entries,
             layout=entry.layout,
             unit=entry.unit,
-            main=entry.main,
+            mains=entry.leading,
         )
 
     def life_of(self, finished: FinishedFolder) -> str:

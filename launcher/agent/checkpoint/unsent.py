@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.agent import safe_json
-from launcher.agent.checkpoint.files import LocalFile, changed_since, survey
+from launcher.agent.checkpoint.files import LocalFile, changed_since, survey, with_content
 from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.manifest import is_below, step_of_folder
 from launcher.agent.node.reserve import Reserve
@@ -39,6 +39,7 @@ class Unsent:
         layout: Layout of the framework.
         unit: Unit of the step.
         main: The first of `entries`, if the others are checkpoints that are one set with it.
+        mains: All entries from which the trainer resumes, if there are several: `main` is the first.
     """
 
     run: str
@@ -52,12 +53,18 @@ class Unsent:
     layout: str = "slipway"
     unit: str = "step"
     main: str = ""
+    mains: tuple[str, ...] = ()
+
+    @property
+    def leading(self) -> tuple[str, ...]:
+        """Of a set, the entries from which the trainer resumes."""
+        return self.mains or ((self.main,) if self.main else ())
 
     def as_in(self, place: Path, name: str) -> "Unsent":
         """The entry without other checkpoints of its set that no longer exist, or no longer as they were."""
         root = self.root(place, name)
         entries = tuple(
-            entry for entry in self.entries if entry == self.main or not self.main or self._has(root, entry)
+            entry for entry in self.entries if not self.main or entry in self.leading or self._has(root, entry)
         )
         gone = tuple(f"{entry}/" for entry in self.entries if entry not in entries)
         if not gone:
@@ -182,7 +189,7 @@ class UnsentRecord:
         Only entries of `boot`, the node's current boot, count.
         """
         for name, entry, place in self._present(self._places[1:]):
-            hashed = entry.hashes.keys() == {file.path for file in entry.files}
+            hashed = entry.hashes.keys() == {file.path for file in with_content(entry.files)}
             if hashed and entry.uri == uri and entry.boot == boot != "" and _FOREIGN not in name:
                 return name, replace(entry, files=survey(entry.root(place, name), entry.entries).files)
         return None
@@ -221,8 +228,8 @@ def _are_same(recorded: Collection[LocalFile], now: Collection[LocalFile]) -> bo
 
 
 def _moved(files: Iterable[LocalFile]) -> Iterator[LocalFile]:
-    """The files without the time that moving them changes."""
-    return (replace(file, changed_ns=0) for file in files)
+    """The files without the time that moving them changes, and without what earlier versions did not record."""
+    return (replace(file, changed_ns=0, mode=0) for file in files)
 
 
 def _read(path: Path) -> dict[str, Unsent]:
@@ -232,9 +239,9 @@ def _read(path: Path) -> dict[str, Unsent]:
         for name, fields in document.items():
             files = tuple(LocalFile(**file) for file in fields.pop("files"))
             hashes = {str(path): str(digest) for path, digest in fields.pop("hashes", {}).items()}
-            parts = tuple(str(part) for part in fields.pop("entries", ()))
-            entry = Unsent(**fields, files=files, hashes=hashes, entries=parts)
-            if entry.step_in(name) >= 0 and all(is_below(part) for part in (name, *parts)):
+            parts, mains = (tuple(str(part) for part in fields.pop(key, ())) for key in ("entries", "mains"))
+            entry = Unsent(**fields, files=files, hashes=hashes, entries=parts, mains=mains)
+            if entry.step_in(name) >= 0 and all(is_below(part) for part in (name, *parts, *mains)):
                 entries[name] = entry
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from launcher.agent.checkpoint.digests import Digests
-from launcher.agent.checkpoint.files import LocalFile, changed_since, local_files, present_entries, sha256_of
+from launcher.agent.checkpoint.files import (
+    LocalFile,
+    changed_since,
+    local_files,
+    present_entries,
+    sha256_of,
+    with_content,
+)
 from launcher.agent.checkpoint.finished import FinishedFolder
 from launcher.agent.checkpoint.held import left_of
 from launcher.agent.checkpoint.layouts import SLIPWAY
@@ -14,6 +21,7 @@ from launcher.agent.checkpoint.packs import Contents, Pack, groups, known_packs,
 from launcher.agent.errors import ChangedCheckpointError, UnusableCheckpointError
 from launcher.agent.events import utc_now
 from launcher.agent.manifest import Manifest, StoredFile, object_key
+from launcher.agent.manifest_tree import StoredLink, mode_text
 from launcher.agent.store.objects import Store
 from launcher.agent.store.transfers import Uploads
 
@@ -92,7 +100,8 @@ class Sender:
         """
         begun = time.monotonic()
         folder, step = finished.path, finished.step
-        before = self._files_to_send(finished)
+        sent_files = self._files_to_send(finished)
+        before = with_content(sent_files)
         token = f"{self._identity.part}-{secrets.token_hex(4)}"
         base = f"step-{step}/{self._identity.session}/{token}"
         in_packs = groups(before)
@@ -128,6 +137,14 @@ class Sender:
             layout="" if finished.layout == SLIPWAY else finished.layout,
             unit=finished.unit,
             main=finished.main,
+            mains=finished.mains if len(finished.mains) > 1 else (),
+            others=finished.others,
+            links=tuple(
+                StoredLink(path=file.path, target=file.link, part=self._identity.part)
+                for file in sent_files
+                if file.link
+            ),
+            folders=finished.folders,
         )
         return manifest, sum(file.bytes for file in stored if file.key.startswith((f"{base}/", f"{base}-packs/")))
 
@@ -164,6 +181,7 @@ class Sender:
             sha256=digest,
             key=key or object_key(base, local.path),
             part=self._identity.part,
+            mode=mode_text(local.mode),
         )
 
     def _digest(self, finished: FinishedFolder, local: LocalFile) -> str:
@@ -185,7 +203,7 @@ class Sender:
         if finished.held is not None:
             check_unchanged(finished, parts=self._identity.parts)
             return finished.files
-        before = local_files(finished.path, present_entries(finished.path, finished.entries, finished.main))
+        before = local_files(finished.path, present_entries(finished.path, finished.entries, finished.mains))
         if before != finished.files:
             change = changed_since(finished.files, before) or "files went away"
             raise ChangedCheckpointError(f"{finished.name} changed after it was finished: {change}")

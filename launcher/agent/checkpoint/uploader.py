@@ -247,7 +247,7 @@ class Uploader(threading.Thread):
                 return None
             folder = self._sending = self._waiting[step]
         if self._identity.part == 0:
-            others = folder.entries[1:] if folder.main else ()
+            others = folder.others
             self._peers.publish_state(sending=folder.step, others=others)
             return folder
         return self._joined(folder)

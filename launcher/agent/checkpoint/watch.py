@@ -384,6 +384,7 @@ class CheckpointWatch:
             entries=entry.entries,
             layout=entry.layout.layout,
             unit=entry.layout.unit,
+            folders=inside.folders,
             in_place=candidate.in_place,
             inode=_inode(self._folder / entry.names[0]),
         )

@@ -188,6 +188,9 @@ def _by_manifest(store: Objects, bare: Checkpoint, key: str, sizes: Mapping[str,
         unit=manifest.unit,
         main=manifest.main,
         others=manifest.others,
+        mains=manifest.mains,
+        links=manifest.links,
+        folders=manifest.folders,
     )
 
 

@@ -14,6 +14,7 @@ from threading import Lock
 
 from launcher.agent import safe_json
 from launcher.agent.manifest import HERE, StoredFile
+from launcher.agent.manifest_tree import complete_tree, entries_for
 from launcher.aws.objects import Objects
 from launcher.model.errors import AwsError, ImpossibleError
 from launcher.records.checkpoints import Checkpoint
@@ -73,14 +74,25 @@ def restore(store: Objects, checkpoint: Checkpoint, target: Path, advance: Advan
     place = target / (f"{checkpoint.unit}-{checkpoint.step}" if checkpoint.folder == HERE else checkpoint.folder)
     if os.path.lexists(place):
         raise ImpossibleError(f"{place} exists already", hint="name another folder with -o")
-    wrong = fetch(store, files_for(checkpoint, node), place, advance)
+    files, links = entries_for(checkpoint.files, node), entries_for(checkpoint.links, node)
+
+    def complete(partial: Path) -> None:
+        complete_tree(partial, ((file.path, file.mode) for file in files), links, checkpoint.folders)
+
+    wrong = fetch(store, files, place, advance, complete)
     if wrong:
         raise ImpossibleError(f"step {checkpoint.step} is damaged: {wrong}", hint="restore an older step")
     return place
 
 
-def fetch(store: Objects, files: Iterable[StoredFile], place: Path, advance: Advance) -> str | None:
-    """Download files into a new folder, completely or not at all.
+def fetch(
+    store: Objects,
+    files: Iterable[StoredFile],
+    place: Path,
+    advance: Advance,
+    complete: Callable[[Path], None] = lambda _: None,
+) -> str | None:
+    """Download files into a new folder, completely or not at all; `complete` adds the rest to it.
 
     Returns:
         The first problem of a stored file, and then no folder is left; None if all files are intact.
@@ -115,6 +127,7 @@ def fetch(store: Objects, files: Iterable[StoredFile], place: Path, advance: Adv
                 ]
             if wrong:
                 return wrong[0]
+            complete(partial)
             partial.chmod(0o755)
             partial.rename(place)
     except OSError as problem:
@@ -197,14 +210,6 @@ def writer(store: Objects, now: datetime) -> str | None:
     except (KeyError, TypeError, ValueError):
         released, run = False, "a job"
     return run if not released and now - claims[0].modified.astimezone(UTC) < STALE else None
-
-
-def files_for(checkpoint: Checkpoint, node: int) -> tuple[StoredFile, ...]:
-    """The files that a node restores; of a path that several nodes stored, the node's own, else the lowest node's."""
-    best: dict[str, StoredFile] = {}
-    for file in sorted(checkpoint.files, key=lambda file: (file.part != node, file.part)):
-        best.setdefault(file.path, file)
-    return tuple(best[path] for path in sorted(best))
 
 
 def _apart(files: Iterable[StoredFile]) -> tuple[list[StoredFile], list[list[StoredFile]]]:

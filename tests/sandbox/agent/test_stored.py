@@ -72,15 +72,33 @@ class TestWhatCannotBeStored:
 
 
 class TestLinks:
-    def test_links_are_stored_as_target_content(self, node, bucket):
-        script = f"{SHELL} mkdir -p tmp/a; echo w >tmp/a/data; ln -s a tmp/b; ln -s a/data tmp/c; mv tmp step-1"
+    def test_tree_is_restored_with_links_modes_and_empty_folders(self, node, bucket):
+        """As Hugging Face's caches are: a link to a blob beside it, and one out of the checkpoint."""
+        script = f"""{SHELL} umask 022; mkdir -p tmp/blobs tmp/snapshot tmp/cache/empty; echo w >tmp/blobs/1
+echo 'echo runs' >tmp/run.sh; chmod 750 tmp/run.sh; echo k >tmp/key; chmod 600 tmp/key; echo out >../elsewhere
+ln -s ../blobs/1 tmp/snapshot/model; ln -s snapshot tmp/latest; ln -s "$PWD/../elsewhere" tmp/out; mv tmp step-1"""
         node.job(command=("bash", "-c", script))
         assert node.run() == 0
-        assert [file.path for file in bucket.manifest(1).files] == ["a/data", "b/data", "c"]
+        assert [file.path for file in bucket.manifest(1).files] == ["blobs/1", "key", "out", "run.sh"]
         node.lose()
-        node.job(command=("bash", "-c", 'cat "$SLIPWAY_RESUME_DIR"/b/data "$SLIPWAY_RESUME_DIR"/c'))
+        show = """cd "$SLIPWAY_RESUME_DIR"; find . -mindepth 1 -printf '%P %m %l\n' | LC_ALL=C sort; cat latest/model
+sh -c ./run.sh"""
+        node.job(command=("bash", "-c", show))
         assert node.run(attempt=2) == 0
-        assert node.output() == ["w", "w"]
+        assert [line.rstrip() for line in node.output()] == [
+            "blobs 755",
+            "blobs/1 644",
+            "cache 755",
+            "cache/empty 755",
+            "key 600",
+            "latest 777 snapshot",
+            "out 644",
+            "run.sh 750",
+            "snapshot 755",
+            "snapshot/model 777 ../blobs/1",
+            "w",
+            "runs",
+        ]
 
 
 def then(change):

@@ -20,14 +20,48 @@ def paths(folder):
 
 
 class TestLinks:
-    def test_link_to_a_file_is_stored_as_the_file(self, step_folder, tmp_path):
+    def test_link_to_a_file_elsewhere_is_stored_as_the_file(self, step_folder, tmp_path):
         (tmp_path / "blob").write_text("blob")
         (step_folder / "model").symlink_to(tmp_path / "blob")
         assert [(file.path, file.bytes) for file in local_files(step_folder)] == [("deep/weights", 10), ("model", 4)]
 
-    def test_link_to_a_folder_of_the_checkpoint_is_followed(self, step_folder):
+    def test_link_within_the_checkpoint_is_stored_as_a_link(self, step_folder):
         (step_folder / "latest").symlink_to("deep")
-        assert paths(step_folder) == ["deep/weights", "latest/weights"]
+        (step_folder / "deep" / "again").symlink_to("../latest/./weights")
+        (step_folder / "whole").symlink_to(step_folder / "deep" / "weights")
+        (step_folder / "around").symlink_to("../step-1/deep/weights")
+        links = {file.path: file.link for file in local_files(step_folder) if file.link}
+        assert links == {
+            "around": "deep/weights",
+            "deep/again": "../latest/weights",
+            "latest": "deep",
+            "whole": "deep/weights",
+        }
+        assert [file.path for file in local_files(step_folder, follow=True)] == [
+            "around",
+            "deep/again",
+            "deep/weights",
+            "latest/again",
+            "latest/weights",
+            "whole",
+        ]
+
+    def test_link_into_another_checkpoint_of_the_set_is_stored_as_content(self, step_folder, tmp_path):
+        (tmp_path / "step-2").mkdir()
+        (tmp_path / "step-2" / "more").write_text("more")
+        (step_folder / "shared").symlink_to("../step-2")
+        (step_folder / "model").symlink_to("../step-2/more")
+        files = local_files(tmp_path, ("step-1", "step-2"))
+        assert [(file.path, file.link) for file in files if file.path.startswith("step-1")] == [
+            ("step-1/deep/weights", ""),
+            ("step-1/model", ""),
+            ("step-1/shared/more", ""),
+        ]
+
+    def test_links_and_folders_alone_are_no_checkpoint(self, tmp_path):
+        (tmp_path / "step-3" / "cache").mkdir(parents=True)
+        (tmp_path / "step-3" / "link").symlink_to("cache")
+        assert survey(tmp_path / "step-3").files == ()
 
     @pytest.mark.parametrize(
         "name,target,reason",
@@ -46,10 +80,15 @@ class TestLinks:
         with pytest.raises(UnusableCheckpointError, match="step-1 holds"):
             local_files(step_folder)
 
-    def test_links_into_each_other_are_an_obstacle(self, step_folder):
+    def test_folders_with_links_to_each_other_are_stored(self, step_folder):
         (step_folder / "a").mkdir()
         (step_folder / "a" / "b").symlink_to("../deep")
         (step_folder / "deep" / "a").symlink_to("../a")
+        assert survey(step_folder).obstacle == ""
+
+    def test_links_into_each_other_are_an_obstacle(self, step_folder):
+        (step_folder / "a").symlink_to("b")
+        (step_folder / "b").symlink_to("a")
         assert "circular link" in survey(step_folder).obstacle
 
     def test_checkpoint_folder_as_a_link_is_an_obstacle(self, step_folder, tmp_path):

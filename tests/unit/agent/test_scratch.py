@@ -339,7 +339,7 @@ class TestTheOnlyCopy:
             files = local_files(scratch.checkpoints)
             entries = ("step-5", "step-3")
             newest = FinishedFolder(
-                step=5, path=scratch.checkpoints, files=files, entries=entries, main="step-5", folder="."
+                step=5, path=scratch.checkpoints, files=files, entries=entries, mains=("step-5",), folder="."
             )
             scratch.record_finished(newest)
             scratch.record_hashes("step-5", {file.path: sha256_of(scratch.checkpoints / file.path) for file in files})

@@ -12,9 +12,11 @@ import pytest
 from moto import mock_aws
 
 from launcher.agent.manifest import StoredFile
+from launcher.agent.manifest_tree import StoredLink
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
-from launcher.workflow.run.checkpoints_transfer import fetch
+from launcher.records.checkpoints import Checkpoint
+from launcher.workflow.run.checkpoints_transfer import fetch, restore
 
 DATA = b"whole"
 DIGEST = hashlib.sha256(DATA).hexdigest()
@@ -83,3 +85,22 @@ def test_restore_keeps_folder_of_running_restore(tmp_path, begun, store):
 def test_damaged_file_leaves_no_restored_folder(tmp_path, store):
     assert "SHA-256" in str(fetched(store, tmp_path / "step-1", sha256="0" * 64))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_restore_by_hand_makes_links_modes_and_empty_folders(tmp_path, store):
+    file = StoredFile(path="bin/run", bytes=len(DATA), sha256=DIGEST, key="k", part=0, mode="0700")
+    checkpoint = Checkpoint(
+        step=1,
+        folder="step-1",
+        form="agent",
+        files=(file,),
+        bytes=len(DATA),
+        reason=None,
+        links=(StoredLink(path="latest", target="bin/run"),),
+        folders=("cache/empty",),
+    )
+    place = restore(store, checkpoint, tmp_path, lambda _: None)
+    assert (place / "bin" / "run").stat().st_mode & 0o7777 == 0o700
+    assert (place / "latest").readlink() == Path("bin/run")
+    assert (place / "latest").read_bytes() == DATA
+    assert list((place / "cache" / "empty").iterdir()) == []
