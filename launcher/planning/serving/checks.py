@@ -14,7 +14,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.schedule import SCHEDULE_FORM, hours_of_day, moment_of, scheduled, timezones
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.checks import check_dimensions, check_every_workload, unknown_targets
-from launcher.planning.serving.reach import unserved_precision
+from launcher.planning.serving.reach import unserved_architecture, unserved_precision
 from launcher.targets.registry import serving_targets, target_of
 
 PATH = "workload.serve"
@@ -51,6 +51,14 @@ def _model(serve: ServingWorkload, catalog: Catalog, bedrock: BedrockCatalog) ->
     elif catalog.find_model(serve.model) is None and bedrock.find(serve.model) is None:
         hint = nearest_model(serve.model, (*catalog.models, *bedrock.rows)) or "or give {params_b: N}"
         yield error("unknown-model", path, f"no model {serve.model} in the catalog or on Bedrock", hint)
+    elif reason := _unserved(serve, catalog):
+        hint = "deploy it by hand, or price its machines as a job: workload.train.hours with a pinned type"
+        yield error("unserved-architecture", path, reason, hint)
+
+
+def _unserved(serve: ServingWorkload, catalog: Catalog) -> str | None:
+    spec = catalog.find_model(serve.model) if isinstance(serve.model, str) else None
+    return None if spec is None else unserved_architecture(spec.name, spec.architecture)
 
 
 def _lengths(serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
@@ -65,7 +73,7 @@ def _lengths(serve: ServingWorkload, catalog: Catalog) -> Iterator[Finding]:
         yield error("sequence-too-short", f"{PATH}.sequence_length", message, f"set it to {whole} or more, or to auto")
     spec = catalog.find_model(serve.model) if isinstance(serve.model, str) else None
     longest = max(whole, serve.sequence_length or 0)
-    if spec is not None and spec.max_positions and longest > spec.max_positions:
+    if spec is not None and spec.max_positions and longest > spec.max_positions and not _unserved(serve, catalog):
         message = f"{longest:,} tokens are more than the {spec.max_positions:,} positions of {spec.name}"
         yield error("beyond-the-context", f"{PATH}.input_tokens", message, "shorten the requests")
     if serve.asynchronous and serve.max_ttft_ms is not None:

@@ -27,11 +27,16 @@ def _beyond_model(model: ServedModel, accelerator: Accelerator, *, embedding: bo
         return f"{model.name} is a mixture of experts: the estimate on Neuron covers dense models only"
     if accelerator.family == "neuron" and model.latent:
         return f"{model.name} has latent attention, which no measured row on Neuron has"
-    if model.architecture not in (DECODER, ENCODER):
-        return f"{model.name} is an {model.architecture}: the estimate is for decoders and encoders"
     if model.architecture == ENCODER and not embedding:
         return f"{model.name} is an encoder and generates no text: task embedding"
     return None
+
+
+def unserved_architecture(name: str, architecture: str) -> str | None:
+    """Why a model of an architecture cannot be served on any chip, or None."""
+    if architecture in (DECODER, ENCODER):
+        return None
+    return f"{name} is an {architecture}: the estimate is for decoders and encoders"
 
 
 def unserved_precision(precision: ServingPrecision, accelerator: Accelerator) -> str | None:

@@ -142,7 +142,7 @@ def resolve_serving(
         findings += _remarks(request, serve, model, choices, estimates)
         if not groups and model is not None and _wants_instances(request, serve, hosted=usable):
             findings.append(
-                _none_left(request, serve, choices, partial(_fitting, request, serve, model, catalog, facts))
+                _none_left(request, serve, choices, catalog, partial(_fitting, request, serve, model, catalog, facts))
             )
         elif not groups and not usable:
             findings.append(_nothing_sold(request))
@@ -319,7 +319,11 @@ def _wants_instances(request: PlanRequest, serve: ServingWorkload, *, hosted: bo
 
 
 def _none_left(
-    request: PlanRequest, serve: ServingWorkload, choices: Mapping[str, Choice], fitting: Callable[[], str]
+    request: PlanRequest,
+    serve: ServingWorkload,
+    choices: Mapping[str, Choice],
+    catalog: Catalog,
+    fitting: Callable[[], str],
 ) -> Finding:
     """Why no instance type is left, and which would work."""
     if not choices or any(item.estimates for item in choices.values()):
@@ -332,7 +336,7 @@ def _none_left(
         message = f"no candidate keeps the latency limits: {name}: {choices[name].reason}"
         hint = f"the fastest, {name}, has its first token after {ttft:.0f} ms and takes {tpot:.1f} ms a token"
         return error("latency-out-of-reach", path, message, hint)
-    name, choice = max(choices.items(), key=lambda item: _size(item[0]))
+    name, choice = max(choices.items(), key=lambda item: _memory_gib(catalog, item[0]))
     more = f" (and {len(choices) - 1} more types)" if len(choices) > 1 else ""
     message = f"no candidate is left: {name}: {choice.reason}{more}"
     return error("nothing-fits", "target.instance_type", message, fitting())
@@ -362,7 +366,14 @@ def _nothing_sold(request: PlanRequest) -> Finding:
     return error("nothing-offered", "target", message, "open target.region, target.instance_type or purchase.option")
 
 
+def _memory_gib(catalog: Catalog, name: str) -> tuple[bool, float]:
+    """A key for the type with the most memory among those with an estimate, whose reason the message shows."""
+    facts = catalog.instance_types[name]
+    chip = catalog.accelerators[facts.accelerator or ""]
+    return chip.serves, facts.accelerators * chip.memory_gib
+
+
 def _size(name: str) -> int:
-    """The number in a size such as 48xlarge, to find the largest size, whose reason the message shows."""
+    """The number in a size such as 48xlarge, to order hints from small to large."""
     digits = "".join(letter for letter in name.partition(".")[2] if letter.isdecimal())
     return int(digits or 1)

@@ -81,7 +81,6 @@ def test_tighter_latency_limit_never_gives_more_tokens(instance_type, tight, mor
         ("llama-3.1-8b", "Trainium2", "no serving estimate on Trainium2"),
         ("llama-3.1-8b", "B200", "no published serving row on B200"),
         ("deepseek-v2-lite", "Trainium1", "mixture of experts"),
-        ("t5-11b", "A10G", "encoder-decoder"),
         ("bert-base", "A10G", "generates no text"),
     ],
 )
