@@ -5,6 +5,7 @@ chips.toml         facts about a chip in addition to its peak and memory
 coefficients.json  fitted by benchmarks/fit_training.py, with the data of the fit
 runs.csv           published runs and throughputs for the fit and its evaluation; further_runs.csv and
                    later_runs.csv: more of them, in the order in which they were found
+judged_runs.csv    published runs found after the fit: they judge it, and no fit has used them
 hardware.csv       the accelerators named in the rows of those files
 """
 
@@ -26,6 +27,7 @@ DATA = Path(__file__).parent / "data" / "training"
 RUNS = DATA / "runs.csv"
 FURTHER_RUNS = DATA / "further_runs.csv"
 LATER_RUNS = DATA / "later_runs.csv"
+JUDGED_RUNS = DATA / "judged_runs.csv"
 COEFFICIENTS = DATA / "coefficients.json"
 CHIPS_PER_NODE = {"nvidia": 8, "neuron": 16}
 """Chips in one node of the published clusters."""

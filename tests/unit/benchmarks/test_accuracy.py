@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import accuracy, fit_training, scaling, training_rows
-from launcher.catalog.training import COEFFICIENTS, FURTHER_RUNS, RUNS, load_training
+from launcher.catalog.training import COEFFICIENTS, FURTHER_RUNS, JUDGED_RUNS, LATER_RUNS, RUNS, load_training
 from launcher.model.enums import Precision, Recompute, Stack
 from launcher.model.money import Range
 from launcher.records.measurements import measurement_document
@@ -135,6 +135,52 @@ def test_only_newest_recipes_and_no_evaluations_are_fitted():
     assert replaced
     assert not names & replaced.keys()
     assert names >= set(replaced.values())
+
+
+def fields_of(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def judged_fields():
+    return fields_of(JUDGED_RUNS)
+
+
+def test_rows_found_after_the_fit_are_not_fitted(judged_fields):
+    fitted = {row.id for row in fit_training.shipped_rows()}
+    assert not fitted & {row["id"] for row in judged_fields}
+    assert json.loads(COEFFICIENTS.read_text(encoding="utf-8"))["fitted_rows"] == len(fitted)
+
+
+STATED = ("quality", "seq_len", "framework", "accelerator_count", "date", "source", "notes", "tuned_by")
+
+
+def test_rows_found_after_the_fit_state_where_their_figures_come_from(judged_fields):
+    names = {row["id"] for path in (RUNS, FURTHER_RUNS, LATER_RUNS, JUDGED_RUNS) for row in fields_of(path)}
+    for row in judged_fields:
+        assert all(row[name] for name in STATED), row["id"]
+        assert row["fabric"] or not row["aws_instance"], row["id"]
+        assert not row["superseded_by"] or row["superseded_by"] in names, row["id"]
+
+
+# the same aims as above, and the first row has sources that are new to the fit
+@pytest.mark.parametrize(
+    "name,count,shares,width",
+    [
+        ("dense pretraining, new sources", 60, (0.76, 0.93, 0.81), 1.7),
+        ("dense pretraining, known sources", 13, (0.61, 0.61, 0.61), 1.9),
+        ("dense fine-tuning, new sources", 4, (0.75, 1.0, 1.0), 2.3),
+        ("LoRA, tuned stack, new sources", 8, (0.75, 1.0, 0.75), 2.2),
+        ("Hugging Face, new sources", 6, (0.33, 0.5, 0.66), 3.1),
+        ("mixture of experts, new sources", 18, (0.05, 0.44, 0.77), 3.6),
+    ],
+)
+def test_accuracy_holds_on_rows_that_no_fit_has_used(name, count, shares, width):
+    part = accuracy.summary(accuracy.of_known_sources(accuracy.never_fitted())[name])
+    assert part["n"] == count
+    assert all(part[key] >= least for key, least in zip(SHARES, shares, strict=True)), part
+    assert part["median_width"] <= width
 
 
 def test_estimate_is_more_accurate_than_the_baseline(measured):
