@@ -150,7 +150,7 @@ def _paid_back(port: Port) -> str:
         return "the port never pays off"
     when = "" if port.break_even_on is None else f", on {port.break_even_on}"
     runs = f"{port.break_even_run:,} run{'s' if port.break_even_run != 1 else ''}"
-    return f"the port is paid back after {runs}{when}" + ("" if port.pays else f", and there are only {port.runs:,}")
+    return f"the port is paid back after {runs}{when}" + ("" if port.pays else f", and the plan has only {port.runs:,}")
 
 
 def _signed_dollars(amount: Decimal) -> str:

@@ -1,4 +1,4 @@
-"""The first words of a plan's pages: the request in one line, and whether both families are compared."""
+"""The first words of a plan's pages: the request in one line, whether both families are compared, why nothing has a price."""
 
 from launcher.answers import words
 from launcher.model.enums import Method
@@ -7,7 +7,7 @@ from launcher.model.workload import TrainingWorkload
 from launcher.planning.work import cluster_hours
 from launcher.pricing.priced import NVIDIA, Priced
 
-UNPRICED = "No candidate has a price: nothing can be launched. The reasons are in the table."
+UNPRICED = "No candidate has a price: nothing can be launched."
 METHODS = {
     Method.PRETRAIN: "pretraining",
     Method.FULL: "full fine-tuning",
@@ -53,3 +53,10 @@ def compares_families(priced: Priced) -> bool:
     """Whether a plan's amount of work allows a comparison with other instance families."""
     train = priced.request.workload.train
     return train is not None and train.by_tokens and priced.cheapest_of(NVIDIA) is not None
+
+
+def unpriced_answer(priced: Priced) -> str:
+    """That nothing can be launched, with the reason of the first candidate; the table has the others."""
+    reasons = [candidate.refusals[0].message for candidate in priced.candidates[:1] if candidate.refusals]
+    reason = reasons[0] if reasons else priced.quote(1).unpriced
+    return f"{UNPRICED[:-1]}{f': {reason}' if reason else ''}."

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from launcher.answers import ranges, words
-from launcher.answers.headline import UNPRICED, compares_families, headline
+from launcher.answers.headline import compares_families, headline, unpriced_answer
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
@@ -79,7 +79,7 @@ def _groups(priced: Priced, allowed: Sequence[int], others: Sequence[int], rows:
 def _sections(priced: Priced, groups: Sequence[Group], cells: dict[int, Cells], width: int) -> list[str]:
     """The rows under their headings; `cells` keeps the cells of rows that were made before."""
     if not groups:
-        return wrapped(f"  {UNPRICED}", width)
+        return wrapped(f"  {unpriced_answer(priced)}", width)
     for rank in (rank for _, ranks in groups for rank in ranks if rank not in cells):
         cells[rank] = _cells(priced, rank, width)
     return section_lines([(title, [cells[rank] for rank in ranks]) for title, ranks in groups], NUMBERS, width)

@@ -135,7 +135,7 @@ def answer(priced: Priced) -> list[str]:
     """The verdict in a sentence or two."""
     best = priced.quote(1)
     if best.usd is None:
-        return [UNPRICED]
+        return [f"{UNPRICED} The reasons are in the table."]
     text = f"Cheapest:  {_run(best, best.usd)}."
     if best.commitment_usd is not None:
         text += f" It needs a commitment of ${words.dollars(best.commitment_usd)}."

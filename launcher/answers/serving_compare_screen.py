@@ -25,7 +25,8 @@ def page(comparison: ServingComparison, width: int) -> list[str]:
     if verdict.flips:
         notes.append(f"would change it: {'; '.join(flip.removesuffix('.') for flip in verdict.flips[:MAX_FLIPS])}")
     notes += [finding_line(finding) for finding in comparison.findings if finding.level is Level.ERROR]
-    notes.append(f"{words.count(len(verdict.reasons), 'reason')} and every instance type: -v.")
+    more = words.count(len(verdict.reasons), "reason") if verdict.reasons else ""
+    notes.append(f"{more} and every instance type: -v." if more else "Every instance type: -v.")
     lines += [piece for note in notes for piece in wrapped(f"  {note}", width)]
     return [*lines, "", f"  next: {command(comparison.priced, 'plan')}"]
 

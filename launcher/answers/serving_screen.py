@@ -1,7 +1,7 @@
 """The first screen of `slipway plan` for serving: what can be used now, and what is cheaper but refused."""
 
 from launcher.answers import words
-from launcher.answers.headline import UNPRICED
+from launcher.answers.headline import unpriced_answer
 from launcher.answers.lines import finding_line, wrapped
 from launcher.answers.plan_screen import refused_title, selected
 from launcher.answers.price_ages import price_dates
@@ -33,7 +33,7 @@ def first_groups(priced: Priced) -> list[tuple[str, list[int]]]:
 def _sections(priced: Priced, width: int) -> list[str]:
     groups = first_groups(priced)
     if not groups:
-        return wrapped(f"  {UNPRICED}", width)
+        return wrapped(f"  {unpriced_answer(priced)}", width)
     titles = ("a month", "high", million_title(priced), "used")
     return section_lines(
         [(title, [_cells(priced, rank, width) for rank in ranks]) for title, ranks in groups], titles, width

@@ -83,7 +83,7 @@ def answer(priced: Priced, *, commands: bool = True) -> list[str]:
     """
     best = priced.quote(1)
     if best.usd is None:
-        return [UNPRICED]
+        return [f"{UNPRICED} The reasons are in the table."]
     lines = [f"Cheapest:  {_month(best)}"]
     hosted = best.plan.place.option is PurchaseOption.BEDROCK
     ranked = enumerate(priced.candidates, start=1)

@@ -12,7 +12,9 @@ from launcher.answers.table import Column, render
 from launcher.model.chip_use import ChipUse
 from launcher.model.straggler import Straggler
 from launcher.records.codec import Json, as_json
+from launcher.records.command_record import RUNNING
 from launcher.records.document import json_object
+from launcher.records.run_state import RunState
 from launcher.workflow.run.top import JobNow, NodeNow
 
 UNKNOWN = "–"
@@ -75,14 +77,18 @@ def page(now: JobNow, width: int) -> list[str]:
     job = f", job {state.submission.job}" if state.submission is not None and state.submission.job else ""
     lines = ["", *wrapped(f"  {state.name}: {state.status}{job} · {now.as_of:%H:%M:%S} UTC", width)]
     lines += [piece for text in _job(now) for piece in wrapped(text, width, 2)]
-    if not now.nodes:
-        return [*lines, "  no node runs it now"]
-    lines += ["", *_table(now, width)]
+    lines += ["", *_table(now, width)] if now.nodes else [f"  {_without_nodes(state)}"]
     lines += straggler_lines(state.name, state.stragglers, width, replaceable=replaceable(state))
     reasons = dict.fromkeys(node.unknown for node in now.nodes if node.unknown)
     return lines + [
         piece for reason in reasons for piece in wrapped(f"  {UNKNOWN} chips not known: {reason}", width, 2)
     ]
+
+
+def _without_nodes(state: RunState) -> str:
+    own = state.submission is None and state.command is not None and state.command.sandbox
+    going_on = own and state.command is not None and state.command.state == RUNNING
+    return "its nodes are in the sandbox of its launch, and not shown" if going_on else "no node runs it now"
 
 
 def _job(now: JobNow) -> list[str]:

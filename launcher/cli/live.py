@@ -1,8 +1,10 @@
 """Progress of running stages, drawn as the last lines on standard error: redrawn every second, removed at the end.
 
-If standard error is no terminal, nothing is drawn; a long stage prints every few minutes that it still runs.
+If standard error is no terminal, nothing is drawn; a long stage that printed nothing prints that it still runs: after
+ten seconds, then less and less often.
 """
 
+import itertools
 import os
 import shutil
 import sys
@@ -18,8 +20,9 @@ from launcher.model.units import clock
 from launcher.model.visible_text import visible
 
 SECOND = 1.0
-HEARTBEAT_S = 300.0
-"""Seconds between two lines of a long stage in a pipe: some CI hosts end a job that is silent for ten minutes."""
+HEARTBEATS_S = (10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
+"""Seconds between the lines of a long stage in a pipe, the last for all later ones: a person is told after ten seconds,
+and some CI hosts end a job that is silent for ten minutes."""
 PLACE = len("  [ 0:00]")
 """Width of a step's time, columns; the times of work in progress are aligned with it."""
 _LEFT_FREE = 4
@@ -34,6 +37,7 @@ class Screen:
         self._stages: list[LiveStage] = []
         self._drawn = 0
         self._over = threading.Event()
+        self._printed_at = 0.0
 
     @property
     def drawing(self) -> bool:
@@ -48,6 +52,7 @@ class Screen:
             try:
                 yield
             finally:
+                self._printed_at = time.monotonic()
                 self._draw()
 
     def add(self, stage: "LiveStage") -> None:
@@ -71,18 +76,20 @@ class Screen:
 
     def changed(self) -> None:
         """Redraw the lines."""
-        with self.aside():
-            pass
+        with self._lock:
+            self._erase()
+            self._draw()
 
     def _beat(self, over: threading.Event) -> None:
         """Draw again every second, or say now and then that a stage lasts, until the last stage is over."""
-        while not over.wait(SECOND if self.drawing else HEARTBEAT_S):
+        waits = itertools.chain(HEARTBEATS_S, itertools.repeat(HEARTBEATS_S[-1]))
+        while not over.wait(SECOND if self.drawing else next(waits)):
             with self._lock:
                 if over.is_set():
                     return
                 if self.drawing:
                     self.changed()
-                else:
+                elif time.monotonic() - self._printed_at >= HEARTBEATS_S[0]:
                     self._stages[-1].still()
 
     def _erase(self) -> None:

@@ -230,7 +230,7 @@ def _why_not(port: Port) -> str:
             f"${port.saving_per_run.mid:,.2f} saved a run does not even pay for the maintenance of a second "
             "software stack"
         )
-    return f"the port is paid back after {port.break_even_run:,} runs, and there are {port.runs:,}"
+    return f"the port is paid back after {port.break_even_run:,} runs, and the plan has {port.runs:,}"
 
 
 def _price_flips(port: Port) -> Iterator[str]:

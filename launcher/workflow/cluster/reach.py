@@ -17,7 +17,7 @@ from launcher.model.hyperpod import SHARED_HOME
 from launcher.model.monitoring import STAGED_FOLDER
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify, stage
-from launcher.records.command_record import read_command
+from launcher.records.command_record import RUNNING, read_command
 from launcher.records.run_folder import RunFolder, home_of, latest, names
 from launcher.records.submission import CONTEXT, EKS, SANDBOX, HeadNode, Submission, recorded
 from launcher.rendering.names import TRAINING_STACK, journal_uri
@@ -155,6 +155,18 @@ def removal_of(submission: Submission, environment: Mapping[str, str]) -> str:
     return "" if exists else f"{cluster} is gone"
 
 
+class OwnSandboxError(SchedulerEndedError):
+    """A run is in the sandbox of a launch that goes on: the sandbox ends with it, and has no address for others."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is the run's."""
+        super().__init__(
+            f"{name} runs in the sandbox of its launch, which no other command reaches",
+            hint=f"slipway status, top, logs and report {name} read its run folder; Ctrl-C in its terminal ends it; "
+            "a launch after slipway sandbox start runs where other commands reach it",
+        )
+
+
 def environment_of(submission: Submission, environment: Mapping[str, str]) -> Mapping[str, str]:
     """The environment for a submission's AWS calls: a persistent sandbox's, else the given one.
 
@@ -180,7 +192,10 @@ def environment_of_run(folder: RunFolder, environment: Mapping[str, str]) -> Map
         return environment
     sandbox = attached(environment, environment.get("AWS_REGION", "us-east-1"), folder=folder.root)
     if sandbox is None:
-        message, name = "the sandbox of this run has ended, with everything in it", folder.path.parent.name
+        name = folder.path.parent.name
+        if command.state == RUNNING:
+            raise OwnSandboxError(name)
+        message = "the sandbox of this run has ended, with everything in it"
         hint = f"slipway report {name} and slipway logs {name} show what the run folder contains"
         raise SchedulerEndedError(message, hint=hint)
     return sandbox.process_environment(environment)

@@ -11,6 +11,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.records.run_state import RunState
 from launcher.records.submission import recorded
 from launcher.workflow.cluster.job_connection import reached
+from launcher.workflow.cluster.reach import environment_of_run
 from launcher.workflow.run.status import run_state
 from launcher.workflow.run.submission import find_submission
 
@@ -39,7 +40,8 @@ def cancel_run(
             f"{name} is an endpoint without a job: nothing is cancelled", hint=f"slipway down {name} removes it"
         )
     if submission is None:
-        raise ImpossibleError(f"{name} has no job on a cluster", hint="stop a launch with its own sandbox with Ctrl-C")
+        environment_of_run(folder, environment)  # raises where the run's sandbox is out of reach
+        raise ImpossibleError(f"{name} has no job on a cluster", hint=f"slipway status {name}")
     with closing(reached(submission, environment)) as connection:
         source = connection.source
         record = find_submission(folder, source)

@@ -10,7 +10,7 @@ from launcher.records.submission import recorded
 from launcher.submit.jobs import Nodes
 from launcher.targets.clusters import cluster_of
 from launcher.workflow.cluster.job_connection import reached
-from launcher.workflow.cluster.reach import gone_if_removed
+from launcher.workflow.cluster.reach import environment_of_run, gone_if_removed
 from launcher.workflow.run.node_access import cluster_access
 from launcher.workflow.run.submission import find_submission
 
@@ -26,13 +26,12 @@ def nodes_of(name: str, folder: RunFolder, environment: Mapping[str, str], notif
 
     Raises:
         ImpossibleError: neither a job runs, nor does the cluster have nodes that can be entered.
+        SchedulerEndedError: the run's sandbox has ended, or is that of its launch.
     """
     submission = recorded(folder)
     if submission is None:
-        refused = ImpossibleError(
-            f"{name} has no job on a cluster",
-            hint="you cannot enter a launch with its own sandbox; run slipway sandbox start first",
-        )
+        environment_of_run(folder, environment)  # raises where the run's sandbox is out of reach
+        refused = ImpossibleError(f"{name} has no job on a cluster", hint=f"slipway status {name}")
     else:
         with gone_if_removed(submission, environment), closing(reached(submission, environment)) as connection:
             recorded_submission = find_submission(folder, connection.source)

@@ -99,3 +99,32 @@ def test_logs_followed_until_launch_ends(working_run):
     follow_logs("tiny", working_run, {}, write=log_lines.append, say=messages.append, sleep=sleep)
     assert b"".join(log_lines) == b"line 0\nline 1\nline 2\nagain\n"
     assert messages == ["tiny: succeeded"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nodes", "tiny"],
+        ["exec", "tiny", "--", "hostname"],
+        ["ssh", "tiny"],
+        ["cancel", "tiny", "--yes"],
+        ["down", "tiny", "--yes"],
+    ],
+)
+def test_command_beside_sandbox_launch_does_not_say_that_its_sandbox_has_ended(working_run, slipway, words):
+    code, _, err = slipway(*words)
+    assert code != 0
+    assert "tiny runs in the sandbox of its launch, which no other command reaches" in err
+    assert "has ended" not in err
+    state(working_run, ended="done", status="succeeded")
+    assert "runs in the sandbox of its launch" not in slipway(*words)[2]
+
+
+def test_top_beside_sandbox_launch_shows_meter_and_slow_node(working_run, slipway):
+    slow = {"event": "straggler", "time": EVENTS[-1]["time"], "attempt": 1, "slow_node": "n2", "percent": 30}
+    slow |= {"share": 0.2, "basis": "work", "reason": "n2 is 30 % slower than the other nodes for 20 minutes"}
+    (working_run.path / "job" / "events.jsonl").write_text(lines([*EVENTS, slow]))
+    text = " ".join(slipway("top", "tiny")[1].split())
+    assert "no node runs it" not in text
+    assert "its nodes are in the sandbox of its launch" in text
+    assert "warning: n2 is 30 % slower than the other nodes" in text

@@ -13,6 +13,7 @@ from launcher.cli.live import SCREEN
 from launcher.model.stages import Part, StageNotifier, stage
 from launcher.workflow.run.follow import Progress
 from tests.screen import rows
+from tests.waiting import until
 
 
 class Terminal(io.StringIO):
@@ -122,7 +123,7 @@ def test_pipe_gets_one_line_per_stage(monkeypatch, verbose, details):
 
 def test_pipe_gets_heartbeat_lines_during_long_stage(monkeypatch):
     pipe = standard_error(monkeypatch, io.StringIO())
-    monkeypatch.setattr(live, "HEARTBEAT_S", 0.01)
+    monkeypatch.setattr(live, "HEARTBEATS_S", (0.01,))
     with stage(output.talking(), "deploying") as deploying:
         deploying.now(
             "3 of 4",
@@ -131,6 +132,23 @@ def test_pipe_gets_heartbeat_lines_during_long_stage(monkeypatch):
         while "still running after 0:00: ParallelCluster/Cluster; 3 of 4" not in pipe.getvalue():
             time.sleep(0.005)
     assert "Custom::" not in pipe.getvalue()
+
+
+def test_pipe_gets_heartbeats_less_and_less_often_and_none_beside_other_lines(monkeypatch):
+    pipe = standard_error(monkeypatch, io.StringIO())
+    monkeypatch.setattr(live, "HEARTBEATS_S", (0.05, 0.1, 60.0))
+    notify = output.talking()
+    with stage(notify, "synthesising"):
+        until(lambda: pipe.getvalue().count("still running") == 2)
+        time.sleep(0.1)
+    assert pipe.getvalue().count("still running after 0:00: synthesising") == 2
+    monkeypatch.setattr(live, "HEARTBEATS_S", (0.2, 0.01))
+    with stage(notify, "reading"):
+        for number in range(30):
+            notify(f"line {number}")
+            time.sleep(0.01)
+    assert "reading" in pipe.getvalue()
+    assert pipe.getvalue().count("still running") == 2
 
 
 def test_line_listener_gets_every_line():
