@@ -6,6 +6,7 @@ from constructs import Construct
 
 from infra.parts.guard_function import Rights
 from infra.parts.guardrails import Guardrails
+from launcher.model.hyperpod import replaces_failed_starts
 from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_name
 
@@ -14,17 +15,25 @@ _CLUSTER_STATE = "SageMaker HyperPod Cluster State Change"
 
 
 def rights(plan: Plan, scope: Construct) -> Rights:
-    """The guard's permissions: delete the nodes of a cluster that has the plan's tag.
+    """The guard's permissions: delete the nodes of a cluster that has the plan's tag, and read why some do not start.
 
     SageMaker generates the id in a cluster's ARN, so the stack's tags identify the cluster.
     """
+    region, name = Stack.of(scope).region, cluster_name(plan)
+    continuous = replaces_failed_starts(plan.place.target, plan.place.option)
+    reasons = ["sagemaker:DescribeClusterEvent", "sagemaker:ListClusterEvents"] if continuous else []
     stop = iam.PolicyStatement(
         sid="StopWorkers",
-        actions=["sagemaker:BatchDeleteClusterNodes", "sagemaker:ListClusterNodes"],
-        resources=[f"arn:{Aws.PARTITION}:sagemaker:{Stack.of(scope).region}:{Aws.ACCOUNT_ID}:cluster/*"],
+        actions=[
+            *("sagemaker:BatchDeleteClusterNodes", "sagemaker:DescribeCluster", "sagemaker:ListClusterNodes"),
+            *reasons,
+        ],
+        resources=[f"arn:{Aws.PARTITION}:sagemaker:{region}:{Aws.ACCOUNT_ID}:cluster/*"],
         conditions={"StringEquals": {"aws:ResourceTag/slipway:cluster": plan.cluster_name}},
     )
-    return Rights(reads=(), stop=(stop,))
+    logs = f"arn:{Aws.PARTITION}:logs:{region}:{Aws.ACCOUNT_ID}:log-group:/aws/sagemaker/Clusters/{name}/*"
+    read = iam.PolicyStatement(sid="ReadStarts", actions=["logs:GetLogEvents"], resources=[logs])
+    return Rights(reads=(), stop=(stop, read), variables={"CONTINUOUS": "true"} if continuous else {})
 
 
 def announce(plan: Plan, guardrails: Guardrails) -> None:

@@ -61,7 +61,7 @@ class HyperPodEksGuard:
         """The guard's permissions: delete workers, and call the function that counts pods."""
         base = hyperpod_guard.rights(plan, scope)
         call, variables = count_pods(self.asks, plan)
-        return Rights(reads=base.reads, stop=(*base.stop, call), variables=variables)
+        return Rights(reads=base.reads, stop=(*base.stop, call), variables={**base.variables, **variables})
 
     def announce(self, plan: Plan, guardrails: Guardrails) -> None:
         """Announce HyperPod's events about its instances, for Slurm and EKS alike."""

@@ -48,8 +48,8 @@ def delete(session: Session, name: str) -> None:
         session.client("logs").delete_log_group(logGroupName=name)
 
 
-def trouble_line(session: Session, group: str) -> str | None:
-    """The last line of a log group that reports trouble, else its last line; None if the group has no line.
+def newest_lines(session: Session, group: str, count: int) -> tuple[str, ...]:
+    """The last lines of the newest stream of a log group; empty if it has none, or may not be read.
 
     Raises:
         AwsError: a call failed for a reason other than a missing group or missing permission.
@@ -59,14 +59,23 @@ def trouble_line(session: Session, group: str) -> str | None:
         with translated(f"read the log {group}"):
             streams = client.describe_log_streams(logGroupName=group, orderBy="LastEventTime", descending=True, limit=1)
             if not streams["logStreams"]:
-                return None
+                return ()
             name = streams["logStreams"][0]["logStreamName"]
-            log_events = client.get_log_events(logGroupName=group, logStreamName=name, limit=LAST_LINES)
+            log_events = client.get_log_events(logGroupName=group, logStreamName=name, limit=count)
     except AwsError as problem:
         if error_code(problem) in ("ResourceNotFoundException", "AccessDeniedException"):
-            return None
+            return ()
         raise
-    lines = [str(event["message"]).strip() for event in log_events["events"]]
+    return tuple(str(event["message"]).strip() for event in log_events["events"])
+
+
+def trouble_line(session: Session, group: str) -> str | None:
+    """The last line of a log group that reports trouble, else its last line; None if the group has no line.
+
+    Raises:
+        AwsError: a call failed for a reason other than a missing group or missing permission.
+    """
+    lines = newest_lines(session, group, LAST_LINES)
     telling = [line for line in lines if any(word in line.lower() for word in TROUBLE)]
     return next(iter([*reversed(telling), *reversed(lines)]), None)
 

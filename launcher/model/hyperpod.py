@@ -1,5 +1,6 @@
 """HyperPod with Slurm: names and sizes shared by the templates, the checks and the bill."""
 
+from launcher.model.enums import PurchaseOption, TargetKind
 from launcher.model.instance_type import InstanceType
 
 MOUNT_PATH = "/fsx"
@@ -18,6 +19,11 @@ TRAINING_PLAN_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 guide's training plans)."""
 ADDED_A_CALL = 50
 """Instances of a group that one BatchAddClusterNodes adds (SageMaker API reference)."""
+
+
+def replaces_failed_starts(target: TargetKind, option: PurchaseOption) -> bool:
+    """Whether a cluster has `NodeProvisioningMode: Continuous`, which spot instances need."""
+    return target is TargetKind.HYPERPOD_EKS or option is PurchaseOption.SPOT
 
 
 def ml_name(instance_type: str) -> str:

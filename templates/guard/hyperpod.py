@@ -14,6 +14,7 @@ from boots import IN_A_ROW, record_verdict
 from botocore.exceptions import ClientError
 from failures import RefusedError
 from guard import AFTER_SLURM, WARNING, Guard, Node, Settings, aws, its, respond
+from hyperpod_boots import NAMED, FailedStart, last_lines, listed, replaced
 from idleness import SAMPLE
 from job_messages import Folder, plain
 from schedule import EVERY, nodes_namespace
@@ -22,9 +23,6 @@ WORKERS = "workers"
 """The instance group that runs jobs; controller and login nodes are never stopped."""
 BILLED = {"Running", "SystemUpdating", "DeepHealthCheckInProgress"}
 """States of an instance that is billed."""
-FAILURE = "Failure"
-NAMED = 5
-"""Failed workers that a notification names."""
 GOING = {"ShuttingDown", "NotFound"}
 """States (botocore 1.43, sagemaker, ClusterInstanceStatus) of an instance that needs no stop."""
 QUEUED = "QueuedJobs"
@@ -53,6 +51,8 @@ class HyperPodGuard(Guard):
         """Use `client(service)` to reach AWS."""
         super().__init__(settings, client, now)
         self.sagemaker = client("sagemaker")
+        # Whether SageMaker replaces workers that fail to start (NodeProvisioningMode), without end.
+        self.continuous = os.environ.get("CONTINUOUS") == "true"
         self.listed: list[Node] = []
 
     @property
@@ -66,36 +66,66 @@ class HyperPodGuard(Guard):
         return [node for node in self.listed if node["InstanceStatus"]["Status"] in BILLED]
 
     def workers(self) -> list[Node]:
-        """All workers, as SageMaker lists them; empty if the cluster does not exist yet, or no longer."""
+        """All workers, as SageMaker lists them; empty if the cluster does not exist yet, or no longer.
+
+        With continuous provisioning also those that it is still trying to start, without an `InstanceId`.
+        """
+        more = {"IncludeNodeLogicalIds": True} if self.continuous else {}
         pages = self.sagemaker.get_paginator("list_cluster_nodes").paginate(
-            ClusterName=self.settings.name, InstanceGroupNameContains=WORKERS
+            ClusterName=self.settings.name, InstanceGroupNameContains=WORKERS, **more
         )
         try:
-            listed = [node for page in pages for node in page["ClusterNodeSummaries"]]
+            nodes = [node for page in pages for node in page["ClusterNodeSummaries"]]
         except self.sagemaker.exceptions.ResourceNotFound:
             return []
-        return [node for node in listed if node["InstanceGroupName"] == WORKERS]
+        return [node for node in nodes if node["InstanceGroupName"] == WORKERS]
 
-    def watch_boots(self, folder: Folder, began: datetime, count: int | None) -> None:  # noqa: ARG002
-        """Name workers that failed to start, with SageMaker's reason; if none runs, stop them after three."""
-        failed = {
-            node["InstanceId"]: node["InstanceStatus"].get("Message") or "SageMaker gives no reason"
-            for node in self.listed
-            if node["InstanceStatus"]["Status"] == FAILURE
-        }
-        lines = [f"{node}: {plain(reason)}" for node, reason in sorted(failed.items())]
+    def watch_boots(self, folder: Folder, began: datetime, count: int | None) -> None:
+        """Name workers that fail to start, with SageMaker's reason; after three in a row, delete all workers."""
+        handled = None if self.state is None else self.state.boots_until
+        failed = listed(self.listed)
+        # Beside running workers a listed one stays for users to see: SageMaker starts no other in its place.
+        stops = len(failed) >= IN_A_ROW and not count
+        if self.continuous and self.listed:
+            row = replaced(self.sagemaker, self.settings.name, WORKERS, self.now, max(began, handled or began))
+            stops = len(row) >= IN_A_ROW
+            failed = row or failed
         if not failed:
             return
-        words = (
-            f"{its(len(failed), 'workers')} failed to start; each try is billed:\n  "
-            + "\n  ".join(lines[:NAMED])
-            + f"\nLogs of their scripts: the log group /aws/sagemaker/Clusters/{self.settings.name}/..."
-        )
-        if len(failed) >= IN_A_ROW and not count and not self.settings.prepaid:
+        words = self.words_of(failed)
+        if stops and not self.settings.prepaid:
             record_verdict(folder, self.now, words)
+            failures = len(self.failures)
             self.end(words, count)
-        elif self.first(f"boots {sorted(failed)}"):
+            if self.state is not None and len(self.failures) == failures:
+                self.state.boots_until = self.now
+                self.store()
+        elif self.first("many boots" if stops else f"boots {sorted(start.node for start in failed)}"):
             self.notify("workers failed to start", words)
+
+    def words_of(self, failed: list[FailedStart]) -> str:
+        """What happened, with the last lines of the newest worker's scripts."""
+        newest = max(failed, key=lambda start: start.at)
+        lines = self.attempt("read the log of its workers", lambda: self.lines_of(newest.node)) or ["none"]
+        return "\n  ".join(
+            (
+                f"{its(len(failed), 'workers')} failed to start; each try is billed:",
+                *(f"{start.node}: {plain(start.reason)}" for start in sorted(failed)[:NAMED]),
+                f"The last lines of the scripts of {newest.node}:",
+                *(f"  {line}" for line in lines),
+                f"All lines: the log group /aws/sagemaker/Clusters/{self.settings.name}/...",
+            )
+        )
+
+    def lines_of(self, node: str) -> list[str]:
+        """The last lines of a worker's scripts.
+
+        Raises:
+            ClientError: SageMaker or CloudWatch does not respond.
+        """
+        name = self.settings.name
+        cluster_id = self.sagemaker.describe_cluster(ClusterName=name)["ClusterArn"].rpartition("/")[2]
+        return last_lines(self.client("logs"), name, cluster_id, WORKERS, node)
 
     def watch_time(self, began: datetime, count: int | None) -> None:
         """As in `Guard`, and notify before SageMaker reclaims a training plan's instances."""
@@ -143,21 +173,27 @@ class HyperPodGuard(Guard):
             ClientError: SageMaker does not list the workers, or refuses all deletions.
             RefusedError: SageMaker refuses some deletions.
         """
-        running = [node["InstanceId"] for node in self.workers() if node["InstanceStatus"]["Status"] not in GOING]
+        running = [node for node in self.workers() if node["InstanceStatus"]["Status"] not in GOING]
         if not running:
             return
         stay: dict[str, list[str]] = {}
         problem: ClientError | None = None
         for start in range(0, len(running), NODES_A_CALL):
-            ids = running[start : start + NODES_A_CALL]
+            nodes = running[start : start + NODES_A_CALL]
+            started = [node["InstanceId"] for node in nodes if node.get("InstanceId")]
+            # One that never started counts in the group's size: HyperPod would go on starting it.
+            wanted = [node["NodeLogicalId"] for node in nodes if not node.get("InstanceId")]
+            ids = {key: value for key, value in (("NodeIds", started), ("NodeLogicalIds", wanted)) if value}
             try:
-                answer = self.sagemaker.batch_delete_cluster_nodes(ClusterName=self.settings.name, NodeIds=ids)
+                answer = self.sagemaker.batch_delete_cluster_nodes(ClusterName=self.settings.name, **ids)
             except ClientError as refusal:
                 problem = refusal
-                stay.setdefault(str(refusal), []).extend(ids)
+                stay.setdefault(str(refusal), []).extend(started + wanted)
             else:
                 for failure in answer.get("Failed", []):
                     stay.setdefault(failure["Message"], []).append(failure["NodeId"])
+                for failure in answer.get("FailedNodeLogicalIds", []):
+                    stay.setdefault(failure["Message"], []).append(failure["NodeLogicalId"])
         deleted = len(running) - sum(map(len, stay.values()))
         if deleted:
             self.notify(

@@ -1,6 +1,9 @@
 # ruff: noqa: INP001 - one file that is shipped as it is and is a container's first process; what it prints is the log
 """Starts the agent in a container of a SageMaker training job, again after each attempt that may be retried.
 
+A program that ends three times in a row before the agent has written an event cannot start here: the job fails with its
+last lines, instead of trying on for money.
+
 It is in a separate channel, next to the job folder (`job.tar.gz`), and reads resourceconfig.json itself: variables that
 begin with SM_ come from AWS's toolkit, which it does not use. It passes SIGTERM on to the agent, which saves, and then
 starts no further attempt. It writes why the job failed to /opt/ml/output/failure, which SageMaker shows. Uses only the
@@ -15,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
@@ -27,6 +31,10 @@ ML = CHANNEL.parents[2]
 INTERRUPTED, STOPPED, BAD_JOB = 75, 79, 78
 """The agent's exit codes (launcher/agent/exits.py): saved, may restart; ended for good; invalid job."""
 MAX_STARTS = 200
+FAILED_STARTS = 3
+"""Starts in a row without an event of the agent, after which the next one is expected to fail too."""
+LAST_BYTES = 600
+"""The end of standard error that a failed start leaves."""
 LONGEST_REASON = 1000
 """SageMaker shows the first 1,024 characters."""
 PAUSE_S = 2.0
@@ -91,6 +99,7 @@ class Starter:
         """Install the handler for SIGTERM."""
         self.environment = environment
         self.leaving = False
+        self.said = b""
         self.process = None  # type: subprocess.Popen[bytes] | None
         signal.signal(signal.SIGTERM, self._leave)
 
@@ -100,12 +109,25 @@ class Starter:
             self.process.send_signal(signal.SIGTERM)
 
     def run(self, script: Path, folder: Path) -> int:
-        """Run one script of the job folder; return its exit code."""
-        self.process = subprocess.Popen([sys.executable, str(script)], cwd=folder, env=dict(self.environment))
+        """Run one script of the job folder; return its exit code. `said` is then the end of its standard error."""
+        program = [sys.executable, str(script)]
+        self.process = subprocess.Popen(program, cwd=folder, env=dict(self.environment), stderr=subprocess.PIPE)
+        self.said = b""
+        copying = threading.Thread(target=self._copy, args=(self.process.stderr.fileno(),), daemon=True)
+        copying.start()
         if self.leaving:
             self.process.send_signal(signal.SIGTERM)
         code = self.process.wait()
+        # A process that it left behind may keep the pipe open.
+        copying.join(timeout=1)
         return 128 - code if code < 0 else code
+
+    def _copy(self, source: int) -> None:
+        """Copy standard error to this process's own, and remember its end."""
+        while chunk := os.read(source, 65536):
+            self.said = (self.said + chunk)[-LAST_BYTES:]
+            sys.stderr.buffer.write(chunk)
+            sys.stderr.buffer.flush()
 
     def wait(self, seconds: float) -> None:
         """Pause until the time is over or SIGTERM comes."""
@@ -126,6 +148,11 @@ def reason(folder: Path, code: int) -> str:
             if event.get("event") in ("failed", "stopped") and event.get("reason"):
                 found, code = str(event["reason"]), int(event.get("exit_code") or code)
     return f"{found or 'the agent ended'} (exit code {code})"
+
+
+def written(folder: Path) -> int:
+    """The size of the events that this node's agents have written."""
+    return sum(path.stat().st_size for path in folder.glob("events*.jsonl"))
 
 
 def failed(text: str, code: int) -> int:
@@ -153,12 +180,18 @@ def main() -> int:
     code = starter.run(folder / "fetch_work.py", folder)
     if code:
         return failed("cannot fetch the command's folder: see the log of this node", code)
+    silent = 0
     for _ in range(MAX_STARTS):
+        before = written(folder)
         code = starter.run(folder / "kubernetes" / "start.py", folder)
         if code == 0 or starter.leaving:
             return code
         if code in (STOPPED, BAD_JOB):
             return failed(reason(folder, code), code)
+        silent = silent + 1 if written(folder) == before else 0
+        if silent == FAILED_STARTS:
+            said = " | ".join(starter.said.decode(errors="replace").split("\n")).strip(" |")
+            return failed(f"the agent could not start, {silent} times in a row (exit code {code}): {said}", code)
         starter.wait(PAUSE_S)
     return failed(f"started {MAX_STARTS} times without an end", code)
 

@@ -5,8 +5,10 @@
 report_boot() {
     local uri="$1" code=0 outcome=ready folder id name
     shift
-    folder="$(mktemp -d)"
-    SLIPWAY_REPORTED=1 bash "$@" 2>&1 | tee "$folder/log" || code=$?
+    # In memory: a boot that fails because its disk is full reports that.
+    folder="$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)"
+    # Of the script alone: tee also fails where its own output is a file on the full disk.
+    SLIPWAY_REPORTED=1 bash "$@" 2>&1 | tee "$folder/log" || code="${PIPESTATUS[0]}"
     if ((code)); then
         outcome=failed
     fi

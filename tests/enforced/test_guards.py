@@ -56,9 +56,15 @@ DOES = [
 ]
 """What its own code calls (templates/guard), where no statement needs context."""
 DOES_TO_ITS_OWN = [
-    (example, action, CLUSTER[example])
-    for example in (HYPERPOD, HYPERPOD_EKS)
-    for action in ("sagemaker:ListClusterNodes", "sagemaker:BatchDeleteClusterNodes")
+    *(
+        (example, f"sagemaker:{call}", CLUSTER[example])
+        for example in (HYPERPOD, HYPERPOD_EKS)
+        for call in ("ListClusterNodes", "BatchDeleteClusterNodes", "DescribeCluster")
+    ),
+    *(
+        (HYPERPOD_EKS, f"sagemaker:{call}", CLUSTER[HYPERPOD_EKS])
+        for call in ("ListClusterEvents", "DescribeClusterEvent")
+    ),
 ]
 MAY_NOT = [
     (EKS, "eks:UpdateNodegroupConfig", GROUP.replace("workers", "system")),

@@ -37,6 +37,10 @@ EVERY_GUARD = {
 """The calls of each guard's modules, by their names in boto3."""
 IN_THE_STORE = {"list_objects_v2", "get_object", "put_object", "delete_object", "delete_objects"}
 NODES = {"describe_instances", "terminate_instances", "get_metric_data", "describe_spot_price_history"}
+OF_HYPERPOD = {
+    *("get_metric_statistics", "list_cluster_nodes", "batch_delete_cluster_nodes", "describe_cluster"),
+    "get_log_events",
+}
 OF_ENDPOINTS = {
     "describe_endpoint",
     "list_inference_components",
@@ -62,9 +66,8 @@ CALLS = {
         "set_desired_capacity",
     },
     "eks": NODES - {"terminate_instances"} | {"describe_nodegroup", "update_nodegroup_config", "invoke"} | IN_THE_STORE,
-    "hyperpod-slurm": {"get_metric_statistics", "list_cluster_nodes", "batch_delete_cluster_nodes"} | IN_THE_STORE,
-    "hyperpod-eks": {"get_metric_statistics", "list_cluster_nodes", "batch_delete_cluster_nodes", "invoke"}
-    | IN_THE_STORE,
+    "hyperpod-slurm": OF_HYPERPOD | IN_THE_STORE,
+    "hyperpod-eks": OF_HYPERPOD | {"invoke", "list_cluster_events", "describe_cluster_event"} | IN_THE_STORE,
     "sagemaker-training": {
         "get_metric_data",
         "describe_log_groups",
@@ -146,6 +149,7 @@ def needs(kind, stack, plan):
     own |= {"ResourceTag/parallelcluster_cluster-name": name, "ResourceTag/parallelcluster_node-type": "Compute"}
     sample = f"us-east-2:{ACCOUNT}"  # of references (tests/infra/role_policies.py)
     prefix = variables.get("FOLDER_URI", "s3://-/-").removeprefix("s3://").partition("/")[2]
+    logs = f"Clusters/{name}/abc123:log-stream:LifecycleConfig/workers/i-1" if "hyperpod" in kind else "TrainingJobs:*"
     on = {
         "ssm": (f"arn:aws:ssm:{sample}:parameter{variables['STATE']}", {}),
         "cloudformation": (stack.pseudo["AWS::StackId"], {}),
@@ -159,11 +163,11 @@ def needs(kind, stack, plan):
             f"arn:aws:autoscaling:{place}:autoScalingGroup:8131d980:autoScalingGroupName/{name}",
             own,
         ),
-        "logs": (f"arn:aws:logs:{place}:log-group:/aws/sagemaker/TrainingJobs:*", {}),
+        "logs": (f"arn:aws:logs:{place}:log-group:/aws/sagemaker/{logs}", {}),
     }
     sagemaker = {
-        "ListClusterNodes": "cluster/abc123",
-        "BatchDeleteClusterNodes": "cluster/abc123",
+        **dict.fromkeys(("ListClusterNodes", "BatchDeleteClusterNodes", "DescribeCluster"), "cluster/abc123"),
+        **dict.fromkeys(("ListClusterEvents", "DescribeClusterEvent"), "cluster/abc123"),
         "DescribeEndpoint": f"endpoint/{name}",
         "DeleteEndpoint": f"endpoint/{name}",
         "DeleteInferenceComponent": f"inference-component/{name}",

@@ -7,12 +7,21 @@ from typing import Any
 
 import pytest
 
-from tests.infra.guard_account import NOW, HyperPodAccount, client
+from tests.infra.guard_account import LISTED, NOW, HyperPodAccount, client
 from tests.infra.guard_account import hyperpod_node as node
 
 pytestmark = pytest.mark.xdist_group("guard")
 GUARD, ACCOUNT_KIND = "hyperpod", HyperPodAccount
 NAME = "slipway-tiny"
+ANY_EVENTS = {
+    "ClusterName": NAME,
+    "InstanceGroupName": "workers",
+    "ResourceType": "Instance",
+    "EventTimeAfter": NOW - timedelta(hours=5),
+    "SortBy": "EventTime",
+    "SortOrder": "Descending",
+    "MaxResults": 100,
+}
 
 
 @pytest.fixture
@@ -57,6 +66,9 @@ class TestCounting:
         assert aws.messages == []
 
 
+CLUSTER_ID = "abc123def456"
+
+
 class TestFailedBoots:
     REASON = "Lifecycle scripts did not run successfully: exit code 1"
 
@@ -65,23 +77,53 @@ class TestFailedBoots:
         client("s3").create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
         return {"FOLDER_URI": "s3://store/jobs/.guard/stack"}
 
+    @pytest.fixture
+    def written(self):
+        """Write lines of a worker's scripts to CloudWatch, as HyperPod does."""
+
+        def write(number, *lines):
+            logs, group = client("logs"), f"/aws/sagemaker/Clusters/{NAME}/{CLUSTER_ID}"
+            stream = {"logGroupName": group, "logStreamName": f"LifecycleConfig/workers/i-{number:017x}"}
+            logs.create_log_group(logGroupName=group)
+            logs.create_log_stream(**stream)
+            moment = int(NOW.timestamp() * 1000)
+            logs.put_log_events(**stream, logEvents=[{"timestamp": moment, "message": line} for line in lines])
+
+        return write
+
+    @staticmethod
+    def described(aws, times=1):
+        for _ in range(times):
+            arn = f"arn:aws:sagemaker:us-east-2:123456789012:cluster/{CLUSTER_ID}"
+            answer = {"ClusterArn": arn, "ClusterStatus": "InService", "InstanceGroups": []}
+            aws.stub.add_response("describe_cluster", answer, {"ClusterName": NAME})
+
     def failed(self, number):
         worker = node(number, status="Failure")
         worker["InstanceStatus"]["Message"] = self.REASON
         return worker
 
-    def test_workers_failed_to_start_reported_once_with_sagemaker_reason(self, aws, watch, folder):
-        aws.answers(node(1), self.failed(2), times=2)
+    def test_workers_failed_to_start_reported_once_with_reason_and_last_lines(self, aws, watch, folder, written):
+        written(2, *(f"line {number}" for number in range(9)), "on_create.sh: /fsx is not mounted\x1b[0m")
+        for _ in range(2):
+            aws.answers(node(1), self.failed(2))
+            self.described(aws)
         watch(**folder)
         ((subject, text),) = aws.messages
         assert subject == "slipway tiny: workers failed to start"
         assert f"i-{2:017x}: {self.REASON}" in text
         assert "/aws/sagemaker/Clusters/slipway-tiny/" in text
+        assert "on_create.sh: /fsx is not mounted [0m" in text
+        assert "line 5" in text
+        assert "line 4" not in text
         watch(**folder)
         assert aws.messages == []
 
     def test_three_failed_workers_without_running_ones_are_deleted(self, aws, watch, folder):
-        aws.answers(*(self.failed(number) for number in (1, 2, 3)), times=2)
+        workers = [self.failed(number) for number in (1, 2, 3)]
+        aws.answers(*workers)
+        self.described(aws)
+        aws.answers(*workers)
         deleted(aws, 1, 2, 3)
         watch(**folder)
         ((subject, text),) = aws.messages
@@ -90,15 +132,122 @@ class TestFailedBoots:
         verdict = client("s3").get_object(Bucket="store", Key="jobs/.guard/stack/told/failed-boots.json")
         assert self.REASON in json.loads(verdict["Body"].read())["text"]
 
+    def test_unreadable_log_stops_failed_workers_anyway(self, aws, watch, folder):
+        workers = [self.failed(number) for number in (1, 2, 3)]
+        aws.answers(*workers)
+        aws.stub.add_client_error("describe_cluster", "AccessDeniedException")
+        aws.answers(*workers)
+        deleted(aws, 1, 2, 3)
+        watch(fails="read the log of its workers", **folder)
+        assert "slipway tiny: workers stopped" in [subject for subject, _ in aws.messages]
+
     def test_failed_workers_of_training_plan_reported_without_deletion(self, aws, watch, folder):
         aws.answers(*(self.failed(number) for number in (1, 2, 3)))
+        self.described(aws)
         watch(PREPAID="true", **folder)
         assert [subject for subject, _ in aws.messages] == ["slipway tiny: workers failed to start"]
 
     def test_failed_workers_beside_running_workers_are_kept(self, aws, watch, folder):
         aws.answers(node(9), *(self.failed(number) for number in (1, 2, 3)))
+        self.described(aws)
         watch(**folder)
         assert [subject for subject, _ in aws.messages] == ["slipway tiny: workers failed to start"]
+
+
+class TestReplacedBoots:
+    """Continuous provisioning: SageMaker lists no failed worker; its events name them."""
+
+    FAILED = "Instance lifecycle script execution for EC2 Instance {} has Failed. To view lifecycle script logs, visit"
+    NOT_MADE = "Instance creation {} in Cluster slipway-tiny and IG workers failed"
+    READY = "Instance creation {} in Cluster slipway-tiny and IG workers completed successfully"
+    ON_THE_WAY = "Instance lifecycle script execution for EC2 Instance {} has Started"
+    OTHER = "Failed to terminate EC2 Instance {} in Cluster slipway-tiny and IG workers"
+
+    @pytest.fixture(autouse=True)
+    def continuous(self, monkeypatch):
+        monkeypatch.setenv("CONTINUOUS", "true")
+
+    @pytest.fixture
+    def folder(self, aws):
+        client("s3").create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
+        return {"FOLDER_URI": "s3://store/jobs/.guard/stack"}
+
+    @pytest.fixture
+    def look(self, aws, watch, folder):
+        """Check once: the nodes as listed, and the events (minutes ago, number of the worker, words, reason)."""
+
+        def check(nodes, events, *, reads=(), stops=None, **variables):
+            listing = {**LISTED, "IncludeNodeLogicalIds": True}
+            aws.stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes}, listing)
+            shown = [self.event(*event[:3]) for event in events]
+            aws.stub.add_response("list_cluster_events", {"Events": shown}, ANY_EVENTS)
+            for number, reason in reads:
+                details = self.event(1, number, self.FAILED)
+                details["EventDetails"] = {"EventMetadata": {"Instance": {"FailureMessage": reason}}}
+                aws.stub.add_response("describe_cluster_event", {"EventDetails": details})
+            if reads and any("capacity" not in reason for _, reason in reads):
+                TestFailedBoots.described(aws)
+            if stops:
+                aws.stub.add_response("list_cluster_nodes", {"ClusterNodeSummaries": nodes}, listing)
+                aws.stub.add_response("batch_delete_cluster_nodes", {}, {"ClusterName": NAME, **stops})
+            watch(**folder, **variables)
+            return aws.messages
+
+        return check
+
+    @staticmethod
+    def event(minutes, number, words):
+        id_ = f"i-{number:017x}"
+        return {
+            "EventId": f"{number:08x}-0000-4000-8000-{minutes:012x}",
+            "ClusterArn": f"arn:aws:sagemaker:us-east-2:123456789012:cluster/{CLUSTER_ID}",
+            "ClusterName": NAME,
+            "InstanceGroupName": "workers",
+            "InstanceId": id_,
+            "ResourceType": "Instance",
+            "EventTime": NOW - timedelta(minutes=minutes),
+            "EventLevel": "Error",
+            "Description": words.format(id_),
+        }
+
+    def test_three_replaced_workers_stop_the_group_with_those_never_started(self, look):
+        # As with two workers of which one runs: the other one was tried three times, and is being tried again.
+        waiting = {**node(4, status="Pending"), "InstanceId": "", "NodeLogicalId": "logical-4"}
+        events = [
+            *((5 * number, number, self.OTHER) for number in (1,)),
+            *((10 * number, number, self.NOT_MADE) for number in (1, 2, 3)),
+            *((10 * number + 1, number, self.FAILED) for number in (1, 2, 3)),
+            (200, 9, self.READY),
+            (210, 8, self.FAILED),
+        ]
+        stops = {"NodeIds": [f"i-{9:017x}"], "NodeLogicalIds": ["logical-4"]}
+        reads = [(number, "Lifecycle scripts did not run successfully.") for number in (1, 2, 3)]
+        ((subject, text),) = look([node(9), waiting], events, reads=reads, stops=stops)
+        assert subject == "slipway tiny: workers stopped"
+        assert "3 workers failed to start" in text
+        assert f"i-{1:017x}: Lifecycle scripts did not run successfully." in text
+        verdict = client("s3").get_object(Bucket="store", Key="jobs/.guard/stack/told/failed-boots.json")
+        assert "3 workers failed" in json.loads(verdict["Body"].read())["text"]
+
+    def test_missing_capacity_is_no_failed_start(self, look):
+        reads = [(number, "We currently do not have sufficient capacity to launch") for number in (1, 2, 3)]
+        events = [(10 * number, number, self.NOT_MADE) for number in (1, 2, 3)]
+        assert look([node(9)], events, reads=reads) == []
+
+    def test_worker_that_started_shortly_ago_shows_that_others_can(self, look):
+        events = [(5, 9, self.READY), *((10 * number, number, self.FAILED) for number in (1, 2, 3))]
+        assert look([node(9)], events) == []
+
+    def test_started_scripts_and_other_failures_are_no_failed_starts(self, look):
+        events = [(number, number, words) for number in (1, 2, 3) for words in (self.ON_THE_WAY, self.OTHER)]
+        assert look([node(9)], events) == []
+
+    def test_two_replaced_workers_are_named_and_none_stopped(self, look):
+        events = [(10 * number, number, self.FAILED) for number in (1, 2)]
+        reads = [(number, "EFA health checks did not run successfully.") for number in (1, 2)]
+        ((subject, text),) = look([node(9)], events, reads=reads)
+        assert subject == "slipway tiny: workers failed to start"
+        assert "EFA health checks" in text
 
 
 class TestTime:

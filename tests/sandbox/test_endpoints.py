@@ -285,7 +285,7 @@ class TestQueue:
             asynchronous.sandbox.behave(Behaviour())
         assert failure.value.exit_code == 6
         assert "did not pass the ping health check" in failure.value.message
-        assert "\nlog: ERROR the model cannot be loaded" in failure.value.message
+        assert failure.value.message.count("ERROR the model cannot be loaded") == 1
         assert asynchronous.outputs("summaries-inf2") == before
 
     def test_down_of_asynchronous_endpoint_retains_requests_bucket(self, asynchronous, slipway_in):

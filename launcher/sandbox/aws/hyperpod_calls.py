@@ -6,8 +6,9 @@ reference.
 Emulated: UpdateCluster for instance recovery and for the size of a worker group, up to its first size;
 BatchDeleteClusterNodes, which lowers the target size; with EKS BatchAddClusterNodes, which raises it (the sandbox
 chooses which nodes go); BatchRebootClusterNodes and BatchReplaceClusterNodes by instance id, which end what runs on a
-node; StartClusterHealthCheck, whose checks pass at once; DeleteCluster, which ends the cluster's Slurm; clusters by
-ARN, and ResourceNotFound. Not emulated: other changes of a cluster, health checks of a replacement, and delays.
+node; StartClusterHealthCheck, whose checks pass at once; ListClusterEvents and DescribeClusterEvent
+(hyperpod_events.py); DeleteCluster, which ends the cluster's Slurm; clusters by ARN, and ResourceNotFound. Not
+emulated: other changes of a cluster, health checks of a replacement, and delays.
 """
 
 import re
@@ -22,8 +23,9 @@ from moto.sagemaker.models import SageMakerModelBackend
 from moto.sagemaker.responses import SageMakerResponse
 
 from launcher.model.hyperpod import ADDED_A_CALL
+from launcher.sandbox.aws import hyperpod_events
 from launcher.sandbox.aws.hyperpod import PodCluster, end
-from launcher.sandbox.cluster.hyperpod_eks_request import eks_name
+from launcher.sandbox.cluster.hyperpod_eks_request import CONTINUOUS, eks_name
 from launcher.sandbox.cluster.registry import Registry
 from launcher.sandbox.cluster.specification import ClusterFailedError
 
@@ -74,10 +76,23 @@ def install(clusters: Registry, hosts: Registry) -> None:
         return ActionResult({"ClusterArn": pod.arn})
 
     calls = (update_cluster, batch_delete_cluster_nodes, batch_add_cluster_nodes, delete_cluster)
-    for call in (*calls, batch_reboot_cluster_nodes, batch_replace_cluster_nodes, start_cluster_health_check):
+    events = (list_cluster_events, describe_cluster_event)
+    for call in (*calls, *events, batch_reboot_cluster_nodes, batch_replace_cluster_nodes, start_cluster_health_check):
         setattr(SageMakerResponse, call.__name__, call)
     for name in _BY_NAME:
         setattr(SageMakerModelBackend, name, _by_name_or_arn(getattr(SageMakerModelBackend, name)))
+
+
+def list_cluster_events(response: Any) -> ActionResult:
+    """List the events of a cluster that fit the request."""
+    pod, request = _pod(response), response._get_params()  # noqa: SLF001  as above
+    return ActionResult({"Events": hyperpod_events.summaries(pod, request)})
+
+
+def describe_cluster_event(response: Any) -> ActionResult:
+    """Describe one event of a cluster."""
+    pod, request = _pod(response), response._get_params()  # noqa: SLF001  as above
+    return ActionResult({"EventDetails": hyperpod_events.details(pod, request["EventId"])})
 
 
 def start_cluster_health_check(response: Any) -> ActionResult:
@@ -161,8 +176,10 @@ def _resize(clusters: Registry, pod: PodCluster, name: str, count: int) -> None:
 
 def _added(hosts: Registry, pod: PodCluster, request: Mapping[str, Any]) -> dict[str, Any]:
     name = eks_name(pod.request)
-    if name is None or pod.request.get("NodeProvisioningMode") != "Continuous":
-        raise ValidationError(message="BatchAddClusterNodes is for clusters whose NodeProvisioningMode is Continuous")
+    if name is None or pod.request.get("NodeProvisioningMode") != CONTINUOUS:
+        raise ValidationError(
+            message=f"BatchAddClusterNodes is for clusters whose NodeProvisioningMode is {CONTINUOUS}"
+        )
     additions = request.get("NodesToAdd", ())
     strange = sorted({addition["InstanceGroupName"] for addition in additions} - pod.groups.keys())
     if strange or not 1 <= len(additions) <= _MAX_GROUPS:

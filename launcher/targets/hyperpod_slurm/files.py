@@ -8,7 +8,7 @@ from launcher.model.bundle import RenderedFile
 from launcher.model.enums import EfaLayout, PurchaseOption, TargetKind
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
-from launcher.model.hyperpod import MOUNT_PATH, USER
+from launcher.model.hyperpod import MOUNT_PATH, USER, replaces_failed_starts
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.rendering.cluster import (
@@ -54,7 +54,7 @@ def cluster_text(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
         "hyperpod/cluster.yaml.j2",
         cluster_name=cluster_name(plan),
         groups=_groups(plan, instances[plan.place.instance_type]),
-        continuous=plan.place.option is PurchaseOption.SPOT,
+        continuous=replaces_failed_starts(plan.place.target, plan.place.option),
         ami=plan.request.target.ami,
         role_arn=names.role_arn or "",
         subnet_id=names.subnet_id,

@@ -234,7 +234,7 @@ def _with_troubles(failure: DeploymentFailedError, plan: Plan, session: Session)
     except SlipwayError:
         # The endpoint does not exist, or AWS does not answer: the failure itself is reported.
         return failure
-    more = "".join(f"\n{trouble}" for trouble in reports)
+    more = "".join(f"\n{trouble}" for trouble in reports if trouble.removeprefix("log: ") not in failure.message)
     return DeploymentFailedError(failure.message + more, hint=failure.hint)
 
 

@@ -14,6 +14,7 @@ from launcher.cdk.commands import Assembly, Cdk, deploy
 from launcher.cdk.control_part import control_part
 from launcher.model.bundle import Bundle
 from launcher.model.endpoint import Endpoint
+from launcher.model.errors import DeploymentFailedError
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.stages import stage
@@ -27,6 +28,7 @@ from launcher.workflow.cluster.verify import verify
 from launcher.workflow.deploy.account_preparation import prepare_account
 from launcher.workflow.deploy.difference import Difference, agreed, difference_of
 from launcher.workflow.deploy.failed_creation import empty_failed_creation
+from launcher.workflow.deploy.failed_logs import FailedLogs
 from launcher.workflow.deploy.leftover_log import remove_leftover_log
 from launcher.workflow.deploy.stack_events import StackEvents, rates_by_stack
 from launcher.workflow.deploy.steps import (
@@ -142,17 +144,22 @@ class Deployment:
             qualifier = self.plan.request.security.qualifier
             account = self.context.account
             prepare_account(cdk, self.assembly, self.session, account=account, qualifier=qualifier, notify=notify)
-        with StackEvents(notify, rates_by_stack(self.assembly, self.context.catalog, region)) as events:
-            outputs = deploy(
-                self.quoted,
-                self.bundle,
-                self.assembly,
-                cdk,
-                outputs=self.folder.path / "outputs.json",
-                now=datetime.now(UTC),
-                on_line=events.line,
-                inputs=inputs,
-            )
+        rates = rates_by_stack(self.assembly, self.context.catalog, region)
+        logs = FailedLogs(session=self.session, plan=self.plan)
+        with StackEvents(notify, rates, on_failed=logs.read) as events:
+            try:
+                outputs = deploy(
+                    self.quoted,
+                    self.bundle,
+                    self.assembly,
+                    cdk,
+                    outputs=self.folder.path / "outputs.json",
+                    now=datetime.now(UTC),
+                    on_line=events.line,
+                    inputs=inputs,
+                )
+            except DeploymentFailedError as failure:
+                raise logs.explained(failure) from failure
         notify(f"deployed in {spoken(events.elapsed())}: {', '.join(self.assembly.stacks)}")
         return outputs
 

@@ -37,6 +37,7 @@ class StackEvents:
         notify: Notify,
         rates: Mapping[str, Mapping[str, Decimal]],
         clock: Callable[[], float] = time.monotonic,
+        on_failed: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Start the clock.
 
@@ -44,8 +45,10 @@ class StackEvents:
             notify: receives one line per stack, and shows the work in progress if it can.
             rates: dollars per hour of resources by stack and logical id.
             clock: returns seconds.
+            on_failed: receives the type of each resource that fails, before a rollback goes on.
         """
         self._notify, self._rates, self._clock = notify, rates, clock
+        self._on_failed = on_failed
         self._begun = clock()
         self._stack = ""
         self._stage: Stage | None = None
@@ -110,6 +113,8 @@ class StackEvents:
     def _over(self, state: str, kind: str, name: str) -> None:
         """Report a finished resource; a failed one in any case."""
         line = f"  {state:<16} {kind:<38} {name}"
+        if state.endswith("_FAILED"):
+            self._on_failed(kind)
         if state.endswith("_FAILED") or self._stage is None:
             self._notify(line)
         else:

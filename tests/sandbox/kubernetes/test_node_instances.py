@@ -1,12 +1,15 @@
 """The nodes of Kubernetes with their instances: listed, drained, rebooted and replaced, by the APIs of AWS."""
 
+import re
 import secrets
 import time
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 from moto.sagemaker.models import sagemaker_backends
 
@@ -137,6 +140,20 @@ def test_replaced_node_has_new_instance_and_accepts_pods(session, connection):
     assert nodes[first.name].use is NodeUse.IDLE
     assert nodes[second.name].instance == second.instance
     assert {node.id for node in hyperpod.nodes(session, NAME)} == {node.instance for node in nodes.values()}
+
+
+def test_events_name_started_instances_of_continuous_cluster_alone(session):
+    sagemaker = session.client("sagemaker")
+    pod: Any = sagemaker_backends[ACCOUNT][REGION].clusters[NAME]
+    with pytest.raises(ClientError, match="NodeProvisioningMode is Continuous"):
+        sagemaker.list_cluster_events(ClusterName=NAME)
+    pod.request["NodeProvisioningMode"] = "Continuous"
+    events = sagemaker.list_cluster_events(ClusterName=NAME, ResourceType="Instance")["Events"]
+    assert {event["InstanceId"] for event in events} == set(pod.nodes)
+    details = sagemaker.describe_cluster_event(ClusterName=NAME, EventId=events[0]["EventId"])["EventDetails"]
+    assert re.fullmatch(r"Instance creation \S+ in Cluster .* completed successfully", details["Description"])
+    later = datetime.now(UTC) + timedelta(minutes=1)
+    assert sagemaker.list_cluster_events(ClusterName=NAME, EventTimeAfter=later)["Events"] == []
 
 
 @pytest.mark.parametrize("call", [hyperpod.reboot, hyperpod.replace])

@@ -54,10 +54,10 @@ def boot(tmp_path, catalog):
     script = tmp_path / "user-data"
     script.write_text(user_data(plan, names))
 
-    def run(instance):
+    def run(instance, **variables):
         root, calls, bucket = tmp_path / instance, tmp_path / f"{instance}.calls", tmp_path / "s3"
         environment = {"SLIPWAY_ROOT": str(root), "CALLS": str(calls), "BUCKET": str(bucket), "INSTANCE": instance}
-        environment["PATH"] = f"{programs}:{os.environ['PATH']}"
+        environment |= {"PATH": f"{programs}:{os.environ['PATH']}", **variables}
         done = subprocess.run(["bash", script], env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 3, done.stdout + done.stderr
         scaling = [line.split()[1] for line in calls.read_text().splitlines() if line.startswith("autoscaling")]
@@ -78,3 +78,13 @@ def test_third_failed_start_stops_group_and_notifies_with_last_lines(boot):
     assert words.startswith("job unfit-1, attempt 1: 3 instances could not start it")
     assert "no driver for this chip" in words
     assert "exit code 3" in words
+
+
+def test_start_on_a_full_disk_ends_instance_and_reports_last_lines(boot, tmp_path):
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "boot.log").symlink_to("/dev/full")
+    scaling, _ = boot("i-1", SLIPWAY_ROOT=str(full), TMPDIR=str(tmp_path / "none"))
+    assert scaling == ["terminate-instance-in-auto-scaling-group"]
+    (end,) = (tmp_path / "s3").rglob("i-1.txt")
+    assert "no driver for this chip" in end.read_text()

@@ -54,6 +54,17 @@ def test_failed_boot_reports_the_last_lines_and_keeps_the_exit_code(boot):
     assert text.splitlines() == [*(f"line {n}" for n in range(12, 31)), "no disk"]
 
 
+@pytest.mark.parametrize("code, outcome", [(0, "ready"), (28, "failed")])
+def test_boot_on_a_full_disk_reports_its_own_end_and_last_lines(boot, tmp_path, code, outcome):
+    # No temporary folder can be made, and what the boot prints goes to a log on the full disk, as cloud-init's does.
+    wrapper = RUN.replace('report_boot "$@"', 'report_boot "$@" >/dev/full')
+    script = f"echo 'E: No space left on device'\nexit {code}\n"
+    done, reported = boot(script, wrapper=wrapper, TMPDIR=str(tmp_path / "full"))
+    ((name, text),) = reported.items()
+    assert (done.returncode, name.rpartition("-")[2]) == (code, f"{outcome}.txt")
+    assert text == "E: No space left on device\n"
+
+
 def test_successful_boot_is_reported_as_ready(boot):
     done, reported = boot('echo "$1 $2"\n', "a b", "c")
     assert (done.returncode, done.stdout) == (0, "a b c\n")

@@ -174,7 +174,8 @@ class Container:
         with tarfile.open(channel / "job.tar.gz", "w:gz") as archive:
             archive.add(folder / "job", ".")
         (channel / "environment.json").write_text(json.dumps({"SLIPWAY_ROOT": str(self.root)}))
-        (channel / "entry.py").write_text((ROOT / ENTRY_SCRIPT).read_text())
+        script = (ROOT / ENTRY_SCRIPT).read_text()
+        (channel / "entry.py").write_text(script.replace("PAUSE_S = 2.0", "PAUSE_S = 0.01"))
         hosts = {"hosts": ["algo-1"], "current_host": "algo-1", "network_interface_name": "lo"}
         (config / "resourceconfig.json").write_text(json.dumps(hosts))
         self.process = subprocess.Popen(
@@ -201,6 +202,43 @@ sys.exit(1 if number == 1 else 79)
     assert container.process.wait(60) == 79
     assert container.failure == "attempt 2 went wrong (exit code 1)\n"
     assert (container.root / "job" / "count").read_text() == "2"
+
+
+@pytest.mark.parametrize(
+    "start, code, words",
+    [
+        ("raise OSError(28, 'No space left on device', '/opt/ml/checkpoints')", 1, "No space left on device"),
+        (
+            "import os, sys\nprint('x' * 9999, 'of memory', file=sys.stderr, flush=True)\nos.kill(os.getpid(), 9)",
+            137,
+            "of memory",
+        ),
+        # A process that it leaves behind holds its standard error.
+        ("import os, sys, time\nif os.fork():\n    sys.exit('no driver')\ntime.sleep(20)", 1, "no driver"),
+    ],
+    ids=["full-disk", "killed", "left-a-process"],
+)
+def test_agent_that_cannot_start_fails_the_job_after_three_tries_with_last_lines(tmp_path, start, code, words):
+    count = "open('count', 'a').write('x')\n"
+    container = Container(tmp_path, count + start)
+    assert container.process.wait(60) == code
+    assert (container.root / "job" / "count").read_text() == "xxx"
+    assert container.failure.startswith(f"the agent could not start, 3 times in a row (exit code {code}): ")
+    assert words in container.failure
+
+
+def test_agent_that_ends_after_an_event_is_started_again(tmp_path):
+    start = """
+import pathlib, sys
+with open("count", "a") as file:
+    file.write("x")
+if pathlib.Path("count").stat().st_size in (2, 5):
+    print("{}", file=open("events-1.jsonl", "a"))
+sys.exit(1)
+"""
+    container = Container(tmp_path, start)
+    assert container.process.wait(60) == 1
+    assert (container.root / "job" / "count").read_text() == "x" * 8
 
 
 def test_sigterm_reaches_the_agent_and_no_further_attempt_starts(tmp_path):

@@ -1,0 +1,98 @@
+"""The reason of a resource that does not start, from logs that the rollback of its stack deletes."""
+
+import time
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from launcher import plan_file
+from launcher.aws.session import Session
+from launcher.model.errors import DeploymentFailedError
+from launcher.planning.pin import pinned_plan
+from launcher.workflow.deploy.failed_logs import FailedLogs
+from launcher.workflow.deploy.stack_events import StackEvents
+
+REGION = "us-east-2"
+PLAN = """
+slipway: 1
+name: probe
+workload: {train: {model: llama-3.1-8b, tokens_b: 2.0}}
+target: {kind: eks, instance_type: p5.48xlarge, nodes: 2, region: us-east-2, az_id: use2-az1}
+purchase: {option: on-demand}
+"""
+KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+
+
+@pytest.fixture
+def failed(catalog, monkeypatch):
+    """Let a resource of a type fail in `cdk deploy`; the message of the deployment's failure."""
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+
+    def fail(type_):
+        logs = FailedLogs(
+            session=Session(environment=KEYS, region=REGION), plan=pinned_plan(plan_file.loads(PLAN), catalog)
+        )
+        with StackEvents(lambda _: None, {}, on_failed=logs.read) as events:
+            events.line(f"slipway-probe-x | 3/9 | 10:07:45 AM | CREATE_FAILED | {type_} | It (It1) did not start")
+        return logs.explained(DeploymentFailedError("the deployment failed", hint="slipway down probe"))
+
+    with mock_aws():
+        yield fail
+
+
+def client(service):
+    return boto3.client(service, region_name=REGION)
+
+
+def write(group, stream, *lines):
+    logs = client("logs")
+    logs.create_log_group(logGroupName=group)
+    logs.create_log_stream(logGroupName=group, logStreamName=stream)
+    events = [{"timestamp": int(time.time() * 1000), "message": line} for line in lines]
+    logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)
+
+
+@pytest.mark.parametrize(
+    "type_, group",
+    [
+        ("AWS::SageMaker::Endpoint", "/aws/sagemaker/Endpoints/slipway-probe"),
+        ("AWS::SageMaker::InferenceComponent", "/aws/sagemaker/InferenceComponents/slipway-probe"),
+        ("AWS::SageMaker::Cluster", "/aws/sagemaker/Clusters/slipway-probe/abc123def456"),
+    ],
+)
+def test_failure_has_last_lines_of_the_resource_that_did_not_start(failed, type_, group):
+    write(group, "main/i-1", *(f"line {number}" for number in range(9)), "OSError: no space left on device")
+    write(group.replace("slipway-probe", "slipway-probe2"), "main/i-1", "another team's")
+    failure = failed(type_)
+    assert failure.message.splitlines()[:2] == ["the deployment failed", "the last lines of what did not start:"]
+    assert failure.message.splitlines()[2:] == [
+        *(f"  line {n}" for n in range(5, 9)),
+        "  OSError: no space left on device",
+    ]
+    assert failure.hint == "slipway down probe"
+
+
+def test_failed_node_group_has_last_lines_of_the_newest_node_that_did_not_join(failed):
+    client("s3").create_bucket(Bucket="store", CreateBucketConfiguration={"LocationConstraint": REGION})
+    body = '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}, "Outputs": {"BucketName": {"Value": "store"}}}'
+    cloudformation = client("cloudformation")
+    ids = {
+        part: cloudformation.create_stack(StackName=f"slipway-probe-{part}", TemplateBody=body)["StackId"]
+        for part in ("training", "checkpoints")
+    }
+    folder = f"jobs/.guard/{ids['training'].split('/')[2]}/trouble/boots"
+    for name, text in (
+        ("20261128T100000Z-i-1-failed.txt", "an older one"),
+        ("20261128T110000Z-i-2-failed.txt", "kubelet: Unauthorized\n\nslipway: i-2 has not joined its cluster in time"),
+        ("20261128T120000Z-i-3-ready.txt", "joined"),
+    ):
+        client("s3").put_object(Bucket="store", Key=f"{folder}/{name}", Body=text.encode())
+    shown = failed("AWS::EKS::Nodegroup").message.splitlines()[2:]
+    assert shown == ["  kubelet: Unauthorized", "  slipway: i-2 has not joined its cluster in time"]
+
+
+def test_failure_of_resources_without_a_log_is_unchanged(failed):
+    for type_ in ("AWS::EC2::VPC", "AWS::SageMaker::Endpoint", "AWS::SageMaker::Cluster", "AWS::EKS::Nodegroup"):
+        assert failed(type_).message == "the deployment failed"
