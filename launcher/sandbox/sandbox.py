@@ -192,7 +192,8 @@ class Sandbox:
 
     def job_environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """A complete environment to submit a job with. The scheduler adds the node's own variables on the node."""
-        variables = {**self.process_environment(base), "SLIPWAY_SANDBOX": "1", "SLIPWAY_PYTHON": sys.executable}
+        machine = self.process_environment(environment.of_machine(base))
+        variables = {**machine, "SLIPWAY_SANDBOX": "1", "SLIPWAY_PYTHON": sys.executable}
         del variables["AWS_EC2_METADATA_DISABLED"]
         # The nodes of all sandboxes are this computer: the first jobs of two sandboxes would use the same port.
         return variables | {"SLIPWAY_SANDBOX_PORT": str(_FIRST_PORT + secrets.randbelow(_PORTS))}

@@ -15,8 +15,9 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.job import JobFacts, JobState
 from launcher.model.slurm_step import STEP_DEVICES
 from launcher.model.visible_text import output_line
+from launcher.submit.callers import WITHOUT_CALLERS_JOB
 from launcher.submit.jobs import SchedulerError
-from launcher.submit.shell import WITHOUT_CALLERS_JOB, Shell
+from launcher.submit.shell import Shell
 
 EXEC_S = 3600.0
 """Timeout of a command whose output comes as one answer (Systems Manager)."""

@@ -15,42 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from launcher.submit.callers import WITHOUT_CALLERS_JOB
 from launcher.submit.jobs import CutOffError, SchedulerError, UnreachableError
 
 RUN_S = 120.0
 """Timeout of a script; Slurm's commands stop waiting for their controller earlier."""
 PUT_S = 1800.0
 _URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.+")
-
-
-WITHOUT_CALLERS_JOB = """for each in $(compgen -e); do
-    case "$each" in
-        SLURM_CONF) ;;
-        PYTHONPATH) [ "${SLIPWAY_SANDBOX:-}" = 1 ] || unset PYTHONPATH ;; # the sandbox's programs may be there
-        SLURM*_* | SBATCH_* | SALLOC_* | SRUN_* | SQUEUE_* | SINFO_* | SACCT_* | SCANCEL_* | SCONTROL_* | \\
-            PMI* | PRTE_* | OMPI_* | MV2_COMM_* | HYDI_* | HYDRA_* | MASTER_* | PET_* | UCX_* | HOROVOD_* | \\
-            TORCHELASTIC_* | TORCH_NCCL_* | TORCH_DISTRIBUTED_DEBUG | JAX_COORDINATOR_* | JAX_PROCESS_ID | \\
-            JAX_NUM_PROCESSES | TF_CONFIG | SM_* | SAGEMAKER_* | KUBERNETES_* | JOB_COMPLETION_INDEX | \\
-            PYTHONHOME | PYTHONSTARTUP | PYTHONUSERBASE | LD_PRELOAD | LD_AUDIT | VIRTUAL_ENV* | \\
-            CONDA_* | NOTIFY_SOCKET | LISTEN_PID | LISTEN_FDS* | WATCHDOG_* | INVOCATION_ID | JOURNAL_STREAM | \\
-            RANK | WORLD_SIZE | NODE_RANK | LOCAL_RANK | LOCAL_WORLD_SIZE | GROUP_RANK | \\
-            GROUP_WORLD_SIZE | ROLE_RANK | ROLE_WORLD_SIZE | ROLE_NAME | CUDA_VISIBLE_DEVICES | \\
-            NVIDIA_VISIBLE_DEVICES | NEURON_RT_VISIBLE_CORES | NEURON_RT_NUM_CORES | NEURON_RT_ROOT_COMM_ID | \\
-            GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES | HIP_VISIBLE_DEVICES | ZE_AFFINITY_MASK | CUDA_MPS_* | \\
-            I_MPI_* | MPI_LOCAL* | PALS_* | ALPS_* | FLUX_* | JSM_* | PBS_* | LSB_* | LSF_* | CROSS_RANK | \\
-            CROSS_SIZE | ACCELERATE_* | RAY_* | WANDB_RUN_ID | WANDB_SWEEP_ID | WANDB_SERVICE | MLFLOW_RUN_ID | \\
-            OMP_NUM_THREADS | OMP_PROC_BIND | OMP_PLACES | GOMP_CPU_AFFINITY | KMP_AFFINITY)
-            unset "$each" 2>/dev/null
-            ;;
-    esac
-done
-"""
-"""Removes what a shell has from another job, or for another job's commands: a shell inside salloc or srun, a profile.
-
-Slurm's commands read their options from such variables, above those of a batch script (sbatch(1), INPUT ENVIRONMENT
-VARIABLES), and sbatch passes all variables on to the job: ranks, meeting points, chips, threads, Python's paths (the
-agent's own modules come first in no folder of the caller's), and the runs of trackers (a job with another one's
-WANDB_RUN_ID writes into its run). `run.env` gives a job such variables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

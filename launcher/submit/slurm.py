@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from launcher.model.job import Attempt, JobFacts, Submitted
 from launcher.submit import slurm_output
+from launcher.submit.callers import OF_NETWORKS
 from launcher.submit.jobs import Chunk, CutOffError, NoPartitionError, SchedulerError, UnreachableError
 from launcher.submit.nodes import SlurmNodes, running_on
 from launcher.submit.shell import Answer, Shell
@@ -44,7 +45,7 @@ if [ -z "$found" ]; then
             AWS_*) [ "${{SLIPWAY_SANDBOX:-}}" = 1 ] || unset "$each" ;; # the sandbox sets its own
             SLIPWAY_SANDBOX | SLIPWAY_SANDBOX_PORT | SLIPWAY_LOCAL_RUNNER) ;;
             SLIPWAY_SCRATCH | SLIPWAY_PYTHON | SLIPWAY_AGENT_CACHE) ;;
-            SLIPWAY_* | FI_* | NCCL_* | GLOO_* | NEURON_*) unset "$each" ;;
+            SLIPWAY_* | {of_networks}) unset "$each" ;;
         esac
     done
     printed="$(sbatch --parsable --job-name={key}{partition} {script} 2>.slipway-refusal)"
@@ -155,6 +156,7 @@ class Slurm:
             no_controller=_NO_CONTROLLER,
             refused=_REFUSED,
             not_there=_NOT_THERE,
+            of_networks=" | ".join(OF_NETWORKS),
         )
         pause, problem = _FIRST_PAUSE_S, UnreachableError("never asked")
         for attempt in range(TRIES):

@@ -15,7 +15,7 @@ from botocore.parsers import ResponseParserError
 
 from launcher.agent import safe_json
 from launcher.aws import stacks
-from launcher.aws.session import CredentialsError, Session, translated
+from launcher.aws.session import CredentialsError, Session, boto_session, translated
 from launcher.model.errors import AwsError
 
 
@@ -80,3 +80,13 @@ def test_expired_session_is_reported_by_any_call(tmp_path, monkeypatch):
     with pytest.raises(CredentialsError) as caught:
         stacks.find(Session(environment={"AWS_PROFILE": "work"}, region="us-east-1"), "x")
     assert "aws sso login" in caught.value.hint
+
+
+@pytest.mark.parametrize("variable", ["AWS_PROFILE", "AWS_DEFAULT_PROFILE"])
+def test_session_with_keys_ignores_profile_of_this_process(monkeypatch, variable):
+    """The sandbox's environment has keys and no profile; the user's shell may name one that does not exist."""
+    monkeypatch.setenv(variable, "nobody")
+    keys = {"AWS_ACCESS_KEY_ID": "own", "AWS_SECRET_ACCESS_KEY": "own"}
+    assert boto_session(keys, "us-east-1").client("s3").meta.region_name == "us-east-1"
+    with pytest.raises(ProfileNotFound):
+        boto_session({variable: "nobody"}, "us-east-1").client("s3")

@@ -1,6 +1,6 @@
 import os
 
-from launcher.sandbox.environment import of_sandbox, without_aws
+from launcher.sandbox.environment import of_machine, of_sandbox, without_aws
 from launcher.sandbox.keys import AccessKey
 
 
@@ -8,6 +8,30 @@ class TestSandboxEnvironment:
     def test_environment_without_aws_drops_variables_of_the_caller(self):
         base = {"AWS_PROFILE": "prod", "AWS_SESSION_TOKEN": "t", "https_proxy": "http://p", "PATH": "/bin"}
         assert without_aws(base) == {"PATH": "/bin"}
+
+    def test_emulated_machine_has_nothing_of_the_submitting_shell(self):
+        callers = {
+            "WORLD_SIZE": "8",
+            "SLURM_JOB_ID": "7",
+            "PMIX_RANK": "1",
+            "NCCL_DEBUG": "INFO",
+            "OMPI_COMM_WORLD_SIZE": "2",
+            "WANDB_API_KEY": "k",
+            "HUGGING_FACE_HUB_TOKEN": "t",
+            "DB_PASSWORD": "p",
+            "BASH_ENV": "/home/me/.env",
+            "BASH_FUNC_ls%%": "() { :; }",
+            "LD_PRELOAD": "/x.so",
+            "AWS_PROFILE": "prod",
+        }
+        machines = {
+            "PATH": "/bin",
+            "HOME": "/root",
+            "SSL_CERT_FILE": "/ca.pem",
+            "SLIPWAY_SCRATCH": "/nvme",
+            "LANG": "C",
+        }
+        assert of_machine(callers | machines) == machines
 
     def test_sandbox_environment_hides_profiles_and_has_separate_credentials(self):
         variables = of_sandbox("http://localhost:1", "us-west-2", AccessKey(id="key", secret="word"))

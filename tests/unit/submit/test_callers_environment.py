@@ -182,6 +182,14 @@ def test_submission_in_the_sandbox_keeps_access_to_aws(submit):
     assert sandbox.items() <= seen["sbatch"].items()
 
 
+@pytest.mark.parametrize("name, stays", [("ls", False), ("sbatch", False), ("module", True)])
+def test_exported_function_that_hides_a_program_reaches_no_job(submit, name, stays):
+    """`module` of Lmod and Environment Modules is such a function, and no program."""
+    function = {f"BASH_FUNC_{name}%%": "() {  echo poisoned; }"}
+    seen = submit(LocalShell({"PATH": submit.path, "HOME": "/root", **function}))
+    assert (function.keys() <= seen["sbatch"].keys()) == stays
+
+
 def test_submission_with_a_read_only_variable_succeeds(submit):
     shell = ProfileShell({"PATH": submit.path, "HOME": "/root"}, {})
     shell._profile = "declare -rx SBATCH_ACCOUNT=x\n"
