@@ -1,4 +1,4 @@
-"""The first words of a plan's pages: the request in one line, whether both families are compared, why nothing has a price."""
+"""The first words of a plan's pages: the request in a line, whether families are compared, why nothing has a price."""
 
 from launcher.answers import words
 from launcher.model.enums import Method
