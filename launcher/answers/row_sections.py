@@ -52,8 +52,13 @@ class _Layout(NamedTuple):
 
 
 def _layout(rows: Sequence[Cells], titles: Cells, width: int) -> _Layout:
-    """The widest layout that fits: without the target's code, then closer together."""
-    for coded, tight, gap, indent in LAYOUTS:
+    """The widest layout that fits: without the target's code, then closer together.
+
+    The code stays where two rows would be alike without it.
+    """
+    alike = len({row[1:TARGET] for row in rows}) < len({row[1 : TARGET + 1] for row in rows})
+    layouts = [(coded or alike, tight, gap, indent) for coded, tight, gap, indent in LAYOUTS]
+    for coded, tight, gap, indent in layouts:
         texts = [[cell.replace(" × ", "×") if tight else cell for cell in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
         for offset, title in enumerate(reversed(titles), start=1):
@@ -61,7 +66,7 @@ def _layout(rows: Sequence[Cells], titles: Cells, width: int) -> _Layout:
         if not coded:
             widths[TARGET] = 0
         layout = _Layout(titles, tuple(widths), indent, gap, tight)
-        if indent == LAYOUTS[-1][-1] or max(len(layout.line(row)) for row in rows) <= width:
+        if (coded, tight, gap, indent) == layouts[-1] or max(len(layout.line(row)) for row in rows) <= width:
             return layout
     raise AssertionError("no layout")
 

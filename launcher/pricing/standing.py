@@ -20,9 +20,10 @@ class Standing(IntEnum):
     OLD_PRICE = 1
     """Refused until the price is read again."""
     OVER_BUDGET = 2
-    NOT_OWNED = 3
+    UNKNOWN_FEES = 3
+    """Refused until the plan gives the fees of its service."""
+    NOT_OWNED = 4
     """A commitment that a launch would not buy."""
-    UNKNOWN_FEES = 4
     IMPOSSIBLE = 5
     UNPRICED = 6
 

@@ -186,6 +186,24 @@ def test_refused_rows_on_first_screen_are_cheaper_than_first_allowed_row(price_t
     assert all(priced_plan.candidates[rank - 1].usd < priced_plan.candidates[0].usd for rank in refused)
 
 
+@pytest.mark.parametrize("width", [80, 100])
+def test_rows_of_one_type_and_option_name_their_targets_at_every_width(price_text, width):
+    target = "target: {kind: [ec2, eks], region: eu-west-1, instance_type: p4d.24xlarge, nodes: 1}\n"
+    shown = [line for line in page(price_text(OPEN + target), width, everything=False) if ROW.match(line)]
+    without_numbers = [re.sub(r"[~$]+[\d,.]+(/h)?|\d+\.\d h", "", line[10:]) for line in shown]
+    assert len(set(without_numbers)) == len(shown) > 1
+
+
+@pytest.mark.parametrize("nodes", [2, 4])
+def test_row_without_fees_comes_before_commitment_that_is_not_owned(price_text, nodes):
+    """PCS has fees without a price; a commitment of years for a job of hours is no nearer to a launch."""
+    target = f"target: {{kind: pcs, instance_type: p5.48xlarge, nodes: {nodes}}}\n"
+    options = [candidate.place.option for candidate in price_text(OPEN + target).candidates]
+    committed = [rank for rank, option in enumerate(options) if option in ("savings-plan", "reserved")]
+    assert options[0] in ("spot", "on-demand", "capacity-block")
+    assert committed == list(range(min(committed), len(options)))
+
+
 def test_row_id_with_all_or_region_is_unchanged(price_text, slipway):
     first = price_text(SOME)
     picked = first.short_id(1)
