@@ -47,7 +47,8 @@ def synthesise(app: App, account: str | None = None) -> int:
             raise passed.refusal
         build_app(plan, account=account, app=app, catalog=catalog)
         # The CLI prints the gate's decision at the stack with the highest cost: the last one, which the others serve.
-        *_, stack = (child for child in app.node.children if isinstance(child, Stack))
+        stacks = [child for child in app.node.children if isinstance(child, Stack)]
+        stack = stacks[-1]
         if passed.refusal is None:
             Annotations.of(stack).add_info_v2("slipway:gate", passed.text)
         else:
@@ -55,7 +56,7 @@ def synthesise(app: App, account: str | None = None) -> int:
         if not named:
             _hold_back(app, path)
         assembly = app.synth()
-        if (removal := removal_note(plan)) is not None:
+        if (removal := removal_note(plan, stacks, path)) is not None:
             # The CLI (aws-cdk 2.1148.1) prints no annotations of level info.
             print(output_line(removal), file=sys.stderr)
         _add_chart(assembly, path)

@@ -1,24 +1,41 @@
 """What to type to remove a plan's stacks by hand; the app prints it at every synthesis, also for `destroy`."""
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from aws_cdk import Stack
+
+from infra.stacks.network import NetworkStack
 from launcher.model.plan import Plan
 from launcher.targets.registry import target_of
 
 
-def removal_note(plan: Plan) -> str | None:
-    """The command that the removal by hand needs besides `cdk destroy`; None if it needs none.
+def removal_note(plan: Plan, stacks: Sequence[Stack], path: Path) -> str | None:
+    """The commands that the removal by hand needs besides `cdk destroy --all`; None if it needs none.
 
-    EKS writes its log group again after the cluster is gone, and CloudFormation does not create a group that exists.
+    `stacks` are those of the plan's app, in the order of their deployment; `path` is the plan's file.
     """
     request, target = plan.request, target_of(plan.place.target)
-    if request.workload.serve is not None or request.target.cluster is not None:
+    if request.target.cluster is not None:
         return None
     name, region = plan.cluster_name, plan.place.region
-    if not target.removed_by_cdk:
+    if request.workload.serve is None and not target.removed_by_cdk:
         command = f"slipway down {name} --region {region}"
         ends = f"cdk destroy, and the rollback of a first cdk deploy, end in a FAILED state on {target.short}"
         return f"{ends}; remove with: {command}"
-    if target.pods:
-        group = f"/aws/eks/slipway-{name}/cluster"
-        command = f"aws logs delete-log-group --region {region} --log-group-name {group}"
-        return f"EKS writes a log group after cdk destroy, which blocks the next cdk deploy of this name: {command}"
-    return None
+    return "; ".join(_notes(plan, stacks, path)) or None
+
+
+def _notes(plan: Plan, stacks: Sequence[Stack], path: Path) -> Iterator[str]:
+    # The CDK stops at a stack that may not be deleted.
+    stay = [stack for stack in stacks if stack.termination_protection]
+    stay += [stack for stack in stacks if isinstance(stack, NetworkStack) and stack.shared]
+    if stay:
+        go = " ".join(stack.stack_name for stack in reversed(stacks) if stack not in stay)
+        names = ", ".join(stack.stack_name for stack in stay)
+        yield f"remove by hand with: cdk destroy -c plan={path} {go} (--all stops at {names})"
+    if plan.request.workload.serve is None and target_of(plan.place.target).pods:
+        # CloudFormation does not create a log group that exists.
+        group = f"/aws/eks/slipway-{plan.cluster_name}/cluster"
+        command = f"aws logs delete-log-group --region {plan.place.region} --log-group-name {group}"
+        yield f"EKS writes a log group after cdk destroy, which blocks the next cdk deploy of this name: {command}"

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from infra.removal import removal_note
 from launcher import plan_file
 from launcher.catalog.hyperpod_chart import chart_pins
 from launcher.cdk.chart import NAMED
@@ -119,20 +118,6 @@ def test_hyperpod_chart_in_incomplete_folder_named_with_missing_files(run_app, m
     (line,) = [line for line in answer.err.splitlines() if "lacks" in line]
     assert all(file.name in line for file in others)
     assert first.name not in line.partition("lacks")[2]
-
-
-@pytest.mark.parametrize(
-    "example, command",
-    [
-        ("eks/p5-capacity-block", "--log-group-name /aws/eks/slipway-p5-eks/cluster"),
-        ("hyperpod-eks/p5en-spot", "aws logs delete-log-group --region "),
-        ("pcs/p5en-capacity-block", "slipway down pcs-p5en-block --region"),
-        ("p5-spot", None),
-    ],
-)
-def test_removal_note_names_log_group_command(plan_at, example, command):
-    note = removal_note(plan_at(ROOT / f"examples/{example}.yaml"))
-    assert note is None if command is None else command in note
 
 
 class TestGate:
