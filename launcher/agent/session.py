@@ -295,6 +295,7 @@ class Session:
             on_trouble=self._log_trouble,
             on_layout=self._log_layout,
             lead=None if self._place.part == 0 else self._layout_of_the_first,
+            alone=self._place.parts == 1,
         )
         metrics = self._metrics()
         pace = self._pace(metrics)
@@ -302,8 +303,7 @@ class Session:
         try:
             command = self._started(self._spec.command, start)
         except OSError as error:
-            reason = f"cannot start the command: {error}"
-            return self._published(ending.failed(start_failure_code(error), reason))
+            return self._published(ending.failed(start_failure_code(error), f"cannot start the command: {error}"))
         tagging = self._tagging(checkpoints, start)
         rotation = Rotation(self._scratch.checkpoints, self._peers, self._log, restored=start.finished)
         uploader = self._uploader(checkpoints, start, pace, tagging, rotation)

@@ -38,6 +38,7 @@ class StoredCheckpoint:
     superseded: bool
     withdrawn: bool
     main: str
+    mains: tuple[str, ...]
     others: tuple[str, ...]
 
 

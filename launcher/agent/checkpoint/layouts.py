@@ -15,6 +15,8 @@ One line per preset:
                   that contains the checkpoint (parent)
     state         how the checkpoint's own state is read (`trainer_state`): the other checkpoints that are one set with
                   it, and the step, if the name has none
+    best          names of the best models that the trainer keeps apart and does not name in its state: they are one set
+                  with the newest checkpoint; self: the line is that of the best models, which are checkpoints too
     signs         files that no other framework writes: a line without evidence does not match a folder with them
     source        place in the framework's own source that proves this line
 
@@ -41,6 +43,7 @@ UNCOUNTED = -1
 """The step of fixed names until the watch counts their version."""
 PATTERN = "pattern"
 """The name of a layout that the plan itself describes."""
+_SELF = "self"
 _NUMBERS = {"<step>": r"(?P<step>\d{1,18})", "<rank>": r"(?P<rank>\d{1,9})"}
 _TRACKED = {re.escape("{step}"): r"(?P<step>\d{1,18})", re.escape("{name}"): r"(?P<name>.+)"}
 
@@ -62,6 +65,7 @@ class Layout:
     links: str = ""
     resume: str = "self"
     state: str = ""
+    best: str = ""
     signs: str = ""
     source: str = ""
 
@@ -84,6 +88,11 @@ class Layout:
     def is_counted(self) -> bool:
         """Whether neither names nor content have a step: every version of the fixed names is the next one."""
         return self.is_nameless and not self.state
+
+    @property
+    def is_best(self) -> bool:
+        """Whether the names are those of best models."""
+        return self.best == _SELF
 
     def step_of(self, name: str) -> int | None:
         """The step in a checkpoint's name, relative to the checkpoint folder; None without a step or a match."""
@@ -163,10 +172,22 @@ class Layout:
         return f"{self.beside} belongs to a later one" if later else ""
 
     def _tracked(self, path: Path, name: str) -> bool:
+        tracker = path.parent / self.tracker
         try:
-            return self.names_it((path.parent / self.tracker).read_text(encoding="utf-8"), name)
+            text = tracker.read_text(encoding="utf-8")
+            return self.names_it(text, name) or self._precedes_best(path, name, tracker, text)
         except (OSError, UnicodeDecodeError):
             return False
+
+    def _precedes_best(self, path: Path, name: str, tracker: Path, text: str) -> bool:
+        """Whether the tracker names a best model, perhaps of an earlier step, that was saved after the checkpoint."""
+        if self.best in ("", _SELF):
+            return False
+        named = name[: name.rfind("/") + 1] + text.strip()
+        if not any(row.matches(named) for row in table() if row.key == self.key and row.is_best):
+            return False
+        written_ns = max((file.stat().st_mtime_ns for file in path.rglob("*") if file.is_file()), default=0)
+        return tracker.stat().st_mtime_ns >= written_ns > 0
 
     def names_it(self, text: str, name: str) -> bool:
         """Whether the text of a tracker names this checkpoint or a later one."""
@@ -179,11 +200,14 @@ class Layout:
         groups = match.groupdict()
         beside = name[: name.rfind("/") + 1]
         own_step, named = self.step_of(name), groups.get("name", "")
-        # The best one may have a longer name (OpenRLHF: best_global_step20); it is written after the other of its step.
+        rows = (self, *(row for row in table() if row.key == self.key))
         names = (f"{beside}{named[start:]}" for start in range(len(named)))
-        step = next((at for candidate in names if (at := self.step_of(candidate)) is not None), None)
-        step = int(groups["step"]) if "step" in groups else step
-        return own_step is not None and step is not None and step >= own_step
+        steps = (step for candidate in names for row in rows if (step := row.step_of(candidate)) is not None)
+        step = int(groups["step"]) if "step" in groups else next(steps, None)
+        if own_step is None or step is None:
+            return False
+        # The best one has the longer name (OpenRLHF: best_global_step20); it is written after the other of its step.
+        return step > own_step or (step == own_step and ("step" in groups or named.endswith(name[len(beside) :])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,12 +253,13 @@ def entry_at(layout: Layout, checkpoints: Path, step: int, names: tuple[str, ...
 def table() -> tuple[Layout, ...]:
     """Every line of `layouts.csv`, in order."""
     text = (get_data(__package__, "layouts.csv") or b"").decode()
-    return tuple(Layout(**{**row, "names": _expression(row["names"])}) for row in csv.DictReader(text.splitlines()))
+    rows = csv.DictReader(text.splitlines())
+    return tuple(Layout(**row | {key: _expression(row[key]) for key in ("names", "best")}) for row in rows)
 
 
 def names_others(layout: str) -> bool:
     """Whether a framework's checkpoint may name others that are one set with it; the first node's says which."""
-    return any(row.state for row in table() if row.layout == layout)
+    return any(row.state or row.best for row in table() if row.layout == layout)
 
 
 def names() -> tuple[str, ...]:
@@ -393,19 +418,47 @@ def _saved_step(state: str, path: Path, _: tuple[int, ...]) -> int | None:
     return saved_step(state, path)
 
 
-def write_back(layout: Layout, folder: Path, names: Iterable[str]) -> None:
-    """Write the tracker and the links by which a framework finds its newest checkpoint, after a restore."""
-    for name in names:
-        tracker = layout.tracker_of(name)
-        if tracker is not None:
-            partial = folder / f"{tracker[0]}.slipway"
-            partial.write_text(tracker[1], encoding="utf-8")
-            partial.replace(folder / tracker[0])
-        for link, target in layout.links_of(name).items():
-            is_folder = (folder / link).is_dir() and not (folder / link).is_symlink()  # the framework's, of this step
-            if (folder / target).exists() and not is_folder:
-                (folder / link).unlink(missing_ok=True)
-                (folder / link).symlink_to(target)
+def best_models(layout: Layout, folder: Path, at_most: int) -> tuple[str, ...]:
+    """The finished best models of a step or earlier that the trainer keeps beside the checkpoints of a layout."""
+    if not layout.best:
+        return ()
+    listed = Layouts([layout]).listed(lambda below: names_in(folder, below))
+    rows = [row for row in table() if row.key == layout.key and row.is_best] if not layout.is_best else [layout]
+    return tuple(
+        name
+        for row in rows
+        for name in listed
+        if (step := row.step_of(name)) is not None
+        and step <= at_most
+        and row.is_one(folder, name)
+        and not row.missing(folder, name, renamed=False)
+    )
+
+
+def write_back(layout: Layout, folder: Path, names: Iterable[str], others: Iterable[str] = ()) -> None:
+    """Write the tracker and the links by which a framework finds its newest checkpoint, after a restore.
+
+    `others`: the others of its set; the trainer named a best model of the same step later, and its state knows more.
+    """
+    names = tuple(names)
+    newest = max((step for name in names if (step := layout.step_of(name)) is not None), default=0)
+    rows = [row for row in table() if row.key == layout.key and row.is_best]
+    best = ((row, name) for row in rows for name in others if (row.step_of(name) or -1) >= newest)
+    for row, name in (*((layout, name) for name in names), *best):
+        _write_back(row, folder, name)
+
+
+def _write_back(layout: Layout, folder: Path, name: str) -> None:
+    tracker = layout.tracker_of(name)
+    if tracker is not None:
+        partial = folder / f"{tracker[0]}.slipway"
+        partial.write_text(tracker[1], encoding="utf-8")
+        partial.replace(folder / tracker[0])
+    for link, target in layout.links_of(name).items():
+        is_folder = (folder / link).is_dir() and not (folder / link).is_symlink()  # the framework's, of this step
+        if (folder / target).exists() and not is_folder:
+            (folder / link).unlink(missing_ok=True)
+            (folder / link).symlink_to(target)
 
 
 def _is_of(row: Layout, manifest: Manifest) -> bool:

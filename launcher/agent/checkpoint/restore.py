@@ -278,7 +278,7 @@ class Restore:
                 (self.checkpoints / name).parent.mkdir(parents=True, exist_ok=True)
                 (above / name).rename(self.checkpoints / name)
             row = self._row(finished.layout, finished.unit, finished.names)
-            write_back(row, self.checkpoints, finished.leading)
+            write_back(row, self.checkpoints, finished.leading, finished.others)
         except OSError as error:
             raise AgentError(f"step {step} cannot be resumed from {folder}: {error}") from error
         local = replace(finished, path=self.checkpoints if finished.entries else self.checkpoints / finished.folder)
@@ -365,7 +365,7 @@ class Restore:
             mains=manifest.leading,
         )
         row = self._row(layout, unit, finished.leading)
-        write_back(row, self.checkpoints, finished.leading)
+        write_back(row, self.checkpoints, finished.leading, finished.others)
         # By these the watch knows when the trainer writes it again, and what was saved after it.
         content = survey(finished.path, finished.entries)
         finished = replace(finished, files=content.files, folders=content.folders)

@@ -13,12 +13,14 @@ end. Those files are one set with the checkpoint: stored with it, and put back w
 Slipway reads pickles as data, and executes nothing in them (`dcp_metadata`).
 """
 
+import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
 from launcher.agent import safe_json
+from launcher.agent.checkpoint.unsent import CHECKPOINTS_NAME
 from launcher.agent.dcp_metadata import pickled_value
 from launcher.agent.errors import ManifestError
 
@@ -41,9 +43,20 @@ def companions(state: str, folder: Path, name: str) -> tuple[str, ...]:
     if not state:
         return ()
     paths = (_of_hf if state == HF else _of_lightning)(_read(state, folder / name))
-    found = (PurePath(path).name for path in paths if isinstance(path, str) and path)
-    names = dict.fromkeys(other.removesuffix(_FOLDERS_SUFFIX) if state == NEMO else other for other in found)
+    known = (path.removesuffix(_FOLDERS_SUFFIX) if state == NEMO else path for path in paths if isinstance(path, str))
+    names = dict.fromkeys(_name_in(folder, PurePath(path)) for path in known if PurePath(path).name)
     return tuple(other for other in names if other != name)
+
+
+def _name_in(folder: Path, path: PurePath) -> str:
+    """The name in the checkpoint folder of a path that a trainer saved, perhaps on another node or in another place.
+
+    The longest end of the path that exists counts: a trainer may keep its best models in a folder of their own.
+    """
+    names = [PurePath(*path.parts[start:]) for start in range(1 if path.is_absolute() else 0, len(path.parts))]
+    existing = (name for name in names if ".." not in name.parts and os.path.lexists(folder / name))
+    below = [name for name, above in zip(names[1:], names, strict=False) if above.parts[0] == CHECKPOINTS_NAME]
+    return str(next(existing, below[-1] if below else names[-1]))
 
 
 def _of_hf(document: Mapping[str, Any]) -> Iterator[Any]:

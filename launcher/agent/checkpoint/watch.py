@@ -30,7 +30,7 @@ from pathlib import Path
 
 from launcher.agent.checkpoint.files import Survey, are_archives, changed_since, survey
 from launcher.agent.checkpoint.finished import FinishedFolder, with_others
-from launcher.agent.checkpoint.layouts import CheckpointEntry, Layout, Layouts, table
+from launcher.agent.checkpoint.layouts import CheckpointEntry, Layout, Layouts, best_models, table
 from launcher.agent.checkpoint.recognition import Recognition
 from launcher.agent.checkpoint.trainer_state import companions
 from launcher.agent.errors import UnusableCheckpointError
@@ -74,6 +74,10 @@ class Counting:
         """The count that goes on after a restored checkpoint; `named`: the step in its name, None without one."""
         offset = 0 if named is None else max(0, restored.step - named)
         return cls(offset=offset, newest=restored.step, saved_ns=restored.saved_ns)
+
+    def covers(self, step: int) -> bool:
+        """Whether a step of this count is no newer than the newest checkpoint."""
+        return self._offset + step <= self.newest
 
     def place(self, folder: FinishedFolder) -> int:
         """The place of a checkpoint whose `step` is that of its name."""
@@ -170,6 +174,7 @@ class CheckpointWatch:
         on_trouble: Callable[[str, str], None] = lambda *_: None,
         on_layout: Callable[[Layout], None] = lambda _: None,
         lead: Callable[[], str] | None = None,
+        alone: bool = True,
     ) -> None:
         """Start watching.
 
@@ -184,11 +189,13 @@ class CheckpointWatch:
             on_layout: Called when the framework's layout is known.
             lead: On other nodes than the first: returns the layout that the first node has found, empty until then. The
                 framework marks finished checkpoints only on the first node.
+            alone: The job has one node: a best model that is saved after its checkpoint makes a new version of that.
         """
         self._folder = checkpoints
         self._layouts = self._all_layouts = layouts or Layouts()
         self._on_layout = on_layout
         self._lead = lead
+        self._alone = alone
         self._renames = RenameWatch(checkpoints)
         if self._renames.trouble:
             on_trouble(
@@ -197,6 +204,7 @@ class CheckpointWatch:
         self._marked = marked
         self._on_mark = on_mark
         self._counting = Counting()
+        self._best: list[str] = []
         self._restarts: list[tuple[int, int, int]] = []
         self._all_polled_at = -math.inf
         self._reported: dict[int, FinishedFolder | None] = {}
@@ -274,6 +282,7 @@ class CheckpointWatch:
         self._follow_the_lead()
         self._correct()
         self._see_the_restored()
+        self._see_a_best_model(now)
         entries = [
             self._counted(entry)
             for entry in self._layouts.entries_in(self._folder)
@@ -289,6 +298,8 @@ class CheckpointWatch:
         for entry in sorted(entries, key=lambda one: _rank(one, lacking[id(one)])):
             if entry.step in self._reported or entry.layout not in self._layouts.rows:
                 continue
+            if entry.layout.is_best and self._counting.covers(entry.step):
+                continue  # one set with a newer checkpoint
             needed_s = _QUIET_WITH_EVIDENCE_S if last and entry.layout.has_evidence and self._lead is None else QUIET_S
             needed_s = 0.0 if all_of_them else needed_s
             later = [one for one in entries if one.layout.key == entry.layout.key and one.step > entry.step]
@@ -388,7 +399,8 @@ class CheckpointWatch:
             in_place=candidate.in_place,
             inode=_inode(self._folder / entry.names[0]),
         )
-        return with_others(finished, companions(entry.layout.state, self._folder, finished.name))
+        best = best_models(entry.layout, self._folder, entry.step) if self._lead is None else ()
+        return with_others(finished, (*companions(entry.layout.state, self._folder, finished.name), *best))
 
     def _evidence(
         self, entry: CheckpointEntry, inside: Survey, renamed: frozenset[str]
@@ -475,13 +487,33 @@ class CheckpointWatch:
             change = changed_since(folder.files, current.files)
             if not change:
                 continue
-            self._reported = {step: one for step, one in self._reported.items() if one is not folder}
-            alone = folder.name if folder.main and (folder.path / folder.name).is_dir() else folder.folder
-            self._candidates[folder.name, alone] = _Candidate(survey=current, since=now, before=folder)
+            self._await_again(folder, current, now)
             if self._layouts.step_of(folder.name) is None:
                 continue  # a fixed name: what the trainer writes there is its next checkpoint
             after = "10 s without changes" if folder.guessed else "it was finished"
             self._changes.append((folder.step, f"{change} after {after}: the agent stores it again"))
+
+    def _await_again(self, folder: FinishedFolder, current: Survey, now: float) -> None:
+        """Inspect a reported checkpoint again: what it is now is a new version of it."""
+        self._reported = {step: one for step, one in self._reported.items() if one is not folder}
+        rows = [row for row in self._layouts.rows if row.matches(folder.name)]
+        alone = folder.main and (folder.path / folder.name).is_dir() and not any(row.kind == "group" for row in rows)
+        key = folder.name, folder.name if alone else folder.folder
+        self._candidates[key] = _Candidate(survey=current, since=now, before=folder)
+
+    def _see_a_best_model(self, now: float) -> None:
+        """A best model that the trainer has saved after the newest checkpoint: the set is stored again with it."""
+        reported = ((step, one) for step, one in self._reported.items() if one and one.step == self._counting.newest)
+        named_step, newest = next(reported, (0, None))
+        if newest is None or self._lead is not None or not self._alone:
+            return
+        row = next((row for row in self._layouts.rows if row.best and row.matches(newest.name)), None)
+        best = best_models(row, self._folder, named_step) if row else ()
+        added = [name for name in best if name not in (*newest.names, *self._best)]
+        if added:
+            self._best += added  # once: one that cannot be stored would be asked for at every look
+            self._await_again(newest, Survey(files=()), now)
+            self._changes.append((newest.step, f"its trainer saved {added[0]}: the agent stores both as one set"))
 
     def _since(self, paths: list[Path], now: float) -> dict[str, float]:
         """When each folder appeared, tracked by inode across renames; a new folder counts from the previous poll."""

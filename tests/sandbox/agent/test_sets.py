@@ -277,6 +277,55 @@ class TestNemo:
         assert resumed(node, NEMO) == str([best, last])
 
 
+BEST_APART = (
+    FAKE_LIGHTNING
+    + """
+(folder / "best").mkdir(exist_ok=True)
+print(sorted(str(path.relative_to(folder)) for path in folder.rglob("*.ckpt")), flush=True)
+if not os.environ.get("SLIPWAY_RESUME_FILE"):
+    save("best/epoch=1.ckpt", 20); save("last.ckpt", 30, "best/epoch=1.ckpt"); time.sleep(3)
+"""
+)
+"""Two ModelCheckpoints with a `dirpath` each."""
+OPENRLHF = """
+import os, time
+from pathlib import Path
+folder = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"])
+
+def save(tag):
+    for tree in (folder / "_actor", folder / "_critic"):
+        (tree / tag).mkdir(parents=True)
+        (tree / tag / "mp_rank_00_model_states.pt").write_text(f"{tree.name} {tag}")
+        (tree / "latest").write_text(tag)
+
+print(sorted(str(path.parent.relative_to(folder)) for path in folder.rglob("*.pt")), flush=True)
+print([path.read_text() for path in sorted(folder.glob("*/latest"))], flush=True)
+if not os.environ["SLIPWAY_RESUME_DIR"]:
+    save("global_step20"); save("best_global_step20"); time.sleep(1); save("global_step40")
+"""
+"""As its trainer/ppo_trainer.py of 2026-08-13: the best model has its own tag in the trees of actor and critic."""
+
+
+class TestBestInItsOwnTree:
+    def test_lightning_best_in_a_folder_of_its_own_restored(self, node, bucket, objects):
+        node.job(command=(sys.executable, "-c", BEST_APART))
+        assert node.run() == 0
+        (newest, *_) = survey(objects)
+        assert (newest.step, newest.main, newest.others) == (30, "last.ckpt", ("best/epoch=1.ckpt",))
+        assert resumed(node, BEST_APART) == "['best/epoch=1.ckpt', 'last.ckpt']"
+
+    def test_openrlhf_best_of_actor_and_critic_restored(self, node, bucket, objects):
+        node.job(command=(sys.executable, "-c", OPENRLHF), keep=1)
+        assert node.run() == 0
+        (newest, *_) = survey(objects)
+        assert (newest.step, newest.mains) == (40, ("_actor/global_step40", "_critic/global_step40"))
+        assert newest.others == ("_actor/best_global_step20", "_critic/best_global_step20")
+        latest = resumed(node, OPENRLHF)
+        tags = ("best_global_step20", "global_step40")
+        assert node.output()[-2] == str([f"{tree}/{tag}" for tree in ("_actor", "_critic") for tag in tags])
+        assert latest == "['global_step40', 'global_step40']"
+
+
 TIMM = """
 import os, sys, time, zipfile
 from pathlib import Path

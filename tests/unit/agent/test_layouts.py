@@ -115,7 +115,74 @@ def test_tracker_naming_the_best_checkpoint_finishes_the_regular_one_of_the_step
         write(tmp_path, f"_actor/{name}/mp_rank_00_model_states.pt")
     write(tmp_path, "_actor/latest", "best_global_step20")
     (checkpoint,) = taken(tmp_path)
-    assert (checkpoint.layout, checkpoint.step, checkpoint.entries) == ("openrlhf", 20, ("_actor/global_step20",))
+    assert (checkpoint.layout, checkpoint.step, checkpoint.mains) == ("openrlhf", 20, ("_actor/global_step20",))
+    assert checkpoint.others == ("_actor/best_global_step20",)
+
+
+class TestBestModelInItsOwnTree:
+    """OpenRLHF of 2026-08-13: the best model of actor and critic has its own tag, and no state names it."""
+
+    @staticmethod
+    def save(folder, tag, *, trees=("_actor", "_critic"), done=True):
+        for tree in trees:
+            write(folder, f"{tree}/{tag}/mp_rank_00_model_states.pt", tag)
+        for tree in trees if done else ():
+            write(folder, f"{tree}/latest", tag)
+
+    def test_newest_is_one_set_with_the_earlier_best_model(self, tmp_path):
+        for tag in ("global_step20", "best_global_step20", "global_step40"):
+            self.save(tmp_path, tag)
+        watch = CheckpointWatch(tmp_path)
+        checkpoint = (watch.poll(0) + watch.poll(10))[-1]
+        assert (checkpoint.step, checkpoint.mains) == (40, ("_actor/global_step40", "_critic/global_step40"))
+        assert checkpoint.others == ("_actor/best_global_step20", "_critic/best_global_step20")
+
+    def test_best_model_saved_after_its_checkpoint_makes_a_new_version(self, tmp_path):
+        watch = CheckpointWatch(tmp_path)
+        self.save(tmp_path, "global_step20")
+        (first,) = watch.poll(0) + watch.poll(10)
+        assert first.others == ()
+        self.save(tmp_path, "best_global_step20", done=False)
+        assert watch.poll(20) == []
+        self.save(tmp_path, "best_global_step20")
+        assert watch.poll(30) == []
+        (second,) = watch.poll(41)
+        assert (second.step, second.mains) == (20, first.names)
+        assert second.others == ("_actor/best_global_step20", "_critic/best_global_step20")
+        assert "best_global_step20" in str(watch.changes())
+        assert watch.poll(60) + watch.poll(90) + watch.settle(100, clean=True) == []
+
+    def test_best_model_alone_is_the_newest_checkpoint(self, tmp_path):
+        """It evaluates more often than it saves; without a critic there is one tree."""
+        watch = CheckpointWatch(tmp_path)
+        self.save(tmp_path, "global_step20", trees=["_actor"])
+        assert [checkpoint.step for checkpoint in watch.poll(0) + watch.poll(10)] == [20]
+        self.save(tmp_path, "best_global_step30", trees=["_actor"])
+        (best,) = watch.poll(20) + watch.poll(31)
+        assert (best.step, best.names) == (30, ("_actor/best_global_step30",))
+        self.save(tmp_path, "global_step40", trees=["_actor"])
+        (newest,) = watch.poll(40) + watch.poll(51)
+        assert (newest.step, newest.leading) == (40, ("_actor/global_step40",))
+        assert newest.others == ("_actor/best_global_step30",)
+
+    def test_best_model_of_an_earlier_step_begins_no_new_count(self, tmp_path):
+        """The asynchronous trainer evaluates an earlier step than it has saved (trainer/ppo_trainer_async.py:222)."""
+        watch = CheckpointWatch(tmp_path)
+        self.save(tmp_path, "global_step20")
+        assert [checkpoint.step for checkpoint in watch.poll(0) + watch.poll(10)] == [20]
+        self.save(tmp_path, "best_global_step18")
+        (again,) = watch.poll(20) + watch.poll(31)
+        assert (again.step, again.mains) == (20, ("_actor/global_step20", "_critic/global_step20"))
+        assert watch.restarts() == []
+
+    def test_tracker_names_the_best_model_of_the_same_step_after_a_restore(self, tmp_path):
+        row = next(row for row in table() if row.layout == "openrlhf")
+        names = ("_actor/global_step20", "_critic/global_step20")
+        for name in (*names, "_actor/best_global_step20", "_critic/best_global_step10"):
+            write(tmp_path, f"{name}/model.pt")
+        write_back(row, tmp_path, names, ("_actor/best_global_step20", "_critic/best_global_step10"))
+        assert (tmp_path / "_actor" / "latest").read_text() == "best_global_step20"
+        assert (tmp_path / "_critic" / "latest").read_text() == "global_step20"
 
 
 @pytest.mark.parametrize("name", ["epoch_1", "step_40"])
