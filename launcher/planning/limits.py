@@ -1,9 +1,10 @@
-"""Checks against the limits of chips and offerings: precisions, peak rates, and the sizes of Capacity Blocks."""
+"""Checks against limits of chips and offerings: precisions, methods, peak rates, and the sizes of Capacity Blocks."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
-from launcher.model.enums import Precision, PurchaseOption
+from launcher.model.enums import Method, Optimizer, Precision, PurchaseOption
 from launcher.model.finding import Finding, error, warning
 from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.request import PlanRequest
@@ -17,35 +18,53 @@ def limits(request: PlanRequest, catalog: Catalog, estimator: Estimator) -> Iter
     types = [catalog.instance_types[name] for name in request.target.instance_type or () if _is_known(name, catalog)]
     train = request.workload.train
     if train is not None:
-        yield from _precision(train, types, catalog)
+        yield from _lacking(train, types, catalog)
         yield from _measured_findings(train, types, catalog, estimator)
     yield from _block_counts(request, types)
 
 
-def computes(chip: Accelerator, precision: Precision) -> bool:
-    """Whether a chip supports matrix products of a precision.
+QUANTISED = "bitsandbytes runs on CUDA, ROCm, XPU and Gaudi, and Neuron's trainers have LoRA in 16 bits alone"
+"""bitsandbytes 0.50, installation guide; optimum-neuron, training guides; read 2026-11-29."""
+
+
+class Lack(NamedTuple):
+    """What a chip cannot do of a job: the key that asks for it, the code of the finding, what is missing and a fix."""
+
+    code: str
+    key: str
+    what: str
+    hint: str
+
+
+def lack(chip: Accelerator, train: TrainingWorkload) -> Lack | None:
+    """What a chip lacks for a job; None if it can run it.
 
     Args:
         chip: the accelerator; no FP8 peak means no FP8.
-        precision: bf16, which every chip of the catalog has, or fp8.
+        train: the job, of which precision, method and optimizer are looked at.
     """
-    return precision is not Precision.FP8 or chip.peak_fp8_tflops is not None
+    neuron = chip.family == "neuron"
+    if train.precision is Precision.FP8 and chip.peak_fp8_tflops is None:
+        hint = "set precision to bf16, or take a chip with fp8 such as H100 or Trainium2"
+        return Lack("no-such-precision", "precision", "fp8, allowed: bf16", hint)
+    if neuron and train.method is Method.QLORA:
+        return Lack("no-such-method", "method", f"QLoRA: {QUANTISED}", "set method to lora, or take a GPU")
+    if neuron and train.optimizer is Optimizer.ADAMW_8BIT:
+        return Lack("no-such-optimizer", "optimizer", f"8-bit AdamW: {QUANTISED}", "set optimizer to adamw-bf16")
+    return None
 
 
 def _is_known(name: str, catalog: Catalog) -> bool:
     return name in catalog.instance_types and catalog.instance_types[name].accelerator is not None
 
 
-def _precision(train: TrainingWorkload, types: Sequence[InstanceType], catalog: Catalog) -> Iterator[Finding]:
-    lacking = [type_ for type_ in types if not computes(catalog.accelerators[type_.accelerator or ""], train.precision)]
-    say = error if len(lacking) == len(types) else warning
-    for facts in lacking:
-        yield say(
-            "no-such-precision",
-            "workload.train.precision",
-            f"the {facts.accelerator} of {facts.name} has no {train.precision}, allowed: bf16",
-            "set precision to bf16, or take a chip with fp8 such as H100 or Trainium2",
-        )
+def _lacking(train: TrainingWorkload, types: Sequence[InstanceType], catalog: Catalog) -> Iterator[Finding]:
+    lacking = [(facts, lack(catalog.accelerators[facts.accelerator or ""], train)) for facts in types]
+    say = error if all(missing is not None for _, missing in lacking) else warning
+    for facts, missing in lacking:
+        if missing is not None:
+            message = f"the {facts.accelerator} of {facts.name} has no {missing.what}"
+            yield say(missing.code, f"workload.train.{missing.key}", message, missing.hint)
 
 
 def _measured_findings(

@@ -16,7 +16,7 @@ from launcher.model.request import PlanRequest
 from launcher.model.training import TrainingFacts
 from launcher.planning import targets
 from launcher.planning.checks import SPOT_WITHOUT_CHECKPOINTS, check
-from launcher.planning.limits import computes, limits
+from launcher.planning.limits import lack, limits
 from launcher.planning.networks import layout_findings
 from launcher.planning.reserved import reserved_group
 from launcher.planning.work import Estimator
@@ -164,11 +164,7 @@ def _types(request: PlanRequest, catalog: Catalog, target: TargetKind) -> Iterat
         types = [instance_type for instance_type in types if target in instance_type.targets]
     for facts in types:
         # One without a chip is pinned, for a job of given hours: nothing of it is computed.
-        if (
-            train is None
-            or facts.accelerator is None
-            or computes(catalog.accelerators[facts.accelerator], train.precision)
-        ):
+        if train is None or facts.accelerator is None or lack(catalog.accelerators[facts.accelerator], train) is None:
             yield facts
 
 

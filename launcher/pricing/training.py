@@ -13,7 +13,7 @@ from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions
-from launcher.planning.limits import computes
+from launcher.planning.limits import lack
 from launcher.planning.resolve import Resolution
 from launcher.planning.targets import place_findings
 from launcher.pricing.blocks import MIN_CHANCE
@@ -139,9 +139,7 @@ class TrainingPriced(PricedRequest[TrainingCandidate]):
         chips = [
             instance_type
             for instance_type in tried
-            if instance_type.chip is not None
-            and instance_type.chip.trains
-            and computes(instance_type.chip, train.precision)
+            if instance_type.chip is not None and instance_type.chip.trains and lack(instance_type.chip, train) is None
         ]
         return alternatives(chips, self.resolution.estimator, self.context)
 

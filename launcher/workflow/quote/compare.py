@@ -13,6 +13,7 @@ from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.workload import TrainingWorkload
+from launcher.planning.limits import lack
 from launcher.pricing import reasoning
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.compute import is_new_commitment
@@ -224,9 +225,19 @@ class Comparison(Opened[Priced]):
         learned = self.priced.resolution.estimator.learned(place.instance_type, place.nodes)
         return learned is not None and min(cell.discount for cell in learned.cells) <= NEAR
 
+    @property
+    def _without_trainium(self) -> str:
+        """Why there is no candidate on Trainium."""
+        train = self.priced.request.workload.train
+        chips = [chip for chip in self.priced.catalog.accelerators.values() if chip.family == "neuron" and chip.trains]
+        lacking = [] if train is None else [missing for chip in chips if (missing := lack(chip, train)) is not None]
+        if lacking and len(lacking) == len(chips):
+            return f"Trainium has no {lacking[0].what}"
+        return "no Trainium candidate that fits the job has a price here"
+
     def _of_one_side(self) -> Verdict:
         if self.gpu is not None:
-            return one_sided(Choice.GPU, "Train on GPUs: no Trainium candidate that fits the job has a price here.")
+            return one_sided(Choice.GPU, f"Train on GPUs: {self._without_trainium}.")
         if self.trainium is not None:
             text = "Train on Trainium: no GPU candidate that fits the job has a price here."
             return one_sided(Choice.TRAINIUM, text, (reasoning.CAPACITY,))

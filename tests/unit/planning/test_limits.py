@@ -37,6 +37,30 @@ def limits_of():
     return findings
 
 
+class TestNeuron:
+    """Neuron has no bitsandbytes: no 4-bit weights in training, no 8-bit states of the optimizer."""
+
+    @pytest.mark.parametrize(
+        "train, code", [({"method": "qlora"}, "no-such-method"), ({"optimizer": "adamw-8bit"}, "no-such-optimizer")]
+    )
+    @pytest.mark.parametrize("name", ["trn1.32xlarge", "trn2.48xlarge"])
+    def test_quantised_training_on_trainium_is_error(self, limits_of, train, code, name):
+        marks, types, _ = limits_of(train, {"instance_type": name, "nodes": 1})
+        assert ("error", code, f"workload.train.{next(iter(train))}") in marks
+        assert types == set()
+
+    @pytest.mark.parametrize("train", [{"method": "qlora"}, {"optimizer": "adamw-8bit"}])
+    def test_quantised_training_on_open_types_tries_gpus_alone(self, limits_of, train):
+        marks, types, _ = limits_of(train, {})
+        assert marks == []
+        assert "p5.48xlarge" in types
+        assert not [name for name in types if name.startswith("trn")]
+
+    def test_lora_tries_trainium(self, limits_of):
+        _, types, _ = limits_of({"method": "lora"}, {})
+        assert "trn1.32xlarge" in types
+
+
 class TestPrecision:
     def test_fp8_on_only_type_without_fp8_is_error(self, limits_of):
         marks, types, _ = limits_of({"precision": "fp8"}, {"instance_type": "p4d.24xlarge", "nodes": 2})
