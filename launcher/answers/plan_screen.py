@@ -229,7 +229,7 @@ def _port(priced: Priced) -> Iterator[str]:
     cost = f"{weeks_text(ported.weeks.mid)}, ${ported.usd:,.0f}"
     text = f"Trainium: a port ({cost}) {back}{within}"
     whole = f"{text}: {command(priced, 'compare')}"
-    yield whole if len(whole) + 2 <= TERMINAL else f"{text}: slipway compare"
+    yield whole if len(whole) + 2 <= TERMINAL else text
 
 
 def _last(priced: Priced, width: int, *, called: bool) -> list[str]:
