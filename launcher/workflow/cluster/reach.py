@@ -162,8 +162,8 @@ class OwnSandboxError(SchedulerEndedError):
         """`name` is the run's."""
         super().__init__(
             f"{name} runs in the sandbox of its launch, which no other command reaches",
-            hint=f"slipway status {name} reads its run folder, as top, logs and report do; Ctrl-C in its terminal ends it; "
-            "a launch after slipway sandbox start runs where other commands reach it",
+            hint=f"slipway status {name} reads its run folder, as top, logs and report do; Ctrl-C in its terminal ends"
+            " it; a launch after slipway sandbox start runs where other commands reach it",
         )
 
 
