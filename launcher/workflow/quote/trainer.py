@@ -33,7 +33,10 @@ def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...
         )
     problems = (*script_problems(root, run), *missing_submodules(root))
     findings = tuple(
-        replace(problem, level=Level.WARNING, message=f"{problem.message}{REFUSED}") for problem in problems
+        problem
+        if problem.level is Level.WARNING
+        else replace(problem, level=Level.WARNING, message=f"{problem.message}{REFUSED}")
+        for problem in problems
     )
     if script is None or run.setup or (root / script).exists():
         return findings
@@ -57,7 +60,7 @@ def refuse_missing_trainer(plan_file: Path, request: PlanRequest, environment: M
 
     run = request.run
     work = work_files(plan_file.resolve().parent / run.workdir, environment)
-    if problems := script_problems(work.root, run):
+    if problems := tuple(problem for problem in script_problems(work.root, run) if problem.level is Level.ERROR):
         raise ImpossibleError("a script of the job cannot run on a node", findings=problems)
     script = script_of(run.command)
     if script is None or run.setup or script in work.names:

@@ -1,4 +1,4 @@
-"""Scripts of a job that cannot run on a node as they are: line ends, a byte order mark, a missing mode bit."""
+"""Scripts of a job that cannot run on a node as they are: line ends, a byte order mark, a mode bit, an interpreter."""
 
 import shlex
 import stat
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from launcher.agent.command_line import script_of_shell
-from launcher.model.finding import Finding, error
+from launcher.model.finding import Finding, error, warning
 from launcher.model.request import RunSpec
 from launcher.planning.job_command import Program
 from launcher.submit.stub_files import empty_submodules
@@ -17,6 +17,11 @@ MENDERS = frozenset({"chmod", "dos2unix", "sed", "git", "cp", "ln"})
 _MARK = b"\xef\xbb\xbf"
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 PATH = "run.command"
+_OF_ONE_COMPUTER = (
+    *("/Users/", "/home/", "/root/", "/opt/homebrew/", "/opt/local/", "/usr/local/Cellar/", "/usr/local/opt/"),
+    "/nix/store/",
+)
+"""Beginnings of paths of a user, of Homebrew, MacPorts and Nix: a node has no such interpreter."""
 
 
 def script_problems(root: Path, run: RunSpec) -> tuple[Finding, ...]:
@@ -39,7 +44,15 @@ def script_problems(root: Path, run: RunSpec) -> tuple[Finding, ...]:
             mended = mended or started.program.name in MENDERS
             if started.script is None:
                 continue
-            for finding in _problems(started.program, started.script, mended=mended):
+            program, script = started.program, started.script
+            by_shell = program.words[0] == script.word and (
+                program.where != path or script_of_shell(command) is not None
+            )
+            problems = [
+                *_problems(program, script, mended=mended),
+                *([] if mended else _interpreter_problems(root, program, script, by_shell=by_shell)),
+            ]
+            for finding in problems:
                 findings.setdefault((finding.code, finding.message), finding)
     return tuple(findings.values())
 
@@ -57,8 +70,7 @@ def missing_submodules(root: Path) -> tuple[Finding, ...]:
 def _problems(program: Program, script: Script, *, mended: bool) -> Iterator[Finding]:
     """What is wrong with the script that a program is or runs."""
     name, head, file = script.name, script.head, shlex.quote(script.name)
-    direct = ("/" in script.word and not script.word.endswith(".py")) or program.words[0] == script.word
-    direct = direct and program.name not in SHELLS
+    direct = _is_direct(program, script)
     if head.startswith(_WIDE) or _is_wide(head):
         order = "UTF-16" if head.startswith(_WIDE) else "UTF-16LE" if head[1:2] == b"\0" else "UTF-16BE"
         fix = f"iconv -f {order} -t UTF-8 {file} -o {file}.new && mv {file}.new {file}"
@@ -75,6 +87,44 @@ def _problems(program: Program, script: Script, *, mended: bool) -> Iterator[Fin
         message = f"{name} is not executable: a node would end with exit code 126"
         fix = f"chmod +x {file} (in git also: git update-index --chmod=+x {file})"
         yield error("script-mode", program.where, message, fix)
+
+
+def _is_direct(program: Program, script: Script) -> bool:
+    """Whether a program is the script itself, or starts it as a program, so that its first line decides."""
+    direct = ("/" in script.word and not script.word.endswith(".py")) or program.words[0] == script.word
+    return direct and program.name not in SHELLS
+
+
+def _interpreter_problems(root: Path, program: Program, script: Script, *, by_shell: bool) -> Iterator[Finding]:
+    """A first line that names no interpreter, or one that only this computer has; `by_shell`: a shell starts it."""
+    name, file = script.name, shlex.quote(script.name)
+    head = script.head.removeprefix(_MARK)
+    if not _is_direct(program, script) or b"\0" in head or head.startswith(_WIDE):
+        return
+    python = name.endswith(".py")
+    line = "#!/usr/bin/env python3" if python else "#!/bin/bash"
+    if not head.startswith(b"#!"):
+        if by_shell and not python:
+            return  # the shell reads it itself
+        effect = (
+            "a shell would read it as its own commands" if by_shell else "a node cannot start it (Exec format error)"
+        )
+        yield error("script-interpreter", program.where, f"{name} begins with no #! line: {effect}", _begin(file, line))
+        return
+    words = head[2:].partition(b"\n")[0].decode("utf-8", errors="replace").split()
+    interpreter = words[0] if words else ""
+    if interpreter.startswith((*_OF_ONE_COMPUTER, f"{root.resolve()}/")):
+        base = interpreter.rpartition("/")[2]
+        options = words[1:]
+        words = [*(["-S"] if options else []), "python3" if base.startswith("python") else base, *options]
+        line = f"#!/usr/bin/env {' '.join(words)}"
+        message = f"{name} names the interpreter {interpreter}: a node has it only if it shares that folder"
+        yield warning("script-interpreter", program.where, message, f"sed -i '1s|.*|{line}|' {file}")
+
+
+def _begin(file: str, line: str) -> str:
+    """The command that puts a line before the others, of an empty file also."""
+    return f"printf '%s\\n' '{line}' | cat - {file} >{file}.new && cat {file}.new >{file} && rm {file}.new"
 
 
 def _is_wide(head: bytes) -> bool:

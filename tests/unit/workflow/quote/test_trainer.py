@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from launcher import plan_file
+from launcher.model.enums import Level
 from launcher.model.errors import ImpossibleError
 from launcher.workflow.quote.trainer import missing_trainer, refuse_missing_trainer
 from launcher.workflow.quote.trainer_scripts import script_problems
@@ -165,6 +166,61 @@ def test_fix_of_byte_order_mark_repairs_script(tmp_path):
     fix = script_findings(tmp_path, ("./run.sh",), b"\xef\xbb\xbf#!/bin/sh\n")["script-encoding"]
     subprocess.run(["bash", "-c", fix], cwd=tmp_path, check=True)
     assert (tmp_path / "run.sh").read_bytes() == b"#!/bin/sh\n"
+
+
+@pytest.mark.parametrize(
+    "command, name, content, first",
+    [
+        (("./run.sh",), "run.sh", b"echo a\n", b"#!/bin/bash\n"),
+        (("./train.py",), "train.py", b"import torch\n", b"#!/usr/bin/env python3\n"),
+        (("torchrun", "--no-python", "./run.sh"), "run.sh", b"", b"#!/bin/bash\n"),
+        ((*BASH, "./train.py --lr 1"), "train.py", b"\n#!/usr/bin/python3\n", b"#!/usr/bin/env python3\n"),
+    ],
+)
+def test_fix_of_script_without_interpreter_line_begins_it_with_one(tmp_path, command, name, content, first):
+    fix = script_findings(tmp_path, command, content, name=name)["script-interpreter"]
+    subprocess.run(["bash", "-c", fix], cwd=tmp_path, check=True)
+    assert (tmp_path / name).read_bytes() == first + content
+    assert (tmp_path / name).stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert script_findings(tmp_path, command, (tmp_path / name).read_bytes(), name=name) == {}
+
+
+@pytest.mark.parametrize(
+    "command, line, mended",
+    [
+        (("./run",), "#!/home/me/miniconda/bin/python -u", "#!/usr/bin/env -S python3 -u"),
+        (("./run",), "#!/opt/homebrew/bin/python3.12", "#!/usr/bin/env python3"),
+        ((*BASH, "./run | tee log"), "#! /Users/me/venv/bin/python", "#!/usr/bin/env python3"),
+        (("./run",), "#!/nix/store/x-bash-5.2/bin/bash", "#!/usr/bin/env bash"),
+        (("./run",), "#!{root}/.venv/bin/python", "#!/usr/bin/env python3"),
+    ],
+)
+def test_interpreter_of_one_computer_is_a_warning_with_fix(tmp_path, command, line, mended):
+    (tmp_path / "run").write_text(f"{line.format(root=tmp_path)}\nprint(1)\n")
+    (tmp_path / "run").chmod(0o755)
+    request = plan_file.loads(PLAN)
+    request = replace(request, run=replace(request.run, command=command))
+    (finding,) = missing_trainer(tmp_path / "plan.yaml", request)
+    assert (finding.code, finding.level) == ("script-interpreter", Level.WARNING)
+    assert "would be refused" not in finding.message
+    assert not refused(tmp_path, command)
+    subprocess.run(["bash", "-c", finding.hint], cwd=tmp_path, check=True)
+    assert (tmp_path / "run").read_text() == f"{mended}\nprint(1)\n"
+
+
+@pytest.mark.parametrize(
+    "command, content",
+    [
+        (("bash", "run.sh"), b"echo a\n"),
+        ((*BASH, "./run.sh"), b"echo a\n"),
+        (("./run.sh",), b"\x7fELF\0\0"),
+        (("./run.sh",), b"#!/usr/bin/env python3\n"),
+        (("./run.sh",), b"#!/opt/conda/bin/python\n"),
+    ],
+)
+def test_script_that_starts_on_a_node_gives_no_finding_of_its_interpreter(tmp_path, command, content):
+    assert script_findings(tmp_path, command, content) == {}
 
 
 @pytest.mark.parametrize(
