@@ -6,11 +6,12 @@ only the shell knows says nothing, and nothing is concluded from it.
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal
 
 from launcher.model.finding import Finding, warning
 from launcher.model.record import record
-from launcher.planning.job_command import CODE, TOO_MANY, JobCommand, Program, runs_a_script
+from launcher.planning.job_command import CODE, TOO_MANY, JobCommand, Program, chosen, runs_a_script
 from launcher.planning.launchers import Cluster, LauncherUse, Stated, launcher_use, listed
 
 DEVICES = ("CUDA_VISIBLE_DEVICES", "NEURON_RT_VISIBLE_CORES")
@@ -29,10 +30,12 @@ _FIXES = {
     ),
     "llamafactory-cli": "NNODES=$SLIPWAY_NODES NODE_RANK=$SLIPWAY_NODE_RANK MASTER_ADDR=$SLIPWAY_MASTER_ADDR before it",
     "mpirun": "give each worker its rank among all nodes, as docs/trainers.md shows for mpirun",
+    "axolotl": "torchrun -m axolotl.cli.train and the same file",
     "colossalai": "torchrun starts the same trainer on all nodes without options",
     "horovodrun": "torchrun starts a PyTorch trainer on all nodes without options",
 }
 """How each launcher uses all nodes (docs/trainers.md)."""
+_MOST_CHOICES = 4
 _LIKE = {"lightning": "fabric", "mpiexec": "mpirun", "mpiexec.hydra": "mpirun"}
 _DEFAULT_FIX = "leave --nnodes and --standalone out: Slipway sets both for torchrun"
 
@@ -58,6 +61,27 @@ def idle_findings(command: JobCommand, variables: Mapping[str, str], nodes: Node
     """
     if nodes.workers == 0:
         return
+    certain = list(_findings(command, variables, nodes))
+    yield from certain
+    messages = {finding.message for finding in certain}
+    for (where, name), values in _choices(command).items():
+        for value in values[:_MOST_CHOICES]:
+            programs = tuple(chosen(program, name, value) for program in command.programs)
+            for finding in _findings(replace(command, programs=programs), variables, nodes):
+                if finding.message not in messages:
+                    messages.add(finding.message)
+                    every = " or ".join(each or "nothing" for each in values)
+                    note = f"; it depends on a condition: {where} gives {name} {every}"
+                    yield replace(finding, message=finding.message + note)
+
+
+def _choices(command: JobCommand) -> Mapping[tuple[str, str], tuple[str, ...]]:
+    """The values of each variable with several, by the text that sets it and its name."""
+    return {(program.where, name): values for program in command.programs for name, values in program.choices}
+
+
+def _findings(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -> Iterator[Finding]:
+    """The findings on the programs of a command as they are."""
     cluster = Cluster(nodes=nodes.count, workers=nodes.workers)
     uses = [use for program in command.programs if (use := launcher_use(program, variables, cluster)) is not None]
     for use in uses:

@@ -61,7 +61,8 @@ class Program:
     """One program that a command starts.
 
     `variables` are set for it alone or were exported before; `where` names the file or key; `srun` has the words of a
-    Slurm step around it; `files` the texts of files that its words name, where the job's folder has them.
+    Slurm step around it; `files` the texts of files that its words name, where the job's folder has them; `choices` the
+    values of each variable in its words that the text sets more than once, as in both branches of a condition.
     """
 
     words: tuple[str, ...]
@@ -69,6 +70,7 @@ class Program:
     where: str = "run.command"
     srun: tuple[str, ...] = ()
     files: tuple[tuple[str, str], ...] = ()
+    choices: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def name(self) -> str:
@@ -113,12 +115,13 @@ def programs_in(text: str, where: str, known: Mapping[str, str] = EMPTY) -> tupl
     text = _HERE_DOCUMENT.sub(r"\3", text.replace("<<<", " "))
     text = _SUBSTITUTED.sub(UNKNOWN, text.replace("\\\n", " "))
     text = _ARRAY.sub(_as_assignment, text)
-    values: dict[str, str | None] = dict(known)
+    values = _Values(known)
     exported: dict[str, str] = {}
     programs = []
     for line in text.split("\n"):
         for program in _in_line(line, where, values):
-            programs.append(replace(program, variables={**exported, **program.variables}))
+            variables, choices = {**exported, **program.variables}, values.choices_in(program.words)
+            programs.append(replace(program, variables=variables, choices=(*program.choices, *choices)))
             exported |= exported_by(program)
             if program.name == "unset":
                 exported = {name: value for name, value in exported.items() if name not in program.words}
@@ -145,9 +148,37 @@ def _filled(word: str, values: Mapping[str, str | None]) -> list[str]:
     return filled.split() if _REFERENCE.fullmatch(word) and filled != word else [filled]
 
 
-def _assign(values: dict[str, str | None], name: str, value: str) -> None:
-    """Note a variable's value; None if the text gives it two."""
-    values[name] = value if values.get(name, value) == value else None
+class _Values(dict[str, str | None]):
+    """The values of a text's variables; None for one to which the text gives several."""
+
+    def __init__(self, known: Mapping[str, str]) -> None:
+        super().__init__(known)
+        self._all = {name: [value] for name, value in known.items()}
+
+    def assign(self, name: str, value: str) -> None:
+        """Note one more value."""
+        seen = self._all.setdefault(name, [])
+        if value not in seen:
+            seen.append(value)
+        self[name] = value if len(seen) == 1 else None
+
+    def choices_in(self, words: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The values of the variables in some words that have several, unless the shell alone knows one of them."""
+        names = [match[1] or match[3] for word in words for match in _REFERENCE.finditer(word)]
+        for name in dict.fromkeys(names):
+            values = self._all.get(name, [])
+            if len(values) > 1 and not any("$" in value for value in values):
+                yield name, tuple(values)
+
+
+def chosen(program: Program, name: str, value: str) -> Program:
+    """A program with one value of a variable that has several.
+
+    >>> chosen(Program(words=("torchrun", "$X", "--n=$N"), variables={}), "X", "--a 1").words
+    ('torchrun', '--a', '1', '--n=$N')
+    """
+    words = tuple(part for word in program.words for part in _filled(word, {name: value}))
+    return replace(program, words=words)
 
 
 def exported_by(program: Program) -> dict[str, str]:
@@ -157,7 +188,7 @@ def exported_by(program: Program) -> dict[str, str]:
     return {name: value for name, equals, value in (word.partition("=") for word in program.words[1:]) if equals}
 
 
-def _in_line(line: str, where: str, values: dict[str, str | None]) -> Iterator[Program]:
+def _in_line(line: str, where: str, values: _Values) -> Iterator[Program]:
     """The programs of one line; its assignments are added to `values`."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
     lexer.whitespace_split, lexer.commenters = True, "#"
@@ -178,13 +209,13 @@ def _in_line(line: str, where: str, values: dict[str, str | None]) -> Iterator[P
             program = _program(words, where)
             if program is not None:
                 for name, value in exported_by(program).items():
-                    _assign(values, name, value)
+                    values.assign(name, value)
                 inner = script_of_shell(program.words)
                 known = {name: value for name, value in values.items() if value is not None}
                 yield from programs_in(inner, where, known) if inner is not None else (program,)
             else:
                 for name, equals, value in (word.partition("=") for word in words if _ASSIGNMENT.match(word)):
-                    _assign(values, name, value if equals else "")
+                    values.assign(name, value if equals else "")
             words = []
         elif redirected:
             redirected = False

@@ -281,9 +281,20 @@ def _llamafactory(call: _Call) -> LauncherUse | None:
 
 
 def _axolotl(call: _Call) -> LauncherUse | None:
-    options = dict(_options(("axolotl", *call.words[3:]), frozenset(), ""))
-    total = call.stated(options, "num-processes")
-    return None if total is None or call.cluster.nodes > 1 else LauncherUse(program=call.program, total=total)
+    """`axolotl train` starts accelerate, or its `--launcher`, with the words behind `--` (axolotl/cli/main.py)."""
+    if "train" not in call.words:
+        return None
+    own, _, words = " ".join(call.words).partition(" -- ")
+    options = {
+        name: value
+        for line in (own, f"axolotl {words}")
+        for name, value in _options(("axolotl", *line.split()[3 if line is own else 1 :]), frozenset(), "")
+    }
+    launcher = options.get("launcher", "accelerate")
+    if launcher != "accelerate" or "use-ray" in options:
+        return None
+    joined = call.stated(options, "num-machines") or Stated(number=1, text="axolotl train")
+    return LauncherUse(program=call.program, joined=joined, total=call.stated(options, "num-processes"))
 
 
 _READERS: Mapping[str, Callable[[_Call], LauncherUse | None]] = {

@@ -11,6 +11,7 @@ from launcher.agent.command_line import script_of_shell
 from launcher.catalog.regular_file import UnusableFileError, opened_regular
 from launcher.model.record import record
 from launcher.planning.job_command import EMPTY, UNKNOWN, Program, exported_by, programs_in, programs_of
+from launcher.workflow.quote.recipes import FILES, call_of, recipe
 
 SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh", "source", "."})
 MAX_SCRIPTS = 40
@@ -96,6 +97,8 @@ class _Walk:
         program = replace(program, variables={**self.exported, **program.variables})
         script = self._script(program, folder)
         yield Started(program=program, folder=folder, script=script)
+        if program.name in FILES:
+            yield from self._of_recipe(program, folder, depth)
         if script is None or not script.is_shell or script.name in self._read:
             return
         if depth >= _MAX_DEPTH or len(self._read) >= MAX_SCRIPTS:
@@ -106,6 +109,22 @@ class _Walk:
         self.exported = {**outer, **program.variables}
         yield from self.of_text(text, script.name, folder, depth + 1)
         self.exported = outer
+
+    def _of_recipe(self, program: Program, folder: PurePosixPath, depth: int) -> Iterator[Started]:
+        """What the targets start that make, just or Task runs."""
+        call = call_of(program.words)
+        folder = self._entered(folder, folder, call.folder or ".")
+        names = FILES[program.name] if call.file is None else (call.file,)
+        script = next((found for name in names if (found := self._at(name, folder)) is not None), None)
+        if script is None or depth >= _MAX_DEPTH or len(self._read) >= MAX_SCRIPTS:
+            return
+        key = f"{script.name} {call.targets}"
+        if key in self._read:
+            return
+        self._read.add(key)
+        text = script.head.decode("utf-8-sig", errors="replace")
+        known = {**self.known, **self.exported, **program.variables}
+        yield from self.of_text(recipe(program.name, text, call, known), script.name, folder, depth + 1)
 
     def _with_sourced(self, text: str, folder: PurePosixPath, depth: int) -> str:
         """A text with the scripts that it sources in their places."""

@@ -45,6 +45,8 @@ def messages(line, nodes, env=None, **command):
         ("mpirun -np 4 python train.py", ONE, "-np 4 starts 4 processes for 8 GPUs of each node"),
         ("mpirun --hostfile h -np 8 python train.py", FOUR, "for 32 GPUs: 24 idle"),
         ("composer --nproc 4 train.py", ONE, "--nproc 4 starts 4 processes"),
+        ("axolotl train config.yaml", FOUR, "axolotl train joins no other node"),
+        ("axolotl train c.yaml -- --num_machines 2", FOUR, "--num_machines 2 uses 2 of 4 nodes"),
         ("composer train.py", FOUR, "composer without --world_size joins no other node"),
         ("python train.py", ONE, "7 of 8 GPUs are idle, $48 an hour"),
         ("python3 -u -m trainer.main", FOUR, "are idle and the 4 nodes train 4 separate copies, $213 an hour"),
@@ -99,6 +101,26 @@ def test_command_leaving_chips_idle_is_named(line, nodes, expected):
 
 
 @pytest.mark.parametrize(
+    "line, nodes, expected",
+    [
+        ('if [ "$D" = 1 ]; then N=1; else N=8; fi\ntorchrun --nproc_per_node=$N a.py', ONE, ["gives N 1 or 8"]),
+        ("X=\n[ $A ] && X=--standalone\ntorchrun $X a.py", FOUR, ["run.command gives X nothing or --standalone"]),
+        (
+            "case $1 in\n a) G=2 ;;\n *) G=4 ;;\nesac\ntorchrun --nproc-per-node ${G} a.py",
+            ONE,
+            ["=2 starts", "=4 starts"],
+        ),
+        ("N=8\nN=auto\ntorchrun --nproc_per_node=$N a.py", ONE, []),
+        ("N=$(nvidia-smi -L | wc -l)\nN=4\ntorchrun --nproc_per_node=$N a.py", ONE, []),
+    ],
+)
+def test_variable_with_several_values_gives_a_finding_that_depends_on_a_condition(line, nodes, expected):
+    found = messages(line, nodes)
+    assert all("it depends on a condition: run.command gives" in message for message in found)
+    assert [text in message for text, message in zip(expected, found, strict=True)] == [True] * len(expected)
+
+
+@pytest.mark.parametrize(
     "line, nodes",
     [
         ("torchrun train.py", FOUR),
@@ -123,7 +145,7 @@ def test_command_leaving_chips_idle_is_named(line, nodes, expected):
         ("torchrun -m trainer.main --nproc_per_node 2", FOUR),
         ("torchrun --no-python ./run --standalone", FOUR),
         ("torchrun --nnodes ${SLURM_NNODES:-1} train.py", FOUR),
-        ("if a; then N=4; else N=8; fi; torchrun --nproc_per_node $N train.py", ONE),
+        ("if a; then N=8; else N=auto; fi; torchrun --nproc_per_node $N train.py", ONE),
         ("torchrun --nproc_per_node $PET_NPROC_PER_NODE --nnodes $PET_NNODES train.py", FOUR),
         ("accelerate launch --multi_gpu --mixed_precision bf16 train.py --num_processes 2", ONE),
         ("mpirun -np 32 --hostfile h python train.py", FOUR),
@@ -133,7 +155,7 @@ def test_command_leaving_chips_idle_is_named(line, nodes, expected):
         ("NNODES=$SLIPWAY_NODES llamafactory-cli train a.yaml", FOUR),
         ("srun -N1 -n1 torchrun train.py", ONE),
         ("NEURON_RT_NUM_CORES=1 torchrun train.py", NEURON),
-        ("axolotl train a.yaml", FOUR),
+        ("axolotl train a.yaml --launcher torchrun", FOUR),
         ("CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 torchrun train.py", ONE),
         ("CUDA_VISIBLE_DEVICES=$MINE torchrun train.py", ONE),
     ],

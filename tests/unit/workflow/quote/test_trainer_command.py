@@ -111,3 +111,64 @@ def test_number_of_spawned_processes_is_read(tmp_path):
 def test_module_that_drives_all_chips_is_known_by_its_package(tmp_path, module):
     command = read(tmp_path, f"python -m {module} a.yaml")
     assert (command.all_chips, command.all_nodes) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "run, files",
+    [
+        (
+            "[make, train]",
+            {"Makefile": "all:\n\techo\ntrain: data\n\t@torchrun --nproc_per_node 4 train.py\ndata:\n\tls\n"},
+        ),
+        ("make", {"makefile": "N ?= 4\nPY := train.py\nrun:\n\ttorchrun --nproc_per_node $(N) ${PY}\n"}),
+        (
+            "make -C sub -j 4 go N=4",
+            {"sub/Makefile": "N = 8\ngo: t\nt:\n\ttorchrun \\\n\t  --nproc_per_node $(N) train.py\n"},
+        ),
+        (
+            "make a",
+            {"Makefile": "a:\n\t$(MAKE) -f b.mk b\n", "b.mk": "b:\n\tN=4; torchrun --nproc_per_node $$N train.py\n"},
+        ),
+        (
+            "bash go.sh",
+            {"go.sh": "make t\n", "Makefile": "t:\n\tbash t.sh\n", "t.sh": "torchrun --nproc_per_node 4 train.py"},
+        ),
+        (
+            "just train",
+            {"justfile": 'n := "4"\n\ntrain: prep\n    torchrun --nproc_per_node {{n}} train.py\nprep:\n    ls\n'},
+        ),
+        ("just", {"Justfile": "# first\ngo *args: t\n\nt:\n  @torchrun --nproc_per_node 4 train.py\n"}),
+        (
+            "task train",
+            {
+                "Taskfile.yml": "version: '3'\nvars: {N: 4}\ntasks:\n  train:\n    cmds: [task: t]\n"
+                "  t: 'torchrun --nproc_per_node {{.N}} train.py'\n"
+            },
+        ),
+    ],
+)
+def test_recipe_of_make_just_or_task_is_read(tmp_path, run, files):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    programs = [program.words for program in read(tmp_path, run).programs]
+    assert ("torchrun", "--nproc_per_node", "4", "train.py") in programs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ifdef A\nN = 4\nelse\nN = 8\nendif\nt:\n\ttorchrun --nproc_per_node $(N) a.py\n",
+        "N = $(shell nproc)\nt:\n\ttorchrun --nproc_per_node $(N) a.py\n",
+        "t: t\n\ttorchrun --nproc_per_node $(words a b) a.py\n\tmake t\n",
+    ],
+)
+def test_value_that_only_make_knows_stays_unknown(tmp_path, text):
+    (tmp_path / "Makefile").write_text(text)
+    (words,) = {program.words for program in read(tmp_path, "make t").programs if program.name == "torchrun"}
+    assert words[2] == "$?"
+
+
+def test_target_that_no_file_has_starts_nothing(tmp_path):
+    (tmp_path / "Makefile").write_text("t:\n\ttorchrun a.py\n")
+    assert [program.name for program in read(tmp_path, "make other").programs] == ["make"]

@@ -1,0 +1,222 @@
+"""The shell texts of recipes that a command runs: targets of make, just and Task, with the targets that they need.
+
+Only what the files' words tell is read: a variable that a condition sets, or a function of make, stays unknown.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from launcher.catalog import safe_yaml
+from launcher.model.record import record
+from launcher.planning.job_command import EMPTY, UNKNOWN
+
+FILES = {
+    "make": ("GNUmakefile", "makefile", "Makefile"),
+    "gmake": ("GNUmakefile", "makefile", "Makefile"),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.yml", "taskfile.yml", "Taskfile.yaml", "taskfile.yaml"),
+    "go-task": ("Taskfile.yml", "taskfile.yml", "Taskfile.yaml", "taskfile.yaml"),
+}
+"""The files that each program looks for, in its order (GNU make manual, just and Task documentation)."""
+_TAKES_A_WORD = frozenset({"-j", "-l", "-o", "-W", "-I", "--dotenv-path", "--output"})
+_FOLDER = ("-C", "--directory", "--working-directory", "-d", "--dir")
+_FILE = ("-f", "--file", "--makefile", "--justfile", "-t", "--taskfile")
+_HEADER = re.compile(r"^([\w./%$(){}-][^:=#\t]*?)\s*::?(?!=)([^=#;]*)(?:;(.*))?(?:#.*)?$")
+_SETS = re.compile(r"^\s*(?:export\s+|override\s+)*([A-Za-z_]\w*)\s*(::=|:=|\?=|\+=|=)\s*(.*)$")
+_CONDITION = re.compile(r"^\s*(?:ifeq|ifneq|ifdef|ifndef)\b")
+_MAKE_VARIABLE = re.compile(r"\$\(([A-Za-z_]\w*)\)|\$\{([A-Za-z_]\w*)\}|(\$\$)")
+_JUST_HEADER = re.compile(r"^@?([A-Za-z_][\w-]*)((?:\s+[^:=]+)?)\s*:(?!=)([^#]*)$")
+_JUST_SETS = re.compile(r"""^(?:export\s+)?([A-Za-z_][\w-]*)\s*:=\s*(?:"([^"]*)"|'([^']*)')\s*$""")
+_BRACES = re.compile(r"\{\{\s*\.?([\w-]+)\s*\}\}|\{\{.*?\}\}")
+
+
+@record
+class Call:
+    """The words of make, just or Task: its targets, the variables and the file that they give, and the folder."""
+
+    targets: tuple[str, ...]
+    variables: Mapping[str, str]
+    folder: str = ""
+    file: str | None = None
+
+
+def call_of(words: Sequence[str]) -> Call:
+    """What the words of such a program ask for.
+
+    >>> call = call_of(["make", "-C", "sub", "-j8", "train", "N=4"])
+    >>> call.targets, call.folder, dict(call.variables)
+    (('train',), 'sub', {'N': '4'})
+    """
+    targets: list[str] = []
+    variables: dict[str, str] = {}
+    folder, file = "", None
+    rest = iter(words[1:])
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name in _FOLDER or name in _FILE:
+            value = value if equals else next(rest, "")
+            folder, file = (value, file) if name in _FOLDER else (folder, value)
+        elif word in _TAKES_A_WORD:
+            next(rest, None)
+        elif word.startswith("-"):
+            continue
+        elif equals:
+            variables[name] = value
+        else:
+            targets.append(word)
+    return Call(targets=tuple(targets), variables=variables, folder=folder, file=file)
+
+
+def recipe(program: str, text: str, call: Call, known: Mapping[str, str] = EMPTY) -> str:
+    r"""The shell text of a call's targets, those that they need first; empty if the file has none of them.
+
+    >>> makefile = "N ?= 4\ntrain: data\n\t@torchrun --nproc_per_node=$(N) a.py\ndata:\n\techo $$HOME\n"
+    >>> recipe("make", makefile, call_of(["make", "train"]))
+    'echo $HOME\ntorchrun --nproc_per_node=4 a.py'
+    """
+    read = _READERS[program]
+    recipes, first = read(text, call.variables, known)
+    lines: list[str] = []
+    done: set[str] = set()
+
+    def add(target: str) -> None:
+        if target in done or target not in recipes:
+            return
+        done.add(target)
+        needs, body = recipes[target]
+        for need in needs:
+            add(need)
+        lines.extend(body)
+
+    for target in call.targets or ((first,) if first else ()):
+        add(target)
+    return "\n".join(lines)
+
+
+_Recipes = tuple[Mapping[str, tuple[list[str], list[str]]], str]
+
+
+class _Makefile:
+    """A makefile, read line by line."""
+
+    def __init__(self, given: Mapping[str, str], known: Mapping[str, str]) -> None:
+        self._given, self._known = given, known
+        self._values: dict[str, str | None] = {"MAKE": "make"}
+        self._names: list[str] = []
+        self._depth = 0
+        self.recipes: dict[str, tuple[list[str], list[str]]] = {}
+        self.first = ""
+
+    def read(self, line: str) -> None:
+        """Read one line, whose continuations are joined."""
+        if line.startswith("\t"):
+            for name in self._names:
+                self.recipes[name][1].append(self._filled(line.strip().lstrip("@+- ")))
+        elif _CONDITION.match(line):
+            self._depth += 1
+        elif line.strip() == "endif":
+            self._depth -= 1
+        elif match := _SETS.match(line):
+            self._set(match[1], match[2], self._filled(match[3].partition(" #")[0].strip()))
+        elif match := _HEADER.match(line):
+            self._begin(self._filled(match[1]).split(), self._filled(match[2]).split(), match[3])
+
+    def _set(self, name: str, sign: str, value: str) -> None:
+        before = self._values.get(name, self._known.get(name) if sign == "?=" else None)
+        if sign == "?=" and before is not None:
+            value = before
+        elif sign == "+=":
+            value = f"{before or ''} {value}".strip()
+        # A branch of a condition, as far as it differs from another one.
+        self._values[name] = None if self._depth and self._values.get(name, value) != value else value
+
+    def _begin(self, names: list[str], needs: list[str], line: str | None) -> None:
+        self._names = names
+        for name in names:
+            needed, body = self.recipes.setdefault(name, ([], []))
+            needed.extend(need for need in needs if need != "|")
+            body.extend([self._filled(line.strip())] if line else [])
+        targets = (name for name in names if not name.startswith(".") and "%" not in name)
+        self.first = self.first or next(targets, "")
+
+    def _filled(self, line: str) -> str:
+        def value(match: "re.Match[str]") -> str:
+            if match[3]:
+                return "$"
+            name = match[1] or match[2]
+            found = self._given.get(name, self._values.get(name))
+            return UNKNOWN if found is None else found
+
+        return _MAKE_VARIABLE.sub(value, line)
+
+
+def _of_make(text: str, given: Mapping[str, str], known: Mapping[str, str]) -> _Recipes:
+    makefile = _Makefile(given, known)
+    for line in text.replace("\r", "").replace("\\\n", " ").split("\n"):
+        makefile.read(line)
+    return makefile.recipes, makefile.first
+
+
+def _of_just(text: str, given: Mapping[str, str], known: Mapping[str, str]) -> _Recipes:  # noqa: ARG001 - as make's
+    values: dict[str, str] = {}
+    recipes: dict[str, tuple[list[str], list[str]]] = {}
+    first, body = "", list[str]()
+    for line in text.replace("\r", "").replace("\\\n", " ").split("\n"):
+        if line[:1] in {" ", "\t"}:
+            body.append(_in_braces(line.strip().lstrip("@-"), {**values, **given}))
+        elif match := _JUST_SETS.match(line):
+            values[match[1]] = match[2] if match[2] is not None else match[3]
+        elif match := _JUST_HEADER.match(line):
+            needs = re.findall(r"[A-Za-z_][\w-]*", match[3].replace("&&", " "))
+            body = []
+            recipes[match[1]] = (needs, body)
+            first = first or match[1]
+        elif line.strip() and not line.startswith("#"):
+            body = []
+    return recipes, first
+
+
+def _of_task(text: str, given: Mapping[str, str], known: Mapping[str, str]) -> _Recipes:  # noqa: ARG001 - as make's
+    try:
+        document = safe_yaml.loads(text)
+    except safe_yaml.YamlError:
+        return {}, ""
+    tasks = document.get("tasks") if isinstance(document, dict) else None
+    values = _texts(document.get("vars")) if isinstance(document, dict) else {}
+    recipes: dict[str, tuple[list[str], list[str]]] = {}
+    for name, task in (tasks if isinstance(tasks, dict) else {}).items():
+        entry = task if isinstance(task, dict) else {"cmds": task}
+        own = {**values, **_texts(entry.get("vars")), **given}
+        needs = [word for word in _listed(entry.get("deps")) if isinstance(word, str)]
+        lines = []
+        for command in _listed(entry.get("cmds", entry.get("cmd"))):
+            line = command.get("cmd") if isinstance(command, dict) else command
+            if isinstance(line, str):
+                lines.append(_in_braces(line, own))
+            elif isinstance(command, dict) and isinstance(command.get("task"), str):
+                needs.append(command["task"])
+        recipes[str(name)] = (needs, lines)
+    return recipes, "default" if "default" in recipes else ""
+
+
+def _texts(values: object) -> dict[str, str]:
+    mapping = values if isinstance(values, dict) else {}
+    return {str(name): str(value) for name, value in mapping.items() if isinstance(value, str | int)}
+
+
+def _listed(value: object) -> Iterator[object]:
+    yield from value if isinstance(value, list) else () if value is None else (value,)
+
+
+def _in_braces(line: str, values: Mapping[str, str]) -> str:
+    """A line with the variables of just or Task filled in."""
+    return _BRACES.sub(lambda match: values.get(match[1], UNKNOWN) if match[1] else UNKNOWN, line)
+
+
+_READERS: Mapping[str, Callable[[str, Mapping[str, str], Mapping[str, str]], _Recipes]] = {
+    "make": _of_make,
+    "gmake": _of_make,
+    "just": _of_just,
+    "task": _of_task,
+    "go-task": _of_task,
+}
