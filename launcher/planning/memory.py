@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from launcher.model.enums import Method, Optimizer, Recompute, Stack
 from launcher.model.record import record
-from launcher.planning.optimizers import DEFAULT, GRADIENT_BYTES, LEANER, recipe
+from launcher.planning.optimizers import DEFAULT, GRADIENT_BYTES, LEANER, leaner_on, recipe
 from launcher.planning.shape import REFERENCE_VOCAB, TrainingShape, known_hidden, known_layers
 
 GIB = float(2**30)
@@ -110,7 +110,7 @@ def _leaner(shape: TrainingShape, *, recompute_open: bool) -> Iterator[tuple[Tra
     again = recompute_open and shape.recompute is not Recompute.FULL
     optimizers: list[Optimizer | None] = [shape.optimizer]
     if shape.optimizer is None and shape.method is not Method.PRETRAIN and not shape.trains_adapters:
-        optimizers += LEANER
+        optimizers += leaner_on(shape.accelerator)
     for optimizer in optimizers:
         for recompute in (shape.recompute, Recompute.FULL) if again else (shape.recompute,):
             keys = [f"optimizer {optimizer.value}"] if optimizer is not shape.optimizer and optimizer else []
@@ -122,7 +122,8 @@ def _leaner(shape: TrainingShape, *, recompute_open: bool) -> Iterator[tuple[Tra
 def fitting_optimizer(shape: TrainingShape) -> Optimizer | None:
     """The first leaner optimizer with which a full fine-tuning fits the memory of its chips; None without one."""
     tuned = shape.method is not Method.PRETRAIN and not shape.trains_adapters
-    return next((leaner for leaner in LEANER if tuned and fits(replace(shape, optimizer=leaner)).fits), None)
+    leaner = leaner_on(shape.accelerator) if tuned else ()
+    return next((one for one in leaner if fits(replace(shape, optimizer=one)).fits), None)
 
 
 def min_chips(shape: TrainingShape) -> int | None:

@@ -7,6 +7,7 @@ optimizer keeps: fp32 master weights where the recipe has them, and the moments.
 from typing import NamedTuple
 
 from launcher.model.enums import Optimizer
+from launcher.model.instance_type import Accelerator
 
 WEIGHT_BYTES = 2.0
 GRADIENT_BYTES = 2.0
@@ -58,6 +59,11 @@ DEFAULT = Optimizer.ADAMW
 """The optimizer of a plan that names none: mixed precision, as most published runs."""
 LEANER = (Optimizer.ADAMW_BF16, Optimizer.ADAMW_8BIT)
 """What a fine-tuning may use instead where the default does not fit, the better known first."""
+
+
+def leaner_on(chip: Accelerator) -> tuple[Optimizer, ...]:
+    """The leaner optimizers that run on a chip: Neuron has no 8-bit states (launcher/planning/limits.py)."""
+    return tuple(one for one in LEANER if one is not Optimizer.ADAMW_8BIT or chip.family != "neuron")
 
 
 def recipe(optimizer: Optimizer | None) -> Recipe:

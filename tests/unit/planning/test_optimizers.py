@@ -157,6 +157,14 @@ def test_refusal_of_pinned_optimizer_names_one_that_fits(changes, leaner):
     assert memory.fitting_optimizer(job(**changes)) is leaner
 
 
+@pytest.mark.parametrize("chip, size_b, leaner", [("L40S", 5.0, Optimizer.ADAMW_8BIT), ("Trainium1", 4.0, None)])
+def test_8_bit_states_are_named_only_where_they_run(chip, size_b, leaner):
+    shape = job(chip, optimizer=Optimizer.MUON, params_b=size_b, active_params_b=size_b)
+    for optimizer, fits in ((Optimizer.ADAMW_BF16, False), (Optimizer.ADAMW_8BIT, True)):
+        assert memory.fits(replace(shape, optimizer=optimizer)).fits is fits
+    assert memory.fitting_optimizer(shape) is leaner
+
+
 def test_refused_plan_says_which_optimizer_fits():
     train = {"model": "llama-3.2-3b", "method": "full", "tokens_b": 0.05, "optimizer": "adamw", "hours": None}
     target = {"kind": "ec2", "instance_type": "g6e.xlarge"}
