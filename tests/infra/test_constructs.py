@@ -183,9 +183,12 @@ def test_cluster_construct_alone_has_templates_of_slipway_deploy(cdk_app, plan_f
 
 def test_plan_over_budget_fails_synthesis_naming_amounts(cdk_app, plan_file):
     SlipwayCluster(stage_in(cdk_app), "Train", plan=plan_file("max_usd: 60", "max_usd: 1"))
+    # The app's own gate does not repeat what the cluster's says.
+    cdk.Validations.of(cdk_app).add_plugins(BudgetGate(cdk_app))
     with pytest.raises(RuntimeError, match="ValidationFailed") as refused:
         cdk_app.synth()
     assert "Production/Train" in str(refused.value)
+    assert str(refused.value).count("high estimate") == 1
     assert re.search(r"budget \$1\.00, high estimate \$\d", str(refused.value))
 
 
@@ -375,6 +378,16 @@ class TestRateOfForeignResources:
             self.app(cdk_app, Decimal(100)).synth()
         assert re.search(r"costs up to \$\d{3}\.\d\d an hour, \S+ \(p5.48xlarge, on demand\)", str(refused.value))
         assert "allowed are $100.00" in str(refused.value)
+
+    def test_stacks_with_the_same_logical_ids_are_told_apart_by_their_names(self, cdk_app):
+        for name in ("one", "two"):
+            stack = cdk.Stack(cdk_app, name, env=cdk.Environment(account="123456789012", region="us-east-1"))
+            properties = {"InstanceType": "p5.48xlarge", "ImageId": "ami-0a1b2c3d4e5f60718"}
+            cdk.CfnResource(stack, "Node", type="AWS::EC2::Instance", properties=properties)
+        cdk.Validations.of(cdk_app).add_plugins(BudgetGate(cdk_app, max_usd_per_hour=Decimal(100)))
+        with pytest.raises(RuntimeError, match="ValidationFailed") as refused:
+            cdk_app.synth()
+        assert re.search(r"one/Node \(.*two/Node \(", str(refused.value))
 
     def test_app_within_hourly_limit_synthesises(self, cdk_app):
         self.app(cdk_app, Decimal(100), most=1).synth()

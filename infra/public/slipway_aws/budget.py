@@ -81,14 +81,21 @@ class BudgetGate:
 
     def _of_plans(self) -> Iterator[PolicyViolation]:
         plans = [child for child in self._scope.node.find_all() if isinstance(child, PricedConstruct)]
-        for refused in (plan for plan in plans if plan.refusal):
+        for refused in plans:
+            # A plan with a gate of its own is refused there.
+            if not refused.refusal or (refused.gated and refused.node.path != self._scope.node.path):
+                continue
             yield _violation("gate", refused.refusal, refused.remedy, refused)
         limit = self._max_usd
         total = sum((plan.high_usd or Decimal(0) for plan in plans), Decimal(0))
         if limit is not None and total > limit:
             parts = ", ".join(f"{plan.node.path} ${plan.high_usd or 0:,.2f}" for plan in plans)
             message = f"the plans of this app may cost ${total:,.2f} together, {parts}; allowed is ${limit:,.2f}"
-            yield _violation("budget", message, "lower a plan's nodes or hours, or raise max_usd of BudgetGate", *plans)
+            # The report repeats a violation for each of its resources.
+            dearest = max(plans, key=lambda plan: plan.high_usd or Decimal(0))
+            yield _violation(
+                "budget", message, "lower a plan's nodes or hours, or raise max_usd of BudgetGate", dearest
+            )
 
     def _of_templates(self, paths: list[str]) -> Iterator[PolicyViolation]:
         limit = self._max_usd_per_hour
@@ -98,18 +105,17 @@ class BudgetGate:
         own = [(Path(path), stacks[Path(path).name]) for path in paths if Path(path).name in stacks]
         priced = [self._estimate(path, stack) for path, stack in own if stack.nested_stack_parent is None]
         for line in (line for one in priced for line in one.unpriced_accelerators):
-            message = f"{line.resource}, {line.name}: {line.unpriced}"
+            message = f"{_resource(line)}, {line.name}: {line.unpriced}"
             fix = "slipway prices refresh, or name the instance type in the template"
-            yield _template_violation("unpriced", message, fix, line.resource)
+            yield _template_violation("unpriced", message, fix, _resource(line))
         total = sum((one.max_usd_per_hour for one in priced), Decimal(0))
         if total > limit:
             lines = sorted((line for one in priced for line in one.lines), key=_rate, reverse=True)
             dearest = [line for line in lines[:SHOWN] if line.max_usd_per_hour]
-            parts = ", ".join(f"{line.resource} ({line.name}) ${cents(_rate(line))}" for line in dearest)
+            parts = ", ".join(f"{_resource(line)} ({line.name}) ${cents(_rate(line))}" for line in dearest)
             message = f"this app costs up to ${cents(total)} an hour, {parts}; allowed are ${cents(limit)}"
             fix = "lower the maximum of a group or its instance type, or raise max_usd_per_hour of BudgetGate"
-            # The report repeats a violation for each of its resources.
-            yield _template_violation("rate", message, fix, next(line.resource for line in dearest))
+            yield _template_violation("rate", message, fix, _resource(dearest[0]))
 
     def _estimate(self, path: Path, stack: Stack) -> TemplateEstimate:
         """The cost of a stack's template.
@@ -125,6 +131,11 @@ SHOWN = 3
 """The dearest lines that a violation names."""
 
 
+def _resource(line: EstimateLine) -> str:
+    """A resource by stack and logical id: stacks of two clusters have the same logical ids."""
+    return f"{line.stack}/{line.resource}"
+
+
 def _rate(line: EstimateLine) -> Decimal:
     return line.max_usd_per_hour or Decimal(0)
 
@@ -136,8 +147,8 @@ def _template_violation(rule: str, message: str, fix: str, path: str) -> PolicyV
     )
 
 
-def _violation(rule: str, message: str, fix: str, *plans: PricedConstruct) -> PolicyViolation:
-    resources = [PolicyViolatingResource(construct_path=plan.node.path, locations=[]) for plan in plans]
+def _violation(rule: str, message: str, fix: str, plan: PricedConstruct) -> PolicyViolation:
+    resource = PolicyViolatingResource(construct_path=plan.node.path, locations=[])
     return PolicyViolation(
-        rule_name=rule, description=message, fix=fix or None, severity="error", violating_resources=resources
+        rule_name=rule, description=message, fix=fix or None, severity="error", violating_resources=[resource]
     )

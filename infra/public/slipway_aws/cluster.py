@@ -128,6 +128,7 @@ class _PlanConstruct(PricedConstruct):
         self.high_usd = None if self._priced.usd is None else self._priced.usd.high
         self.refusal = "" if verdict.allowed else verdict.reason
         self.remedy = verdict.hint
+        self.gated = gate
         if gate:
             Validations.of(self).add_plugins(BudgetGate(self))
         elif self.refusal:
