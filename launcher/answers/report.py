@@ -20,7 +20,7 @@ ATTEMPTS: Sequence[Column[Attempt]] = (
         "right",
         value=lambda attempt: attempt.hours,
     ),
-    Column("ended by", lambda attempt: (attempt.ended_by or "").replace("-", " ")),
+    Column("ended by", lambda attempt: attempt.ended_by or ""),
     Column("exit", lambda attempt: "" if attempt.exit_code is None else str(attempt.exit_code), "right"),
     Column("from step", lambda attempt: str(attempt.resumed_from_step), "right"),
     Column("to step", lambda attempt: "" if attempt.last_step is None else str(attempt.last_step), "right"),

@@ -11,7 +11,7 @@ from launcher.aws.stacks import REMOVED
 from launcher.model.endpoint_call import Reply
 from launcher.model.errors import UnreadableInputError
 from launcher.model.job import BillableTime
-from launcher.model.report import RunStatus, StoredCheckpoints
+from launcher.model.report import EndedBy, RunStatus, StoredCheckpoints
 from launcher.model.run_cost import RunRates
 from launcher.records.report_document import read_report, report_document
 from tests.unit.records.reports import ENDPOINT, INTERRUPTED, REPLY, REPORT
@@ -109,3 +109,12 @@ def test_report_of_an_unpriced_run_has_no_dollars() -> None:
 def test_invalid_report_is_refused(broken: dict[str, object]) -> None:
     with pytest.raises(UnreadableInputError):
         read_report(broken)
+
+
+@pytest.mark.parametrize("reason", list(EndedBy))
+def test_end_of_an_attempt_has_one_name_in_json_text_and_back(reason):
+    report = replace(REPORT, attempts=(replace(INTERRUPTED, ended_by=reason),))
+    document = report_document(report)
+    assert document["attempts"][0]["ended_by"] == reason.value
+    assert read_report(document).attempts[0].ended_by is reason
+    assert any(reason.value in line.split() for line in page(report, 100))
