@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from launcher.agent import safe_json
-from launcher.answers.error import error_document
+from launcher.answers.error import ErrorDocument, error_document
 from launcher.answers.started import StartedDocument
 from launcher.model.errors import ImpossibleError, SlipwayError
 from launcher.model.visible_text import visible
@@ -24,6 +24,8 @@ READ_S = 300
 WAIT_S = 20.0
 """Seconds that a call waits for a launch, deployment or removal; then `result` shows it."""
 REFUSED = "slipway.error/1"
+ERROR, FIX = "error: ", "  fix: "
+"""How the lines of a refusal begin on standard error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +50,18 @@ def answer_of(words: Sequence[str], folder: Path, *, json: bool) -> Answer:
     document = _document(done.stdout) if json else None
     if document is not None:
         return Answer(document=document, text="", refused=document.get("schema") == REFUSED)
-    printed = done.stdout if done.returncode == 0 else done.stdout + done.stderr
-    return Answer(document=None, text=_end_of(printed), refused=done.returncode != 0)
+    if done.returncode == 0:
+        return Answer(document=None, text=_end_of(done.stdout), refused=False)
+    return Answer(document=_refusal_of(done.returncode, _end_of(done.stderr)), text="", refused=True)
+
+
+def _refusal_of(exit_code: int, text: str) -> Json:
+    """slipway.error/1 of a command that has no --json, from what it wrote to standard error."""
+    lines = text.splitlines()
+    messages = [line.removeprefix(ERROR) for line in lines if line.startswith(ERROR)]
+    hints = [line.removeprefix(FIX) for line in lines if line.startswith(FIX)]
+    message = messages[0] if messages else text.strip() or f"it ended with {exit_code}"
+    return as_json(ErrorDocument(exit_code=exit_code, message=message, hint=hints[0] if hints else "", findings=()))
 
 
 def refusal(problem: SlipwayError) -> Answer:

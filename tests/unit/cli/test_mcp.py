@@ -85,6 +85,8 @@ CALLS: dict[str, Call] = {
     "estimate": ("estimate", {"path": "app.json", "region": "us-east-1", "max_usd_per_hour": 1}),
     "no such run": ("status", {"name": "nothing"}),
     "log": ("logs", {"name": "noisy"}),
+    "no log": ("logs", {"name": "nothing"}),
+    "no row": ("explain", {"file": "plan.yaml", "pick": "999999"}),
     "approvals": ("approvals", {}),
 }
 
@@ -127,6 +129,18 @@ def test_refusal_is_error_document_of_command(results):
     assert "nodes" in json.dumps(misspelt.structured_content)
     assert unknown.is_error
     assert unknown.structured_content["schema"] == "slipway.error/1"
+
+
+@pytest.mark.parametrize(
+    "call,message,hint", [("no log", "no run of nothing", "runs here"), ("no row", "--pick 999999", "use an id")]
+)
+def test_refusal_of_tool_that_answers_with_text_is_error_document(results, call, message, hint):
+    document = results[call].structured_content
+    assert results[call].is_error
+    assert document["schema"] == "slipway.error/1"
+    assert message in document["message"]
+    assert hint in document["hint"]
+    assert document["exit_code"] != 0
 
 
 def test_log_is_truncated_and_control_characters_removed(results):
