@@ -33,7 +33,7 @@ def cancel(
     name = options.plan_name(run)
     folder = with_running_job(name, Path.cwd(), os.environ, output.say)
     confirm(f"cancel the job of {name}", yes=yes)
-    cancellation = cancel_run(name, folder, os.environ, output.say)
+    cancellation = cancel_run(name, folder, os.environ, output.talking())
     if json:
         output.document(answer.document(cancellation))
     else:

@@ -21,7 +21,12 @@ _SHOWN = (
     *("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"),
 )
 _SHOWN_JOBS = 3
-_SCHEDULER_NAMES = {"slurm": "Slurm", "local": "the built-in local scheduler", "kubernetes": "Kubernetes"}
+_SCHEDULER_NAMES = {
+    "slurm": "Slurm",
+    "local": "the built-in local scheduler",
+    "kubernetes": "Kubernetes",
+    "ec2": "plain instances",
+}
 """What schedules the jobs of a cluster."""
 
 

@@ -2,11 +2,14 @@
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from typing import TypeVar
 
 from launcher import plan_file
 from launcher.model.errors import DeploymentFailedError, ImpossibleError, SlipwayError
+from launcher.model.job import JobFacts
+from launcher.model.stages import stage
 from launcher.records.run_folder import RunFolder
 from launcher.records.run_state import RunState
 from launcher.records.submission import recorded
@@ -15,8 +18,11 @@ from launcher.workflow.cluster.reach import environment_of_run
 from launcher.workflow.run.status import run_state
 from launcher.workflow.run.submission import find_submission
 
-PATIENCE_S, POLL_S = 300.0, 1.0
-"""Slurm waits KillWait (30 s by default) from SIGTERM to SIGKILL, then for the nodes' epilogs."""
+PATIENCE_S, POLL_S, SHORT_S = 300.0, 1.0, 3.0
+"""Slurm waits KillWait (30 s by default) from SIGTERM to SIGKILL, then for the nodes' epilogs; after SHORT_S a person
+hears of it."""
+
+Still = TypeVar("Still")
 
 
 def cancel_run(
@@ -55,15 +61,36 @@ def cancel_run(
         if ended or not source.cancel(record.submitted):
             record.write(folder)
             say(f"job {record.job} has ended already: nothing is cancelled")
-        end = clock() + PATIENCE_S
-        while (facts := source.facts(record.submitted)) is not None and not facts.state.final:
-            if clock() > end:
-                raise DeploymentFailedError(
-                    f"job {record.job} was cancelled but has not ended after {PATIENCE_S:.0f} s: {facts.word}",
-                    hint=f"run slipway status {name} to check again",
-                )
-            sleep(POLL_S)
+
+        def facts_at_end() -> JobFacts | None:
+            facts = source.facts(record.submitted)
+            return None if facts is None or facts.state.final else facts
+
+        if (facts := wait_until_none(facts_at_end, str(record.job), say, sleep=sleep, clock=clock)) is not None:
+            raise DeploymentFailedError(
+                f"job {record.job} was cancelled but has not ended after {PATIENCE_S:.0f} s: {facts.word}",
+                hint=f"run slipway status {name} to check again",
+            )
     return run_state(name, folder, environment)
+
+
+def wait_until_none(
+    facts: Callable[[], Still | None],
+    job: str,
+    say: Callable[[str], None],
+    *,
+    sleep: Callable[[float], None],
+    clock: Callable[[], float],
+) -> Still | None:
+    """Wait until a cancelled job has ended, and return what it still is after PATIENCE_S; after SHORT_S say so."""
+    begun, told = clock(), False
+    with ExitStack() as waiting:
+        while (still := facts()) is not None and (waited := clock() - begun) <= PATIENCE_S:
+            if waited > SHORT_S and not told:
+                told = True
+                waiting.enter_context(stage(say, f"job {job} is cancelled, and may save until it ends"))
+            sleep(POLL_S)
+    return still
 
 
 def _serves(folder: RunFolder) -> bool:

@@ -20,6 +20,7 @@ def cluster(scheduler, *jobs):
         ("slurm", "  cluster slipway-team: Slurm, 3 nodes"),
         ("local", "  cluster slipway-team: the built-in local scheduler, 3 nodes"),
         ("kubernetes", "  cluster slipway-team: Kubernetes, 3 nodes"),
+        ("ec2", "  cluster slipway-team: plain instances, 3 nodes"),
     ],
 )
 def test_sandbox_page_names_scheduler_of_each_cluster(scheduler, message):
