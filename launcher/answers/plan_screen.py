@@ -1,7 +1,7 @@
 """The first screen of `slipway plan` for training: what can be launched now, what is cheaper, and the next command."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -55,13 +55,23 @@ def _fitting(priced: Priced, width: int, *, called: bool) -> tuple[list[str], li
     lines: list[str] = []
     groups: list[Group] = []
     most = max(MIN_ROWS, min(MAX_ROWS, len(allowed) + len(others)))
-    for count, rows in (*((len(notes), rows) for rows in range(most, MIN_ROWS - 1, -1)), *SMALLER):
+    sizes = (*((len(notes), rows) for rows in range(most, MIN_ROWS - 1, -1)), *SMALLER)
+    for number, (count, rows) in enumerate(sizes, 1):
         groups = _groups(priced, allowed, others, rows)
         shown = [piece for note in (*refusals, *notes[:count]) for piece in wrapped(f"  {note}", width)]
+        # A row is priced only for a screen that has room for it.
+        room = MAX_LINES - _height([*title, "", *shown, *last], width)
+        if number < len(sizes) and sum(1 + len(ranks) for _, ranks in groups) > room:
+            continue
         lines = ["", *title, "", *_sections(priced, groups, cells, width), *shown, *last]
-        if sum(-(-max(1, len(line)) // width) for line in lines[1:]) <= MAX_LINES:
+        if _height(lines[1:], width) <= MAX_LINES:
             break
     return lines, groups
+
+
+def _height(lines: Iterable[str], width: int) -> int:
+    """The rows of a terminal that the lines take."""
+    return sum(-(-max(1, len(line)) // width) for line in lines)
 
 
 def _groups(priced: Priced, allowed: Sequence[int], others: Sequence[int], rows: int) -> list[Group]:

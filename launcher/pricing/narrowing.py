@@ -9,7 +9,6 @@ from launcher.model.range_causes import Narrowing, RangeCauses, Stress
 from launcher.planning.questions import measured_width, open_answers
 from launcher.planning.work import Estimator
 from launcher.pricing.hazard import WORST_PER_NODE_HOUR, worst
-from launcher.pricing.spot_prices import SpotForecast
 from launcher.pricing.totals import range_shares, total_usd
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 
@@ -57,7 +56,7 @@ def _current_prices(candidate: TrainingCandidate) -> Iterator[Narrowing]:
     forecast = candidate.forecast
     if forecast is None or not (forecast.days or forecast.alike < 1.0):
         return
-    today = SpotForecast(forecast.middle, 0, 1.0, forecast.long_run, forecast.most, forecast.traded)
+    today = replace(forecast, usd=forecast.middle, days=0, alike=1.0)
     fresh = replace(candidate, forecast=today)
     if candidate.hazard is not None:
         fresh = fresh.under(candidate.hazard)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, TypeAlias
 
+from launcher.model.budget_stop import stops_at
 from launcher.model.candidate_group import CandidateGroup
 from launcher.model.enums import COMMITTED, PREPAID, PurchaseOption
 from launcher.model.plan import Place
@@ -18,7 +19,7 @@ from launcher.pricing.context import PricingContext
 from launcher.pricing.interruptible import OnSpot
 from launcher.pricing.job_hours import job_hours
 from launcher.pricing.joint import LOWEST_SHIFT, JobHours
-from launcher.pricing.other_costs import NEARLY, ROUNDED_USD
+from launcher.pricing.other_costs import NEARLY, ROUNDED_USD, OtherCosts
 from launcher.pricing.rate_book import RateBook
 
 
@@ -90,14 +91,14 @@ def best_candidates(
     groups: Iterable[CandidateGroup],
     estimator: Estimator,
     context: PricingContext,
-    candidate_of: Callable[[Place], AnyCandidate],
+    candidate_of: Callable[[Place, Charge | None], AnyCandidate],
 ) -> list[AnyCandidate]:
     """The best candidate of every type and purchase option: the cheapest with a rate, or else the smallest.
 
     The best size and place of each, and the best target if the plan names none; a cheaper one at a price that the gate
     refuses for its age comes beside it.
-    `candidate_of` prices a place in full, which is done only for places whose lower bound could still beat the best
-    total.
+    `candidate_of` prices a place with its compute in full, which is done only for places whose lower bound could still
+    beat the best total.
     """
     screen = _Screen(tuple(groups), estimator, context)
     markets: dict[tuple[str, str, str, bool], _Market] = {}
@@ -126,7 +127,9 @@ def _is_shown(candidate: AnyCandidate, other: AnyCandidate | None, *, old: bool)
     return not old or other.usd is None or bool(other.refusals) or (candidate.usd or 0) < other.usd
 
 
-def _best(rows: Iterable[Row], screen: "_Screen", candidate_of: Callable[[Place], AnyCandidate]) -> AnyCandidate:
+def _best(
+    rows: Iterable[Row], screen: "_Screen", candidate_of: Callable[[Place, Charge | None], AnyCandidate]
+) -> AnyCandidate:
     """The best of the rows by their total, as if each place had been priced in full.
 
     Rows come in the order of their lower bound until the bound exceeds the best total. A candidate that is refused for
@@ -141,7 +144,8 @@ def _best(rows: Iterable[Row], screen: "_Screen", candidate_of: Callable[[Place]
             late = row.late
         elif row.usd > limit or row.unpriced or row.late != late:
             break
-        candidate = candidate_of(screen.groups[row.group].place(row.location, row.nodes, row.term))
+        place = screen.groups[row.group].place(row.location, row.nodes, row.term)
+        candidate = candidate_of(place, screen.charge(place))
         this = order(candidate)
         if first is None or this < first:
             best, first = candidate, this
@@ -202,6 +206,8 @@ class _Screen:
         self._spots: dict[object, list[tuple[Rates, Rates]]] = {}
         self._jobs: dict[tuple[str, int, float | None], tuple[JobHours, OnSpot | None]] = {}
         self._charges: dict[tuple[object, ...], Charge | None] = {}
+        self._others: dict[tuple[int, int], OtherCosts | None] = {}
+        self._floors: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def markets(self, number: int) -> dict[bool, _Market]:
         """Every place of a group with a rate and a long enough offering, by whether the gate refuses its old price."""
@@ -228,17 +234,24 @@ class _Screen:
         if group.option in PREPAID:
             for term, old, rates, moved in offers:
                 paid = group.place(rates[0][1], nodes, term)
-                if (known := self._charge(paid)) is not None:
+                if (known := self.charge(paid)) is not None:
                     lead = _Lead(late, 0.0, number, nodes, term, 0, 0.0, moved, moved, rates)
                     yield old, self._charged(lead, paid, known)
             return
         shortest_h = _shifted(hours, 0.0, LOWEST_SHIFT) if group.option is PurchaseOption.SPOT else hours
-        least = self._least_usd(place, work, JobSize(shortest_h, None))
-        used_h = least_hours(place, work, context.request, context.tail(place))
+        # Purchase options that end alike have the same.
+        spot, stops = group.option is PurchaseOption.SPOT, stops_at(context.request, group.option) is not None
+        key = (group.target, group.instance_type, nodes, spot, stops, context.tail(place))
+        if key not in self._floors:
+            used_h = least_hours(place, work, context.request, context.tail(place))
+            self._floors[key] = used_h, self._least_usd(number, place, work, JobSize(shortest_h, None))
+        used_h, least = self._floors[key]
+        committed: dict[int | None, float] = {}
         for term, old, rates, moved in offers:
-            billed_h = used_h
-            if group.option in COMMITTED:
-                billed_h = max(used_h, committed_hours(group.place(0, nodes, term), context.request, used_h))
+            years = group.terms[term][1]
+            if group.option in COMMITTED and years not in committed:
+                committed[years] = committed_hours(group.place(0, nodes, term), context.request, used_h)
+            billed_h = max(used_h, committed.get(years, 0.0))
             instance_h, others = billed_h * nodes * self._discounted, least + moved
             usd = rates[0][0] * instance_h + others
             yield old, _Lead(late, usd, number, nodes, term, 0, instance_h, others, moved, rates)
@@ -252,7 +265,7 @@ class _Screen:
                 yield _Lead(lead.late, usd, *lead[2:9], offers, edges)
             return
         place = group.place(lead.offers[0][1], lead.nodes, lead.term)
-        cost = self._charge(place)
+        cost = self.charge(place)
         if cost is None:
             raise AssertionError("hours without an offering")
         shift = 0.0
@@ -268,14 +281,17 @@ class _Screen:
         if shift:
             hours = _shifted(cost.line_h, cost.start_h, shift)
             instance_h += (hours - cost.line_h) * cost.instances
-        others = lead.moved + self._least_usd(place, work, self._size(place, work, hours, cost))
+        others = lead.moved + self._least_usd(lead.group, place, work, self._size(place, work, hours, cost))
         instance_h *= self._discounted
         usd, late, rates = lead.offers[0][0] * instance_h + others, self._is_late(cost.hours), lead.offers
         return _Lead(late, usd, *lead[2:6], instance_h, others, lead.moved, rates, lead.edges, cost)
 
-    def _least_usd(self, place: Place, work: Work, size: JobSize) -> float:
-        """The least of the lines other than compute and the transfer of data, in any region."""
-        costs = self._context.bill.least_costs(place, work, self._lowest)
+    def _least_usd(self, number: int, place: Place, work: Work, size: JobSize) -> float:
+        """The least of the lines other than compute and the transfer of data, in any region of a group."""
+        key = (number, place.nodes)
+        if key not in self._others:
+            self._others[key] = self._context.bill.least_costs(place, work, self._lowest)
+        costs = self._others[key]
         return -ROUNDED_USD if costs is None else costs.min_usd(size)
 
     @staticmethod
@@ -331,7 +347,7 @@ class _Screen:
         where = (place.region, place.az_id or "", lead.group, location, lead.nodes, lead.term)
         return Row(lead.late, False, usd, cost.instance_hours, cost.line_h, *where)  # noqa: FBT003 - a field
 
-    def _charge(self, place: Place) -> Charge | None:
+    def charge(self, place: Place) -> Charge | None:
         """The charge of a place, computed once for equal inputs; None if no offering is long enough.
 
         Only spot depends on the region (its interruptions), only a commitment on its years, and a job's hours on

@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
+from functools import cached_property
 from typing import NamedTuple
 
 from launcher.catalog.load import Catalog
@@ -20,6 +21,7 @@ from launcher.catalog.store import Row
 from launcher.model.enums import Basis, Market, PurchaseOption
 from launcher.model.money import Assumption, Price, UsdRange
 from launcher.model.plan import Place
+from launcher.model.record import record
 from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.derived_spot import MANAGED_SPOT
 from launcher.pricing.joint import HIGH, LOW, RandomPrice
@@ -39,7 +41,8 @@ _MANAGED_SOURCE = (
 )
 
 
-class SpotForecast(NamedTuple):
+@record(slots=False)
+class SpotForecast:
     """The forecast of EC2's spot price in one zone on one day."""
 
     # The newest price, and its age.
@@ -54,7 +57,7 @@ class SpotForecast(NamedTuple):
     # Without a traded market the newest price stays.
     traded: bool = True
 
-    @property
+    @cached_property
     def middle(self) -> float:
         """The median of the price today, dollars to the hundredth of a cent."""
         if self.long_run is None or not self.traded or self.usd <= 0.0:

@@ -18,6 +18,7 @@ from launcher.planning.resolve import Resolution
 from launcher.planning.targets import place_findings
 from launcher.pricing.blocks import MIN_CHANCE
 from launcher.pricing.candidate import cheapest_fixed
+from launcher.pricing.compute import Charge
 from launcher.pricing.context import PricingContext
 from launcher.pricing.narrowing import narrowing, range_causes
 from launcher.pricing.priced import Alternative, PricedRequest
@@ -25,7 +26,12 @@ from launcher.pricing.quoting import outline, quote
 from launcher.pricing.screening import all_places, best_candidates
 from launcher.pricing.standing import Standing, ranked, standing
 from launcher.pricing.totals import total_usd
-from launcher.pricing.training_candidate import TrainingCandidate, chosen_before, training_candidate
+from launcher.pricing.training_candidate import (
+    TrainingCandidate,
+    candidate_charged,
+    chosen_before,
+    training_candidate,
+)
 
 
 @record(slots=False)
@@ -210,9 +216,10 @@ def _work(place: Place, resolution: Resolution) -> Work:
     return resolution.estimator.work(place.instance_type, place.nodes)
 
 
-def _at(place: Place, resolution: Resolution, context: PricingContext) -> TrainingCandidate:
+def _at(place: Place, cost: Charge | None, *, resolution: Resolution, context: PricingContext) -> TrainingCandidate:
     work = _work(place, resolution)
-    return training_candidate(place, work, context, place_findings(context.request, place, context.catalog))
+    against = place_findings(context.request, place, context.catalog)
+    return candidate_charged(place, work, context, cost, against)
 
 
 def _candidates(resolution: Resolution, context: PricingContext, *, everything: bool) -> Iterable[TrainingCandidate]:
@@ -226,7 +233,9 @@ def _candidates(resolution: Resolution, context: PricingContext, *, everything: 
                 yield extended
 
     if everything:
-        yield from map(candidate_of, all_places(resolution.groups))
+        for place in all_places(resolution.groups):
+            work = _work(place, resolution)
+            yield training_candidate(place, work, context, place_findings(context.request, place, context.catalog))
         return
     for candidate in best_candidates(resolution.groups, resolution.estimator, context, candidate_of):
         yield candidate

@@ -192,9 +192,17 @@ def training_candidate(
 
     `longer` sizes the offering by the high estimate.
     """
+    hazard = context.hazard(place) if place.option is PurchaseOption.SPOT else None
+    cost = charge(place, work, context.request, hazard, context.now, tail=context.tail(place), longer=longer)
+    return candidate_charged(place, work, context, cost, against)
+
+
+def candidate_charged(
+    place: Place, work: Work, context: PricingContext, cost: Charge | None, against: tuple[Finding, ...]
+) -> TrainingCandidate:
+    """The candidate of a place whose compute is known; a `cost` of None: no offering is long enough."""
     priced = offer(place, context.request, context.catalog, context.rules.today)
     spot_hazard = context.hazard(place) if place.option is PurchaseOption.SPOT else None
-    cost = charge(place, work, context.request, spot_hazard, context.now, tail=context.tail(place), longer=longer)
     if cost is None and isinstance(priced.price, Price):
         reason = f"no offering is long enough for {work.hours.mid:.0f} hours"
         priced = priced._replace(price=Unpriced(reason=reason, unverified=priced.price))

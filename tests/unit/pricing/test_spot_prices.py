@@ -42,7 +42,7 @@ P5EN = Place(
 
 def forecast(usd: float, days: int = 0, **fields: object) -> SpotForecast:
     known = {"alike": 1.0, "long_run": 20.0, "most": 60.0, **fields}
-    return SpotForecast(usd, days, **known)
+    return SpotForecast(usd=usd, days=days, **known)
 
 
 def ends(found: SpotForecast, hours: float = 10.0) -> tuple[float, float]:
