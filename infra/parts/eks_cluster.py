@@ -11,7 +11,7 @@ from constructs import Construct
 
 from launcher.model import sizing
 from launcher.model.eks import NEEDS_NODES
-from launcher.rendering.cluster import Tag
+from launcher.model.tags import Tag
 from launcher.targets.eks.files import EksContext
 
 _ADMIN = "AmazonEKSClusterAdminPolicy"

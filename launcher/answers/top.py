@@ -14,19 +14,11 @@ from launcher.model.straggler import Straggler
 from launcher.records.codec import Json, as_json
 from launcher.records.command_record import RUNNING
 from launcher.records.document import json_object
+from launcher.records.node_look import NodeNow
 from launcher.records.run_state import RunState
-from launcher.workflow.run.top import JobNow, NodeNow
+from launcher.workflow.run.top import JobNow
 
 UNKNOWN = "–"
-
-
-@json_object
-class NodeNowDocument:
-    """A node of the job; `unknown` is the reason if its chips are not known."""
-
-    name: str
-    chips: ChipUse | None
-    unknown: str
 
 
 @json_object
@@ -46,7 +38,7 @@ class TopDocument:
     usd_per_hour: Decimal | None
     meter: meter.MeterDocument | None
     stragglers: tuple[Straggler, ...]
-    nodes: tuple[NodeNowDocument, ...]
+    nodes: tuple[NodeNow, ...]
 
 
 def document(now: JobNow) -> Json:
@@ -66,7 +58,7 @@ def document(now: JobNow) -> Json:
             usd_per_hour=now.usd_per_hour,
             meter=None if state.meter is None else meter.MeterDocument.of(state.meter),
             stragglers=state.stragglers,
-            nodes=tuple(NodeNowDocument(name=node.name, chips=node.chips, unknown=node.unknown) for node in now.nodes),
+            nodes=now.nodes,
         )
     )
 

@@ -1,4 +1,6 @@
-"""Keys of the tags that Slipway gives to resources on AWS."""
+"""Tags of resources on AWS, and the keys of those that Slipway gives them."""
+
+from launcher.model.record import record
 
 CLUSTER_TAG = "slipway:cluster"
 """On everything a cluster's stacks deploy; it survives changes of the plan."""
@@ -8,3 +10,11 @@ RUN_TAG = "slipway:run"
 """On a SageMaker training job: its submission; on an EC2 instance of one job: the name of the job."""
 PURPOSE_TAG = "slipway:machine"
 """On an instance of PCS or of one job: "node" or "login"; the guard stops only nodes (templates/guard/pcs.py)."""
+
+
+@record(described=False)
+class Tag:
+    """A tag."""
+
+    key: str
+    value: str

@@ -5,18 +5,11 @@ from decimal import Decimal
 from typing import Literal
 
 from launcher.model.bill import BilledRun, ComparedLine, Period, Unquoted, Upfront
+from launcher.model.tags import Tag
 from launcher.records.document import filled, json_object
 
 BILLED = "billed.json"
 """The file in a run's folder with AWS's bill of the run, once the user has requested it."""
-
-
-@json_object
-class Tag:
-    """The tag of the rows."""
-
-    key: str
-    value: str
 
 
 @json_object

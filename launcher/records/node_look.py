@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 from launcher.agent.shape import read
 from launcher.model.chip_use import ChipUse
 from launcher.model.errors import UnreadableInputError
+from launcher.records.document import json_object
 from launcher.records.run_folder import RunFolder
 
 LOOK_FILE = "top.json"
 
 
-class LookedNode(NamedTuple):
+@json_object
+class NodeNow:
     """A node of the job; `unknown` is the reason if its chips are not known."""
 
     name: str
@@ -27,7 +29,7 @@ class NodeLook(NamedTuple):
     as_of: datetime
     step_s: float | None
     usd_per_hour: Decimal | None
-    nodes: tuple[LookedNode, ...]
+    nodes: tuple[NodeNow, ...]
 
 
 def keep_look(folder: RunFolder, document: Mapping[str, Any]) -> None:

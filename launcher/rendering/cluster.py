@@ -1,23 +1,13 @@
 """Shared parts of the files and stacks of all clusters: names, tags, recipients of notifications."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from launcher.model.enums import PurchaseOption
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
-from launcher.model.tags import CLUSTER_TAG, DIGEST_TAG, PLAN_TAG
+from launcher.model.tags import CLUSTER_TAG, DIGEST_TAG, PLAN_TAG, Tag
 from launcher.targets.registry import target_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tag:
-    """A tag of the cluster and of everything that it starts."""
-
-    key: str
-    value: str
-
 
 CLUSTER_FILE = "cluster.yaml"
 """The file name of a cluster's configuration among the rendered files, for every target."""

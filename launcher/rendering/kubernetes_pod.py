@@ -8,8 +8,8 @@ from launcher.catalog.training_images import training_image
 from launcher.model.enums import Operator
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
+from launcher.model.tags import Tag
 from launcher.rendering.batch import JobSettings
-from launcher.rendering.cluster import Tag
 from launcher.rendering.names import ClusterNames, checkpoint_uri, compile_cache_uri, journal_uri
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import is_nvidia

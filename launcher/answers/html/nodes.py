@@ -4,7 +4,7 @@ from html import escape
 
 from launcher.answers import words
 from launcher.answers.html.svg import BOTTOM, END, START, TOP, Plot, Scale, across, text_at
-from launcher.records.node_look import LookedNode, NodeLook
+from launcher.records.node_look import NodeLook, NodeNow
 
 ROW = 40.0
 MAX_ROWS = 32
@@ -41,11 +41,11 @@ def nodes_plot(look: NodeLook) -> Plot:
     )
 
 
-def _used(node: LookedNode) -> float:
+def _used(node: NodeNow) -> float:
     return PERCENT if node.chips is None or node.chips.utilization is None else node.chips.utilization
 
 
-def _figures(node: LookedNode, look: NodeLook) -> str:
+def _figures(node: NodeNow, look: NodeLook) -> str:
     """The numbers beside a bar."""
     chips = node.chips
     if chips is None:

@@ -12,8 +12,9 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
+from launcher.model.tags import Tag
 from launcher.rendering import kubernetes_job
-from launcher.rendering.cluster import CLUSTER_FILE, Tag, cluster_name, notify_findings, unknown_types, unnamed_capacity
+from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, unknown_types, unnamed_capacity
 from launcher.rendering.device_plugins import plugin_files
 from launcher.rendering.engine import rendered
 from launcher.rendering.kubernetes_pod import resource_name

@@ -15,8 +15,9 @@ from launcher.model.hyperpod import ml_name
 from launcher.model.instance_type import InstanceType
 from launcher.model.kubernetes import team_queue
 from launcher.model.plan import Plan
+from launcher.model.tags import Tag
 from launcher.rendering import kubernetes_job
-from launcher.rendering.cluster import CLUSTER_FILE, Tag, cluster_name, notify_findings, tags
+from launcher.rendering.cluster import CLUSTER_FILE, cluster_name, notify_findings, tags
 from launcher.rendering.efa_rules import chart_findings
 from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames

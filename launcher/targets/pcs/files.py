@@ -13,9 +13,9 @@ from launcher.model.finding import Finding, error
 from launcher.model.idle import NEVER_MINUTES, idle_minutes
 from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
+from launcher.model.tags import Tag
 from launcher.rendering.cluster import (
     CLUSTER_FILE,
-    Tag,
     cluster_name,
     notify_findings,
     queue_name,

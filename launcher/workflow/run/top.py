@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from launcher.model.chip_use import QUERY, WITHOUT, ChipUse, parse_chip_use
+from launcher.model.chip_use import QUERY, WITHOUT, parse_chip_use
 from launcher.model.errors import SlipwayError
+from launcher.records.node_look import NodeNow
 from launcher.records.run_folder import JOB_FOLDER, METRICS, RunFolder
 from launcher.records.run_state import RunState
 from launcher.records.stored_quote import QUOTE_FILE, stored_quote
@@ -19,15 +20,6 @@ from launcher.workflow.run.status import run_state
 
 AT_ONCE, MAX_NODES = 8, 64
 """Nodes that are asked at the same time, and in all: a step of Slurm, or an exec of Kubernetes, on each."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeNow:
-    """A node of the job, its chips at this moment, and the reason if they are not known."""
-
-    name: str
-    chips: ChipUse | None
-    unknown: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,9 @@ from launcher.answers.top import document, page
 from launcher.model.chip_use import QUERY, WITHOUT, ChipUse, parse_chip_use
 from launcher.model.errors import UnreadableInputError
 from launcher.records import run_folder
-from launcher.records.node_look import keep_look, kept_look
+from launcher.records.node_look import NodeNow, keep_look, kept_look
 from launcher.records.run_state import RunState
-from launcher.workflow.run.top import JobNow, NodeNow
+from launcher.workflow.run.top import JobNow
 
 LINE = "98, 71680, 81920, 612.5"
 
