@@ -167,8 +167,11 @@ def of_pcs(own):
 
 
 def of_training_jobs(own):
-    for call in ("CreateTrainingJob", "AddTags", "DescribeTrainingJob", "ListTags", "StopTrainingJob"):
-        yield f"sagemaker:{call}", f"arn:aws:sagemaker:{own.place}:training-job/probe-x", {}
+    job = f"arn:aws:sagemaker:{own.place}:training-job/probe-x"
+    yield "sagemaker:CreateTrainingJob", job, {"RequestTag/slipway_cluster": own.plan.cluster_name}
+    yield "sagemaker:AddTags", job, {"TaggingAction": "CreateTrainingJob"}
+    yield "sagemaker:StopTrainingJob", job, own.tagged
+    yield from ((f"sagemaker:{call}", job, {}) for call in ("DescribeTrainingJob", "ListTags"))
     yield "sagemaker:ListTrainingJobs", "*", {}
     yield "logs:FilterLogEvents", f"arn:aws:logs:{own.place}:log-group:/aws/sagemaker/TrainingJobs:log-stream:x", {}
     yield "iam:PassRole", own.role("MachineRole"), {"PassedToService": "sagemaker.amazonaws.com"}
