@@ -23,6 +23,7 @@ from launcher.rendering.engine import rendered
 from launcher.rendering.names import ClusterNames, checkpoint_uri, compile_cache_uri
 from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.rendering.node import OLD_KERNELS, PYTHONS, efa_check, is_nvidia, script_text
+from launcher.rendering.setup_lines import setup_text
 from launcher.targets.registry import target_of
 
 AGENT_FILE = "slipway-agent.pyz"
@@ -270,11 +271,10 @@ def _step(run: RunSpec, step: Step, view: NodeView) -> StepSpec:
 def _command(run: RunSpec, command: tuple[str, ...], view: NodeView) -> tuple[str, ...]:
     """The command, after its set-up lines if it has any, and in its container if it has an image.
 
-    The lines and the command share one shell, so that they can prepare its environment. They run without `set -u`:
-    activation scripts of conda, Lmod and oneAPI read variables that may be unset.
+    The lines and the command share one shell, so that they can prepare its environment (setup_lines.py).
     """
     if run.setup:
-        command = ("bash", "-c", "\n".join(("set -eo pipefail", *run.setup, 'exec "$@"')), "setup", *command)
+        command = ("bash", "-c", setup_text(run.setup), "setup", *command)
     if run.image is None or view.contained:
         return command
     variables = tuple(run.env) + tuple(run.secrets)
