@@ -64,11 +64,11 @@ def subject_of(
 
 
 def refuse_unless_ready(
-    subject: Subject, notify: Notify, examinations: Sequence[Examination] = PLAN_EXAMINATIONS
+    subject: Subject, notify: Notify, again: str, examinations: Sequence[Examination] = PLAN_EXAMINATIONS
 ) -> Diagnosis:
     """Refuse if a launch would fail on a known problem; report checks that did not pass.
 
-    A job for an existing cluster needs fewer examinations (JOB_EXAMINATIONS).
+    A job for an existing cluster needs fewer examinations (JOB_EXAMINATIONS); `again` is the command that repeats them.
 
     Raises:
         ImpossibleError: checks failed; the error lists all of them.
@@ -80,7 +80,7 @@ def refuse_unless_ready(
             error(check.name.replace(" ", "-"), "", f"{check.asked}: {check.got}", check.fix)
             for check in diagnosis.failed
         ]
-        raise ImpossibleError("the account is not ready for this plan", findings=errors, hint="slipway doctor FILE")
+        raise ImpossibleError("the account is not ready for this plan", findings=errors, hint=again)
     passed = sum(check.result is Outcome.OK for check in diagnosis.checks)
     unknown = [check for check in diagnosis.checks if check.result is Outcome.UNKNOWN]
     notify(f"doctor: {passed} checks passed" + (f", {len(unknown)} could not run" if unknown else ""))

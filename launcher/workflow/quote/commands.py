@@ -20,6 +20,7 @@ COMMAND_FLAGS = {
     "spike": (FLAGS[0], *FLAGS[2:4], SET),
     "launch": (FLAGS[0], *FLAGS[2:4], SET),
     "capacity": (*FLAGS[:1], SET),
+    "doctor": (*FLAGS[:1], SET),
     "commit": (SET,),
     "prices refresh": (SET,),
 }

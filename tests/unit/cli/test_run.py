@@ -166,3 +166,16 @@ def test_run_of_a_missing_script_is_refused_and_leaves_no_file(slipway, command)
     assert code == 5
     assert "the command after --: " in err
     assert sorted(Path().iterdir()) == before
+
+
+@pytest.mark.parametrize("words", [[], ["--region", "us-west-2"], ["--file", "other name.yaml"]])
+def test_account_that_is_not_ready_names_doctor_command_of_the_written_file(slipway, monkeypatch, words):
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    ended = slipway("run", "--type", "g6e.xlarge", "--yes", *words, "--", "python", "train.py")
+    file = "'other name.yaml'" if "--file" in words else "train.slipway.yaml"
+    assert ended.code == 5
+    assert f"fix: slipway doctor {file} --pick " in ended.err
