@@ -38,14 +38,13 @@ from launcher.agent.checkpoint.unsent import (
 )
 from launcher.agent.errors import AgentError, OccupiedNodeError
 from launcher.agent.manifest import HERE, step_of_folder
-from launcher.agent.node.leftover_processes import end_leftovers
+from launcher.agent.node.leftover_processes import LOCK_NAME, end_leftovers
 from launcher.agent.node.private_folder import make_private
 from launcher.agent.node.process import group_lives, signal_group, start_ticks
 from launcher.agent.node.reserve import RESERVE_BYTES, Reserve
 
 _OWNER_NAME = "owner.json"
 _STORED_NAME = "stored.json"
-_LOCK_NAME = "lock"
 _PARTIAL_SUFFIX = ".tmp"
 _UNFINISHED = re.compile(r"(?:^|[._-])(?:tmp|temp|partial|incomplete|unfinished)(?:[._-]|\d|$)", re.IGNORECASE)
 """Names of files that a trainer was writing when it ended and would have renamed: they obstruct the next trainer."""
@@ -117,13 +116,13 @@ class Scratch:
         """Claim the folder, kill the processes that a killed agent left, and set its checkpoints aside."""
         try:
             self._make_folder()
-            names = {path.name for path in self.root.iterdir()} - {_LOCK_NAME, _OWNER_NAME + _PARTIAL_SUFFIX}
+            names = {path.name for path in self.root.iterdir()} - {LOCK_NAME, _OWNER_NAME + _PARTIAL_SUFFIX}
             if names and _OWNER_NAME not in names:
                 raise AgentError(
                     f"{self.root} contains files that the agent did not create ({min(names)}); empty the folder "
                     "or set another"
                 )
-            self._lock = _locked(self.root / _LOCK_NAME, wait_s=_WAIT_S)
+            self._lock = _locked(self.root / LOCK_NAME, wait_s=_WAIT_S)
             self._end_processes(self.root)
             owner = _owner(self.root)
             self._make_first_room()
@@ -399,7 +398,7 @@ class Scratch:
             if folder == self.root or not (folder / _OWNER_NAME).is_file():
                 continue
             try:
-                lock = _locked(folder / _LOCK_NAME, wait_s=0.0)
+                lock = _locked(folder / LOCK_NAME, wait_s=0.0)
             except (AgentError, OSError):
                 continue
             try:

@@ -5,30 +5,32 @@ import time
 from pathlib import Path
 
 from launcher.agent.errors import OccupiedNodeError
+from launcher.agent.node.folder_users import find_folder_users
 from launcher.agent.node.process_table import Process, find_processes, send
 
 INTERVAL_VARIABLE = "SLIPWAY_CHECKPOINT_INTERVAL_FILE"
 """The variable that marks the processes of one job on this node, in whatever session: its file is the job's own."""
+LOCK_NAME = "lock"
+"""The file in a job's folder that its agent holds open and locked."""
 _KILL_WAIT_S = 60.0
 _TERM_WAIT_S = 5.0
 _POLL_S = 0.1
 
 
 def end_leftovers(interval_file: Path, *, gently: bool = False) -> list[str]:
-    """End the processes whose environment names a job's file, and return what they were.
+    """End the processes whose environment names a job's file, or that use its folder; return what they were.
 
     `gently`: SIGTERM, and five seconds to end, come before SIGKILL.
 
     Raises:
         OccupiedNodeError: processes remain.
     """
-    marks = {INTERVAL_VARIABLE: str(interval_file)}
-    first = find_processes(None, marks)
+    first = _find(interval_file)
     if first and gently:
         send(first, signal.SIGTERM)
-        _wait(marks, _TERM_WAIT_S)
+        _wait(interval_file, _TERM_WAIT_S)
     patience = time.monotonic() + _KILL_WAIT_S
-    while remaining := find_processes(None, marks):
+    while remaining := _find(interval_file):
         if time.monotonic() >= patience:
             names = ", ".join(_described(process) for process in remaining[:4])
             raise OccupiedNodeError(
@@ -36,13 +38,18 @@ def end_leftovers(interval_file: Path, *, gently: bool = False) -> list[str]:
                 f"{interval_file.parent}; reboot or replace this node"
             )
         send(remaining, signal.SIGKILL)  # again and again: one may have started another
-        _wait(marks, _POLL_S)
+        _wait(interval_file, _POLL_S)
     return [_described(process) for process in first]
 
 
-def _wait(marks: dict[str, str], wait_s: float) -> None:
+def _find(interval_file: Path) -> tuple[Process, ...]:
+    marked = find_processes(None, {INTERVAL_VARIABLE: str(interval_file)})
+    return marked + find_folder_users(interval_file.parent, lock_name=LOCK_NAME, mark=INTERVAL_VARIABLE)
+
+
+def _wait(interval_file: Path, wait_s: float) -> None:
     patience = time.monotonic() + wait_s
-    while find_processes(None, marks) and time.monotonic() < patience:
+    while _find(interval_file) and time.monotonic() < patience:
         time.sleep(_POLL_S)
 
 

@@ -87,20 +87,29 @@ def find_processes(root: int | None, marks: Mapping[str, str]) -> tuple[Process,
     tree = _tree(parents, root)
     processes = []
     for pid, (parent, started) in parents.items():
-        environment = _environment(pid)
+        environment = environment_of(pid)
         if pid in tree or (marks and all(environment.get(name) == value for name, value in marks.items())):
-            process = Process(
-                pid=pid,
-                parent=parent,
-                started=started,
-                arguments=tuple(_strings(pid, "cmdline")),
-                rank=tuple(environment.get(name) for name in RANK_VARIABLES),
-                caught=_caught(pid),
-                has_chip=_has_chip(pid),
-                worked=_worked(pid),
-            )
-            processes.append(process)
+            processes.append(_process(pid, parent, started, environment))
     return tuple(processes)
+
+
+def process_of(pid: int) -> Process | None:
+    """A process; None if it has ended."""
+    stat = _stat_of(pid)
+    return _process(pid, *stat, environment_of(pid)) if stat else None
+
+
+def _process(pid: int, parent: int, started: int, environment: Mapping[str, str]) -> Process:
+    return Process(
+        pid=pid,
+        parent=parent,
+        started=started,
+        arguments=tuple(_strings(pid, "cmdline")),
+        rank=tuple(environment.get(name) for name in RANK_VARIABLES),
+        caught=_caught(pid),
+        has_chip=_has_chip(pid),
+        worked=_worked(pid),
+    )
 
 
 def send(processes: Iterable[Process], number: signal.Signals) -> None:
@@ -147,7 +156,8 @@ def _strings(pid: int, name: str) -> list[str]:
         return []  # of another user, or ended
 
 
-def _environment(pid: int) -> dict[str, str]:
+def environment_of(pid: int) -> dict[str, str]:
+    """The environment with which a process was started; empty if it has ended, or is another user's."""
     pairs = (text.partition("=") for text in _strings(pid, "environ"))
     return {name: value for name, equals, value in pairs if equals}
 

@@ -89,6 +89,107 @@ def test_processes_of_a_running_job_are_left_alone(tmp_path, started):
     assert not lives(pid)
 
 
+WRITER = """import os, time
+file = open({path!r}, "w")
+open({pid!r}, "w").write(str(os.getpid()))
+time.sleep(600)
+"""
+MAPPER = """import mmap, os, time
+with open({path!r}, "w+b") as file:
+    file.write(bytes(4096)); file.flush(); memory = mmap.mmap(file.fileno(), 4096)
+open({pid!r}, "w").write(str(os.getpid()))
+time.sleep(600)
+"""
+WORKER = WRITER.replace('file = open({path!r}, "w")', "os.chdir({folder!r})")
+READER = WRITER.replace('"w")\nopen', '"a").close(); file = open({path!r})\nopen')
+TWICE = """import os
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        exec({code!r})
+    os._exit(0)
+"""
+CHILD = "import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', {code!r}])\ntime.sleep(600)\n"
+CLEARED = 'env -i {environment} setsid "$0" -c "$1" </dev/null & exec true'
+ON_TERMINAL = """setsid script -qc "env -i '$0' '$2'" /dev/null >/dev/null </dev/null & exec true"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The folder of a job whose agent has ended."""
+    with claim(tmp_path) as scratch:
+        return scratch.root
+
+
+@pytest.fixture
+def unmarked(tmp_path, folder):
+    """Starts an orphan in its own session that uses the folder, with an empty environment; returns its id."""
+    pids = []
+
+    def start(code, *, within="", environment="", shell=CLEARED):
+        pid_file, script = tmp_path / f"pid{len(pids)}", tmp_path / f"script{len(pids)}.py"
+        (folder / "checkpoints").mkdir(exist_ok=True)
+        values = {"path": str(folder / "checkpoints" / "weights"), "pid": str(pid_file)}
+        code = code.format(folder=str(folder / "checkpoints"), **values)
+        script.write_text(within.format(code=code) if within else code)
+        command = shell.format(environment=environment)
+        subprocess.run(["sh", "-c", command, sys.executable, script.read_text(), script], check=True)
+        patience = time.monotonic() + 20
+        while not pid_file.exists() or not pid_file.read_text():
+            assert time.monotonic() < patience
+            time.sleep(0.02)
+        pids.append(int(pid_file.read_text()))
+        return pids[-1]
+
+    yield start
+    for pid in pids:
+        send(find_processes(pid, {}), signal.SIGKILL)
+
+
+class TestUnmarkedProcesses:
+    @pytest.mark.parametrize(
+        "code,within",
+        [(WRITER, ""), (MAPPER, ""), (WORKER, ""), (WRITER, TWICE), (WRITER, CHILD)],
+        ids=["file", "map", "cwd", "daemon", "child"],
+    )
+    def test_next_agent_ends_a_process_without_environment_and_session(self, tmp_path, unmarked, code, within):
+        reports = []
+        pid = unmarked(code, within=within)
+        with claim(tmp_path, job="other", on_ended=reports.append):
+            assert not lives(pid)
+        assert f"(process {pid})" in str(reports)
+
+    @pytest.mark.parametrize(
+        "code,options",
+        [
+            (READER, {}),
+            (WRITER, {"environment": "SSH_CONNECTION=10.0.0.1"}),
+            (WORKER, {"environment": "SSH_CLIENT=10.0.0.1"}),
+            (WRITER, {"environment": f"{leftover_processes.INTERVAL_VARIABLE}=/other/interval"}),
+            (WORKER, {"shell": ON_TERMINAL}),
+            (WRITER, {"shell": ON_TERMINAL}),
+            (WORKER, {"within": CHILD}),
+        ],
+        ids=["reader", "sftp", "ssh", "another-job", "shell", "editor", "notebook"],
+    )
+    def test_processes_of_people_and_other_jobs_are_left_alone(self, folder, unmarked, code, options):
+        pid = unmarked(code, **options)
+        assert leftover_processes.end_leftovers(folder / "interval") == []
+        assert lives(pid)
+
+    def test_agents_and_other_users_are_left_alone(self, tmp_path, folder, unmarked, monkeypatch):
+        with claim(tmp_path, job="second") as second:
+            holds_lock = f"lock = open({str(second.root / 'lock')!r})\ntime.sleep"
+            agent = unmarked(WRITER.replace("time.sleep", holds_lock))
+            other = unmarked(WRITER)
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "geteuid", lambda: 12345)
+                assert leftover_processes.end_leftovers(folder / "interval") == []
+            assert lives(other)
+            assert len(leftover_processes.end_leftovers(folder / "interval")) == 1
+            assert (lives(agent), lives(other)) == (True, False)
+
+
 def test_unkillable_processes_refuse_the_node(tmp_path, monkeypatch):
     monkeypatch.setattr(leftover_processes, "_KILL_WAIT_S", 0.3)
     monkeypatch.setattr(leftover_processes, "send", lambda processes, number: None)  # as in an uninterruptible read
