@@ -399,6 +399,9 @@ class CheckpointWatch:
             in_place=candidate.in_place,
             inode=_inode(self._folder / entry.names[0]),
         )
+        return self._with_its_set(finished, entry)
+
+    def _with_its_set(self, finished: FinishedFolder, entry: CheckpointEntry) -> FinishedFolder:
         best = best_models(entry.layout, self._folder, entry.step) if self._lead is None else ()
         return with_others(finished, (*companions(entry.layout.state, self._folder, finished.name), *best))
 
