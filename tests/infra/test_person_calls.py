@@ -2,9 +2,11 @@
 
 The requests name action, resource and context: those of the call itself and those that a service makes with the rights
 of the caller. Dependent actions: UpdateCluster and CreateTrainingJob pass roles (SageMaker developer guide, API
-permissions reference); UpdateComputeNodeGroup does what a creation does (PCS user guide, minimum permissions); a
-deletion of S3 objects in a versioned bucket needs s3:DeleteObjectVersion; a session needs its document beside its node
-(Systems Manager user guide). CloudFormation removes stacks with the role that made them (its user guide, DeleteStack).
+permissions reference), and UpdateCluster adds and deletes nodes and updates their software, while the other calls on
+HyperPod's nodes need nothing else (Service Authorization Reference of 2026, API operations of SageMaker);
+UpdateComputeNodeGroup does what a creation does (PCS user guide, minimum permissions); a deletion of S3 objects in a
+versioned bucket needs s3:DeleteObjectVersion; a session needs its document beside its node (Systems Manager user
+guide). CloudFormation removes stacks with the role that made them (its user guide, DeleteStack).
 """
 
 import json
@@ -142,7 +144,8 @@ def of_eks(own):
 
 def of_hyperpod(own):
     calls = ("UpdateCluster", "BatchAddClusterNodes", "BatchRebootClusterNodes", "BatchReplaceClusterNodes")
-    for call in (*calls, "StartClusterHealthCheck"):
+    with_update = ("BatchDeleteClusterNodes", "UpdateClusterSoftware")
+    for call in (*calls, *with_update, "StartClusterHealthCheck"):
         yield f"sagemaker:{call}", f"arn:aws:sagemaker:{own.place}:cluster/abc123", own.tagged
     for group in training_groups(own.stacks[-1]):
         yield "iam:PassRole", group, {"PassedToService": "sagemaker.amazonaws.com"}
