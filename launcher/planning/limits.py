@@ -1,10 +1,10 @@
 """Checks against limits of chips and offerings: precisions, methods, peak rates, and the sizes of Capacity Blocks."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
 from launcher.catalog.load import Catalog
-from launcher.model.enums import Method, Optimizer, Precision, PurchaseOption
+from launcher.model.enums import Level, Method, Optimizer, Precision, PurchaseOption
 from launcher.model.finding import Finding, error, warning
 from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.request import PlanRequest
@@ -27,17 +27,8 @@ QUANTISED = "bitsandbytes runs on CUDA, ROCm, XPU and Gaudi, and Neuron's traine
 """bitsandbytes 0.50, installation guide; optimum-neuron, training guides; read 2026-11-29."""
 
 
-class Lack(NamedTuple):
-    """What a chip cannot do of a job: the key that asks for it, the code of the finding, what is missing and a fix."""
-
-    code: str
-    key: str
-    what: str
-    hint: str
-
-
-def lack(chip: Accelerator, train: TrainingWorkload) -> Lack | None:
-    """What a chip lacks for a job; None if it can run it.
+def lack(chip: Accelerator, train: TrainingWorkload) -> Finding | None:
+    """What a chip lacks for a job, in words that follow its name; None if it can run it.
 
     Args:
         chip: the accelerator; no FP8 peak means no FP8.
@@ -46,11 +37,13 @@ def lack(chip: Accelerator, train: TrainingWorkload) -> Lack | None:
     neuron = chip.family == "neuron"
     if train.precision is Precision.FP8 and chip.peak_fp8_tflops is None:
         hint = "set precision to bf16, or take a chip with fp8 such as H100 or Trainium2"
-        return Lack("no-such-precision", "precision", "fp8, allowed: bf16", hint)
+        return error("no-such-precision", "workload.train.precision", "has no fp8, allowed: bf16", hint)
     if neuron and train.method is Method.QLORA:
-        return Lack("no-such-method", "method", f"QLoRA: {QUANTISED}", "set method to lora, or take a GPU")
+        message, hint = f"has no QLoRA: {QUANTISED}", "set method to lora, or take a GPU"
+        return error("no-such-method", "workload.train.method", message, hint)
     if neuron and train.optimizer is Optimizer.ADAMW_8BIT:
-        return Lack("no-such-optimizer", "optimizer", f"8-bit AdamW: {QUANTISED}", "set optimizer to adamw-bf16")
+        message, hint = f"has no 8-bit AdamW: {QUANTISED}", "set optimizer to adamw-bf16"
+        return error("no-such-optimizer", "workload.train.optimizer", message, hint)
     return None
 
 
@@ -60,11 +53,11 @@ def _is_known(name: str, catalog: Catalog) -> bool:
 
 def _lacking(train: TrainingWorkload, types: Sequence[InstanceType], catalog: Catalog) -> Iterator[Finding]:
     lacking = [(facts, lack(catalog.accelerators[facts.accelerator or ""], train)) for facts in types]
-    say = error if all(missing is not None for _, missing in lacking) else warning
+    level = Level.ERROR if all(missing is not None for _, missing in lacking) else Level.WARNING
     for facts, missing in lacking:
         if missing is not None:
-            message = f"the {facts.accelerator} of {facts.name} has no {missing.what}"
-            yield say(missing.code, f"workload.train.{missing.key}", message, missing.hint)
+            message = f"the {facts.accelerator} of {facts.name} {missing.message}"
+            yield replace(missing, level=level, message=message)
 
 
 def _measured_findings(

@@ -232,7 +232,7 @@ class Comparison(Opened[Priced]):
         chips = [chip for chip in self.priced.catalog.accelerators.values() if chip.family == "neuron" and chip.trains]
         lacking = [] if train is None else [missing for chip in chips if (missing := lack(chip, train)) is not None]
         if lacking and len(lacking) == len(chips):
-            return f"Trainium has no {lacking[0].what}"
+            return f"Trainium {lacking[0].message}"
         return "no Trainium candidate that fits the job has a price here"
 
     def _of_one_side(self) -> Verdict:
