@@ -10,14 +10,6 @@ from launcher.catalog import safe_yaml
 from launcher.model.record import record
 from launcher.planning.job_command import EMPTY, UNKNOWN
 
-FILES = {
-    "make": ("GNUmakefile", "makefile", "Makefile"),
-    "gmake": ("GNUmakefile", "makefile", "Makefile"),
-    "just": ("justfile", "Justfile", ".justfile"),
-    "task": ("Taskfile.yml", "taskfile.yml", "Taskfile.yaml", "taskfile.yaml"),
-    "go-task": ("Taskfile.yml", "taskfile.yml", "Taskfile.yaml", "taskfile.yaml"),
-}
-"""The files that each program looks for, in its order (GNU make manual, just and Task documentation)."""
 _TAKES_A_WORD = frozenset({"-j", "-l", "-o", "-W", "-I", "--dotenv-path", "--output"})
 _FOLDER = ("-C", "--directory", "--working-directory", "-d", "--dir")
 _FILE = ("-f", "--file", "--makefile", "--justfile", "-t", "--taskfile")

@@ -11,9 +11,16 @@ from launcher.agent.command_line import script_of_shell
 from launcher.catalog.regular_file import UnusableFileError, opened_regular
 from launcher.model.record import record
 from launcher.planning.job_command import EMPTY, UNKNOWN, Program, exported_by, programs_in, programs_of
-from launcher.workflow.quote.recipes import FILES, call_of, recipe
 
 SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh", "source", "."})
+RECIPES: Mapping[str, Sequence[str]] = {
+    "make": ("GNUmakefile", "makefile", "Makefile"),
+    "gmake": ("GNUmakefile", "makefile", "Makefile"),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.yml", "taskfile.yml", "Taskfile.yaml", "taskfile.yaml"),
+    "go-task": ("Taskfile.yml", "taskfile.yml", "Taskfile.yaml", "taskfile.yaml"),
+}
+"""The files of recipes that each program looks for, in its order (GNU make manual, just and Task documentation)."""
 MAX_SCRIPTS = 40
 """Scripts that are looked at, of all that run each other."""
 _MAX_DEPTH = 8
@@ -97,7 +104,7 @@ class _Walk:
         program = replace(program, variables={**self.exported, **program.variables})
         script = self._script(program, folder)
         yield Started(program=program, folder=folder, script=script)
-        if program.name in FILES:
+        if program.name in RECIPES:
             yield from self._of_recipe(program, folder, depth)
         if script is None or not script.is_shell or script.name in self._read:
             return
@@ -112,9 +119,11 @@ class _Walk:
 
     def _of_recipe(self, program: Program, folder: PurePosixPath, depth: int) -> Iterator[Started]:
         """What the targets start that make, just or Task runs."""
+        from launcher.workflow.quote.recipes import call_of, recipe
+
         call = call_of(program.words)
         folder = self._entered(folder, folder, call.folder or ".")
-        names = FILES[program.name] if call.file is None else (call.file,)
+        names = RECIPES[program.name] if call.file is None else (call.file,)
         script = next((found for name in names if (found := self._at(name, folder)) is not None), None)
         if script is None or depth >= _MAX_DEPTH or len(self._read) >= MAX_SCRIPTS:
             return
