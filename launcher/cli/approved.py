@@ -3,14 +3,17 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
 from launcher.cli import options
 from launcher.cli.console import Console
 from launcher.model.errors import ImpossibleError
+from launcher.model.plan import SHORT_ID
 from launcher.records.approval import AGAIN, Action, Approval, claim, find_approval
 from launcher.workflow.quote.approval import limited, refuse_other_quote, refuse_second, usable
 from launcher.workflow.quote.fresh import Picked
+from launcher.workflow.quote.price import NoSuchCandidateError
 
 if TYPE_CHECKING:
     from launcher.workflow.quote.options import PriceOptions
@@ -22,6 +25,16 @@ class ApprovedConsole(Console):
     def __init__(self, approval: Approval) -> None:
         super().__init__(yes=True)
         self.approval = approval
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Print the job's last state; an approved candidate that the plan no longer has is another quote."""
+        super().__exit__(kind, error, trace)
+        if isinstance(error, NoSuchCandidateError):
+            quote = f"quote {str(self.approval.digest)[:SHORT_ID]}, which the plan no longer has"
+            message = f"approval {self.approval.id} is for {quote}: the plan or its defaults have changed"
+            raise ImpossibleError(message, hint=AGAIN) from error
 
     def quote(self, picked: Picked) -> None:
         """Print the quote, and refuse another one than the approved."""

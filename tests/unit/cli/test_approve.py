@@ -174,6 +174,18 @@ def test_approval_after_plan_change_refused_as_another_quote(tmp_path, state):
         refuse_other_quote(approval, changed.quoted.digest, changed.quoted.usd.high)
 
 
+@pytest.mark.parametrize("change", [("hours: 1", "hours: 2"), ("g5.2xlarge", "g5.4xlarge"), ("nodes: 1", "nodes: 2")])
+def test_launch_of_changed_plan_says_that_the_approval_is_for_another_quote(tmp_path, state, slipway, change):
+    (tmp_path / "train.py").touch()
+    path = written(tmp_path)
+    approval = approved(path, state)
+    written(tmp_path, STOPPED.replace(*change))
+    ended = slipway("launch", str(path), "--approval", approval.id)
+    assert ended.code == 5
+    assert f"approval {approval.id} is for quote {approval.digest[:6]}, which the plan no longer has" in ended.err
+    assert open_approvals(state, NOW) == [approval]
+
+
 def test_approval_refused_when_quote_exceeds_approved_dollars(tmp_path, state):
     approval = approved(written(tmp_path), state)
     with pytest.raises(OverBudgetError, match=r"for \$20, and the job may cost \$20[.]01"):
