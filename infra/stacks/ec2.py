@@ -22,7 +22,8 @@ from infra.parts.node_termination import terminate_nodes
 from infra.parts.outputs import add_output
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
-from launcher.model.ec2 import GROUP_OUTPUT, IMAGE_INPUT
+from launcher.model.ec2 import GROUP_OUTPUT
+from launcher.model.machine_image import IMAGE_INPUT
 from launcher.model.monitoring import JOURNAL_FOLDER
 from launcher.model.plan import Plan
 from launcher.model.reach import reached

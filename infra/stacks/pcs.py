@@ -25,8 +25,9 @@ from infra.parts.outputs import add_output
 from infra.parts.pcs_nodes import PcsGroup, PcsProfile, PcsScripts
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
+from launcher.model.machine_image import IMAGE_INPUT
 from launcher.model.monitoring import nodes_namespace
-from launcher.model.pcs import GROUP_TAG, IMAGE_INPUT, IMAGE_PARAMETER, LOGIN
+from launcher.model.pcs import GROUP_TAG, IMAGE_PARAMETER, LOGIN
 from launcher.model.plan import Plan
 from launcher.model.reach import reached
 from launcher.model.sizing import LOG_RETENTION_DAYS

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 
 from launcher.aws.calls import unless_absent
 from launcher.aws.session import Session
@@ -11,6 +12,7 @@ _ECR = re.compile(
     r"(?P<version>[:@].+)?"
 )
 _NO_AMI = frozenset(("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable"))
+_NOT_SHOWN = _NO_AMI | {"UnauthorizedOperation"}
 _NO_IMAGE = frozenset(("ImageNotFoundException", "RepositoryNotFoundException"))
 
 
@@ -47,6 +49,20 @@ def ami_state(session: Session, ami: str) -> str | None:
     """The state of a machine image, such as "available"; None if the account sees no image with that id."""
     described = unless_absent(session.client("ec2").describe_images, f"describe image {ami}", _NO_AMI, ImageIds=[ami])
     return str(described["Images"][0].get("State", "")) if described is not None and described["Images"] else None
+
+
+def name_and_date(session: Session, ami: str) -> tuple[str | None, datetime | None]:
+    """The name of a machine image and its date; None for each one that EC2 does not show.
+
+    Raises:
+        AwsError: the call failed.
+    """
+    described = unless_absent(
+        session.client("ec2").describe_images, f"describe image {ami}", _NOT_SHOWN, ImageIds=[ami]
+    )
+    image: dict[str, str] = next(iter(described["Images"]), {}) if described is not None else {}
+    created = image.get("CreationDate")
+    return image.get("Name") or None, datetime.fromisoformat(created) if created else None
 
 
 def is_in_ecr(session: Session, image: EcrImage) -> bool:

@@ -68,6 +68,8 @@ def quote(
     quoted = replace(_with_findings(file, priced, alone, price_options), assumptions=(*given, *alone.assumptions))
     if credits_too:
         quoted = _with_credits(quoted)
+    if verify and quoted.work is not None and quoted.plan.request.target.cluster is None:
+        quoted = _with_image(quoted)
     types = priced.catalog.instance_types
     verified = _verified(quote_document(quoted, rank, types)) if verify else None
     target = options.page_path(html, priced.request.name, "quote", show=show)
@@ -125,6 +127,22 @@ def _lines(
     width = output.terminal_width()
     shown = page(quoted, rank, width, priced, explained=explained, verbose=output.verbose())
     return [*shown, *(() if verified is None else verification_lines(verified, width))]
+
+
+def _with_image(quoted: "Quote") -> "Quote":
+    """The quote with the id of AWS's image of its nodes, if a launch would pin one."""
+    from launcher.aws.session import Session
+    from launcher.targets.clusters import cluster_of
+
+    place = quoted.plan.place
+    session = Session(environment=dict(os.environ), region=place.region)
+    image = cluster_of(quoted.plan).image(quoted.plan, session)
+    if image is None:
+        return quoted
+    assumptions = tuple(
+        replace(line, value=image.text) if line.source == image.parameter else line for line in quoted.assumptions
+    )
+    return replace(quoted, image=image, assumptions=assumptions)
 
 
 def _with_credits(quoted: "Quote") -> "Quote":

@@ -23,8 +23,6 @@ USER = "ubuntu"
 MOUNT_PATH = "/fsx"
 IMAGE_PARAMETER = "/aws/service/pcs/ami/dlami-base-ubuntu2404/x86_64/latest/ami-id"
 """Names AWS's newest PCS-ready Deep Learning AMI: NVIDIA's driver, CUDA, EFA, Lustre, Slurm; no PyTorch, no Neuron."""
-IMAGE_INPUT = "ImageId"
-"""The stack parameter that pins an image by its id."""
 ROOT_DEVICE = "/dev/sda1"
 METADATA_HOPS = 4
 """Hop limit of instance metadata, as in AWS's templates."""

@@ -8,6 +8,7 @@ from launcher.model.announced_end import AnnouncedEnd
 from launcher.model.budget_stop import stops_at
 from launcher.model.enums import Availability, PurchaseOption
 from launcher.model.finding import Finding
+from launcher.model.machine_image import MachineImage
 from launcher.model.money import Assumption, CostComponent, Price, Range, Unpriced, UsdRange
 from launcher.model.overhead import Overhead, overhead_of
 from launcher.model.plan import Plan
@@ -131,6 +132,8 @@ class Quote:
     """Hours from the start of the nodes to the first step of the job; None for serving."""
     # The hourly rate at which the guard counts, where EC2 may choose a dearer type than the plan's first.
     counted_usd_per_hour: Decimal | None = None
+    # AWS's image of the nodes, None where it was not read from the account.
+    image: MachineImage | None = None
     derived_lines: int = 0
     """Lines, the compute among them, whose price was derived from others; they are in the total."""
 

@@ -249,6 +249,10 @@ class Target:
         """The instance type of the head node of a new cluster; `chosen` is the one that the plan names."""
         return head_node(nodes, chosen, self.smallest_head)
 
+    def image_parameter(self, facts: InstanceType) -> str | None:
+        """The Systems Manager parameter of AWS's image for a type of its nodes; None: a deployment pins no image."""
+        return None
+
     def fees(self, request: PlanRequest, nodes: int, facts: InstanceType) -> tuple[Fee, ...]:
         """Its service's charges for a number of nodes of a type; none by default."""
         return ()

@@ -156,6 +156,14 @@ def network_assumptions(
     yield from _behind_nat(request, catalog, chosen)
 
 
+def image_assumptions(request: PlanRequest, catalog: Catalog, place: Place) -> Iterator[Assumption]:
+    """The image of AWS that a launch pins, for targets that name it by a parameter of Systems Manager."""
+    parameter = target_of(place.target).image_parameter(catalog.instance_types[place.instance_type])
+    if parameter is not None and request.target.ami is None:
+        value = "the newest at the launch, whose quote pins its id before the question"
+        yield Assumption(name="image of the nodes", value=value, unit="", source=parameter)
+
+
 def _behind_nat(request: PlanRequest, catalog: Catalog, chosen: Egress | None) -> Iterator[Assumption]:
     """What nodes fetch through the NAT of a new network, and who pays for a shared one."""
     network = request.network
@@ -373,6 +381,7 @@ def bill_assumptions(
         around = f"{size.up_h - size.hours:.3g}"
         lines.append(Assumption(name="cluster time outside the job", value=around, unit="h", source=source))
         lines += network_assumptions(request, catalog, target, way)
+        lines += image_assumptions(request, catalog, place)
         lines += monitoring_assumptions()
     else:
         resources = "head node, network, file system and what watches them"

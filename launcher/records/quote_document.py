@@ -17,6 +17,7 @@ from launcher.model.enums import (
 )
 from launcher.model.finding import Finding
 from launcher.model.instance_type import InstanceType
+from launcher.model.machine_image import MachineImage
 from launcher.model.money import Assumption, CostComponent, Price, Range, Unpriced, UsdRange
 from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Commitment, Gate, Policy, Quote, SpotOutlook
@@ -269,7 +270,10 @@ class QuoteHead:
 
 @json_object
 class QuoteDocument(CandidateObject, QuoteHead):
-    """A candidate with every line, assumption and policy. Only `slipway quote --verify-with-aws` writes `verified`."""
+    """A candidate with every line, assumption and policy.
+
+    Only `slipway quote --verify-with-aws` writes `verified`, and `image` also a launch, for nodes with an image of AWS.
+    """
 
     components: tuple[CostComponent, ...]
     assumptions: tuple[Assumption, ...]
@@ -282,7 +286,13 @@ class QuoteDocument(CandidateObject, QuoteHead):
     expires_at: datetime | None
     overrun_probability: float | None
     range_causes: RangeCauses | None
+    image: MachineImage | None = field(default=None, metadata=OMITTED)
     verified: VerificationObject | None = field(default=None, metadata=OMITTED)
+
+
+def image_object(image: MachineImage) -> Json:
+    """The image in a quote."""
+    return as_json(image)
 
 
 def quote_document(

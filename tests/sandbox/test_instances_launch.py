@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from launcher.aws import auto_scaling
+from launcher.aws import auto_scaling, stacks
 from launcher.aws.session import Session
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.report import RunStatus
@@ -109,6 +109,10 @@ def test_two_nodes_one_reclaimed_with_notice_finish_with_undisturbed_result(tmp_
     assert f"ends with {undisturbed(0)}" in log
     submission = run.read_json(FILE)
     assert (submission["scheduler"], submission["target"]) == ("ec2", "ec2")
+    # The image that was shown before the question, and pinned.
+    pinned = run.read_json("quote.json")["image"]
+    stack = stacks.find(session_of(sandbox), "slipway-bare-training")
+    assert (pinned["kept"], stack.inputs["ImageId"]) == (False, pinned["id"])
     until(lambda: not group_of(sandbox, "bare").desired)
     assert group_of(sandbox, "bare").job == submission["job"]
 

@@ -4,21 +4,18 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from launcher.aws import auto_scaling, instances, ssm, stacks
+from launcher.aws import auto_scaling, instances
 from launcher.aws.auto_scaling import GroupState
 from launcher.aws.session import CredentialsError, Session, error_code
-from launcher.catalog.load import load
 from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse, without_health_checks
-from launcher.model.ec2 import GROUP_OUTPUT, IMAGE_INPUT, image_parameter
+from launcher.model.ec2 import GROUP_OUTPUT
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.model.job import Submitted
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify
-from launcher.model.target import Runs
 from launcher.records.submission import API, HeadNode, Submission
 from launcher.rendering.blanks import with_names
 from launcher.rendering.kubernetes_job import job_name
-from launcher.rendering.names import stack_name
 from launcher.submit.shell import Shell
 from launcher.targets.ec2 import readback
 from launcher.targets.ec2.files import ENVIRONMENT_FILE, INSTANCE_FILE, log_group
@@ -75,16 +72,6 @@ class InstancesCluster(DeployedCluster):
             ),
             ("their logs", f"aws logs tail {log_group(plan)} --region {region} --follow"),
         ]
-
-    def inputs(self, plan: Plan, session: Session) -> dict[str, str]:
-        """The id of the AMI for a stack that has none yet: later deployments retain the AMI of the first one."""
-        parameter = image_parameter(load().instance_types[plan.place.instance_type])
-        if plan.request.target.ami is not None or parameter is None:
-            return {}
-        stack = stacks.find(session, stack_name(plan, Runs.TRAINING))
-        if stack is not None and IMAGE_INPUT in stack.inputs:
-            return {}
-        return {IMAGE_INPUT: ssm.parameter(session, parameter)}
 
     def submit(self, request: JobRequest) -> Submission:
         """Ship a job to the store and set the size of its group; report it only after EC2 Auto Scaling has accepted it.

@@ -56,6 +56,10 @@ class Ec2Instances(Ec2Target):
     )
     scheduler = INSTANCES
 
+    def image_parameter(self, facts: InstanceType) -> str | None:
+        """AWS's image with the software of the type's chips."""
+        return image_parameter(facts)
+
     def locations(self, request: PlanRequest, option: PurchaseOption, known: Locations) -> Locations:
         """The known locations for a job; a cluster without a job has none."""
         return known if request.workload.train is not None else ()
@@ -79,8 +83,9 @@ class Ec2Instances(Ec2Target):
         notes = []
         minutes = warm_minutes(request)
         if minutes:
-            message = f"all {place.nodes} instances stay for {minutes:g} minutes after the job, billed in full"
-            notes.append(warning("tail", "guardrails.idle_minutes", message, "set it to auto: they end with the job"))
+            stay = "the instance stays" if place.nodes == 1 else f"all {place.nodes} instances stay"
+            message = f"{stay} for {minutes:g} minutes after the job, billed in full"
+            notes.append(warning("tail", "guardrails.idle_minutes", message, "set it to auto: no tail"))
         if place.option is PurchaseOption.SPOT:
             message = (
                 "EC2 Auto Scaling replaces each instance that EC2 reclaims until the job is finished: the time to live "

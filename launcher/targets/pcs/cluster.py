@@ -4,19 +4,17 @@ import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from launcher.aws import instances, pcs, ssm, stacks
+from launcher.aws import instances, pcs
 from launcher.aws.calls import forbidden
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.model.cluster_nodes import ClusterNode, NodeAction
 from launcher.model.errors import AwsError, DeploymentFailedError
-from launcher.model.pcs import IMAGE_INPUT, IMAGE_PARAMETER, LOGIN, PCS_CLUSTER_TAG, USER
+from launcher.model.pcs import LOGIN, PCS_CLUSTER_TAG, USER
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify
-from launcher.model.target import Runs
 from launcher.model.units import spoken
 from launcher.records.submission import HeadNode
-from launcher.rendering.names import stack_name
 from launcher.targets.hyperpod_slurm.readback import data_links, file_systems
 from launcher.targets.pcs import readback
 from launcher.targets.pcs.target import CLUSTER_TYPE, GROUP_TYPE, QUEUE_TYPE
@@ -76,15 +74,6 @@ class PcsCluster(SlurmCluster):
             *node_commands(plan),
             ("start the nodes after a stop", "the command in StartFleet, above"),
         ]
-
-    def inputs(self, plan: Plan, session: Session) -> dict[str, str]:
-        """The id of the AMI for a stack that has none yet: later deployments retain the AMI of the first one."""
-        if plan.request.target.ami is not None:
-            return {}
-        stack = stacks.find(session, stack_name(plan, Runs.TRAINING))
-        if stack is not None and IMAGE_INPUT in stack.inputs:
-            return {}
-        return {IMAGE_INPUT: ssm.parameter(session, IMAGE_PARAMETER)}
 
     def start(
         self, outputs: Outputs, session: Session, notify: Notify, *, sleep: Callable[[float], None] = time.sleep

@@ -8,7 +8,7 @@ from launcher.model.enums import EfaLayout, OperatingSystem, PurchaseOption, Tar
 from launcher.model.finding import Finding, error, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.monitoring import IDLE_METRICS, JOB_METRICS
-from launcher.model.pcs import LOGIN, SIZES, SLURM_VERSION, is_advanced, size_of
+from launcher.model.pcs import IMAGE_PARAMETER, LOGIN, SIZES, SLURM_VERSION, is_advanced, size_of
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.tags import CLUSTER_TAG, PURPOSE_TAG
@@ -69,6 +69,10 @@ class Pcs(Ec2Target):
             key="nodes", service=EC2, needs=("jobs", "values", "machine-of-pcs", "entered"), entered=True, pulls=True
         ),
     )
+
+    def image_parameter(self, facts: InstanceType) -> str | None:
+        """AWS's PCS-ready image."""
+        return IMAGE_PARAMETER
 
     def fees(self, request: PlanRequest, nodes: int, facts: InstanceType) -> tuple[Fee, ...]:
         """Fees for controller and accounting by size while the cluster is up, and for each instance while it runs."""

@@ -6,22 +6,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from launcher.aws import images, ssm, stacks
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
+from launcher.catalog.load import load
 from launcher.model.bundle import Bundle
 from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts
 from launcher.model.enums import Operator
 from launcher.model.errors import ImpossibleError
 from launcher.model.instance_type import InstanceType
+from launcher.model.machine_image import IMAGE_INPUT, MachineImage
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.stages import Notify
+from launcher.model.target import Runs
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import HeadNode, Submission
-from launcher.rendering.names import ClusterNames
+from launcher.rendering.names import ClusterNames, stack_name
 from launcher.submit.jobs import JobSource, Nodes
 from launcher.submit.shell import Shell
+from launcher.targets.registry import target_of
 from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.readback.reading import ClusterState, Readers, ReadInstances, Verification
 
@@ -153,9 +158,21 @@ class DeployedCluster(DeployedStacks):
         """
         raise ImpossibleError(f"target.cluster: the queues of stack {stack.name} cannot be read")
 
-    def inputs(self, plan: Plan, session: Session) -> Mapping[str, str]:
-        """The parameters of its stack that a deployment sets."""
-        return {}
+    def image(self, plan: Plan, session: Session) -> MachineImage | None:
+        """AWS's image of its nodes: the one of its stack, else the newest; None if it has none of AWS's to pin.
+
+        Raises:
+            AwsError: a call failed.
+        """
+        facts = load().instance_types[plan.place.instance_type]
+        parameter = target_of(plan.place.target).image_parameter(facts)
+        if plan.request.target.ami is not None or parameter is None:
+            return None
+        stack = stacks.find(session, stack_name(plan, Runs.TRAINING))
+        known = None if stack is None else stack.inputs.get(IMAGE_INPUT)
+        id_ = ssm.parameter(session, parameter) if known is None else known
+        name, created_at = images.name_and_date(session, id_)
+        return MachineImage(id=id_, name=name, created_at=created_at, parameter=parameter, kept=known is not None)
 
     def empty(self, session: Session, outputs: Outputs, notify: Notify, pause: Callable[[float], None]) -> None:
         """Remove what must be removed before the stack; nothing by default: CloudFormation removes all."""

@@ -37,7 +37,7 @@ def cluster_for(folder: RunFolder, quoted: Quote, bundle: Bundle, context: Deplo
     session = Session(environment=context.environment, region=plan.place.region)
     if plan.request.target.cluster is not None:
         return _join_cluster(folder, quoted, context, session)
-    deployment = Deployment.synthesised(folder, quoted, bundle, context)
+    deployment = Deployment.synthesised(folder, quoted, bundle, context).with_image()
     difference = deployment.difference()
     if difference.none:
         notify(f"cluster {plan.cluster_name} exists as planned: nothing is deployed")

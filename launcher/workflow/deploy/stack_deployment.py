@@ -15,10 +15,12 @@ from launcher.cdk.control_part import control_part
 from launcher.model.bundle import Bundle
 from launcher.model.endpoint import Endpoint
 from launcher.model.errors import DeploymentFailedError
+from launcher.model.machine_image import IMAGE_INPUT
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.stages import stage
 from launcher.model.units import spoken
+from launcher.records.quote_document import image_object
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import TRAINING_STACK, stack_name
 from launcher.targets.clusters import cluster_of
@@ -73,6 +75,19 @@ class Deployment:
             assembly = assembly.completed(context.pinned())
         return cls(folder=folder, quoted=quoted, bundle=bundle, context=context, assembly=assembly)
 
+    def with_image(self) -> Self:
+        """The deployment with the image of its nodes, whose id the quote in the run folder then has.
+
+        Raises:
+            AwsError: a call failed.
+        """
+        image = cluster_of(self.plan).image(self.plan, self.session)
+        if image is None:
+            return self
+        quote = {**self.folder.read_json("quote.json"), "image": image_object(image)}
+        self.folder.write_json("quote.json", quote)
+        return replace(self, quoted=replace(self.quoted, image=image))
+
     @property
     def plan(self) -> Plan:
         """The plan."""
@@ -91,7 +106,9 @@ class Deployment:
         self, difference: Difference, description: Iterable[str]
     ) -> AbstractContextManager[AbstractContextManager[None]]:
         """Show a difference and have it approved; the block deploys (`difference.agreed`)."""
-        return agreed(difference, self.quoted, self.context, description)
+        image = self.quoted.image
+        lines = description if image is None else (*description, f"image of the nodes: {image.text}")
+        return agreed(difference, self.quoted, self.context, lines)
 
     def bring_up(self, approval: AbstractContextManager[None]) -> Deployed:
         """Deploy the assembly that was shown, write its outputs, and read back the resources.
@@ -107,7 +124,8 @@ class Deployment:
         empty_failed_creation(plan, session, notify)
         prepared = self._control_part_first()
         training_stack = stack_name(plan, TRAINING_STACK)
-        inputs = {f"{training_stack}:{name}": value for name, value in cluster_of(plan).inputs(plan, session).items()}
+        image = self.quoted.image
+        inputs = {} if image is None or image.kept else {f"{training_stack}:{IMAGE_INPUT}": image.id}
         with approval:
             outputs = prepared.deploy(inputs=inputs)
         with stage(notify):
