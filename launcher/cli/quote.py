@@ -66,10 +66,7 @@ def quote(
     rank, alone = pick(priced, selection)
     given = _given(file)
     quoted = replace(_with_findings(file, priced, alone, price_options), assumptions=(*given, *alone.assumptions))
-    if credits_too:
-        quoted = _with_credits(quoted)
-    if verify and quoted.work is not None and quoted.plan.request.target.cluster is None:
-        quoted = _with_image(quoted)
+    quoted = _with_account(quoted, credits_too=credits_too, verify=verify)
     types = priced.catalog.instance_types
     verified = _verified(quote_document(quoted, rank, types)) if verify else None
     target = options.page_path(html, priced.request.name, "quote", show=show)
@@ -127,6 +124,15 @@ def _lines(
     width = output.terminal_width()
     shown = page(quoted, rank, width, priced, explained=explained, verbose=output.verbose())
     return [*shown, *(() if verified is None else verification_lines(verified, width))]
+
+
+def _with_account(quoted: "Quote", *, credits_too: bool, verify: bool) -> "Quote":
+    """The quote with what the options read in the account."""
+    if credits_too:
+        quoted = _with_credits(quoted)
+    if verify and quoted.work is not None and quoted.plan.request.target.cluster is None:
+        quoted = _with_image(quoted)
+    return quoted
 
 
 def _with_image(quoted: "Quote") -> "Quote":

@@ -195,3 +195,26 @@ def test_deployer_policy_page_names_every_policy():
     page = (Path(__file__).resolve().parents[2] / "docs/deployer-policy.md").read_text(encoding="utf-8")
     for name in NAMES:
         assert FREE.policy_arn(name).rpartition("/")[2] in page
+
+
+def trial_launch(placed, *, reserved):
+    """Action, ARN and context of the launch that EC2 checks for the maker of a group (EC2 Auto Scaling user guide).
+
+    The resources are those of RunInstances in the Service Authorization Reference.
+    """
+    ec2, own = f"arn:aws:ec2:us-east-2:{ACCOUNT}", {"CreateAction": "RunInstances"}
+    kinds = ["instance/*", "volume/*", "network-interface/*", "subnet/subnet-1", "security-group/sg-1"]
+    kinds += ["launch-template/lt-1", *(["placement-group/x"] if placed else [])]
+    kinds += ["capacity-reservation/cr-0123456789abcdef0"] if reserved else []
+    for kind in kinds:
+        yield "ec2:RunInstances", f"{ec2}:{kind}", {}
+    yield "ec2:RunInstances", "arn:aws:ec2:us-east-2::image/ami-1", {}
+    for kind in ("instance", "volume", "network-interface"):
+        yield "ec2:CreateTags", f"{ec2}:{kind}/*", own
+    yield "iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/slipway-x", {"PassedToService": "ec2.amazonaws.com"}
+
+
+@pytest.mark.parametrize("account", [FREE, BOUND], ids=["free", "bounded"])
+@pytest.mark.parametrize("reserved", [False, True], ids=["open", "targeted"])
+def test_deployer_policies_allow_trial_launch_in_reservation_and_placement_group(account, reserved):
+    assert refused(TargetKind.EC2, trial_launch(placed=True, reserved=reserved), account) == []
