@@ -18,11 +18,19 @@ from launcher.workflow.cluster.reach import environment_of
 
 def failed_boots(submission: Submission, environment: Mapping[str, str]) -> str:
     """What the guard wrote since the job was submitted; empty if it stopped none, or nothing is known."""
+    try:
+        return guard_verdict(submission, environment_of(submission, environment))
+    except SlipwayError:
+        return ""
+
+
+def guard_verdict(submission: Submission, environment: Mapping[str, str]) -> str:
+    """As `failed_boots`, in the environment of the AWS calls of the cluster's account or sandbox."""
     head_node = submission.head_node
     if head_node.via not in (SANDBOX, EKS, API, "ssm", "session"):
         return ""
     try:
-        session = Session(environment=environment_of(submission, environment), region=str(head_node.region))
+        session = Session(environment=environment, region=str(head_node.region))
         stack = stacks.find(session, f"slipway-{submission.cluster}-{TRAINING_STACK}")
         uri = None if stack is None else stack.outputs.get(OUTPUTS["word_uri"])
         if uri is None:

@@ -24,7 +24,7 @@ from launcher.targets.clusters import cluster_of
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster.beginning import Beginning
 from launcher.workflow.cluster.deployed import ClusterHandle, DeployedCluster, JobRequest
-from launcher.workflow.cluster.failed_boots import failed_boots
+from launcher.workflow.cluster.failed_boots import guard_verdict
 from launcher.workflow.cluster.reach import refuse_unless_answered, removal_of
 from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.deployment import deploys
@@ -170,7 +170,7 @@ class Job:
                 waits_s=waits_s(self.plan) + beginning.left_s,
                 give_up=options.give_up,
                 removed=partial(removal_of, submission, options.environment),
-                failed_boots=partial(failed_boots, submission, options.environment),
+                failed_boots=partial(guard_verdict, submission, self.aws),
             )
             stack.callback(watch.close)
             disruption = disruption_for(
