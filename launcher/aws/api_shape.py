@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-import botocore.session
+from launcher.aws.session import bare_session
 
 _NUMBERS: Mapping[str, type | tuple[type, ...]] = {"integer": int, "long": int, "float": (int, float)}
 _KINDS: Mapping[str, type | tuple[type, ...]] = {**_NUMBERS, "double": (int, float), "boolean": bool, "string": str}
@@ -27,7 +27,7 @@ def _pattern(text: str) -> re.Pattern[str] | None:
 
 @lru_cache
 def _model(service: str) -> Any:
-    return botocore.session.get_session().get_service_model(service)
+    return bare_session().get_service_model(service)
 
 
 @lru_cache

@@ -1,9 +1,7 @@
 """Regions and zones of an account."""
 
-from botocore.session import get_session
-
 from launcher.aws.calls import items
-from launcher.aws.session import Session
+from launcher.aws.session import Session, bare_session
 
 
 def enabled(session: Session) -> frozenset[str]:
@@ -42,6 +40,6 @@ def offering_zones(session: Session, instance_type: str) -> frozenset[str]:
 
 def region_names() -> frozenset[str]:
     """The regions of EC2 that botocore knows, in every partition; no call."""
-    session = get_session()
+    session = bare_session()
     partitions = session.get_available_partitions()
     return frozenset(name for partition in partitions for name in session.get_available_regions("ec2", partition))

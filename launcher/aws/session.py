@@ -100,17 +100,21 @@ def boto_session(environment: Mapping[str, str], region: str | None) -> boto3.Se
     if key and not secret:
         message = "credentials: AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"
         raise CredentialsError(message, hint=NO_CREDENTIALS_HINT)
-    # The environment is a value: botocore would also read a profile of this process, which may not exist.
-    core = botocore.session.Session(session_vars={"profile": (None, None, None, None)})
-    core.register_component("data_loader", _DESCRIPTIONS)
     return boto3.Session(
-        botocore_session=core,
+        botocore_session=bare_session(),
         aws_access_key_id=key or None,
         aws_secret_access_key=secret if key else None,
         aws_session_token=environment.get("AWS_SESSION_TOKEN") if key else None,
         profile_name=None if key else environment.get("AWS_PROFILE") or environment.get("AWS_DEFAULT_PROFILE") or None,
         region_name=region,
     )
+
+
+def bare_session() -> botocore.session.Session:
+    """A session of botocore without a profile: it would read one of this process, which may not exist."""
+    core = botocore.session.Session(session_vars={"profile": (None, None, None, None)})
+    core.register_component("data_loader", _DESCRIPTIONS)
+    return core
 
 
 def own_endpoint(environment: Mapping[str, str], service: str) -> str | None:

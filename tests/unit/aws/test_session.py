@@ -14,7 +14,8 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 from launcher.agent import safe_json
-from launcher.aws import stacks
+from launcher.aws import api_shape, stacks
+from launcher.aws.regions import region_names
 from launcher.aws.session import CredentialsError, Session, boto_session, translated
 from launcher.model.errors import AwsError
 
@@ -88,5 +89,7 @@ def test_session_with_keys_ignores_profile_of_this_process(monkeypatch, variable
     monkeypatch.setenv(variable, "nobody")
     keys = {"AWS_ACCESS_KEY_ID": "own", "AWS_SECRET_ACCESS_KEY": "own"}
     assert boto_session(keys, "us-east-1").client("s3").meta.region_name == "us-east-1"
+    assert "us-east-1" in region_names()
+    assert api_shape._model.__wrapped__("sagemaker").service_name == "sagemaker"
     with pytest.raises(ProfileNotFound):
         boto_session({variable: "nobody"}, "us-east-1").client("s3")
