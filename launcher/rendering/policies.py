@@ -23,6 +23,7 @@ _TITLES = {
     "ec2-jobs": "EC2Jobs",
     "pcs": "PCS",
     "pcs-jobs": "PCSJobs",
+    "hyperpod-jobs": "HyperPodJobs",
     "training-jobs": "TrainingJobs",
 }
 PERSON, DOCTOR, STORE, BOUNDARY = "person", "doctor", "store", "boundary"

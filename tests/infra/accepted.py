@@ -58,9 +58,9 @@ HYPERPOD = (
         "EC2 allows no description by resource, interfaces do not exist yet, the scripts' wildcard ends at a digest",
     ),
     (
-        r"AwsSolutions-IAM5\[Resource::.*:sagemaker:us-east-2:.*:cluster/\*\]",
+        r"AwsSolutions-IAM5\[Resource::.*(:sagemaker:us-east-2:.*:cluster|:log-group:/aws/sagemaker/Clusters/.*)/\*\]",
         r"-training/Guardrails/Guard/Role/Resource",
-        "SageMaker chooses the cluster's id; a condition on its tag tells it from others",
+        "SageMaker chooses the id of a cluster and of its log group; a condition on the tag tells it from others",
     ),
 )
 """For HyperPod with Slurm, in addition to those of all clusters: rule, construct and reason."""
@@ -184,9 +184,9 @@ HYPERPOD_EKS = (
         "interfaces of a function in a subnet: Lambda refuses a role that is limited to some",
     ),
     (
-        r"AwsSolutions-IAM5\[Resource::.*:sagemaker:[a-z0-9-]+:.*:cluster/\*\]",
+        r"AwsSolutions-IAM5\[Resource::.*(:sagemaker:[a-z0-9-]+:.*:cluster|:log-group:/aws/sagemaker/Clusters/.*)/\*\]",
         r"-training/Guardrails/Guard/Role/Resource",
-        "SageMaker chooses the cluster's id; a condition on its tag tells it from others",
+        "SageMaker chooses the id of a cluster and of its log group; a condition on the tag tells it from others",
     ),
 )
 """For HyperPod with EKS, in addition to those of all clusters: rule, construct and reason."""

@@ -46,7 +46,8 @@ class TestGuard:
         (guard,) = (role for role in roles if "lambda.amazonaws.com" in json.dumps(role["AssumeRolePolicyDocument"]))
         statements = {statement["Sid"]: statement for statement in guard["Policies"][0]["PolicyDocument"]["Statement"]}
         stop = statements["StopWorkers"]
-        assert stop["Action"] == ["sagemaker:BatchDeleteClusterNodes", "sagemaker:ListClusterNodes"]
+        calls = ("BatchDeleteClusterNodes", "DescribeCluster", "ListClusterNodes")
+        assert stop["Action"] == [f"sagemaker:{call}" for call in calls]
         assert stop["Condition"] == {"StringEquals": {"aws:ResourceTag/slipway:cluster": "trn2-pod"}}
         assert statements["Look"]["Action"] == "cloudwatch:GetMetricStatistics"
         assert "StopFleet" not in statements

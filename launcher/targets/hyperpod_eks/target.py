@@ -50,6 +50,7 @@ class HyperPodEks(PodTarget, HyperPodTarget):
     spot_like_ec2 = True
     own_outputs = ("ClusterId", "AccessRoleArn")
     policies = ("network", "eks", "hyperpod")
+    person = ("hyperpod-jobs", "nodes")
     roles = (
         RoleUse(
             key="nodes", service=SAGEMAKER, needs=("machine-of-hyperpod", "pods-of-hyperpod", "images"), entered=True

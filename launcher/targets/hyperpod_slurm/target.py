@@ -36,6 +36,7 @@ class HyperPodSlurm(HyperPodTarget):
     min_shared_gib = 1200
     own_outputs = ("ClusterId",)
     policies = ("network", "hyperpod")
+    person = ("hyperpod-jobs", "nodes")
     roles = (
         RoleUse(
             key="nodes", service=SAGEMAKER, needs=("jobs", "values", "machine-of-hyperpod"), entered=True, pulls=True

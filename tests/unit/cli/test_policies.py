@@ -41,6 +41,7 @@ def test_every_policy_file_has_create_command_and_bootstrap_lists_cloudformation
         "SlipwayTrainingJobs",
         "SlipwayEC2Jobs",
         "SlipwayPCSJobs",
+        "SlipwayHyperPodJobs",
         "SlipwayNodes",
     }
     assert commands[-1][:3] == ["cdk", "bootstrap", "aws://123456789012/us-east-2"]
