@@ -26,6 +26,7 @@ from launcher.plan_layers import (
     default_files,
     expanded,
     file_of,
+    joint_refusal,
     merged,
     settings_layer,
     source_of,
@@ -189,13 +190,22 @@ def _resolve_layers(
     whole = {key for key, *_ in keyed(PlanRequest)} <= set(data)
     layers = [] if defaults_of is None or whole else default_layers(defaults_of)
     layers += [*_extended_layers(own, environment, (os.path.realpath(folder / Path(name).name),)), own]
-    command_line = settings_layer(settings)
+    command_line, refusals = settings_layer(settings)
     if command_line is not None:
-        _refuse_wrong(command_line, PlanReader(None, folder), "--set")
         layers.append(command_line)
+        try:
+            _refuse_wrong(command_line, PlanReader(None, folder), "--set")
+        except SlipwayError as problem:
+            refusals.append(problem)
     result = merged(layers, folder)
     whole_name = name if len(layers) == 1 else f"{name} with its defaults"
-    request = _request(reader, result.data, "", whole_name, unknown_names)
+    request: PlanRequest | None = None
+    try:
+        request = _request(reader, result.data, "", whole_name, unknown_names)
+    except SlipwayError as problem:
+        refusals.append(problem)
+    if request is None or refusals:
+        raise joint_refusal(f"{name} with --set", refusals)
     return ResolvedPlan(request=request, files=tuple(layer.source for layer in layers), sources=result.sources)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from launcher.catalog import safe_yaml
 from launcher.model import kinds
-from launcher.model.errors import UnreadableInputError
+from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.finding import Finding, error
 from launcher.model.names import nearest_name
 from launcher.model.record import record
@@ -327,27 +327,44 @@ def unlisted_variables(data: Mapping[Any, Any], path: str = "") -> Iterator[Find
                 )
 
 
-def settings_layer(settings: tuple[str, ...]) -> Layer | None:
-    """The layer of `--set KEY=VALUE`; None without any.
-
-    Raises:
-        UnreadableInputError: a setting has no value, or its key is unknown.
-    """
+def settings_layer(settings: tuple[str, ...]) -> tuple[Layer | None, list[SlipwayError]]:
+    """The layer of `--set KEY=VALUE`, None without any, and the refusals of those without a value or a known key."""
     data: dict[str, Any] = {}
+    refusals: list[SlipwayError] = []
     for text in settings:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise UnreadableInputError(f"--set takes KEY=VALUE, got {text!r}", hint="--set target.nodes=2")
-        *parents, last = full_key(name.strip()).split(".", _depth(name.strip()))
-        section = data
-        for depth, parent in enumerate(parents, 1):
-            section = section.setdefault(parent, {})
-            if not isinstance(section, dict):
-                whole = ".".join(parents[:depth])
-                raise UnreadableInputError(f"--set {text}: {whole} is set to {section!s}", hint="set one of them")
-        kind = dict(_leaves(PlanRequest, "")).get(".".join((*parents, last)))
-        section[last] = _joined(kind, section.get(last), Raw(value))
-    return Layer(source=SETTING, folder=Path(), data=data) if data else None
+        try:
+            _add_setting(data, text)
+        except UnreadableInputError as problem:
+            refusals.append(problem)
+    return Layer(source=SETTING, folder=Path(), data=data) if data else None, refusals
+
+
+def joint_refusal(name: str, refusals: list[SlipwayError]) -> SlipwayError:
+    """One refusal of all; a refusal without findings is a finding itself, and none is named twice."""
+    if len(refusals) == 1:
+        return refusals[0]
+    findings: list[Finding] = []
+    for refusal in refusals:
+        own = refusal.findings or [error("setting", "", refusal.message, refusal.hint)]
+        findings += [finding for finding in own if finding not in findings]
+    out_of_range = all(isinstance(refusal, ImpossibleError) for refusal in refusals)
+    kind = ImpossibleError if out_of_range else UnreadableInputError
+    return kind(f"{name} has {len(findings)} problems", findings=findings)
+
+
+def _add_setting(data: dict[str, Any], text: str) -> None:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise UnreadableInputError(f"--set takes KEY=VALUE, got {text!r}", hint="--set target.nodes=2")
+    *parents, last = full_key(name.strip()).split(".", _depth(name.strip()))
+    section = data
+    for depth, parent in enumerate(parents, 1):
+        section = section.setdefault(parent, {})
+        if not isinstance(section, dict):
+            whole = ".".join(parents[:depth])
+            raise UnreadableInputError(f"--set {text}: {whole} is set to {section!s}", hint="set one of them")
+    kind = dict(_leaves(PlanRequest, "")).get(".".join((*parents, last)))
+    section[last] = _joined(kind, section.get(last), Raw(value))
 
 
 def _joined(kind: kinds.Kind | None, earlier: Any, value: Raw) -> Any:

@@ -7,7 +7,7 @@ import pytest
 
 from launcher import plan_file
 from launcher.model.document import PlanBase
-from launcher.model.errors import SlipwayError, UnreadableInputError
+from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.workflow.quote.commands import refresh_command
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price
@@ -195,9 +195,31 @@ class TestValues:
     def test_settings_of_a_mapping_and_of_its_keys_are_joined(self, home, settings, expected):
         assert resolved(*settings).request.run.env == expected
 
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            ("target.typ=g5.xlarge", "run.retries=many"),
+            ("target.nodes=some", "spotted"),
+        ],
+    )
+    def test_wrong_settings_and_wrong_lines_of_the_file_are_refused_together(self, home, settings):
+        write(Path("plan.yaml"), PLAN + "target: {regon: us-east-1}\nnetwork: {nat: gatewy}\n")
+        with pytest.raises(UnreadableInputError) as refused:
+            resolved(*settings)
+        texts = [f"{finding.path}: {finding.message}" for finding in refused.value.findings]
+        assert refused.value.message == "plan.yaml with --set has 4 problems"
+        for word in (*(text.partition("=")[0] for text in settings), "target.regon", "network.nat"):
+            assert sum(word in text for text in texts) == 1
+
+    def test_settings_out_of_range_alone_are_impossible_and_not_unreadable(self, home):
+        with pytest.raises(ImpossibleError) as refused:
+            resolved("target.nodes=0", "run.retries=-5")
+        assert [finding.path for finding in refused.value.findings] == ["target.nodes", "run.retries"]
+
     def test_setting_below_a_plain_value_is_refused(self, home):
-        with pytest.raises(UnreadableInputError, match=r"run\.env is set to A"):
+        with pytest.raises(UnreadableInputError) as refused:
             resolved("run.env=A", "run.env.B=y")
+        assert any("run.env is set to A" in finding.message for finding in refused.value.findings)
 
     @pytest.mark.parametrize(
         "text,hint",

@@ -9,7 +9,7 @@ from typing import Any
 from launcher import plan_file
 from launcher.catalog import safe_yaml
 from launcher.model.errors import UnreadableInputError
-from launcher.plan_layers import Layer, merged, settings_layer
+from launcher.plan_layers import Layer, joint_refusal, merged, settings_layer
 
 MAX_NAME = 40
 OPEN = (None, "any")
@@ -63,7 +63,9 @@ def command_plan(
         "run": {"command": words[0] if len(words) == 1 and " " in words[0] else words},
     }
     layers = [Layer(source="run", folder=Path(), data=data)]
-    given = settings_layer(settings)
+    given, refusals = settings_layer(settings)
+    if refusals:
+        raise joint_refusal("--set", refusals)
     result = merged([*layers, *([] if given is None else [given])], Path()).data
     if result["target"].get("instance_type", target.get("instance_type")) in OPEN:
         raise UnreadableInputError(
