@@ -1,7 +1,7 @@
 """Progress of running stages, drawn as the last lines on standard error: redrawn every second, removed at the end.
 
-If standard error is no terminal, nothing is drawn; a long stage that printed nothing prints that it still runs: after
-ten seconds, then less and less often.
+If standard error is no terminal, nothing is drawn; a long stage that printed nothing prints that it still runs: ten
+seconds after its begin, then less and less often.
 """
 
 import itertools
@@ -21,8 +21,9 @@ from launcher.model.visible_text import visible
 
 SECOND = 1.0
 HEARTBEATS_S = (10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
-"""Seconds between the lines of a long stage in a pipe, the last for all later ones: a person is told after ten seconds,
-and some CI hosts end a job that is silent for ten minutes."""
+"""Seconds between the heartbeat lines of one stage in a pipe, the last for all later ones. Each stage starts anew, so
+that the first line comes after ten seconds also in a later stage; some CI hosts end a job that is silent for ten
+minutes."""
 PLACE = len("  [ 0:00]")
 """Width of a step's time, columns; the times of work in progress are aligned with it."""
 _LEFT_FREE = 4
@@ -81,16 +82,15 @@ class Screen:
             self._draw()
 
     def _beat(self, over: threading.Event) -> None:
-        """Draw again every second, or say now and then that a stage lasts, until the last stage is over."""
-        waits = itertools.chain(HEARTBEATS_S, itertools.repeat(HEARTBEATS_S[-1]))
-        while not over.wait(SECOND if self.drawing else next(waits)):
+        """Draw again every second, or let the newest stage print its heartbeat, until the last stage is over."""
+        while not over.wait(min(SECOND, HEARTBEATS_S[0])):
             with self._lock:
                 if over.is_set():
                     return
                 if self.drawing:
                     self.changed()
                 elif time.monotonic() - self._printed_at >= HEARTBEATS_S[0]:
-                    self._stages[-1].still()
+                    self._stages[-1].heartbeat()
 
     def _erase(self) -> None:
         if self._drawn:
@@ -133,6 +133,8 @@ class LiveStage(Stage):
         self.summary: Text = ""
         self.share: float | None = None
         self.parts: tuple[Part, ...] = ()
+        self._waits = itertools.chain(HEARTBEATS_S, itertools.repeat(HEARTBEATS_S[-1]))
+        self._heartbeat_at = self.begun + next(self._waits)
         SCREEN.add(self)
 
     def now(self, progress: Text = "", *, share: float | None = None, parts: tuple[Part, ...] = ()) -> None:
@@ -159,11 +161,15 @@ class LiveStage(Stage):
     def _sum(self) -> str:
         return self.summary if isinstance(self.summary, str) else self.summary()
 
-    def still(self) -> None:
-        """Report that the stage still runs."""
+    def heartbeat(self) -> None:
+        """Report that the stage still runs, if its next heartbeat is due."""
+        now = time.monotonic()
+        if now < self._heartbeat_at:
+            return
+        self._heartbeat_at = now + next(self._waits)
         doing = ", ".join(part.description.partition("  ")[0] for part in self.parts)
         texts = [text for text in (doing or self.words, self._sum()) if text]
-        self._notify(f"still running after {clock(time.monotonic() - self.begun)}: {'; '.join(texts)}")
+        self._notify(f"still running after {clock(now - self.begun)}: {'; '.join(texts)}")
 
 
 def _line(time_words: str, text: str) -> str:

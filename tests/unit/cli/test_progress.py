@@ -151,6 +151,17 @@ def test_pipe_gets_heartbeats_less_and_less_often_and_none_beside_other_lines(mo
     assert pipe.getvalue().count("still running") == 2
 
 
+def test_pipe_gets_first_heartbeat_of_later_stage_as_early_as_of_first(monkeypatch):
+    pipe = standard_error(monkeypatch, io.StringIO())
+    monkeypatch.setattr(live, "HEARTBEATS_S", (0.05, 60.0))
+    with stage(output.talking(), "launching"):
+        until(lambda: pipe.getvalue().count("still running") == 1)
+        for title in ("deploying", "waiting for nodes"):
+            with stage(output.talking(), title):
+                until(lambda title=title: re.search(rf"still running after \S+: {title}", pipe.getvalue()), seconds=30)
+    assert pipe.getvalue().count("still running") == 3
+
+
 def test_line_listener_gets_every_line():
     messages = []
     with stage(messages.append, "reading") as reading:
