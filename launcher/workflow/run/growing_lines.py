@@ -1,9 +1,12 @@
 """Reads a text file that grows, each byte once and in bounded memory: lines, and pieces of lines without an end."""
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
 _BLOCK = 1 << 20
+AGENT_LINE = "[slipway] "
+"""How a line of the agent begins in a job's log (launcher/agent/events.py)."""
 _PIECE = 1 << 16
 """An unfinished line that is longer is passed on in pieces."""
 
@@ -45,6 +48,16 @@ class GrowingLines:
         """The unfinished last line of a file that has ended."""
         rest, self._open = self._open, b""
         return _text(_as_shown(rest))
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """The last lines of a file that have text, without the agent's own; of a long file only the end is read."""
+    with path.open("rb") as stream:
+        begin = max(0, stream.seek(0, io.SEEK_END) - _PIECE)
+        stream.seek(begin)
+        lines = stream.read(_PIECE).split(b"\n")
+    texts = [_text(_as_shown(line)) for line in (lines[1:] or lines if begin else lines)]
+    return [text for text in texts if text.strip() and not text.startswith(AGENT_LINE)][-count:]
 
 
 def _as_shown(line: bytes) -> bytes:

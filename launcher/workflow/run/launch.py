@@ -34,6 +34,7 @@ from launcher.workflow.history.ledger_shared import share
 from launcher.workflow.history.measurement import keep_measurement
 from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.run.earlier_step import refuse_from_step
+from launcher.workflow.run.growing_lines import last_lines
 from launcher.workflow.run.job import Job
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.meter import quoted_figures
@@ -41,6 +42,9 @@ from launcher.workflow.run.relaunch import refuse_fresh, reminding
 from launcher.workflow.run.submission import fresh_key
 from launcher.workflow.run.submission_watch import ClusterRemovedError, NoCapacityError
 from launcher.workflow.run.unproven import refuse_unproven_run
+
+LAST_LINES, MAX_LINE = 8, 500
+"""Lines of a failed job's log that a launch shows, and characters of each."""
 
 
 def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions) -> tuple[RunFolder, Report]:
@@ -67,10 +71,21 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
     if report.stopped is not None:
         raise DeploymentFailedError(f"the job was {report.stopped.text}")
     if report.status is not RunStatus.SUCCEEDED:
+        if report.status is RunStatus.FAILED:
+            _show_last_output(folder, options)
         hint = f"slipway logs {plan.name} shows its output"
         raise DeploymentFailedError(f"the job {report.status.text}", hint=hint)
     refuse_unproven_run(log, report, options)
     return folder, report
+
+
+def _show_last_output(folder: RunFolder, options: LaunchOptions) -> None:
+    """Show the end of a failed job's log, which most often names the error."""
+    for number, path in folder.attempt_logs[-1:]:
+        lines = last_lines(path, LAST_LINES)
+        options.notify(f"last output of attempt {number}:" if lines else f"attempt {number} printed nothing")
+        for line in lines:
+            options.notify(f"  {line[:MAX_LINE]}")
 
 
 def _refuse_job(plan: Plan, options: LaunchOptions) -> None:

@@ -98,10 +98,12 @@ def test_secret_is_never_written_to_files(far):
 
 
 def test_failed_job_ends_with_6_and_report(far):
-    (far.work / "train.py").write_text("raise SystemExit(3)\n")
+    (far.work / "train.py").write_text("print('no such data set', flush=True)\nraise SystemExit(3)\n")
     with pytest.raises(DeploymentFailedError, match="the job failed") as failed:
         far.launch(far.plan([sys.executable, "train.py"]))
     assert failed.value.exit_code == 6
+    assert far.messages[-1] == "  no such data set"
+    assert "last output of attempt 1:" in far.messages
     report = latest("far", far.root).read_json("report.json")
     assert (report["status"], report["attempts"][0]["exit_code"]) == ("failed", 3)
 

@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from launcher.workflow.run.growing_lines import GrowingLines
+from launcher.workflow.run.growing_lines import GrowingLines, last_lines
 
 
 def shown(lines):
@@ -61,3 +61,19 @@ def test_growing_lines_read_long_line_once_in_bounded_memory(tmp_path, character
 def test_growing_lines_show_long_progress_bar_as_one_line(tmp_path):
     (tmp_path / "log").write_bytes(b"".join(b"\r%07d|####" % number for number in range(1_000_000)) + b"\n")
     assert shown(GrowingLines(tmp_path / "log")) == "0999999|####\n"
+
+
+@pytest.mark.parametrize(
+    "written, expected",
+    [
+        ("", []),
+        ("[slipway] attempt-started part=0\n\n", []),
+        ("one\ntwo\n\nthree\n[slipway] failed exit_code=1\n", ["two", "three"]),
+        ("one\n 1%|\r 2%|", ["one", " 2%|"]),
+        ("x" * (1 << 17) + "\none", ["one"]),
+        ("x" * (1 << 17), ["x" * (1 << 16)]),
+    ],
+)
+def test_last_lines_are_of_job_alone_and_read_from_end(tmp_path, written, expected):
+    (tmp_path / "log").write_text(written)
+    assert last_lines(tmp_path / "log", 2) == expected
