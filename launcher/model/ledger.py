@@ -48,7 +48,7 @@ class LedgerEntry(NamedTuple):
     """One run; a tuple, because a ledger creates a hundred thousand entries in a batch.
 
     `run` is the name of its folder, its creation time; `origin` hashes the computer and the parent folder, so that two
-    users may run the same plan in the same second. `status` is that of its report, or not-submitted.
+    users may run the same plan in the same second. `status` is that of its report, else not-submitted or "dry run".
     `monthly` means that the quote covers a month, not the whole run: an endpoint. `hours` are wall hours of all
     attempts, `usd_per_hour` the quoted rate of all nodes, `usd_at_quoted_rate` their product. `usd_used` is the run's
     cost by every line of its quote, with a prepaid fee by its hours' share. `billed_usd` is the amount billed by AWS,

@@ -12,7 +12,7 @@ from launcher.model.errors import SlipwayError
 from launcher.records.run_folder import RunFolder
 
 FILE = "command.json"
-INTERRUPTED, FAILED, KILLED, RUNNING = "interrupted", "failed", "killed", "running"
+INTERRUPTED, FAILED, KILLED, RUNNING, DRY_RUN = "interrupted", "failed", "killed", "running", "dry run"
 _SANDBOX = " --sandbox"
 
 

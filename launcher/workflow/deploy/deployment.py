@@ -17,7 +17,7 @@ from launcher.model.stages import Notify
 from launcher.planning.pin import zone
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
-from launcher.records.command_record import recorded_command
+from launcher.records.command_record import DRY_RUN, recorded_command
 from launcher.records.run_folder import undone_if_declined
 from launcher.rendering.batch import PENDING
 from launcher.rendering.blanks import with_archive, with_names
@@ -114,7 +114,7 @@ def ends_with_it(options: DeployOptions, region: str) -> bool:
 
 def _called_when_done(options: DeployOptions, region: str) -> str:
     if options.dry_run:
-        return "dry run"
+        return DRY_RUN
     if not options.sandbox:
         return "deployed"
     return "deployed in the sandbox" + (", which has ended" if ends_with_it(options, region) else "")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import Ledger, LedgerEntry
+from launcher.records.command_record import DRY_RUN
 from launcher.records.ledger_index import LedgerIndex, entry_of_line
 from launcher.records.run_folder import RUNS, RunFolder
 
@@ -17,7 +18,7 @@ _NAME = attrgetter("name")
 
 
 def folder_ledger(root: Path) -> Ledger:
-    """Every run under a folder, the newest first.
+    """Every run under a folder, the newest first; dry runs are none.
 
     Slipway reads a run from the index if the run's folder has not changed since. Every file in a run folder is written
     completely and renamed, so the folder's modification time shows each change.
@@ -41,7 +42,8 @@ def folder_ledger(root: Path) -> Ledger:
                 unread.append((key, problem.message))
                 continue
             fresh[key] = (stamp, entry)
-        entries.append(entry)
+        if entry.status != DRY_RUN:
+            entries.append(entry)
     if fresh:
         index.add(fresh, len(known.keys() | fresh.keys()))
     return Ledger(source=str(root / RUNS), entries=newest_first(entries), unread=tuple(unread))

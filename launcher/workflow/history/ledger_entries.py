@@ -14,7 +14,7 @@ from launcher.model.ledger import ALONE, LedgerEntry, Shared
 from launcher.model.report import Attempt, Report, RunStatus
 from launcher.model.run_cost import RunRates
 from launcher.records.bill_document import BILLED
-from launcher.records.command_record import read_command
+from launcher.records.command_record import DRY_RUN, CommandRecord, read_command
 from launcher.records.report_document import stored_report
 from launcher.records.run_folder import EVENTS, JOB_FOLDER, METRICS, STAMP, RunFolder
 from launcher.records.stored_quote import stored_quote
@@ -70,7 +70,7 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         origin=hashlib.sha256(f"{platform.node()}:{folder.path.parent.resolve()}".encode()).hexdigest()[:12],
         started_at=ran[0].started_at.astimezone(UTC) if ran else created,
         ended_at=_end_time(report, ran),
-        status=report.status.value if report is not None else NOT_SUBMITTED,
+        status=report.status.value if report is not None else _unreported(command),
         simulated=report.simulated if report is not None else command is not None and command.sandbox,
         monthly=monthly,
         target=quote.target or "",
@@ -91,6 +91,11 @@ def _entry(name: str, folder: RunFolder) -> LedgerEntry:
         usd_used=None if cost is None else cost.used(hours) if hours else Decimal(0),
         shared=ALONE if cost is None else _shared_resources(name, plan, cost.rates),
     )
+
+
+def _unreported(command: CommandRecord | None) -> str:
+    """The status of a run folder without a report."""
+    return DRY_RUN if command is not None and command.ended == DRY_RUN else NOT_SUBMITTED
 
 
 def _end_time(report: Report | None, ran: Iterable[Attempt]) -> datetime | None:

@@ -14,7 +14,7 @@ from launcher.model.ledger import total
 from launcher.model.report import RunStatus
 from launcher.records import run_folder
 from launcher.records.codec import money
-from launcher.records.command_record import recorded_command
+from launcher.records.command_record import DRY_RUN, recorded_command
 from launcher.records.quote_document import quote_document
 from launcher.records.report_document import read_report
 from launcher.records.run_folder import RunFolder
@@ -131,6 +131,13 @@ class TestEntries:
         with recorded_command(folder, "deploy", sandbox=True, done="deployed in the sandbox, which has ended"):
             pass
         assert folder_ledger(tmp_path).entries[0].simulated
+
+    def test_dry_run_is_no_run_of_ledger_also_when_read_from_index(self, ledger_run, tmp_path):
+        folder = ledger_run()
+        (folder.path / "report.json").unlink()
+        with recorded_command(folder, "launch", done=DRY_RUN):
+            pass
+        assert [folder_ledger(tmp_path).entries for _ in range(2)] == [(), ()]
 
     def test_run_without_quote_is_reported_as_unread(self, ledger_run, tmp_path):
         (ledger_run().path / "quote.json").unlink()
