@@ -79,7 +79,8 @@ def _network(
     existing = subnet_id(plan)
     if request.vpc_id is not None and existing is not None:
         return request.vpc_id, existing, None
-    if target_of(plan.place.target).in_service_network:
+    way = egress(plan.request, plan.place, catalog.instance_types)
+    if way is None and target_of(plan.place.target).in_service_network:
         return "", "", None
     # What belongs to several clusters carries the name of none.
     tags = tags if request.name is None else {"slipway:network": request.name}
@@ -89,7 +90,7 @@ def _network(
         account=account,
         tags=tags,
         zone=zone(plan.place, catalog),
-        egress=egress(plan.request, plan.place, catalog.instance_types) or Egress.NAT_GATEWAY,
+        egress=way or Egress.NAT_GATEWAY,
     )
     return stack.vpc_id, stack.subnet_id, stack
 

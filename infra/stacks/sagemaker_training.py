@@ -101,12 +101,12 @@ class TrainingJobsStack(ClusterStack):
             "MachineRole",
             cluster=plan.cluster_name,
             policy=policy.resource,
-            in_vpc=plan.request.network.vpc_id is not None,
+            in_vpc=bool(network.vpc_id),
             named_arn=plan.request.security.roles.nodes,
         )
         outputs = {OUTPUTS["node_policy_arn"]: policy.arn, OUTPUTS["store_uri"]: network.store_uri}
         outputs[HYPERPOD_OUTPUTS["role_arn"]] = role.arn
-        if plan.request.network.vpc_id is not None:
+        if network.vpc_id:
             group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
             outputs[OUTPUTS["security_group_id"]] = group.group.attr_group_id
             outputs[OUTPUTS["subnet_id"]] = network.subnet_id

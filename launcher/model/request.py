@@ -200,6 +200,11 @@ class NetworkRequest:
         "address ranges that may reach the Kubernetes API from the internet; empty: the API is private",
     )
 
+    @property
+    def closed(self) -> bool:
+        """Whether the plan asks for a new network without a way to the internet."""
+        return self.nat is NatMode.NONE and self.private and self.vpc_id is None
+
 
 @record
 class StorageRequest:

@@ -204,9 +204,9 @@ class Target:
     efa_layout: EfaLayout | None = None
     # Its nodes can have public addresses, and need no NAT gateway then.
     public_nodes: bool = False
-    # The services of which its nodes need an interface endpoint without a way to the internet; empty: its nodes cannot
-    # work without one.
-    needed_endpoints: tuple[str, ...] = ()
+    # The services besides S3 of which its nodes need an interface endpoint without a way to the internet; None: its
+    # nodes cannot work without one.
+    needed_endpoints: tuple[str, ...] | None = None
     # What its nodes need the internet for, if endpoints alone are not enough.
     needs_internet: str = ""
     # A job on one node has EFA too, which it does not use.
@@ -286,7 +286,7 @@ class Target:
 
     @property
     def in_service_network(self) -> bool:
-        """Whether its instances run in the service's own network, unless the plan names a VPC."""
+        """Whether its instances run in the service's own network, unless the plan names a VPC or a closed network."""
         return self.per_job and self.managed
 
     @property

@@ -17,7 +17,6 @@ addresses; a gateway costs as much an hour as nine addresses, and has one itself
 _CHOSEN = {NatMode.GATEWAY: Egress.NAT_GATEWAY, NatMode.INSTANCE: Egress.NAT_INSTANCE}
 AUTO_CODE = "nat-auto"
 """The code of the finding on what `network.nat` auto took."""
-_OPEN_HINT = "set network.nat to gateway or instance"
 _ECR = re.compile(r"\d{12}\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?/")
 """Images of the account's own registry. ECR's endpoints do not reach public.ecr.aws."""
 
@@ -39,9 +38,8 @@ def egress(request: PlanRequest, place: Place, instances: Mapping[str, InstanceT
     network, target = request.network, request.target
     if network.vpc_id is not None or target.cluster is not None or target.ssh_host is not None:
         return None
-    row = target_of(place.target)
-    if row.in_service_network:
-        return None
+    if target_of(place.target).in_service_network:
+        return Egress.ENDPOINTS if network.closed and _can_be_closed(request, place) else None
     if network.nat in _CHOSEN:
         return _CHOSEN[network.nat]
     reason = obstacle(request, place, instances)
@@ -105,10 +103,16 @@ def _needs_no_internet(request: PlanRequest, place: Place) -> bool:
     )
 
 
+def _open_hint(place: Place) -> str:
+    """How a plan gives its nodes a way to the internet."""
+    service = target_of(place.target).in_service_network
+    return "remove network.nat and network.private" if service else "set network.nat to gateway or instance"
+
+
 def _can_be_closed(request: PlanRequest, place: Place) -> bool:
     """Whether the nodes of a place can work with endpoints alone."""
     row = target_of(place.target)
-    return bool(row.needed_endpoints) and request.network.name is None and request.workload.serve is None
+    return row.needed_endpoints is not None and request.network.name is None and request.workload.serve is None
 
 
 def interface_endpoints(request: PlanRequest, target: Target, chosen: Egress | None) -> tuple[str, ...]:
@@ -118,8 +122,8 @@ def interface_endpoints(request: PlanRequest, target: Target, chosen: Egress | N
         return ()
     if chosen is not Egress.ENDPOINTS:
         return network.endpoints
-    needed = [*target.needed_endpoints]
-    if request.run.image is not None:
+    needed = [*(target.needed_endpoints or ())]
+    if request.run.image is not None and not target.managed:  # SageMaker pulls the image outside the VPC
         needed += ("ecr.api", "ecr.dkr")
     needed += sorted({arn.split(":")[2] for arn in request.run.secrets.values()})
     return (*network.endpoints, *(service for service in dict.fromkeys(needed) if service not in network.endpoints))
@@ -134,9 +138,9 @@ def nat_findings(request: PlanRequest, place: Place, instances: Mapping[str, Ins
     if chosen is Egress.PUBLIC_ADDRESSES and reason:
         closed = f"; endpoints alone are not enough for {row.kind}: {row.needs_internet}" if row.needs_internet else ""
         yield error("no-public-addresses", "network.nat", f"none does not work: {reason}{closed}", "set it to auto")
-    if row.in_service_network and request.network.private and request.network.vpc_id is None:
+    if row.in_service_network and request.network.private and chosen is None:
         message = f"none does not work: {row.kind} runs in the service's own network, which reaches the internet"
-        hint = "name your own VPC without a route to the internet (network.vpc_id, subnet_ids), or target.kind: ec2"
+        hint = "name your own VPC without a route to the internet: network.vpc_id and subnet_ids"
         yield error("no-closed-network", "network.nat", message, hint)
     if chosen is Egress.ENDPOINTS:
         yield from _unreachable(request, place)
@@ -145,24 +149,28 @@ def nat_findings(request: PlanRequest, place: Place, instances: Mapping[str, Ins
 def egress_remarks(request: PlanRequest, place: Place, instances: Mapping[str, InstanceType]) -> Iterator[Finding]:
     """What nodes with endpoints alone cannot reach, whatever the plan does."""
     if egress(request, place, instances) is Egress.ENDPOINTS:
-        reason = obstacle(request, place, instances)
-        message = f"nodes reach AWS's services and S3 alone, no package index and no model hub: {reason}"
-        yield warning("no-internet", "network.nat", message, f"keep weights and data in S3 (run.data), or {_OPEN_HINT}")
+        closed = "network.nat none and network.private"
+        reason = closed if request.network.closed else obstacle(request, place, instances)
+        services = ("S3", *interface_endpoints(request, target_of(place.target), Egress.ENDPOINTS))
+        message = f"nodes reach {', '.join(services)} alone, no package index and no model hub: {reason}"
+        hint = f"keep weights and data in S3 (run.data), or {_open_hint(place)}"
+        yield warning("no-internet", "network.nat", message, hint)
 
 
 def _unreachable(request: PlanRequest, place: Place) -> Iterator[Finding]:
     """An error for each thing in the plan that nodes with endpoints alone cannot reach."""
-    image = request.run.image
+    # SageMaker pulls the image of a training job outside the job's network.
+    image = None if target_of(place.target).in_service_network else request.run.image
     found = None if image is None else _ECR.match(image)
     if image is not None and (found is None or found["region"] != place.region):
         message = f"nodes without a way to the internet reach the images of ECR in {place.region} alone, got {image}"
-        yield error("unreachable-image", "run.image", message, f"copy it there, or {_OPEN_HINT}")
+        yield error("unreachable-image", "run.image", message, f"copy it there, or {_open_hint(place)}")
     data = request.workload.train.data if request.workload.train is not None else None
     if data is not None and data.region not in (None, place.region):
         message = f"S3's gateway endpoint reaches {place.region} alone, the data are in {data.region}"
-        yield error("unreachable-data", "workload.train.data.region", message, f"copy them, or {_OPEN_HINT}")
+        yield error("unreachable-data", "workload.train.data.region", message, f"copy them, or {_open_hint(place)}")
     for index, line in enumerate(request.run.setup):
         if _DOWNLOAD.search(line):
             message = f"nodes without a way to the internet cannot run {line!r}"
-            fix = f"put what it fetches into run.image, target.ami or S3 (run.data), or {_OPEN_HINT}"
+            fix = f"put what it fetches into run.image, target.ami or S3 (run.data), or {_open_hint(place)}"
             yield error("unreachable-packages", f"run.setup[{index}]", message, fix)

@@ -109,7 +109,9 @@ def quota_needs(
     if plan.request.workload.serve is not None and target.managed:
         return tuple(_endpoint(plan, quotas))
     if target.in_service_network:
-        return tuple(_jobs(plan, instances, quotas))
+        closed = egress(plan.request, plan.place, instances) is not None
+        network = network_needs(plan, instances, quotas) if closed else ()
+        return (*_jobs(plan, instances, quotas), *network)
     machines = _sagemaker if target.managed else _ec2
     cluster_needs = [
         _need(quotas[quota], quotas[quota].name, 1, f"cluster {plan.cluster_name}") for quota in target.quotas

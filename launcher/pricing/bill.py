@@ -57,7 +57,7 @@ FSX = {
 
 def network_lines(prices: Prices, request: PlanRequest, target: Target, chosen: Egress | None) -> Iterator[Line]:
     """The network lines that last as long as the cluster: those of the network, and those that the target adds."""
-    if target.in_service_network:
+    if chosen is None and target.in_service_network:
         return
     alone = not request.network.shared_by
     nats = len(nat_zones(request.network, None)) if chosen in NATS and alone else 0
@@ -133,7 +133,7 @@ def network_assumptions(
     """The assumptions behind the network lines."""
     network = request.network
     asked = f"network.nat {network.nat or 'auto'}"
-    if network.vpc_id is None and target_of(kind).in_service_network:
+    if network.vpc_id is None and chosen is None and target_of(kind).in_service_network:
         source = "the service's own network has its own way out, which is in the rate"
         yield Assumption(name="NAT gateway and network", value="none", unit="", source=source)
         return
@@ -150,7 +150,8 @@ def network_assumptions(
         return
     if chosen is Egress.ENDPOINTS:
         services = ", ".join(interface_endpoints(request, target_of(kind), chosen))
-        source = f"{asked}: endpoints of {services}, in one zone; S3 by its gateway endpoint, without a price"
+        priced = f"endpoints of {services}, in one zone; " if services else ""
+        source = f"{asked}: {priced}S3 by its gateway endpoint, without a price"
         yield Assumption(name="way to the internet", value="none", unit="", source=source)
         return
     yield from _behind_nat(request, catalog, chosen)
@@ -274,7 +275,7 @@ class Bill:
         elif target.per_job and not facts.nvme_gb:
             rows.append(_job_volumes(prices, place, training_volume_gib(request, place.nodes, facts)))
         rows += (*_checkpoints(prices, request, work), *_outputs(prices, request), *cluster.network)
-        if self.own_cluster and not target.in_service_network:
+        if self.own_cluster and not (chosen is None and target.in_service_network):
             rows += network_data(prices, place, request, self._zone(place), chosen)
         if chosen is Egress.PUBLIC_ADDRESSES:
             rows.append(public_addresses(prices, place, target))

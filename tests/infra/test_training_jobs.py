@@ -37,7 +37,11 @@ def test_execution_policies_allow_deployment_in_vpc(in_vpc):
     assert types(in_vpc) <= allowed_types(TargetKind.SAGEMAKER_TRAINING)
 
 
-def test_training_jobs_stacks_have_no_instances_or_network(example):
+def test_training_jobs_stacks_have_no_instances_and_a_network_only_for_closed_plans(example):
+    if example.plan.request.network.closed:
+        assert example.resources("network", "AWS::EC2::VPC")
+        assert not types(example) & {"AWS::EC2::Instance", "AWS::EC2::LaunchTemplate", "AWS::EC2::NatGateway"}
+        return
     assert not {type_ for type_ in types(example) if type_.startswith(("AWS::EC2::", "AWS::SageMaker::", "AWS::FSx::"))}
     assert set(example.templates) == {
         f"slipway-{example.plan.name}-{part}.template.json" for part in ("checkpoints", "training")
@@ -50,6 +54,20 @@ def test_vpc_plan_has_security_group_between_members(in_vpc):
         rule = in_vpc.only("training", f"AWS::EC2::SecurityGroup{kind}")
         assert (rule["IpProtocol"], rule[key]) == ("-1", {"Fn::GetAtt": [group, "GroupId"]})
     assert in_vpc.template("training")["Outputs"]["PrivateSubnetId"]["Value"] == "subnet-0123456789abcdef0"
+
+
+def test_closed_plan_has_one_private_subnet_with_a_route_to_s3_alone(named):
+    closed = named("private")
+    (subnet,) = closed.resources("network", "AWS::EC2::Subnet")
+    gateways = closed.resources("network", "AWS::EC2::VPCEndpoint").values()
+    assert {endpoint["VpcEndpointType"] for endpoint in gateways} == {"Gateway"}
+    assert any(str(endpoint["ServiceName"]).endswith(".s3") for endpoint in gateways)
+    assert not types(closed) & {"AWS::EC2::Route", "AWS::EC2::InternetGateway", "AWS::EC2::NatGateway"}
+    outputs = closed.template("training")["Outputs"]
+    assert subnet in json.dumps(outputs["PrivateSubnetId"]["Value"])
+    assert "SecurityGroupId" in json.dumps(list(outputs))
+    (role,) = [role for key, role in closed.resources("training", "AWS::IAM::Role").items() if "MachineRole" in key]
+    assert "ec2:CreateNetworkInterfacePermission" in json.dumps(role["Policies"])
 
 
 def test_sagemaker_of_account_assumes_role_deleting_only_journal_and_cache(example):
@@ -162,7 +180,7 @@ def test_guard_sets_missing_log_retention_and_deletes_no_event(monkeypatch, exam
     with mock_aws(), guard_module("training_jobs") as module:
         logs, group = boto3.client("logs", "us-east-2"), guard_variables["LOG_GROUP"]
         now = datetime.now(UTC) + timedelta(days=days_later)
-        guard = module.TrainingJobGuard(SimpleNamespace(), lambda _: logs, now)
+        guard = module.TrainingJobGuard(SimpleNamespace(usd_per_node_hour=None), lambda _: logs, now)
         guard.set_retention()  # before the first job of the account there is no group
         for name in (group, f"{group}-of-others"):
             logs.create_log_group(logGroupName=name)

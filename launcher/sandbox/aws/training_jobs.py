@@ -1,10 +1,11 @@
 """SageMaker's training jobs: moto completes them immediately, accepts a name twice and drops half of a request.
 
 Emulated, after botocore 1.44.5 (sagemaker/2017-07-24 service-2.json) and the developer guide: CreateTrainingJob with
-its enums, patterns and maxima, unique names, the role that SageMaker must be able to assume, quotas, rules between
-members; DescribeTrainingJob, ListTrainingJobs, StopTrainingJob, DeleteTrainingJob, ListTags of a job; FilterLogEvents
-of its streams. The states of a job are in launcher/sandbox/training/job.py. An image of the sandbox's own account must
-be in its ECR; images of other accounts are assumed to exist.
+its enums, patterns and maxima, unique names, subnets and security groups of one VPC, the role that SageMaker must be
+able to assume, quotas, rules between members; DescribeTrainingJob, ListTrainingJobs, StopTrainingJob,
+DeleteTrainingJob, ListTags of a job; FilterLogEvents of its streams. The states of a job are in
+launcher/sandbox/training/job.py. An image of the sandbox's own account must be in its ECR; images of other accounts
+are assumed to exist.
 """
 
 import json
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from moto.core.responses import ActionResult, EmptyResult
+from moto.ec2.models import ec2_backends
 from moto.ecr.models import ecr_backends
 from moto.iam.models import iam_backends
 from moto.logs.models import logs_backends
@@ -54,6 +56,7 @@ class TrainingJobs:
         """Create a job; return its ARN."""
         region, name = backend.region_name, str(request.get("TrainingJobName", ""))
         _refuse_invalid(request)
+        _refuse_network(request.get("VpcConfig"), region)
         arn = f"arn:{_PARTITION}:sagemaker:{region}:{ACCOUNT}:training-job/{name}"
         if (region, name) in self._jobs:
             message = (
@@ -205,6 +208,27 @@ def _refuse_role(arn: str) -> None:
             " 'sagemaker.amazonaws.com' to assume the role."
         )
         raise ValidationError(message=message)
+
+
+def _refuse_network(network: Mapping[str, Any] | None, region: str) -> None:
+    """Refuse subnets and security groups that do not exist, or are not all in one VPC (API reference, VpcConfig)."""
+    if network is None:
+        return
+    backend = ec2_backends[ACCOUNT][region]
+    subnets = {subnet.id: subnet.vpc_id for zone in backend.subnets.values() for subnet in zone.values()}
+    groups = {group.id: group.vpc_id for vpc in backend.groups.values() for group in vpc.values()}
+    for kind, names, known in (
+        ("subnet", network["Subnets"], subnets),
+        ("security group", network["SecurityGroupIds"], groups),
+    ):
+        for name in names:
+            if name not in known:
+                raise ValidationError(message=f"The {kind} ID {name!r} does not exist.")
+    vpcs = {*(subnets[name] for name in network["Subnets"]), *(groups[name] for name in network["SecurityGroupIds"])}
+    if len(vpcs) > 1:
+        raise ValidationError(
+            message=f"Subnets and security groups must be in one VPC, got {', '.join(sorted(map(str, vpcs)))}."
+        )
 
 
 def _planned(request: Mapping[str, Any], region: str) -> datetime | None:

@@ -18,6 +18,7 @@ from launcher.model.plan import Plan
 from launcher.model.tags import RUN_TAG
 from launcher.model.training_job import GRACE_S, LONGEST_H, LONGEST_PENDING_S, MAX_RETRIES, SHORTEST_PENDING_S
 from launcher.planning.disks import training_volume_gib
+from launcher.planning.nat import egress
 from launcher.planning.quotas import default_run_s
 from launcher.planning.secrets import reference_findings
 from launcher.rendering import kubernetes_pod
@@ -92,6 +93,8 @@ def request_of(
     if request.network.vpc_id is not None:
         groups = [names.security_group_id, *request.network.security_group_ids]
         body["VpcConfig"] = {"SecurityGroupIds": groups, "Subnets": list(request.network.subnet_ids)}
+    elif egress(request, plan.place, instances) is not None:
+        body["VpcConfig"] = {"SecurityGroupIds": [names.security_group_id], "Subnets": [names.subnet_id]}
     if request.security.encrypt_traffic:
         body["EnableInterContainerTrafficEncryption"] = True
     return body

@@ -50,6 +50,9 @@ class SageMakerTraining(SageMakerTarget):
         ),
     )
     scheduler = TRAINING_JOBS
+    # In a VPC containers reach S3 by its gateway endpoint; SageMaker itself pulls the image and writes the logs
+    # (developer guide, "Give SageMaker AI Training Jobs Access to Resources in Your Amazon VPC").
+    needed_endpoints = ()
     encrypts_traffic = True
 
     def locations(self, request: PlanRequest, option: PurchaseOption, known: Locations) -> Locations:
@@ -86,6 +89,9 @@ class SageMakerTraining(SageMakerTarget):
             )
             hint = "set your own rate in purchase.price_overrides: BillableTimeInSeconds of past jobs shows it"
             notes.append(info("managed-spot-rate", "purchase.option", message, hint))
+        if request.network.closed:
+            message = "the new network has one subnet: SageMaker starts the instances in its zone alone"
+            notes.append(info("one-zone", "network.nat", message, "target.az_id chooses the zone"))
         minutes = warm_minutes(request)
         if minutes:
             message = f"the warm pool keeps all nodes for {minutes:g} minutes after the job, billed in full"
@@ -143,7 +149,7 @@ def _unused(request: PlanRequest) -> Iterator[Finding]:
 def _network(request: PlanRequest) -> Iterator[Finding]:
     """The refusal of network endpoints without a VPC: the job then runs in SageMaker's own network."""
     network = request.network
-    if network.vpc_id is None and network.endpoints:
+    if network.vpc_id is None and network.endpoints and not network.closed:
         message = f"Slipway creates no network, got endpoints {', '.join(network.endpoints)}"
         yield error(
             "training-job-network", "network.endpoints", message, "remove this key: SageMaker provides the network"

@@ -19,7 +19,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.stages import Notify
-from launcher.planning.nat import egress
+from launcher.planning.nat import egress, interface_endpoints
 from launcher.records.quote_document import quote_document
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.efa_rules import stack_findings
@@ -158,10 +158,13 @@ def refuse_without_efa(plan: Plan, assembly: Assembly, instances: Mapping[str, I
         raise ImpossibleError(f"{plan.name}: its nodes would have no EFA", findings=lost)
 
 
-def _subnet(plan: Plan) -> str:
-    chosen = egress(plan.request, plan.place, load().instance_types)
-    public = chosen is Egress.PUBLIC_ADDRESSES
-    return "a public subnet without inbound rules" if public else f"a private subnet, {chosen or Egress.NAT_GATEWAY}"
+def _subnet(plan: Plan, chosen: Egress | None) -> str:
+    if chosen is Egress.PUBLIC_ADDRESSES:
+        return "a public subnet without inbound rules"
+    if chosen is not Egress.ENDPOINTS:
+        return f"a private subnet, {chosen or Egress.NAT_GATEWAY}"
+    services = interface_endpoints(plan.request, target_of(plan.place.target), chosen)
+    return f"a private subnet, {', '.join(services)} endpoints" if services else "a private subnet"
 
 
 def plan_lines(plan: Plan) -> list[str]:
@@ -171,12 +174,13 @@ def plan_lines(plan: Plan) -> list[str]:
     instances = f"{place.nodes} x {place.instance_type}, {place.option.value.replace('-', ' ')}, in {where}"
     head = target_of(place.target).head_instance(place.nodes, request.storage.head_node)
     lines = [cluster_of(plan).describe(plan, head, instances)]
-    if request.network.vpc_id is None and target_of(place.target).in_service_network:
-        lines.append("network: the service's own")
-    elif request.network.vpc_id is None:
-        lines.append(f"network {request.network.cidr}: {_subnet(plan)}, S3 endpoint")
-    else:
+    way = egress(request, place, load().instance_types)
+    if request.network.vpc_id is not None:
         lines.append(f"network {request.network.vpc_id}, unchanged")
+    elif way is None and target_of(place.target).in_service_network:
+        lines.append("network: the service's own")
+    else:
+        lines.append(f"network {request.network.cidr}: {_subnet(plan, way)}, S3 endpoint")
     location = request.checkpoint.store_uri or f"the cluster's bucket, which slipway down {request.name} keeps"
     lines.append(f"checkpoints: {location}")
     return lines

@@ -75,7 +75,7 @@ def holdings_of_plan(subject: Subject, plan: Plan) -> Holdings:
         return Holdings(network=network)
     target = target_of(plan.place.target)
     if target.in_service_network:
-        return Holdings()
+        return Holdings(network=network)
     if target.instance_tags is None:
         machines = hyperpod.instance_counts(session, f"slipway-{plan.cluster_name}")
         return Holdings(sagemaker_instances=machines, network=network, cluster=True)

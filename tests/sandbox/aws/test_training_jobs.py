@@ -123,6 +123,16 @@ def test_training_job_nodes_have_separate_files_and_states_in_order(create, unti
     assert {stream.rpartition("-")[0] for stream, _ in log_lines} == {"two-nodes/algo-1", "two-nodes/algo-2"}
 
 
+def test_subnets_and_groups_of_a_training_job_are_in_one_vpc(create, client):
+    ec2 = client("ec2")
+    vpcs = [ec2.create_vpc(CidrBlock=f"10.{number}.0.0/16")["Vpc"]["VpcId"] for number in (71, 72)]
+    subnet = ec2.create_subnet(VpcId=vpcs[0], CidrBlock="10.71.0.0/24")["Subnet"]["SubnetId"]
+    own, other = (ec2.create_security_group(VpcId=vpc, GroupName="jobs", Description="jobs")["GroupId"] for vpc in vpcs)
+    create("in-one-vpc", VpcConfig={"Subnets": [subnet], "SecurityGroupIds": [own]})
+    with pytest.raises(ClientError, match="must be in one VPC"):
+        create("in-two-vpcs", VpcConfig={"Subnets": [subnet], "SecurityGroupIds": [own, other]})
+
+
 def test_training_job_name_is_unique(create, client, until):
     create("once", Tags=[{"Key": "slipway:run", "Value": "first"}])
     with pytest.raises(ClientError) as refused:
@@ -146,6 +156,7 @@ def test_training_job_name_is_unique(create, client, until):
         ({"resources": {"InstanceCount": 0}}, "InstanceCount"),
         ({"Environment": {"A": "x" * 513}}, "maximum of 512"),
         ({"Tags": [{"Key": "a*b", "Value": ""}]}, "does not match pattern"),
+        ({"VpcConfig": {"Subnets": ["subnet-0123456789abcdef0"], "SecurityGroupIds": ["sg-1"]}}, "does not exist"),
     ],
 )
 def test_invalid_training_job_refused(create, changes, expected):

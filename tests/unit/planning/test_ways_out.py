@@ -3,7 +3,9 @@
 import pytest
 
 from launcher.model.enums import Egress, NatMode, PurchaseOption, TargetKind
+from launcher.planning.nat import interface_endpoints
 from launcher.planning.ways_out import WaysOut
+from launcher.targets.registry import target_of
 from tests.plans import request_of
 
 ON_DEMAND, SPOT = PurchaseOption.ON_DEMAND, PurchaseOption.SPOT
@@ -86,6 +88,34 @@ def test_job_that_may_need_the_internet_keeps_a_nat(way_of, run):
 def test_plan_shared_network_or_cluster_without_job_decides_alone(way_of, keys, taken):
     way = way_of(**keys)
     assert (way.able(TargetKind.EKS), way.chosen(TargetKind.EKS, ON_DEMAND)) == ((taken,), taken)
+
+
+CLOSED = {"nat": "none", "private": True}
+
+
+@pytest.mark.parametrize("run", [{}, FROM_S3, {"image": "123456789012.dkr.ecr.us-east-1.amazonaws.com/team:1"}])
+def test_closed_training_job_has_s3_alone(way_of, run):
+    way = way_of(network=CLOSED, run=run)
+    assert way.chosen(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is Egress.ENDPOINTS
+    request = request_of(
+        {"slipway": 1, "name": "n", "workload": {"train": {"hours": 1}}, "network": CLOSED, "run": run}
+    )
+    assert interface_endpoints(request, target_of(TargetKind.SAGEMAKER_TRAINING), Egress.ENDPOINTS) == ()
+
+
+def test_closed_training_job_has_endpoints_of_its_secrets_and_the_plan(way_of):
+    run = {"secrets": {"KEY": "arn:aws:secretsmanager:us-east-1:123456789012:secret:k"}}
+    train, network = {"train": {"hours": 1}}, {**CLOSED, "endpoints": ["logs"]}
+    request = request_of({"slipway": 1, "name": "n", "workload": train, "network": network, "run": run})
+    endpoints = interface_endpoints(request, target_of(TargetKind.SAGEMAKER_TRAINING), Egress.ENDPOINTS)
+    assert endpoints == ("logs", "secretsmanager")
+
+
+@pytest.mark.parametrize(
+    "keys", [{}, {"nat": "none"}, {"private": True}, {"nat": "gateway"}, {"nat": "instance", "private": True}]
+)
+def test_training_job_without_a_closed_network_stays_in_the_services_own(way_of, keys):
+    assert way_of(network=keys).chosen(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is None
 
 
 def test_training_job_in_service_network_has_no_way(way_of):

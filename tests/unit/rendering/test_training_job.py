@@ -97,6 +97,12 @@ def test_time_limit_warm_pool_training_plan_and_vpc_reach_the_request(request_wi
     assert "VpcConfig" not in limited
 
 
+def test_closed_job_runs_in_the_subnet_of_its_new_network(request_with):
+    closed = request_with(network={"nat": "none", "private": True})["VpcConfig"]
+    assert closed == {"SecurityGroupIds": ["sg-node0security0000"], "Subnets": ["subnet-private0subnet000"]}
+    assert "VpcConfig" not in request_with(network={"nat": "none"})
+
+
 def test_kms_key_of_a_type_with_local_disks_is_not_a_volume_key(request_with):
     key = "arn:aws:kms:us-east-2:123456789012:key/0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
     training_request = request_with(storage={"kms_key_arn": key})
