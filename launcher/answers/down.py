@@ -69,7 +69,8 @@ def page(removal: Removal, width: int) -> list[str]:
         names = [name for name, _ in removal.jobs if _NAME.fullmatch(name)]
         if names and not removal.done:
             first = " or ".join(f"slipway cancel {name}" for name in dict.fromkeys(names))
-            text = f"their work since the newest stored checkpoint is lost; to save it first: {first}"
+            lost = f"their work since the newest stored checkpoint is lost; to save it first: {first}"
+            text = "they store a checkpoint before their instances end" if removal.saves else lost
             lines += wrapped(f"    {text}", width)
     lines += ["", "  retained"]
     lines += [piece for retained in removal.kept for piece in _retained_lines(retained, width)] or ["    nothing"]

@@ -12,7 +12,6 @@ from launcher.model.target import INSTANCES, TRAINING_JOBS
 from launcher.model.units import HOUR_S, spoken
 from launcher.rendering.names import STORE_STACK
 
-TO_COME = "idle tail and storage are still to come"
 ATTEMPTS: Sequence[Column[Attempt]] = (
     Column(
         "took",
@@ -27,6 +26,8 @@ ATTEMPTS: Sequence[Column[Attempt]] = (
 )
 """Columns of an attempt, as text and as HTML, after its start."""
 
+_TAIL_ENDS = {INSTANCES: "the tail", TRAINING_JOBS: "the warm pool"}
+"""What ends the nodes' time after the job where no guard measures how long they have been idle."""
 _WITHOUT_SCHEDULER = {INSTANCES: "plain instances", TRAINING_JOBS: "instances of SageMaker"}
 """What runs a job by its own API, in place of a scheduler."""
 
@@ -126,10 +127,13 @@ def used_lines(report: Report) -> list[str]:
     if cost is None:
         return [f"used {took}, ${words.dollars(used)}"]
     hourly = f"job hours at ${words.exact(rate)} an hour"
+    tail = bool(report.rates.tail_h)
     if report.running_h:
-        return [f"used {took}, ${words.dollars(used)}: {hourly}, start-up and the other hourly lines; {TO_COME}"]
+        later = "idle tail and storage are still to come" if tail else "storage is still to come"
+        return [f"used {took}, ${words.dollars(used)}: {hourly}, start-up and the other hourly lines; {later}"]
     others = words.dollars(cost.beside(report.actual_hours))
-    breakdown = f"{hourly}, and ${others} for start, idle tail, storage, network and other"
+    around = "start, idle tail" if tail else "start"
+    breakdown = f"{hourly}, and ${others} for {around}, storage, network and other"
     lines = [f"used {took}, ${words.dollars(used)}: {breakdown}"]
     if report.usd_unused:
         paid = words.dollars(used + report.usd_unused)
@@ -157,7 +161,8 @@ def left_up(report: Report) -> list[str]:
         amount = f"about {amount} at the quoted load"
     elif report.rates.tail_h and report.usd_per_hour is not None:
         most = words.dollars(rate + report.usd_per_hour)
-        later = f"after the idle timeout has stopped them, {amount} until slipway down {report.name}"
+        end = _TAIL_ENDS.get(report.scheduler, "the idle timeout has stopped them")
+        later = f"after {end}, {amount} until slipway down {report.name}"
         shows = "" if report.simulated else " slipway cost shows the rate now."
         return [f"While its nodes run, {costs} about ${most} an hour; {later}.{shows}"]
     return [f"While it stays up, {costs} {amount} until slipway down {report.name}."]

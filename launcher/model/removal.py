@@ -56,7 +56,7 @@ class Removal:
     `stacks` are the names of the deleted stacks, in order of deletion, with the state of each; `instances` the
     cluster's running instances by type before the removal. `endpoint` marks an endpoint. For a plan whose jobs ran on
     an existing cluster, `on` is that cluster, and `jobs` are the removed jobs, with the state of each; else `jobs` are
-    those that run on the cluster and end with it.
+    those that run on the cluster and end with it, after they have stored a checkpoint if `saves`.
     """
 
     cluster: str
@@ -68,6 +68,7 @@ class Removal:
     endpoint: bool = False
     jobs: tuple[tuple[str, str], ...] = ()
     on: str | None = None
+    saves: bool = False
 
     @property
     def usd_per_month(self) -> Decimal:

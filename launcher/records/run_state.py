@@ -42,5 +42,5 @@ class RunState:
     idle_chips: str = ""
     # The nodes that slow the running attempt down.
     stragglers: tuple[Straggler, ...] = ()
-    # The guard's reason for stopping nodes that do not boot, for a job that waits for them.
+    # The guard's reason for stopping the nodes of a job that waits for them or was cancelled with them.
     failed_boots: str = ""

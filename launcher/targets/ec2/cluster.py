@@ -31,17 +31,12 @@ END_LOOKS, END_POLL_S = 30, 10.0
 """The number and interval (s) of polls until stopped instances have ended: five minutes."""
 
 
-def _refuse_second_job(plan: Plan, group: GroupState | None, name: str) -> None:
+def _refuse_second_job(plan: Plan, group: GroupState, name: str) -> None:
     """Refuse a second job on the instances of a running one.
 
     Raises:
-        DeploymentFailedError: the group does not exist, or another job runs on its instances.
+        DeploymentFailedError: another job runs on its instances.
     """
-    if group is None:
-        message = f"the instances of {plan.cluster_name} have no Auto Scaling group"
-        raise DeploymentFailedError(
-            message, hint=f"the stack is not complete: slipway down {plan.name}, then launch again"
-        )
     if group.desired and group.job != name:
         message = f"job {group.job or 'of another launch'} runs on the instances of {plan.cluster_name}"
         hint = f"slipway cancel {plan.name} ends it, or give the second plan another name: it has its own instances"
@@ -73,6 +68,16 @@ class InstancesCluster(DeployedCluster):
             ("their logs", f"aws logs tail {log_group(plan)} --region {region} --follow"),
         ]
 
+    def refuse_beside(self, plan: Plan, session: Session) -> None:
+        """Refuse a launch while a job runs: its deployment could change the instances of the job.
+
+        Raises:
+            DeploymentFailedError: a job runs on the instances.
+        """
+        group = auto_scaling.describe(session, group_of(plan.cluster_name))
+        if group is not None:
+            _refuse_second_job(plan, group, "")
+
     def submit(self, request: JobRequest) -> Submission:
         """Ship a job to the store and set the size of its group; report it only after EC2 Auto Scaling has accepted it.
 
@@ -84,7 +89,12 @@ class InstancesCluster(DeployedCluster):
         request.folder.write_bundle(bundle)
         session = Session(environment=request.environment, region=plan.place.region)
         name, group = job_name(plan, request.key), group_of(plan.cluster_name)
-        _refuse_second_job(plan, auto_scaling.describe(session, group), name)
+        state = auto_scaling.describe(session, group)
+        if state is None:
+            message = f"the instances of {plan.cluster_name} have no Auto Scaling group"
+            hint = f"the stack is not complete: slipway down {plan.name}, then launch again"
+            raise DeploymentFailedError(message, hint=hint)
+        _refuse_second_job(plan, state, name)
         shipment = ship_work(request.workdir, request.store, request.here, datetime.now(UTC), request.notify)
         request.notify(shipment.text())
         channel = channel_at(session, request.cluster.names.store_uri, name)

@@ -129,6 +129,13 @@ class DeployedCluster(DeployedStacks):
             ImpossibleError: it cannot; the hint names the remedy.
         """
 
+    def refuse_beside(self, plan: Plan, session: Session) -> None:
+        """Refuse, before anything changes, a job that cannot run beside the plan's running one; by default all can.
+
+        Raises:
+            DeploymentFailedError: a job runs; the hint names how to end it.
+        """
+
     def start(self, outputs: Outputs, session: Session, notify: Notify) -> None:
         """Start nodes that do not start with jobs; nothing by default."""
 

@@ -19,7 +19,7 @@ from launcher.model.plan import Plan
 from launcher.model.stages import Notify, stage
 from launcher.records.command_record import RUNNING, read_command
 from launcher.records.run_folder import RunFolder, home_of, latest, names
-from launcher.records.submission import CONTEXT, EKS, SANDBOX, HeadNode, Submission, recorded
+from launcher.records.submission import API, CONTEXT, EKS, SANDBOX, HeadNode, Submission, recorded
 from launcher.rendering.names import TRAINING_STACK, journal_uri
 from launcher.submit.jobs import SchedulerEndedError, SchedulerError
 from launcher.submit.kubernetes.connection import Connection, Endpoint, RefusedError, to_context, to_endpoint
@@ -138,7 +138,7 @@ def gone_if_removed(submission: Submission, environment: Mapping[str, str]) -> I
 def removal_of(submission: Submission, environment: Mapping[str, str]) -> str:
     """What is known of the removal of a job's cluster; empty if it is not removed, or nothing is known."""
     head_node = submission.head_node
-    if head_node.via not in (SANDBOX, EKS, "ssm", "session"):
+    if head_node.via not in (SANDBOX, EKS, API, "ssm", "session"):
         return ""
     cluster = f"cluster {submission.cluster}"
     try:

@@ -156,6 +156,7 @@ def survey(target: Subject, session: Session, catalog: Catalog, *, erase: bool) 
             kept=(),
             endpoint=serving is not None,
             jobs=running_jobs(session, training, datetime.now(UTC)),
+            saves=kind is not None and TARGETS[kind].per_job,
         ),
     )
     leftover = _left_behind(result, session, catalog) if training is None else ()

@@ -14,8 +14,11 @@ from launcher.agent.shape import moment, read
 from launcher.model.errors import UnreadableInputError
 from launcher.model.job import JobFacts, JobState
 from launcher.model.report import Attempt, BudgetStop, EndedBy
+from launcher.records.run_folder import RunFolder
 
 ENDINGS = ("completed", "interrupted", "failed", "cancelled", "stopped")
+GUARD_STOPPED = "guard-stopped"
+"""The event of a run folder with the guard's reason for stopping nodes."""
 _INTERRUPTED = (EndedBy.SPOT_INTERRUPTION, EndedBy.NODE_LOST)
 """The ends of an attempt because its instances are gone."""
 POD_END = "pod-end"
@@ -120,6 +123,21 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     except OSError as problem:
         raise UnreadableInputError(f"cannot read {path}: {problem.strerror or problem}") from problem
     return [event for line in lines if (event := _event(line)) is not None]
+
+
+def recorded_stop(folder: RunFolder) -> str:
+    """The guard's newest reason in the events of a run folder; empty without one."""
+    reasons = [
+        str(event.get("reason", "")) for event in read_events(folder.events) if event.get("event") == GUARD_STOPPED
+    ]
+    return reasons[-1] if reasons else ""
+
+
+def record_stop(folder: RunFolder, reason: str) -> str:
+    """Keep the guard's reason in a run folder, which outlives its stack; returns the reason."""
+    if reason and reason != recorded_stop(folder):
+        folder.append_event(GUARD_STOPPED, reason=reason)
+    return reason
 
 
 def _event(line: str) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from launcher.model.stages import Notify
-from launcher.workflow.history.attempts import ENDINGS
+from launcher.workflow.history.attempts import ENDINGS, POD_END
 from launcher.workflow.history.stored import TROUBLES
 
 _TROUBLES = (
@@ -70,6 +70,11 @@ def _restored(event: dict[str, object]) -> str:
     return f" resumes from step {event['step']}, {origin} ({event['bytes']:,} bytes)"
 
 
+def _notice(source: str) -> str:
+    """The source of a notice; the agent has one word for every SIGTERM from outside."""
+    return "its node ends" if source == POD_END else source
+
+
 _EVENT_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
     "attempt-started": lambda event: f" started on {event.get('node')}",
     "restored": _restored,
@@ -82,7 +87,7 @@ _EVENT_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
     "outputs-stored": lambda event: f": outputs stored: {event['files']} files, {event['bytes']:,} bytes",
     "checkpoint-layout": lambda event: f": checkpoint layout {event['layout']}",
     "read-back": lambda event: f": step {event['step']} was read back from S3 in {event['seconds']} s",
-    "notice": lambda event: f": notice of an interruption ({event.get('source')})",
+    "notice": lambda event: f": notice of an interruption ({_notice(str(event.get('source')))})",
     "rebalance-recommended": lambda _: ": EC2 recommends leaving this instance: the risk of interruption is higher",
     "straggler-over": lambda event: f": {event.get('slow_node')} is as fast as the other nodes again",
     "hung": lambda event: f": no step for {event['minutes']} minutes, the agent ends it",

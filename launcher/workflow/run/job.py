@@ -28,6 +28,7 @@ from launcher.workflow.cluster.failed_boots import guard_verdict
 from launcher.workflow.cluster.reach import refuse_unless_answered, removal_of
 from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.deployment import deploys
+from launcher.workflow.history.attempts import record_stop
 from launcher.workflow.history.run_index import publish
 from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.run.cluster_handle import cluster_handle
@@ -170,7 +171,7 @@ class Job:
                 waits_s=waits_s(self.plan) + beginning.left_s,
                 give_up=options.give_up,
                 removed=partial(removal_of, submission, options.environment),
-                failed_boots=partial(guard_verdict, submission, self.aws),
+                failed_boots=lambda: record_stop(self.folder, guard_verdict(submission, self.aws)),
             )
             stack.callback(watch.close)
             disruption = disruption_for(

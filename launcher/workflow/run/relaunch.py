@@ -19,6 +19,7 @@ from launcher.records.run_folder import RunFolder
 from launcher.rendering.cluster import owner_in
 from launcher.rendering.names import FRESH_FOLDER, OUTPUTS, stack_name
 from launcher.rendering.slurm_job import JOB_FILE
+from launcher.targets.clusters import cluster_of
 from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.steps import DeployContext
 from launcher.workflow.run.checkpoints import survey
@@ -111,10 +112,12 @@ def reminding(
 ) -> Account:
     """The account, with a report before its question: the checkpoints that the job will find, a job that still runs.
 
-    `second` is called before a job is submitted while another job of the plan runs, and raises if the user declines.
+    A job that cannot run beside a running one is refused. `second` is called before a job is submitted while another
+    job of the plan runs, and raises if the user declines.
 
     Raises:
         ImpossibleError: the job is to begin at a step, in a sandbox that begins empty.
+        DeploymentFailedError: a job of the plan runs, and its target runs one at a time.
     """
     if not account.stays:
         if from_step is not None:
@@ -130,6 +133,7 @@ def reminding(
             context.notify(from_step_text(plan, context, from_step))
         for line in earlier_run_lines(plan, context, now, fresh=fresh, from_step=from_step):
             context.notify(line)
+        cluster_of(plan).refuse_beside(plan, Session(environment=context.environment, region=plan.place.region))
         if (running := _running_job(plan.name, folder, context)) is not None:
             context.notify(f"warning: {running} (slipway attach {plan.name}, slipway cancel {plan.name})")
             second(f"submit a second job of {plan.name} beside it")

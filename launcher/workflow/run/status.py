@@ -27,8 +27,17 @@ from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, 
 from launcher.submit.jobs import SchedulerEndedError
 from launcher.workflow.cluster.failed_boots import failed_boots
 from launcher.workflow.cluster.job_connection import reached
-from launcher.workflow.cluster.reach import environment_of_run, gone_if_removed
-from launcher.workflow.history.attempts import STOPPED, attempts, budget_stop, cancelled, closed, read_events
+from launcher.workflow.cluster.reach import environment_of_run, gone_if_removed, removal_of
+from launcher.workflow.history.attempts import (
+    STOPPED,
+    attempts,
+    budget_stop,
+    cancelled,
+    closed,
+    read_events,
+    record_stop,
+    recorded_stop,
+)
 from launcher.workflow.history.idle_tail import learn_tails
 from launcher.workflow.history.ledger_shared import share
 from launcher.workflow.history.measurement import keep_measurement
@@ -159,7 +168,8 @@ def _current_state(
     before = _ended_state(name, folder).status
     now, judged = datetime.now(UTC), _state(name, folder, recorded_submission, facts)
     if judged.status in (PENDING, RunStatus.CANCELLED.value):
-        judged = replace(judged, failed_boots=failed_boots(recorded_submission, environment))
+        reason = record_stop(folder, failed_boots(recorded_submission, environment))
+        judged = replace(judged, failed_boots=reason or judged.failed_boots)
     if judged.status not in _OF_ENDING.values():
         simulated = judged.report is not None and judged.report.simulated
         return _with_meter(judged, folder, now, None if simulated else environment)
@@ -168,7 +178,18 @@ def _current_state(
         share(name, folder, environment, now, notify)
         publish(name, folder, environment_of_run(folder, environment), now, notify)
     learn_tails(name, folder.root, environment, now, notify)
-    return judged
+    return without_removed(judged, recorded_submission, environment, notify)
+
+
+def without_removed(
+    state: RunState, submission: Submission, environment: Mapping[str, str], notify: Notify
+) -> RunState:
+    """The state of an ended job, without the cost of a stack that is removed: the store still answers for the job."""
+    removal = removal_of(submission, environment)
+    if not removal or state.report is None:
+        return state
+    notify(removal)
+    return replace(state, report=replace(state.report, left_up_usd_per_hour=None))
 
 
 def _with_meter(
@@ -186,10 +207,12 @@ def _ended_state(name: str, folder: RunFolder) -> RunState:
     command = read_command(folder)
     # Of a sandbox nothing is in an account, and nothing is billed.
     sandbox = command.sandbox if command is not None else report is not None and report.simulated
+    status = status_of(folder, report)
     return RunState(
         name=name,
         run=folder.path.name,
-        status=status_of(folder, report),
+        status=status,
+        failed_boots=recorded_stop(folder) if status == RunStatus.CANCELLED.value else "",
         submission=None,
         facts=None,
         report=report,

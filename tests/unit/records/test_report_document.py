@@ -67,6 +67,28 @@ def test_running_report_excludes_idle_tail_and_storage() -> None:
     assert "idle tail and storage are still to come" in text
 
 
+def test_report_without_a_tail_names_none() -> None:
+    rates = RunRates(start_h=0.1, beside_usd_per_hour=Decimal(1))
+    ended = replace(REPORT, rates=rates)
+    running = replace(ended, status=RunStatus.RUNNING, running_h=0.5)
+    texts = [" ".join(" ".join(page(report, 80)).split()) for report in (ended, running)]
+    assert "for start, storage, network and other" in texts[0]
+    assert "; storage is still to come" in texts[1]
+    assert not [text for text in texts if "idle" in text]
+
+
+@pytest.mark.parametrize(
+    "scheduler, end",
+    [("slurm", "the idle timeout has stopped them"), ("ec2", "the tail"), ("sagemaker", "the warm pool")],
+)
+def test_cost_until_down_names_what_ends_the_nodes(scheduler: str, end: str) -> None:
+    stacks = (("slipway-job-training", "CREATE_COMPLETE"),)
+    rates = RunRates(tail_h=0.1)
+    report = replace(REPORT, scheduler=scheduler, stacks=stacks, left_up_usd_per_hour=Decimal("0.29"), rates=rates)
+    text = " ".join(" ".join(page(report, 80)).split())
+    assert f"an hour; after {end}, $0.29 an hour until slipway down" in text
+
+
 @pytest.mark.parametrize("reply", [None, REPLY, replace(REPLY, first_s=None, kind="embedding")])
 def test_endpoint_report_reads_back_unchanged(reply: Reply | None) -> None:
     report = replace(REPORT, attempts=(), scheduler="none", endpoint=replace(ENDPOINT, reply=reply))

@@ -8,11 +8,12 @@ import pytest
 from moto import mock_aws
 
 from launcher import plan_file
+from launcher.aws import auto_scaling
 from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.cluster_nodes import NodeAction, NodeFacts, NodeUse
 from launcher.model.ec2 import GROUP_OUTPUT
-from launcher.model.errors import ImpossibleError
+from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.tags import CLUSTER_TAG, PURPOSE_TAG, RUN_TAG
 from launcher.planning.pin import pinned_plan
 from launcher.records.submission import API, HeadNode
@@ -93,3 +94,14 @@ def test_unsupported_node_action_refused_naming_replace(access, action):
 def test_nodes_of_training_jobs_refused(access):
     with pytest.raises(ImpossibleError, match="SageMaker training jobs have no nodes"):
         SageMakerTrainingCluster().nodes(access)
+
+
+def test_launch_beside_a_running_job_is_refused_before_anything_changes(access):
+    text = (EXAMPLES / "ec2" / "lora-g6e.yaml").read_text(encoding="utf-8").replace("lora-g6e-ec2", "lora")
+    plan, cluster = pinned_plan(plan_file.loads(text), load()), InstancesCluster()
+    with pytest.raises(DeploymentFailedError, match="job job-1 runs on the instances of lora") as refused:
+        cluster.refuse_beside(plan, access.session)
+    assert "slipway cancel lora" in refused.value.hint
+    auto_scaling.stop(access.session, GROUP)
+    cluster.refuse_beside(plan, access.session)
+    cluster.refuse_beside(access.plan, access.session)  # which has no group yet

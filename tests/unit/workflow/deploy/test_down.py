@@ -167,4 +167,7 @@ def test_page_of_a_cluster_with_running_jobs_names_the_jobs_and_the_lost_work(do
     text = "\n".join(page(removal, 100))
     assert "    gpt: running, attempt 2, on 2 nodes" in text
     assert ("to save it first: slipway cancel gpt" in text) is not done
+    saved = "\n".join(page(replace(removal, saves=True), 100))
+    assert ("they store a checkpoint before their instances end" in saved) is not done
+    assert "is lost" not in saved
     assert document(removal)["jobs"] == [{"name": "gpt", "status": "running, attempt 2, on 2 nodes"}]

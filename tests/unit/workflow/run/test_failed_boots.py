@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from moto import mock_aws
@@ -11,8 +12,14 @@ from launcher.aws.session import Session
 from launcher.model.enums import TargetKind
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.job import JobFacts, JobState, Submitted
+from launcher.model.report import Report, RunStatus
+from launcher.records.report_document import report_document
+from launcher.records.run_folder import RunFolder
+from launcher.records.run_state import RunState
 from launcher.records.submission import HeadNode, Submission
 from launcher.workflow.cluster.failed_boots import failed_boots
+from launcher.workflow.history.attempts import record_stop, recorded_stop
+from launcher.workflow.run.status import run_state, without_removed
 from launcher.workflow.run.submission_watch import BOOTS_AGAIN_S, Mirror, RemoteWatch
 
 REASON = "3 nodes in a row failed to boot (i-1, i-2, i-3). The last lines of i-3:\n  an accelerator is missing"
@@ -149,3 +156,53 @@ def test_foreign_cluster_has_no_guard_verdict(submission, via):
     write(json.dumps({"text": REASON}))
     other = replace(submission, head_node=HeadNode(via=via, host="h"))
     assert failed_boots(other, VARIABLES) == ""
+
+
+def test_recorded_reason_of_the_guard_outlives_its_stack(tmp_path):
+    folder = RunFolder(path=tmp_path)
+    assert recorded_stop(folder) == ""
+    for reason in ("", "its 1 hour has ended", "its 1 hour has ended", REASON):
+        assert record_stop(folder, reason) == reason
+    assert recorded_stop(folder) == REASON
+    assert len(folder.events.read_text(encoding="utf-8").splitlines()) == 2
+
+
+def test_cancelled_run_without_its_sandbox_has_the_recorded_reason(tmp_path):
+    folder = RunFolder(path=tmp_path)
+    record_stop(folder, REASON)
+    for status, expected in ((RunStatus.CANCELLED, REASON), (RunStatus.SUCCEEDED, "")):
+        folder.write_json("report.json", report_document(report(status)))
+        assert run_state("tiny", folder, {}).failed_boots == expected
+
+
+def report(status):
+    return Report(
+        name="tiny",
+        status=status,
+        scheduler="ec2",
+        simulated=True,
+        attempts=(),
+        quoted_usd=None,
+        quoted_hours=1.0,
+        prices_as_of=None,
+        usd_per_hour=None,
+        stacks=(),
+        verified_resources=(),
+        not_emulated=(),
+    )
+
+
+def test_ended_job_of_removed_instances_has_no_cost_until_down(submission):
+    instances = replace(submission, target=TargetKind.EC2, head_node=HeadNode(via="api", host="h", region=REGION))
+    costs = replace(report(RunStatus.SUCCEEDED), left_up_usd_per_hour=Decimal("0.03"))
+    state = RunState(
+        name="tiny", run="r", status="succeeded", submission=instances, facts=None, report=costs, attempts=()
+    )
+    lines = []
+    assert without_removed(state, instances, VARIABLES, lines.append) == state
+    Session(environment=VARIABLES, region=REGION).client("cloudformation").delete_stack(
+        StackName="slipway-tiny-training"
+    )
+    ended = without_removed(state, instances, VARIABLES, lines.append)
+    assert ended.report.left_up_usd_per_hour is None
+    assert lines == ["cluster tiny is gone"]
