@@ -39,7 +39,10 @@ MAX_PERIODS = 288
 
 
 def rights(plan: Plan, scope: Construct) -> Rights:
-    """The guard's permissions: delete the endpoint and its copies, or scale it to zero if the plan allows zero."""
+    """The guard's permissions: delete the endpoint and its copies, or scale it to zero if the plan allows zero.
+
+    Also those to read why instances and copies do not start.
+    """
     name, place = cluster_name(plan), f"arn:{Aws.PARTITION}:sagemaker:{Stack.of(scope).region}:{Aws.ACCOUNT_ID}"
     endpoint = iam.PolicyStatement(
         sid="StopEndpoint",
@@ -48,7 +51,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
     )
     copies = iam.PolicyStatement(
         sid="StopCopies",
-        actions=["sagemaker:DeleteInferenceComponent"],
+        actions=["sagemaker:DeleteInferenceComponent", "sagemaker:DescribeInferenceComponent"],
         resources=[f"{place}:inference-component/{name}"],
     )
     serve = plan.request.workload.serve
@@ -65,17 +68,19 @@ def rights(plan: Plan, scope: Construct) -> Rights:
         resources=[f"arn:{Aws.PARTITION}:application-autoscaling:{region}:{account}:scalable-target/*"],
         conditions={"StringEquals": {"application-autoscaling:service-namespace": "sagemaker"}},
     )
-    actions, stop = ("sagemaker:ListInferenceComponents",), (endpoint, copies, ranges)
+    logs = f"arn:{Aws.PARTITION}:logs:{region}:{account}:log-group:/aws/sagemaker"
+    read = iam.PolicyStatement(
+        sid="ReadStarts",
+        actions=["logs:DescribeLogStreams", "logs:GetLogEvents"],
+        resources=[f"{logs}/Endpoints/{name}:*", f"{logs}/InferenceComponents/{name}:*"],
+    )
+    actions, stop = ("sagemaker:ListInferenceComponents",), (endpoint, copies, ranges, read)
     if not to_zero:
         return Rights(reads=actions, stop=stop)
     # Permissions that the service requires of callers that register a range (user guide, permissions to SageMaker).
     scaled = iam.PolicyStatement(
         sid="StopInstances",
-        actions=[
-            "sagemaker:DescribeInferenceComponent",
-            "sagemaker:UpdateEndpointWeightsAndCapacities",
-            "sagemaker:UpdateInferenceComponentRuntimeConfig",
-        ],
+        actions=["sagemaker:UpdateEndpointWeightsAndCapacities", "sagemaker:UpdateInferenceComponentRuntimeConfig"],
         resources=[f"{place}:endpoint/{name}", f"{place}:inference-component/{name}"],
     )
     return Rights(reads=(*actions, "application-autoscaling:DescribeScalableTargets"), stop=(*stop, scaled))

@@ -79,11 +79,12 @@ class ServingStack(PlanStack):
         store = EndpointStore(self, "Store", kms_key_arn=key) if keeps else None
         idle = idle_minutes(plan.request)
         alarms = EndpointAlarms(self, "Alarms", endpoint=endpoint, streaming=serve.streaming, idle_minutes=idle)
+        log = self._log(endpoint)
         role = EndpointRole(
             self,
             "Containers",
             endpoint=endpoint,
-            log=self._log(endpoint),
+            log=log,
             rollback=alarms.rollback,
             store=store,
             kms_key_arn=key,
@@ -99,13 +100,20 @@ class ServingStack(PlanStack):
             kms_key_arn=key,
         )
         self._scale(endpoint, alarms)
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, target_guard=endpoint_alarms)
-        alarms.notify(guardrails.topics)
+        guardrails = self._guardrails(plan, limits, alarms, log)
         self.endpoint_name = endpoint.name
         self.callers = InvokePolicy(self, "Callers", endpoint=endpoint, store=store).policy
         add_output(self, "InvokePolicyArn", self.callers.ref)
         self._watched(plan, endpoint, limits, topic=guardrails.topic.ref)
         self._outputs(served, store)
+
+    def _guardrails(self, plan: Plan, limits: Limits, alarms: EndpointAlarms, log: logs.CfnLogGroup) -> Guardrails:
+        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, target_guard=endpoint_alarms)
+        # The guard reads why a first deployment fails: a rollback removes endpoint, guard and log in this order.
+        self.serving.node.add_dependency(guardrails)
+        guardrails.node.add_dependency(log)
+        alarms.notify(guardrails.topics)
+        return guardrails
 
     def _scale(self, endpoint: Endpoint, alarms: EndpointAlarms) -> None:
         """Scale the endpoint if its range has more than one value; an alarm starts an endpoint that is at zero."""

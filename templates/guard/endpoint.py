@@ -8,13 +8,22 @@ zero is scaled to zero and stays there; any other is deleted. SageMaker counts i
 
 import os
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from guard import Guard, Node, Settings, aws, its, respond
+from announced import event_text
+from boots import CHARACTERS, LINES
+from guard import Guard, Node, Settings, State, aws, its, respond
+from job_messages import Folder, plain
+from schedule import HOUR
 
 MISSING = "ValidationException"
 """SageMaker's error code for the name of an endpoint that does not exist."""
+NO_LOG = "ResourceNotFoundException"
+"""CloudWatch's error code for a missing log group."""
+IN_SERVICE = "InService"
+AGAIN = timedelta(days=7)
+"""Time between two notifications of one reason: SageMaker keeps it until the next change of the endpoint."""
 SUSPENDED = ("DynamicScalingOutSuspended", "ScheduledScalingSuspended")
 """The activities that would bring instances back: the alarm that starts one, and the schedule, which sets ranges."""
 
@@ -36,20 +45,23 @@ class EndpointGuard(Guard):
         """Use `client(service)` to reach AWS."""
         super().__init__(settings, client, now)
         self.sagemaker = client("sagemaker")
-        self.variants: list[str] = []
+        self.description: Mapping[str, Any] = {}
 
     def nodes(self) -> list[Node]:
         """One entry for each instance of the endpoint; empty if the endpoint does not exist.
 
         SageMaker does not say when an instance started. As many as its range always keeps run since the endpoint began.
         """
-        described, limit = self.described(), self.settings.sum
-        variants = described.get("ProductionVariants", [])
-        self.variants = [variant["VariantName"] for variant in variants]
-        count = sum(variant.get("CurrentInstanceCount", 0) for variant in variants)
+        self.description, limit = self.described(), self.settings.sum
+        count = sum(variant.get("CurrentInstanceCount", 0) for variant in self.variants)
         least = 0 if limit is None else min(limit.least, count)
-        began = {"LaunchTime": described["CreationTime"]} if least else {}
+        began = {"LaunchTime": self.description["CreationTime"]} if least else {}
         return [began] * least + [{}] * (count - least)
+
+    @property
+    def variants(self) -> list[Mapping[str, Any]]:
+        """The variants of the endpoint that `nodes` has described."""
+        return list(self.description.get("ProductionVariants", []))
 
     def described(self) -> Mapping[str, Any]:
         """The endpoint as SageMaker describes it; empty if it does not exist."""
@@ -61,9 +73,94 @@ class EndpointGuard(Guard):
             return {}
         return description
 
-    def all_idle(self, _nodes: list[Node]) -> bool:
-        """Never: an hour without a request is a night, not the end of a service."""
-        return False
+    def announce(self, event: Mapping[str, Any]) -> None:
+        """Notify users of an endpoint that fails or is rolled back, with the reason and the containers' last lines.
+
+        Raises:
+            GuardError: the reason could not be read; the message was sent without it.
+        """
+        subject, text = event_text(event["detail-type"], event["detail"])
+        self.state = self.attempt("read its state", lambda: State.read(self.ssm, self.settings.parameter))
+        reason = (self.attempt("read why the endpoint fails", self.described) or {}).get("FailureReason", "")
+        # SageMaker may send several events for one change, and the scheduled check finds the same reason.
+        fresh = self.first(f"failed {reason}" if reason else f"event {text}", AGAIN if reason else HOUR)
+        if fresh or self.state is None:
+            self.notify(subject, self.with_lines(f"{text}: {plain(reason)}" if reason else text))
+        self.raise_failures()
+
+    def watch_idle(self, _nodes: list[Node], _began: datetime | None, _folder: Folder | None) -> None:
+        """Report instances and copies that do not start. Nothing is idle: an hour without requests may be a night."""
+        self.attempt("check for instances that do not start", self.watch_starts)
+
+    def watch_starts(self) -> None:
+        """Notify users of a failed start, also of a new instance beside running ones, and of missing instances.
+
+        Raises:
+            ClientError: SageMaker does not respond.
+        """
+        missing = [
+            f"variant {variant['VariantName']} runs {current} of {its(desired, 'instances')}"
+            for variant in self.variants
+            if (current := variant.get("CurrentInstanceCount", 0)) < (desired := variant.get("DesiredInstanceCount", 0))
+        ]
+        reasons = [self.description.get("FailureReason", "")]
+        # Only instances without a model of their own, for components, are managed by SageMaker (parts/endpoint.py).
+        shared = any("ManagedInstanceScaling" in variant for variant in self.variants)
+        for name in [component["InferenceComponentName"] for component in self.listed()] if shared else []:
+            component = self.sagemaker.describe_inference_component(InferenceComponentName=name)
+            copies = component.get("RuntimeConfig", {})
+            current, desired = copies.get("CurrentCopyCount", 0), copies.get("DesiredCopyCount", 0)
+            reasons.append(component.get("FailureReason", ""))
+            if component["InferenceComponentStatus"] == IN_SERVICE and current < desired:
+                missing.append(f"component {name} runs {current} of {its(desired, 'copies')}")
+        for reason in filter(None, reasons):
+            if self.first(f"failed {reason}", AGAIN):
+                self.notify("endpoint in trouble", self.with_lines(f"SageMaker says: {plain(reason)}"))
+        # While SageMaker changes the endpoint, its instances are still starting.
+        if missing and self.description.get("EndpointStatus") == IN_SERVICE and self.first(f"missing {missing}"):
+            self.notify("instances missing", self.with_lines("; ".join(missing)))
+
+    def listed(self) -> list[Mapping[str, Any]]:
+        """The endpoint's components, as SageMaker lists them.
+
+        Raises:
+            ClientError: SageMaker does not respond.
+        """
+        pages = self.sagemaker.get_paginator("list_inference_components").paginate(
+            EndpointNameEquals=self.settings.name
+        )
+        return [component for page in pages for component in page["InferenceComponents"]]
+
+    def with_lines(self, text: str) -> str:
+        """The text, with the last lines of the container that wrote last."""
+        lines = self.attempt("read the log of its containers", self.last_lines)
+        return "\n  ".join((text, "the last lines of its containers:", *lines)) if lines else text
+
+    def last_lines(self) -> list[str]:
+        """The last lines of the container that wrote last; empty if none has written.
+
+        Raises:
+            ClientError: CloudWatch does not respond.
+        """
+        logs, streams = self.client("logs"), []
+        for kind in ("Endpoints", "InferenceComponents"):
+            group = f"/aws/sagemaker/{kind}/{self.settings.name}"
+            try:
+                answer = logs.describe_log_streams(
+                    logGroupName=group, orderBy="LastEventTime", descending=True, limit=1
+                )
+            except logs.exceptions.ClientError as refusal:
+                if refusal.response["Error"]["Code"] != NO_LOG:
+                    raise
+                continue
+            streams += [
+                (stream.get("lastEventTimestamp", 0), group, stream["logStreamName"]) for stream in answer["logStreams"]
+            ]
+        if not streams:
+            return []
+        _, group, stream = max(streams)
+        answer = logs.get_log_events(logGroupName=group, logStreamName=stream, limit=LINES)
+        return [plain(event["message"])[:CHARACTERS] for event in answer["events"] if event["message"].strip()]
 
     def end_service(self, reason: str, count: int | None) -> None:
         """Scale to zero if the plan allows zero, and limit the range to zero, so that no request starts an instance."""
@@ -95,7 +192,10 @@ class EndpointGuard(Guard):
     def scaled(self) -> list[str]:
         """The scalable resources: the copies of the endpoint's component, or the instances of its variants."""
         name = self.settings.name
-        return [f"inference-component/{name}", *(f"endpoint/{name}/variant/{variant}" for variant in self.variants)]
+        return [
+            f"inference-component/{name}",
+            *(f"endpoint/{name}/variant/{variant['VariantName']}" for variant in self.variants),
+        ]
 
     def stop(self, reason: str, count: int | None) -> None:
         """Delete the endpoint, its component first; the next call deletes the rest.
@@ -106,10 +206,7 @@ class EndpointGuard(Guard):
         status = self.described().get("EndpointStatus", "Deleting")
         if status == "Deleting":
             return
-        pages = self.sagemaker.get_paginator("list_inference_components").paginate(
-            EndpointNameEquals=self.settings.name
-        )
-        components = [component for page in pages for component in page["InferenceComponents"]]
+        components = self.listed()
         for component in components:
             if component["InferenceComponentStatus"] != "Deleting":
                 self.sagemaker.delete_inference_component(InferenceComponentName=component["InferenceComponentName"])

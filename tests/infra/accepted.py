@@ -217,6 +217,11 @@ ENDPOINTS = (
         r"-serving/Guardrails/Guard/Role/Resource",
         "the service names its scalable targets itself; a condition limits them to SageMaker's",
     ),
+    (
+        r"AwsSolutions-IAM5\[Resource::.*:log-group:/aws/sagemaker/(Endpoints|InferenceComponents)/slipway-.*:\*\]",
+        r"-serving/Guardrails/Guard/Role/Resource",
+        "the guard reads the streams of the endpoint's own log group",
+    ),
 )
 """For endpoints: rule, construct and reason."""
 

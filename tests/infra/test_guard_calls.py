@@ -46,6 +46,9 @@ OF_ENDPOINTS = {
     "list_inference_components",
     "delete_inference_component",
     "delete_endpoint",
+    "describe_inference_component",
+    "describe_log_streams",
+    "get_log_events",
 }
 CALLS = {
     "parallelcluster": NODES | IN_THE_STORE | {"get_metric_statistics", "get_item", "update_item"},
@@ -150,6 +153,7 @@ def needs(kind, stack, plan):
     sample = f"us-east-2:{ACCOUNT}"  # of references (tests/infra/role_policies.py)
     prefix = variables.get("FOLDER_URI", "s3://-/-").removeprefix("s3://").partition("/")[2]
     logs = f"Clusters/{name}/abc123:log-stream:LifecycleConfig/workers/i-1" if "hyperpod" in kind else "TrainingJobs:*"
+    logs = f"Endpoints/{name}:log-stream:main/i-1" if "endpoint" in kind else logs
     on = {
         "ssm": (f"arn:aws:ssm:{sample}:parameter{variables['STATE']}", {}),
         "cloudformation": (stack.pseudo["AWS::StackId"], {}),
@@ -171,6 +175,7 @@ def needs(kind, stack, plan):
         "DescribeEndpoint": f"endpoint/{name}",
         "DeleteEndpoint": f"endpoint/{name}",
         "DeleteInferenceComponent": f"inference-component/{name}",
+        "DescribeInferenceComponent": f"inference-component/{name}",
     }
     for method in sorted(EVERY_GUARD | CALLS[kind]):
         service, operation = operations()[method]

@@ -72,6 +72,23 @@ class TestContainer:
         assert variant(assembly)["CapacityReservationConfig"] == reserved
         assert bool(assembly.resources("serving", COMPONENT)) is (mode == "components")
 
+    def test_guard_with_its_event_rule_exists_before_the_endpoint(self, serving_example):
+        template = serving_example.template("serving")["Resources"]
+        (endpoint,) = [resource for resource in template.values() if resource["Type"] == ENDPOINT]
+        of_guard = {
+            name
+            for name, resource in template.items()
+            if resource["Type"] in ("AWS::Lambda::Function", "AWS::Lambda::Permission", "AWS::Events::Rule")
+        }
+        assert len(of_guard) >= 5
+        assert of_guard <= set(endpoint["DependsOn"])
+        (log,) = [
+            name
+            for name, resource in template.items()
+            if resource.get("Properties", {}).get("LogGroupName", "").startswith("/aws/sagemaker/")
+        ]
+        assert all(log in template[name]["DependsOn"] for name in of_guard)
+
     def test_endpoint_on_demand_has_no_reserved_capacity(self, serving_example):
         assert "CapacityReservationConfig" not in variant(serving_example)
 

@@ -18,14 +18,23 @@ class Account(ManagedAccount):
     def __init__(self):
         super().__init__("slipway-tiny-serving")
 
-    def describes(self, *counts, status="InService", times=1):
+    def describes(self, *counts, status="InService", times=1, desired=None, shared=False, **more):
         answer = {
             "EndpointName": NAME,
             "EndpointArn": f"{ARN}:endpoint/{NAME}",
             "EndpointStatus": status,
             "CreationTime": NOW,
             "LastModifiedTime": NOW,
-            "ProductionVariants": [{"VariantName": f"v{i}", "CurrentInstanceCount": n} for i, n in enumerate(counts)],
+            "ProductionVariants": [
+                {
+                    "VariantName": f"v{i}",
+                    "CurrentInstanceCount": n,
+                    "DesiredInstanceCount": n if desired is None else desired,
+                    **({"ManagedInstanceScaling": {"Status": "ENABLED"}} if shared else {}),
+                }
+                for i, n in enumerate(counts)
+            ],
+            **more,
         }
         for _ in range(times):
             self.stub.add_response("describe_endpoint", answer, {"EndpointName": NAME})
@@ -46,6 +55,20 @@ class Account(ManagedAccount):
         ]
         answer = {"InferenceComponents": components}
         self.stub.add_response("list_inference_components", answer, {"EndpointNameEquals": NAME})
+
+    def component(self, status, *, current, desired, **more):
+        answer = {
+            "InferenceComponentName": NAME,
+            "InferenceComponentArn": f"{ARN}:inference-component/{NAME}",
+            "EndpointName": NAME,
+            "EndpointArn": f"{ARN}:endpoint/{NAME}",
+            "InferenceComponentStatus": status,
+            "RuntimeConfig": {"CurrentCopyCount": current, "DesiredCopyCount": desired},
+            "CreationTime": NOW,
+            "LastModifiedTime": NOW,
+            **more,
+        }
+        self.stub.add_response("describe_inference_component", answer, {"InferenceComponentName": NAME})
 
 
 GUARD, ACCOUNT_KIND = "endpoint", Account
@@ -196,6 +219,92 @@ def test_deleting_endpoint_is_not_deleted_again(aws, endpoint_guard):
     aws.describes(2, status="Deleting", times=2)
     endpoint_guard(ttl_h="24", later=timedelta(hours=26)).watch()
     assert aws.messages == []
+
+
+GROUPS = (f"/aws/sagemaker/Endpoints/{NAME}", f"/aws/sagemaker/InferenceComponents/{NAME}")
+
+
+@pytest.fixture(params=GROUPS)
+def container_log(aws, request):
+    """The log group of the endpoint's containers, with six lines of the newest."""
+    logs, at = aws.client("logs"), int(NOW.timestamp() * 1000)
+    logs.create_log_group(logGroupName=request.param)
+    for stream, lines in (("old", ["of yesterday"]), ("main/i-1", [f"line {number}" for number in range(6)])):
+        logs.create_log_stream(logGroupName=request.param, logStreamName=stream)
+        moment = at - (86_400_000 if stream == "old" else 0)
+        events = [{"timestamp": moment, "message": line} for line in lines]
+        logs.put_log_events(logGroupName=request.param, logStreamName=stream, logEvents=events)
+
+
+LINES = "\n  ".join(("the last lines of its containers:", *(f"line {number}" for number in range(1, 6))))
+EVENT = {"detail-type": "SageMaker Endpoint State Change", "detail": {"EndpointStatus": "FAILED"}}
+WHY = "The primary container did not pass the ping health check."
+
+
+class TestFailedStarts:
+    """Instances, copies and whole endpoints that do not start."""
+
+    @pytest.mark.usefixtures("container_log")
+    def test_failed_first_deployment_notified_once_with_reason_and_last_lines(self, aws, module, endpoint_guard):
+        aws.describes(0, status="Failed", times=3, FailureReason=WHY)
+        module.respond(endpoint_guard(), EVENT)
+        ((subject, message),) = aws.messages
+        assert subject == "slipway tiny: endpoint in trouble"
+        assert message == f"cluster tiny in us-east-2: SageMaker says FAILED: {WHY}\n  {LINES}"
+        # SageMaker may send an event twice, and the scheduled check finds the same reason.
+        module.respond(endpoint_guard(), EVENT)
+        endpoint_guard().watch()
+        assert aws.messages == []
+
+    def test_event_of_a_removed_endpoint_is_notified_without_reason(self, aws, module, endpoint_guard):
+        aws.stub.add_client_error("describe_endpoint", "ValidationException", "Could not find endpoint")
+        module.respond(endpoint_guard(), EVENT)
+        ((_, message),) = aws.messages
+        assert message == "cluster tiny in us-east-2: SageMaker says FAILED"
+
+    def test_event_with_refused_description_is_notified_and_fails_the_call(self, aws, module, endpoint_guard):
+        aws.stub.add_client_error("describe_endpoint", "AccessDeniedException", "no")
+        with pytest.raises(Exception, match="read why the endpoint fails"):
+            module.respond(endpoint_guard(), EVENT)
+        assert [message for _, message in aws.messages] == ["cluster tiny in us-east-2: SageMaker says FAILED"]
+
+    @pytest.mark.usefixtures("container_log")
+    def test_failed_update_of_a_running_endpoint_notified_once(self, aws, endpoint_guard):
+        for minutes in (0, 5):
+            aws.describes(2, FailureReason=WHY)
+            endpoint_guard(later=timedelta(minutes=minutes)).watch()
+        ((_, message),) = aws.messages
+        assert message == f"cluster tiny in us-east-2: SageMaker says: {WHY}\n  {LINES}"
+
+    @pytest.mark.usefixtures("container_log")
+    def test_missing_instance_of_a_running_endpoint_notified_with_last_lines(self, aws, endpoint_guard):
+        aws.describes(1, desired=2)
+        endpoint_guard().watch()
+        ((subject, message),) = aws.messages
+        assert subject == "slipway tiny: instances missing"
+        assert message == f"cluster tiny in us-east-2: variant v0 runs 1 of its 2 instances\n  {LINES}"
+
+    def test_starting_instance_is_not_notified(self, aws, endpoint_guard):
+        aws.describes(1, desired=2, status="Updating")
+        endpoint_guard().watch()
+        assert aws.messages == []
+
+    @pytest.mark.parametrize(
+        "status, words", [("InService", f"component {NAME} runs 1 of its 3 copies"), ("Updating", None)]
+    )
+    def test_missing_copy_of_a_running_component_notified(self, aws, endpoint_guard, status, words):
+        aws.describes(1, shared=True)
+        aws.lists(status)
+        aws.component(status, current=1, desired=3)
+        endpoint_guard().watch()
+        assert [message for _, message in aws.messages] == ([f"cluster tiny in us-east-2: {words}"] if words else [])
+
+    def test_failed_component_notified_with_reason(self, aws, endpoint_guard):
+        aws.describes(1, shared=True)
+        aws.lists("Failed")
+        aws.component("Failed", current=0, desired=1, FailureReason=WHY)
+        endpoint_guard().watch()
+        assert [message for _, message in aws.messages] == [f"cluster tiny in us-east-2: SageMaker says: {WHY}"]
 
 
 def test_lambda_handler_builds_endpoint_guard_from_environment(aws, module, monkeypatch):
