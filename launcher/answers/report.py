@@ -7,7 +7,7 @@ from launcher.answers.endpoint import endpoint_lines
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
 from launcher.aws.stacks import REMOVED
-from launcher.model.report import Attempt, Billable, Report, StoredCheckpoints
+from launcher.model.report import NO_SCHEDULER, Attempt, Billable, Report, StoredCheckpoints
 from launcher.model.target import INSTANCES, TRAINING_JOBS
 from launcher.model.units import HOUR_S, spoken
 from launcher.rendering.names import STORE_STACK
@@ -43,7 +43,9 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
             *_check_lines(report, width, everything=everything),
         ]
     place = _WITHOUT_SCHEDULER.get(report.scheduler, f"a {report.scheduler} scheduler")
-    where = f" on {place}" + (", simulated" if report.simulated else "")
+    # An endpoint that did not come into service has no scheduler.
+    where = f" on {place}" if report.scheduler != NO_SCHEDULER else ""
+    where += ", simulated" if report.simulated else ""
     count = len(report.attempts)
     lines = ["", f"  {report.name}: {report.status.value} after {count} attempt{'s' if count != 1 else ''}{where}", ""]
     lines += attempt_rows(report.attempts, width)

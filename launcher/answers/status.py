@@ -83,7 +83,7 @@ def document(state: RunState) -> Json:
             job=submission.job if submission is not None else None,
             submitted_at=submission.asked_at if submission is not None and submission.job else None,
             state=facts.word if facts is not None else None,
-            reason=facts.reason or None if facts is not None else None,
+            reason=(facts.reason or None) if facts is not None else _problem(state),
             failed_boots=state.failed_boots or None,
             restarts=facts.restarts if facts is not None else None,
             nodes=facts.nodes if facts is not None else (),
@@ -105,6 +105,8 @@ def document(state: RunState) -> Json:
 def page(state: RunState, width: int) -> list[str]:
     """The state of a run."""
     lines = ["", *wrapped(f"  {state.name}: {state.status.replace('-', ' ')}{_job(state)}", width), ""]
+    reason = "\n    ".join(f"  reason: {problem}".splitlines()) if (problem := _problem(state)) else ""
+    lines += [piece for line in reason.splitlines() for piece in wrapped(line, width)]
     lines += [piece for text in _state_lines(state) for piece in wrapped(text, width)]
     if state.failed_boots:
         warning = f"  warning: the guard stopped the nodes: {state.failed_boots}"
@@ -124,6 +126,11 @@ def page(state: RunState, width: int) -> list[str]:
         # The cluster has just answered.
         lines += left_up_lines(state.report, width)
     return lines
+
+
+def _problem(state: RunState) -> str | None:
+    """The error that ended the run's command before a job was submitted; None if there was none."""
+    return state.command.problem if state.submission is None and state.command is not None else None
 
 
 def replaceable(state: RunState) -> bool:

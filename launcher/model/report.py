@@ -11,6 +11,9 @@ from launcher.model.job import BillableTime
 from launcher.model.record import INTERNAL, record
 from launcher.model.run_cost import NO_RATES, PLACES, RunCost, RunRates, run_cost
 
+NO_SCHEDULER = "none"
+"""The scheduler of an endpoint, in reports."""
+
 
 class RunStatus(StrEnum):
     """The state of a run."""

@@ -18,11 +18,15 @@ _SANDBOX = " --sandbox"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRecord:
-    """One command: its words, its local process id, and its result, None if not recorded yet."""
+    """One command: its words, its local process id, and its result, None if not recorded yet.
+
+    `problem` is the message of the error that ended it.
+    """
 
     command: str
     pid: int
     ended: str | None
+    problem: str | None = None
 
     @property
     def sandbox(self) -> bool:
@@ -50,8 +54,8 @@ def recorded_command(folder: RunFolder, command: str, *, sandbox: bool = False, 
     typed = command + _SANDBOX if sandbox else command
     facts = {"command": typed, "pid": os.getpid(), "started_at": datetime.now(UTC).isoformat()}
 
-    def write(ended: str | None) -> None:
-        folder.write_json(FILE, {"schema": "slipway.command/1", **facts, "ended": ended})
+    def write(ended: str | None, problem: str | None = None) -> None:
+        folder.write_json(FILE, {"schema": "slipway.command/1", **facts, "ended": ended, "problem": problem})
 
     write(None)
     try:
@@ -59,8 +63,8 @@ def recorded_command(folder: RunFolder, command: str, *, sandbox: bool = False, 
     except KeyboardInterrupt:
         write(INTERRUPTED)
         raise
-    except SlipwayError:
-        write(FAILED)
+    except SlipwayError as error:
+        write(FAILED, error.message)
         raise
     write(done)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from launcher.model.job import JobFacts
 from launcher.model.money import Price
 from launcher.model.quote import Quote
-from launcher.model.report import EndpointReport, Report, RunStatus
+from launcher.model.report import NO_SCHEDULER, EndpointReport, Report, RunStatus
 from launcher.model.run_cost import NO_RATES
 from launcher.records.report_document import report_document
 from launcher.records.run_folder import RunFolder
@@ -20,8 +20,7 @@ class LaunchLog:
     folder: RunFolder
     quoted: Quote
     simulated: bool
-    # "slurm" or "local", "none" before a job is submitted.
-    scheduler: str = "none"
+    scheduler: str = NO_SCHEDULER
     status: RunStatus = RunStatus.FAILED
     # Names and states.
     stacks: tuple[tuple[str, str], ...] = ()

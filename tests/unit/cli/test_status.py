@@ -12,8 +12,10 @@ from launcher import plan_file
 from launcher.answers.checkpoints import page
 from launcher.answers.status import page as status_page
 from launcher.model.document import document
+from launcher.model.errors import DeploymentFailedError
 from launcher.records import run_folder
 from launcher.records.checkpoints import Checkpoint
+from launcher.records.command_record import recorded_command
 from launcher.workflow.run.status import _ended_state, _with_job
 from tests.plans import ROOT
 from tests.unit.cli.reports import QUOTE, REPORT
@@ -146,6 +148,19 @@ def test_status_without_credentials_lists_stacks_of_folder(cut_deployment, slipw
     assert (status["stacks"], status["stack_states"]) == (["slipway-tiny-gpt-network"], None)
     _, out, _ = slipway("status", "tiny-gpt")
     assert "their state could not be read" in " ".join(out.split())
+
+
+def test_status_of_failed_deployment_names_its_reason_with_last_lines(empty_run, slipway):
+    message = "the endpoint did not start\nthe last lines of what did not start:\n  ERROR no such model"
+    with pytest.raises(DeploymentFailedError), recorded_command(empty_run, "launch", done="done"):
+        raise DeploymentFailedError(message)
+    empty_run.write_json("report.json", {**REPORT, "status": "failed", "attempts": []})
+    code, out, _ = slipway("status", "tiny", "--json")
+    status = json.loads(out)
+    assert (code, status["status"], status["reason"]) == (0, "failed", message)
+    code, out, _ = slipway("status", "tiny")
+    shown = "\n    ".join(f"  reason: {message}".splitlines())
+    assert (code, shown in out) == (0, True)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": "other/1"}', '{"schema": "slipway.submission/1"}'])
