@@ -27,7 +27,7 @@ from tests.checks import some
 from tests.infra import registry
 from tests.infra.conftest import EC2_FILES, EKS_FILES, FILES
 from tests.infra.deployer import FREE, PERMISSIONS, allowed_types, policy, refused, types
-from tests.infra.iam import ACCOUNT, actions, allows, misplaced, starred, unknown_actions
+from tests.infra.iam import ACCOUNT, actions, allows, formats, misplaced, starred, unknown_actions
 from tests.infra.iam_names import PROVIDER, made, nested
 
 OWN = f"arn:aws:iam::{ACCOUNT}:policy/SlipwayBoundary"
@@ -135,6 +135,27 @@ class TestNobodyIsAnAdministrator:
             role = f"arn:aws:iam::{ACCOUNT}:role/slipway-x"
             assert not allows([policy(name)], "iam:AttachRolePolicy", role, PolicyARN=arn)
 
+    @pytest.mark.parametrize("kind", ["pcs", "hyperpod"])
+    def test_cloudformation_changes_only_tagged_resources_that_aws_names(self, kind):
+        document, own = policy(kind), {"ResourceTag/slipway_cluster": "x"}
+        changes = [
+            (action, re.sub(r"\$\{[^}]*\}", "x", form.replace("${Account}", ACCOUNT).replace("${Partition}", "aws")))
+            for action in actions(document)
+            if re.match(r"(fsx|pcs|sagemaker):(Batch)?(Delete|Untag|Update)", action)
+            for form in formats(action)
+            if re.search(r":(association|cluster[a-z-]*|compute-quota|file-system)/", form)
+        ]
+        assert len(changes) > 10
+        for action, arn in changes:
+            assert allows([document], action, arn, **own), (action, arn)
+            assert not allows([document], action, arn), (action, arn)
+
+    def test_cluster_update_is_allowed_on_untagged_training_plan(self):
+        arn = f"arn:aws:sagemaker:us-east-2:{ACCOUNT}"
+        for part in ("training-plan/x", "reserved-capacity/x"):
+            assert allows([policy("hyperpod")], "sagemaker:UpdateCluster", f"{arn}:{part}")
+            assert not allows([policy("hyperpod")], "sagemaker:DeleteCluster", f"{arn}:{part}")
+
     def test_boundary_allows_creating_roles_only_under_boundary(self):
         limit = policy(BOUNDARY)
         node = f"arn:aws:iam::{ACCOUNT}:role/parallelcluster/slipway-x/y"
@@ -176,6 +197,15 @@ class TestTypes:
     def test_allowed_types_include_types_of_examples(self, example_of_kind):
         kind, stacks = example_of_kind
         assert types(stacks) <= allowed_types(TargetKind(kind))
+
+    def test_resources_that_the_policies_know_by_tag_carry_it_in_examples(self, example_of_kind):
+        _, stacks = example_of_kind
+        for template in stacks.templates.values():
+            for name, resource in template["Resources"].items():
+                if re.match(r"AWS::(FSx|PCS)::|AWS::SageMaker::(Cluster|ComputeQuota)", resource["Type"]):
+                    tags = resource["Properties"]["Tags"]
+                    keys = tags if isinstance(tags, dict) else {tag["Key"] for tag in tags}
+                    assert "slipway:cluster" in keys, name
 
     def test_every_type_of_eks_policy_occurs_in_examples(self, synthesised, plan_at):
         occurring = set().union(*(types(synthesised(plan_at(path))) for path in EKS_FILES.values()))
