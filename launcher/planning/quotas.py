@@ -126,11 +126,18 @@ def quota_needs(
 
 
 def _endpoint(plan: Plan, quotas: Mapping[str, QuotaName]) -> Iterator[QuotaNeed]:
-    """An endpoint's instances by type, and in total: an account may have other endpoints."""
+    """An endpoint's instances, by type and of all endpoints: an account may have others.
+
+    No AWS page says whether those quotas count instances of a training plan. The plan's own quota, "instances in
+    reserved capacity across training plans", limits its purchase, which is over.
+    """
     serve, place = plan.request.workload.serve, plan.place
     most = max(serve.max_instances or place.nodes if serve is not None else place.nodes, 1)
-    yield _of_type(quotas["endpoint/on-demand"], place.instance_type, most)
-    for key in ("endpoint/instances", "endpoint/all"):
+    keys = ["endpoint/instances"]
+    if place.option is not PurchaseOption.TRAINING_PLAN:
+        yield _of_type(quotas["endpoint/on-demand"], place.instance_type, most)
+        keys.append("endpoint/all")
+    for key in keys:
         yield _need(quotas[key], quotas[key].name, most, "the endpoint")
 
 

@@ -134,6 +134,17 @@ def test_endpoint_needs_quota_of_its_type_and_of_all_endpoints(catalog):
     }
 
 
+def test_endpoint_in_training_plan_needs_the_quota_of_one_endpoint_only(catalog):
+    data = yaml.safe_load((plans.EXAMPLES / "serve" / "pinned" / "llama31-8b-g6e.yaml").read_text("utf-8"))
+    arn = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/chat"
+    bought = {"arn": arn, "count": 5, "ends_at": "2026-12-30T11:30:00Z"}
+    data["target"]["instance_type"] = "p5.48xlarge"
+    data["workload"]["serve"]["max_instances"] = 5
+    data["purchase"] = {"option": "training-plan", "training_plan": bought}
+    plan = pinned_serving(plans.request_of(data), catalog, BedrockCatalog(), load_serving())
+    assert too_small(catalog, plan) == {"Maximum number of instances per endpoint": 5}
+
+
 @pytest.mark.parametrize(
     "high, limit, said", [(100.0, None, None), (328.0, None, "launch again"), (50.0, 121, "432,000"), (50.0, 120, None)]
 )
