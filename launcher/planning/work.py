@@ -206,7 +206,8 @@ class Estimator:
         hours = None if train is None else train.progress_hours(nodes)
         if train is None or hours is None:
             return self._cluster_alone(facts, nodes)
-        shape = self.shape(train, facts, nodes) if train.model is not None else None
+        # A type without accelerators can run a job of given hours.
+        shape = self.shape(train, facts, nodes) if train.model is not None and facts.accelerator is not None else None
         write_s = goodput.checkpoint_write_s(shape, self.facts) if shape else None
         failures = goodput.failure_rates(facts.accelerators * nodes, train.stack or stack_of(train.method), self.facts)
         lost = self._losses(hours, write_s, failures)

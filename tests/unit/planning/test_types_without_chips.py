@@ -23,7 +23,7 @@ def price_workload(tmp_path):
     return make
 
 
-@pytest.mark.parametrize("workload", ["{train: {hours: 0.2}}", "{}"])
+@pytest.mark.parametrize("workload", ["{train: {hours: 0.2}}", "{train: {model: {params_b: 0.1}, hours: 0.2}}", "{}"])
 def test_pinned_type_without_accelerator_is_priced(price_workload, workload):
     best = price_workload(workload).quote(1)
     assert (best.plan.place.instance_type, best.plan.place.nodes) == ("c5.xlarge", 2)
