@@ -7,6 +7,7 @@ import re
 import runpy
 import subprocess
 import sys
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 
@@ -391,6 +392,16 @@ class TestRateOfForeignResources:
 
     def test_app_within_hourly_limit_synthesises(self, cdk_app):
         self.app(cdk_app, Decimal(100), most=1).synth()
+
+    @pytest.mark.parametrize("most, refused", [(1, False), (4, True)])
+    def test_stack_without_resources_costs_nothing(self, tmp_path, most, refused):
+        # The CDK warns of such a stack, for example one that only contains a SlipwayEndpoint.
+        app = cdk.App(outdir=str(tmp_path))
+        cdk.Stack(app, "Web", env=cdk.Environment(account="123456789012", region="us-east-1"))
+        self.app(app, Decimal(100), most=most)
+        ended = pytest.raises(RuntimeError, match=r"costs up to \$\d{3}") if refused else nullcontext()
+        with ended:
+            app.synth()
 
     def test_accelerator_without_price_refused(self, cdk_app):
         with pytest.raises(RuntimeError, match=r"no instance type p9\.48xlarge in the catalog"):

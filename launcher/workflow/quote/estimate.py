@@ -132,6 +132,10 @@ class _Reader:
         Raises:
             UnreadableInputError: a file is no template.
         """
+        body = _read(place.file, place.root)
+        if isinstance(body, Mapping) and not body.keys() & {"Resources", "slipway"}:
+            # The CDK writes the template of a stack that only contains other constructs, and does not deploy it.
+            return
         body = _template(place.file, place.root)
         template = Template(body, place.name, place.region, {**parameters, **self.parameters})
         yield template
