@@ -34,6 +34,10 @@ def _notes(plan: Plan, stacks: Sequence[Stack], path: Path) -> Iterator[str]:
         go = " ".join(stack.stack_name for stack in reversed(stacks) if stack not in stay)
         names = ", ".join(stack.stack_name for stack in stay)
         yield f"remove by hand with: cdk destroy -c plan={path} {go} (--all stops at {names})"
+    if any(isinstance(stack, NetworkStack) for stack in stacks if stack not in stay):
+        command = f"slipway down {plan.cluster_name} --region {plan.place.region}"
+        held = "if others hold the network (an endpoint of GuardDuty, an interface of the VPC CNI)"
+        yield f"{held}, {command} names them"
     if plan.request.workload.serve is None and target_of(plan.place.target).pods:
         # CloudFormation does not create a log group that exists.
         group = f"/aws/eks/slipway-{plan.cluster_name}/cluster"

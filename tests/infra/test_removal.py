@@ -133,6 +133,11 @@ def test_removal_note_of_unprotected_stacks_is_none(plan_at, stacks):
     assert removal_note(plan_at(ROOT / "examples/p5-spot.yaml"), stacks[:1], Path("p.yaml")) is None
 
 
+def test_removal_note_names_the_command_for_a_network_that_others_hold(run_app):
+    answer = run_app(ROOT / "examples/p5-spot.yaml")
+    assert "slipway down p5-spot --region us-east-2 names them" in " ".join(answer.err.split())
+
+
 def test_removal_note_leaves_a_shared_network(plan_at, run_app):
     answer = run_app(ROOT / "examples/shared-network.yaml")
     command = "slipway-team-a-training (--all stops at slipway-team-a-checkpoints, slipway-team-shared-network)"

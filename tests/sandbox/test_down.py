@@ -1,6 +1,7 @@
 """`slipway down` against the embedded AWS: removed resources, retained resources, refusals."""
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -168,6 +169,40 @@ class TestWhatGoes:
         assert (store["name"], store["gib"] * 2**30) == (bucket, 2048)
         assert float(document["usd_per_month"]) == float(store["usd_per_month"])
         assert "NatGateway" in err
+
+    def test_network_held_by_guardduty_and_cni_names_commands_and_goes_after_them(self, sandbox_account, down):
+        """GuardDuty and the VPC CNI create their resources by themselves and keep them after the cluster."""
+        sandbox_account.cluster("held")
+        stack = sandbox_account.client("cloudformation").describe_stack_resources(StackName="slipway-held-network")
+        ids = {resource["LogicalResourceId"]: resource["PhysicalResourceId"] for resource in stack["StackResources"]}
+        ec2 = sandbox_account.client("ec2")
+        group = ec2.create_security_group(
+            GroupName=f"GuardDutyManagedSecurityGroup-{ids['Vpc']}", Description="-", VpcId=ids["Vpc"]
+        )["GroupId"]
+        endpoint = ec2.create_vpc_endpoint(
+            VpcEndpointType="Interface",
+            VpcId=ids["Vpc"],
+            ServiceName=f"com.amazonaws.{REGION}.guardduty-data",
+            SubnetIds=[ids["Subnet"]],
+            SecurityGroupIds=[group],
+        )["VpcEndpoint"]["VpcEndpointId"]
+        interface = ec2.create_network_interface(SubnetId=ids["Subnet"], Description="aws-K8S-i-0123")
+        interface = interface["NetworkInterface"]["NetworkInterfaceId"]
+        code, _, err = down("held", "--region", REGION, "--yes")
+        assert code == 6, err
+        commands = re.findall(r"(\S+) \(.*\): (aws ec2 .*)", err)
+        assert dict(commands) == {
+            endpoint: f"aws ec2 delete-vpc-endpoints --vpc-endpoint-ids {endpoint} --region {REGION}",
+            interface: f"aws ec2 delete-network-interface --network-interface-id {interface} --region {REGION}",
+            group: f"aws ec2 delete-security-group --group-id {group} --region {REGION}",
+        }
+        assert "GuardDutyManagedSecurityGroup" in err
+        ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint])
+        ec2.delete_network_interface(NetworkInterfaceId=interface)
+        ec2.delete_security_group(GroupId=group)
+        code, _, err = down("held", "--region", REGION, "--yes")
+        assert code == 0, err
+        assert sandbox_account.stacks("held") == {"slipway-held-checkpoints"}
 
     def test_second_down_reports_already_removed(self, sandbox_account, down):
         sandbox_account.cluster("again")

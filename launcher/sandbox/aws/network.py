@@ -4,8 +4,8 @@ Judged by: cfn-lint 1.58.0's copy of CloudFormation's registry, which judges eve
 (tests/infra/linting.py); Describe calls by moto 5.2.5.
 
 Emulated: VPC with its DNS settings, subnets by zone name or zone id, gateways, NAT, NAT instances, routes and their
-association with subnets, VPC endpoints, flow logs, tags. Not emulated: traffic, updates (a resource stays as created),
-IPv6.
+association with subnets, VPC endpoints, flow logs, tags; the refusal to delete a subnet or VPC that others use. Not
+emulated: traffic, updates (a resource stays as created), IPv6.
 """
 
 import json
@@ -150,11 +150,33 @@ def _endpoint(requested: Requested) -> VPCEndPoint:
 
 
 def _remove_vpc(requested: Requested, vpc: VPC) -> None:
-    ec2(requested).delete_vpc(vpc.id)
+    """Delete a VPC; EC2 refuses one with endpoints or security groups, which moto deletes."""
+    backend = ec2(requested)
+    groups = [group for group in backend.groups[vpc.id].values() if group.name != "default"]
+    if groups or any(endpoint.vpc_id == vpc.id for endpoint in _endpoints(requested)):
+        raise ResourceRefusedError(_in_use("vpc", vpc.id))
+    backend.delete_vpc(vpc.id)
 
 
 def _remove_subnet(requested: Requested, subnet: Subnet) -> None:
-    ec2(requested).delete_subnet(subnet.id)
+    """Delete a subnet; EC2 refuses one with interfaces, also of endpoints, which moto deletes."""
+    backend = ec2(requested)
+    free = [interface for interface in backend.enis.values() if interface.status == "available"]
+    held = {interface.subnet.id for interface in free}
+    held |= {subnet_id for endpoint in _endpoints(requested) for subnet_id in endpoint.subnet_ids or ()}
+    if subnet.id in held:
+        raise ResourceRefusedError(_in_use("subnet", subnet.id))
+    backend.delete_subnet(subnet.id)
+
+
+def _endpoints(requested: Requested) -> list[VPCEndPoint]:
+    """The endpoints that are not deleted."""
+    endpoints = ec2(requested).vpc_end_points.values()
+    return [endpoint for endpoint in endpoints if endpoint.state != "deleted"]
+
+
+def _in_use(kind: str, name: str) -> str:
+    return f"The {kind} '{name}' has dependencies and cannot be deleted. (Service: Ec2, Status Code: 400)"
 
 
 def _remove_gateway(requested: Requested, gateway: InternetGateway) -> None:
@@ -172,6 +194,8 @@ def _release(requested: Requested, address: ElasticAddress) -> None:
 
 def _remove_nat(requested: Requested, nat: NatGateway) -> None:
     ec2(requested).delete_nat_gateway(nat.id)
+    # moto keeps the gateway's interface.
+    ec2(requested).delete_network_interface(nat._eni.id)  # noqa: SLF001 - no other name of it
 
 
 def _remove_instance(requested: Requested, instance: Instance) -> None:

@@ -10,12 +10,19 @@ from pathlib import Path
 from launcher import plan_file
 from launcher.aws import buckets, endpoints, instances, stacks
 from launcher.aws.endpoint_parts import config_state
+from launcher.aws.left_in_vpc import left_in_vpc
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackEvent, StackState
 from launcher.catalog.load import Catalog
 from launcher.model.emulator import MARK
 from launcher.model.enums import TargetKind
-from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
+from launcher.model.errors import (
+    AwsError,
+    DeploymentFailedError,
+    ImpossibleError,
+    SlipwayError,
+    UnreadableInputError,
+)
 from launcher.model.names import nearest_name
 from launcher.model.removal import Removal, Retained
 from launcher.model.request import PlanRequest
@@ -32,6 +39,8 @@ from launcher.workflow.doctor import leftovers
 
 SHARED_VPC = re.compile(r"slipway-.+-shared-network:VpcId")
 """The export that every cluster in a shared network imports (infra/stacks/network.py)."""
+VPC, DEPENDS = "AWS::EC2::VPC", "depend"
+"""A word of EC2's refusals: `has dependencies and cannot be deleted`, `has a dependent object`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +136,7 @@ def survey(target: Subject, session: Session, catalog: Catalog, *, erase: bool) 
     retained += leftovers.requests(session, catalog, target.region, serving)
     if shared is not None and users:
         retained.append(leftovers.used_network(session, catalog, target.region, shared, users))
-    if store is not None and erase:
-        going.append(store)
+    going += [store] if store is not None and erase else []
     kind = _kind_of(training)
     result = Survey(
         subject=target,
@@ -207,12 +215,36 @@ def take_down(
         try:
             with stage(notify, f"removing {stack.name}") as removal:
                 stacks.remove(session, stack, _Removed(notify, removal), pause or stacks.wait)
+        except DeploymentFailedError as failure:
+            raise _with_blockers(failure, surveyed, session) from failure
         except KeyboardInterrupt:
             notify(f"CloudFormation continues with {stack.name}; run the same command to follow it")
             raise
     retained = (*_retained_resources(surveyed, session, catalog), *_left_behind(surveyed, session, catalog))
     removed_stacks = tuple((removed.name, stacks.REMOVED) for removed in surveyed.going)
     return replace(surveyed.removal, done=True, stacks=removed_stacks, kept=retained)
+
+
+def _with_blockers(failure: DeploymentFailedError, surveyed: Survey, session: Session) -> DeploymentFailedError:
+    """The failure, with the resources of others in the cluster's own network, which keep it from being deleted."""
+    if DEPENDS not in failure.message:
+        return failure
+    own = [
+        resource
+        for stack in surveyed.going
+        if stacks.find(session, stack.id) is not None
+        for resource in stacks.resources(session, stack.id)
+        if resource.status != stacks.REMOVED
+    ]
+    vpc_id = next((resource.physical_id for resource in own if resource.type == VPC), None)
+    try:
+        left = () if vpc_id is None else left_in_vpc(session, vpc_id, {resource.physical_id for resource in own})
+    except AwsError as problem:
+        left = (f"the network's other resources could not be read: {problem.message}",)
+    if not left:
+        return failure
+    text = "\n  ".join((f"{vpc_id} has resources that no stack of Slipway created; delete them, top down:", *left))
+    return DeploymentFailedError(f"{failure.message}\n{text}", hint=failure.hint)
 
 
 def record_removal(removal: Removal, root: Path, environment: Mapping[str, str], notify: Notify) -> None:
