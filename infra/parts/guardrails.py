@@ -1,9 +1,9 @@
 """The guardrails of a cluster, which run in the account without a user: time, idleness, spend, interruptions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 from aws_cdk import Aws, Stack
 from aws_cdk import aws_budgets as budgets
@@ -42,18 +42,6 @@ _NOTICES = ("EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Re
 _BUDGET_STEPS = (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
 
 
-class TargetGuard(Protocol):
-    """The target-specific part of the guardrails."""
-
-    def rights(self, plan: Plan, scope: Construct) -> Rights:
-        """The guard's permissions on the target."""
-        ...
-
-    def announce(self, plan: Plan, guardrails: "Guardrails") -> None:
-        """Add rules for the events that the target announces."""
-        ...
-
-
 class Guardrails(Construct):
     """A topic, the guard that watches the cluster, and their alarms, rules and budget.
 
@@ -71,11 +59,12 @@ class Guardrails(Construct):
         *,
         plan: Plan,
         limits: Limits,
-        target_guard: TargetGuard,
+        rights: Rights,
+        announce: Callable[[Plan, "Guardrails"], None],
         stop: StopPlace | None = None,
         folder: GuardFolder | None = None,
     ) -> None:
-        """`target_guard` is the target-specific part.
+        """`rights` are the guard's permissions on the target; `announce` adds rules for the target's own events.
 
         `stop` notifies a job that its budget is used up, and `folder` is the guard's folder in the store; both are None
         if the target has no job.
@@ -89,8 +78,8 @@ class Guardrails(Construct):
         self._topic_policy()
         others = self._subscribe(plan.request.guardrails.notify)
         self.topics = (self.topic.ref, *others)
-        self._guard(limits, target_guard)
-        target_guard.announce(plan, self)
+        self._guard(limits, rights)
+        announce(plan, self)
         if stop is not None:
             add_output(Stack.of(self), OUTPUTS["stop_uri"], stop.uri)
         if folder is not None:
@@ -147,7 +136,7 @@ class Guardrails(Construct):
                 )
         return tuple(topic for topic in notify if protocol_of(topic) == "sns")
 
-    def _guard(self, limits: Limits, target_guard: TargetGuard) -> None:
+    def _guard(self, limits: Limits, rights: Rights) -> None:
         plan, row = self._plan, guard_of(self._plan)
         settings = GuardSettings(
             cluster=plan.cluster_name,
@@ -169,7 +158,7 @@ class Guardrails(Construct):
             spot=plan.place.option is PurchaseOption.SPOT and row.spot_notices and limits.usd_per_node_hour is not None,
             job=_job_budget(plan, limits),
         )
-        self._function = GuardFunction(self, "Guard", settings=settings, rights=target_guard.rights(plan, self))
+        self._function = GuardFunction(self, "Guard", settings=settings, rights=rights)
         self._function.call_by(
             self._rule("Schedule", "the guard looks at the cluster", schedule=f"rate({GUARD_EVERY_MINUTES} minutes)")
         )

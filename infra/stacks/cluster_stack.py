@@ -1,15 +1,17 @@
 """The common base of all cluster stacks: their inputs, their network, and their guardrails."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from constructs import Construct
 
 from infra.cluster_network import ClusterNetwork, cluster_network
+from infra.parts.block_end import announce_block
 from infra.parts.budget_stop import stop_place
 from infra.parts.dashboard import cluster_dashboard
 from infra.parts.guard_folder import guard_folder
-from infra.parts.guardrails import Guardrails, TargetGuard, guardrail_text
+from infra.parts.guard_function import Rights
+from infra.parts.guardrails import Guardrails, guardrail_text
 from infra.parts.limits import Limits
 from infra.parts.outputs import add_output
 from infra.parts.session_log import SessionLog
@@ -50,14 +52,20 @@ class ClusterStack(PlanStack):
     def _make(self) -> None:
         raise NotImplementedError
 
-    def _watch(self, guard: TargetGuard, widgets: Sequence[Mapping[str, Any]]) -> None:
+    def _watch(
+        self,
+        rights: Rights,
+        widgets: Sequence[Mapping[str, Any]],
+        announce: Callable[[Plan, Guardrails], None] = announce_block,
+    ) -> None:
         plan, network = self._plan, self._network
         guardrails = Guardrails(
             self,
             "Guardrails",
             plan=plan,
             limits=self._limits,
-            target_guard=guard,
+            rights=rights,
+            announce=announce,
             stop=stop_place(plan, network.store_uri, network.store),
             folder=guard_folder(network.store_uri, network.store),
         )

@@ -1,7 +1,6 @@
 """A job on plain EC2 instances: launch template, Auto Scaling group, role, logs, and guardrails."""
 
 import functools
-from dataclasses import dataclass
 
 from aws_cdk import CfnParameter, RemovalPolicy
 from aws_cdk import aws_iam as iam
@@ -9,13 +8,11 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.cluster_network import cluster_findings
-from infra.parts.block_end import announce_block
 from infra.parts.dashboard import instance_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.entered_policy import entered_policy
 from infra.parts.guard_folder import guard_folder
 from infra.parts.guard_function import Rights
-from infra.parts.guardrails import Guardrails
 from infra.parts.instance_group import InstanceGroup, InstanceProfile, group_arn
 from infra.parts.node_policy import OWN_PATH, NodePolicy, store_statements
 from infra.parts.node_termination import terminate_nodes
@@ -35,27 +32,19 @@ from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.targets.ec2.files import fleet_context, log_group, user_data
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceGuard:
-    """The guard of a job's instances."""
-
-    def rights(self, plan: Plan, scope: Construct) -> Rights:
-        """The guard's permissions: describe instances and groups, set one group to zero, terminate what remains."""
-        stop = iam.PolicyStatement(
-            sid="StopInstances",
-            actions=["autoscaling:SetDesiredCapacity"],
-            resources=[group_arn(scope, cluster_name(plan))],
-        )
-        end = terminate_nodes(plan, "TerminateRemainingNodes")
-        reads = (
-            *("autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"),
-            *("cloudwatch:GetMetricData", "ec2:DescribeInstances"),
-        )
-        return Rights(reads=reads, stop=(stop, end))
-
-    def announce(self, plan: Plan, guardrails: Guardrails) -> None:
-        """Announce the end of a Capacity Block."""
-        announce_block(plan, guardrails)
+def guard_rights(plan: Plan, scope: Construct) -> Rights:
+    """The guard's permissions: describe instances and groups, set one group to zero, terminate what remains."""
+    stop = iam.PolicyStatement(
+        sid="StopInstances",
+        actions=["autoscaling:SetDesiredCapacity"],
+        resources=[group_arn(scope, cluster_name(plan))],
+    )
+    end = terminate_nodes(plan, "TerminateRemainingNodes")
+    reads = (
+        *("autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"),
+        *("cloudwatch:GetMetricData", "ec2:DescribeInstances"),
+    )
+    return Rights(reads=reads, stop=(stop, end))
 
 
 class InstancesStack(ClusterStack):
@@ -92,7 +81,7 @@ class InstancesStack(ClusterStack):
         )
         self.group.resource.node.add_dependency(*security.rules, profile)
         self._outputs(names)
-        self._watch(InstanceGuard(), instance_widgets(plan))
+        self._watch(guard_rights(plan, self), instance_widgets(plan))
 
     def _subnets(self) -> tuple[str, ...]:
         """The subnets of several zones for a job on one node; several nodes need one zone for EFA and for the bill."""

@@ -9,7 +9,7 @@ from infra.cluster_network import ClusterNetwork, cluster_findings
 from infra.parts.dashboard import eks_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.eks_cluster import EksCluster, create_control_subnets
-from infra.parts.eks_guard import EksGuard
+from infra.parts.eks_guard import rights as guard_rights
 from infra.parts.eks_nodes import NodeGroup, node_role, report_statements
 from infra.parts.eks_pods import pod_counter, pod_statements
 from infra.parts.guard_folder import guard_folder
@@ -74,7 +74,7 @@ class EksStack(ClusterStack):
             self, "Pods", cluster=self.cluster, subnet_id=network.subnet_id, security_group_id=group_id
         )
         counter.node.add_dependency(*group.rules)
-        self._watch(EksGuard(counter.attr_arn), eks_widgets(plan))
+        self._watch(guard_rights(plan, self, counter.attr_arn), eks_widgets(plan))
 
     def _groups(
         self,

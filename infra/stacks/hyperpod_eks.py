@@ -6,7 +6,7 @@ node needs; then the chart, without which HyperPod neither monitors nor replaces
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from aws_cdk import Acknowledgment, CfnResource, Tags, Validations
@@ -21,7 +21,6 @@ from infra.parts.efa import NodeSecurityGroup
 from infra.parts.eks_cluster import EksCluster
 from infra.parts.eks_guard import count_pods
 from infra.parts.guard_function import Rights
-from infra.parts.guardrails import Guardrails
 from infra.parts.hyperpod_chart import HyperPodChart
 from infra.parts.hyperpod_cluster import HyperPodCluster
 from infra.parts.hyperpod_lifecycle import HyperPodLifecycle
@@ -51,21 +50,11 @@ from launcher.targets.hyperpod_eks.files import (
 from launcher.targets.hyperpod_slurm.files import ENTRY_POINT
 
 
-@dataclass(frozen=True, slots=True)
-class HyperPodEksGuard:
-    """HyperPod's guard, with the ARN of a function in the cluster's network that counts pods."""
-
-    asks: str
-
-    def rights(self, plan: Plan, scope: Construct) -> Rights:
-        """The guard's permissions: delete workers, and call the function that counts pods."""
-        base = hyperpod_guard.rights(plan, scope)
-        call, variables = count_pods(self.asks, plan)
-        return Rights(reads=base.reads, stop=(*base.stop, call), variables={**base.variables, **variables})
-
-    def announce(self, plan: Plan, guardrails: Guardrails) -> None:
-        """Announce HyperPod's events about its instances, for Slurm and EKS alike."""
-        hyperpod_guard.announce(plan, guardrails)
+def guard_rights(plan: Plan, scope: Construct, asks: str) -> Rights:
+    """The guard's permissions: delete workers, and call the function in the cluster's network that counts pods."""
+    base = hyperpod_guard.rights(plan, scope)
+    call, variables = count_pods(asks, plan)
+    return Rights(reads=base.reads, stop=(*base.stop, call), variables={**base.variables, **variables})
 
 
 _UNKNOWN_TYPE = "CloudFormation-Validate::F3006"
@@ -165,7 +154,8 @@ class HyperPodEksStack(ClusterStack):
         )
         self.control.lets_grant(role_arn)
         self._outputs(plan, names, role_arn)
-        self._watch(HyperPodEksGuard(chart.function.attr_arn), hyperpod_eks_widgets(plan, self.cluster.cluster_id))
+        rights = guard_rights(plan, self, chart.function.attr_arn)
+        self._watch(rights, hyperpod_eks_widgets(plan, self.cluster.cluster_id), hyperpod_guard.announce)
 
     def _chart(self, plan: Plan, group_id: str) -> HyperPodChart:
         """HyperPod's chart; the launcher copies its files into the assembly before the deployment."""

@@ -54,7 +54,8 @@ class HyperPodStack(ClusterStack):
         document = None if self.session_log is None else self.session_log.document
         connect = self.cluster.connect_command(plan.place.region, document)
         self._outputs(plan, names, connect)
-        self._watch(hyperpod_guard, hyperpod_widgets(plan, self.cluster.cluster_id, connect))
+        widgets = hyperpod_widgets(plan, self.cluster.cluster_id, connect)
+        self._watch(hyperpod_guard.rights(plan, self), widgets, hyperpod_guard.announce)
 
     def _names(
         self,

@@ -114,7 +114,8 @@ class TrainingStack(ClusterStack):
         head_node = self.cluster.resource.get_att_string("headNode.instanceId")
         connect = self._connect(plan, head_node)
         self._outputs(plan, names, connect)
-        self._watch(parallelcluster_guard, parallelcluster_widgets(plan, connect, head_node))
+        widgets = parallelcluster_widgets(plan, connect, head_node)
+        self._watch(parallelcluster_guard.rights(plan, self), widgets, parallelcluster_guard.announce)
 
     def _names(
         self,

@@ -2,7 +2,7 @@
 
 import functools
 import shlex
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from aws_cdk import Aws, CfnParameter, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
@@ -11,13 +11,11 @@ from aws_cdk import aws_pcs as pcs
 from constructs import Construct
 
 from infra.cluster_network import ClusterNetwork, cluster_findings
-from infra.parts.block_end import announce_block
 from infra.parts.dashboard import pcs_widgets
 from infra.parts.efa import NodeSecurityGroup
 from infra.parts.entered_policy import entered_policy
 from infra.parts.guard_folder import guard_folder
 from infra.parts.guard_function import Rights
-from infra.parts.guardrails import Guardrails
 from infra.parts.hyperpod_lustre import HyperPodLustre
 from infra.parts.node_policy import OWN_PATH, NodePolicy
 from infra.parts.node_termination import terminate_nodes
@@ -37,52 +35,41 @@ from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.targets.pcs.files import PcsContext, cluster_context
 
 
-@dataclass(frozen=True, slots=True)
-class PcsGuard:
-    """The guard of PCS, with the cluster's id and the role of its nodes."""
+def guard_rights(plan: Plan, scope: Construct, cluster_id: str, role_arn: str) -> Rights:
+    """The guard's permissions: describe instances, set node groups to zero, terminate nodes by their tags.
 
-    cluster_id: str
-    role_arn: str
-
-    def rights(self, plan: Plan, scope: Construct) -> Rights:
-        """The guard's permissions: describe instances, set node groups to zero, terminate nodes by their tags.
-
-        A group's update needs the permissions of its creation (PCS user guide, minimum permissions), all through PCS.
-        """
-        region = Stack.of(scope).region
-        cluster = f"arn:{Aws.PARTITION}:pcs:{region}:{Aws.ACCOUNT_ID}:cluster/{self.cluster_id}"
-        through = {"ForAnyValue:StringEquals": {"aws:CalledVia": [f"pcs.{Aws.URL_SUFFIX}"]}}
-        statements = (
-            iam.PolicyStatement(
-                sid="StopNodes",
-                actions=["pcs:GetComputeNodeGroup", "pcs:ListComputeNodeGroups", "pcs:UpdateComputeNodeGroup"],
-                resources=[cluster, f"{cluster}/computenodegroup/*"],
-            ),
-            iam.PolicyStatement(
-                sid="StopsThroughPcs",
-                actions=["ec2:CreateFleet", "ec2:CreateTags", "ec2:RunInstances", "iam:GetInstanceProfile"],
-                resources=["*"],
-                conditions=through,
-            ),
-            iam.PolicyStatement(
-                sid="GiveRole",
-                actions=["iam:PassRole"],
-                resources=[self.role_arn],
-                conditions={"StringEquals": {"iam:PassedToService": f"ec2.{Aws.URL_SUFFIX}"}},
-            ),
-            terminate_nodes(plan, "TerminateRetainedNodes"),
-        )
-        actions = (
-            *("ec2:DescribeCapacityBlockStatus", "ec2:DescribeCapacityBlocks", "ec2:DescribeCapacityReservations"),
-            *("cloudwatch:GetMetricData", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes"),
-            *("ec2:DescribeInstances", "ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates"),
-            *("ec2:DescribeSecurityGroups", "ec2:DescribeSubnets", "ec2:DescribeVpcs"),
-        )
-        return Rights(reads=actions, stop=statements)
-
-    def announce(self, plan: Plan, guardrails: Guardrails) -> None:
-        """Announce the end of a Capacity Block."""
-        announce_block(plan, guardrails)
+    A group's update needs the permissions of its creation (PCS user guide, minimum permissions), all through PCS.
+    """
+    region = Stack.of(scope).region
+    cluster = f"arn:{Aws.PARTITION}:pcs:{region}:{Aws.ACCOUNT_ID}:cluster/{cluster_id}"
+    through = {"ForAnyValue:StringEquals": {"aws:CalledVia": [f"pcs.{Aws.URL_SUFFIX}"]}}
+    statements = (
+        iam.PolicyStatement(
+            sid="StopNodes",
+            actions=["pcs:GetComputeNodeGroup", "pcs:ListComputeNodeGroups", "pcs:UpdateComputeNodeGroup"],
+            resources=[cluster, f"{cluster}/computenodegroup/*"],
+        ),
+        iam.PolicyStatement(
+            sid="StopsThroughPcs",
+            actions=["ec2:CreateFleet", "ec2:CreateTags", "ec2:RunInstances", "iam:GetInstanceProfile"],
+            resources=["*"],
+            conditions=through,
+        ),
+        iam.PolicyStatement(
+            sid="GiveRole",
+            actions=["iam:PassRole"],
+            resources=[role_arn],
+            conditions={"StringEquals": {"iam:PassedToService": f"ec2.{Aws.URL_SUFFIX}"}},
+        ),
+        terminate_nodes(plan, "TerminateRetainedNodes"),
+    )
+    actions = (
+        *("ec2:DescribeCapacityBlockStatus", "ec2:DescribeCapacityBlocks", "ec2:DescribeCapacityReservations"),
+        *("cloudwatch:GetMetricData", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes"),
+        *("ec2:DescribeInstances", "ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates"),
+        *("ec2:DescribeSecurityGroups", "ec2:DescribeSubnets", "ec2:DescribeVpcs"),
+    )
+    return Rights(reads=actions, stop=statements)
 
 
 LOG_TYPES = ("PCS_SCHEDULER_LOGS", "PCS_JOBCOMP_LOGS", "PCS_SCALING_LOGS")
@@ -150,7 +137,8 @@ class PcsStack(ClusterStack):
         self.groups = self._groups(context, profile, scripts)
         connect = self._connect(plan)
         self._outputs(plan, context, names, connect)
-        self._watch(PcsGuard(self.cluster.attr_id, profile.role_arn), pcs_widgets(plan, connect))
+        rights = guard_rights(plan, self, self.cluster.attr_id, profile.role_arn)
+        self._watch(rights, pcs_widgets(plan, connect))
 
     def _names(
         self,

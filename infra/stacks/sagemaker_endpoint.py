@@ -66,14 +66,8 @@ class ServingStack(PlanStack):
     ) -> None:
         """Create a plan's endpoint."""
         plan, serve, endpoint = served.plan, served.serve, served.endpoint
-        super().__init__(
-            scope,
-            "serving",
-            plan=plan,
-            account=account,
-            tags=tags,
-            description=f"Slipway: endpoint {plan.cluster_name}",
-        )
+        about = f"Slipway: endpoint {plan.cluster_name}"
+        super().__init__(scope, "serving", plan=plan, account=account, tags=tags, description=about)
         key = plan.request.storage.kms_key_arn
         keeps = keeps_requests(serve, endpoint.mode)
         store = EndpointStore(self, "Store", kms_key_arn=key) if keeps else None
@@ -108,7 +102,10 @@ class ServingStack(PlanStack):
         self._outputs(served, store)
 
     def _guardrails(self, plan: Plan, limits: Limits, alarms: EndpointAlarms, log: logs.CfnLogGroup) -> Guardrails:
-        guardrails = Guardrails(self, "Guardrails", plan=plan, limits=limits, target_guard=endpoint_alarms)
+        rights = endpoint_alarms.rights(plan, self)
+        guardrails = Guardrails(
+            self, "Guardrails", plan=plan, limits=limits, rights=rights, announce=endpoint_alarms.announce
+        )
         # The guard reads why a first deployment fails: a rollback removes endpoint, guard and log in this order.
         self.serving.node.add_dependency(guardrails)
         guardrails.node.add_dependency(log)

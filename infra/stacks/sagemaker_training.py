@@ -114,7 +114,7 @@ class TrainingJobsStack(ClusterStack):
         outputs[JOBS_OUTPUT] = f"{CLUSTER_TAG}={plan.cluster_name}"
         for name, value in outputs.items():
             add_output(self, name, value)
-        self._watch(training_job_guard, training_job_widgets(plan))
+        self._watch(training_job_guard.rights(plan, self), training_job_widgets(plan), training_job_guard.announce)
 
     def _policy(self) -> NodePolicy:
         """The permissions of jobs: their part of the store, and deletion in their own journals."""
