@@ -140,7 +140,7 @@ class Server:
         from launcher.sandbox.aws.web import serve  # noqa: PLC0415
         from launcher.sandbox.cluster.registry import Registry  # noqa: PLC0415
         from launcher.sandbox.control import ControlServer  # noqa: PLC0415
-        from launcher.sandbox.endpoint.model_server import Conduct  # noqa: PLC0415
+        from launcher.sandbox.endpoint.model_server import Behaviour  # noqa: PLC0415
 
         self._end = end
         self._making = threading.Lock()
@@ -151,13 +151,17 @@ class Server:
         self._registry = Registry(
             settings.short, settings.mark, with_slurm=settings.with_slurm, pods=pods, keys=self._keys
         )
-        self._conduct = Conduct()
+        self._behaviour = Behaviour()
         self._training = TrainingJobs(settings.folder / "training", settings.mark, pods)
         self._instances = Groups(settings.folder / "instances", settings.mark, pods, self._keys)
         pcs = Pcs(self._registry)
-        install(self._ledger, self._registry, self._conduct, jobs=self._training, groups=self._instances, pcs=pcs)
+        install(
+            self._ledger, self._registry, lambda: self._behaviour, jobs=self._training, groups=self._instances, pcs=pcs
+        )
         issued_keys.install(self._keys)
-        self._web = serve(sockets, settings.folder / ACCESS_LOG, self._ledger, self._conduct, self._keys, pcs=pcs)
+        self._web = serve(
+            sockets, settings.folder / ACCESS_LOG, self._ledger, lambda: self._behaviour, self._keys, pcs=pcs
+        )
         self.secret = secrets.token_urlsafe(32)
         self._address = settings.short / "control"
         self._control = ControlServer(self._operations(), self.secret, self._address)
@@ -252,7 +256,7 @@ class Server:
         return [*created, *([cluster.name] if cluster is not None and is_new else [])]
 
     def _behave(self, args: Mapping[str, Any]) -> None:
-        self._conduct.behaviour = type(self._conduct.behaviour)(**args)
+        self._behaviour = type(self._behaviour)(**args)
 
     def _limit_training(self, args: Mapping[str, Any]) -> None:
         capacity = self._training.capacity

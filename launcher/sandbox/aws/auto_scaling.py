@@ -202,7 +202,13 @@ class Groups:
             fleet = Fleet(
                 region, self._folder, self._mark, self._environment, self._keys, self.capacity, self._addresses
             )
-            group = Group(name=name, arn=f"{arn}:autoScalingGroupName/{name}", request=request, launcher=fleet)
+            group = Group(
+                name=name,
+                arn=f"{arn}:autoScalingGroupName/{name}",
+                request=request,
+                start=fleet.launch,
+                terminate=fleet.terminate,
+            )
             group.desired = int(request.get("DesiredCapacity", request["MinSize"]))
             group.tags = {tag["Key"]: dict(tag) for tag in request.get("Tags", ())}
             self._groups[region, name] = group

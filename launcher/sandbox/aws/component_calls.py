@@ -59,24 +59,20 @@ def install() -> None:
         setattr(SageMakerResponse, call.__name__, call)
 
 
-class EmulatedHosts:
-    """moto's endpoints and buckets, for the model server."""
+def find_endpoint(region: str, name: str) -> Hosted | None:
+    """An endpoint of a region; None if it does not exist."""
+    return hosted(ACCOUNT, region, name)
 
-    @staticmethod
-    def hosted(region: str, name: str) -> Hosted | None:
-        """An endpoint of a region; None if it does not exist."""
-        return hosted(ACCOUNT, region, name)
 
-    @staticmethod
-    def read(uri: str) -> bytes | None:
-        """An object; None if it does not exist."""
-        bucket, _, key = uri.removeprefix("s3://").partition("/")
-        store = backend_of(ACCOUNT, _HOME)
-        stored = store.get_object(bucket, key) if bucket in store.buckets else None
-        return None if stored is None else bytes(stored.value)
+def read_object(uri: str) -> bytes | None:
+    """An object; None if it does not exist."""
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    store = backend_of(ACCOUNT, _HOME)
+    stored = store.get_object(bucket, key) if bucket in store.buckets else None
+    return None if stored is None else bytes(stored.value)
 
-    @staticmethod
-    def write(uri: str, body: bytes) -> None:
-        """Put an object."""
-        bucket, _, key = uri.removeprefix("s3://").partition("/")
-        backend_of(ACCOUNT, _HOME).put_object(bucket, key, body)
+
+def write_object(uri: str, body: bytes) -> None:
+    """Put an object."""
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    backend_of(ACCOUNT, _HOME).put_object(bucket, key, body)

@@ -12,7 +12,7 @@ Not emulated: time and cost; instances, images, downloads; stepwise traffic shif
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -29,7 +29,7 @@ from launcher.sandbox.aws.endpoint_plans import refuse_full_plans, refuse_other_
 from launcher.sandbox.aws.model import Created, Model, Requested, ResourceRefusedError
 from launcher.sandbox.aws.training_plans import bought_in, in_use
 from launcher.sandbox.cluster.training_plan import TrainingPlan
-from launcher.sandbox.endpoint.model_server import Conduct, Hosted
+from launcher.sandbox.endpoint.model_server import Behaviour, Hosted
 
 IN_SERVICE = "InService"
 _GOING_OFF = "ALARM"
@@ -128,9 +128,9 @@ class Live:
 
 @dataclass(slots=True)
 class Endpoints:
-    """The models of all four types. `conduct` decides whether a started container becomes ready."""
+    """The models of all four types. `behaviour` decides whether a started container becomes ready."""
 
-    conduct: Conduct
+    behaviour: Callable[[], Behaviour]
 
     def models(self) -> tuple[Model, ...]:
         """The emulated resources of an endpoint."""
@@ -249,7 +249,7 @@ class Endpoints:
 
     def _refuse_unless_started(self, requested: Requested, name: str, kind: str = "Endpoints") -> None:
         """Refuse if the new container does not start; a failed container writes a line to its log."""
-        if self.conduct.behaviour.starts:
+        if self.behaviour().starts:
             return
         group = f"/aws/sagemaker/{kind}/{name}"
         logs = logs_backends[requested.account_id][requested.region_name]

@@ -171,7 +171,7 @@ class HyperPod:
         if isinstance(spec, ClusterSpec):
             self._start(requested, spec, cluster)
         else:
-            hyperpod_nodes.join(requested, self.hosts, cluster)
+            hyperpod_nodes.join(requested, self.hosts, cluster.request, cluster.add)
         clusters[name] = cluster  # type: ignore[assignment]  # asked by name and not by type
         attributes = {"ClusterArn": cluster.arn, "ClusterStatus": _IN_SERVICE}
         return Created(physical_resource_id=name, attributes=attributes)
@@ -212,7 +212,7 @@ def end(cluster: Any, clusters: Registry, hosts: Registry) -> None:
     if eks_name(cluster.request) is None:
         clusters.stop(cluster.cluster_name)
     else:
-        hyperpod_nodes.remove_nodes(cluster, hosts)
+        hyperpod_nodes.remove_nodes(cluster.request, hosts)
 
 
 def _sagemaker(requested: Requested) -> SageMakerModelBackend:

@@ -8,8 +8,8 @@ instance, with HyperPod's labels. Chips and interfaces become allocatable when t
 emulated: scripts, health checks, start times of instances, later changes of groups.
 """
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from moto.ec2.models import ec2_backends
 from moto.eks.models import eks_backends
@@ -28,16 +28,6 @@ from launcher.sandbox.cluster.specification import ClusterFailedError
 from launcher.sandbox.kubernetes.hosted import PodNodeGroup
 
 COMPUTE = ("sagemaker.amazonaws.com/compute-type", "hyperpod")
-
-
-class Described(Protocol):
-    """A cluster in moto's SageMaker."""
-
-    request: dict[str, Any]
-
-    def add(self, group_name: str) -> str:
-        """Add an instance to a group; return its id."""
-        ...
 
 
 def checked(requested: Requested, hosts: Registry) -> str:
@@ -67,16 +57,16 @@ def checked(requested: Requested, hosts: Registry) -> str:
     return name
 
 
-def join(requested: Requested, hosts: Registry, cluster: Described) -> None:
-    """Add the instances of every group to their EKS cluster.
+def join(requested: Requested, hosts: Registry, request: Mapping[str, Any], add: Callable[[str], str]) -> None:
+    """Add the instances of every group to their EKS cluster; `add` adds one to moto's, and returns its id.
 
     Raises:
         ResourceRefusedError: the nodes exceed the sandbox's limit.
     """
-    name = str(eks_name(cluster.request))
+    name = str(eks_name(request))
     ec2 = EmulatedEc2(requested.account_id, requested.region_name)
-    for group in cluster.request["InstanceGroups"]:
-        subnet = ec2.subnet(network_of(cluster.request, group)["Subnets"][0])
+    for group in request["InstanceGroups"]:
+        subnet = ec2.subnet(network_of(request, group)["Subnets"][0])
         instances = _node_group(
             group, zone="" if subnet is None else subnet.zone, zone_id=getattr(subnet, "zone_id", "")
         )
@@ -84,14 +74,14 @@ def join(requested: Requested, hosts: Registry, cluster: Described) -> None:
             hosts.join(name, instances)
         except ClusterFailedError as problem:
             raise ResourceRefusedError(str(problem)) from problem
-        ids = [cluster.add(group["InstanceGroupName"]) for _ in range(group["InstanceCount"])]
+        ids = [add(group["InstanceGroupName"]) for _ in range(group["InstanceCount"])]
         hosts.identify(name, group["InstanceGroupName"], ids)
 
 
-def remove_nodes(cluster: Described, hosts: Registry) -> None:
+def remove_nodes(request: Mapping[str, Any], hosts: Registry) -> None:
     """Remove the nodes of a cluster; the control plane stays."""
-    for group in cluster.request["InstanceGroups"]:
-        hosts.leave(str(eks_name(cluster.request)), group["InstanceGroupName"])
+    for group in request["InstanceGroups"]:
+        hosts.leave(str(eks_name(request)), group["InstanceGroupName"])
 
 
 def _node_group(group: Mapping[str, Any], *, zone: str, zone_id: str) -> PodNodeGroup:

@@ -21,29 +21,27 @@ _SHOWN_OF_GROUP = (
 )
 
 
-class PcsApi:
+def with_pcs(inner: Application, pcs: Pcs) -> Application:
     """A WSGI application that answers requests signed for PCS, and passes on all other requests."""
 
-    def __init__(self, inner: Application, pcs: Pcs) -> None:
-        self._inner, self._pcs = inner, pcs
-
-    def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer a request."""
+    def answer(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         if service_of(environ) != "pcs":
-            return self._inner(environ, start_response)
+            return inner(environ, start_response)
         length = int(environ.get("CONTENT_LENGTH") or 0)
         request = safe_json.loads(environ["wsgi.input"].read(length) or b"{}")
         name = environ.get("HTTP_X_AMZ_TARGET", "").removeprefix(_TARGET)
         if name not in _CALLS:
             raise NotImplementedError(name)
         try:
-            answer = _CALLS[name](self._pcs.service(ACCOUNT, _region(environ)), request)
+            answered = _CALLS[name](pcs.service(ACCOUNT, _region(environ)), request)
         except PcsError as refusal:
             status = _STATUS.get(refusal.code, "400 Bad Request")
             return refuse(environ, start_response, status, refusal.code, str(refusal))
-        body = json.dumps(answer).encode()
+        body = json.dumps(answered).encode()
         start_response("200 OK", [("Content-Type", "application/x-amz-json-1.0"), ("Content-Length", str(len(body)))])
         return [body]
+
+    return answer
 
 
 def _region(environ: Environ) -> str:

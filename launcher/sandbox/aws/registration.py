@@ -1,5 +1,6 @@
 """Registers the models of this package with moto, and a placeholder for each type without a model."""
 
+from collections.abc import Callable
 from typing import Any
 
 from moto.cloudformation import parsing
@@ -47,11 +48,17 @@ from launcher.sandbox.aws.resources import Resources
 from launcher.sandbox.aws.task_governance import TaskGovernance
 from launcher.sandbox.aws.training_jobs import TrainingJobs
 from launcher.sandbox.cluster.registry import Registry
-from launcher.sandbox.endpoint.model_server import Conduct
+from launcher.sandbox.endpoint.model_server import Behaviour
 
 
 def install(
-    ledger: Ledger, clusters: Registry, conduct: Conduct, *, jobs: TrainingJobs, groups: Groups, pcs: Pcs
+    ledger: Ledger,
+    clusters: Registry,
+    behaviour: Callable[[], Behaviour],
+    *,
+    jobs: TrainingJobs,
+    groups: Groups,
+    pcs: Pcs,
 ) -> None:
     """Make moto in this process deploy with the sandbox's models."""
     nested = PublishedStacks()
@@ -70,7 +77,7 @@ def install(
             *scaling.MODELS,
             *security_groups.MODELS,
             *of_parallelcluster,
-            *Endpoints(conduct).models(),
+            *Endpoints(behaviour).models(),
             HyperPod(clusters, clusters).model(),
             HyperPodChart(clusters).model(),
             *TaskGovernance(clusters).models(),

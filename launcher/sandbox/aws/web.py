@@ -13,13 +13,13 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from launcher.sandbox import signed
+from launcher.sandbox.aws import component_calls
 from launcher.sandbox.aws.access_log import AccessLog, Application, Environ, service_of
-from launcher.sandbox.aws.component_calls import EmulatedHosts
 from launcher.sandbox.aws.error_responses import refuse
 from launcher.sandbox.aws.ledger import Ledger
 from launcher.sandbox.aws.pcs import Pcs
-from launcher.sandbox.aws.pcs_calls import PcsApi
-from launcher.sandbox.endpoint.model_server import PATH, Conduct, ModelServer
+from launcher.sandbox.aws.pcs_calls import with_pcs
+from launcher.sandbox.endpoint.model_server import PATH, Behaviour, ModelServer
 from launcher.sandbox.keys import KeyRing
 from launcher.sandbox.signed import AccessError, Refusal, Request
 
@@ -89,26 +89,23 @@ def _body(environ: Environ) -> bytes:
     return bytes(body)
 
 
-class PlainAnswers:
+def with_plain_errors(inner: Application, ledger: Ledger) -> Application:
     """A WSGI application that answers 501 if the application inside raises an error.
 
     moto's own answer is a web page with status 500: no SDK can parse it, and each SDK tries four times before it fails.
     """
 
-    def __init__(self, inner: Application, ledger: Ledger) -> None:
-        self._inner = inner
-        self._ledger = ledger
-
-    def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer a request."""
+    def answer(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         try:
-            return self._inner(environ, start_response)
+            return inner(environ, start_response)
         except _LACKS as problem:
             logging.getLogger(__name__).warning("not emulated", exc_info=problem)
             service = service_of(environ)
-            self._ledger.missing_action(f"{service}: {problem}")
+            ledger.missing_action(f"{service}: {problem}")
             message = f"the sandbox cannot do this ({service}): {problem!r}"
             return refuse(environ, start_response, "501 Not Implemented", "NotImplemented", message)
+
+    return answer
 
 
 class _QuietHandler(MotoRequestHandler):
@@ -151,11 +148,27 @@ class Dispatcher(DomainDispatcherApplication):
         return self._backends[host]
 
 
-def serve(sockets: list[socket.socket], log: Path, ledger: Ledger, conduct: Conduct, keys: KeyRing, *, pcs: Pcs) -> Web:
+def serve(
+    sockets: list[socket.socket],
+    log: Path,
+    ledger: Ledger,
+    behaviour: Callable[[], Behaviour],
+    keys: KeyRing,
+    *,
+    pcs: Pcs,
+) -> Web:
     """Serve on sockets that already listen."""
-    moto = PcsApi(Dispatcher(create_backend_app), pcs)
+    moto = with_pcs(Dispatcher(create_backend_app), pcs)
     # The log delays a part of a response until the next part exists: streams would arrive too late.
-    served = ModelServer(AccessLog(PlainAnswers(moto, ledger), log), EmulatedHosts(), conduct, keys)
+    logged = AccessLog(with_plain_errors(moto, ledger), log)
+    served = ModelServer(
+        logged,
+        keys,
+        behaviour,
+        find=component_calls.find_endpoint,
+        read=component_calls.read_object,
+        write=component_calls.write_object,
+    )
     application = Entrance(served, keys)
     servers = []
     for listener in sockets:

@@ -12,11 +12,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any
 
 from launcher.agent import safe_json
 from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
@@ -73,16 +73,8 @@ def _phrase(status: int) -> str:
     return HTTPStatus(status).phrase if status in {int(known) for known in HTTPStatus} else "Error"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """The account and region of a request."""
-
-    region: str
-    account: str
-
-
-def caller_of(environ: Environ, keys: KeyRing, *, openai: bool) -> Caller:
-    """The account and region of a request.
+def caller_region(environ: Environ, keys: KeyRing, *, openai: bool) -> str:
+    """The region of a request.
 
     The path of OpenAI clients (`openai`) accepts tokens, the other path signatures.
 
@@ -90,8 +82,7 @@ def caller_of(environ: Environ, keys: KeyRing, *, openai: bool) -> Caller:
         RefusedError: the request has no valid token.
     """
     header = environ.get("HTTP_AUTHORIZATION", "")
-    region = _region_of_token(header.removeprefix("Bearer "), keys) if openai else _region_of(header)
-    return Caller(region=region, account=ACCOUNT)
+    return _region_of_token(header.removeprefix("Bearer "), keys) if openai else _region_of(header)
 
 
 def _region_of(authorization: str) -> str:
@@ -147,13 +138,6 @@ class Behaviour:
     starts: bool = True
 
 
-@dataclass(slots=True)
-class Conduct:
-    """The current behaviour of the emulated runtime; the sandbox's owner changes it."""
-
-    behaviour: Behaviour = field(default_factory=Behaviour)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosted:
     """An endpoint with the settings of its containers."""
@@ -185,32 +169,30 @@ class Hosted:
         return int(configured) if configured else None
 
 
-class Hosts(Protocol):
-    """Access to endpoints and to the objects of their queues."""
-
-    def hosted(self, region: str, name: str) -> Hosted | None:
-        """An endpoint of a region; None if it does not exist."""
-        ...
-
-    def read(self, uri: str) -> bytes | None:
-        """An object; None if it does not exist."""
-        ...
-
-    def write(self, uri: str, body: bytes) -> None:
-        """Put an object."""
-        ...
-
-
 class ModelServer:
     """A WSGI application that answers requests to endpoints, and passes on all others."""
 
-    def __init__(self, inner: Application, hosts: Hosts, conduct: Conduct, keys: KeyRing) -> None:
-        self._inner, self._hosts, self._conduct, self._keys = inner, hosts, conduct, keys
+    def __init__(
+        self,
+        inner: Application,
+        keys: KeyRing,
+        behaviour: Callable[[], Behaviour],
+        *,
+        find: Callable[[str, str], Hosted | None],
+        read: Callable[[str], bytes | None],
+        write: Callable[[str, bytes], None],
+    ) -> None:
+        """`find` returns an endpoint by region and name, `read` and `write` access the objects of queues by URI.
+
+        `behaviour` returns the current behaviour, which the sandbox's owner changes.
+        """
+        self._inner, self._keys, self._behaviour = inner, keys, behaviour
+        self._find, self._read_object, self._write_object = find, read, write
 
     @property
     def behaviour(self) -> Behaviour:
         """The current behaviour."""
-        return self._conduct.behaviour
+        return self._behaviour()
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer a request."""
@@ -220,16 +202,16 @@ class ModelServer:
         length = environ.get("CONTENT_LENGTH") or "0"
         body = environ["wsgi.input"].read(int(length) if length.isdecimal() else 0)
         try:
-            caller = caller_of(environ, self._keys, openai=match["kind"].startswith("openai"))
-            hosted = self._endpoint(caller, match["endpoint"])
+            region = caller_region(environ, self._keys, openai=match["kind"].startswith("openai"))
+            hosted = self._endpoint(region, match["endpoint"])
             return self._answer(hosted, match, body, environ, start_response)
         except RefusedError as refusal:
             return refusal.send(start_response)
 
-    def _endpoint(self, caller: Caller, name: str) -> Hosted:
-        hosted = self._hosts.hosted(caller.region, name)
+    def _endpoint(self, region: str, name: str) -> Hosted:
+        hosted = self._find(region, name)
         if hosted is None or hosted.status != _HERE:
-            raise RefusedError(400, "ValidationError", f"Endpoint {name} of account {caller.account} not found.")
+            raise RefusedError(400, "ValidationError", f"Endpoint {name} of account {ACCOUNT} not found.")
         return hosted
 
     def _answer(
@@ -309,7 +291,7 @@ class ModelServer:
 
     def _take(self, hosted: Hosted, location: str, start_response: Callable[..., Any]) -> list[bytes]:
         """Accept a request of a queue; the answer appears in S3 after `queue_s` seconds."""
-        body = self._hosts.read(location)
+        body = self._read_object(location)
         if body is None:
             raise RefusedError(400, "ValidationError", f"Could not find the object at {location}")
         id_ = str(uuid.uuid4())
@@ -327,9 +309,9 @@ class ModelServer:
             request = _read(body)
             response = self._embedding(hosted, request) if hosted.embeds else self._chat(hosted, request)
         except RefusedError as refusal:
-            self._hosts.write(failure, refusal.message.encode())
+            self._write_object(failure, refusal.message.encode())
             return
-        self._hosts.write(answer, json.dumps(response).encode())
+        self._write_object(answer, json.dumps(response).encode())
 
 
 def _refuse_other_model(hosted: Hosted, request: Mapping[str, Any]) -> None:

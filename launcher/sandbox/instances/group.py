@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from launcher.sandbox.instances.machine import LIFECYCLE, Machine
 
@@ -26,20 +26,6 @@ _MOST_ACTIVITIES = 100
 
 class LaunchRefusedError(Exception):
     """EC2 starts no instance; the text is its message."""
-
-
-class Launcher(Protocol):
-    """EC2 as a group uses it."""
-
-    def launch(self, group: "Group") -> Machine:
-        """Start an instance.
-
-        Raises:
-            LaunchRefusedError: EC2 refuses.
-        """
-
-    def terminate(self, instance_id: str, reason: str) -> None:
-        """Terminate an instance, with EC2's code for the reason."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,7 +47,10 @@ class Group:
     name: str
     arn: str
     request: dict[str, Any]
-    launcher: Launcher
+    # Starts an instance; raises LaunchRefusedError if EC2 refuses.
+    start: Callable[["Group"], Machine]
+    # Terminates an instance by its id, with EC2's code for the reason.
+    terminate: Callable[[str, str], None]
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
     desired: int = 0
     members: dict[str, Member] = field(default_factory=dict)
@@ -117,7 +106,7 @@ class Group:
 
     def _launch(self, now: float) -> None:
         try:
-            machine = self.launcher.launch(self)
+            machine = self.start(self)
         except LaunchRefusedError as problem:
             self.launch_at = now + AGAIN_S
             self.record("Launching a new EC2 instance", "Failed", f"{problem}. Launching EC2 instance failed.")
@@ -150,7 +139,7 @@ class Group:
         """Remove an instance at once: EC2 has terminated it."""
         self.members.pop(member.machine.id, None)
         member.machine.end()
-        self.launcher.terminate(member.machine.id, reason)
+        self.terminate(member.machine.id, reason)
 
     def document(self) -> dict[str, Any]:
         """The group as DescribeAutoScalingGroups returns it."""

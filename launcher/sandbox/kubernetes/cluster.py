@@ -88,7 +88,7 @@ class KubernetesCluster:
         for kind in shipped(operators):
             self.api.kinds.add(kind)
         self.tokens = Tokens(name, keys)
-        self.server = Server(self.api, allows=self.tokens.allows, kubelets=self)
+        self.server = Server(self.api, allows=self.tokens.allows, log=self.log, spawner=self.spawner)
         self._cluster = Cluster(self.api)
         self._folder, self._mark, self._environment = folder, mark, dict(environment)
         self._runs: dict[str, PodRun] = {}

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 from launcher.agent import safe_json
@@ -73,31 +73,21 @@ _PATH = re.compile(
 )
 
 
-class Kubelets(Protocol):
-    """Calls that the API passes to the node of a pod."""
-
-    def log(self, namespace: str, pod: str, query: Mapping[str, str]) -> bytes:
-        """The output of a container.
-
-        Raises:
-            RefusedError: the pod or container does not exist or has not started.
-        """
-
-    def spawner(self, namespace: str, pod: str) -> channels.Spawn:
-        """A function that starts programs in the container of a running pod.
-
-        Raises:
-            RefusedError: the pod does not exist or does not run.
-        """
+ReadLog = Callable[[str, str, Mapping[str, str]], bytes]
+FindSpawn = Callable[[str, str], channels.Spawn]
 
 
 class Server:
-    """One API server. `allows` decides whether a token is accepted; `kubelets` give access to pods."""
+    """One API server.
 
-    def __init__(self, api: Api, *, allows: Callable[[str], bool], kubelets: Kubelets) -> None:
+    `allows` decides whether a token is accepted. `log` returns the output of a pod's container, and `spawner` a
+    function that starts programs in it; both raise RefusedError if the pod or the container does not exist or run.
+    """
+
+    def __init__(self, api: Api, *, allows: Callable[[str], bool], log: ReadLog, spawner: FindSpawn) -> None:
         self.api = api
         self.allows = allows
-        self.kubelets = kubelets
+        self.log, self.spawner = log, spawner
         self.rights = Rights()
         self.port = 0
         self.epoch = 0
@@ -299,7 +289,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _log(self, namespace: str, name: str, query: dict[str, str]) -> None:
         owner = self.server.owner
         epoch, sent_bytes = owner.epoch, 0
-        first = owner.kubelets.log(namespace, name, query)
+        first = owner.log(namespace, name, query)
         if query.get("follow") not in ("1", "true", "True"):
             self._raw(200, first, "text/plain")
             return
@@ -314,12 +304,12 @@ class _Handler(BaseHTTPRequestHandler):
             api = self.server.owner.api
             pod = api.objects.find(api.kinds.at("", "v1", "pods"), namespace, name)
             ended = pod is None or pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
-            data = None if ended else self.server.owner.kubelets.log(namespace, name, query)
+            data = None if ended else self.server.owner.log(namespace, name, query)
         self._chunk(b"")
 
     def _channels(self, namespace: str, name: str, part: str) -> None:
         parameters = parse_qs(urlsplit(self.path).query)
-        spawn = self.server.owner.kubelets.spawner(namespace, name)
+        spawn = self.server.owner.spawner(namespace, name)
         for verb in ("get", "create"):
             self.server.owner.rights.refuse(verb, f"pods/{part}", "", namespace)
         answer = channels.accepted(self.headers)
