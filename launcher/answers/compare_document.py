@@ -8,24 +8,14 @@ from launcher.model.enums import PurchaseOption, SavingsPlanKind, TargetKind
 from launcher.model.finding import Finding
 from launcher.model.money import Price, UsdRange
 from launcher.pricing.port import Path, Port
+from launcher.pricing.reasoning import PortWeeks
 from launcher.pricing.serving.crossover import usd_per_request
-from launcher.pricing.serving.verdict import ServingChoice
-from launcher.pricing.verdict import Choice
+from launcher.pricing.verdict import Verdict
 from launcher.records.codec import Json, as_json
 from launcher.records.document import filled, json_object
 from launcher.records.quote_document import CandidateObject
 from launcher.workflow.quote.compare import Comparison
 from launcher.workflow.quote.compare_serving import Crossover, ServingComparison
-
-
-@json_object
-class VerdictObject:
-    """The recommendation, its reasons, and what would change it."""
-
-    choice: Choice | ServingChoice
-    text: str
-    reasons: tuple[str, ...]
-    flips: tuple[str, ...]
 
 
 @json_object
@@ -40,15 +30,6 @@ class PairObject:
 
 
 @json_object
-class Weeks:
-    """Weeks of the port."""
-
-    low: float
-    mid: float
-    high: float
-
-
-@json_object
 class PortObject:
     """The port to Trainium: its cost, and when it is paid back."""
 
@@ -56,7 +37,7 @@ class PortObject:
     trainium: CandidateObject | None
     runs: int
     runs_per_month: float
-    port_weeks: Weeks
+    port_weeks: PortWeeks
     port_weeks_source: str
     port_usd: Decimal
     upkeep_usd_per_month: Decimal
@@ -136,7 +117,7 @@ class CompareDocument:
     schema: Literal["slipway.compare/1"] = "slipway.compare/1"
     name: str
     as_of: datetime
-    verdict: VerdictObject
+    verdict: Verdict
     pairs: tuple[PairObject, ...]
     options: tuple[CandidateObject, ...]
     break_even: PortObject | ServedObject | None
@@ -155,7 +136,7 @@ def document(comparison: Comparison | ServingComparison) -> Json:
         CompareDocument(
             name=comparison.request.name,
             as_of=comparison.priced.now,
-            verdict=filled(VerdictObject, comparison.verdict),
+            verdict=comparison.verdict,
             pairs=pairs,
             options=tuple(
                 CandidateObject.of(quote, rank, types) for rank, quote in enumerate(comparison.priced.quotes, start=1)
@@ -187,7 +168,7 @@ def _port(comparison: Comparison, port: Port) -> PortObject:
         port,
         gpu=None if comparison.gpu is None else CandidateObject.of(comparison.gpu, 0, types),
         trainium=None if comparison.trainium is None else CandidateObject.of(comparison.trainium, 0, types),
-        port_weeks=filled(Weeks, port.weeks),
+        port_weeks=port.weeks,
         port_weeks_source=port.weeks.description,
         port_usd=port.usd,
         upkeep_usd_per_month=port.maintenance_usd_per_month,

@@ -114,8 +114,9 @@ def port(
 
 def port_weeks(train: TrainingWorkload) -> PortWeeks:
     """Engineer-weeks of the port: the plan's, or an estimate by its custom kernels."""
-    if train.port_weeks is not None:
-        return PortWeeks(train.port_weeks, train.port_weeks, train.port_weeks, "workload.train.port_weeks")
+    given = train.port_weeks
+    if given is not None:
+        return PortWeeks(low=given, mid=given, high=given, description="workload.train.port_weeks")
     return PORT_WEEKS[train.custom_kernels]
 
 

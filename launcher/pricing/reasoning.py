@@ -3,26 +3,33 @@
 Each rule names the circumstance in the plan, its effect, the reason, and the change that would remove it.
 """
 
+from dataclasses import field
 from typing import NamedTuple
 
 from launcher.model.enums import CustomKernels, Trait
+from launcher.model.record import INTERNAL, record
 
 SOURCE = "public buying guides of 2026 on Trainium, Inferentia and NVIDIA instances, as gathered on 2026-11-20"
 
 
-class PortWeeks(NamedTuple):
+@record(described=False)
+class PortWeeks:
     """Engineer-weeks to port a training job to Neuron, and the wording of the guides."""
 
     low: float
     mid: float
     high: float
-    description: str
+    description: str = field(metadata=INTERNAL)
+
+
+def _weeks(low: float, mid: float, high: float, description: str) -> PortWeeks:
+    return PortWeeks(low=low, mid=mid, high=high, description=description)
 
 
 PORT_WEEKS = {
-    CustomKernels.NONE: PortWeeks(0.4, 0.6, 1.0, "days for a standard transformer"),
-    CustomKernels.SOME: PortWeeks(1.0, 1.5, 6.0, "1 to 2 weeks for a non-standard one, 4 to 6 to production grade"),
-    CustomKernels.HEAVY: PortWeeks(4.0, 8.0, 26.0, "a month or more, or never, with heavy custom kernels"),
+    CustomKernels.NONE: _weeks(0.4, 0.6, 1.0, "days for a standard transformer"),
+    CustomKernels.SOME: _weeks(1.0, 1.5, 6.0, "1 to 2 weeks for a non-standard one, 4 to 6 to production grade"),
+    CustomKernels.HEAVY: _weeks(4.0, 8.0, 26.0, "a month or more, or never, with heavy custom kernels"),
 }
 """By the plan's custom_kernels; low, middle and high follow the guides' wording, the middle is a judgement."""
 

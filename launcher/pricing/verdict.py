@@ -33,11 +33,21 @@ class Choice(StrEnum):
     NONE = "none"
 
 
-@record
+class ServingChoice(StrEnum):
+    """The recommended action for an endpoint."""
+
+    BEDROCK = "bedrock"
+    NEURON = "neuron"
+    GPU = "gpu"
+    MEASURE_FIRST = "measure-first"
+    NONE = "none"
+
+
+@record(described=False)
 class Verdict:
     """A choice in a sentence, the reasons for it, and the changes that would flip it. It decides nothing else."""
 
-    choice: StrEnum
+    choice: Choice | ServingChoice
     text: str
     reasons: tuple[str, ...]
     flips: tuple[str, ...]

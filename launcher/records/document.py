@@ -41,6 +41,10 @@ def json_object(cls: Any = None, /, *, of: type | None = None) -> Any:
         # Without slots, so that a document can be of several parts.
         result: Any = record(slots=False)(plain)
         result.__described__ = of
+        every = result.__dataclass_fields__
+        if "schema" in every:
+            # The first key of a document, also if it has the keys of another object.
+            result.__dataclass_fields__ = {"schema": every["schema"], **every}
         return result
 
     return made(cls) if cls is not None else made

@@ -34,15 +34,10 @@ _SPANS = ("tokens_per_s", "samples_per_s", "step_range_s", "mfu")
 
 
 @json_object
-class MeasurementHead:
-    """The first key of a measurement."""
+class MeasurementDocument(Measurement):
+    """A measurement."""
 
     schema: Literal["slipway.measurement/1"] = SCHEMA
-
-
-@json_object
-class MeasurementDocument(Measurement, MeasurementHead):
-    """A measurement."""
 
 
 def measurement_document(measured: Measurement) -> Json:

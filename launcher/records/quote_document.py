@@ -262,19 +262,13 @@ class VerificationObject:
 
 
 @json_object
-class QuoteHead:
-    """The first key of a quote."""
-
-    schema: Literal["slipway.quote/1"] = "slipway.quote/1"
-
-
-@json_object
-class QuoteDocument(CandidateObject, QuoteHead):
+class QuoteDocument(CandidateObject):
     """A candidate with every line, assumption and policy.
 
     Only `slipway quote --verify-with-aws` writes `verified`, and `image` also a launch, for nodes with an image of AWS.
     """
 
+    schema: Literal["slipway.quote/1"] = "slipway.quote/1"
     components: tuple[CostComponent, ...]
     assumptions: tuple[Assumption, ...]
     policies: tuple[Policy, ...]

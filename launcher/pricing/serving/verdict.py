@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from decimal import Decimal
-from enum import StrEnum
 
 from launcher.model.enums import CustomKernels
 from launcher.model.money import Price, UsdRange
@@ -13,7 +12,7 @@ from launcher.pricing.port import weeks_text
 from launcher.pricing.reasoning import MAINTENANCE_WEEKS_PER_MONTH, PORT_WEEKS
 from launcher.pricing.serving.crossover import Turn
 from launcher.pricing.serving.traffic import requests_per_month, requests_text
-from launcher.pricing.verdict import Verdict, ending
+from launcher.pricing.verdict import ServingChoice, Verdict, ending
 from launcher.targets.registry import billed_name
 
 ENGINEER_USD_PER_WEEK = Decimal(5000)
@@ -24,16 +23,6 @@ GUIDES = "40 to 60 %"
 """By how much the buying guides of 2026 put Inferentia below GPUs (`reasoning.SOURCE`)."""
 CLOSE = Decimal("0.15")
 """Months that differ by less are too close to call, because the error of the estimates is as large."""
-
-
-class ServingChoice(StrEnum):
-    """The recommended action."""
-
-    BEDROCK = "bedrock"
-    NEURON = "neuron"
-    GPU = "gpu"
-    MEASURE_FIRST = "measure-first"
-    NONE = "none"
 
 
 NAMES = {ServingChoice.NEURON: "Inferentia and Trainium", ServingChoice.GPU: "GPUs"}

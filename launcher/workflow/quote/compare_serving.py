@@ -16,8 +16,8 @@ from launcher.pricing.priced import NEURON, NVIDIA
 from launcher.pricing.serving.candidate import ServingCandidate
 from launcher.pricing.serving.crossover import turn, usd_per_request, utilisation
 from launcher.pricing.serving.quoting import ServingPriced
-from launcher.pricing.serving.verdict import ServingChoice, Sides, cheaper_instances, recommend, sides
-from launcher.pricing.verdict import Verdict
+from launcher.pricing.serving.verdict import Sides, cheaper_instances, recommend, sides
+from launcher.pricing.verdict import ServingChoice, Verdict
 from launcher.workflow.quote.opened import Opened, both_priced
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.serving import price_serving

@@ -12,7 +12,7 @@ from launcher.model.target import Runs
 from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.endpoint_checks import deployment_findings
 from launcher.pricing.priced import Priced
-from launcher.pricing.serving.verdict import ServingChoice
+from launcher.pricing.verdict import ServingChoice
 from launcher.targets.registry import target_of
 from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.compare_serving import compare_serving

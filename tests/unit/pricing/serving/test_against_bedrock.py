@@ -6,7 +6,7 @@ import pytest
 
 from launcher.model.enums import Payment, SavingsPlanKind
 from launcher.pricing.serving.crossover import usd_per_request, utilisation
-from launcher.pricing.serving.verdict import ServingChoice
+from launcher.pricing.verdict import ServingChoice
 
 PINNED = {"instance_type": "inf2.48xlarge"}
 

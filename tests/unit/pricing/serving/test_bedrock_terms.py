@@ -9,7 +9,7 @@ from launcher.catalog.bedrock import BedrockCatalog
 from launcher.catalog.load import load
 from launcher.model.enums import BedrockMode, BedrockProfile, PurchaseOption
 from launcher.model.errors import ImpossibleError
-from launcher.pricing.serving.verdict import ServingChoice
+from launcher.pricing.verdict import ServingChoice
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.serving import price_serving
 from tests.unit.pricing.serving.conftest import PATH, request
