@@ -9,6 +9,7 @@ from typing import Any
 
 from launcher.aws.calls import items, unless_absent
 from launcher.aws.session import Session, error_code, translated
+from launcher.model.cluster_nodes import NodeInstance
 from launcher.model.errors import AwsError
 from launcher.model.hyperpod import ADDED_A_CALL
 
@@ -83,19 +84,6 @@ class TrainingPlanState:
     types: frozenset[str]
     zones: frozenset[str]
     fee_usd: Decimal | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeState:
-    """An instance of a cluster: its group, its type in EC2's words, its host name, and SageMaker's status of it."""
-
-    id: str
-    group: str
-    instance_type: str
-    host: str
-    launched_at: datetime
-    status: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,17 +191,19 @@ def instances(session: Session, cluster: str, group: str) -> tuple[str, ...]:
     )
 
 
-def nodes(session: Session, cluster: str) -> tuple[NodeState, ...]:
+def nodes(session: Session, cluster: str) -> tuple[NodeInstance, ...]:
     """The instances of a cluster, in any state."""
     call, subject = session.client("sagemaker").list_cluster_nodes, f"list the instances of HyperPod cluster {cluster}"
     return tuple(
-        NodeState(
+        NodeInstance(
             id=str(summary["InstanceId"]),
+            names=frozenset(
+                filter(None, (summary["InstanceId"], summary.get("PrivateDnsHostname", "").partition(".")[0]))
+            ),
             group=str(summary["InstanceGroupName"]),
             instance_type=str(summary["InstanceType"]).removeprefix("ml."),
-            host=str(summary.get("PrivateDnsHostname", "")).partition(".")[0],
             launched_at=summary["LaunchTime"],
-            status=str(summary["InstanceStatus"]["Status"]),
+            state=str(summary["InstanceStatus"]["Status"]),
             message=str(summary["InstanceStatus"].get("Message") or ""),
         )
         for summary in items(call, subject, _NODES, ClusterName=cluster)

@@ -62,6 +62,21 @@ class ClusterNode:
 
 
 @record
+class NodeInstance:
+    """An instance of a cluster's nodes: the names and addresses by which a scheduler may know it, and its state."""
+
+    id: str
+    names: frozenset[str]
+    group: str
+    # EC2's name of its type.
+    instance_type: str
+    launched_at: datetime
+    # The service's own word and message, empty if its instances have none of their own.
+    state: str = ""
+    message: str = ""
+
+
+@record
 class NodeFacts:
     """A node with what an action on it depends on: dollars an hour of it and of its job, and the job's unsaved work."""
 

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from launcher.aws import hyperpod
 from launcher.aws.session import Session
-from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeInstance
 from launcher.model.eks import SYSTEM, WORKERS
 from launcher.model.plan import Plan
 from launcher.model.service_updates import HYPERPOD_TYPE
@@ -15,7 +15,7 @@ from launcher.targets.eks.cluster import EksCluster, forwarding
 from launcher.targets.eks.readback import CONTROL_PLANE
 from launcher.targets.hyperpod_slurm import readback
 from launcher.workflow.cluster import hyperpod_nodes
-from launcher.workflow.cluster.cluster_access import ClusterAccess, NodeInstance
+from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.deployed import Outputs
 from launcher.workflow.cluster.readback.training import around
 

@@ -8,7 +8,7 @@ from launcher.agent import safe_json
 from launcher.aws import hyperpod
 from launcher.aws.calls import forbidden
 from launcher.aws.session import Session
-from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeInstance
 from launcher.model.enums import PREPAID
 from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleError
 from launcher.model.hyperpod import CONTROLLER, SHARED_HOME, USER
@@ -21,7 +21,7 @@ from launcher.rendering.slurm_job import BATCH_FILE
 from launcher.submit.session import connect_command, missing_program
 from launcher.targets.hyperpod_slurm import readback
 from launcher.workflow.cluster import hyperpod_nodes
-from launcher.workflow.cluster.cluster_access import ClusterAccess, NodeInstance
+from launcher.workflow.cluster.cluster_access import ClusterAccess
 from launcher.workflow.cluster.deployed import Outputs
 from launcher.workflow.cluster.readback.training import around
 from launcher.workflow.cluster.slurm_jobs import SlurmCluster

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from launcher.aws import instances
 from launcher.aws.session import Session
-from launcher.model.cluster_nodes import ClusterNode, NodeUse
+from launcher.model.cluster_nodes import ClusterNode, NodeInstance, NodeUse
 from launcher.model.plan import Plan
 from launcher.records.submission import HeadNode
 from launcher.submit.kubernetes.connection import Connection
@@ -32,20 +31,6 @@ class ClusterAccess:
     shell: Callable[[], AbstractContextManager[Shell]]
     api: Callable[[], AbstractContextManager[Connection]]
     placed: Callable[[], Mapping[str, str]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeInstance:
-    """An instance of a cluster's nodes: the names and addresses by which a scheduler may know it, and its state."""
-
-    id: str
-    names: frozenset[str]
-    group: str
-    instance_type: str
-    launched_at: datetime
-    # The service's own word and message, empty if its instances have none of their own.
-    state: str = ""
-    message: str = ""
 
 
 def ec2_instances(access: ClusterAccess) -> tuple[NodeInstance, ...]:

@@ -1,11 +1,13 @@
 """The nodes of a HyperPod cluster as SageMaker lists them, with either scheduler: reboot, replacement, boot output."""
 
+from dataclasses import replace
+
 from launcher.aws import hyperpod, log_groups
-from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeInstance
 from launcher.model.eks import SYSTEM
 from launcher.model.errors import ImpossibleError
 from launcher.model.hyperpod import CONTROLLER, LOGIN
-from launcher.workflow.cluster.cluster_access import ClusterAccess, NodeInstance
+from launcher.workflow.cluster.cluster_access import ClusterAccess
 
 REPLACED = (
     "SageMaker ends its instance with its disks, and starts another one, which passes the group's health checks first"
@@ -27,15 +29,7 @@ def node_instances(access: ClusterAccess) -> tuple[NodeInstance, ...]:
     if not access.outputs:
         return ()
     return tuple(
-        NodeInstance(
-            id=node.id,
-            names=frozenset(filter(None, (node.id, node.host))),
-            group=node.group,
-            instance_type=node.instance_type,
-            launched_at=node.launched_at,
-            state=node.status,
-            message="" if node.status == _FINE else ": ".join(filter(None, (node.status, node.message))),
-        )
+        replace(node, message="" if node.state == _FINE else ": ".join(filter(None, (node.state, node.message))))
         for node in hyperpod.nodes(access.session, access.outputs["ClusterName"])
         if node.group not in _OTHERS
     )

@@ -4,12 +4,19 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, without_health_checks
+from launcher.model.cluster_nodes import (
+    ClusterNode,
+    NodeAction,
+    NodeEffect,
+    NodeFacts,
+    NodeInstance,
+    without_health_checks,
+)
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.units import spoken
 from launcher.submit.kubernetes import cluster_nodes
 from launcher.submit.kubernetes.connection import Connection
-from launcher.workflow.cluster.cluster_access import ClusterAccess, NodeInstance
+from launcher.workflow.cluster.cluster_access import ClusterAccess
 
 DRAIN_S, POLL_S = 900.0, 2.0
 """A managed node group waits as long for the pods of a node (EKS user guide, managed node update behaviour)."""

@@ -11,7 +11,7 @@ from launcher.aws.session import Session
 from launcher.catalog import safe_yaml
 from launcher.catalog.load import load
 from launcher.model.bundle import Bundle
-from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts
+from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeInstance
 from launcher.model.enums import Operator
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.kubernetes import JOB_KINDS
@@ -38,7 +38,7 @@ from launcher.submit.shell import Shell
 from launcher.targets.registry import target_of
 from launcher.workflow.cluster import pod_nodes
 from launcher.workflow.cluster.beginning import Beginning
-from launcher.workflow.cluster.cluster_access import ClusterAccess, NodeInstance, ec2_instances
+from launcher.workflow.cluster.cluster_access import ClusterAccess, ec2_instances
 from launcher.workflow.cluster.deployed import DeployedCluster, JobRequest, Reached
 from launcher.workflow.cluster.reach import jobs_at
 from launcher.workflow.cluster.shipping import job_archive, job_settings, ship_work, submission_of

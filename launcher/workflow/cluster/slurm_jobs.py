@@ -9,7 +9,15 @@ from pathlib import Path
 from launcher.aws import instances
 from launcher.aws.session import Session
 from launcher.model.bundle import Bundle
-from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeEffect, NodeFacts, NodeUse, without_health_checks
+from launcher.model.cluster_nodes import (
+    ClusterNode,
+    NodeAction,
+    NodeEffect,
+    NodeFacts,
+    NodeInstance,
+    NodeUse,
+    without_health_checks,
+)
 from launcher.model.errors import DeploymentFailedError
 from launcher.model.plan import Plan
 from launcher.records.run_folder import RunFolder
@@ -22,7 +30,7 @@ from launcher.submit.jobs import Nodes, SchedulerError, UnreachableError
 from launcher.submit.nodes import FreeSlurmNodes
 from launcher.submit.shell import Shell
 from launcher.submit.slurm import Slurm
-from launcher.workflow.cluster.cluster_access import ClusterAccess, NodeInstance, ec2_instances, with_instances
+from launcher.workflow.cluster.cluster_access import ClusterAccess, ec2_instances, with_instances
 from launcher.workflow.cluster.deployed import DeployedCluster, JobRequest, Reached
 from launcher.workflow.cluster.shipping import Shipment, job_archive, ship_work, submission_of
 

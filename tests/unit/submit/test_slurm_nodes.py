@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from launcher.model.cluster_nodes import NodeUse
+from launcher.model.cluster_nodes import NodeInstance, NodeUse
 from launcher.submit import slurm_nodes
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.shell import LocalShell
 from launcher.submit.slurm_nodes import parse_nodes, use_of
-from launcher.workflow.cluster.cluster_access import NodeInstance, with_instances
+from launcher.workflow.cluster.cluster_access import with_instances
 
 LINE = (
     "NodeName={name} Arch=x86_64 CPUAlloc=0 AvailableFeatures=dynamic,p5.48xlarge,nodes ActiveFeatures=dynamic,"
