@@ -84,3 +84,11 @@ class JobFacts:
     keeps_nodes: bool = False
     # The time that its service bills, None without such a service.
     billable: BillableTime | None = None
+
+
+@record
+class GitState:
+    """The git revision of a folder; `dirty`: the folder holds changes or new files that are in no commit."""
+
+    revision: str | None
+    dirty: bool

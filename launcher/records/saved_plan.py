@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from launcher.agent import safe_json
 from launcher.agent.shape import read
@@ -33,13 +33,6 @@ class SavedPlan:
     usd_high: Decimal
     amounts: Mapping[str, Decimal]
     stacks: Mapping[str, str]
-
-
-class _Head(NamedTuple):
-    """The keys of the file that no field of the facts has."""
-
-    usd: UsdRange
-    plan: dict[str, Any]
 
 
 def write_saved(path: Path, saved: SavedPlan, quoted: Quote, plan: Mapping[str, Any], quote: Mapping[str, Any]) -> None:
@@ -78,7 +71,8 @@ def read_saved(path: Path) -> SavedPlan | None:
         return None
     again = "slipway plan FILE -o SAVED writes a new one"
     try:
-        read(_Head, document)
+        read(UsdRange, document.get("usd"), "usd")
+        read(dict[str, Any], document.get("plan"), "plan")
         saved = read(SavedPlan, {**document, "usd_high": document["usd"]["high"]}, whole=True)
     except ValueError as cause:
         raise UnreadableInputError(f"{path} is not a complete saved plan: {cause}", hint=again) from cause

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from launcher.agent.shape import read
 from launcher.model.enums import TargetKind
 from launcher.model.errors import ImpossibleError, UnreadableInputError
-from launcher.model.job import Submitted
+from launcher.model.job import GitState, Submitted
 from launcher.model.record import record
 from launcher.records.command_record import goes_on
 from launcher.records.run_folder import RunFolder, latest, reported, with_report
@@ -122,14 +122,9 @@ class Submission:
 _NODE = ("via", "host", "instance", "region", "user", "role", "kind")
 
 
-class _Git(NamedTuple):
-    revision: str | None
-    dirty: bool
-
-
 class _Work(NamedTuple):
     files: int
-    git: _Git | None
+    git: GitState | None
 
 
 class _Head(NamedTuple):

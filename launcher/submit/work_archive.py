@@ -21,6 +21,7 @@ from subprocess import CompletedProcess
 from launcher.catalog.regular_file import UnusableFileError, opened_regular
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
+from launcher.model.job import GitState
 from launcher.submit.git import run_git
 from launcher.submit.shipping_rules import GENERATED, ShippingRules, rules_of
 from launcher.submit.stub_files import empty_submodules, is_empty, pointer_problem, submodule_problem
@@ -37,14 +38,6 @@ _ANNEX = ".git/annex/objects/"
 """In the target of a locked file's link (git-annex, internals)."""
 _SHOWN = 5
 _MIB = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitState:
-    """The git revision of a folder; `dirty`: the folder holds changes or new files that are in no commit."""
-
-    revision: str | None
-    dirty: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,6 @@
 """The cost of an endpoint other than its instances: volumes, data, logs, alarms, the stored model, EKS."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
 
 from launcher.catalog.load import Catalog
 from launcher.model.budget_stop import stops_at
@@ -39,37 +38,41 @@ RETENTION_MONTHS = RETENTION_DAYS * 24 / HOURS_PER_MONTH
 KILO, GIGA = 1e3, 1e9
 
 
-class _Bill(NamedTuple):
-    region: str
-    catalog: Catalog
+_PriceItem = Callable[[str, str, str, str, float], CostComponent]
+"""Makes a line of a name, a group, an item of the catalog, its unit and its quantity."""
 
-    def item(self, name: str, group: str, item: str, unit: str, quantity: float) -> CostComponent:
-        """A line with the catalog's price of a non-compute item."""
-        return component(name, group, unit, quantity, self.catalog.bill_item(item, self.region))
+
+def _priced_in(region: str, catalog: Catalog) -> _PriceItem:
+    """A function that makes lines with the catalog's prices of non-compute items in a region."""
+
+    def line(name: str, group: str, item: str, unit: str, quantity: float) -> CostComponent:
+        return component(name, group, unit, quantity, catalog.bill_item(item, region))
+
+    return line
 
 
 def other_costs(
     place: Place, serve: ServingWorkload, load: Fleet, weights_gb: float, context: PricingContext
 ) -> tuple[CostComponent, ...]:
     """The non-compute lines that grow with the load, for a month; `weights_gb` is the stored model."""
-    bill = _Bill(region=place.region, catalog=context.catalog)
+    line = _priced_in(place.region, context.catalog)
     endpoint = target_of(place.target).managed
     lines = list(
         _endpoint(
-            bill, serve, load, endpoint_volume_gib(context.catalog.instance_types[place.instance_type], weights_gb) or 0
+            line, serve, load, endpoint_volume_gib(context.catalog.instance_types[place.instance_type], weights_gb) or 0
         )
         if endpoint
-        else _cluster(bill, place, context, load, weights_gb)
+        else _cluster(line, place, context, load, weights_gb)
     )
     requests = requests_per_month(serve)
     logs = billed_gb(requests * LOG_KB_PER_REQUEST * KILO / GIGA) + load.hours * LOG_GB_PER_INSTANCE_HOUR
     lines += [
-        bill.item("S3 model", "storage", "s3.standard-storage", "GB-month", billed_gb(weights_gb)),
-        bill.item("CloudWatch logs", "other", "cloudwatch.logs-ingestion", "GB", logs),
+        line("S3 model", "storage", "s3.standard-storage", "GB-month", billed_gb(weights_gb)),
+        line("CloudWatch logs", "other", "cloudwatch.logs-ingestion", "GB", logs),
     ]
     if endpoint:
         stored = logs * LOG_RETENTION_DAYS * 24 / HOURS_PER_MONTH
-        lines.append(bill.item("CloudWatch logs kept", "other", "cloudwatch.logs-storage", "GB-month", stored))
+        lines.append(line("CloudWatch logs kept", "other", "cloudwatch.logs-storage", "GB-month", stored))
     return tuple(lines)
 
 
@@ -100,37 +103,37 @@ def request_storage(
     """The bucket in which an endpoint stores requests and answers, until its lifecycle rule deletes them."""
     if mode is None or not keeps_requests(serve, mode):
         return
-    bill, requests = _Bill(region=place.region, catalog=context.catalog), requests_per_month(serve)
+    line, requests = _priced_in(place.region, context.catalog), requests_per_month(serve)
     size = _traffic_gb(requests, serve.input_tokens + serve.answer_tokens) * RETENTION_MONTHS
-    yield bill.item("S3 kept requests", "storage", "s3.standard-storage", "GB-month", size)
+    yield line("S3 kept requests", "storage", "s3.standard-storage", "GB-month", size)
     if mode is EndpointMode.ASYNCHRONOUS:
         puts = CALLS_OF_A_QUEUE * requests / KILO
-        yield bill.item("S3 uploads", "storage", "s3.put-requests", "1000 requests", puts)
+        yield line("S3 uploads", "storage", "s3.put-requests", "1000 requests", puts)
 
 
-def _endpoint(bill: _Bill, serve: ServingWorkload, load: Fleet, volume_gb: float) -> Iterator[CostComponent]:
+def _endpoint(line: _PriceItem, serve: ServingWorkload, load: Fleet, volume_gb: float) -> Iterator[CostComponent]:
     """Volumes if the type has no local disks, and the data that pass the endpoint."""
     if volume_gb:
         size = volume_gb * load.instances.mean
-        yield bill.item("endpoint volumes", "storage", "sagemaker.endpoint-storage", "GB-month", size)
+        yield line("endpoint volumes", "storage", "sagemaker.endpoint-storage", "GB-month", size)
     requests = requests_per_month(serve)
     inputs, outputs = _traffic_gb(requests, serve.input_tokens), _traffic_gb(requests, serve.answer_tokens)
-    yield bill.item("requests into the endpoint", "network", "sagemaker.endpoint-data-in", "GB", inputs)
-    yield bill.item("answers out of it", "network", "sagemaker.endpoint-data-out", "GB", outputs)
+    yield line("requests into the endpoint", "network", "sagemaker.endpoint-data-in", "GB", inputs)
+    yield line("answers out of it", "network", "sagemaker.endpoint-data-out", "GB", outputs)
 
 
 def _cluster(
-    bill: _Bill, place: Place, context: PricingContext, load: Fleet, weights_gb: float
+    line: _PriceItem, place: Place, context: PricingContext, load: Fleet, weights_gb: float
 ) -> Iterator[CostComponent]:
     if context.request.target.cluster is None:
-        yield bill.item("EKS control plane", "other", "eks.cluster", "hour", HOURS_PER_MONTH)
+        yield line("EKS control plane", "other", "eks.cluster", "hour", HOURS_PER_MONTH)
         if context.request.network.vpc_id is None:
-            yield bill.item("NAT gateway", "network", "vpc.nat-gateway", "hour", HOURS_PER_MONTH)
+            yield line("NAT gateway", "network", "vpc.nat-gateway", "hour", HOURS_PER_MONTH)
             data = (IMAGE_GIB + billed_gb(weights_gb)) * place.nodes
-            yield bill.item("NAT data", "network", "vpc.nat-gateway-data", "GB", data)
-            yield bill.item("public IPv4 address of the NAT", "network", "vpc.public-ipv4", "hour", HOURS_PER_MONTH)
+            yield line("NAT data", "network", "vpc.nat-gateway-data", "GB", data)
+            yield line("public IPv4 address of the NAT", "network", "vpc.public-ipv4", "hour", HOURS_PER_MONTH)
     size = volume_gib(weights_gb) * load.instances.mean
-    yield bill.item("root volumes", "storage", "ebs.gp3-storage", "GB-month", size)
+    yield line("root volumes", "storage", "ebs.gp3-storage", "GB-month", size)
 
 
 def _traffic_gb(requests: float, tokens: float) -> float:

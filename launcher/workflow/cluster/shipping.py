@@ -7,7 +7,7 @@ secret: a plan names secrets by their ARN, and the batch script fetches the valu
 import json
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +19,7 @@ from launcher.agent.build import build
 from launcher.aws.objects import Objects
 from launcher.catalog.assets import asset
 from launcher.model.bundle import Bundle
+from launcher.model.job import GitState
 from launcher.model.monitoring import RESENT_DAYS, STAGED_FOLDER
 from launcher.model.quote import Quote
 from launcher.model.stages import Notify, Stage, stage
@@ -28,7 +29,7 @@ from launcher.records.submission import HeadNode, Submission
 from launcher.rendering.batch import AGENT_FILE, FETCH_FILE, FETCH_SCRIPT, WORK_FOLDER, JobSettings
 from launcher.rendering.blanks import blank_archive
 from launcher.rendering.names import checkpoint_uri
-from launcher.submit.work_archive import GitState, WorkArchive, pack
+from launcher.submit.work_archive import WorkArchive, pack
 from launcher.workflow.cluster.deployed import JobRequest
 
 WORK_FILE = "work.json"
@@ -130,23 +131,23 @@ def ship_work(folder: Path, store: Objects, environment: Mapping[str, str], now:
         fresh = stored is not None and now - stored.modified < timedelta(days=RESENT_DAYS)
         stored_already = fresh and stored is not None and stored.bytes == archive.bytes
         if not stored_already:
-            store.send(archive.path, key, _Sent(shipping, archive.bytes))
+            store.send(archive.path, key, _upload_progress(shipping, archive.bytes))
     return Shipment(uri=f"{store.uri}/{key}", archive=archive, sent=not stored_already)
 
 
-class _Sent:
-    """Shows how much of a file is sent; its parts are sent in parallel, by separate threads."""
+def _upload_progress(shipping: Stage, total: int) -> Callable[[int], None]:
+    """Show how much of a file is sent; its parts are sent in parallel, by separate threads."""
+    gone, lock = 0, Lock()
 
-    def __init__(self, shipping: Stage, total: int) -> None:
-        self.shipping, self.total, self.gone = shipping, total, 0
-        self.lock = Lock()
-        self(0)
+    def progress(more: int) -> None:
+        nonlocal gone
+        with lock:
+            gone += more
+            text = f"sending run.workdir: {gone / _MIB:,.1f} of {total / _MIB:,.1f} MiB"
+            shipping.now(text, share=gone / max(1, total))
 
-    def __call__(self, more: int) -> None:
-        with self.lock:
-            self.gone += more
-            progress = f"sending run.workdir: {self.gone / _MIB:,.1f} of {self.total / _MIB:,.1f} MiB"
-            self.shipping.now(progress, share=self.gone / max(1, self.total))
+    progress(0)
+    return progress
 
 
 def _for_anybody(member: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -214,7 +214,7 @@ def take_down(
             cluster_at(kind).empty(session, stack.outputs, notify, pause or stacks.wait)
         try:
             with stage(notify, f"removing {stack.name}") as removal:
-                stacks.remove(session, stack, _Removed(notify, removal), pause or stacks.wait)
+                stacks.remove(session, stack, _removal_progress(notify, removal), pause or stacks.wait)
         except DeploymentFailedError as failure:
             raise _with_blockers(failure, surveyed, session) from failure
         except KeyboardInterrupt:
@@ -327,22 +327,21 @@ def _nothing_there(target: Subject, session: Session) -> ImpossibleError:
     return ImpossibleError(message, hint=f"{hint}; slipway cost lists every region, --region names one")
 
 
-class _Removed:
-    """Shows resources during removal, and reports those that are gone or cannot be removed."""
+def _removal_progress(notify: Notify, removal: Stage) -> Callable[[StackEvent], None]:
+    """Show resources during removal, and report those that are gone or cannot be removed."""
+    parts: dict[str, Part] = {}
 
-    def __init__(self, notify: Notify, removal: Stage) -> None:
-        self.notify, self.removal = notify, removal
-        self.doing: dict[str, Part] = {}
-
-    def __call__(self, event: StackEvent) -> None:
+    def progress(event: StackEvent) -> None:
         line = f"  {event.status:<16} {event.type:<38} {event.logical_id}"
         if event.status.endswith("_IN_PROGRESS"):
             part = Part(description=f"{event.logical_id}  {event.type}", begun=time.monotonic())
-            self.doing.setdefault(event.logical_id, part)
+            parts.setdefault(event.logical_id, part)
         else:
-            self.doing.pop(event.logical_id, None)
+            parts.pop(event.logical_id, None)
         if event.status == stacks.REMOVED:
-            self.removal.detail(line)
+            removal.detail(line)
         elif event.status in (stacks.NOT_REMOVED, "DELETE_SKIPPED"):
-            self.notify(line)
-        self.removal.now(parts=tuple(self.doing.values()))
+            notify(line)
+        removal.now(parts=tuple(parts.values()))
+
+    return progress

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 from launcher.aws import stacks
 from launcher.aws.endpoints import find
 from launcher.aws.session import Session
+from launcher.aws.stacks import StackState
 from launcher.catalog.serving_images import load_images
 from launcher.model.bundle import Bundle
 from launcher.model.endpoint import RETENTION_DAYS, Endpoint, EndpointMode, keeps_requests
@@ -27,7 +28,7 @@ from launcher.records.command_record import recorded_command
 from launcher.records.report_document import answer_figures
 from launcher.records.run_folder import RunFolder, undone_if_declined
 from launcher.workflow.cluster.endpoint import asker, served, serving_stack, settled, troubles
-from launcher.workflow.cluster.readback.reading import Verification
+from launcher.workflow.deploy.account import Account
 from launcher.workflow.deploy.deployment import account_for, show_deployment
 from launcher.workflow.deploy.difference import difference_of
 from launcher.workflow.deploy.stack_deployment import Deployment, Outputs
@@ -47,27 +48,20 @@ NOT_BEGUN = "REVIEW_IN_PROGRESS"
 """The status of a stack that has only a change set."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemainingStack:
-    """What a deployment left: words for the user, empty without any, and the stack with its status."""
+def left_behind(quoted: Quote, decided: Endpoint, session: Session) -> tuple[str | None, StackState | None]:
+    """What a deployment left: a message for the user, None without any, and the stack.
 
-    message: str | None
-    stack: tuple[str, str] | None = None
-
-
-def left_behind(quoted: Quote, decided: Endpoint, session: Session) -> RemainingStack:
-    """Read the stack and the endpoint of a plan. If reading fails, the words say so."""
+    If the stack and the endpoint cannot be read, the message says so.
+    """
     name = quoted.plan.name
     ends = f"slipway down {name} removes it"
     try:
         stack = stacks.find(session, serving_stack(name))
         state = find(session, decided.name)
     except SlipwayError as problem:
-        return RemainingStack(
-            message=f"Slipway cannot read whether the endpoint runs and is billed ({problem.message}): {ends}"
-        )
+        return f"Slipway cannot read whether the endpoint runs and is billed ({problem.message}): {ends}", None
     if stack is None:
-        return RemainingStack(message=None)
+        return None, None
     at_it = stack.status.endswith("_IN_PROGRESS") and stack.status != NOT_BEGUN
     goes_on = f"CloudFormation continues ({stack.status}), and " if at_it else ""
     if state is not None:
@@ -77,7 +71,7 @@ def left_behind(quoted: Quote, decided: Endpoint, session: Session) -> Remaining
         text = f"{goes_on}the endpoint may still start{_rate(quoted, decided)}: {ends}"
     else:
         text = f"stack {stack.name} remains ({stack.status}), without its endpoint: {ends}"
-    return RemainingStack(message=text, stack=(stack.name, stack.status))
+    return text, stack
 
 
 def _rate(quoted: Quote, decided: Endpoint) -> str:
@@ -86,16 +80,6 @@ def _rate(quoted: Quote, decided: Endpoint) -> str:
         return ""
     most = quoted.usd_per_hour / Decimal(quoted.plan.place.nodes) * decided.most
     return f", at up to ${most:.2f} an hour"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveEndpoint:
-    """An endpoint in service with the requested configuration: its outputs, its state, and what was read back."""
-
-    outputs: Mapping[str, Mapping[str, str]]
-    endpoint: ServedEndpoint
-    state: EndpointState
-    verification: Verification
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,29 +143,24 @@ def run_endpoint(priced: Priced, rank: int, quoted: Quote, options: DeployOption
 def _run(
     folder: RunFolder, priced: Priced, rank: int, quoted: Quote, options: DeployOptions, *, ask: bool
 ) -> EndpointRun:
-    log = _EndpointLog(folder=folder, quoted=quoted, simulated=options.sandbox)
+    log = LaunchLog(folder=folder, quoted=quoted, simulated=options.sandbox)
     try:
         bundle = record(folder, quoted, rank, priced.catalog, Path(priced.path).resolve().parent)
         options.notify(f"run folder {folder.path.relative_to(options.root)}")
         with ExitStack() as stack:
-            _report_launch(log, priced, bundle, options, stack, ask=ask)
+            outputs = _deploy(log, priced, bundle, options, stack, ask=ask)
         log.status = RunStatus.SUCCEEDED
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            log.status = RunStatus.INTERRUPTED
-        if log.begun is not None and not options.sandbox:
-            log.remaining_stack = left_behind(quoted, *log.begun)
-            if log.remaining_stack.message is not None:
-                options.notify(log.remaining_stack.message)
+    except KeyboardInterrupt:
+        log.status = RunStatus.INTERRUPTED
         raise
     finally:
         report = log.write()
-    return EndpointRun(folder=folder, report=report, outputs=log.live.outputs if log.live else {})
+    return EndpointRun(folder=folder, report=report, outputs=outputs)
 
 
-def _report_launch(
-    log: "_EndpointLog", priced: Priced, bundle: Bundle, options: DeployOptions, stack: ExitStack, *, ask: bool
-) -> None:
+def _deploy(
+    log: LaunchLog, priced: Priced, bundle: Bundle, options: DeployOptions, stack: ExitStack, *, ask: bool
+) -> Outputs:
     quoted, notify = log.quoted, options.notify
     served = ServingDeployment(plan=quoted.plan, catalog=priced.catalog, images=load_images())
     decided = served.endpoint
@@ -190,19 +169,29 @@ def _report_launch(
     deployment = Deployment.synthesised(log.folder, quoted, bundle, context)
     session = deployment.session
     stack.enter_context(deployment.agreed(difference_of(deployment.assembly, session), endpoint_lines(served)))
-    log.begun = (decided, session)
     try:
-        outputs = deployment.deploy()
-    except DeploymentFailedError as failure:
-        raise _with_troubles(failure, quoted.plan, session) from failure
-    log.live = live = _in_service(log, decided, deployment, outputs)
-    log.not_emulated = account.not_emulated(live.verification, endpoint=True)
-    if ask:
-        log.reply = ask_once(live.endpoint, session, notify)
-        log.folder.append_event("answered", answer=answer_figures(log.reply))
+        try:
+            outputs = deployment.deploy()
+        except DeploymentFailedError as failure:
+            raise _with_troubles(failure, quoted.plan, session) from failure
+        endpoint = _in_service(log, decided, deployment, account)
+        if ask and log.endpoint is not None:
+            reply = ask_once(endpoint, session, notify)
+            log.endpoint = replace(log.endpoint, reply=reply)
+            log.folder.append_event("answered", answer=answer_figures(reply))
+    except BaseException:
+        if not options.sandbox:
+            message, left = left_behind(quoted, decided, session)
+            if left is not None and log.endpoint is None:
+                log.stacks = ((left.name, left.status),)
+            if message is not None:
+                notify(message)
+        raise
+    return outputs
 
 
-def _in_service(log: "_EndpointLog", decided: Endpoint, deployment: Deployment, outputs: Outputs) -> LiveEndpoint:
+def _in_service(log: LaunchLog, decided: Endpoint, deployment: Deployment, account: Account) -> ServedEndpoint:
+    """Wait for an endpoint with the requested configuration, read it back, and add both to the log."""
     folder, plan, session, notify = log.folder, deployment.plan, deployment.session, deployment.context.notify
     endpoint = served(plan.name, session)
     folder.append_event("deployed", endpoint=endpoint.name, config=endpoint.config)
@@ -211,7 +200,19 @@ def _in_service(log: "_EndpointLog", decided: Endpoint, deployment: Deployment, 
     notify(f"endpoint {endpoint.name}: {state.status}, {_instances(state)}, with the requested configuration")
     checked = deployment.verified(endpoint=decided)
     notify(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stack")
-    return LiveEndpoint(outputs=outputs, endpoint=endpoint, state=state, verification=checked)
+    log.stacks = tuple((stack.name, stack.status) for stack in checked.stacks)
+    log.verified, log.not_emulated = checked.verified, account.not_emulated(checked, endpoint=True)
+    log.endpoint = EndpointReport(
+        name=endpoint.name,
+        region=endpoint.region,
+        mode=endpoint.mode,
+        status=state.status,
+        config=state.config,
+        instances=state.instances,
+        url=endpoint.base_url,
+        reply=None,
+    )
+    return endpoint
 
 
 def ask_once(endpoint: ServedEndpoint, session: Session, notify: Notify) -> Reply:
@@ -240,32 +241,3 @@ def _with_troubles(failure: DeploymentFailedError, plan: Plan, session: Session)
 
 def _instances(state: EndpointState) -> str:
     return f"{state.instances} instance{'s' if state.instances != 1 else ''}"
-
-
-@dataclass(slots=True, kw_only=True)
-class _EndpointLog(LaunchLog):
-    """One run of an endpoint: `begun` once resources may exist, `remaining_stack` if one was left at the end."""
-
-    begun: tuple[Endpoint, Session] | None = None
-    remaining_stack: RemainingStack | None = None
-    live: LiveEndpoint | None = None
-    reply: Reply | None = None
-
-    def write(self) -> Report:
-        if self.live is not None:
-            checked, endpoint, state = self.live.verification, self.live.endpoint, self.live.state
-            self.stacks = tuple((stack.name, stack.status) for stack in checked.stacks)
-            self.verified = checked.verified
-            self.endpoint = EndpointReport(
-                name=endpoint.name,
-                region=endpoint.region,
-                mode=endpoint.mode,
-                status=state.status,
-                config=state.config,
-                instances=state.instances,
-                url=endpoint.base_url,
-                reply=self.reply,
-            )
-        elif self.remaining_stack is not None and self.remaining_stack.stack is not None:
-            self.stacks = (self.remaining_stack.stack,)
-        return LaunchLog.write(self)

@@ -5,6 +5,7 @@ pyarrow is imported for the first Parquet file, if it is installed.
 """
 
 import csv
+import io
 import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -47,23 +48,11 @@ def parquet_lines(file: IO[bytes], name: str) -> Iterator[str]:
         raise UnreadableInputError(f"cannot read {name}: {reason_of(problem)}") from problem
 
 
-class _Line:
-    """The file object that csv writes a row to."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def write(self, text: str) -> int:
-        self.text = text
-        return len(text)
-
-
 def _csv_lines(rows: Iterable[list[str]]) -> Iterator[str]:
-    line = _Line()
-    writer = csv.writer(line)
     for row in rows:
-        writer.writerow(row)
-        yield line.text
+        line = io.StringIO()
+        csv.writer(line).writerow(row)
+        yield line.getvalue()
 
 
 def _cell(value: Any) -> str:

@@ -13,38 +13,25 @@ A plugin that cannot be loaded, or fails, refuses: an organisation's policy is n
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from launcher.agent.shape import read
-from launcher.model.enums import Level
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding
-from launcher.model.record import record
 
 GROUP = "slipway.plugins"
 
 
-@record
-class PluginFinding:
-    """A finding as a plugin returns it."""
-
-    level: Level
-    code: str
-    message: str
-    path: str = ""
-    hint: str = ""
+KEYS = {item.name for item in fields(Finding)} - {"line", "column"}
 
 
-KEYS = {item.name for item in fields(PluginFinding)}
-
-
-def _read(given: Any) -> PluginFinding:
+def _read(given: Any) -> Finding:
     if unknown := set(given) - KEYS:
         raise ValueError(f"a finding has {', '.join(sorted(KEYS))}, got {', '.join(map(str, sorted(unknown)))}")
-    return read(PluginFinding, given)
+    return read(Finding, {"path": "", **given})
 
 
 def names() -> tuple[str, ...]:
@@ -69,13 +56,7 @@ def _findings(name: str, quote: Mapping[str, Any]) -> Iterator[Finding]:
         # A copy of its own: no plugin changes what another one, or the launch, sees.
         for given in check(copy.deepcopy(dict(quote))) or ():
             found = _read(given)
-            yield Finding(
-                level=found.level,
-                code=f"{name}-{found.code}",
-                path=found.path,
-                message=f"{found.message} (plugin {name})",
-                hint=found.hint,
-            )
+            yield replace(found, code=f"{name}-{found.code}", message=f"{found.message} (plugin {name})")
     except Exception as problem:
         raise _failure(name, "check", problem) from problem
 

@@ -98,7 +98,7 @@ def public(files: PublicFiles, now: datetime, say: Callable[[str], None]) -> Fet
     """Return a function that uses AWS's public files; `say` receives the progress of a large file."""
 
     def ask(question: Question) -> Answer:
-        progress = _DownloadProgress(label=question.text, say=say)
+        progress = _download_progress(question.text, say)
         match question.kind:
             case "spot-page":
                 return files.spot(question.regions, now.date(), progress)
@@ -110,17 +110,18 @@ def public(files: PublicFiles, now: datetime, say: Callable[[str], None]) -> Fet
     return ask
 
 
-class _DownloadProgress:
-    def __init__(self, *, label: str, say: Callable[[str], None]) -> None:
-        self._words, self._say = label, say
-        self._said = 0
+def _download_progress(label: str, say: Callable[[str], None]) -> Callable[[int, int | None], None]:
+    reported = 0
 
-    def __call__(self, came: int, whole: int | None) -> None:
+    def progress(came: int, whole: int | None) -> None:
+        nonlocal reported
         part = came // REPORT_EVERY
-        if part > self._said:
-            self._said = part
+        if part > reported:
+            reported = part
             of = f" of {whole / MEGABYTE:,.0f}" if whole else ""
-            self._say(f"  {self._words}: {came / MEGABYTE:,.0f}{of} MB")
+            say(f"  {label}: {came / MEGABYTE:,.0f}{of} MB")
+
+    return progress
 
 
 def answers(questions: Iterable[Question], ask: FetchPrices) -> Generator[list[tuple[Question, Answer | AwsError]]]:

@@ -51,46 +51,45 @@ def rate(quoted_endpoint):
 
 
 def test_endpoint_left_running_is_reported_with_the_rate_at_maximum_scale(endpoint_left, rate):
-    leftover = endpoint_left()
-    assert leftover.message == (
+    message, stack = endpoint_left()
+    assert message == (
         f"endpoint slipway-{NAME} runs, InService, {rate}: slipway endpoint test {NAME} sends a request, {REMOVES}"
     )
-    assert leftover.stack == (STACK, "CREATE_COMPLETE")
+    assert (stack.name, stack.status) == (STACK, "CREATE_COMPLETE")
 
 
 def test_endpoint_after_a_failed_update_is_reported_as_running(endpoint_left):
-    assert "runs, InService" in endpoint_left(stack="UPDATE_ROLLBACK_COMPLETE").message
+    assert "runs, InService" in endpoint_left(stack="UPDATE_ROLLBACK_COMPLETE")[0]
 
 
 def test_stack_in_progress_is_reported_with_the_endpoint_and_the_rate(endpoint_left, rate):
-    going = endpoint_left(stack="UPDATE_IN_PROGRESS", status="Updating")
-    assert going.message.startswith(
+    going, _ = endpoint_left(stack="UPDATE_IN_PROGRESS", status="Updating")
+    assert going.startswith(
         f"CloudFormation continues (UPDATE_IN_PROGRESS), and endpoint slipway-{NAME} runs, Updating"
     )
-    coming = endpoint_left(stack="CREATE_IN_PROGRESS", gone=True)
-    assert coming.message == (
+    coming, _ = endpoint_left(stack="CREATE_IN_PROGRESS", gone=True)
+    assert coming == (
         f"CloudFormation continues (CREATE_IN_PROGRESS), and the endpoint may still start, {rate}: {REMOVES}"
     )
 
 
 @pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS", "CREATE_COMPLETE"])
 def test_stack_without_an_endpoint_is_reported_with_the_removal_command(endpoint_left, status):
-    leftover = endpoint_left(stack=status, gone=True)
-    assert leftover.message == f"stack {STACK} remains ({status}), without its endpoint: {REMOVES}"
+    message, _ = endpoint_left(stack=status, gone=True)
+    assert message == f"stack {STACK} remains ({status}), without its endpoint: {REMOVES}"
 
 
 def test_missing_stack_and_endpoint_give_no_message(endpoint_left):
-    leftover = endpoint_left(deployed=False, gone=True)
-    assert (leftover.message, leftover.stack) == (None, None)
+    assert endpoint_left(deployed=False, gone=True) == (None, None)
 
 
 def test_unreadable_account_is_reported_with_the_removal_command(quoted_endpoint):
     nobody = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
-    leftover = left_behind(
+    message, stack = left_behind(
         quoted_endpoint[0],
         quoted_endpoint[1],
         Session(environment={**nobody, "AWS_MAX_ATTEMPTS": "1"}, region="us-east-1"),
     )
-    assert leftover.message.startswith("Slipway cannot read whether the endpoint runs and is billed (")
-    assert leftover.message.endswith(f": {REMOVES}")
-    assert leftover.stack is None
+    assert message.startswith("Slipway cannot read whether the endpoint runs and is billed (")
+    assert message.endswith(f": {REMOVES}")
+    assert stack is None
