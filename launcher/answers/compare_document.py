@@ -9,7 +9,7 @@ from launcher.model.finding import Finding
 from launcher.model.money import Price, UsdRange
 from launcher.pricing.port import Path, Port
 from launcher.pricing.reasoning import PortWeeks
-from launcher.pricing.serving.crossover import usd_per_request
+from launcher.pricing.serving.crossover import Turn, usd_per_request
 from launcher.pricing.verdict import Verdict
 from launcher.records.codec import Json, as_json
 from launcher.records.document import filled, json_object
@@ -47,14 +47,6 @@ class PortObject:
     paid_back_within_runs: bool
     saving_total_usd: Decimal
     paths: tuple[Path, ...]
-
-
-@json_object
-class RequestsRange:
-    """The volumes at the high and the low estimate."""
-
-    low: float | None
-    high: float | None
 
 
 @json_object
@@ -99,7 +91,7 @@ class ServedObject:
     gpu: CandidateObject | None
     bedrock_usd_per_request: Decimal | None
     requests_per_month: float | None
-    requests_per_month_range: RequestsRange | None
+    requests_per_month_range: Turn | None
     machines: tuple[CrossoverObject, ...]
     port_weeks: float
     port_usd: Decimal
@@ -193,7 +185,7 @@ def _served_object(comparison: ServingComparison) -> ServedObject:
         gpu=gpu,
         bedrock_usd_per_request=usd_per_request(comparison.hosted),
         requests_per_month=turn.requests if turn else None,
-        requests_per_month_range=filled(RequestsRange, turn) if turn else None,
+        requests_per_month_range=turn,
         machines=tuple(CrossoverObject.of(crossover) for crossover in comparison.crossovers),
         operations_usd_per_month=sides.maintenance_usd,
         operations_assumed=not sides.maintenance_given,

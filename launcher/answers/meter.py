@@ -3,25 +3,13 @@
 from decimal import Decimal
 
 from launcher.answers import lines, words
-from launcher.model.meter import Meter, SpotNow
+from launcher.model.meter import Meter, SpotNow, Terms
 from launcher.model.money import Range, UsdRange
 from launcher.model.units import HOUR_S, spoken
 from launcher.records.document import filled, json_object
 
 SELDOM = 0.01
 """Expected interruptions below which the number says nothing."""
-
-
-@json_object
-class QuotedTerms:
-    """What the quote says of the run."""
-
-    usd: UsdRange | None
-    usd_per_hour: Decimal | None
-    hours: Range
-    tokens_per_s: Range | None
-    interruptions: float | None
-    budget_usd: Decimal | None
 
 
 @json_object
@@ -41,7 +29,7 @@ class MeterDocument:
     interruptions: int
     next_checkpoint_s: float | None
     warnings: tuple[str, ...]
-    quoted: QuotedTerms
+    quoted: Terms
 
     @classmethod
     def of(cls, meter: Meter) -> "MeterDocument":
@@ -52,7 +40,6 @@ class MeterDocument:
             hours_left=meter.left_h,
             forecast_usd=meter.forecast,
             warnings=tuple(meter.warnings.values()),
-            quoted=filled(QuotedTerms, meter.quoted),
         )
 
 

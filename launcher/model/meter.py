@@ -1,6 +1,7 @@
 """The meter of a running job: progress, rate and forecast cost, next to the quote."""
 
 from collections.abc import Sequence
+from dataclasses import field
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -8,11 +9,11 @@ from statistics import median
 
 from launcher.agent.forecast import Point, beyond, remaining_hours
 from launcher.model.money import CENT, Range, UsdRange
-from launcher.model.record import record
+from launcher.model.record import INTERNAL, record
 from launcher.model.run_cost import NO_RATES, RunCost, RunRates, run_cost
 
 
-@record
+@record(described=False)
 class Terms:
     """The quote of a run: `usd_per_hour` of all nodes, `hours` of the job, estimated rate and MFU."""
 
@@ -20,11 +21,11 @@ class Terms:
     usd_per_hour: Decimal | None
     hours: Range
     tokens_per_s: Range | None
-    mfu: Range | None
+    mfu: Range | None = field(metadata=INTERNAL)
     interruptions: float | None
-    interval_s: float | None
+    interval_s: float | None = field(metadata=INTERNAL)
     budget_usd: Decimal | None
-    rates: RunRates = NO_RATES
+    rates: RunRates = field(default=NO_RATES, metadata=INTERNAL)
 
     @property
     def cost(self) -> RunCost | None:

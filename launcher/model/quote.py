@@ -66,15 +66,16 @@ class Policy:
 class Gate:
     """The gate's decision on a quote: allow or refuse, with the exit code and the reason of a refusal."""
 
-    allowed: bool
-    exit_code: int
-    reason: str
+    # "allow" or "refuse".
+    verdict: str
+    exit_code: int = 0
+    reason: str = ""
     hint: str = ""
 
     @property
-    def verdict(self) -> str:
-        """The decision in a word."""
-        return "allow" if self.allowed else "refuse"
+    def allowed(self) -> bool:
+        """Whether a launch may go on."""
+        return self.verdict == "allow"
 
 
 @record

@@ -15,7 +15,7 @@ from launcher.pricing.ages import Age, age, rests_on
 from launcher.targets.registry import billed_name
 
 IMPOSSIBLE, UNPRICED, OVER_BUDGET = 5, 4, 3
-ALLOW = Gate(allowed=True, exit_code=0, reason="")
+ALLOW = Gate(verdict="allow")
 
 
 class Changes(NamedTuple):
@@ -64,7 +64,7 @@ def decide(
     option = plan.place.option
     stopping = [finding for finding in findings if finding.level is Level.ERROR]
     if stopping:
-        return Gate(allowed=False, exit_code=IMPOSSIBLE, reason=stopping[0].message, hint=stopping[0].hint)
+        return Gate(verdict="refuse", exit_code=IMPOSSIBLE, reason=stopping[0].message, hint=stopping[0].hint)
     if commitment is not None:
         return _not_owned(commitment, plan, rules)
     if isinstance(price, Unpriced) or usd is None or usd_per_hour is None:
@@ -73,12 +73,12 @@ def decide(
         hint = f'purchase.price_overrides {{"{key}": "..."}} sets your own price'
         if option is PurchaseOption.TRAINING_PLAN and plan.request.purchase.training_plan is not None:
             hint = "purchase.training_plan.fee_usd says what it cost"
-        return Gate(allowed=False, exit_code=UNPRICED, reason=f"the compute is unpriced: {reason}", hint=hint)
+        return Gate(verdict="refuse", exit_code=UNPRICED, reason=f"the compute is unpriced: {reason}", hint=hint)
     if unknown_fees and not rules.any_age:
         missing, overrides = ", ".join(unknown_fees), ", ".join(f'"{fee}": "..."' for fee in unknown_fees)
         hint = f"purchase.price_overrides {{{overrides}}}, $ an hour, from a bill or the service's price page"
         reason = f"fees of the service have no price: {missing}"
-        return Gate(allowed=False, exit_code=UNPRICED, reason=reason, hint=hint)
+        return Gate(verdict="refuse", exit_code=UNPRICED, reason=reason, hint=hint)
     made_of = rests_on(plan.place)
     old = age(price, made_of, rules.today, rules.max_age_days)
     if old.too_old and not rules.any_age:
@@ -88,7 +88,7 @@ def decide(
         if old.to_come:
             reason = f"the {_option_name(made_of)} price is of {price.as_of}, and today is {rules.today}"
             hint = "set the clock of this computer"
-        return Gate(allowed=False, exit_code=UNPRICED, reason=reason, hint=hint)
+        return Gate(verdict="refuse", exit_code=UNPRICED, reason=reason, hint=hint)
     return _within_budget(plan, usd, usd_per_hour, rules)
 
 
@@ -101,7 +101,7 @@ def _not_owned(commitment: NewCommitment, plan: Plan, rules: GateRules) -> Gate:
         billed = f"${cents(commitment.on_demand_usd)}"
     reason = f"the commitment of ${cents(commitment.usd)}{over} is not owned: AWS would bill this on demand, {billed}"
     return Gate(
-        allowed=False,
+        verdict="refuse",
         exit_code=IMPOSSIBLE,
         reason=reason,
         hint="set purchase.owned: true if you own it, or purchase.option: on-demand",
@@ -116,12 +116,12 @@ def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: Gate
         reason = f"budget ${cents(limit)}, high estimate ${cents(usd.high)}{chance}"
         where = "budget.max_usd" if budget.max_usd == limit else rules.changes.max_usd
         enough = usd.high.quantize(Decimal(1), rounding=ROUND_CEILING)
-        return Gate(allowed=False, exit_code=OVER_BUDGET, reason=reason, hint=f"raise {where} to {enough:f}")
+        return Gate(verdict="refuse", exit_code=OVER_BUDGET, reason=reason, hint=f"raise {where} to {enough:f}")
     hourly = budget.max_usd_per_hour
     if hourly is not None and usd_per_hour > hourly:
         reason = f"budget ${cents(hourly)} an hour, {plan.place.nodes} nodes cost ${cents(usd_per_hour)} an hour"
         return Gate(
-            allowed=False,
+            verdict="refuse",
             exit_code=OVER_BUDGET,
             reason=reason,
             hint="raise budget.max_usd_per_hour or allow fewer nodes",

@@ -139,16 +139,6 @@ class QuotedServing:
         )
 
 
-@json_object(of=Gate)
-class QuotedGate:
-    """The decision on a quote."""
-
-    verdict: str
-    exit_code: int
-    reason: str
-    hint: str
-
-
 @json_object
 class CandidateObject:
     """One candidate of a plan; what a candidate does not have is null."""
@@ -182,7 +172,7 @@ class CandidateObject:
     spot: SpotOutlook | None
     serving: QuotedServing | None
     commitment: Commitment | None
-    gate: QuotedGate
+    gate: Gate
     findings: tuple[Finding, ...]
 
     @classmethod
@@ -210,7 +200,6 @@ class CandidateObject:
             price=_price(quoted),
             training=_training(quoted),
             serving=None if quoted.serving is None else QuotedServing.of(quoted.serving),
-            gate=filled(QuotedGate, quoted.gate),
             **more,
         )
 

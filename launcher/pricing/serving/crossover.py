@@ -7,7 +7,7 @@ hour by hour, filled to the autoscaler's target, with all other costs.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from launcher.model.endpoint import FILLED
 from launcher.model.enums import BedrockMode
 from launcher.model.fleet import SECONDS_PER_HOUR, fleet
 from launcher.model.money import Price, sum_usd
+from launcher.model.record import INTERNAL, record
 from launcher.model.workload import ServingWorkload
 from launcher.pricing.serving.candidate import ServingCandidate, layout_requests_per_s
 from launcher.pricing.serving.traffic import requests_per_month
@@ -59,7 +60,8 @@ def utilisation(candidate: ServingCandidate, per_request: Decimal | None) -> flo
     return float(price.usd / (full * per_request))
 
 
-class Turn(NamedTuple):
+@record(described=False)
+class Turn:
     """Requests a month, with the same daily shape, at which the cheaper of instances and Bedrock changes.
 
     The nearest such volume on the side where the answer changes: above the plan's volume if Bedrock is cheaper now,
@@ -67,7 +69,7 @@ class Turn(NamedTuple):
     low end of the throughput estimate.
     """
 
-    requests: float | None
+    requests: float | None = field(metadata=INTERNAL)
     low: float | None
     high: float | None
 
@@ -81,9 +83,10 @@ def turn(candidates: Sequence[ServingCandidate], per_request: Decimal | None, ma
     shape = _shape(candidates)
     if per_request is None or shape is None:
         return None
-    return Turn(
-        *(_turn(_Contest(candidates, per_request, maintenance_usd, shape, end)) for end in ("mid", "high", "low"))
+    requests, low, high = (
+        _turn(_Contest(candidates, per_request, maintenance_usd, shape, end)) for end in ("mid", "high", "low")
     )
+    return Turn(requests=requests, low=low, high=high)
 
 
 class _Contest(NamedTuple):

@@ -184,7 +184,7 @@ def test_dry_run_records_the_commands_without_an_assembly(quote: Quote, tmp_path
 
 
 def test_refused_quote_is_not_deployed(quote: Quote, tmp_path: Path) -> None:
-    refused = replace(quote, gate=Gate(allowed=False, exit_code=3, reason="too dear"))
+    refused = replace(quote, gate=Gate(verdict="refuse", exit_code=3, reason="too dear"))
     with pytest.raises(OverBudgetError, match="too dear"):
         attempt(refused, tmp_path)
 
