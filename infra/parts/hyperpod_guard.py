@@ -9,6 +9,7 @@ from infra.parts.guardrails import Guardrails
 from launcher.model.hyperpod import replaces_failed_starts
 from launcher.model.plan import Plan
 from launcher.rendering.cluster import cluster_name
+from launcher.targets.registry import target_of
 
 _NODE_HEALTH = "SageMaker HyperPod Cluster Node Health Event"
 _CLUSTER_STATE = "SageMaker HyperPod Cluster State Change"
@@ -20,7 +21,7 @@ def rights(plan: Plan, scope: Construct) -> Rights:
     SageMaker generates the id in a cluster's ARN, so the stack's tags identify the cluster.
     """
     region, name = Stack.of(scope).region, cluster_name(plan)
-    continuous = replaces_failed_starts(plan.place.target, plan.place.option)
+    continuous = replaces_failed_starts(plan.place.option, pods=target_of(plan.place.target).pods)
     reasons = ["sagemaker:DescribeClusterEvent", "sagemaker:ListClusterEvents"] if continuous else []
     stop = iam.PolicyStatement(
         sid="StopWorkers",

@@ -1,6 +1,6 @@
 """HyperPod with Slurm: names and sizes shared by the templates, the checks and the bill."""
 
-from launcher.model.enums import PurchaseOption, TargetKind
+from launcher.model.enums import PurchaseOption
 from launcher.model.instance_type import InstanceType
 
 MOUNT_PATH = "/fsx"
@@ -21,9 +21,9 @@ ADDED_A_CALL = 50
 """Instances of a group that one BatchAddClusterNodes adds (SageMaker API reference)."""
 
 
-def replaces_failed_starts(target: TargetKind, option: PurchaseOption) -> bool:
-    """Whether a cluster has `NodeProvisioningMode: Continuous`, which spot instances need."""
-    return target is TargetKind.HYPERPOD_EKS or option is PurchaseOption.SPOT
+def replaces_failed_starts(option: PurchaseOption, *, pods: bool) -> bool:
+    """Whether a cluster has `NodeProvisioningMode: Continuous`: with EKS (`pods`) always, with Slurm for spot only."""
+    return pods or option is PurchaseOption.SPOT
 
 
 def ml_name(instance_type: str) -> str:
