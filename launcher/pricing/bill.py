@@ -220,6 +220,7 @@ class Bill:
         self.own_cluster = _existing_cluster(request) is None
         self._cluster_lines: dict[tuple[str, TargetKind, Egress | None], _ClusterLines] = {}
         self._rests: dict[tuple[object, ...], OtherCosts] = {}
+        self._ways: dict[tuple[object, ...], OtherCosts] = {}
         self._kinds: dict[tuple[object, ...], int] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
 
@@ -290,13 +291,18 @@ class Bill:
         rows += metrics(prices, place, facts, own_cluster=self.own_cluster, stops=stops)
         return (*rows, *cluster.watch)
 
-    def way_lines(self, place: Place, way: Egress) -> Iterator[Line]:
-        """The lines of a new network with one way to the internet."""
-        prices, target = Prices(place.region, self.catalog), target_of(place.target)
-        yield from network_lines(prices, self.request, target, way)
-        yield from network_data(prices, place, self.request, self._zone(place), way)
-        if way is Egress.PUBLIC_ADDRESSES:
-            yield public_addresses(prices, place, target)
+    def way_costs(self, place: Place, way: Egress) -> OtherCosts:
+        """The lines of a new network with one way to the internet, computed once for the types that share them."""
+        zone = self._zone(place)
+        key = (place.target, place.region, zone, place.nodes, way)
+        if key not in self._ways:
+            prices, target = Prices(place.region, self.catalog), target_of(place.target)
+            lines = [*network_lines(prices, self.request, target, way)]
+            lines += network_data(prices, place, self.request, zone, way)
+            if way is Egress.PUBLIC_ADDRESSES:
+                lines.append(public_addresses(prices, place, target))
+            self._ways[key] = OtherCosts(tuple(lines))
+        return self._ways[key]
 
     def _fee(self, prices: Prices, fee: Fee) -> Line:
         """A fee of the target's service, at the user's own price if the plan sets one."""

@@ -8,7 +8,6 @@ from launcher.model.finding import Finding, info
 from launcher.model.money import cents
 from launcher.planning.fetching import NATS
 from launcher.planning.nat import AUTO_CODE
-from launcher.pricing.bill_lines import total_usd
 from launcher.pricing.training_candidate import TrainingCandidate
 
 
@@ -35,5 +34,5 @@ def choice_findings(candidate: TrainingCandidate) -> Iterator[Finding]:
 def way_usd(candidate: TrainingCandidate, way: Egress) -> Decimal:
     """Dollars of a way to the internet in a quote: its lines, and the nodes for as long as they wait for downloads."""
     place, ways = candidate.place, candidate.work.ways
-    usd = total_usd(candidate.context.bill.way_lines(place, way), candidate.size)
+    usd = candidate.context.bill.way_costs(place, way).total_usd(candidate.size)
     return usd if ways is None else usd + Decimal(repr(ways.waiting_usd(way, place.option)))

@@ -11,6 +11,7 @@ from launcher.model.enums import PREPAID, Basis, CheckpointMode, PurchaseOption
 from launcher.model.finding import Finding, info, warning
 from launcher.model.instance_type import InstanceType
 from launcher.model.money import Price, Range, Unpriced, UsdRange
+from launcher.model.plan import Plan
 from launcher.model.quote import Quote, SpotOutlook
 from launcher.model.run_cost import RunRates
 from launcher.model.sizing import COMPUTE_ROOT_GIB, IMAGE_GIB, SYSTEM_GIB
@@ -152,7 +153,7 @@ def _outlined(candidate: TrainingCandidate, cost: ComputeCost | None, rival_usd:
     usd = None if cost is None else total_usd(candidate)
     per_hour = price.usd * place.nodes if isinstance(price, Price) else None
     ends = job_ends(place, context)
-    findings = (*_findings(candidate, hours), *end_findings(ends, context), *stop_findings(plan, usd, per_hour))
+    findings = (*_findings(candidate, plan, hours), *end_findings(ends, context), *stop_findings(plan, usd, per_hour))
     return Quote(
         plan=plan,
         work=candidate.work,
@@ -283,9 +284,9 @@ def _overrun_note(candidate: TrainingCandidate) -> str:
     return f"{charged.outlasts:.0%} risk of overrun, then {more.text}"
 
 
-def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]:
+def _findings(candidate: TrainingCandidate, plan: Plan, hours: Range) -> tuple[Finding, ...]:
     price, place, context = candidate.offer.price, candidate.place, candidate.context
-    findings, planned = list(candidate.refusals), candidate.plan.request
+    findings, planned = list(candidate.refusals), plan.request
     findings.extend(market_findings(candidate))
     facts = context.catalog.instance_types[place.instance_type]
     if place.nodes > 1 and not facts.efa_interfaces and "efa_interfaces" not in facts.unknown:
@@ -308,7 +309,7 @@ def _findings(candidate: TrainingCandidate, hours: Range) -> tuple[Finding, ...]
     if target.per_job:
         findings.extend(against_cluster(candidate))
     if target.in_service_network:
-        findings.extend(run_time_findings(candidate.plan, hours))
+        findings.extend(run_time_findings(plan, hours))
     elif target.managed and isinstance(price, Price):
         more = surcharge(place, candidate.work, price, hours.mid, context.catalog)
         findings += [] if more is None else [more]
