@@ -60,6 +60,8 @@ STATEFUL = frozenset(
     )
 )
 """Types whose replacement ends instances or deletes data."""
+OF_ENDPOINTS = ("AWS::SageMaker::Endpoint", "AWS::SageMaker::InferenceComponent", "AWS::SageMaker::Model")
+"""The beginnings of the types of an endpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,22 +121,33 @@ def refuse_update(difference: Difference, cluster: str) -> None:
         ImpossibleError: the deployment would be rolled back; the error lists every change that prevents it.
     """
     _refuse_broken_exports(difference)
-    refused = [_refusal(key) for key in difference.keys if key.needs is Needs.NEW_CLUSTER]
+    refused = [
+        _refusal(key, _owner(change))
+        for change in difference.changes
+        for key in change.keys
+        if key.needs is Needs.NEW_CLUSTER
+    ]
     if refused:
+        owner = "endpoint" if any(_owner(change) == "endpoint" for change in difference.changes) else "cluster"
         raise ImpossibleError(
-            f"cluster {cluster} cannot be changed in this way: the deployment would be rolled back",
+            f"{owner} {cluster} cannot be changed in this way: the deployment would be rolled back",
             hint=f"undo the change, or run slipway down {cluster} and launch again, or rename the plan",
             findings=refused,
         )
 
 
-def _refusal(change: KeyChange) -> Finding:
+def _owner(change: ResourceChange) -> str:
+    """What a resource belongs to, in words."""
+    return "endpoint" if change.type.startswith(OF_ENDPOINTS) else "cluster"
+
+
+def _refusal(change: KeyChange, owner: str) -> Finding:
     # A value of the plan is one word; others describe the deployed resource.
     word = isinstance(change.old, int) or (isinstance(change.old, str) and " " not in change.old)
     keep = f"{change.plan_key}: {change.old}" if change.plan_key and word else ""
     text = change_text(change).removesuffix(f" ({change.plan_key})")
-    message = f"{text}: {change.why or 'an existing cluster keeps it'}"
-    return error("needs-new-cluster", change.plan_key, message, f"{keep} keeps the cluster" if keep else "")
+    message = f"{text}: {change.why or f'an existing {owner} keeps it'}"
+    return error("needs-new-cluster", change.plan_key, message, f"{keep} keeps the {owner}" if keep else "")
 
 
 def _refuse_broken_exports(difference: Difference) -> None:
@@ -387,6 +400,8 @@ def _listed(changes: Sequence[ResourceChange]) -> Iterator[str]:
     for change in ranked[:LISTED]:
         because = f": {', '.join(change.because)}" if change.because else ""
         yield f"{change.change:<15} {change.type}  {change.logical_id}{because}"
-        yield from (f"  {key.needs:<14} {_with_effect(key)}" for key in change.keys)
+        for key in change.keys:
+            needs = f"new {_owner(change)}" if key.needs is Needs.NEW_CLUSTER else key.needs
+            yield f"  {needs:<14} {_with_effect(key)}"
     if len(ranked) > LISTED:
         yield f"and {len(ranked) - LISTED} more"

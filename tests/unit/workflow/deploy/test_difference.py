@@ -13,14 +13,24 @@ import pytest
 from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.cdk.commands import Assembly
+from launcher.cdk.difference import Change, ResourceChange, StackChange
 from launcher.cdk.runner import RecordingRunner
 from launcher.model.bundle import Bundle
 from launcher.model.errors import AwsError, DeclinedError, ImpossibleError, InterruptedAtQuestionError
+from launcher.model.update import KeyChange, Needs
 from launcher.records import run_folder
 from launcher.records.deploy_lock import deploying
 from launcher.records.run_folder import undone_if_declined
 from launcher.workflow.deploy.deployment import show_deployment
-from launcher.workflow.deploy.difference import agreed, compared, difference_lines, difference_of, shown_only
+from launcher.workflow.deploy.difference import (
+    Difference,
+    agreed,
+    compared,
+    difference_lines,
+    difference_of,
+    refuse_update,
+    shown_only,
+)
 from launcher.workflow.deploy.stack_deployment import Deployment
 from launcher.workflow.deploy.steps import DeployContext, DeployOptions
 from launcher.workflow.doctor.rates import hourly_rate
@@ -312,3 +322,19 @@ def test_second_deployment_of_a_name_is_refused_with_the_first_one_named(tmp_pat
             first.wait()
     with deploying(tmp_path, "team", REGION):
         pass
+
+
+@pytest.mark.parametrize(
+    "type_, owner", [("AWS::SageMaker::EndpointConfig", "endpoint"), ("AWS::EKS::Nodegroup", "cluster")]
+)
+def test_refused_change_names_what_it_would_replace(type_, owner):
+    key = KeyChange(path="Type", old="a", new="b", needs=Needs.NEW_CLUSTER, plan_key="target.instance_type")
+    resource = ResourceChange(stack="s", logical_id="Nodes", type=type_, change=Change.REPLACED, keys=(key,))
+    stack = StackChange(name="s", new=False, same=False, resources=(resource,))
+    templates = {"s": {"Resources": {}}}
+    difference = Difference(states={"s": None}, before=templates, after=templates, stacks=(stack,))
+    with pytest.raises(ImpossibleError, match=f"^{owner} chat cannot be changed") as refused:
+        refuse_update(difference, "chat")
+    (finding,) = refused.value.findings
+    assert finding.message == f"Type: a -> b: an existing {owner} keeps it"
+    assert finding.hint == f"target.instance_type: a keeps the {owner}"
