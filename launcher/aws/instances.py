@@ -1,9 +1,9 @@
 """The instances of a cluster as EC2 describes them, their boot output, and how to reboot or end one."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from launcher.aws.calls import items
@@ -56,6 +56,11 @@ def of_cluster(
         for reservation in items(call, subject, "Reservations", Filters=filters)
         for instance in reservation["Instances"]
     )
+
+
+def oldest_first(ids: Iterable[str], started: Mapping[str, datetime]) -> tuple[str, ...]:
+    """Instances by their launch time, then by their id: the order in which a job on plain instances ranks them."""
+    return tuple(sorted(ids, key=lambda instance: (started.get(instance, datetime.max.replace(tzinfo=UTC)), instance)))
 
 
 def counted(session: Session, tag: str, cluster: str) -> Mapping[str, int]:

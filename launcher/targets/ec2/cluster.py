@@ -145,23 +145,24 @@ class InstancesCluster(DeployedCluster):
             pause(END_POLL_S)
 
     def nodes(self, access: ClusterAccess) -> tuple[ClusterNode, ...]:
-        """The instances of its group, each with the job for which the group has them."""
+        """The instances of its group in the order of their ranks, each with the job for which the group has them."""
         group = auto_scaling.describe(access.session, access.outputs.get(GROUP_OUTPUT, ""))
         started = {instance.id: instance.launched_at for instance in ec2_instances(access)}
+        states = group.states if group is not None else {}
         return tuple(
             ClusterNode(
                 name=instance,
                 instance=instance,
                 instance_type=group.instance_types[instance] if group is not None else "",
                 group=group.name if group is not None else "",
-                use=_USES.get(state.partition(":")[0], NodeUse.DRAINING),
-                state=state,
+                use=_USES.get(states[instance].partition(":")[0], NodeUse.DRAINING),
+                state=states[instance],
                 reason="",
                 job=(group.job or None) if group is not None else None,
                 up_since=started.get(instance),
                 idle_since=None,
             )
-            for instance, state in sorted(group.states.items() if group is not None else ())
+            for instance in instances.oldest_first(states, started)
         )
 
     def node_effect(self, action: NodeAction, facts: NodeFacts) -> NodeEffect:

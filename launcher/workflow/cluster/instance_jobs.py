@@ -10,7 +10,7 @@ from pathlib import Path
 
 from launcher.agent import safe_json
 from launcher.agent.attempt_state import STATE_FILE, AttemptState, parse_attempt_state
-from launcher.aws import auto_scaling
+from launcher.aws import auto_scaling, instances
 from launcher.aws.auto_scaling import GroupState
 from launcher.aws.objects import Objects
 from launcher.aws.session import Session
@@ -19,6 +19,7 @@ from launcher.model.ec2 import FAILED_BOOTS, ROOT, SESSION_FILE
 from launcher.model.errors import ImpossibleError
 from launcher.model.job import Attempt, JobFacts, JobState, Submitted
 from launcher.model.monitoring import STAGED_FOLDER
+from launcher.model.tags import RUN_TAG
 from launcher.records.submission import SANDBOX, Submission
 from launcher.rendering.names import FRESH_FOLDER, journal_uri
 from launcher.submit.jobs import Chunk, SchedulerError
@@ -112,7 +113,7 @@ class InstanceJobs:
         own = group if group is not None and group.job == job.job else None
         active = own is not None and own.desired > 0
         restarts = 0 if life is None else life.number - 1
-        nodes = own.running if own is not None else ()
+        nodes = self._by_rank(own) if own is not None else ()
         if own is not None and (active or own.states) and not (life is not None and life.completed and not active):
             ended = self._ended(own.desired) if life is not None and life.completed else False
             if not ended:
@@ -125,6 +126,13 @@ class InstanceJobs:
                 number=restarts + 1, started_at=changed, ended_at=changed, exit_code=code, signal=0, nodes=nodes
             )
         return JobFacts(state=state, word=word, reason=reason, restarts=restarts, nodes=(), attempt=attempt)
+
+    def _by_rank(self, group: GroupState) -> tuple[str, ...]:
+        """The running instances in the order in which they rank themselves (templates/ec2/instance.py)."""
+        if len(group.running) <= 1:
+            return group.running
+        known = instances.of_cluster(self.session, RUN_TAG, group.job)
+        return instances.oldest_first(group.running, {each.id: each.launched_at for each in known})
 
     def _running(self, group: GroupState, *, active: bool) -> tuple[JobState, str, str]:
         if not active:

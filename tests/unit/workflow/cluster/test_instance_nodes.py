@@ -6,20 +6,25 @@ from decimal import Decimal
 import boto3
 import pytest
 from moto import mock_aws
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.ec2 import ec2_backends
 
 from launcher import plan_file
 from launcher.aws import auto_scaling
+from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.catalog.load import load
 from launcher.model.cluster_nodes import NodeAction, NodeFacts, NodeUse
 from launcher.model.ec2 import GROUP_OUTPUT
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
+from launcher.model.job import Submitted
 from launcher.model.tags import CLUSTER_TAG, PURPOSE_TAG, RUN_TAG
 from launcher.planning.pin import pinned_plan
 from launcher.records.submission import API, HeadNode
 from launcher.targets.ec2.cluster import InstancesCluster
 from launcher.targets.sagemaker_training.cluster import SageMakerTrainingCluster
 from launcher.workflow.cluster.cluster_access import ClusterAccess
+from launcher.workflow.cluster.instance_jobs import InstanceJobs
 from tests.plans import EXAMPLES
 
 REGION, GROUP = "us-east-2", "slipway-lora"
@@ -70,6 +75,21 @@ def test_instances_of_group_are_nodes_of_job(access):
     assert len(nodes) == 2
     assert all(node.up_since is not None for node in nodes)
     assert "Linux version" in InstancesCluster().boot_output(access, nodes[0])
+
+
+def test_nodes_of_cluster_and_of_job_have_order_of_ranks_when_younger_instance_has_lower_id(access):
+    by_id = sorted(node.name for node in InstancesCluster().nodes(access))
+    known = ec2_backends[DEFAULT_ACCOUNT_ID][REGION].all_instances()
+    for instance in known:
+        instance.launch_time = f"2026-11-20T12:00:0{9 - by_id.index(instance.id)}.000Z"
+    assert [node.name for node in InstancesCluster().nodes(access)] == by_id[::-1]
+    (storage,) = clients("s3")
+    storage.create_bucket(Bucket="ranked", CreateBucketConfiguration={"LocationConstraint": REGION})
+    store = Objects.at(access.session, "s3://ranked/jobs")
+    jobs = InstanceJobs(
+        session=access.session, group=GROUP, job_files=store, channel=store, environment={}, sessions=str
+    )
+    assert jobs.nodes(Submitted(job="job-1", key="job-1", folder="job-1")).names == tuple(by_id[::-1])
 
 
 def test_replaced_instance_keeps_group_size(access):
