@@ -7,7 +7,7 @@ from launcher.answers.endpoint import endpoint_lines
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
 from launcher.aws.stacks import REMOVED
-from launcher.model.report import NO_SCHEDULER, Attempt, Billable, Report, StoredCheckpoints
+from launcher.model.report import NO_SCHEDULER, Attempt, Billable, Report, RunStatus, StoredCheckpoints
 from launcher.model.target import INSTANCES, TRAINING_JOBS
 from launcher.model.units import HOUR_S, spoken
 from launcher.rendering.names import STORE_STACK
@@ -167,4 +167,7 @@ def left_up(report: Report) -> list[str]:
         later = f"after {end}, {amount} until slipway down {report.name}"
         shows = "" if report.simulated else " slipway cost shows the rate now."
         return [f"While its nodes run, {costs} about ${most} an hour; {later}.{shows}"]
+    elif report.status is RunStatus.RUNNING and report.usd_per_hour is not None and rate < report.usd_per_hour:
+        most, later = words.dollars(rate + report.usd_per_hour), f"{amount} until slipway down {report.name}"
+        return [f"While the job runs, {costs} about ${most} an hour; after it, {later}."]
     return [f"While it stays up, {costs} {amount} until slipway down {report.name}."]

@@ -57,6 +57,17 @@ def test_hourly_cost_of_a_cluster_includes_nodes_idle_after_the_job() -> None:
     assert "slipway cost shows the rate now" in real
 
 
+def test_hourly_cost_of_nodes_that_end_with_their_job_is_named_while_it_runs() -> None:
+    stacks = (("slipway-job-training", "CREATE_COMPLETE"),)
+    ended = replace(REPORT, stacks=stacks, left_up_usd_per_hour=Decimal("0.05"), simulated=False)
+    running = " ".join(" ".join(page(replace(ended, status=RunStatus.RUNNING), 80)).split())
+    both = REPORT.usd_per_hour + Decimal("0.05")
+    assert f"While the job runs, it costs about ${both:.2f} an hour; after it, $0.05 an hour until slipway" in running
+    assert "While it stays up, it costs $0.05 an hour until slipway" in " ".join(" ".join(page(ended, 80)).split())
+    stay = replace(ended, status=RunStatus.RUNNING, left_up_usd_per_hour=REPORT.usd_per_hour + 1)
+    assert "While the job runs" not in " ".join(page(stay, 80))
+
+
 def test_running_report_excludes_idle_tail_and_storage() -> None:
     rates = RunRates(start_h=0.1, tail_h=0.2, beside_usd_per_hour=Decimal(1))
     report = replace(REPORT, status=RunStatus.RUNNING, rates=rates, running_h=0.5)
