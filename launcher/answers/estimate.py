@@ -50,7 +50,7 @@ def page(found: TemplateEstimate, refusal: str | None, width: int, *, explained:
     """The estimate for a terminal; `explained` adds every line with its source."""
     stacks = words.count(len(found.stacks), "stack")
     lines = ["", *wrapped(f"  {found.source}: {stacks} in {', '.join(found.regions)}", width), ""]
-    lines += _totals(found)
+    lines += _totals(found, width)
     priced = [line for line in found.lines if line.unpriced is None]
     shown = priced if explained else [line for line in priced if (line.max_usd_per_hour or 0) >= SMALL][:MAX_ROWS]
     if shown:
@@ -60,7 +60,7 @@ def page(found: TemplateEstimate, refusal: str | None, width: int, *, explained:
         usd = sum((line.max_usd_per_hour or Decimal(0) for line in rest), Decimal(0))
         lines.append(f"  and {words.count(len(rest), 'smaller line')}, ${words.dollars(usd)} an hour: --explain")
     for text in _notes(found, priced, explained=explained):
-        lines += wrapped(f"  {text}", width)
+        lines += wrapped(f"  {text}", width) if text else [""]
     if refusal is not None:
         lines += ["", *wrapped(f"  refused: {refusal}", width)]
     return lines
@@ -86,17 +86,19 @@ def comment(found: TemplateEstimate, refusal: str | None) -> list[str]:
     return [*lines, "", *(safe(text) for text in _notes(found, priced, explained=False) if text)]
 
 
-def _totals(found: TemplateEstimate) -> list[str]:
+def _totals(found: TemplateEstimate, width: int) -> list[str]:
     least = "at least " if found.incomplete else ""
     rows = [("Deployed", found.usd_per_hour, found.usd_per_month, "")]
     if found.max_usd_per_hour != found.usd_per_hour:
         rows.append(
             ("At most", found.max_usd_per_hour, found.max_usd_per_month, "groups at their maximum, jobs running")
         )
-    return [
-        f"  {name:<9} {least}${_rate(hour)}/h   ${words.dollars(month)} a month   {note}".rstrip()
-        for name, hour, month, note in rows
-    ]
+    lines = []
+    for name, hour, month, note in rows:
+        line = f"  {name:<9} {least}${_rate(hour)}/h   ${words.dollars(month)} a month"
+        fits = len(line) + 3 + len(note) <= width
+        lines += [f"{line}   {note}".rstrip()] if fits else [line, f"  {'':<9} {note}"]
+    return lines
 
 
 def _rate(usd: Decimal) -> str:

@@ -268,6 +268,14 @@ class TestCommand:
         assert document["stacks"] == ["app-prod", "app-prod/Inner"]
         assert Decimal(document["usd_per_hour"]) == (2 * P5).quantize(Decimal("0.0001"))
 
+    def test_lines_of_estimate_fit_80_columns(self, slipway, tmp_path, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "80")
+        resources = {"Lt": launch_template(InstanceType="p5.48xlarge"), "Nodes": group(400, LaunchTemplate=by("Lt"))}
+        lines = slipway("estimate", str(self.app(tmp_path, resources))).out.splitlines()
+        assert any("groups at their maximum" in line for line in lines)
+        assert max(map(len, lines)) <= 80
+        assert [line for line in lines if line and not line.strip()] == []
+
     @pytest.mark.parametrize("limit,code", [("1", 3), ("1000", 0)])
     def test_rate_above_limit_exits_with_3(self, slipway, tmp_path, limit, code):
         result = slipway("estimate", str(self.app(tmp_path, NODE)), "--max-usd-per-hour", limit)
