@@ -56,7 +56,7 @@ def page(difference: PlansDiff, refusal: str | None, width: int) -> list[str]:
         lines += [piece for reason in plan.why for piece in wrapped(f"    {reason}", width)]
         lines += _bill(plan, width)
     if refusal is not None:
-        lines += ["", *wrapped(f"  refused by the policy: {refusal}", width)]
+        lines += ["", *wrapped(f"  refused: {refusal}", width)]
     return lines
 
 
@@ -98,7 +98,8 @@ def signed(usd: Decimal) -> str:
 def _totals(plan: PlanDiff) -> list[str]:
     both = plan.old_usd is not None and plan.new_usd is not None
     percent = f" {float(plan.usd_change / plan.old_usd * 100):+.1f} %" if both and plan.old_usd else ""
-    change = "unknown" if plan.new_usd is None and plan.old_usd is None else f"{signed(plan.usd_change)}{percent}"
+    unknown = plan.unknown_now or (plan.new_usd is None and plan.old_usd is None)
+    change = "unknown" if unknown else f"{signed(plan.usd_change)}{percent}"
     return [_usd(plan.old_usd), _usd(plan.new_usd), change]
 
 
@@ -124,7 +125,7 @@ def comment(difference: PlansDiff, refusal: str | None) -> list[str]:
     """The change as one comment on a pull request, in GitHub's Markdown."""
     lines = [MARK, f"### {safe(headline(difference))}", ""]
     if refusal is not None:
-        lines += [f"**Refused by the policy:** {safe(refusal)}", ""]
+        lines += [f"**Refused:** {safe(refusal)}", ""]
     if difference.plans:
         lines += ["| plan | before | after | change | a |", "|:--|--:|--:|--:|:--|"]
         lines += [

@@ -45,8 +45,15 @@ class PlanDiff:
     lines: tuple[LineDiff, ...]
 
     @property
+    def unknown_now(self) -> bool:
+        """Whether the plan exists after the change, and has no total."""
+        return self.new_usd is None and self.why[:1] == (UNKNOWN_NOW,)
+
+    @property
     def usd_change(self) -> Decimal:
-        """The additional cost; a missing total counts as 0."""
+        """The additional cost; a missing total counts as 0, and an unknown one as no change."""
+        if self.unknown_now:
+            return Decimal(0)
         return (self.new_usd or Decimal(0)) - (self.old_usd or Decimal(0))
 
 
@@ -85,12 +92,13 @@ class DiffPolicy:
     def refusal(self, difference: PlansDiff) -> str | None:
         """Why a change exceeds the policy, in words; None if it does not.
 
-        A plan without a total after the change exceeds any policy, because its cost is unknown.
+        A plan that lost its total exceeds every policy, also an empty one: it cannot be launched, or its cost is unknown.
+        A limit is also exceeded by a plan that never had one.
         """
         limited = self.max_increase_usd is not None or self.max_increase_percent is not None
-        unknown = [plan.file for plan in difference.plans if plan.new_usd is None and plan.why[:1] == (UNKNOWN_NOW,)]
-        if limited and unknown:
-            return f"{', '.join(unknown)} has no total any more"
+        unknown = [plan for plan in difference.plans if plan.unknown_now and (limited or plan.old_usd is not None)]
+        if unknown:
+            return "; ".join(f"{plan.file} has no total: {plan.why[1]}" for plan in unknown)
         if self.max_increase_usd is not None and difference.usd_change > self.max_increase_usd:
             return f"${difference.usd_change:,.2f} more, allowed are ${self.max_increase_usd:,.2f}"
         percent = difference.percent

@@ -107,7 +107,7 @@ def test_repository_with_only_a_plan_file_gets_a_comment_without_a_policy(runner
 def test_increase_above_the_limit_fails_the_last_step_after_the_comment(runner, origin):
     done = runner.run("Price", {"base": git(origin, "rev-parse", "HEAD~1"), "max-increase-usd": "0"})
     assert (done.returncode, runner.output("exit-code")) == (0, "3")
-    assert "Refused by the policy" in Path(runner.output("comment-file")).read_text()
+    assert "**Refused:**" in Path(runner.output("comment-file")).read_text()
     assert runner.run("Limits", {}, CODE=runner.output("exit-code")).returncode == 3
 
 

@@ -131,8 +131,19 @@ def test_plan_becoming_infeasible_exceeds_every_policy(repository):
     edit(repository / "jobs" / "job.yaml", "llama-3.1-8b", "llama-3.1-405b")
     changes = changed("main")
     assert changes.plans[0].new_usd is None
-    assert DiffPolicy(max_increase_usd=Decimal(10_000)).refusal(changes) == "jobs/job.yaml has no total any more"
+    assert changes.usd_change == 0
+    for policy in (DiffPolicy(), DiffPolicy(max_increase_usd=Decimal(10_000))):
+        assert policy.refusal(changes).startswith("jobs/job.yaml has no total: ")
+    line = next(line for line in page(changes, None, 100) if "job.yaml" in line)
+    assert "unknown" in line
+
+
+def test_plan_that_never_had_a_total_exceeds_limits_alone(repository):
+    (repository / "jobs" / "job.yaml").rename(repository / "jobs" / "first.yaml")
+    edit(repository / "jobs" / "first.yaml", "llama-3.1-8b", "llama-3.1-405b")
+    changes = changed("main")
     assert DiffPolicy().refusal(changes) is None
+    assert "jobs/first.yaml has no total: " in DiffPolicy(max_increase_usd=Decimal(10_000)).refusal(changes)
 
 
 @pytest.mark.parametrize("old", ["nowhere", "--output=x", ""])
