@@ -13,7 +13,10 @@ def straggler_lines(name: str, slow: Sequence[Straggler], width: int, *, replace
     lines = []
     for node in slow:
         lines += wrapped(f"  warning: {node.reason}", width)
-        if node.hours_until_end is not None:
+        if node.hours_until_end is None and node.usd_per_hour is not None:
+            end = "the job's end is not known without step, steps and seconds in SLIPWAY_METRICS"
+            lines += wrapped(f"    this costs at most ${dollars(node.usd_per_hour)} an hour; {end}", width, 4)
+        elif node.hours_until_end is not None:
             most = "at most " if node.basis == "chips" else ""
             usd = f" and ${dollars(node.usd_until_end)}" if node.usd_until_end is not None else ""
             lines += wrapped(

@@ -18,6 +18,8 @@ class Straggler:
     # The hours and dollars until the end of the job in which all nodes wait for this one; None if not known.
     hours_until_end: float | None
     usd_until_end: Decimal | None
+    # At most so many dollars for each hour that the job runs; None without a price.
+    usd_per_hour: Decimal | None
     # The cost of all nodes while one is replaced: the restart and the work since the newest checkpoint.
     replace_hours: float
     replace_usd: Decimal | None

@@ -74,6 +74,9 @@ class StragglerWatch:
             lost_h = share * remaining.hours
             hours = f"{lost_h:.1f} h" if lost_h >= 1 else f"{lost_h * HOUR_S / 60:.0f} min"
             reason += f"; until the end this costs {most}{hours} and ${usd:,.2f}"
+        elif self._usd_per_hour is not None:
+            # At most: how much of a step is work is not known without the time of a step.
+            reason += f"; this costs at most ${straggler_usd(share, 1.0, self._usd_per_hour):,.2f} an hour"
         self._log.append(
             STRAGGLER, slow_node=slow.node, part=slow.part, basis=basis, percent=percent, share=share, reason=reason
         )

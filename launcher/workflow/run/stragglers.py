@@ -1,5 +1,6 @@
 """The nodes that slow a running job down, from the events of its agents, with dollars of this moment."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -39,7 +40,7 @@ def _straggler(node: str, event: Mapping[str, Any], reading: Meter | None, lost_
     share = min(1.0, max(0.0, float(event.get("share") or 0.0)))
     again_h = RESTART_H + (lost_s or 0.0) / HOUR_S
     # What the agent said of dollars then is no longer true.
-    reason = str(event.get("reason") or "").partition("; until the end")[0]
+    reason = re.split("; (?:until the end )?this costs ", str(event.get("reason") or ""))[0]
     return Straggler(
         node=node,
         percent=int(event.get("percent") or 0),
@@ -47,6 +48,7 @@ def _straggler(node: str, event: Mapping[str, Any], reading: Meter | None, lost_
         reason=reason,
         hours_until_end=None if left is None else left * share,
         usd_until_end=None if left is None or rate is None else straggler_usd(share, left, rate).quantize(CENT),
+        usd_per_hour=None if rate is None else straggler_usd(share, 1.0, rate).quantize(CENT),
         replace_hours=again_h,
         replace_usd=None if rate is None else (rate * Decimal(again_h)).quantize(CENT),
     )

@@ -105,11 +105,11 @@ def test_own_work_outweighs_chips(watched):
     assert watched.events() == []
 
 
-def test_job_without_a_forecast_names_the_node_without_dollars(tmp_path):
+def test_job_without_a_forecast_names_the_node_with_dollars_an_hour(tmp_path):
     watched = Watched(tmp_path / "e.jsonl", remaining=None)
     watched.passes(HOLDS_S + 60, work=spread_of(1.0, 0.8))
     (event,) = watched.events()
-    assert "$" not in event["reason"]
+    assert event["reason"].endswith("; this costs at most $16.16 an hour")
 
 
 def test_median_of_2000_nodes_and_the_slowest_nodes_survive_the_tree():

@@ -75,10 +75,15 @@ def test_recovered_straggler_or_straggler_of_an_ended_attempt_is_not_shown(later
     assert stragglers([STARTED, SLOW, *later], reading(), NOW) == ()
 
 
-def test_straggler_of_a_job_without_a_known_end_shows_the_replacement_cost_only():
-    (slow,) = stragglers([STARTED, SLOW], reading(left_h=None), NOW)
-    assert (slow.usd_until_end, slow.replace_usd) == (None, Decimal("180.00"))
-    assert "until the end" not in "\n".join(straggler_lines("job", [slow], 80, replaceable=True))
+@pytest.mark.parametrize("words", ["until the end this costs 3.0 h and $240.00", "this costs at most $10.00 an hour"])
+def test_straggler_of_a_job_without_a_known_end_shows_dollars_an_hour(words):
+    event = SLOW | {"reason": f"{SLOW['reason'].partition('; ')[0]}; {words}"}
+    (slow,) = stragglers([STARTED, event], reading(left_h=None), NOW)
+    assert (slow.usd_until_end, slow.usd_per_hour, slow.replace_usd) == (None, Decimal("10.00"), Decimal("180.00"))
+    text = " ".join(" ".join(straggler_lines("job", [slow], 80, replaceable=True)).split())
+    assert "until the end" not in text
+    assert text.count("this costs at most $10.00 an hour; the job's end is not known without step") == 1
+    assert text.count("this costs") == 1
 
 
 def test_job_without_a_total_shows_hours_without_dollars():
