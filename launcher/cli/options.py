@@ -387,11 +387,14 @@ def plan_name(text: str) -> str:
 def _say_where(name: str) -> None:
     """Say which folder a run is of, if it is not of this one."""
     from launcher.cli import output
+    from launcher.records.recent_runs import FOUND, state_folder
     from launcher.records.run_folder import home_of
 
     here = Path.cwd()
     home = home_of(name, here)
-    if home != here:
+    if home.is_relative_to((state_folder(os.environ) / FOUND).resolve()):
+        output.say(f"  {name} is the run that --region or --store found last; both options also find a newer run")
+    elif home != here:
         output.say(f"  {name} was launched in {home}")
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from launcher.agent import safe_json
 
 FILE = "recent-runs.jsonl"
+FOUND = "found"
+"""Beside it: the folder of runs that were launched on other computers (workflow/history/run_index.py)."""
 MAX_LINES = 1000
 """Lines above which the older half is dropped."""
 DEPTH = 3

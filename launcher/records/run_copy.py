@@ -10,7 +10,7 @@ import socket
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher.agent.shape import read
 from launcher.model.errors import ImpossibleError, UnreadableInputError
@@ -22,7 +22,8 @@ from launcher.records.submission import FILE as SUBMISSION
 
 SCHEMA = "slipway.run-copy/1"
 PARTS = ("plan.json", "quote.json", SUBMISSION, "report.json", "outputs.json")
-
+ORIGIN = "origin.json"
+"""In a run folder made of a copy: who launched the run, on which computer and in which folder."""
 
 _REMOTE = {"ssh", "ssm", "session", EKS, API, SANDBOX}
 _NAMES = ("host", "instance", "region", "user", "kind")
@@ -44,20 +45,22 @@ class RunCopy:
     parts: Mapping[str, Any]
 
 
+class _Origin(NamedTuple):
+    """Who launched a run from where."""
+
+    by: str
+    host: str
+    folder: str
+
+
 def copy_of(name: str, folder: RunFolder, now: datetime) -> Json:
     """The records of a run folder, as far as they exist."""
     parts = {part: folder.read_json(part) for part in PARTS if (folder.path / part).is_file()}
-    return as_json(
-        RunCopy(
-            name=name,
-            run=folder.path.name,
-            by=_user(),
-            host=socket.gethostname(),
-            folder=str(folder.path),
-            written_at=now,
-            parts=parts,
-        )
-    )
+    origin = _Origin(by=_user(), host=socket.gethostname(), folder=str(folder.path))
+    if (folder.path / ORIGIN).is_file():
+        # Whoever cancels a job from another computer has not launched it.
+        origin = read(_Origin, folder.read_json(ORIGIN))
+    return as_json(RunCopy(name=name, run=folder.path.name, **origin._asdict(), written_at=now, parts=parts))
 
 
 def read_copy(document: Any) -> RunCopy:
@@ -103,6 +106,7 @@ def unpack(copy: RunCopy, root: Path) -> RunFolder:
     for part in PARTS:
         if part in copy.parts:
             folder.write_json(part, copy.parts[part])
+    folder.write_json(ORIGIN, _Origin(by=copy.by, host=copy.host, folder=copy.folder)._asdict())
     newest = max(one.name for one in path.parent.iterdir() if one.is_dir() and not one.is_symlink())
     link = path.parent / LATEST
     link.unlink(missing_ok=True)

@@ -116,6 +116,35 @@ def test_runs_of_one_name_in_two_stores_require_store_option(store_named, enviro
     assert any("berta-store" in text for text in SAID)
 
 
+def test_run_cancelled_from_another_computer_keeps_who_launched_it(store_named, environment, tmp_path, monkeypatch):
+    uri = store_named("origin-store")
+    published(uri, environment, tmp_path / "here")
+    root = at_region(environment)
+    first = [text for text in SAID if "launched by" in text or "rendered files" in text]
+    folder = run_folder.RunFolder(path=Path(os.path.realpath(root / run_folder.RUNS / "job" / "latest")))
+    monkeypatch.setenv("LOGNAME", "carol")
+    publish("job", folder, environment, NOW, SAID.append)
+    SAID.clear()
+    at_region(environment)
+    assert [text for text in SAID if "launched by" in text or "rendered files" in text] == first
+
+
+def test_fetched_run_is_found_again_by_its_name_until_one_is_launched_here(
+    store_named, environment, tmp_path, monkeypatch
+):
+    first, second, elsewhere = store_named("first-store"), store_named("second-store"), tmp_path / "elsewhere"
+    published(first, environment, tmp_path / "anna")
+    published(second, environment, tmp_path / "berta")
+    monkeypatch.setenv("XDG_STATE_HOME", environment["XDG_STATE_HOME"])
+    for uri in (first, second):
+        root = fetch("job", Place(region=REGION, store=uri), environment, SAID.append)
+        assert run_folder.home_of("job", elsewhere) == root.resolve()
+    own = published(first, environment, tmp_path / "own")
+    assert run_folder.home_of("job", elsewhere) == own.root
+    fetch("job", Place(region=REGION, store=second), environment, SAID.append)
+    assert run_folder.home_of("job", elsewhere) == own.root
+
+
 def test_two_launches_in_one_second_have_separate_copies(store_named, environment, tmp_path):
     uri = store_named("same-second")
     published(uri, environment, tmp_path / "anna", key="job-1-aaaaaaaa")

@@ -23,7 +23,7 @@ from launcher.model.monitoring import JOBS_PREFIX
 from launcher.model.names import nearest_name
 from launcher.model.record import record
 from launcher.model.tags import CLUSTER_TAG
-from launcher.records.recent_runs import state_folder
+from launcher.records.recent_runs import FOUND, remember, root_of, state_folder
 from launcher.records.run_copy import RunCopy, copy_of, read_copy, unpack
 from launcher.records.run_folder import RunFolder
 from launcher.records.submission import recorded
@@ -87,8 +87,11 @@ def fetch(name: str, place: Place, environment: Mapping[str, str], say: Callable
         raise ImpossibleError(f"{len(found)} stores have runs of {name}", hint=f"say which: {places}")
     store, copies = found[0]
     root = _root(store.uri, environment)
-    for copy in copies:
-        unpack(copy, root)
+    folders = [unpack(copy, root) for copy in copies]
+    home = root_of(name, environment)
+    if home is None or home.is_relative_to(_found(environment).resolve()):
+        # So that the commands which this one names find the run too. A run that was launched here comes first.
+        remember(name, folders[-1].path, environment)
     newest = copies[-1]
     people = sorted({copy.by for copy in copies})
     say(f"  {name}: run {newest.run}, launched by {newest.by} on {newest.host} ({store.uri})")
@@ -122,7 +125,11 @@ def fetch_all(place: Place, environment: Mapping[str, str]) -> Path:
 
 
 def _root(uri: str, environment: Mapping[str, str]) -> Path:
-    return state_folder(environment) / "found" / hashlib.sha256(uri.encode()).hexdigest()[:16]
+    return _found(environment) / hashlib.sha256(uri.encode()).hexdigest()[:16]
+
+
+def _found(environment: Mapping[str, str]) -> Path:
+    return state_folder(environment) / FOUND
 
 
 def _stores(place: Place, environment: Mapping[str, str]) -> Iterator[Objects]:
