@@ -92,7 +92,7 @@ class DiffPolicy:
     def refusal(self, difference: PlansDiff) -> str | None:
         """Why a change exceeds the policy, in words; None if it does not.
 
-        A plan that lost its total exceeds every policy, also an empty one: it cannot be launched, or its cost is unknown.
+        A plan that lost its total exceeds every policy, also an empty one: it cannot be launched, or has no price.
         A limit is also exceeded by a plan that never had one.
         """
         limited = self.max_increase_usd is not None or self.max_increase_percent is not None
