@@ -6,8 +6,8 @@ from decimal import Decimal
 import boto3
 import pytest
 from moto import mock_aws
-from moto.core import DEFAULT_ACCOUNT_ID
-from moto.ec2 import ec2_backends
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.ec2.models import ec2_backends
 
 from launcher import plan_file
 from launcher.aws import auto_scaling

@@ -77,7 +77,7 @@ def test_recovered_straggler_or_straggler_of_an_ended_attempt_is_not_shown(later
 
 @pytest.mark.parametrize("words", ["until the end this costs 3.0 h and $240.00", "this costs at most $10.00 an hour"])
 def test_straggler_of_a_job_without_a_known_end_shows_dollars_an_hour(words):
-    event = SLOW | {"reason": f"{SLOW['reason'].partition('; ')[0]}; {words}"}
+    event = SLOW | {"reason": f"{str(SLOW['reason']).partition('; ')[0]}; {words}"}
     (slow,) = stragglers([STARTED, event], reading(left_h=None), NOW)
     assert (slow.usd_until_end, slow.usd_per_hour, slow.replace_usd) == (None, Decimal("10.00"), Decimal("180.00"))
     text = " ".join(" ".join(straggler_lines("job", [slow], 80, replaceable=True)).split())
