@@ -78,16 +78,13 @@ def ledger(
 
 
 def _read_ledger() -> Ledger:
-    from launcher.workflow.history.ledger import folder_ledger
+    from launcher.workflow.history.ledger import merged
 
-    fetched = options.fetched_runs(None)
-    root = fetched or Path.cwd()
-    local_ledger = folder_ledger(root)
-    if any(entry.status == RunStatus.RUNNING.value for entry in local_ledger.entries):
-        from launcher.workflow.run.running_ledger import with_running
-
-        local_ledger = with_running(local_ledger, root, options.now())
-    if fetched is not None or not os.environ.get("SLIPWAY_LEDGER"):
+    stores = options.fetched_stores()
+    if stores is not None:
+        return merged({uri: _ledger_in(root) for uri, root in stores.items()})
+    local_ledger = _ledger_in(Path.cwd())
+    if not os.environ.get("SLIPWAY_LEDGER"):
         return local_ledger
     from launcher.workflow.history.ledger_shared import shared_ledger, shared_place
 
@@ -97,6 +94,18 @@ def _read_ledger() -> Ledger:
         if place is None
         else shared_ledger(place, os.environ, local_ledger, datetime.now(UTC), output.talking())
     )
+
+
+def _ledger_in(root: Path) -> Ledger:
+    """The ledger of a folder's runs, with what its running jobs have used until now."""
+    from launcher.workflow.history.ledger import folder_ledger
+
+    found = folder_ledger(root)
+    if any(entry.status == RunStatus.RUNNING.value for entry in found.entries):
+        from launcher.workflow.run.running_ledger import with_running
+
+        found = with_running(found, root, options.now())
+    return found
 
 
 def _csv(selection: Ledger) -> None:

@@ -19,6 +19,7 @@ from launcher.model.names import nearest_name
 from launcher.records.cache_folder import cache_folder
 
 if TYPE_CHECKING:
+    from launcher.workflow.history.run_index import Place
     from launcher.workflow.quote.options import PriceOptions
 
 
@@ -280,22 +281,34 @@ def _declared(run: Any, command: Command, offered: Mapping[str, Any], flags: Seq
     return cast("Command", run)
 
 
-def fetched_runs(name: str | None) -> Path | None:
-    """The folder of the runs that --region or --store found on other computers; None without these options.
-
-    `name`: the runs of one plan; None: all.
-    """
+def fetched_runs(name: str) -> Path | None:
+    """The folder of a plan's runs that --region or --store found on other computers; None without these options."""
     if PLACE.get() is None:
         return None
     from launcher.cli import output
     from launcher.records.run_folder import FETCHED
-    from launcher.workflow.history.run_index import Place, fetch, fetch_all
+    from launcher.workflow.history.run_index import fetch
 
-    region, store, sandbox = PLACE.get()
-    place, calls = Place(region=region, store=store), environment(sandbox=sandbox)
-    root = fetch_all(place, calls) if name is None else fetch(name, place, calls, output.say)
+    root = fetch(name, *_index(), output.say)
     FETCHED.set(root)
     return root
+
+
+def fetched_stores() -> Mapping[str, Path] | None:
+    """The folders of all runs that --region or --store found, by their store; None without these options."""
+    if PLACE.get() is None:
+        return None
+    from launcher.workflow.history.run_index import fetch_all
+
+    return fetch_all(*_index())
+
+
+def _index() -> "tuple[Place, dict[str, str]]":
+    """Where --region or --store look, and the environment of the calls."""
+    from launcher.workflow.history.run_index import Place
+
+    region, store, sandbox = PLACE.get() or (None, None, False)
+    return Place(region=region, store=store), environment(sandbox=sandbox)
 
 
 def environment(*, sandbox: bool) -> dict[str, str]:

@@ -256,12 +256,14 @@ def test_run_name_unknown_to_the_store_is_refused_in_python_with_a_suggestion(
         assert run_folder.FETCHED.get() is None
 
 
-def test_every_run_of_store_is_fetched_for_ledger(store_named, environment, tmp_path):
-    uri = store_named("ledger-store")
+def test_every_run_of_every_store_of_region_is_fetched_for_ledger(store_named, environment, tmp_path):
+    uris = [store_named(name) for name in ("ledger-store", "other-store")]
     for name in ("a", "b"):
-        published(uri, environment, tmp_path / name, name=name)
-    root = fetch_all(Place(region=REGION, store=None), environment)
-    assert run_folder.names(root) == ["a", "b"]
+        published(uris[0], environment, tmp_path / name, name=name)
+    published(uris[1], environment, tmp_path / "c", name="c")
+    roots = fetch_all(Place(region=REGION, store=None), environment)
+    assert {uri: run_folder.names(root) for uri, root in roots.items()} == {uris[0]: ["a", "b"], uris[1]: ["c"]}
+    assert list(fetch_all(Place(region=None, store=uris[1]), environment)) == uris[1:]
 
 
 def test_unwritable_store_gives_message_without_failure(environment, tmp_path):

@@ -1,7 +1,7 @@
 """The `ledger` command: it lists every run of a folder, from its index and later changes."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from operator import attrgetter, itemgetter
 from pathlib import Path
 
@@ -47,6 +47,13 @@ def folder_ledger(root: Path) -> Ledger:
     if fresh:
         index.add(fresh, len(known.keys() | fresh.keys()))
     return Ledger(source=str(root / RUNS), entries=newest_first(entries), unread=tuple(unread))
+
+
+def merged(ledgers: Mapping[str, Ledger]) -> Ledger:
+    """Several ledgers as one, the newest run first; `source` has their places."""
+    entries = newest_first([entry for ledger in ledgers.values() for entry in ledger.entries])
+    unread = tuple(one for ledger in ledgers.values() for one in ledger.unread)
+    return Ledger(source="; ".join(ledgers), entries=entries, unread=unread)
 
 
 def newest_first(entries: list[LedgerEntry]) -> tuple[LedgerEntry, ...]:

@@ -101,27 +101,25 @@ def fetch(name: str, place: Place, environment: Mapping[str, str], say: Callable
     return root
 
 
-def fetch_all(place: Place, environment: Mapping[str, str]) -> Path:
-    """Fetch the runs of every name, and return the folder that contains them.
+def fetch_all(place: Place, environment: Mapping[str, str]) -> Mapping[str, Path]:
+    """Fetch the runs of every name: the folder that contains the runs of each store, by the store's address.
 
     Raises:
         UnreadableInputError: no store has a run.
-        ImpossibleError: several stores have runs.
     """
-    found = [(store, names) for store in _stores(place, environment) if (names := _names(store))]
-    if not found:
+    roots = {}
+    for store in _stores(place, environment):
+        names = _names(store)
+        for name in names:
+            for copy in _copies(store, name):
+                unpack(copy, _root(store.uri, environment))
+        if names:
+            roots[store.uri] = _root(store.uri, environment)
+    if not roots:
         raise UnreadableInputError(
             f"no run is in {_where(place)}", hint="the launch writes it when the job is submitted"
         )
-    if len(found) > 1:
-        places = "; ".join(f"--store {store.uri}" for store, _ in found)
-        raise ImpossibleError(f"{len(found)} stores have runs", hint=f"say which: {places}")
-    store, names = found[0]
-    root = _root(store.uri, environment)
-    for name in names:
-        for copy in _copies(store, name):
-            unpack(copy, root)
-    return root
+    return roots
 
 
 def _root(uri: str, environment: Mapping[str, str]) -> Path:
