@@ -57,7 +57,7 @@ def assemble(
 
     def part(number: int) -> Manifest:
         if number in empty:
-            return replace(first, part=number, files=())
+            return replace(first, part=number, files=(), links=(), folders=())
         key = manifests.part_key(step=first.step, session=session, part=number)
         return manifests.parse(store.read_text(key))
 

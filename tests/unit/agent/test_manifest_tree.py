@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from launcher.agent.checkpoint.commit import assemble
 from launcher.agent.errors import ManifestError
 from launcher.agent.manifest import Manifest, StoredFile, merge, parse
 from launcher.agent.manifest_tree import StoredLink, complete_tree
@@ -151,6 +152,12 @@ class TestParts:
             manifest(stored("ranks/1", 1), part=1, parts=2),
         ]
         assert merge(parts, written_at="now").folders == ()
+
+    def test_checkpoint_with_a_link_is_readable_when_another_node_writes_nothing(self):
+        first = manifest(stored("a"), part=0, parts=2, links=(link("latest", "a"),), folders=("logs",))
+        whole = assemble(None, first, session="r", empty=(1,))
+        assert schema(whole) == "slipway.checkpoint/5"
+        assert (whole.links, whole.folders) == (first.links, first.folders)
 
     def test_link_of_one_node_in_the_place_of_anothers_folder_is_refused(self):
         parts = [
