@@ -19,20 +19,35 @@ trap 'slipway_code=$?; echo "slipway: run.setup: $BASH_COMMAND ended with $slipw
 def setup_text(lines: Sequence[str]) -> str:
     """The text that bash runs, with the command as its arguments."""
     text = "\n".join(lines)
-    parts = [_STRICT]
+    parts, begun = [_STRICT], ""
     for line in text.split("\n"):
-        parts.extend(_as_written(line) if "<<" not in text and _runs_others(line) else (line,))
+        whole = "<<" not in text and not begun and _is_complete(line)
+        parts.extend(_as_written(line) if whole and _runs_others(line) else (line,))
+        begun += f"{line}\n"
+        begun = "" if _is_complete(begun) else begun
     return "\n".join((*parts, "trap - ERR; set +E", 'exec "$@"'))
 
 
-def _runs_others(line: str) -> bool:
-    """Whether a line, which ends no later than here, only sources files and loads modules.
+def _is_complete(text: str) -> bool:
+    r"""Whether a line after this text begins a command: no quote is open, and nothing continues.
 
-    >>> _runs_others("source a.sh; module load cuda"), _runs_others("source a.sh; make"), _runs_others(". a.sh &&")
+    >>> _is_complete("cd src # it's here"), _is_complete("cd src && \\"), _is_complete("python -c '")
     (True, False, False)
     """
-    continues = line.rstrip().endswith(("\\", "&", "|"))
-    return not continues and all(_OF_OTHERS.match(part) for part in line.rstrip("; ").split(";"))
+    try:
+        shlex.split(text, comments=True)
+    except ValueError:
+        return False
+    return not text.rstrip().endswith(("\\", "&&", "|"))
+
+
+def _runs_others(line: str) -> bool:
+    """Whether a line only sources files and loads modules.
+
+    >>> _runs_others("source a.sh; module load cuda"), _runs_others("source a.sh; make")
+    (True, False)
+    """
+    return all(_OF_OTHERS.match(part) for part in line.rstrip("; ").split(";"))
 
 
 def _as_written(line: str) -> tuple[str, ...]:

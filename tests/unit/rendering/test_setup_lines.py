@@ -79,3 +79,13 @@ def test_command_has_no_options_and_traps_of_the_lines(run):
 def test_here_document_of_the_lines_is_unchanged(run):
     lines = ("cat >x.sh <<EOF", ". ./conda.sh", "EOF", "cat x.sh")
     assert run(*lines, command=("true",)) == (0, ". ./conda.sh", "")
+
+
+def test_lines_within_quotes_of_a_set_up_line_are_unchanged(run):
+    lines = ("python3 -c '\neval (\"print(7)\")\n'  # it's a number", ". ./conda.sh", '[ "$CONDA_SHLVL" = 1 ]')
+    assert run(*lines, command=("true",)) == (0, "7", "")
+
+
+@pytest.mark.parametrize("link", ["&&", "&& \\", "|| false &&"])
+def test_sourced_script_after_a_failed_condition_is_not_run(run, link):
+    assert "/opt/envs" not in run(f"cd missing {link}\n  . ./conda.sh", "echo $CONDA_PREFIX")[1]
