@@ -57,23 +57,25 @@ class InstanceGuard(Guard):
         """Whether an instance with these tags runs the plan's job."""
         return tags.get("slipway:cluster") == self.settings.cluster and tags.get("slipway:machine") == "node"
 
-    def price_nodes(self, nodes: list[Node]) -> None:
+    def price_nodes(self, nodes: list[Node]) -> float:
         """As in `Guard`; also counts the job of these instances."""
         if self.state is not None:
             self.state.start_job(job_of(nodes))
-        super().price_nodes(nodes)
+        return super().price_nodes(nodes)
 
     def watch_new_nodes(self, nodes: list[Node]) -> None:
-        """Set the group to zero if it has started an instance at a price at which the job no longer fits its budget."""
+        """Set the group to zero if it has started an instance at a price at which the job no longer fits its budget.
+
+        A refused instance stays a new one: the next check refuses it again, until it has ended.
+        """
         if self.state is None or self.settings.job is None:
             return
         ids = sorted(node["InstanceId"] for node in nodes)
-        new = set(ids) - set(self.state.job_nodes)
-        if ids != self.state.job_nodes:
+        if set(ids) - set(self.state.job_nodes):
+            self.refuse_beyond_budget(self.state, self.rate, len(nodes))
+        if not self.ended and ids != self.state.job_nodes:
             self.state.job_nodes = ids
             self.store()
-        if new:
-            self.refuse_beyond_budget(self.state, self.rate, len(nodes))
 
     def pass_on(self, event: Mapping[str, Any]) -> None:
         """As in `Guard`; after a notice of the job's own instance the group may not replace it at every price."""

@@ -131,13 +131,14 @@ class Guard:
         began = self.attempt("read when it was deployed", self.deployed_at)
         self.least_usd = usd_at_least(self.settings, nodes or [], began, self.now)
         count = None if nodes is None else len(nodes)
+        rate = None
         if nodes and self.settings.spot:
-            self.attempt("read the current spot prices", lambda: self.price_nodes(nodes))
+            rate = self.attempt("read the current spot prices", lambda: self.price_nodes(nodes))
         self.attempt("report its metrics", lambda: self.report(self.figures(count, began)))
         if began is not None:
             self.attempt("watch its time", lambda: self.watch_time(began, count))
         self.attempt("watch its budget", lambda: self.watch_sum(count))
-        if nodes and not self.ended:
+        if nodes and rate is not None and not self.ended:
             self.attempt("price its new nodes", lambda: self.watch_new_nodes(nodes))
         folder = None
         if self.settings.folder is not None:
@@ -157,9 +158,10 @@ class Guard:
         if self.failures:
             raise GuardError("; ".join(failure.words for failure in self.failures))
 
-    def price_nodes(self, nodes: list[Node]) -> None:
-        """Count nodes at the higher of the quoted rate and the current spot price."""
+    def price_nodes(self, nodes: list[Node]) -> float:
+        """Count nodes at the higher of the quoted rate and the current spot price, which is returned."""
         self.rate = usd_per_node_hour(self.ec2, nodes, self.rate, self.now)
+        return self.rate
 
     def watch_new_nodes(self, nodes: list[Node]) -> None:
         """Refuse nodes that the service has started at a price beyond the budget, for targets where it starts them."""

@@ -106,7 +106,8 @@ class HyperPodGuard(Guard):
     def words_of(self, failed: list[FailedStart]) -> str:
         """What happened, with the last lines of the newest worker's scripts."""
         newest = max(failed, key=lambda start: start.at)
-        lines = self.attempt("read the log of its workers", lambda: self.lines_of(newest.node)) or ["none"]
+        read = self.attempt("read the log of its workers", lambda: self.lines_of(newest.node))
+        lines = ["(the guard could not read the log)"] if read is None else read or ["(the scripts wrote no line)"]
         return "\n  ".join(
             (
                 f"{its(len(failed), 'workers')} failed to start; each try is billed:",

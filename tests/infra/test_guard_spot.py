@@ -74,7 +74,7 @@ def guard(aws):
 
         def make(step=0, **variables):
             settings = aws.settings(module, **{**BASE, **variables})
-            clients = {"ec2": aws.ec2}
+            clients = {"ec2": aws.ec2, "autoscaling": aws.scaling}
             made = module.InstanceGuard(settings, lambda name: clients.get(name) or client(name), NOW + step * LOOK)
             made.deployed_at = made.made_at = lambda: NOW - timedelta(hours=1)
             return made
@@ -154,6 +154,28 @@ class TestReplacement:
         # Two checks of five minutes, at $60 and at $90; then 5.8 hours at $90.
         assert "$12.50 are spent, and 5.8 more hours make $537.50" in text
         assert "raise budget.max_usd" in text
+
+    @pytest.mark.parametrize("call", ["ec2.DescribeSpotPriceHistory", "autoscaling.SetDesiredCapacity"])
+    def test_replacement_beyond_budget_is_refused_at_the_next_check_when_a_call_fails(self, aws, guard, call):
+        first = aws.instance()
+        guard(0, **JOB).watch()
+        aws.ec2.terminate_instances(InstanceIds=[first])
+        aws.instance()
+        aws.usd = {ZONE: "90"}
+        service, _, name = call.partition(".")
+        events = {"ec2": aws.ec2, "autoscaling": aws.scaling}[service].meta.events
+
+        def refuse(**_):
+            error = {"Error": {"Code": "Throttling", "Message": "Rate exceeded"}}
+            raise aws.ec2.exceptions.ClientError(error, name)
+
+        events.register(f"before-call.{call}", refuse)
+        with pytest.raises(Exception, match="could not"):
+            guard(1, **JOB).watch()
+        assert aws.size == 1
+        events.unregister(f"before-call.{call}", refuse)
+        guard(2, **JOB).watch()
+        assert aws.size == 0
 
     @pytest.mark.parametrize(
         "variables, text", [({"TTL_HOURS": "0.5"}, "its 0.5 hours have ended"), (JOB, "of budget.max_usd")]

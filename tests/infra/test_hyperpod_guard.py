@@ -139,7 +139,8 @@ class TestFailedBoots:
         aws.answers(*workers)
         deleted(aws, 1, 2, 3)
         watch(fails="read the log of its workers", **folder)
-        assert "slipway tiny: workers stopped" in [subject for subject, _ in aws.messages]
+        (text,) = [text for subject, text in aws.messages if subject == "slipway tiny: workers stopped"]
+        assert "(the guard could not read the log)" in text
 
     def test_failed_workers_of_training_plan_reported_without_deletion(self, aws, watch, folder):
         aws.answers(*(self.failed(number) for number in (1, 2, 3)))
