@@ -58,9 +58,11 @@ def answer_of(words: Sequence[str], folder: Path, *, json: bool) -> Answer:
 def _refusal_of(exit_code: int, text: str) -> Json:
     """slipway.error/1 of a command that has no --json, from what it wrote to standard error."""
     lines = text.splitlines()
-    messages = [line.removeprefix(ERROR) for line in lines if line.startswith(ERROR)]
+    start = next((number for number, line in enumerate(lines) if line.startswith(ERROR)), 0)
     hints = [line.removeprefix(FIX) for line in lines if line.startswith(FIX)]
-    message = messages[0] if messages else text.strip() or f"it ended with {exit_code}"
+    # Behind the first line: its findings, and the last lines of logs.
+    said = "\n".join(line for line in lines[start:] if not line.startswith(FIX)).removeprefix(ERROR).strip()
+    message = said or f"it ended with {exit_code}"
     return as_json(ErrorDocument(exit_code=exit_code, message=message, hint=hints[0] if hints else "", findings=()))
 
 

@@ -87,6 +87,10 @@ CALLS: dict[str, Call] = {
     "log": ("logs", {"name": "noisy"}),
     "no log": ("logs", {"name": "nothing"}),
     "no row": ("explain", {"file": "plan.yaml", "pick": "999999"}),
+    "wrong plan": (
+        "explain",
+        {"file": "plan.yaml", "pick": "999999", "settings": ["target.nods=2", "budgit.max_usd=2"]},
+    ),
     "approvals": ("approvals", {}),
 }
 
@@ -132,7 +136,13 @@ def test_refusal_is_error_document_of_command(results):
 
 
 @pytest.mark.parametrize(
-    "call,message,hint", [("no log", "no run of nothing", "runs here"), ("no row", "--pick 999999", "use an id")]
+    "call,message,hint",
+    [
+        ("no log", "no run of nothing", "runs here"),
+        ("no row", "--pick 999999", "use an id"),
+        ("wrong plan", "error: --set target.nods", ""),
+        ("wrong plan", "error: --set budgit.max_usd", ""),
+    ],
 )
 def test_refusal_of_tool_that_answers_with_text_is_error_document(results, call, message, hint):
     document = results[call].structured_content
