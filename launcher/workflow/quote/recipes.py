@@ -10,7 +10,9 @@ from launcher.catalog import safe_yaml
 from launcher.model.record import record
 from launcher.planning.job_command import EMPTY, UNKNOWN
 
-_TAKES_A_WORD = frozenset({"-j", "-l", "-o", "-W", "-I", "--dotenv-path", "--output"})
+_TAKES_A_WORD = frozenset({"-o", "-W", "-I", "--dotenv-path", "--output"})
+_TAKES_A_NUMBER = frozenset({"-j", "-l"})
+"""Options of make whose number may be missing: `make -j train`."""
 _FOLDER = ("-C", "--directory", "--working-directory", "-d", "--dir")
 _FILE = ("-f", "--file", "--makefile", "--justfile", "-t", "--taskfile")
 _HEADER = re.compile(r"^([\w./%$(){}-][^:=#\t]*?)\s*::?(?!=)([^=#;]*)(?:;(.*))?(?:#.*)?$")
@@ -38,19 +40,22 @@ def call_of(words: Sequence[str]) -> Call:
     >>> call = call_of(["make", "-C", "sub", "-j8", "train", "N=4"])
     >>> call.targets, call.folder, dict(call.variables)
     (('train',), 'sub', {'N': '4'})
+    >>> call_of(["make", "-j", "train"]).targets, call_of(["make", "-j", "8", "train"]).targets
+    (('train',), ('train',))
     """
     targets: list[str] = []
     variables: dict[str, str] = {}
-    folder, file = "", None
+    folder, file, before = "", None, ""
     rest = iter(words[1:])
     for word in rest:
         name, equals, value = word.partition("=")
+        numbered, before = before in _TAKES_A_NUMBER and word.replace(".", "", 1).isdecimal(), word
         if name in _FOLDER or name in _FILE:
             value = value if equals else next(rest, "")
             folder, file = (value, file) if name in _FOLDER else (folder, value)
         elif word in _TAKES_A_WORD:
             next(rest, None)
-        elif word.startswith("-"):
+        elif word.startswith("-") or numbered:
             continue
         elif equals:
             variables[name] = value
@@ -114,13 +119,15 @@ class _Makefile:
             self._begin(self._filled(match[1]).split(), self._filled(match[2]).split(), match[3])
 
     def _set(self, name: str, sign: str, value: str) -> None:
-        before = self._values.get(name, self._known.get(name) if sign == "?=" else None)
-        if sign == "?=" and before is not None:
-            value = before
+        if sign == "?=":
+            if name in self._values:
+                return
+            value = self._known.get(name, value)
         elif sign == "+=":
-            value = f"{before or ''} {value}".strip()
-        # A branch of a condition, as far as it differs from another one.
-        self._values[name] = None if self._depth and self._values.get(name, value) != value else value
+            before = self._values.get(name, "")
+            value = UNKNOWN if before is None else f"{before} {value}".strip()
+        # What a branch of a condition sets is known only if it was the value before.
+        self._values[name] = None if self._depth and self._values.get(name) != value else value
 
     def _begin(self, names: list[str], needs: list[str], line: str | None) -> None:
         self._names = names

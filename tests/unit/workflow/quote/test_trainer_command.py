@@ -120,6 +120,7 @@ def test_module_that_drives_all_chips_is_known_by_its_package(tmp_path, module):
             "[make, train]",
             {"Makefile": "all:\n\techo\ntrain: data\n\t@torchrun --nproc_per_node 4 train.py\ndata:\n\tls\n"},
         ),
+        ("make -j go", {"Makefile": "all:\n\techo\ngo:\n\ttorchrun --nproc_per_node 4 train.py\n"}),
         ("make", {"makefile": "N ?= 4\nPY := train.py\nrun:\n\ttorchrun --nproc_per_node $(N) ${PY}\n"}),
         (
             "make -C sub -j 4 go N=4",
@@ -159,6 +160,8 @@ def test_recipe_of_make_just_or_task_is_read(tmp_path, run, files):
     "text",
     [
         "ifdef A\nN = 4\nelse\nN = 8\nendif\nt:\n\ttorchrun --nproc_per_node $(N) a.py\n",
+        "ifdef DEBUG\nN = 1\nendif\nN ?= 8\nt:\n\ttorchrun --nproc_per_node $(N) a.py\n",
+        "N = 8\nifdef DEBUG\nN = 1\nendif\nt:\n\ttorchrun --nproc_per_node $(N) a.py\n",
         "N = $(shell nproc)\nt:\n\ttorchrun --nproc_per_node $(N) a.py\n",
         "t: t\n\ttorchrun --nproc_per_node $(words a b) a.py\n\tmake t\n",
     ],
