@@ -73,16 +73,16 @@ def _problems(program: Program, script: Script, *, mended: bool) -> Iterator[Fin
     direct = _is_direct(program, script)
     if head.startswith(_WIDE) or _is_wide(head):
         order = "UTF-16" if head.startswith(_WIDE) else "UTF-16LE" if head[1:2] == b"\0" else "UTF-16BE"
-        fix = f"iconv -f {order} -t UTF-8 {file} -o {file}.new && mv {file}.new {file}"
+        fix = _through(f"iconv -f {order} -t UTF-8", file)
         yield error("script-encoding", program.where, f"{name} is UTF-16, which no interpreter reads", fix)
         return
     if (direct or script.is_shell) and head.startswith(_MARK):
         message = f"{name} begins with a byte order mark, and its first line is not recognised"
-        yield error("script-encoding", program.where, message, f"sed -i '1s/^\\xEF\\xBB\\xBF//' {file}")
+        yield error("script-encoding", program.where, message, _through("tail -c +4", file))
     first = head.removeprefix(_MARK).lstrip(b"\r\n").partition(b"\n")[0]
     if b"\r\n" in head if script.is_shell else direct and first.startswith(b"#!") and first.endswith(b"\r"):
         message = f"{name} has Windows line ends: a node does not find its interpreter, or its commands"
-        yield error("script-line-ends", program.where, message, f"sed -i 's/\\r$//' {file}")
+        yield error("script-line-ends", program.where, message, _through("tr -d '\\r'", file))
     if direct and not script.mode & stat.S_IXUSR and not mended:
         message = f"{name} is not executable: a node would end with exit code 126"
         fix = f"chmod +x {file} (in git also: git update-index --chmod=+x {file})"
@@ -119,12 +119,18 @@ def _interpreter_problems(root: Path, program: Program, script: Script, *, by_sh
         words = [*(["-S"] if options else []), "python3" if base.startswith("python") else base, *options]
         line = f"#!/usr/bin/env {' '.join(words)}"
         message = f"{name} names the interpreter {interpreter}: a node has it only if it shares that folder"
-        yield warning("script-interpreter", program.where, message, f"sed -i '1s|.*|{line}|' {file}")
+        begin = f"{{ printf '%s\\n' {shlex.quote(line)}; tail -n +2; }}"
+        yield warning("script-interpreter", program.where, message, _through(begin, file))
 
 
 def _begin(file: str, line: str) -> str:
     """The command that puts a line before the others, of an empty file also."""
-    return f"printf '%s\\n' '{line}' | cat - {file} >{file}.new && cat {file}.new >{file} && rm {file}.new"
+    return _through(f"{{ printf '%s\\n' {shlex.quote(line)}; cat; }}", file)
+
+
+def _through(program: str, file: str) -> str:
+    """The command that changes a file by a program and keeps its mode, on macOS too (`sed -i`, `iconv -o` differ)."""
+    return f"{program} <{file} >{file}.new && cat {file}.new >{file} && rm {file}.new"
 
 
 def _is_wide(head: bytes) -> bool:

@@ -169,6 +169,18 @@ def test_fix_of_byte_order_mark_repairs_script(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "content",
+    [CRLF, b"\xef\xbb\xbf#!/bin/sh\n", "#!/bin/sh\n".encode("utf-16"), b"echo\n"],
+    ids=["line ends", "mark", "UTF-16", "interpreter"],
+)
+def test_fix_of_script_mends_it_in_the_form_that_macos_has_too(tmp_path, content):
+    (fix,) = script_findings(tmp_path, ("./run.sh",), content).values()
+    assert not any(form in fix for form in ("sed -i", " -o "))
+    subprocess.run(["bash", "-c", fix], cwd=tmp_path, check=True)
+    assert script_findings(tmp_path, ("./run.sh",), (tmp_path / "run.sh").read_bytes()) == {}
+
+
+@pytest.mark.parametrize(
     "command, name, content, first",
     [
         (("./run.sh",), "run.sh", b"echo a\n", b"#!/bin/bash\n"),
@@ -194,6 +206,7 @@ def test_fix_of_script_without_interpreter_line_begins_it_with_one(tmp_path, com
         ((*BASH, "./run | tee log"), "#! /Users/me/venv/bin/python", "#!/usr/bin/env python3"),
         (("./run",), "#!/nix/store/x-bash-5.2/bin/bash", "#!/usr/bin/env bash"),
         (("./run",), "#!{root}/.venv/bin/python", "#!/usr/bin/env python3"),
+        (("./run",), "#!/home/me/bin/python -X 'a|b&'", "#!/usr/bin/env -S python3 -X 'a|b&'"),
     ],
 )
 def test_interpreter_of_one_computer_is_a_warning_with_fix(tmp_path, command, line, mended):
@@ -205,6 +218,7 @@ def test_interpreter_of_one_computer_is_a_warning_with_fix(tmp_path, command, li
     assert (finding.code, finding.level) == ("script-interpreter", Level.WARNING)
     assert "would be refused" not in finding.message
     assert not refused(tmp_path, command)
+    assert "sed -i" not in finding.hint
     subprocess.run(["bash", "-c", finding.hint], cwd=tmp_path, check=True)
     assert (tmp_path / "run").read_text() == f"{mended}\nprint(1)\n"
 
