@@ -23,7 +23,7 @@ import time
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import IO, Any
 
 CHANNEL = Path(__file__).resolve().parent
 ML = CHANNEL.parents[2]
@@ -113,7 +113,7 @@ class Starter:
         program = [sys.executable, str(script)]
         self.process = subprocess.Popen(program, cwd=folder, env=dict(self.environment), stderr=subprocess.PIPE)
         self.said = b""
-        copying = threading.Thread(target=self._copy, args=(self.process.stderr.fileno(),), daemon=True)
+        copying = threading.Thread(target=self._copy, args=(self.process.stderr,), daemon=True)
         copying.start()
         if self.leaving:
             self.process.send_signal(signal.SIGTERM)
@@ -122,9 +122,12 @@ class Starter:
         copying.join(timeout=1)
         return 128 - code if code < 0 else code
 
-    def _copy(self, source: int) -> None:
-        """Copy standard error to this process's own, and remember its end."""
-        while chunk := os.read(source, 65536):
+    def _copy(self, source: IO[bytes]) -> None:
+        """Copy standard error to this process's own, and remember its end.
+
+        It holds `source` itself: a process that an ended script left may write to it after the next script has begun.
+        """
+        while chunk := os.read(source.fileno(), 65536):
             self.said = (self.said + chunk)[-LAST_BYTES:]
             sys.stderr.buffer.write(chunk)
             sys.stderr.buffer.flush()

@@ -233,6 +233,26 @@ def test_agent_that_cannot_start_fails_the_job_after_three_tries_with_last_lines
     assert words in container.failure
 
 
+def test_process_that_an_ended_agent_left_can_write_beside_the_next_one(tmp_path):
+    start = """
+import os, pathlib, sys, time
+if pathlib.Path("events.jsonl").exists():
+    for _ in range(100):
+        time.sleep(0.1)
+        if pathlib.Path("written").exists():
+            sys.exit(0)
+    sys.exit(79)
+pathlib.Path("events.jsonl").write_text("{}")
+if os.fork():
+    sys.exit(1)
+for _ in range(5):
+    time.sleep(1)
+    print("a line", file=sys.stderr, flush=True)
+pathlib.Path("written").touch()
+"""
+    assert Container(tmp_path, start).process.wait(60) == 0
+
+
 def test_agent_that_ends_after_an_event_is_started_again(tmp_path):
     start = """
 import pathlib, sys
