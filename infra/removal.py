@@ -1,5 +1,6 @@
 """What to type to remove a plan's stacks by hand; the app prints it at every synthesis, also for `destroy`."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def _notes(plan: Plan, stacks: Sequence[Stack], path: Path) -> Iterator[str]:
     if stay:
         go = " ".join(stack.stack_name for stack in reversed(stacks) if stack not in stay)
         names = ", ".join(stack.stack_name for stack in stay)
-        yield f"remove by hand with: cdk destroy -c plan={path} {go} (--all stops at {names})"
+        yield f"remove by hand with: cdk destroy -c {shlex.quote(f'plan={path}')} {go} (--all stops at {names})"
     if any(isinstance(stack, NetworkStack) for stack in stacks if stack not in stay):
         command = f"slipway down {plan.cluster_name} --region {plan.place.region}"
         held = "if others hold the network (an endpoint of GuardDuty, an interface of the VPC CNI)"

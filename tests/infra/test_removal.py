@@ -129,6 +129,11 @@ def test_removal_note_names_the_commands_of_each_kind(plan_at, stacks, example, 
     assert words in removal_note(plan_at(ROOT / f"examples/{example}.yaml"), stacks, Path("p.yaml"))
 
 
+def test_removal_note_of_path_with_a_space_is_one_word_of_the_shell(plan_at, stacks):
+    note = removal_note(plan_at(ROOT / "examples/p5-spot.yaml"), stacks, Path("my plans/p.yaml"))
+    assert "cdk destroy -c 'plan=my plans/p.yaml' slipway-x-training" in note
+
+
 def test_removal_note_of_unprotected_stacks_is_none(plan_at, stacks):
     assert removal_note(plan_at(ROOT / "examples/p5-spot.yaml"), stacks[:1], Path("p.yaml")) is None
 
