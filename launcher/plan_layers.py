@@ -341,12 +341,14 @@ def settings_layer(settings: tuple[str, ...]) -> tuple[Layer | None, list[Slipwa
 
 def joint_refusal(name: str, refusals: list[SlipwayError]) -> SlipwayError:
     """One refusal of all; a refusal without findings is a finding itself, and none is named twice."""
-    if len(refusals) == 1:
-        return refusals[0]
     findings: list[Finding] = []
     for refusal in refusals:
         own = refusal.findings or [error("setting", "", refusal.message, refusal.hint)]
         findings += [finding for finding in own if finding not in findings]
+    # A wrong value of --set is found in the whole plan again.
+    alone = next((refusal for refusal in refusals if list(refusal.findings) == findings), None)
+    if len(refusals) == 1 or alone is not None:
+        return alone or refusals[0]
     out_of_range = all(isinstance(refusal, ImpossibleError) for refusal in refusals)
     kind = ImpossibleError if out_of_range else UnreadableInputError
     return kind(f"{name} has {len(findings)} problems", findings=findings)

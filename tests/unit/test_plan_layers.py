@@ -211,6 +211,12 @@ class TestValues:
         for word in (*(text.partition("=")[0] for text in settings), "target.regon", "network.nat"):
             assert sum(word in text for text in texts) == 1
 
+    def test_wrong_setting_alone_is_one_problem_of_the_settings(self, home):
+        write(Path("plan.yaml"), PLAN + "target: {nodes: 1}\n")
+        with pytest.raises(UnreadableInputError) as refused:
+            resolved("target.nodes=some")
+        assert refused.value.message == "--set has 1 problem"
+
     def test_settings_out_of_range_alone_are_impossible_and_not_unreadable(self, home):
         with pytest.raises(ImpossibleError) as refused:
             resolved("target.nodes=0", "run.retries=-5")
