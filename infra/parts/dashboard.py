@@ -6,7 +6,7 @@ from typing import Any
 from constructs import Construct
 
 from infra.parts.limits import Limits
-from infra.parts.widgets import Dashboard, graph, spend, text
+from infra.parts.widgets import add_dashboard, graph, spend, text
 from launcher.model.eks import WORKERS
 from launcher.model.hyperpod import JOBS_METRIC
 from launcher.model.monitoring import GUARD_METRICS, NAMESPACE, NODE_METRICS, nodes_namespace
@@ -27,8 +27,8 @@ _ACCELERATORS = (
 
 def cluster_dashboard(
     scope: Construct, id_: str, *, plan: Plan, limits: Limits, target_widgets: Sequence[Mapping[str, Any]]
-) -> Dashboard:
-    """The dashboard of a cluster; `target_widgets` are the target's, such as `parallelcluster_widgets`."""
+) -> str:
+    """Add a cluster's dashboard; return its URL. `target_widgets` are the target's, as `parallelcluster_widgets`."""
     region, cluster = plan.place.region, plan.cluster_name
     nodes = [NAMESPACE, GUARD_METRICS[0], "Cluster", cluster]
     widgets = [graph("Running nodes", region, [nodes], stat="Maximum"), *spend(plan, limits)]
@@ -37,7 +37,7 @@ def cluster_dashboard(
             graph(title, region, [[_by_node(metric, cluster)]])
             for metric, title in zip(NODE_METRICS, _ACCELERATORS, strict=True)
         ]
-    return Dashboard(scope, id_, name=cluster_name(plan), region=region, widgets=[*widgets, *target_widgets])
+    return add_dashboard(scope, id_, name=cluster_name(plan), region=region, widgets=[*widgets, *target_widgets])
 
 
 def parallelcluster_widgets(plan: Plan, connect: str, head_node: str) -> list[dict[str, Any]]:

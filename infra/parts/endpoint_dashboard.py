@@ -5,7 +5,7 @@ from typing import Any
 from constructs import Construct
 
 from infra.parts.limits import Limits
-from infra.parts.widgets import Dashboard, graph, spend, text
+from infra.parts.widgets import add_dashboard, graph, spend, text
 from launcher.model.endpoint import Endpoint, EndpointMode
 from launcher.model.monitoring import GUARD_METRICS, NAMESPACE
 from launcher.model.plan import Plan
@@ -13,8 +13,8 @@ from launcher.model.plan import Plan
 _SAGEMAKER = "AWS/SageMaker"
 
 
-def endpoint_dashboard(scope: Construct, id_: str, *, plan: Plan, endpoint: Endpoint, limits: Limits) -> Dashboard:
-    """The dashboard of an endpoint."""
+def endpoint_dashboard(scope: Construct, id_: str, *, plan: Plan, endpoint: Endpoint, limits: Limits) -> str:
+    """Add the dashboard of an endpoint; return its URL."""
     region = plan.place.region
     instances = [NAMESPACE, GUARD_METRICS[0], "Cluster", plan.cluster_name]
     widgets = [
@@ -23,7 +23,7 @@ def endpoint_dashboard(scope: Construct, id_: str, *, plan: Plan, endpoint: Endp
         *spend(plan, limits),
         _details(plan, endpoint),
     ]
-    return Dashboard(scope, id_, name=endpoint.name, region=region, widgets=widgets)
+    return add_dashboard(scope, id_, name=endpoint.name, region=region, widgets=widgets)
 
 
 def _requests(region: str, endpoint: Endpoint) -> list[dict[str, Any]]:

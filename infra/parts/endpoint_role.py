@@ -122,43 +122,38 @@ class EndpointRole(Construct):
         ]
 
 
-class InvokePolicy(Construct):
-    """A managed policy for the endpoint's callers, for signed requests or a bearer token.
-
-    Attributes:
-        policy: the policy.
-    """
-
-    def __init__(self, scope: Construct, id_: str, *, endpoint: Endpoint, store: EndpointStore | None) -> None:
-        super().__init__(scope, id_)
-        kinds = ["endpoint", *(["inference-component"] if endpoint.mode is EndpointMode.COMPONENTS else [])]
-        region = Stack.of(self).region
-        targets = [f"arn:{Aws.PARTITION}:sagemaker:{region}:{Aws.ACCOUNT_ID}:{kind}/{endpoint.name}" for kind in kinds]
-        queued = endpoint.mode is EndpointMode.ASYNCHRONOUS
-        statements = [
-            iam.PolicyStatement(
-                sid="Invoke",
-                actions=["sagemaker:InvokeEndpointAsync" if queued else "sagemaker:InvokeEndpoint"],
-                resources=targets,
-            )
-        ]
-        if queued and store is not None:
-            bucket = store.bucket
-            answers = [bucket.arn_for_objects(f"{folder}/*") for folder in (OUTPUT, FAILURES)]
-            requests = bucket.arn_for_objects(f"{INPUT}/*")
-            statements += [
-                iam.PolicyStatement(sid="Ask", actions=["s3:PutObject"], resources=[requests]),
-                iam.PolicyStatement(sid="Read", actions=["s3:GetObject"], resources=answers),
-            ]
-        else:
-            # A token is checked before it is known which endpoint it is for (developer guide, OpenAI-compatible APIs).
-            statements.append(
-                iam.PolicyStatement(sid="BearerToken", actions=["sagemaker:CallWithBearerToken"], resources=["*"])
-            )
-        self.policy = iam.CfnManagedPolicy(
-            self,
-            "Policy",
-            path=OWN_PATH,
-            description=f"Slipway: callers of endpoint {endpoint.name}",
-            policy_document=iam.PolicyDocument(statements=statements),
+def invoke_policy(
+    scope: Construct, id_: str, *, endpoint: Endpoint, store: EndpointStore | None
+) -> iam.CfnManagedPolicy:
+    """A managed policy for the endpoint's callers, for signed requests or a bearer token."""
+    kinds = ["endpoint", *(["inference-component"] if endpoint.mode is EndpointMode.COMPONENTS else [])]
+    region = Stack.of(scope).region
+    targets = [f"arn:{Aws.PARTITION}:sagemaker:{region}:{Aws.ACCOUNT_ID}:{kind}/{endpoint.name}" for kind in kinds]
+    queued = endpoint.mode is EndpointMode.ASYNCHRONOUS
+    statements = [
+        iam.PolicyStatement(
+            sid="Invoke",
+            actions=["sagemaker:InvokeEndpointAsync" if queued else "sagemaker:InvokeEndpoint"],
+            resources=targets,
         )
+    ]
+    if queued and store is not None:
+        bucket = store.bucket
+        answers = [bucket.arn_for_objects(f"{folder}/*") for folder in (OUTPUT, FAILURES)]
+        requests = bucket.arn_for_objects(f"{INPUT}/*")
+        statements += [
+            iam.PolicyStatement(sid="Ask", actions=["s3:PutObject"], resources=[requests]),
+            iam.PolicyStatement(sid="Read", actions=["s3:GetObject"], resources=answers),
+        ]
+    else:
+        # A token is checked before it is known which endpoint it is for (developer guide, OpenAI-compatible APIs).
+        statements.append(
+            iam.PolicyStatement(sid="BearerToken", actions=["sagemaker:CallWithBearerToken"], resources=["*"])
+        )
+    return iam.CfnManagedPolicy(
+        Construct(scope, id_),
+        "Policy",
+        path=OWN_PATH,
+        description=f"Slipway: callers of endpoint {endpoint.name}",
+        policy_document=iam.PolicyDocument(statements=statements),
+    )

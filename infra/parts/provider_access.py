@@ -10,61 +10,51 @@ from infra.parts.node_policy import volume_statements
 from infra.parts.published import published_template
 
 
-class ProviderAccess(Construct):
-    """The provider's role, as parameters of its stack; empty if the default role is sufficient.
+def provider_parameters(
+    stack: Construct,
+    id_: str,
+    *,
+    boundary_arn: str | None,
+    data_uri: str | None,
+    key_arn: str | None,
+    role_arns: Sequence[str] = (),
+) -> dict[str, str]:
+    """The provider's role, as parameters of the provider's stack; empty if the default role is sufficient.
 
     The provider creates its own role, but cannot give it a permissions boundary. If the account requires a boundary,
     the role comes from AWS's published policies (policies.yaml, written for ParallelCluster's API), which can.
 
-    Attributes:
-        parameters: for the provider's stack.
+    `data_uri` (`s3://bucket/prefix`) is the data that a file system of the cluster imports; None: no data. `key_arn`
+    None: the services' own keys. `role_arns` are existing roles that the cluster's nodes get.
     """
+    scope = Construct(stack, id_)
+    statements = [] if data_uri is None else _data_statements(data_uri)
+    if key_arn is not None:
+        statements += _key_statements(key_arn)
+    if role_arns:
+        statements += _role_statements(role_arns)
+    if boundary_arn is None:
+        return {"AdditionalIamPolicies": _policy(scope, statements)} if statements else {}
+    published = CfnStack(
+        scope,
+        "Policies",
+        template_url=published_template(scope, "policies/policies.yaml"),
+        parameters={
+            "EnableIamAdminAccess": "true",
+            "PermissionsBoundaryPolicy": boundary_arn,
+            "AdditionalPolicies": _policy(scope, [*statements, *_own_statements()]),
+        },
+    )
+    return {"CustomLambdaRole": published.get_att("Outputs.ParallelClusterLambdaRoleArn").to_string()}
 
-    def __init__(
-        self,
-        scope: Construct,
-        id_: str,
-        *,
-        boundary_arn: str | None,
-        data_uri: str | None,
-        key_arn: str | None,
-        role_arns: Sequence[str] = (),
-    ) -> None:
-        """`data_uri` (`s3://bucket/prefix`) is the data that a file system of the cluster imports; None: no data.
 
-        `key_arn` None: the services' own keys. `role_arns` are existing roles that the cluster's nodes get.
-        """
-        super().__init__(scope, id_)
-        self.parameters: dict[str, str] = {}
-        statements = [] if data_uri is None else _data_statements(data_uri)
-        if key_arn is not None:
-            statements += _key_statements(key_arn)
-        if role_arns:
-            statements += _role_statements(role_arns)
-        if boundary_arn is None:
-            if statements:
-                self.parameters["AdditionalIamPolicies"] = self._policy(statements)
-            return
-        published = CfnStack(
-            self,
-            "Policies",
-            template_url=published_template(self, "policies/policies.yaml"),
-            parameters={
-                "EnableIamAdminAccess": "true",
-                "PermissionsBoundaryPolicy": boundary_arn,
-                "AdditionalPolicies": self._policy([*statements, *_own_statements()]),
-            },
-        )
-        role = published.get_att("Outputs.ParallelClusterLambdaRoleArn").to_string()
-        self.parameters["CustomLambdaRole"] = role
-
-    def _policy(self, statements: list[iam.PolicyStatement]) -> str:
-        return iam.CfnManagedPolicy(
-            self,
-            "Policy",
-            description="Slipway: what ParallelCluster's provider needs for this cluster",
-            policy_document=iam.PolicyDocument(statements=statements),
-        ).ref
+def _policy(scope: Construct, statements: list[iam.PolicyStatement]) -> str:
+    return iam.CfnManagedPolicy(
+        scope,
+        "Policy",
+        description="Slipway: what ParallelCluster's provider needs for this cluster",
+        policy_document=iam.PolicyDocument(statements=statements),
+    ).ref
 
 
 def _data_statements(data_uri: str) -> list[iam.PolicyStatement]:

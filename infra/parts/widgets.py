@@ -15,26 +15,17 @@ _WIDTH, _HEIGHT = 12, 6
 """CloudWatch's grid has 24 columns."""
 
 
-class Dashboard(Construct):
-    """A CloudWatch dashboard. Dashboards are global to an account, hence the region in the name.
-
-    Attributes:
-        url: the dashboard's URL in the console.
-    """
-
-    def __init__(
-        self, scope: Construct, id_: str, *, name: str, region: str, widgets: Iterable[Mapping[str, Any]]
-    ) -> None:
-        super().__init__(scope, id_)
-        placed = [
-            {**widget, "x": index % 2 * _WIDTH, "y": index // 2 * _HEIGHT, "width": _WIDTH, "height": _HEIGHT}
-            for index, widget in enumerate(widgets)
-        ]
-        body = Stack.of(self).to_json_string({"widgets": placed})
-        full_name = f"{name}-{region}"
-        cloudwatch.CfnDashboard(self, "Dashboard", dashboard_name=full_name, dashboard_body=body)
-        console = f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"
-        self.url = f"{console}#dashboards/dashboard/{full_name}"
+def add_dashboard(scope: Construct, id_: str, *, name: str, region: str, widgets: Iterable[Mapping[str, Any]]) -> str:
+    """Add a CloudWatch dashboard; return its URL. Dashboards are global to an account, hence the region in the name."""
+    placed = [
+        {**widget, "x": index % 2 * _WIDTH, "y": index // 2 * _HEIGHT, "width": _WIDTH, "height": _HEIGHT}
+        for index, widget in enumerate(widgets)
+    ]
+    body = Stack.of(scope).to_json_string({"widgets": placed})
+    full_name = f"{name}-{region}"
+    cloudwatch.CfnDashboard(Construct(scope, id_), "Dashboard", dashboard_name=full_name, dashboard_body=body)
+    console = f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"
+    return f"{console}#dashboards/dashboard/{full_name}"
 
 
 def graph(title: str, region: str, metrics: list[Any], *, stat: str = "Average") -> dict[str, Any]:

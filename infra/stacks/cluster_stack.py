@@ -69,9 +69,9 @@ class ClusterStack(PlanStack):
             stop=stop_place(plan, network.store_uri, network.store),
             folder=guard_folder(network.store_uri, network.store),
         )
-        dashboard = cluster_dashboard(self, "Overview", plan=plan, limits=self._limits, target_widgets=widgets)
+        url = cluster_dashboard(self, "Overview", plan=plan, limits=self._limits, target_widgets=widgets)
         add_output(self, "NotifyTopicArn", guardrails.topic.ref)
-        add_output(self, "DashboardUrl", dashboard.url)
+        add_output(self, "DashboardUrl", url)
         add_output(self, "GuardrailSummary", "; ".join(guardrail_text(plan, self._limits)))
 
 

@@ -5,9 +5,7 @@ node needs; then the chart, without which HyperPod neither monitors nor replaces
 """
 
 import functools
-from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
 
 from aws_cdk import Acknowledgment, CfnResource, Tags, Validations
 from aws_cdk import aws_eks as eks
@@ -64,36 +62,29 @@ _WHY_UNKNOWN = (
 )
 
 
-class TaskGovernance(Construct):
+def add_task_governance(
+    stack: Construct, id_: str, *, requests: str, cluster: HyperPodCluster, addon: eks.CfnAddon
+) -> None:
     """The cluster's policy and the team's quota, as in their rendered requests.
 
     The add-on installs only Kueue; the policy creates the priority classes, and the quota creates a namespace with its
     queue. SageMaker writes both through its access entry in the cluster.
 
-    Attributes:
-        policy: the priorities.
-        quota: the team's quota.
+    `requests` is YAML; `addon` installs Kueue, which must exist first.
     """
+    scope, sections = Construct(stack, id_), safe_yaml.loads(requests)
 
-    def __init__(
-        self, scope: Construct, id_: str, *, requests: str, cluster: HyperPodCluster, addon: eks.CfnAddon
-    ) -> None:
-        """`requests` is YAML; `addon` installs Kueue, which must exist first."""
-        super().__init__(scope, id_)
-        self._arn = cluster.resource.attr_cluster_arn
-        sections = safe_yaml.loads(requests)
-        self.policy = self._resource("ClusterSchedulerConfig", sections)
-        self.policy.node.add_dependency(addon)
-        self.quota = self._resource("ComputeQuota", sections)
-        # The classes exist before the first job can request one.
-        self.quota.node.add_dependency(self.policy)
+    def resource(kind: str) -> CfnResource:
+        # aws-cdk-lib 2.275 has no construct for quotas, 2.276 has one.
+        properties = {**sections[kind], "ClusterArn": cluster.resource.attr_cluster_arn}
+        made = CfnResource(scope, kind, type=f"AWS::SageMaker::{kind}", properties=properties)
+        Validations.of(made).acknowledge(Acknowledgment(id=_UNKNOWN_TYPE, reason=_WHY_UNKNOWN))
+        return made
 
-    def _resource(self, kind: str, sections: Mapping[str, Any]) -> CfnResource:
-        """The policy or the quota; aws-cdk-lib 2.275 has no construct for quotas, 2.276 has one."""
-        properties = {**sections[kind], "ClusterArn": self._arn}
-        resource = CfnResource(self, kind, type=f"AWS::SageMaker::{kind}", properties=properties)
-        Validations.of(resource).acknowledge(Acknowledgment(id=_UNKNOWN_TYPE, reason=_WHY_UNKNOWN))
-        return resource
+    policy, quota = resource("ClusterSchedulerConfig"), resource("ComputeQuota")
+    policy.node.add_dependency(addon)
+    # The classes exist before the first job can request one.
+    quota.node.add_dependency(policy)
 
 
 _OPERATOR_POLICY = "AmazonSageMakerHyperPodTrainingOperatorAccess"
@@ -210,7 +201,9 @@ class HyperPodEksStack(ClusterStack):
         addons[OPERATOR[0]].node.add_dependency(addons[CERTIFICATES[0]], self._operator())
         governed = governance_text(self._plan)
         if governed is not None:
-            TaskGovernance(self, "Governance", requests=governed, cluster=self.cluster, addon=addons[GOVERNANCE[0]])
+            add_task_governance(
+                self, "Governance", requests=governed, cluster=self.cluster, addon=addons[GOVERNANCE[0]]
+            )
 
     def _operator(self) -> eks.CfnPodIdentityAssociation:
         """The role of HyperPod's training operator, granted by a separate resource.

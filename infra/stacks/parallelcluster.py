@@ -19,7 +19,7 @@ from infra.parts.entered_policy import entered_policy
 from infra.parts.guard_folder import guard_folder
 from infra.parts.node_policy import PATH, NodePolicy
 from infra.parts.outputs import add_output
-from infra.parts.provider_access import ProviderAccess
+from infra.parts.provider_access import provider_parameters
 from infra.parts.published import published_template
 from infra.parts.session_log import session_log
 from infra.stacks.cluster_stack import ClusterStack, add_cluster
@@ -94,7 +94,7 @@ class TrainingStack(ClusterStack):
         self.session_log = session_log(self, plan, PATH)
         names = self._names(plan, instances, network, group)
         storage, train = plan.request.storage, plan.request.workload.train
-        access = ProviderAccess(
+        provider = provider_parameters(
             self,
             "ProviderAccess",
             boundary_arn=plan.request.security.permissions_boundary_arn,
@@ -107,7 +107,7 @@ class TrainingStack(ClusterStack):
             "ParallelCluster",
             name=cluster_name(plan),
             configuration=cluster_configuration(plan, instances=instances, names=names),
-            provider_parameters=access.parameters,
+            provider_parameters=provider,
         )
         # Nodes that started without the rules would have no EFA until a user restarts them.
         self.cluster.resource.node.add_dependency(*group.rules)

@@ -10,7 +10,7 @@ from infra.parts import endpoint_alarms
 from infra.parts.endpoint import SageMakerEndpoint
 from infra.parts.endpoint_alarms import EndpointAlarms
 from infra.parts.endpoint_dashboard import endpoint_dashboard
-from infra.parts.endpoint_role import EndpointRole, InvokePolicy
+from infra.parts.endpoint_role import EndpointRole, invoke_policy
 from infra.parts.endpoint_scaling import EndpointScaling
 from infra.parts.endpoint_store import INPUT, OUTPUT, EndpointStore
 from infra.parts.guardrails import Guardrails, guardrail_text
@@ -96,7 +96,7 @@ class ServingStack(PlanStack):
         self._scale(endpoint, alarms)
         guardrails = self._guardrails(plan, limits, alarms, log)
         self.endpoint_name = endpoint.name
-        self.callers = InvokePolicy(self, "Callers", endpoint=endpoint, store=store).policy
+        self.callers = invoke_policy(self, "Callers", endpoint=endpoint, store=store)
         add_output(self, "InvokePolicyArn", self.callers.ref)
         self._watched(plan, endpoint, limits, topic=guardrails.topic.ref)
         self._outputs(served, store)
@@ -120,9 +120,9 @@ class ServingStack(PlanStack):
                 alarms.wake(scaling.wake)
 
     def _watched(self, plan: Plan, endpoint: Endpoint, limits: Limits, *, topic: str) -> None:
-        dashboard = endpoint_dashboard(self, "Overview", plan=plan, endpoint=endpoint, limits=limits)
+        url = endpoint_dashboard(self, "Overview", plan=plan, endpoint=endpoint, limits=limits)
         add_output(self, "NotifyTopicArn", topic)
-        add_output(self, "DashboardUrl", dashboard.url)
+        add_output(self, "DashboardUrl", url)
         add_output(self, "GuardrailSummary", "; ".join(guardrail_text(plan, limits)))
 
     def _log(self, endpoint: Endpoint) -> logs.CfnLogGroup:

@@ -29,63 +29,50 @@ from launcher.rendering.neuron import keeps_compiled_programs
 from launcher.targets.sagemaker_training.files import image_of
 
 
-class TrainingJobRole(Construct):
-    """The execution role (developer guide, "CreateTrainingJob API: Execution Role Permissions").
+def job_role(
+    stack: Construct, id_: str, *, cluster: str, policy: iam.CfnManagedPolicy, in_vpc: bool, named_arn: str | None
+) -> str:
+    """The ARN of the execution role (developer guide, "CreateTrainingJob API: Execution Role Permissions").
 
-    Attributes:
-        arn: the ARN of the plan's own role or of a new one.
+    `in_vpc`: jobs get interfaces in a VPC. `named_arn` is used unchanged; None: the stack creates a role.
     """
+    scope = Construct(stack, id_)
+    if named_arn is not None:
+        return named_arn
+    statements = [*_log_statements(scope), *(vpc_statements() if in_vpc else ())]
+    return iam.Role(
+        scope,
+        "Role",
+        assumed_by=iam.ServicePrincipal(
+            "sagemaker.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
+        ),
+        description=f"Training jobs of {cluster}",
+        managed_policies=[iam.ManagedPolicy.from_managed_policy_arn(scope, "Jobs", policy.ref)],
+        inline_policies={"Machines": iam.PolicyDocument(statements=statements)},
+    ).role_arn
 
-    def __init__(
-        self,
-        scope: Construct,
-        id_: str,
-        *,
-        cluster: str,
-        policy: iam.CfnManagedPolicy,
-        in_vpc: bool,
-        named_arn: str | None,
-    ) -> None:
-        """`in_vpc`: jobs get interfaces in a VPC. `named_arn` is used unchanged; None: the stack creates a role."""
-        super().__init__(scope, id_)
-        if named_arn is not None:
-            self.arn = named_arn
-            return
-        role = iam.Role(
-            self,
-            "Role",
-            assumed_by=iam.ServicePrincipal(
-                "sagemaker.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
-            ),
-            description=f"Training jobs of {cluster}",
-            managed_policies=[iam.ManagedPolicy.from_managed_policy_arn(self, "Jobs", policy.ref)],
-            inline_policies={
-                "Machines": iam.PolicyDocument(statements=[*self._logs(), *(vpc_statements() if in_vpc else ())])
-            },
-        )
-        self.arn = role.role_arn
 
-    def _logs(self) -> Sequence[iam.PolicyStatement]:
-        """The permissions for every node's log, and for the metrics that SageMaker reports about the node."""
-        group = f"arn:{Aws.PARTITION}:logs:{Stack.of(self).region}:{Aws.ACCOUNT_ID}:log-group:{LOG_GROUP}"
-        return (
-            iam.PolicyStatement(
-                sid="Log",
-                actions=[
-                    "logs:CreateLogGroup",
-                    "logs:CreateLogStream",
-                    "logs:DescribeLogStreams",
-                    "logs:PutLogEvents",
-                ],
-                resources=[group, f"{group}:*"],
-            ),
-            iam.PolicyStatement(
-                sid="Report",
-                actions=["cloudwatch:PutMetricData"],
-                resources=["*"],
-                conditions={"StringLike": {"cloudwatch:namespace": ["/aws/sagemaker/*"]}},
-            ),
-        )
+def _log_statements(scope: Construct) -> Sequence[iam.PolicyStatement]:
+    """The permissions for every node's log, and for the metrics that SageMaker reports about the node."""
+    group = f"arn:{Aws.PARTITION}:logs:{Stack.of(scope).region}:{Aws.ACCOUNT_ID}:log-group:{LOG_GROUP}"
+    return (
+        iam.PolicyStatement(
+            sid="Log",
+            actions=[
+                "logs:CreateLogGroup",
+                "logs:CreateLogStream",
+                "logs:DescribeLogStreams",
+                "logs:PutLogEvents",
+            ],
+            resources=[group, f"{group}:*"],
+        ),
+        iam.PolicyStatement(
+            sid="Report",
+            actions=["cloudwatch:PutMetricData"],
+            resources=["*"],
+            conditions={"StringLike": {"cloudwatch:namespace": ["/aws/sagemaker/*"]}},
+        ),
+    )
 
 
 class TrainingJobsStack(ClusterStack):
@@ -96,7 +83,7 @@ class TrainingJobsStack(ClusterStack):
     def _make(self) -> None:
         plan, network = self._plan, self._network
         policy = self._policy()
-        role = TrainingJobRole(
+        role_arn = job_role(
             self,
             "MachineRole",
             cluster=plan.cluster_name,
@@ -105,7 +92,7 @@ class TrainingJobsStack(ClusterStack):
             named_arn=plan.request.security.roles.nodes,
         )
         outputs = {OUTPUTS["node_policy_arn"]: policy.arn, OUTPUTS["store_uri"]: network.store_uri}
-        outputs[HYPERPOD_OUTPUTS["role_arn"]] = role.arn
+        outputs[HYPERPOD_OUTPUTS["role_arn"]] = role_arn
         if network.vpc_id:
             group = NodeSecurityGroup(self, "NodeSecurityGroup", vpc_id=network.vpc_id, way_out=True)
             outputs[OUTPUTS["security_group_id"]] = group.group.attr_group_id
