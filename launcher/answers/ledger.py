@@ -9,7 +9,16 @@ from typing import Literal
 from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, dollars, hours, render
-from launcher.model.ledger import Grouping, Ledger, LedgerEntry, LedgerTotal, grouped, reservations, total
+from launcher.model.ledger import (
+    Grouping,
+    Ledger,
+    LedgerEntry,
+    LedgerTotal,
+    ReservationUse,
+    grouped,
+    reservations,
+    total,
+)
 from launcher.model.money import UsdRange
 from launcher.records.codec import Json, as_json
 from launcher.records.document import OMITTED, UnreadRun, filled, json_object
@@ -52,17 +61,6 @@ class ListedRun:
 
 
 @json_object
-class ReservationObject:
-    """Prepaid capacity, and the part of its fee that the runs used."""
-
-    name: str
-    fee_usd: Decimal
-    used_usd: Decimal
-    unused_usd: Decimal
-    runs: int
-
-
-@json_object
 class LedgerDocument:
     """The results of the runs. Only a grouped ledger has `groups`."""
 
@@ -70,7 +68,7 @@ class LedgerDocument:
     source: str
     runs: tuple[ListedRun, ...]
     total: LedgerTotal
-    reservations: tuple[ReservationObject, ...]
+    reservations: tuple[ReservationUse, ...]
     unread: tuple[UnreadRun, ...]
     groups: tuple[LedgerTotal, ...] | None = field(default=None, metadata=OMITTED)
 
@@ -82,10 +80,7 @@ def document(ledger: Ledger, by: Grouping | None = None) -> Json:
             source=ledger.source,
             runs=tuple(filled(ListedRun, entry) for entry in ledger.entries),
             total=total(ledger.entries),
-            reservations=tuple(
-                filled(ReservationObject, reservation, runs=len(reservation.runs))
-                for reservation in reservations(ledger.entries)
-            ),
+            reservations=reservations(ledger.entries),
             unread=tuple(UnreadRun(run=run, reason=reason) for run, reason in ledger.unread),
             groups=None if by is None else grouped(ledger.entries, by),
         )

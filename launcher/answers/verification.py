@@ -22,7 +22,7 @@ def _reasons(verification: Verification) -> list[str]:
     names: dict[str, list[str]] = {}
     for line in verification.lines:
         if line.difference_usd is None:
-            names.setdefault(line.reason, []).append(line.names[0])
+            names.setdefault(line.reason or "", []).append(line.names[0])
     return [f"not compared, {reason}: {', '.join(listed)}" for reason, listed in names.items()]
 
 

@@ -1,13 +1,14 @@
 """The ledger: the quote, the duration and the cost of every run."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
 from launcher.model.money import UsdRange
-from launcher.model.record import record
+from launcher.model.record import INTERNAL, record
 from launcher.model.run_cost import PLACES
 
 MILLION = 1_000_000
@@ -162,23 +163,20 @@ class Ledger:
         return Ledger(source=self.source, entries=recent, unread=self.unread)
 
 
-@record
+@record(described=False)
 class ReservationUse:
-    """Prepaid capacity and the part of its fee that a ledger's runs used; `name` is its id, or its only run.
-
-    `twice_usd` is the amount by which the quotes of its runs exceed one fee.
-    """
+    """Prepaid capacity and the part of its fee that a ledger's runs used; `name` is its id, or its only run."""
 
     name: str
     fee_usd: Decimal
     used_usd: Decimal
-    twice_usd: Decimal
-    runs: tuple[LedgerEntry, ...]
-
-    @property
-    def unused_usd(self) -> Decimal:
-        """The part of the fee that no run used."""
-        return max(Decimal(0), self.fee_usd - self.used_usd).quantize(PLACES)
+    # The part of the fee that no run used.
+    unused_usd: Decimal
+    # The number of its runs.
+    runs: int
+    entries: tuple[LedgerEntry, ...] = field(metadata=INTERNAL)
+    # The amount by which the quotes of its runs exceed one fee.
+    twice_usd: Decimal = field(metadata=INTERNAL)
 
 
 def reservations(entries: Iterable[LedgerEntry]) -> tuple[ReservationUse, ...]:
@@ -194,7 +192,16 @@ def _use(name: str, runs: Iterable[LedgerEntry]) -> ReservationUse:
     listed = tuple(runs)
     fees = [entry.shared.prepaid_usd or Decimal(0) for entry in listed]
     used = sum((entry.usd_at_quoted_rate or Decimal(0) for entry in listed), Decimal(0))
-    return ReservationUse(name=name, fee_usd=max(fees), used_usd=used, twice_usd=sum(fees) - max(fees), runs=listed)
+    fee = max(fees)
+    return ReservationUse(
+        name=name,
+        fee_usd=fee,
+        used_usd=used,
+        unused_usd=max(Decimal(0), fee - used).quantize(PLACES),
+        runs=len(listed),
+        entries=listed,
+        twice_usd=sum(fees) - fee,
+    )
 
 
 def counted_once(entries: Iterable[LedgerEntry]) -> tuple[LedgerEntry, ...]:

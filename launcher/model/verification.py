@@ -9,19 +9,16 @@ MAX_APART = Decimal("0.01")
 """Maximum difference from AWS's dollars, as a share of the quoted dollars."""
 
 
-@record
+@record(described=False)
 class VerifiedLine:
     """Lines of a quote that AWS bills as one; `aws_usd` is None if AWS gave no price, with the `reason`."""
 
     names: tuple[str, ...]
     quoted_usd: Decimal | None
     aws_usd: Decimal | None
-    reason: str = ""
-
-    @property
-    def difference_usd(self) -> Decimal | None:
-        """AWS's dollars less the quoted ones; None if one of them is missing."""
-        return None if self.quoted_usd is None or self.aws_usd is None else self.aws_usd - self.quoted_usd
+    # AWS's dollars less the quoted ones; None if one of them is missing.
+    difference_usd: Decimal | None
+    reason: str | None
 
 
 @record

@@ -73,13 +73,13 @@ def focus_csv(entries: Iterable[LedgerEntry]) -> str:
 def _unused(entries: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:
     """Prepaid capacity that no run used, from its first run to its last; a run's bill may include the fee itself."""
     for use in reservations(entries):
-        first = use.runs[0]
-        ends = [run.ended_at for run in use.runs if run.ended_at is not None]
-        if not use.unused_usd or not first.usd_per_hour or any(run.billed_usd is not None for run in use.runs):
+        first = use.entries[0]
+        ends = [run.ended_at for run in use.entries if run.ended_at is not None]
+        if not use.unused_usd or not first.usd_per_hour or any(run.billed_usd is not None for run in use.entries):
             continue
         yield first._replace(
             run=use.name,
-            started_at=min(run.started_at for run in use.runs),
+            started_at=min(run.started_at for run in use.entries),
             ended_at=max(ends, default=None),
             status=UNUSED,
             hours=float(use.unused_usd / first.usd_per_hour),

@@ -24,7 +24,7 @@ from launcher.model.quote import Commitment, Gate, Policy, Quote, SpotOutlook
 from launcher.model.range_causes import RangeCauses
 from launcher.model.run_cost import RunRates
 from launcher.model.serving import BedrockTerms, Instances, ServingOutlook
-from launcher.model.verification import Verification
+from launcher.model.verification import Verification, VerifiedLine
 from launcher.records.codec import Json, as_json
 from launcher.records.document import OMITTED, filled, json_object
 
@@ -218,17 +218,6 @@ def _training(quoted: Quote) -> QuotedTraining | None:
 
 
 @json_object
-class VerifiedLineObject:
-    """A line with the dollars of AWS's calculator, or why it was not compared."""
-
-    names: tuple[str, ...]
-    quoted_usd: Decimal | None
-    aws_usd: Decimal | None
-    difference_usd: Decimal | None
-    reason: str | None
-
-
-@json_object
 class VerificationObject:
     """The result of AWS's calculator: all lines, and the totals of the compared ones."""
 
@@ -237,7 +226,7 @@ class VerificationObject:
     apart: float | None
     quoted_usd: Decimal
     aws_usd: Decimal
-    lines: tuple[VerifiedLineObject, ...]
+    lines: tuple[VerifiedLine, ...]
 
     @classmethod
     def of(cls, verification: Verification) -> "VerificationObject":
@@ -246,7 +235,6 @@ class VerificationObject:
             cls,
             verification,
             apart=None if verification.apart is None else float(verification.apart),
-            lines=tuple(filled(VerifiedLineObject, line, reason=line.reason or None) for line in verification.lines),
         )
 
 

@@ -17,7 +17,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -42,17 +41,6 @@ _HOST = "127.0.0.1"
 _HOST_6 = "::1"
 _BACKLOG = 128
 _TRIES = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The server's settings. `folder` is private; `short` is a short path to it; port 0 is any free port."""
-
-    folder: Path
-    short: Path
-    mark: str
-    port: int
-    with_slurm: bool
 
 
 def bind(port: int) -> list[socket.socket]:
@@ -127,8 +115,11 @@ def write_whole(path: Path, document: Mapping[str, Any]) -> None:
 class Server:
     """Everything that runs in this process."""
 
-    def __init__(self, settings: Settings, end: Callable[[], None]) -> None:
-        sockets = bind(settings.port)
+    def __init__(
+        self, folder: Path, short: Path, mark: str, end: Callable[[], None], *, port: int, with_slurm: bool
+    ) -> None:
+        """`folder` is private; `short` is a short path to it; port 0 is any free port; `end` ends this process."""
+        sockets = bind(port)
         share_descriptions()
         # moto takes a second to import and is imported by nothing else than this process.
         from launcher.sandbox.aws import issued_keys  # noqa: PLC0415
@@ -148,22 +139,18 @@ class Server:
         self.port = sockets[0].getsockname()[1]
         self._keys = KeyRing(issued_keys.issued)
         pods = partial(pod_environment, self.port, self._keys.owner)
-        self._registry = Registry(
-            settings.short, settings.mark, with_slurm=settings.with_slurm, pods=pods, keys=self._keys
-        )
+        self._registry = Registry(short, mark, with_slurm=with_slurm, pods=pods, keys=self._keys)
         self._behaviour = Behaviour()
-        self._training = TrainingJobs(settings.folder / "training", settings.mark, pods)
-        self._instances = Groups(settings.folder / "instances", settings.mark, pods, self._keys)
+        self._training = TrainingJobs(folder / "training", mark, pods)
+        self._instances = Groups(folder / "instances", mark, pods, self._keys)
         pcs = Pcs(self._registry)
         install(
             self._ledger, self._registry, lambda: self._behaviour, jobs=self._training, groups=self._instances, pcs=pcs
         )
         issued_keys.install(self._keys)
-        self._web = serve(
-            sockets, settings.folder / ACCESS_LOG, self._ledger, lambda: self._behaviour, self._keys, pcs=pcs
-        )
+        self._web = serve(sockets, folder / ACCESS_LOG, self._ledger, lambda: self._behaviour, self._keys, pcs=pcs)
         self.secret = secrets.token_urlsafe(32)
-        self._address = settings.short / "control"
+        self._address = short / "control"
         self._control = ControlServer(self._operations(), self.secret, self._address)
 
     def _operations(self) -> dict[str, Any]:
@@ -306,7 +293,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--slurm", action=argparse.BooleanOptionalAction, default=True)
     args = parser.parse_args(arguments)
-    settings = Settings(folder=args.folder, short=args.short, mark=args.mark, port=args.port, with_slurm=args.slurm)
     over = threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -316,14 +302,14 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, end)
     # The terminal's Ctrl-C is the owner's business; it ends this process in its own order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    prepare_environment(settings.folder)
+    prepare_environment(args.folder)
     try:
-        server = Server(settings, over.set)
+        server = Server(args.folder, args.short, args.mark, over.set, port=args.port, with_slurm=args.slurm)
     except OSError as error:
         sys.stderr.write(f"{error}\n")
         return PORT_TAKEN
     threading.Thread(target=_watch_owner, args=(over,), name="owner", daemon=True).start()
-    write_whole(settings.folder / READY, server.ready())
+    write_whole(args.folder / READY, server.ready())
     over.wait()
     server.stop()
     return 0

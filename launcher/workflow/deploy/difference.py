@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,7 +38,6 @@ from launcher.rendering.cluster import owner_in
 from launcher.rendering.names import NETWORK_STACK, TRAINING_STACK, stack_name
 from launcher.targets.clusters import cluster_of
 from launcher.targets.registry import target_of
-from launcher.workflow.cluster.deployed import DeployedCluster
 from launcher.workflow.cluster.readback.training import COMPLETE
 from launcher.workflow.deploy.steps import DeployContext
 from launcher.workflow.doctor.rates import hourly_rate
@@ -167,24 +166,14 @@ def _refuse_broken_exports(difference: Difference) -> None:
                 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
-    """A running compute fleet that must stop for an update."""
-
-    session: Session
-    name: str
-    cluster: DeployedCluster
-
-
-def fleet_to_stop(difference: Difference, plan: Plan, session: Session, notify: Notify) -> Fleet | None:
-    """The fleet that an update stops, after reporting what is lost; None if no stop is needed, or no fleet runs."""
+def stops_fleet(difference: Difference, plan: Plan, session: Session, notify: Notify) -> bool:
+    """Whether a compute fleet runs that must stop for an update, after reporting what is lost."""
     needing = [key for key in difference.keys if key.needs is Needs.STOPPED_FLEET]
     if not needing:
-        return None
-    cluster, name = cluster_of(plan), f"slipway-{plan.cluster_name}"
-    nodes = cluster.running_nodes(session, name)
+        return False
+    nodes = cluster_of(plan).running_nodes(session, f"slipway-{plan.cluster_name}")
     if nodes is None:
-        return None
+        return False
     changed = ", ".join(dict.fromkeys(change.plan_key or change.path for change in needing))
     notify(f"  {changed}: the compute fleet is stopped for this and started again afterwards")
     if nodes:
@@ -192,26 +181,24 @@ def fleet_to_stop(difference: Difference, plan: Plan, session: Session, notify: 
             f"  {nodes} running node{'s end' if nodes > 1 else ' ends'}: their jobs return to the queue and lose "
             "the work since their newest checkpoint"
         )
-    return Fleet(session=session, name=name, cluster=cluster)
+    return True
 
 
 @contextmanager
-def stopped(fleet: Fleet | None, notify: Notify) -> Iterator[None]:
+def stopped_fleet(plan: Plan, session: Session, notify: Notify) -> Iterator[None]:
     """Run a part of a deployment while the fleet is stopped; start the fleet again after success.
 
     Raises:
         DeploymentFailedError: the fleet does not stop.
     """
-    if fleet is None:
-        yield
-        return
-    fleet.cluster.stop_fleet(fleet.session, fleet.name, notify)
+    cluster, name = cluster_of(plan), f"slipway-{plan.cluster_name}"
+    cluster.stop_fleet(session, name, notify)
     try:
         yield
     except BaseException:
-        notify(f"the compute fleet of {fleet.name} is stopped: the next launch or deployment starts it")
+        notify(f"the compute fleet of {name} is stopped: the next launch or deployment starts it")
         raise
-    fleet.cluster.start_fleet(fleet.session, fleet.name, notify)
+    cluster.start_fleet(session, name, notify)
 
 
 def difference_of(assembly: Assembly, session: Session, kind: TargetKind | None = None) -> Difference:
@@ -285,7 +272,7 @@ def agreed(
         for line in difference_lines(difference, context, place.region, description):
             context.notify(line)
         refuse_update(difference, plan.cluster_name)
-        fleet = fleet_to_stop(difference, plan, session, context.notify)
+        stops = stops_fleet(difference, plan, session, context.notify)
         context.approve()
         states = {name: stacks.find(session, name) for name in difference.states}
         _refuse_in_progress(states)
@@ -295,7 +282,7 @@ def agreed(
                 f"stack {moved[0]} changed since the difference was shown: nothing is deployed",
                 hint="run the command again to see the new difference",
             )
-        yield stopped(fleet, context.notify)
+        yield stopped_fleet(plan, session, context.notify) if stops else nullcontext()
 
 
 @contextmanager
@@ -324,7 +311,7 @@ def shown_only(
     for line in difference_lines(difference, context, session.region, description):
         context.notify(line)
     refuse_update(difference, plan.cluster_name)
-    fleet_to_stop(difference, plan, session, context.notify)
+    stops_fleet(difference, plan, session, context.notify)
 
 
 def update_obstacle(quoted: Quote, *, base: Path, environment: Mapping[str, str]) -> str | None:

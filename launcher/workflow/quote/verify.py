@@ -144,6 +144,11 @@ def _reason(line: QuotedLine, option: PurchaseOption) -> str:
 
 
 def _verify_line(line: QuotedLine, reason: str, answer: Answered | None) -> VerifiedLine:
-    if answer is None:
-        return VerifiedLine(names=line.names, quoted_usd=line.usd, aws_usd=None, reason=reason)
-    return VerifiedLine(names=line.names, quoted_usd=line.usd, aws_usd=answer.usd, reason=answer.reason)
+    aws_usd, why = (None, reason) if answer is None else (answer.usd, answer.reason)
+    return VerifiedLine(
+        names=line.names,
+        quoted_usd=line.usd,
+        aws_usd=aws_usd,
+        difference_usd=None if line.usd is None or aws_usd is None else aws_usd - line.usd,
+        reason=why or None,
+    )
