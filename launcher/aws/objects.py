@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,12 @@ from boto3.exceptions import Boto3Error
 
 from launcher.aws.calls import pages, unless_absent
 from launcher.aws.session import Session, translated
+from launcher.model.aws_results import StoredObject
 from launcher.model.errors import AwsError
 
 _TAGGERS = 8
 DELETED_A_CALL = 1000
 """Limit of keys per DeleteObjects call (S3 API reference, read 2026-11-20)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredObject:
-    """One object; `key` is relative to the prefix."""
-
-    key: str
-    bytes: int
-    modified: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,22 +6,12 @@ from typing import Any
 from launcher.agent import safe_json
 from launcher.aws.calls import unless_absent
 from launcher.aws.session import Session, error_code, translated
+from launcher.model.aws_results import Invocation
 from launcher.model.errors import AwsError
 
 DOCUMENT = "AWS-RunShellScript"
 DELIVERY_S = 120
 """How long a command may wait for the instance's agent; the API's minimum is 30 s."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invocation:
-    """A command's result on one instance; the service cuts `out` at 24,000 and `err` at 8,000 characters."""
-
-    status: str
-    details: str
-    code: int
-    out: str
-    err: str
 
 
 def document(session: Session, name: str) -> dict[str, Any]:

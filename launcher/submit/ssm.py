@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from launcher.model.aws_results import Invocation
 from launcher.submit.jobs import SchedulerError, UnreachableError
 from launcher.submit.session import Sessions
 from launcher.submit.shell import PUT_S, RUN_S, Answer, Frame, placed, unpacking_from
@@ -24,26 +25,6 @@ _FIRST_POLL_S, _SLOWER, _LONGEST_S = 0.4, 1.6, 5.0
 _DONE = "Success"
 _NEVER_RAN = {"DeliveryTimedOut", "Undeliverable", "InvalidPlatform", "AccessDenied"}
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
-
-
-class Invocation(Protocol):
-    """A command's result on one node, as GetCommandInvocation returns it."""
-
-    @property
-    def status(self) -> str:
-        """Pending, InProgress, Delayed, Success, Cancelled, TimedOut, Failed or Cancelling."""
-
-    @property
-    def details(self) -> str:
-        """The same in more detail."""
-
-    @property
-    def out(self) -> str:
-        """The first 24,000 characters of standard output."""
-
-    @property
-    def err(self) -> str:
-        """The first 8,000 characters of standard error."""
 
 
 class Commands(Protocol):

@@ -3,25 +3,14 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from launcher.model.aws_results import StoredObject
 from launcher.submit.jobs import Chunk, UnreachableError
-
-
-class Piece(Protocol):
-    """One object: its key and its size."""
-
-    @property
-    def key(self) -> str:
-        """The key, relative to the prefix."""
-
-    @property
-    def bytes(self) -> int:
-        """The size of the object."""
 
 
 class Pieces(Protocol):
     """The objects below one prefix in S3."""
 
-    def list_objects(self, *, below: str = "", after: str = "") -> Sequence[Piece]:
+    def list_objects(self, *, below: str = "", after: str = "") -> Sequence[StoredObject]:
         """All objects whose keys begin with `below`, sorted by key; only those after the key `after`, if set."""
 
     def read(self, key: str) -> bytes:

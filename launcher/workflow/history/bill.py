@@ -15,10 +15,11 @@ from typing import IO, Any, NamedTuple
 
 from launcher.aws.clients import FALLBACK_REGION
 from launcher.aws.cost_explorer import HOME, billed_rows
-from launcher.aws.objects import Objects, StoredObject
+from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.catalog.billed import is_usage_type
 from launcher.catalog.regular_file import UnusableFileError, opened_regular
+from launcher.model.aws_results import StoredObject
 from launcher.model.bill import (
     APART,
     DAY,

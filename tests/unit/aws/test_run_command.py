@@ -5,7 +5,8 @@ import pytest
 from botocore.stub import Stubber
 
 from launcher.aws.session import Session
-from launcher.aws.ssm import InstanceCommands, Invocation
+from launcher.aws.ssm import InstanceCommands
+from launcher.model.aws_results import Invocation
 from launcher.model.errors import AwsError
 
 INSTANCE, COMMAND = "i-0123456789abcdef0", "ef7fdfd8-9b57-4151-a15c-db9a12345678"
