@@ -176,7 +176,9 @@ class DeployedCluster(DeployedStacks):
         if plan.request.target.ami is not None or parameter is None:
             return None
         stack = stacks.find(session, stack_name(plan, Runs.TRAINING))
-        known = None if stack is None else stack.inputs.get(IMAGE_INPUT)
+        # The CDK deletes a stack whose creation failed, with its parameters, and creates it again.
+        lasts = stack is not None and stack.status not in stacks.NOT_MADE
+        known = stack.inputs.get(IMAGE_INPUT) if stack is not None and lasts else None
         id_ = ssm.parameter(session, parameter) if known is None else known
         name, created_at = images.name_and_date(session, id_)
         return MachineImage(id=id_, name=name, created_at=created_at, parameter=parameter, kept=known is not None)

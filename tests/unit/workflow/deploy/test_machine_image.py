@@ -87,6 +87,20 @@ def test_image_of_the_stack_is_kept_with_its_name_and_date(session, image_of):
     assert image.text == f"{image.id} ({first['Name']}, {day}), kept from the first deployment"
 
 
+def test_image_of_a_stack_whose_creation_failed_is_given_again(session, image_of):
+    deploy(session, "ami-0123456789abcdef0")
+    client = session.client("cloudformation")
+
+    def fail(parsed, **_):
+        """Moto rolls no creation back."""
+        for stack in parsed["Stacks"]:
+            stack["StackStatus"] = "ROLLBACK_COMPLETE"
+
+    client.meta.events.register("after-call.cloudformation.DescribeStacks", fail)
+    image = image_of("ec2", "g6e.2xlarge")
+    assert (image.id, image.kept) == (IMAGE, False)
+
+
 def test_credentials_that_may_not_describe_images_pin_the_id_alone(session, image_of):
     client = session.client("ec2")
 
