@@ -13,9 +13,8 @@ from typing import Any
 
 from announced import event_text
 from boots import CHARACTERS, LINES
-from guard import Guard, Node, Settings, State, aws, its, respond
+from guard import Guard, Node, Settings, aws, its, respond
 from job_messages import Folder, plain
-from schedule import HOUR
 
 MISSING = "ValidationException"
 """SageMaker's error code for the name of an endpoint that does not exist."""
@@ -80,12 +79,9 @@ class EndpointGuard(Guard):
             GuardError: the reason could not be read; the message was sent without it.
         """
         subject, text = event_text(event["detail-type"], event["detail"])
-        self.state = self.attempt("read its state", lambda: State.read(self.ssm, self.settings.parameter))
-        reason = (self.attempt("read why the endpoint fails", self.described) or {}).get("FailureReason", "")
-        # SageMaker may send several events for one change, and the scheduled check finds the same reason.
-        fresh = self.first(f"failed {reason}" if reason else f"event {text}", AGAIN if reason else HOUR)
-        if fresh or self.state is None:
-            self.notify(subject, self.with_lines(f"{text}: {plain(reason)}" if reason else text))
+        reason = (self.attempt("read why the endpoint fails", self.described) or {}).get("FailureReason")
+        # Only scheduled checks write the state: this call could overwrite what one of them has counted.
+        self.notify(subject, self.with_lines(f"{text}: {plain(reason)}" if reason else text))
         self.raise_failures()
 
     def watch_idle(self, _nodes: list[Node], _began: datetime | None, _folder: Folder | None) -> None:

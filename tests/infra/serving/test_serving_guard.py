@@ -245,16 +245,19 @@ class TestFailedStarts:
     """Instances, copies and whole endpoints that do not start."""
 
     @pytest.mark.usefixtures("container_log")
-    def test_failed_first_deployment_notified_once_with_reason_and_last_lines(self, aws, module, endpoint_guard):
-        aws.describes(0, status="Failed", times=3, FailureReason=WHY)
+    def test_failed_first_deployment_notified_with_reason_and_last_lines(self, aws, module, endpoint_guard):
+        aws.describes(0, status="Failed", FailureReason=WHY)
         module.respond(endpoint_guard(), EVENT)
         ((subject, message),) = aws.messages
         assert subject == "slipway tiny: endpoint in trouble"
         assert message == f"cluster tiny in us-east-2: SageMaker says FAILED: {WHY}\n  {LINES}"
-        # SageMaker may send an event twice, and the scheduled check finds the same reason.
-        module.respond(endpoint_guard(), EVENT)
+
+    def test_event_call_leaves_the_counted_state_unchanged(self, aws, module, endpoint_guard):
+        aws.describes(2, times=2, FailureReason=WHY)
         endpoint_guard().watch()
-        assert aws.messages == []
+        before = aws.client("ssm").get_parameter(Name=STATE)["Parameter"]
+        module.respond(endpoint_guard(later=timedelta(minutes=1)), EVENT)
+        assert aws.client("ssm").get_parameter(Name=STATE)["Parameter"] == before
 
     def test_event_of_a_removed_endpoint_is_notified_without_reason(self, aws, module, endpoint_guard):
         aws.stub.add_client_error("describe_endpoint", "ValidationException", "Could not find endpoint")
