@@ -74,20 +74,37 @@ attention count as layers. Rows that a newer recipe of the same configuration, o
 layout, supersedes (`superseded_by`) are neither fitted nor compared. MLPerf rows contain the training blocks without
 evaluation.
 
-The rows that no fit has used were found on 2026-11-29, after the fit. Most are of NVIDIA's recipes for DGX Cloud,
-which are one source here. That source alone has LoRA, full fine-tuning and mixtures among these rows. Its mixtures
-with few large experts (Grok-1, Llama 4 Maverick) run 1.2 to 2 times as fast as the estimate. DeepSeek-V3 on GB200
-runs at a third of the estimate with a recipe of 2025: a later recipe of the same vendor is 3.3 times as fast. ESM-2
-with 150 million parameters on g5.12xlarge is 1.4 to 2.4 times slower than estimated: the fitted rows have no encoder
-on GPUs. The whole runs of Falcon on p4d are published in days, weeks and months. A fit that also uses these rows is
-not better on sources left out of it (see the rejected changes), so the coefficients stay.
+The rows that no fit has used were found on 2026-11-29, after the fit. They only judge it. Most of the first 109 are of
+NVIDIA's recipes for DGX Cloud, which are one source here, and which alone have full fine-tuning and LoRA on a tuned
+stack among these rows. Its mixtures with few large experts (Grok-1, Llama 4 Maverick) run 1.2 to 2 times as fast as
+the estimate. DeepSeek-V3 on GB200 runs at a third of the estimate with a recipe of 2025: a later recipe of the same
+vendor is 3.3 times as fast. ESM-2 with 150 million parameters on g5.12xlarge is 1.4 to 2.4 times slower than estimated:
+the fitted rows have no encoder on GPUs. The whole runs of Falcon on p4d are published in days, weeks and months. A fit
+that also uses these rows is not better on sources left out of it (see the rejected changes), so the coefficients stay.
+
+The other 52 rows are of 12 sources, 4 of them known to the fit, with p6-b300 (5 rows), p5en (3), trn2 (4) and g5 (7)
+among them. None was found for p5, p6-b200 and g6e. The estimate is worse on these rows than on those that it was fitted
+on, in these places:
+
+- LoRA on one chip of trn2 (Qwen3.5-4B) runs at a tenth to a twentieth of the estimate. The source trains with a young
+  PyTorch backend, reaches 1.6 to 3.5 % of the chip's peak and says that the chip can do far more. No plan key tells
+  such a run from another one, and the fitted rows have no LoRA on trn2: a quote there says so.
+- Models of 0.4 to 1.5B on g5.8xlarge: one trains up to 1.4 times as fast as estimated, two take 1.4 to 1.6 times the
+  estimated time. LoRA of 8B on g5.12xlarge takes twice the time. No fitted row is on g5, and a quote there says so.
+- Tensor parallelism within a node in plain FSDP trainers (torchtitan with Qwen3 32B, ATorch with Llama 2 7B) costs 1.4
+  to 1.9 times the estimated time. The estimate takes the layout of a careful user, and these layouts are slower than
+  FSDP of the same sources, which agrees.
+- Sequences of one million tokens (TRL with context parallelism on 8 H100) train twice as fast as estimated.
 
 Published figures that are not in the data, because the page does not state what a row needs, or contradicts itself:
 Llama 2 13B with NeMo on trn1 (almost the same rate on 16 and on 32 nodes), AWS's NeMo sample on 4 L40S (the length of
 its data), ESM-1nv on p4de (the length), ESM-2 on p5 (4.36 million samples per second), Llama 3 70B on 512 trn1 nodes
 (step time and rate disagree), Llama 2 70B with FSDP and Accelerate over EFA (13.5 h with loading, evaluations and
-checkpoints), Llama 3 70B with QLoRA on g5.12xlarge (its hours per step and per run disagree), and the Stable LM 2
-models on p4d and p5 (no hours).
+checkpoints), Llama 3 70B with QLoRA on g5.12xlarge (its hours per step and per run disagree), the Stable LM 2 models on
+p4d and p5 (no hours), Qwen3 8B on p6-b300 with 8,192 tokens (its TFLOPS and its rates differ by a factor of 2), the
+same model on p5en with streamed data (the chips wait for it), LoRA of 8B on trn1 beside the run on g5.12xlarge (its
+steps and samples contradict its layout), LoRA with ATorch (its FLOPs are not defined), two reports of torchtitan on
+B200 (no model, or no length), and the configurations of trn2 that use less than a chip.
 
 Mixtures of experts on several AWS nodes: the published runs over EFA spread the experts over 16 and 32 chips, in
 layouts that their authors call reference layouts. All are of one source, so no source left out confirms the term for
