@@ -47,6 +47,9 @@ UNCOUNTED_TYPES = {
 
 TIED = ("gemma", "cohere")
 """Architectures whose input and output embeddings are one matrix unless the file says otherwise."""
+_FORMATS = {"fp8": "fp8", "fbgemm-fp8": "fp8", "modelopt fp8": "fp8", "mxfp4": "mxfp4"}
+_PACKED = ("gptq", "gptq-marlin", "awq", "awq-marlin", "auto-round", "auto-awq")
+"""Methods that store whole numbers of `bits`, with a scale for each group."""
 
 
 class ModelConfigError(ValueError):
@@ -67,7 +70,56 @@ def plan_keys(model: ModelSpec) -> dict[str, object]:
         keys |= {"active_params_b": model.active_params_b, "experts": model.experts, "top_k": model.experts_per_token}
     if model.attention_layers != model.layers:
         keys |= {"attention_layers": model.attention_layers, "window": model.window}
+    if model.published_format is not None:
+        keys["published_format"] = model.published_format
     return keys
+
+
+def published_format(fields: Mapping[str, Any]) -> str | None:
+    """The number format of the weights that a config.json states; None for 16 bits.
+
+    A name that is no ServingPrecision is of a format without an estimate: several formats, or one of other widths.
+
+    >>> published_format({"quantization_config": {"quant_method": "awq", "bits": 4}})
+    'int4'
+    >>> published_format({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}})
+    'modelopt NVFP4'
+    """
+    stated = fields.get("quantization_config")
+    if not isinstance(stated, dict) or not stated:
+        return None
+    method = str(stated.get("quant_method") or "").lower().replace("_", "-")
+    experts = fields.get("expert_dtype") or stated.get("expert_dtype")
+    if experts is not None and str(experts).lower() not in method:
+        return f"{method} with experts in {experts}"
+    if method == "compressed-tensors":
+        return _format_of_groups(stated)
+    if method in _PACKED or method == "bitsandbytes":
+        return _format_of_width(method, stated)
+    algorithm = str(stated.get("quant_algo") or "") if method == "modelopt" else ""
+    name = f"{method} {algorithm}".strip()
+    return _FORMATS.get(name.lower(), name or "a quantization_config without quant_method")
+
+
+def _format_of_width(method: str, stated: Mapping[str, Any]) -> str:
+    """The format of a file that states the bits of its whole numbers."""
+    width = next((stated[name] for name in ("bits", "w_bit") if name in stated), None)
+    if method == "bitsandbytes":
+        width = 8 if stated.get("load_in_8bit") else 4 if stated.get("load_in_4bit") else None
+    known = {"4": "int4", "8": "int8"}
+    return known.get(str(width), f"{method} with {width} bits")
+
+
+def _format_of_groups(stated: Mapping[str, Any]) -> str:
+    """The one format of the groups of a compressed-tensors file."""
+    groups = stated.get("config_groups")
+    parts = groups.values() if isinstance(groups, dict) else ()
+    weights = [part.get("weights") for part in parts if isinstance(part, dict)]
+    kinds = {(str(part.get("type")), str(part.get("num_bits"))) for part in weights if isinstance(part, dict)}
+    known = {("float", "8"): "fp8", ("int", "8"): "int8", ("int", "4"): "int4"}
+    if len(kinds) == 1 and kinds <= known.keys():
+        return known[kinds.pop()]
+    return f"compressed-tensors {stated.get('format') or 'without groups'}"
 
 
 def cached_config(model_id: str, environment: Mapping[str, str], home: Path) -> Path | None:
@@ -218,6 +270,7 @@ class _Counter:
             max_positions=self._int("max_position_embeddings", "seq_length", "max_sequence_length"),
             tied_embeddings=tied,
             kv_values_per_token=sum(self._cached(kind) for kind in kinds),
+            published_format=published_format(self._fields),
         )
 
     def _kind(self, layer: int) -> str:

@@ -118,6 +118,7 @@ class ServingPrecision(StrEnum):
     BF16 = "bf16"
     FP8 = "fp8"
     INT8 = "int8"
+    INT4 = "int4"
     MXFP4 = "mxfp4"
 
 

@@ -60,6 +60,8 @@ class ModelSpec:
     value_head_dim: int = 0
     kv_values_per_token: int | None = None
     """Cached elements per token over all layers, ignoring attention windows; None if not applicable."""
+    published_format: str | None = None
+    """The number format of the published weights, if config.json states one: a ServingPrecision, or another name."""
     license: str = ""
     license_basis: str = ""
     basis: str = ""

@@ -33,6 +33,8 @@ class ServedModel:
     experts: int = 0
     experts_per_token: int = 0
     moe_layers: float = 0.0
+    # parameters of the embeddings and of the output head, which most 4-bit formats keep in 16 bits
+    embedding_b: float = 0.0
     # multi-head latent attention: the cache is one latent vector, which tensor parallelism cannot split
     latent: bool = False
     # names of the dimensions that were not given and are estimated

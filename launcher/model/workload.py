@@ -64,6 +64,9 @@ class ModelDimensions:
     heads: int | None = setting(None, Nullable(item=Integer(minimum=1)), "attention heads")
     kv_heads: int | None = setting(None, Nullable(item=Integer(minimum=1)), "key-value heads")
     vocab: int | None = setting(None, Nullable(item=Integer(minimum=1)), "vocabulary size")
+    published_format: str | None = setting(
+        None, Nullable(item=Text()), "number format of the published weights, as config.json states it; null: 16 bits"
+    )
 
     @property
     def active_b(self) -> float:

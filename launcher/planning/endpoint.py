@@ -20,7 +20,7 @@ from launcher.model.record import record
 from launcher.model.schedule import scheduled
 from launcher.model.serving import ServedModel
 from launcher.model.serving_image import ServingImage, ServingImages
-from launcher.model.workload import ServingWorkload
+from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.serving.layout import weights_gb
 from launcher.planning.serving.measured import parts
 from launcher.planning.serving.resolve import model_of
@@ -174,7 +174,9 @@ class ServingPlan:
             environment["SM_VLLM_DATA_PARALLEL_SIZE"] = str(replicas)
         if serve.task is ServingTask.EMBEDDING:
             environment["SM_VLLM_RUNNER"] = "pooling"
-        if serve.weight_format is ServingPrecision.FP8:
+        published = serve.model.published_format if isinstance(serve.model, ModelDimensions) else None
+        if serve.weight_format is ServingPrecision.FP8 and published is None:
+            # vLLM reads the format of published weights from their config.json, and refuses another name of it.
             environment["SM_VLLM_QUANTIZATION"] = "fp8"
         if model.startswith("/"):
             environment["HF_HUB_OFFLINE"] = "1"

@@ -22,14 +22,19 @@ WEIGHT_BYTES = {
     ServingPrecision.BF16: 2.0,
     ServingPrecision.FP8: 1.0,
     ServingPrecision.INT8: 1.0,
+    ServingPrecision.INT4: 2.0,
     ServingPrecision.MXFP4: 2.0,
 }
-EXPERT_BYTES = {ServingPrecision.MXFP4: 4.25 / 8}
+EXPERT_BYTES = {ServingPrecision.MXFP4: 4.25 / 8, ServingPrecision.INT4: 4.5 / 8}
 """Bytes of a parameter in a routed expert, where they differ: MXFP4 keeps all but the experts in 16 bits (gpt-oss model
-card, arXiv:2508.10925: 4.25 bits for a parameter of the experts)."""
+card, arXiv:2508.10925: 4.25 bits for a parameter of the experts), and so does Kimi K2.5's INT4, with a scale of 16 bits
+for 32 parameters (ROCm/ATOM, recipes/Kimi-K2.5.md)."""
+PACKED_BYTES = 4.25 / 8
+"""Bytes of a parameter of a dense model in 4 bits, embeddings and output head apart: a scale of 16 bits and a zero of
+up to 16 bits for 128 parameters, as GPTQ and AWQ write by default."""
 FEW_ROWS = 5
 WIDER = 1.5
-"""Factor that widens the range on a chip with fewer measured rows than FEW_ROWS."""
+"""Factor that widens the range on a chip with fewer measured rows than FEW_ROWS, or of a format without one."""
 
 
 class Choice(NamedTuple):
@@ -79,7 +84,9 @@ def layouts(
             if missing is not None:
                 reason = reason or missing
             elif measured is None or (group, batch) != (measured.tensor_parallel, measured.batch):
-                estimates.append(_estimate(copy, parts(facts, chip) // group, known, factor, measured))
+                packed = workload.weight_format is ServingPrecision.INT4
+                one = _estimate(copy, parts(facts, chip) // group, known, factor, measured, unmeasured=packed)
+                estimates.append(_with_slow_kernels(one, copy, known) if packed else one)
     quickest = min(estimates, key=lambda estimate: _latency(workload, estimate), default=None)
     fastest = None if quickest is None else (quickest.ttft_ms or 0.0, quickest.tpot_ms or 0.0)
     feasible = tuple(_leading(workload, [estimate for estimate in estimates if meets_latency(workload, estimate)]))
@@ -138,8 +145,21 @@ def _batches(workload: ServingWorkload, chip: Accelerator) -> tuple[int, ...]:
 
 def weights_gb(model: ServedModel, precision: ServingPrecision) -> float:
     """Bytes of a model's weights in a format, 1e9."""
-    experts = EXPERT_BYTES.get(precision, WEIGHT_BYTES[precision])
-    return model.dense_b * WEIGHT_BYTES[precision] + model.expert_b * experts
+    outside = outside_bytes(model, precision)
+    return model.dense_b * outside + model.expert_b * EXPERT_BYTES.get(precision, outside)
+
+
+def outside_bytes(model: ServedModel, precision: ServingPrecision) -> float:
+    """Mean bytes of a parameter outside the routed experts.
+
+    >>> sizes = {"params_b": 8, "layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "kv_values_per_token": 65536}
+    >>> outside_bytes(ServedModel(name="m", **sizes, embedding_b=1.0), ServingPrecision.INT4)
+    0.71484375
+    """
+    if precision is not ServingPrecision.INT4 or model.mixture:
+        return WEIGHT_BYTES[precision]
+    kept = min(1.0, model.embedding_b / model.params_b)
+    return kept * WEIGHT_BYTES[precision] + (1 - kept) * PACKED_BYTES
 
 
 def copy_of(workload: ServingWorkload, model: ServedModel, chip: Accelerator, group: int, batch: int) -> Copy:
@@ -150,7 +170,7 @@ def copy_of(workload: ServingWorkload, model: ServedModel, chip: Accelerator, gr
         accelerator=chip,
         tensor_parallel=group,
         software=VLLM_NEURON if neuron else VLLM,
-        weight_bytes=WEIGHT_BYTES[workload.weight_format],
+        weight_bytes=outside_bytes(model, workload.weight_format),
         cache_bytes=2.0 if workload.answer_tokens else 0.0,
         batch=batch,
         sequence=longest(workload, chip),
@@ -178,7 +198,13 @@ def _misfit(copy: Copy, group: int) -> str | None:
 
 
 def _estimate(
-    copy: Copy, copies: int, known: ServingFacts, factor: float, measured: MeasuredServing | None
+    copy: Copy,
+    copies: int,
+    known: ServingFacts,
+    factor: float,
+    measured: MeasuredServing | None,
+    *,
+    unmeasured: bool = False,
 ) -> ServingEstimate:
     """The throughput of the instance with copies of this kind on all of its cores or GPUs."""
     one = rate(copy, known)
@@ -186,9 +212,21 @@ def _estimate(
     if measured is not None:
         tokens = min(tokens, measured.tokens_per_s)
     spread = known.spread[family(copy)]
-    if known.rows_by_chip.get(copy.accelerator.name, 0) < FEW_ROWS:
+    if unmeasured or known.rows_by_chip.get(copy.accelerator.name, 0) < FEW_ROWS:
         spread *= WIDER
     return _served(copy, copies, one, tokens, spread)
+
+
+def _with_slow_kernels(estimate: ServingEstimate, copy: Copy, known: ServingFacts) -> ServingEstimate:
+    """The estimate of 4-bit integers with a slow end for kernels that unpack them at a cost.
+
+    The fitted rows of such weights are of kernels of 2023, whose cost grows with the batch. Kernels of today unpack
+    while they wait for memory: with vLLM 0.16, Mistral 7B on an L4 runs 3.3 times as fast as in 16 bits
+    (bench.bereketlemma.com, 2026-04-05); with a batch of 8 the estimate has 2.4 without that cost, and 1.3 with it.
+    """
+    slow = rate(replace(copy, packed_weights=True), known).tokens_per_s / rate(copy, known).tokens_per_s
+    tokens = estimate.tokens_per_s
+    return replace(estimate, tokens_per_s=Range(low=tokens.low * min(1.0, slow), mid=tokens.mid, high=tokens.high))
 
 
 def _served(copy: Copy, copies: int, one: Rate, tokens: float, spread: float) -> ServingEstimate:

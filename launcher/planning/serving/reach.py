@@ -41,6 +41,7 @@ def unserved_architecture(name: str, architecture: str) -> str | None:
 
 def unserved_precision(precision: ServingPrecision, accelerator: Accelerator) -> str | None:
     """Why a format of the weights cannot be served on a chip, or None."""
-    if precision in (ServingPrecision.FP8, ServingPrecision.MXFP4) and accelerator.family == "neuron":
+    on_gpus = (ServingPrecision.FP8, ServingPrecision.INT4, ServingPrecision.MXFP4)
+    if precision in on_gpus and accelerator.family == "neuron":
         return f"{precision} weights are not served on {accelerator.name}: bf16 or int8"
     return None

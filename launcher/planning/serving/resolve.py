@@ -18,7 +18,7 @@ from launcher.model.serving import ServedModel, ServingChoices, ServingEstimate,
 from launcher.model.units import GB_PER_GIB
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.serving import checks
-from launcher.planning.serving.layout import EXPERT_BYTES, Choice, layouts, weights_gb
+from launcher.planning.serving.layout import Choice, layouts, weights_gb
 from launcher.planning.serving.reach import beyond, unserved_precision
 from launcher.planning.targets import is_sold, locations_of, terms_of
 from launcher.targets.registry import serving_targets, target_of
@@ -30,6 +30,8 @@ USUAL_KV_HEADS = 8
 """The number of key-value heads in most open models since 2023."""
 USUAL_EXPERTS, USUAL_TOP_K = 128, 8
 """Experts of a layer and of a token in most open mixtures since 2024 (Qwen3, DeepSeek-V3 with 256, GLM-4.5)."""
+USUAL_VOCAB = 128_256
+"""Rows of the embeddings of Llama 3; most open models since 2024 have 100,000 to 260,000."""
 SUGGESTED = 4
 """Maximum number of types in a hint."""
 NARROWER = (ServingPrecision.FP8, ServingPrecision.INT8)
@@ -52,6 +54,7 @@ def served_model(spec: ModelSpec) -> ServedModel:
         experts=spec.experts,
         experts_per_token=spec.experts_per_token,
         moe_layers=float(spec.moe_layers),
+        embedding_b=1e-9 * (1 if spec.tied_embeddings else 2) * spec.vocab * spec.hidden,
         latent=spec.attention == "mla",
     )
 
@@ -82,6 +85,7 @@ def from_dimensions(model: ModelDimensions) -> ServedModel:
         experts=experts,
         experts_per_token=top_k,
         moe_layers=layers if experts else 0.0,
+        embedding_b=min(0.5 * model.params_b, 2e-9 * (model.vocab or USUAL_VOCAB) * hidden),
         assumed=tuple(name for name, value in given.items() if value is None),
     )
 
@@ -170,16 +174,37 @@ def _format_findings(serve: ServingWorkload, model: ServedModel | None, facts: S
     path = f"{checks.PATH}.precision"
     if model is None:
         return
-    if serve.weight_format in EXPERT_BYTES and not model.mixture:
+    if serve.weight_format is ServingPrecision.MXFP4 and not model.mixture:
         message = f"{serve.weight_format} is a format of experts, and {model.name} has none"
         yield error("precision", path, message, "precision: bf16 or fp8")
-    published = facts.formats.get(model.name)
-    if published is not None and serve.precision is ServingPrecision.BF16:
+    published, unknown = _published(serve, model, facts)
+    if unknown is not None:
+        message = f"the weights are published as {unknown}, which has no estimate: quoted in {serve.weight_format}"
+        hint = "serve weights in another format, or set workload.serve.precision to the nearest one"
+        yield warning("unknown-format", f"{checks.PATH}.model", message, hint)
+    if serve.weight_format is ServingPrecision.INT4:
+        given = "" if published is serve.weight_format else "; the weights that you serve must be in 4 bits already"
+        message = f"no published row of vLLM with 4-bit integers: the range is wide towards slow kernels{given}"
+        yield warning("int4-unmeasured", path, message, "measure before you commit: slipway endpoint load")
+    if published not in (None, ServingPrecision.BF16) and serve.precision is ServingPrecision.BF16:
         sizes = [weights_gb(model, precision) / GB_PER_GIB for precision in (serve.weight_format, published)]
         message = (
             f"{model.name} was published in {published}: {sizes[1]:.0f} GiB of weights, in bf16 {sizes[0]:.0f} GiB"
         )
         yield warning("published-format", path, message, f"precision: {published}")
+
+
+def _published(
+    serve: ServingWorkload, model: ServedModel, facts: ServingFacts
+) -> tuple[ServingPrecision | None, str | None]:
+    """The format in which a model's weights were published, or the name of one that has no estimate."""
+    if not isinstance(serve.model, ModelDimensions):
+        return facts.formats.get(model.name), None
+    stated = serve.model.published_format
+    known = next((precision for precision in ServingPrecision if precision == stated), None)
+    if known is ServingPrecision.MXFP4 and not model.mixture:
+        known = None
+    return known, stated if known is None else None
 
 
 def hosted_modes(serve: ServingWorkload, *, hosted: bool) -> tuple[BedrockMode, ...]:
@@ -222,8 +247,8 @@ def with_precision(
     """The request with the number format in which its model was published, where the plan leaves the format open."""
     if serve.precision is not None:
         return request, serve
-    spec = catalog.find_model(serve.model) if isinstance(serve.model, str) else None
-    published = facts.formats.get(spec.name) if spec is not None else None
+    model = model_of(serve, catalog)
+    published = None if model is None else _published(serve, model, facts)[0]
     served = replace(serve, precision=published or serve.weight_format)
     return replace(request, workload=replace(request.workload, serve=served)), served
 

@@ -131,6 +131,52 @@ def planned(folder: Path, model: str) -> Path:
     return path
 
 
+def groups(*weights, **others):
+    named = {f"group_{index}": {"targets": ["Linear"], "weights": one} for index, one in enumerate(weights)}
+    return {"quant_method": "compressed-tensors", "config_groups": named, **others}
+
+
+@pytest.mark.parametrize(
+    "stated, published",
+    [
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8"),
+        ({"quant_method": "fbgemm_fp8"}, "fp8"),
+        ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "modelopt NVFP4"),
+        ({"quant_method": "mxfp4"}, "mxfp4"),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "int4"),
+        ({"quant_method": "gptq", "bits": 8}, "int8"),
+        ({"quant_method": "gptq", "bits": 3}, "gptq with 3 bits"),
+        ({"quant_method": "awq", "w_bit": 4}, "int4"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "int4"),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True, "load_in_4bit": False}, "int8"),
+        (groups({"num_bits": 4, "type": "int", "group_size": 32}), "int4"),
+        (groups({"num_bits": 8, "type": "float"}, {"num_bits": 8, "type": "float"}), "fp8"),
+        (groups({"num_bits": 8, "type": "int"}), "int8"),
+        (
+            groups({"num_bits": 4, "type": "float"}, format="nvfp4-pack-quantized"),
+            "compressed-tensors nvfp4-pack-quantized",
+        ),
+        (
+            groups({"num_bits": 4, "type": "int"}, {"num_bits": 8, "type": "int"}, format="mixed"),
+            "compressed-tensors mixed",
+        ),
+        ({"quant_method": "compressed-tensors", "config_groups": [4]}, "compressed-tensors without groups"),
+        ({"quant_method": "fp8", "expert_dtype": "fp4"}, "fp8 with experts in fp4"),
+        ({"quant_method": "hqq"}, "hqq"),
+        ({"bits": [4]}, "a quantization_config without quant_method"),
+        ({"quant_method": "awq", "bits": [4]}, "awq with [4] bits"),
+        ({}, None),
+        ("int4", None),
+    ],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_format_of_published_weights_read(stated, published, nested):
+    stating = {**LLAMA, "quantization_config": stated}
+    assert dimensions_of({"text_config": stating} if nested else stating).published_format == published
+    assert dimensions_of({"text_config": LLAMA, "quantization_config": stated}).published_format == published
+
+
 def test_planned_keys_override_model_config(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(QWEN3_NEXT), encoding="utf-8")
     model = plan_file.load(planned(tmp_path, "{config: config.json, params_b: 81}")).workload.train.model

@@ -13,7 +13,7 @@ from launcher.model.endpoint import EndpointMode
 from launcher.model.enums import Level, Rollout
 from launcher.model.errors import ImpossibleError
 from launcher.model.schedule import scheduled
-from launcher.planning.endpoint import ServingDeployment
+from launcher.planning.endpoint import ServingDeployment, ServingPlan
 from launcher.planning.endpoint_checks import container_findings, endpoint_findings
 from launcher.planning.endpoint_pin import pinned_serving
 from tests import plans
@@ -340,6 +340,21 @@ class TestPinned:
         serve = {**GPU, "model": model, "batch_size": "auto"}
         plan = pinned_serving(request_of(serve, G6E), catalog, BedrockCatalog(), load_serving())
         assert plan.request.workload.serve.precision == precision
+
+    @pytest.mark.parametrize("published, setting", [(None, "fp8"), ("fp8", None)])
+    def test_format_of_published_weights_is_left_to_their_config_json(self, catalog, published, setting):
+        model = {
+            "params_b": 8.03,
+            "layers": 32,
+            "hidden": 4096,
+            "heads": 32,
+            "kv_heads": 8,
+            "published_format": published,
+        }
+        serve = {**GPU, "model": model, "precision": "fp8", "batch_size": "auto"}
+        plan = pinned_serving(request_of(serve, G6E), catalog, BedrockCatalog(), load_serving())
+        environment = ServingPlan(plan=plan, catalog=catalog).environment("/weights", replicas=1)
+        assert environment.get("SM_VLLM_QUANTIZATION") == setting
 
     def test_resolved_serving_plan_keeps_digest(self, catalog):
         plan = pinned_serving(request_of(), catalog, BedrockCatalog(), load_serving())

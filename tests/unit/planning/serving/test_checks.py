@@ -160,12 +160,49 @@ def test_weights_published_in_fewer_bits_are_named(model, precision, expected):
 
 @pytest.mark.parametrize(
     "model, precision",
-    [("openai/gpt-oss-120b", "mxfp4"), ("moonshotai/Kimi-K2-Instruct", "fp8"), ("llama-3.1-8b", "bf16")],
+    [("openai/gpt-oss-120b", "mxfp4"), ("moonshotai/Kimi-K2.5", "int4"), ("llama-3.1-8b", "bf16")],
 )
 def test_weights_have_published_format_where_the_plan_leaves_it_open(model, precision):
     priced = price({**GOOD, "model": model})
     assert priced.request.workload.serve.precision == precision
     assert "published-format" not in {finding.code for finding in priced.findings}
+
+
+@pytest.mark.parametrize(
+    "stated, planned, precision, code",
+    [
+        ("fp8", "auto", "fp8", None),
+        ("int4", "auto", "int4", "int4-unmeasured"),
+        ("int4", "bf16", "bf16", "published-format"),
+        ("fp8", "int8", "int8", None),
+        ("modelopt NVFP4", "auto", "bf16", "unknown-format"),
+        ("mxfp4", "auto", "bf16", "unknown-format"),
+        (None, "auto", "bf16", None),
+    ],
+)
+def test_weights_of_config_json_have_its_format(stated, planned, precision, code):
+    model = {"params_b": 8.03, "layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "published_format": stated}
+    priced = price({**GOOD, "model": model, "precision": planned, "model_uri": "s3://mine/weights"})
+    assert priced.request.workload.serve.precision == precision
+    about = {"published-format", "unknown-format", "int4-unmeasured"}
+    assert {finding.code for finding in priced.findings} & about == ({code} if code else set())
+    assert code != "unknown-format" or any(stated in finding.message for finding in priced.findings)
+
+
+def test_experts_of_config_json_may_be_in_mxfp4():
+    model = {"params_b": 20.9, "active_params_b": 3.6, "experts": 32, "top_k": 4, "published_format": "mxfp4"}
+    assert price({**GOOD, "model": model}).request.workload.serve.precision == "mxfp4"
+
+
+def test_four_bit_integers_need_less_memory_and_have_a_wide_range():
+    ranges = {}
+    for precision in ("int4", "fp8"):
+        choices = price({**GOOD, "model": "llama-3.3-70b", "precision": precision}).candidates
+        ranges[precision] = {candidate.place.instance_type for candidate in choices if not candidate.bedrock}
+    assert ranges["fp8"] < ranges["int4"]
+    assert not any(name.startswith(("inf", "trn")) for name in ranges["int4"])
+    refused = codes({**GOOD, "precision": "int4"}, target={"instance_type": "inf2.48xlarge"})
+    assert "int4 weights are not served on Inferentia2" in refused["precision"].message
 
 
 def test_open_format_costs_what_the_published_one_does():
@@ -186,7 +223,10 @@ def test_open_format_costs_what_the_published_one_does():
     ],
 )
 def test_model_that_fits_nowhere_is_refused_with_the_format_that_fits(model, kind, words):
-    assert words in codes({**GOOD, "model": model}, target={"instance_type": kind})["nothing-fits"].hint
+    assert (
+        words
+        in codes({**GOOD, "model": model, "precision": "bf16"}, target={"instance_type": kind})["nothing-fits"].hint
+    )
 
 
 def test_mxfp4_of_dense_model_refused():
