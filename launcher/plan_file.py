@@ -18,6 +18,7 @@ from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInput
 from launcher.model.finding import Finding, error
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
+from launcher.model.units import number_of
 from launcher.model.values import FAILED, OUT_OF_RANGE, cut, describe, is_plain
 from launcher.plan_layers import (
     EXTENDS,
@@ -403,6 +404,6 @@ def _refuse_merge_keys(root: yaml.Node) -> None:
 def _refusal(name: str, findings: list[Finding], names: Sequence[Finding] = ()) -> SlipwayError:
     """The error that carries the findings: unreadable unless only numbers are out of range or names are unknown."""
     count = len(findings) + len(names)
-    message = f"{name} has {count} problem{'s' if count > 1 else ''}"
+    message = f"{name} has {number_of(count, 'problem')}"
     kind = ImpossibleError if all(finding.code == OUT_OF_RANGE for finding in findings) else UnreadableInputError
     return kind(message, findings=[*findings, *names])

@@ -353,3 +353,23 @@ def test_no_module_of_infra_or_the_launcher_imports_slipway_aws():
     """It is above both: they work without it, and it may change without them."""
     users = [path for path in SOURCES if "slipway_aws" not in path.parts and "slipway_aws" in tops(path)]
     assert users == []
+
+
+def test_no_message_makes_a_plural_by_hand():
+    """`number_of` writes a number with its noun: an ending of its own in each message forgets the singular."""
+    assert [place for source in python_files("launcher", "infra") for place in _plurals(source)] == []
+
+
+def python_files(*folders):
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def _plurals(path):
+    """Places of a text with an ending `s` that depends on a number other than 1."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.IfExp) or not isinstance(node.test, ast.Compare):
+            continue
+        endings = [part.value for part in (node.body, node.orelse) if isinstance(part, ast.Constant)]
+        one = isinstance(node.test.ops[0], ast.Eq)
+        if endings == (["", "s"] if one else ["s", ""]) and path.name != "units.py":
+            yield f"{path.relative_to(ROOT)}:{node.lineno}"

@@ -31,6 +31,7 @@ from launcher.model.monitoring import (
 )
 from launcher.model.plan import Plan
 from launcher.model.target import Guard
+from launcher.model.units import number_of
 from launcher.planning.registry import has_budget
 from launcher.rendering.cluster import cluster_name
 from launcher.rendering.names import OUTPUTS
@@ -360,10 +361,12 @@ def guardrail_text(plan: Plan, limits: Limits) -> list[str]:
         sentences.append(f"{guard.stops} {settings.ttl_h:g} h after the last deployment")
     if serve is not None and serve.min_instances:
         never = "no alarm on idle time (guardrails.idle_minutes: 0)"
-        sentences.append(never if minutes is None else f"an alarm after {minutes:g} minutes without a request")
+        sentences.append(
+            never if minutes is None else f"an alarm after {number_of(minutes, 'minute')} without a request"
+        )
     elif guard.idle and not prepaid:
         never = "nothing stops idle nodes (guardrails.idle_minutes: 0)"
-        sentences.append(never if minutes is None else f"{guard.idle} for {minutes:g} minutes stop")
+        sentences.append(never if minutes is None else f"{guard.idle} for {number_of(minutes, 'minute')} stop")
     elif serve is None and not prepaid:
         sentences.append("idle nodes are not detected")
     sentences += _limit_text(limits, plan.place.region)
@@ -391,7 +394,7 @@ def _limit_text(limits: Limits, region: str) -> list[str]:
 
 def _paid_text(plan: Plan, minutes: float | None) -> list[str]:
     if plan.place.option in PREPAID:
-        daily = f"; a daily notification while they are idle for {minutes:g} minutes or missing"
+        daily = f"; a daily notification while they are idle for {number_of(minutes or 0, 'minute')} or missing"
         bought = "training plan" if plan.place.option is PurchaseOption.TRAINING_PLAN else "Capacity Block"
         return [
             f"the {bought} is prepaid: its nodes are never stopped{daily if minutes and guard_of(plan).idle else ''}"

@@ -9,6 +9,7 @@ from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
 from launcher.model.accuracy import Accuracy, RunAccuracy, accuracy
 from launcher.model.money import Range, UsdRange
+from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
 from launcher.records.document import UnreadRun, filled, json_object
 
@@ -128,7 +129,7 @@ def _answer(runs: Sequence[RunAccuracy]) -> list[str]:
     rate, hours, usd = _accuracies(runs)
     lines = [*_shares("tokens a second", rate), *_shares("hours", hours), *_shares("dollars", usd)]
     beside = sum(run.simulated for run in runs)
-    sandbox = [f"{beside} run{'s' if beside > 1 else ''} in the sandbox, on emulated nodes."]
+    sandbox = [f"{number_of(beside, 'run')} in the sandbox, on emulated nodes."]
     return lines + sandbox if beside else lines or ["Nothing to compare yet: no run has ended that counted tokens."]
 
 
@@ -136,7 +137,7 @@ def _shares(label: str, figures: Accuracy) -> list[str]:
     if figures.within_25 is None or figures.covered is None:
         return []
     near, inside = f"{figures.within_25:.0%} within 0.8 to 1.25 of the quote", f"{figures.covered:.0%} in its range"
-    return [f"{label}: of {figures.n} run{'s' if figures.n > 1 else ''} {near}, {inside}."]
+    return [f"{label}: of {number_of(figures.n, 'run')} {near}, {inside}."]
 
 
 def _table(runs: Sequence[RunAccuracy], width: int) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Literal
 from launcher.agent.manifest import StoredFile
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
+from launcher.model.units import number_of
 from launcher.records.checkpoints import Checkpoint
 from launcher.records.codec import Json, as_json
 from launcher.records.document import filled, json_object
@@ -106,7 +107,7 @@ def verify_document(name: str, uri: str, read: Iterable[tuple[Checkpoint, Sequen
 def verified_lines(checkpoint: Checkpoint, wrong: Sequence[str]) -> list[str]:
     """One verified checkpoint, and its problems."""
     hashes = "hashes" if checkpoint.form == "agent" else "sizes; PyTorch keeps no hashes"
-    state = "incomplete" if wrong else f"complete, {len(checkpoint.files)} files, by {hashes}"
+    state = "incomplete" if wrong else f"complete, {number_of(len(checkpoint.files), 'file')}, by {hashes}"
     return [f"  step {checkpoint.step}: {state}", *(f"    {line}" for line in wrong)]
 
 
@@ -194,7 +195,10 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
     if folded:
         size = size_text(sum(checkpoint.bytes for checkpoint in expiring))
         about = f"steps {expiring[-1].step} to {expiring[0].step}, {size}"
-        lines += ["", *wrapped(f"  {len(expiring)} more checkpoints expire ({about}): --json lists them", width)]
+        lines += [
+            "",
+            *wrapped(f"  expiring: {number_of(len(expiring), 'more checkpoint')} ({about}): --json lists them", width),
+        ]
     return lines
 
 

@@ -10,6 +10,7 @@ from launcher.answers.table import Column, dollars, render
 from launcher.model.commitment_choice import CommitmentChoice, CommitmentOption
 from launcher.model.enums import Payment
 from launcher.model.finding import Finding
+from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
 from launcher.records.document import filled, json_object
 
@@ -94,7 +95,7 @@ def _answer(commitment: CommitmentChoice) -> list[str]:
         more = " The table shows the result of committing to the average." if commitment.options else ""
         return [demand, f"Commit to nothing: {why}.{more}"]
     saved = words.dollars(choice.saving_usd)
-    term = f"{choice.term_years} year{'s' if choice.term_years > 1 else ''}"
+    term = f"{number_of(choice.term_years, 'year')}"
     article = "an" if choice.instrument.startswith("ec2") else "a"
     instrument = "a reservation" if choice.instrument == "reserved" else f"{article} {choice.instrument}"
     purchase = f"{instrument} of ${words.dollars(choice.usd_per_hour)} an hour for {term}"

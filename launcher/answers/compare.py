@@ -12,7 +12,7 @@ from launcher.answers.price_ages import ages_lines
 from launcher.answers.table import Column, render
 from launcher.model.enums import PurchaseOption
 from launcher.model.quote import Quote
-from launcher.model.units import HOURS_PER_MONTH
+from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.port import Path, Port, weeks_text
 from launcher.pricing.priced import NEURON, NVIDIA
@@ -149,7 +149,7 @@ def _paid_back(port: Port) -> str:
     if port.break_even_run is None:
         return "the port never pays off"
     when = "" if port.break_even_on is None else f", on {port.break_even_on}"
-    runs = f"{port.break_even_run:,} run{'s' if port.break_even_run != 1 else ''}"
+    runs = f"{number_of(port.break_even_run, 'run')}"
     return f"the port is paid back after {runs}{when}" + ("" if port.pays else f", and the plan has only {port.runs:,}")
 
 

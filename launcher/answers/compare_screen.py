@@ -8,6 +8,7 @@ from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.model.money import Price
 from launcher.model.quote import Quote
+from launcher.model.units import number_of
 from launcher.pricing.ages import age, rests_on
 from launcher.pricing.pairs import Pair
 from launcher.pricing.port import Port, weeks_text
@@ -66,7 +67,7 @@ def _notes(comparison: Comparison, *, called: bool) -> Iterator[str]:
         types = " and ".join(comparison.simulated)
         yield f"What the sandbox measured on {types} is of this computer, and decides nothing."
     counted = [(len(comparison.verdict.reasons), "reason"), (len(comparison.priced.blocking), "warning")]
-    more = ", ".join(words.count(count, name) for count, name in counted if count)
+    more = ", ".join(number_of(count, name) for count, name in counted if count)
     read = " Prices were read from AWS, nothing was spent." if called else ""
     yield f"{more} and every type: -v.{read}" if more else f"Every type: -v.{read}"
 

@@ -8,6 +8,7 @@ from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, dollars, render
 from launcher.model.spending import StackCost, hourly
+from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
 from launcher.records.document import json_object
 from launcher.workflow.doctor.running_costs import Surveyed
@@ -55,9 +56,7 @@ def page(costs: Surveyed, width: int) -> list[str]:
         total = words.dollars(hourly(costs.stacks))
         lines = [
             "",
-            *wrapped(
-                f"  {len(costs.stacks)} stack{'s' if len(costs.stacks) > 1 else ''}: ${total} an hour now{more}.", width
-            ),
+            *wrapped(f"  {number_of(len(costs.stacks), 'stack')}: ${total} an hour now{more}.", width),
             "",
         ]
         lines += _table(costs, width)

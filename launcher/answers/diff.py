@@ -9,6 +9,7 @@ from launcher.answers import words
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, dollars, render
 from launcher.model.plan_diff import LineDiff, PlanDiff, PlansDiff
+from launcher.model.units import number_of
 from launcher.model.visible_text import visible
 from launcher.records.codec import Json, as_json
 from launcher.records.document import filled, json_object
@@ -62,7 +63,7 @@ def page(difference: PlansDiff, refusal: str | None, width: int) -> list[str]:
 
 def headline(difference: PlansDiff) -> str:
     """The change in a sentence."""
-    plans = f"{difference.looked_at} plan{'s' if difference.looked_at != 1 else ''}"
+    plans = f"{number_of(difference.looked_at, 'plan')}"
     if not difference.plans:
         return f"No total changes between {_short(difference.old)} and {_short(difference.new)}: {plans} compared."
     percent = "" if difference.percent is None else f" ({difference.percent:+.1f} %)"
@@ -117,7 +118,7 @@ def _bill(plan: PlanDiff, width: int) -> list[str]:
         Column("because", lambda line: line.change.value.replace("-", " ")),
     ]
     hidden = len(plan.lines) - MAX_LINES
-    more = [f"    {hidden} smaller line{'s' if hidden > 1 else ''}: --json has all"] if hidden > 0 else []
+    more = [f"    {number_of(hidden, 'smaller line')}: --json has all"] if hidden > 0 else []
     return [*render(columns, plan.lines[:MAX_LINES], width), *more]
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 from launcher.answers.table import Column, render
 from launcher.model.endpoint_call import EndpointState, LoadSetting, LoadStep, LoadTest, Reply, ServedEndpoint
 from launcher.model.report import EndpointReport, Report
+from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
 from launcher.records.document import json_object
 from launcher.records.load_documents import load_document, past_load_test
@@ -68,7 +69,7 @@ def endpoint_lines(report: Report, endpoint: EndpointReport) -> list[str]:
 
 
 def _instances(count: int) -> str:
-    return f"{count} instance{'s' if count != 1 else ''}"
+    return f"{number_of(count, 'instance')}"
 
 
 def load_line(input_tokens: int, output_tokens: int, setting: LoadSetting | None) -> str:
@@ -81,7 +82,8 @@ def load_line(input_tokens: int, output_tokens: int, setting: LoadSetting | None
 def step_line(step: LoadStep) -> str:
     """A completed step of a load test."""
     failed = f", {step.failures} failed: {step.failure}" if step.failures else ""
-    return f"{step.concurrency} concurrent: {step.requests:,} requests, {step.tokens_per_s:,.1f} tokens/s{failed}"
+    requests = number_of(step.requests, "request")
+    return f"{step.concurrency} concurrent: {requests}, {step.tokens_per_s:,.1f} tokens/s{failed}"
 
 
 def load_page(load: LoadTest, width: int) -> list[str]:
@@ -99,9 +101,9 @@ def load_page(load: LoadTest, width: int) -> list[str]:
     instances = max(1, load.instances)
     lines = [*render(columns, load.steps, width), ""]
     tokens = "output tokens" if load.best.output_tokens else "input tokens"
+    requests = number_of(load.best.concurrency, "concurrent request")
     lines.append(
-        f"  measured: {load.best.tokens_per_s:,.0f} {tokens}/s with {load.best.concurrency} concurrent requests,"
-        f" on {instances} instance{'s' if instances != 1 else ''}"
+        f"  measured: {load.best.tokens_per_s:,.0f} {tokens}/s with {requests}, on {number_of(instances, 'instance')}"
     )
     if load.quoted_tokens_per_s:
         quoted = load.quoted_tokens_per_s * instances
@@ -125,7 +127,9 @@ def _counting(load: LoadTest) -> list[str]:
     full = past.row.batch * past.row.copies
     if past.row.concurrency < full:
         count = full * max(1, load.instances)
-        return [f"  later quotes leave it out: {count} concurrent requests fill the endpoint: --concurrency {count}"]
+        return [
+            f"  later quotes leave it out: it takes {number_of(count, 'concurrent request')}: --concurrency {count}"
+        ]
     return ["  saved in the run folder: later quotes of this layout and these lengths use it"]
 
 

@@ -10,6 +10,7 @@ from launcher.answers.diff import safe
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, dollars, render
 from launcher.model.template_estimate import EstimateLine, TemplateEstimate, UncountedType
+from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
 from launcher.records.document import filled, json_object
 
@@ -48,7 +49,7 @@ def document(found: TemplateEstimate, limit: Decimal | None, refusal: str | None
 
 def page(found: TemplateEstimate, refusal: str | None, width: int, *, explained: bool) -> list[str]:
     """The estimate for a terminal; `explained` adds every line with its source."""
-    stacks = words.count(len(found.stacks), "stack")
+    stacks = number_of(len(found.stacks), "stack")
     lines = ["", *wrapped(f"  {found.source}: {stacks} in {', '.join(found.regions)}", width), ""]
     lines += _totals(found, width)
     priced = [line for line in found.lines if line.unpriced is None]
@@ -58,7 +59,7 @@ def page(found: TemplateEstimate, refusal: str | None, width: int, *, explained:
     rest = [line for line in priced if line not in shown]
     if rest:
         usd = sum((line.max_usd_per_hour or Decimal(0) for line in rest), Decimal(0))
-        lines.append(f"  and {words.count(len(rest), 'smaller line')}, ${words.dollars(usd)} an hour: --explain")
+        lines.append(f"  and {number_of(len(rest), 'smaller line')}, ${words.dollars(usd)} an hour: --explain")
     for text in _notes(found, priced, explained=explained):
         lines += wrapped(f"  {text}", width) if text else [""]
     if refusal is not None:
@@ -82,7 +83,7 @@ def comment(found: TemplateEstimate, refusal: str | None) -> list[str]:
         usd = f"{words.dollars(line.usd_per_hour)} | {words.dollars(line.max_usd_per_hour)}"
         lines.append(f"| {' | '.join(map(safe, cells))} | {usd} | {line.as_of} |")
     if len(priced) > MAX_ROWS:
-        lines += ["", f"{words.count(len(priced) - MAX_ROWS, 'smaller line')} more: `slipway estimate --explain`."]
+        lines += ["", f"{number_of(len(priced) - MAX_ROWS, 'smaller line')} more: `slipway estimate --explain`."]
     return [*lines, "", *(safe(text) for text in _notes(found, priced, explained=False) if text)]
 
 

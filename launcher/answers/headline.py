@@ -1,8 +1,8 @@
 """The first words of a plan's pages: the request in a line, whether families are compared, why nothing has a price."""
 
-from launcher.answers import words
 from launcher.model.enums import Method
 from launcher.model.request import PlanRequest
+from launcher.model.units import number_of
 from launcher.model.workload import TrainingWorkload
 from launcher.planning.work import cluster_hours
 from launcher.pricing.priced import NVIDIA, Priced
@@ -31,7 +31,7 @@ def headline_of(request: PlanRequest, params_b: float | None) -> str:
     model = train.model if isinstance(train.model, str) else f"a model of {params_b:.4g} B" if params_b else "a model"
     amount = _amount(train, params_b)
     job = f"{model}, {METHODS.get(train.method, train.method.value.upper())}" if train.model else "a job"
-    return f"{request.name} · {job}, {amount} · {words.count(train.runs, 'run')}"
+    return f"{request.name} · {job}, {amount} · {number_of(train.runs, 'run')}"
 
 
 def _amount(train: TrainingWorkload, params_b: float | None) -> str:

@@ -20,6 +20,7 @@ from launcher.model.ledger import (
     total,
 )
 from launcher.model.money import UsdRange
+from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
 from launcher.records.document import OMITTED, UnreadRun, filled, json_object
 
@@ -116,9 +117,9 @@ def page(ledger: Ledger, width: int, *, by: Grouping | None, everything: bool) -
             else render(RUNS, shown, width)
         )
         hidden = len(ledger.entries) - len(shown) if by is None else 0
-        lines += wrapped(f"  {hidden:,} older runs are not shown; --all shows them, --by adds up.", width) * bool(
-            hidden
-        )
+        lines += wrapped(
+            f"  not shown: {number_of(hidden, 'older run')}; --all shows them, --by adds up.", width
+        ) * bool(hidden)
         for use in reservations(ledger.entries) if by is None else ():
             unused, fee = words.dollars(use.unused_usd), words.dollars(use.fee_usd)
             lines += wrapped(f"  {use.name}: ${unused} of its fee of ${fee} was used by no run", width)
@@ -131,11 +132,11 @@ def page(ledger: Ledger, width: int, *, by: Grouping | None, everything: bool) -
 def answer(whole: LedgerTotal) -> list[str]:
     """The totals in a sentence or two."""
     real = whole.runs - whole.simulated
-    sandbox = f"{_count(whole.simulated, 'run')} in the sandbox, where nothing is spent."
+    sandbox = f"{number_of(whole.simulated, 'run')} in the sandbox, where nothing is spent."
     if not real:
         return [sandbox]
     used, quoted = words.dollars(whole.usd_used), words.dollars(whole.quoted_usd)
-    first = f"{_count(real, 'run')}: ${used} used, quoted ${quoted}"
+    first = f"{number_of(real, 'run')}: ${used} used, quoted ${quoted}"
     lines = [f"{first}, billed ${words.dollars(whole.billed_usd)}." if whole.billed_usd else f"{first}."]
     if whole.usd_unused:
         paid = words.dollars(whole.usd_used + whole.usd_unused)
@@ -143,15 +144,11 @@ def answer(whole: LedgerTotal) -> list[str]:
     if whole.usd_per_million_tokens is not None:
         lines.append(f"${words.dollars(whole.usd_per_million_tokens)} a million tokens of the runs that counted them.")
     if whole.interruptions or whole.lost_h:
-        losses = f"{_count(whole.interruptions, 'interruption')}; {words.hours(whole.lost_h)} h of work was lost"
+        losses = f"{number_of(whole.interruptions, 'interruption')}; {words.hours(whole.lost_h)} h of work was lost"
         lines.append(f"{losses} (${words.dollars(whole.usd_lost)}).")
     if whole.incomplete:
-        lines.append(f"The dollars of {_count(whole.incomplete, 'run')} are unknown and not in the totals.")
+        lines.append(f"The dollars of {number_of(whole.incomplete, 'run')} are unknown and not in the totals.")
     return [*lines, sandbox] if whole.simulated else lines
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def run_instances(entry: LedgerEntry) -> str:

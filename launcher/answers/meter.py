@@ -5,7 +5,7 @@ from decimal import Decimal
 from launcher.answers import lines, words
 from launcher.model.meter import Meter, SpotNow, Terms
 from launcher.model.money import Range, UsdRange
-from launcher.model.units import HOUR_S, spoken
+from launcher.model.units import HOUR_S, number_of, spoken
 from launcher.records.document import filled, json_object
 
 SELDOM = 0.01
@@ -115,7 +115,7 @@ def _losses(meter: Meter) -> list[str]:
     expected = meter.quoted.interruptions
     lost = []
     if meter.interruptions or expected is not None:
-        count = f"{meter.interruptions} interruption{'' if meter.interruptions == 1 else 's'}"
+        count = f"{number_of(meter.interruptions, 'interruption')}"
         lost.append(count + (f", {_expected_text(expected)} expected" if expected is not None else ""))
     until = meter.next_checkpoint_s
     if until is not None:

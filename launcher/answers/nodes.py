@@ -9,7 +9,7 @@ from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, dollars, render
 from launcher.model.cluster_nodes import ClusterNode, NodeAction, NodeUse
 from launcher.model.enums import TargetKind
-from launcher.model.units import spoken
+from launcher.model.units import number_of, spoken
 from launcher.records.codec import Json, as_json
 from launcher.records.document import filled, json_object
 from launcher.workflow.run.cluster_nodes import ListedNodes, PlannedAction
@@ -102,7 +102,7 @@ def action_document(planned: PlannedAction, *, done: bool) -> Json:
 def page(listed: ListedNodes, width: int) -> list[str]:
     """The nodes as a table, then the reason and the boot output of each that has one."""
     where = "the sandbox" if listed.simulated else listed.region
-    head = f"  {listed.name} · cluster {listed.cluster} in {where} · {words.count(len(listed.nodes), 'node')}"
+    head = f"  {listed.name} · cluster {listed.cluster} in {where} · {number_of(len(listed.nodes), 'node')}"
     if listed.usd_per_hour is not None:
         head += f" · ${words.dollars(listed.usd_per_hour)} an hour each"
     lines = ["", *wrapped(head, width), ""]

@@ -7,6 +7,7 @@ from launcher.agent.manifest import StoredFile
 from launcher.agent.output_manifest import OutputManifest
 from launcher.answers.checkpoints import size_text
 from launcher.answers.table import Column, render
+from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
 from launcher.records.document import filled, json_object
 
@@ -53,4 +54,4 @@ def page(outputs: OutputManifest, width: int) -> list[str]:
 def summary(outputs: OutputManifest) -> str:
     """The number and size of the outputs, and the run that wrote them."""
     size = size_text(sum(file.bytes for file in outputs.files))
-    return f"{len(outputs.files):,} files, {size}, of run {outputs.run}, attempt {outputs.attempt}"
+    return f"{number_of(len(outputs.files), 'file')}, {size}, of run {outputs.run}, attempt {outputs.attempt}"

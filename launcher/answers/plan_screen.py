@@ -12,6 +12,7 @@ from launcher.answers.price_ages import price_dates
 from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.model.money import Price
 from launcher.model.quote import Quote
+from launcher.model.units import number_of
 from launcher.pricing.ages import Age, age, rests_on
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.port import port, weeks_text
@@ -234,8 +235,8 @@ def _port(priced: Priced) -> Iterator[str]:
         return
     ported = port(train, gpu, trainium, priced.now.date())
     runs = ported.break_even_run
-    back = "never pays off" if runs is None else f"is paid back after {words.count(runs, 'run')}"
-    within = f" in {words.count(train.runs, 'run')}" if runs is None else f", the plan has {train.runs:,}"
+    back = "never pays off" if runs is None else f"is paid back after {number_of(runs, 'run')}"
+    within = f" in {number_of(train.runs, 'run')}" if runs is None else f", the plan has {train.runs:,}"
     cost = f"{weeks_text(ported.weeks.mid)}, ${ported.usd:,.0f}"
     text = f"Trainium: a port ({cost}) {back}{within}"
     whole = f"{text}: {command(priced, 'compare')}"
@@ -245,10 +246,10 @@ def _port(priced: Priced) -> Iterator[str]:
 def _last(priced: Priced, width: int, *, called: bool) -> list[str]:
     """The number of other rows and of warnings, the dates of the prices, the next commands."""
     total = Counter(priced.standing(rank) is Standing.UNPRICED for rank in range(1, len(priced.candidates) + 1))
-    more = f"{len(priced.candidates):,} of {priced.considered:,} rows"
+    more = f"{len(priced.candidates):,} of {number_of(priced.considered, 'row')}"
     unpriced = f", {total[True]:,} unpriced" if total[True] else ""
     others = [finding for finding in priced.findings if finding not in priced.blocking]
-    counted = f"{words.count(len(others), 'note')}: -v." if others else ""
+    counted = f"{number_of(len(others), 'note')}: -v." if others else ""
     many = f"{more}{unpriced}: --all." if priced.considered > 1 else ""
     said = [text for text in (many, counted, price_dates(priced.candidates)) if text]
     lines = wrapped(f"  {' '.join(said)}", width)

@@ -11,6 +11,7 @@ from launcher.answers.price_ages import contradictions, price_ages
 from launcher.model.enums import COMMITTED, Basis, PurchaseOption
 from launcher.model.money import Unpriced, UsdRange
 from launcher.model.quote import Quote
+from launcher.model.units import number_of
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.priced import NEURON, NVIDIA, Priced
 from launcher.workflow.quote.commands import command, next_command
@@ -178,7 +179,7 @@ def _other_family(priced: Priced) -> list[str]:
     gpu, trainium = (UsdRange(low=usd, mid=usd, high=usd) for side in sides if (usd := side.usd) is not None)
     ported = port(train, gpu, trainium, priced.now.date())
     runs = ported.break_even_run
-    back = "never pays off" if runs is None else f"is paid back after {runs:,} run{'s' if runs > 1 else ''}"
+    back = "never pays off" if runs is None else f"is paid back after {number_of(runs, 'run')}"
     instances = f"{sides[1].place.nodes} × {sides[1].place.instance_type}, {words.option(sides[1].place)}"
     text = f"Trainium: {priced.short_id(rank)}, {instances}: ${words.dollars(trainium.mid)} a run"
     text += f"; the port of {weeks_text(ported.weeks.mid)} {back}."

@@ -14,6 +14,7 @@ from launcher.catalog.fetched_prices import plain as price_words
 from launcher.catalog.listing import BILL_ITEM, SPOT_RANGE, PriceChange, PriceRow
 from launcher.catalog.selector import SAGEMAKER
 from launcher.model.enums import Basis, Market, PurchaseOption
+from launcher.model.units import number_of
 from launcher.pricing.ages import ALLOWED_DAYS
 from launcher.workflow.quote.prices import PriceFilter
 
@@ -73,7 +74,7 @@ def _headline(price_filter: PriceFilter, number: int, as_of: date | None) -> str
     if price_filter.option:
         parts.append(_kind_title(price_filter.option))
     known = f", as known on {as_of}" if as_of else ""
-    return f"{' · '.join(parts)} · {number:,} price{'' if number == 1 else 's'}{known}"
+    return f"{' · '.join(parts)} · {number_of(number, 'price')}{known}"
 
 
 def _kind_title(kind: str) -> str:

@@ -16,7 +16,7 @@ from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, Price
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
-from launcher.model.units import spoken
+from launcher.model.units import number_of, spoken
 from launcher.pricing.blocks import bought
 from launcher.pricing.gate import UNPRICED
 from launcher.pricing.priced import Priced
@@ -90,7 +90,7 @@ def _page(quoted: Quote, rank: int, width: int, priced: Priced, *, small: Decima
     shown = [finding for finding in findings if explained or finding.level is not Level.INFO]
     lines += [piece for finding in shown for piece in wrapped(f"  {finding_line(finding)}", width)]
     if more := len(findings) - len(shown):
-        lines.append(f"  {more} remark{'s' if more > 1 else ''}: --explain shows {'them' if more > 1 else 'it'}")
+        lines.append(f"  {number_of(more, 'remark')}: --explain shows {'them' if more > 1 else 'it'}")
     # Of a price that is too old already the day it ends is the moment of the quote, and the gate says what is wrong.
     lasts = quoted.expires_at is not None and quoted.expires_at > priced.now
     expiry = f", good until {quoted.expires_at:%Y-%m-%d %H:%M} UTC" if lasts else ""

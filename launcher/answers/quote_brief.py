@@ -11,6 +11,7 @@ from launcher.model.enums import Level
 from launcher.model.finding import Finding
 from launcher.model.money import CostComponent, sum_usd
 from launcher.model.quote import Quote
+from launcher.model.units import number_of
 from launcher.planning.quotas import DEFAULT_QUOTA
 from launcher.pricing.priced import Priced
 from launcher.pricing.trust import DOUBTFUL_PRICE
@@ -53,6 +54,6 @@ def _findings(findings: Sequence[Finding], width: int) -> list[str]:
     lines: list[str] = []
     for finding in ranked[:MAX_FINDINGS]:
         lines += wrapped(f"  {finding_line(finding)}", width)
-    counted = [words.count(more, "more remark")] if more > 0 else []
-    counted += [f"{words.count(quotas, 'default quota')} below the plan's need"] if quotas else []
+    counted = [number_of(more, "more remark")] if more > 0 else []
+    counted += [f"{number_of(quotas, 'default quota')} below the plan's need"] if quotas else []
     return lines + ([f"  {', '.join(counted)}: -v"] if counted else [])

@@ -13,9 +13,9 @@ from launcher.model.overhead import SHARE_CODE, SHOWN_SHARE
 from launcher.model.quote import Quote
 from launcher.model.serving import ServingOutlook
 from launcher.model.target import Runs
-from launcher.model.units import HOUR_S, spoken
+from launcher.model.units import HOUR_S, number_of, spoken
 from launcher.planning.job_command import WASTE
-from launcher.planning.nat import AUTO_CODE
+from launcher.planning.nat import AUTO_CODE, OWN_NAT_CODE
 from launcher.pricing.priced import Priced
 from launcher.pricing.standing import Standing
 from launcher.targets.registry import target_of
@@ -38,7 +38,8 @@ DECISIVE = (
     "trainer-cannot-resume",
 )
 """Warnings that can change the decision, beside what the gate says."""
-SHOWN = (SHARE_CODE, AUTO_CODE)
+NAT_CODES = (AUTO_CODE, OWN_NAT_CODE)
+SHOWN = (SHARE_CODE, *NAT_CODES)
 """Notes that have a line of their own."""
 MAX_GRAVE = 2
 
@@ -234,7 +235,7 @@ def _parts(quoted: Quote, group: str, lines: list[CostComponent]) -> Iterator[st
     yield from (f"{line.name.removesuffix(' of the nodes')} {words.cents(line.usd)}" for line in named)
     rest = len(lines) - len(named) - (group == "compute" and bool(priced))
     if rest:
-        yield words.count(rest, "line") if not named else words.count(rest, "more line")
+        yield number_of(rest, "line") if not named else number_of(rest, "more line")
 
 
 def _hourly(quoted: Quote, line: CostComponent) -> str:
@@ -247,12 +248,12 @@ def _hourly(quoted: Quote, line: CostComponent) -> str:
 
 def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
     """Why the range is wide, then the warnings that concern the decision; the others are counted."""
-    notes = [*_overhead(quoted), *(f"nat: {found.message}" for found in quoted.findings if found.code == AUTO_CODE)]
+    notes = [*_overhead(quoted), *(f"nat: {found.message}" for found in quoted.findings if found.code in NAT_CODES)]
     if why := "; ".join(ranges.causes(quoted, spike_command(priced, quoted))):
         notes.append(f"range {why}")
     counted = []
     if quoted.derived_lines:
-        counted.append(f"~: {words.count(quoted.derived_lines, 'price')} derived from other regions or rates")
+        counted.append(f"~: {number_of(quoted.derived_lines, 'price')} derived from other regions or rates")
     others = [
         f for f in quoted.findings if f.level is not Level.ERROR and f not in priced.blocking and f.code not in SHOWN
     ]
@@ -260,7 +261,7 @@ def _notes(quoted: Quote, priced: Priced, width: int) -> list[str]:
     grave = sorted(decisive, key=lambda finding: DECISIVE.index(finding.code))[:MAX_GRAVE]
     notes += [finding_line(finding) for finding in grave]
     if more := len(others) - len(grave):
-        counted.append(words.count(more, "note"))
+        counted.append(number_of(more, "note"))
     if counted:
         notes.append(f"{'; '.join(counted)}: --explain")
     return [piece for note in notes for piece in wrapped(f"  {note}", width)]

@@ -9,6 +9,7 @@ from launcher.catalog.fetched_prices import Move, Unmatched
 from launcher.catalog.fetched_prices import plain as price_words
 from launcher.catalog.selector import Key
 from launcher.model.errors import AwsError
+from launcher.model.units import number_of
 from launcher.records.refresh_report import RefreshReport
 
 MAX_ROWS, MAX_NAMES = 30, 6
@@ -18,7 +19,7 @@ def refresh_page(report: RefreshReport, width: int) -> list[str]:
     """The result of a refresh for a terminal of `width` columns."""
     prices = "1 price" if report.prices == 1 else f"{report.prices:,} prices"
     earlier = f" ({report.resumed} of them kept from before)" if report.resumed else ""
-    answers = f"{report.answered:,} of {report.asked:,} answers{earlier}"
+    answers = f"{report.answered:,} of {number_of(report.asked, 'answer')}{earlier}"
     where = f"AWS's public files, {answers}" if report.public else f"AWS, {answers}"
     if report.snapshot is not None:
         where = f"a snapshot with SHA-256 {report.snapshot}"

@@ -9,7 +9,7 @@ from launcher.answers.table import Column, render
 from launcher.aws.stacks import REMOVED
 from launcher.model.report import NO_SCHEDULER, Attempt, Billable, Report, RunStatus, StoredCheckpoints
 from launcher.model.target import INSTANCES, TRAINING_JOBS
-from launcher.model.units import HOUR_S, spoken
+from launcher.model.units import HOUR_S, number_of, spoken
 from launcher.rendering.names import STORE_STACK
 
 ATTEMPTS: Sequence[Column[Attempt]] = (
@@ -47,7 +47,7 @@ def page(report: Report, width: int, *, everything: bool = False) -> list[str]:
     where = f" on {place}" if report.scheduler != NO_SCHEDULER else ""
     where += ", simulated" if report.simulated else ""
     count = len(report.attempts)
-    lines = ["", f"  {report.name}: {report.status.value} after {count} attempt{'s' if count != 1 else ''}{where}", ""]
+    lines = ["", f"  {report.name}: {report.status.value} after {number_of(count, 'attempt')}{where}", ""]
     lines += attempt_rows(report.attempts, width)
     if report.stopped is not None:
         lines += ["", *wrapped(f"  {report.stopped.text}", width)]
@@ -64,7 +64,7 @@ def _check_lines(report: Report, width: int, *, everything: bool) -> list[str]:
     lines = ["", "  stacks"]
     lines += [f"    {name}  {status}" for name, status in report.stacks] or ["    none"]
     if not everything:
-        counted = [f"{len(facts)} facts as planned"] if facts else []
+        counted = [f"{number_of(len(facts), 'fact')} as planned"] if facts else []
         counted += [f"{len(unchecked)} not emulated, so not checked here"] if unchecked else []
         return [*lines, "", *wrapped(f"  read back: {'; '.join(counted)}; -v lists them", width)] if counted else lines
     lines += ["", f"  read back and as planned ({len(facts)})"]
@@ -115,8 +115,8 @@ def _money(report: Report) -> list[str]:
 
 def _billed_line(billable: Billable) -> str:
     usd = f", ${words.dollars(billable.usd)}" if billable.usd is not None else ""
-    quoted = f"; quoted {billable.quoted_seconds:,} seconds" if billable.quoted_seconds is not None else ""
-    seconds = f"{billable.seconds:,} seconds of each instance at the rate on demand"
+    quoted = f"; quoted {number_of(billable.quoted_seconds, 'second')}" if billable.quoted_seconds is not None else ""
+    seconds = f"{number_of(billable.seconds, 'second')} of each instance at the rate on demand"
     return f"the service bills {seconds}{usd} (trained {billable.trained_seconds:,}){quoted}"
 
 

@@ -9,6 +9,7 @@ from launcher.answers.serving_table import how, per_million, used
 from launcher.model.enums import Level, PurchaseOption
 from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Quote
+from launcher.model.units import number_of
 from launcher.workflow.quote.commands import command
 from launcher.workflow.quote.compare_serving import ServingComparison
 
@@ -25,7 +26,7 @@ def page(comparison: ServingComparison, width: int) -> list[str]:
     if verdict.flips:
         notes.append(f"would change it: {'; '.join(flip.removesuffix('.') for flip in verdict.flips[:MAX_FLIPS])}")
     notes += [finding_line(finding) for finding in comparison.findings if finding.level is Level.ERROR]
-    more = words.count(len(verdict.reasons), "reason") if verdict.reasons else ""
+    more = number_of(len(verdict.reasons), "reason") if verdict.reasons else ""
     notes.append(f"{more} and every instance type: -v." if more else "Every instance type: -v.")
     lines += [piece for note in notes for piece in wrapped(f"  {note}", width)]
     return [*lines, "", f"  next: {command(comparison.priced, 'plan')}"]

@@ -9,6 +9,7 @@ from launcher.answers.row_sections import WIDE, Cells, section_lines
 from launcher.answers.serving_table import headline, how, million_title, per_million, used
 from launcher.model.enums import Level, PurchaseOption
 from launcher.model.quote import Quote
+from launcher.model.units import number_of
 from launcher.pricing.priced import Priced
 from launcher.pricing.standing import Standing
 from launcher.workflow.quote.commands import command, command_for, refresh_command
@@ -75,12 +76,12 @@ def _notes(priced: Priced) -> list[str]:
     ranked = sorted(priced.findings, key=lambda finding: -order.index(finding.level))
     notes = [finding_line(finding) for finding in ranked[:MAX_NOTES]]
     if counted_notes := len(ranked) - len(notes):
-        notes.append(f"{words.count(counted_notes, 'more note')}: -v")
+        notes.append(f"{number_of(counted_notes, 'more note')}: -v")
     hosted = [candidate.place.option is PurchaseOption.BEDROCK for candidate in priced.candidates]
     if any(hosted) and not all(hosted):
         notes.append(f"Bedrock or instances, and from which traffic: {command(priced, 'compare')}")
     unpriced = sum(candidate.usd is None for candidate in priced.candidates)
-    more = f"{len(priced.candidates):,} of {priced.considered:,} rows"
+    more = f"{len(priced.candidates):,} of {number_of(priced.considered, 'row')}"
     counted = f"{more}{f', {unpriced:,} unpriced' if unpriced else ''}: --all. " if priced.considered > 1 else ""
     return [*notes, f"{counted}{price_dates(priced.candidates)}"]
 

@@ -13,6 +13,7 @@ from launcher.answers.words import dollars
 from launcher.model.meter import Meter
 from launcher.model.report import Attempt, RunStatus
 from launcher.model.straggler import Straggler
+from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
 from launcher.records.command_record import KILLED, RUNNING
 from launcher.records.document import filled, json_object
@@ -243,7 +244,7 @@ def _job(state: RunState) -> str:
         parts.append(f" on {', '.join(facts.nodes)}")
     if facts.restarts:
         word = "started again" if target_of(submission.target).per_job else "put back into the queue"
-        parts.append(f", {word} {facts.restarts} time{'s' if facts.restarts > 1 else ''}")
+        parts.append(f", {word} {number_of(facts.restarts, 'time')}")
     return "".join(parts)
 
 
@@ -262,6 +263,6 @@ def _where(submission: Submission) -> list[str]:
         ]
     return [
         *lines,
-        f"  run.workdir: {work['files']:,} file{'' if work['files'] == 1 else 's'}, {revision}",
+        f"  run.workdir: {number_of(work['files'], 'file')}, {revision}",
         f"  checkpoints: {submission.checkpoint_uri}",
     ]

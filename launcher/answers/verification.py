@@ -6,6 +6,7 @@ from launcher.answers import words
 from launcher.answers.bill import signed
 from launcher.answers.lines import wrapped
 from launcher.answers.table import Column, render
+from launcher.model.units import number_of
 from launcher.model.verification import MAX_APART, Verification, VerifiedLine
 
 SMALL = Decimal("0.005")
@@ -36,7 +37,7 @@ def _answer(verification: Verification) -> list[str]:
         f"AWS's calculator ({rates}) makes it {sums}: the quote {verdict} ({verification.apart:.2%}, lines added up)."
     )
     uncompared = len(verification.lines) - len(verification.compared)
-    return [text, *([f"{uncompared} lines were not compared, for the reasons below."] if uncompared else [])]
+    return [text, *([f"not compared: {number_of(uncompared, 'line')}, for the reasons below."] if uncompared else [])]
 
 
 def _table(verification: Verification, width: int) -> list[str]:

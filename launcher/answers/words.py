@@ -7,6 +7,7 @@ from decimal import Decimal
 from launcher.model.enums import PurchaseOption
 from launcher.model.money import UsdRange
 from launcher.model.plan import Place
+from launcher.model.units import number_of
 from launcher.targets.registry import billed_name, target_of
 
 WHOLE_DOLLARS = 100
@@ -48,15 +49,6 @@ def first_of(names: Sequence[str]) -> str:
     ('a', 'a +2')
     """
     return names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
-
-
-def count(number: int, noun: str) -> str:
-    """A number of things.
-
-    >>> count(1, "run"), count(2400, "run")
-    ('1 run', '2,400 runs')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def shortened(text: str, most: int | None) -> str:
@@ -163,4 +155,4 @@ def age(as_of: date, today: date) -> str:
         return f"{round(days / 30.4)} months old"
     if days <= 0:
         return "of today"
-    return f"{days} day{'s' if days > 1 else ''} old"
+    return f"{number_of(days, 'day')} old"

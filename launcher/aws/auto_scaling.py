@@ -7,6 +7,7 @@ from typing import Any
 
 from launcher.aws.session import Session, translated
 from launcher.model.tags import RUN_TAG
+from launcher.model.units import number_of
 
 IN_SERVICE = "InService"
 GONE = ("Terminated", "Detached")
@@ -87,7 +88,7 @@ def start(session: Session, name: str, job: str, nodes: int) -> None:
     }
     with translated(f"name job {job} in the group {name}"):
         client.create_or_update_tags(Tags=[tag])
-    with translated(f"start {nodes} instances of {name}"):
+    with translated(f"start {number_of(nodes, 'instance')} of {name}"):
         client.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=nodes, HonorCooldown=False)
 
 

@@ -8,6 +8,7 @@ from launcher.agent import safe_json
 from launcher.aws.calls import pages, unless_absent
 from launcher.aws.session import Session, error_code, translated
 from launcher.model.errors import AwsError
+from launcher.model.units import number_of
 
 _AT_ONCE = 1000
 """Versions per DeleteObjects call."""
@@ -133,7 +134,9 @@ def _delete_versions(client: Any, name: str, versions: list[dict[str, Any]]) -> 
     refused = answer.get("Errors", [])
     if refused:
         first = refused[0]
-        raise AwsError(f"{name}: {len(refused)} objects stay, the first {first['Key']}: {first.get('Message', '')}")
+        raise AwsError(
+            f"{name}: {number_of(len(refused), 'object')} stay, the first {first['Key']}: {first.get('Message', '')}"
+        )
     return len(objects)
 
 

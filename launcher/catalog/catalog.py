@@ -22,6 +22,7 @@ from launcher.model.enums import Market, Payment, PurchaseOption, SavingsPlanKin
 from launcher.model.instance_type import Accelerator, InstanceType
 from launcher.model.model_spec import ModelSpec
 from launcher.model.money import Price, Unpriced
+from launcher.model.units import number_of
 
 COMMERCIAL = "aws"
 """The partition of regions that every AWS account can use."""
@@ -357,7 +358,7 @@ class Catalog:
             return f"no SageMaker price of {name} in {region} is known{later}"
         if key.term_years:
             label = "reserved price" if key.kind == PurchaseOption.RESERVED.value else "Savings Plan rate"
-            years = f"{key.term_years} year{'s' if key.term_years > 1 else ''}"
+            years = f"{number_of(key.term_years, 'year')}"
             return f"no {key.detail} {label} of {name} in {region} for {years} is known{later}"
         if key.kind == PurchaseOption.TRAINING_PLAN.value:
             return f"training plans have no published rate: prices refresh reads the offerings{later}"

@@ -20,6 +20,7 @@ def attach(run: options.RunName) -> None:
     from launcher.cli.console import StepPrinter
     from launcher.cli.terminal_text import TerminalText
     from launcher.model.errors import DeploymentFailedError
+    from launcher.model.report import RunStatus
     from launcher.workflow.run.status import run_state, with_running_job
     from launcher.workflow.run.status_logs import follow_logs
 
@@ -40,4 +41,4 @@ def attach(run: options.RunName) -> None:
     state = run_state(name, folder, os.environ, output.say)
     output.result(answer.page(state, output.terminal_width()))
     if state.status in ("failed", "stopped"):
-        raise DeploymentFailedError(f"the job of {name} is {state.status}", hint=f"slipway logs {name}")
+        raise DeploymentFailedError(f"the job of {name} {RunStatus(state.status).text}", hint=f"slipway logs {name}")

@@ -13,6 +13,7 @@ from launcher.agent.manifest_tree import entries_for
 from launcher.cli import completion, options, output
 from launcher.cli.confirm import confirm
 from launcher.model.errors import ImpossibleError, UnreadableInputError
+from launcher.model.units import number_of
 from launcher.records.submission import with_job
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def prune(
     sizes = checkpoints_transfer.prunable(store, survey(store), keep)
     steps = sorted({step for key in sizes if (step := step_of_folder_key(key)) is not None})
     pruned = prune_document(source, store.uri, steps, sizes, done=bool(sizes) and not dry_run)
-    objects = f"{len(sizes):,} objects of {len(steps)} steps, {size_text(sum(sizes.values()))}"
+    objects = f"{number_of(len(sizes), 'object')} of {number_of(len(steps), 'step')}, {size_text(sum(sizes.values()))}"
     if not sizes or dry_run:
         if json:
             output.document(pruned)

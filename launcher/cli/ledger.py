@@ -13,6 +13,7 @@ from launcher.cli import options, output
 from launcher.model.errors import UnreadableInputError
 from launcher.model.ledger import Grouping, Ledger
 from launcher.model.report import RunStatus
+from launcher.model.units import number_of
 
 
 def register(app: typer.Typer) -> None:
@@ -70,7 +71,7 @@ def ledger(
         sys.stdout.write(focus_csv(selection.entries))
         bare = sum(not covered(entry) for entry in selection.entries)
         if bare:
-            output.say(f"{bare} runs have no row: they have not ended, or their dollars are not known")
+            output.say(f"without a row: {number_of(bare, 'run')} not ended, or with unknown dollars")
     elif target is None:
         from launcher.answers.ledger import page
 

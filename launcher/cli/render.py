@@ -9,6 +9,7 @@ import typer
 from launcher.cli import options, output
 from launcher.cli.confirm import confirm
 from launcher.model.errors import ImpossibleError
+from launcher.model.units import number_of
 
 SHOWN = 3
 
@@ -43,7 +44,7 @@ def render(
     strange = _others(folder, {rendered_file.path.partition("/")[0] for rendered_file in bundle.files})
     if strange:
         others = ", ".join(strange[:SHOWN]) + (f" and {len(strange) - SHOWN} more" if len(strange) > SHOWN else "")
-        confirm(f"write {len(bundle.files)} files to {folder}, which holds others ({others})", yes=yes)
+        confirm(f"write {number_of(len(bundle.files), 'file')} to {folder}, which holds others ({others})", yes=yes)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_bundle(bundle, folder, shared=True)
@@ -60,7 +61,7 @@ def render(
         return
     output.result([f"  {folder / rendered_file.path}" for rendered_file in bundle.files])
     count = len(bundle.files)
-    output.say("", f"  plan {quoted.digest[:12]}: {count} file{'s' if count > 1 else ''}, nothing was executed")
+    output.say("", f"  plan {quoted.digest[:12]}: {number_of(count, 'file')}, nothing was executed")
 
 
 def _others(folder: Path, rendered: Container[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from launcher.cli import options, output
+from launcher.model.units import number_of
 
 if TYPE_CHECKING:
     from launcher.workflow.run.top import JobNow
@@ -71,4 +72,8 @@ def _fitting(now: "JobNow", room: int) -> list[str]:
     from launcher.answers.top import page
 
     lines = page(now, output.terminal_width())
-    return lines if len(lines) <= room else [*lines[: room - 1], f"  {len(lines) - room + 1} more lines: --once | less"]
+    return (
+        lines
+        if len(lines) <= room
+        else [*lines[: room - 1], f"  {number_of(len(lines) - room + 1, 'more line')}: --once | less"]
+    )

@@ -4,6 +4,7 @@ from datetime import date
 
 from launcher.model.enums import Basis
 from launcher.model.record import record
+from launcher.model.units import number_of
 
 ANNOUNCED_DAYS = 365
 """Days before an announced end from which Slipway reports it: a policy of this project."""
@@ -55,5 +56,5 @@ class AnnouncedEnd:
         'A 1 ended on 2027-01-02: AWS patches it no more'
         """
         days = (self.ends - today).days
-        when = f"ends on {self.ends}, in {days} days" if days > 0 else f"ended on {self.ends}"
+        when = f"ends on {self.ends}, in {number_of(days, 'day')}" if days > 0 else f"ended on {self.ends}"
         return f"{self.what} {when}: {self.then}"

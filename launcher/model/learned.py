@@ -3,6 +3,7 @@
 from datetime import date
 
 from launcher.model.record import record
+from launcher.model.units import number_of
 
 RUN_TO_RUN = 0.03
 """Two runs of one job on one type of node differ by this much, in logarithms; judgement."""
@@ -28,7 +29,7 @@ class Learned:
     def source(self) -> str:
         """The source, as shown in a line of a quote."""
         count = len(self.runs)
-        return f"measured, {count} run{'s' if count > 1 else ''}, {self.as_of}"
+        return f"measured, {number_of(count, 'run')}, {self.as_of}"
 
 
 @record

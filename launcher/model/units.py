@@ -15,6 +15,7 @@ BILLED = (
 )
 MINUTE_S, HOUR_S = 60, 3600
 _SECONDS_UP_TO, _MINUTES_UP_TO = 2 * MINUTE_S, 2 * HOUR_S
+_CONSONANT_Y = ("by", "cy", "dy", "fy", "gy", "ky", "ly", "my", "ny", "py", "ry", "sy", "ty")
 HOURS_A_YEAR = 8760
 MONTHS_A_YEAR = 12
 HOURS_PER_MONTH = 730.0
@@ -28,6 +29,20 @@ def billed_gb(gigabytes: float) -> float:
     100.0
     """
     return gigabytes / GB_PER_GIB
+
+
+def number_of(number: float, noun: str) -> str:
+    """A number with its noun in the singular or the plural.
+
+    >>> number_of(1, "hour"), number_of(1.5, "hour"), number_of(2400, "run")
+    ('1 hour', '1.5 hours', '2,400 runs')
+    >>> number_of(0, "address"), number_of(2, "copy"), number_of(2, "more key")
+    ('0 addresses', '2 copies', '2 more keys')
+    """
+    if number != 1:
+        ending = "ies" if noun.endswith(_CONSONANT_Y) else "es" if noun.endswith(("s", "x", "ch")) else "s"
+        noun = (noun[:-1] if ending == "ies" else noun) + ending
+    return f"{number:,.0f} {noun}" if number == int(number) else f"{number:,g} {noun}"
 
 
 def spoken(seconds: float) -> str:

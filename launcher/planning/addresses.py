@@ -11,6 +11,7 @@ from launcher.model.instance_type import InstanceType
 from launcher.model.plan import Place
 from launcher.model.record import record
 from launcher.model.request import NetworkRequest, PlanRequest
+from launcher.model.units import number_of
 from launcher.targets.registry import target_of
 
 AWS_RESERVED = 5
@@ -181,7 +182,8 @@ def too_few_addresses(
     required = addresses(request, place, instances)
     if required <= have:
         return ()
-    message = f"the private subnet {subnet} has {have} addresses, the cluster takes {required} with {place.nodes} nodes"
+    nodes = number_of(place.nodes, "node")
+    message = f"the private subnet {subnet} has {number_of(have, 'address')}, the cluster takes {required} with {nodes}"
     existing = request.network.vpc_id is not None
     hint = "a larger subnet" if existing else "a larger network.cidr, such as 10.0.0.0/16"
     if request.target.efa_layout is EfaLayout.CLASSIC:

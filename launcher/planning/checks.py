@@ -10,6 +10,7 @@ from launcher.model.enums import CheckpointLayout, CheckpointMode, PurchaseOptio
 from launcher.model.finding import Finding, error, info, warning
 from launcher.model.names import nearest_model, nearest_name
 from launcher.model.request import CheckpointPolicy, PlanRequest, PurchaseRequest
+from launcher.model.units import number_of
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.plan_file import yaml_tokens
 from launcher.planning.amounts import MAX_HOURS, amount_findings
@@ -411,7 +412,9 @@ def _reservation(request: PlanRequest) -> Iterator[Finding]:
         )
     nodes, count = request.target.nodes, purchase.reservation.count
     if nodes is not None and count is not None and nodes.minimum > count:
-        yield error("reservation-count", "target.nodes", f"{nodes.minimum} nodes, but the reservation has {count}")
+        yield error(
+            "reservation-count", "target.nodes", f"{number_of(nodes.minimum, 'node')}, but the reservation has {count}"
+        )
     if purchase.training_plan is not None:
         yield error("two-reservations", "purchase", "reservation and training_plan are both given", "keep one")
 

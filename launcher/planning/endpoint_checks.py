@@ -13,6 +13,7 @@ from launcher.model.names import ECR
 from launcher.model.plan import Plan
 from launcher.model.schedule import scheduled
 from launcher.model.serving import ServingEstimate, ServingFacts
+from launcher.model.units import number_of
 from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import MAX_VOLUME_GIB, ServingDeployment, ServingPlan
 from launcher.planning.registry import COMPONENT, budget_findings, registry_findings
@@ -334,7 +335,7 @@ def _zero(served: ServingPlan) -> Iterator[Finding]:
 def _instance_count_findings(plan: Plan, serve: ServingWorkload) -> Iterator[Finding]:
     """Findings for contradicting numbers of instances, including those of a schedule."""
     if serve.max_instances is not None and serve.max_instances < plan.place.nodes:
-        message = f"the plan has {plan.place.nodes} instances, max_instances is {serve.max_instances}"
+        message = f"the plan has {number_of(plan.place.nodes, 'instance')}, max_instances is {serve.max_instances}"
         yield error("max-instances", f"{PATH}.max_instances", message, f"raise it to {plan.place.nodes}")
     ceiling = serve.max_instances or plan.place.nodes
     for index, line in enumerate(serve.schedule):
@@ -342,9 +343,8 @@ def _instance_count_findings(plan: Plan, serve: ServingWorkload) -> Iterator[Fin
         if change is None:
             continue  # the plan itself is refused for it, before there is a deployment
         if change.most > ceiling:
-            message = (
-                f"the schedule asks for {change.most} instances at {change.when}, the plan allows {ceiling} at most"
-            )
+            allowed = number_of(ceiling, "instance")
+            message = f"the schedule asks for {change.most} at {change.when}, the plan allows {allowed}"
             yield error("schedule-above-max", path, message, f"set max_instances to {change.most}")
         elif change.least == 0 and base_instances(serve) > 0:
             message = f"0 instances at {change.when}, but min_instances is {serve.min_instances}"

@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from launcher.model.finding import Finding, warning
 from launcher.model.record import record
+from launcher.model.units import number_of
 from launcher.planning.job_command import CODE, TOO_MANY, JobCommand, Program, chosen, runs_a_script
 from launcher.planning.launchers import Cluster, LauncherUse, Stated, launcher_use, listed
 
@@ -117,7 +118,7 @@ def _compared(use: LauncherUse, nodes: Nodes) -> Iterator[Finding]:
         if total.number < every:
             yield _fewer(where, total, every, place="", nodes=nodes)
         elif total.number > every:
-            yield _more(where, total, every, place=f"{nodes.count} node{'s' if nodes.count > 1 else ''}", nodes=nodes)
+            yield _more(where, total, every, place=f"{number_of(nodes.count, 'node')}", nodes=nodes)
     if per_node is not None and per_node.number is not None:
         if per_node.number < nodes.workers:
             yield _fewer(where, per_node, nodes.workers, place=" of each node", nodes=nodes)

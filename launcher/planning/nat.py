@@ -17,6 +17,8 @@ addresses; a gateway costs as much an hour as nine addresses, and has one itself
 _CHOSEN = {NatMode.GATEWAY: Egress.NAT_GATEWAY, NatMode.INSTANCE: Egress.NAT_INSTANCE}
 AUTO_CODE = "nat-auto"
 """The code of the finding on what `network.nat` auto took."""
+OWN_NAT_CODE = "nat-own"
+"""The code of the finding on what a second plan pays for a NAT of its own."""
 _ECR = re.compile(r"\d{12}\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?/")
 """Images of the account's own registry. ECR's endpoints do not reach public.ecr.aws."""
 

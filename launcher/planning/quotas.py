@@ -21,6 +21,7 @@ from launcher.model.sizing import (
     NAT_INSTANCE,
     NAT_ROOT_GIB,
 )
+from launcher.model.units import number_of
 from launcher.planning.disks import training_volume_gib
 from launcher.planning.nat import egress
 from launcher.targets.registry import target_of
@@ -60,6 +61,12 @@ class QuotaNeed:
     # The value that every account has, None if unknown.
     default: int | None = None
 
+    def in_unit(self, amount: int) -> str:
+        """An amount with the quota's unit, of which some have no plural."""
+        if not self.unit.endswith("s"):
+            return f"{amount:,} {self.unit}".rstrip()
+        return number_of(amount, self.unit.removesuffix("s"))
+
 
 @record
 class UnnamedQuota:
@@ -82,7 +89,7 @@ def default_findings(needs: Iterable[QuotaNeed | UnnamedQuota], region: str) -> 
     for need in needs:
         if isinstance(need, QuotaNeed) and need.default is not None and need.amount > need.default:
             message = (
-                f"the default of the quota '{need.name}' is {need.default:,} {need.unit},"
+                f"the default of the quota '{need.name}' is {need.in_unit(need.default)},"
                 f" the plan needs {need.amount:,} ({need.what})"
             )
             hint = "slipway doctor FILE reads the account's value, and prints the request for more"
@@ -203,7 +210,7 @@ def _sagemaker(
     for name, count in beside.items():
         yield _of_type(quotas["hyperpod/on-demand"], name, count)
     total = place.nodes + sum(beside.values())
-    resource = f"{total} instances of cluster {plan.cluster_name}"
+    resource = f"{number_of(total, 'instance')} of cluster {plan.cluster_name}"
     for key in ("hyperpod/cluster-instances", "hyperpod/instances"):
         yield _need(quotas[key], quotas[key].name, total, resource)
     if spot:

@@ -14,6 +14,7 @@ from launcher.model.measurement import Measurement
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.training import TrainingFacts
+from launcher.model.units import number_of
 from launcher.planning import targets
 from launcher.planning.checks import SPOT_WITHOUT_CHECKPOINTS, check
 from launcher.planning.limits import lack, limits
@@ -198,7 +199,7 @@ def _none_left(
 ) -> Finding:
     if misfits:
         name, reason = next(iter(misfits.items()))
-        more = f" (and {len(misfits) - 1} more types)" if len(misfits) > 1 else ""
+        more = f" (and {number_of(len(misfits) - 1, 'more type')})" if len(misfits) > 1 else ""
         message = f"no candidate is left: {name}: {reason}{more}"
         return error("nothing-fits", "target", message, "allow more nodes or other types")
     options = ", ".join(request.purchase.option or ()) or "any option"

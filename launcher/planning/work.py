@@ -13,6 +13,7 @@ from launcher.model.money import Assumption, Range
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.training import PublishedBatch, TrainingFacts
+from launcher.model.units import number_of
 from launcher.model.work import Work
 from launcher.model.workload import ModelDimensions, TrainingWorkload
 from launcher.planning import duration, goodput, memory
@@ -446,7 +447,9 @@ def _misfit(fitting: memory.Fitting, hours: float) -> str | None:
     fit = memory.fits(shape)
     least = memory.min_chips(shape)
     enough = (
-        "no number of them is enough" if least is None else f"{least // shape.chips_per_node} nodes would be enough"
+        "no number of them is enough"
+        if least is None
+        else f"{number_of(least // shape.chips_per_node, 'node')} would be enough"
     )
     leaner = memory.fitting_optimizer(shape)
     if leaner is not None:

@@ -24,7 +24,7 @@ from launcher.model.sizing import (
     NAT_ROOT_GIB,
 )
 from launcher.model.target import Fee, Target
-from launcher.model.units import BILLED, HOURS_PER_MONTH, billed_gb
+from launcher.model.units import BILLED, HOURS_PER_MONTH, billed_gb, number_of
 from launcher.model.work import Work
 from launcher.planning.around import around_assumptions
 from launcher.planning.disks import training_volume_gib
@@ -72,7 +72,7 @@ def network_lines(prices: Prices, request: PlanRequest, target: Target, chosen: 
         yield prices.line("public IPv4 address of the NAT", "network", "vpc.public-ipv4", "hour").while_up(nats)
     endpoints = len(interface_endpoints(request, target, chosen))
     if endpoints and alone:
-        name = f"{endpoints} interface endpoint{'s' if endpoints > 1 else ''}"
+        name = f"{number_of(endpoints, 'interface endpoint')}"
         yield prices.line(name, "network", "vpc.interface-endpoint", "AZ-hour").while_up(endpoints)
     if request.storage.has_login_pool and target.login_balancer:
         item = "elb.network-load-balancer"
@@ -407,7 +407,9 @@ def bill_assumptions(
     elif request.checkpoint.mode is not CheckpointMode.NONE:
         lines.append(
             _assumed(
-                f"storage time of the {request.checkpoint.keep} kept checkpoints", f"{RETENTION_MONTHS:g}", "month"
+                f"storage time of the {number_of(request.checkpoint.keep, 'kept checkpoint')}",
+                f"{RETENTION_MONTHS:g}",
+                "month",
             )
         )
         rule = "the bucket's rule expires them at midnight; a bucket of your own needs the same"
@@ -431,7 +433,7 @@ def _cluster_instances(prices: Prices, logins: int, target: Target) -> Iterator[
     if target.control_plane is not None:
         yield prices.line("control plane", "other", target.control_plane, "hour").while_up(1)
     if logins:
-        yield _instance_line(prices, f"{logins} login node{'s' if logins > 1 else ''}", LOGIN_NODE, logins, target)
+        yield _instance_line(prices, f"{number_of(logins, 'login node')}", LOGIN_NODE, logins, target)
 
 
 def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own_cluster: bool) -> Line:

@@ -19,7 +19,7 @@ from launcher.model.monitoring import (
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import SLURM, HeadNode, Target
-from launcher.model.units import HOURS_PER_MONTH
+from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.pricing.bill_lines import Line, Prices, combined
 from launcher.targets.registry import target_of
 
@@ -74,7 +74,7 @@ def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int
     """
     budgeted = request.budget.max_usd is not None
     count = len(alarms(budgeted=budgeted, rated=True)) + own_alarms
-    name = f"{count} alarm{'s' if count > 1 else ''}"
+    name = f"{number_of(count, 'alarm')}"
     yield Watch(prices.line(name, "other", "cloudwatch.alarm", "alarm-month"), count)
     dashboard = Line("dashboard", "other", "dashboard-month", prices.past_allowance("cloudwatch.dashboard"))
     yield Watch(dashboard, DASHBOARDS)

@@ -11,6 +11,7 @@ from launcher.model.plan import Plan
 from launcher.model.quote import Gate
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
+from launcher.model.units import number_of
 from launcher.pricing.ages import Age, age, rests_on
 from launcher.targets.registry import billed_name
 
@@ -119,7 +120,9 @@ def _within_budget(plan: Plan, usd: UsdRange, usd_per_hour: Decimal, rules: Gate
         return Gate(verdict="refuse", exit_code=OVER_BUDGET, reason=reason, hint=f"raise {where} to {enough:f}")
     hourly = budget.max_usd_per_hour
     if hourly is not None and usd_per_hour > hourly:
-        reason = f"budget ${cents(hourly)} an hour, {plan.place.nodes} nodes cost ${cents(usd_per_hour)} an hour"
+        reason = (
+            f"budget ${cents(hourly)} an hour, {number_of(plan.place.nodes, 'node')} at ${cents(usd_per_hour)} an hour"
+        )
         return Gate(
             verdict="refuse",
             exit_code=OVER_BUDGET,

@@ -1,14 +1,21 @@
 """What `network.nat: auto` took for a quote, with the dollars of each way that works."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 
 from launcher.model.enums import Egress
 from launcher.model.finding import Finding, info
 from launcher.model.money import cents
 from launcher.planning.fetching import NATS
-from launcher.planning.nat import AUTO_CODE
+from launcher.planning.nat import AUTO_CODE, OWN_NAT_CODE
+from launcher.pricing.bill import network_lines
+from launcher.pricing.bill_lines import Prices, total_usd
 from launcher.pricing.training_candidate import TrainingCandidate
+from launcher.targets.registry import target_of
+
+SHARED = "team"
+"""The name of a shared network in messages."""
 
 
 def choice_findings(candidate: TrainingCandidate) -> Iterator[Finding]:
@@ -19,16 +26,33 @@ def choice_findings(candidate: TrainingCandidate) -> Iterator[Finding]:
     place, ways = candidate.place, candidate.work.ways
     able = () if ways is None or candidate.context.request.network.nat is not None else ways.able(place.target)
     chosen = candidate.work.way(place)
-    if len(able) < 2 or chosen is None or not candidate.priced:  # noqa: PLR2004
+    if chosen is None or not candidate.priced:
+        return
+    if len(able) < 2:  # noqa: PLR2004
+        if own := _own_nat(candidate, chosen):
+            yield info(OWN_NAT_CODE, "network.name", own)
         return
     usd = {way: way_usd(candidate, way) for way in able}
     others = sorted((way for way in able if way is not chosen), key=usd.__getitem__)
     against = ", ".join(f"${cents(usd[way])} by {way.value}" for way in others)
-    message = f"auto took {chosen.value}: ${cents(usd[chosen])} against {against}"
+    own = _own_nat(candidate, chosen)
+    message = f"auto took {chosen.value}: ${cents(usd[chosen])} against {against}" + (f"; {own}" if own else "")
     hint = "the network, and nodes that wait for their downloads; network.nat: gateway, instance or none decides"
-    if chosen in NATS:
-        hint += "; network.name: one network for all plans of a region shares its NAT"
     yield info(AUTO_CODE, "network.nat", message, hint)
+
+
+def _own_nat(candidate: TrainingCandidate, chosen: Egress) -> str:
+    """What a second plan pays for a NAT of its own, and the key that shares one; empty without a NAT, or if shared."""
+    request, place = candidate.context.request, candidate.place
+    if chosen not in NATS or request.network.name is not None:
+        return ""
+    prices, target = Prices(place.region, candidate.context.catalog), target_of(place.target)
+    shared = replace(request, network=replace(request.network, shared_by=(SHARED,)))
+    alone, beside = (
+        total_usd(network_lines(prices, each, target, chosen), candidate.size) for each in (request, shared)
+    )
+    key = f"network: {{name: {SHARED}}}"
+    return f"a second plan in {place.region} pays ${cents(alone - beside)} for its own ({key} in both shares one)"
 
 
 def way_usd(candidate: TrainingCandidate, way: Egress) -> Decimal:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from launcher.model.enums import PurchaseOption
 from launcher.model.finding import Finding, info
-from launcher.model.units import HOURS_PER_MONTH
+from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.pricing.training_candidate import TrainingCandidate, training_candidate
 from launcher.targets.registry import target_of, training_targets
 
@@ -63,4 +63,4 @@ def break_even_text(cluster: OwnCluster) -> str:
     month = f"a cluster that stays up costs ${cluster.month_usd:,.2f} a month without nodes"
     if cluster.jobs is None:
         return f"{month}, and its jobs are not cheaper"
-    return f"{month} and pays from {cluster.jobs:,} job{'s' if cluster.jobs > 1 else ''} a month"
+    return f"{month} and pays from {number_of(cluster.jobs, 'job')} a month"

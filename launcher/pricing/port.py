@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from launcher.model.money import UsdRange
 from launcher.model.record import record
+from launcher.model.units import number_of
 from launcher.model.workload import TrainingWorkload
 from launcher.pricing.chances import BothOutcomes, chance_below
 from launcher.pricing.reasoning import MAINTENANCE_WEEKS_PER_MONTH, PORT_WEEKS, PortWeeks
@@ -173,5 +174,5 @@ def weeks_text(weeks: float) -> str:
     """
     if weeks < 1:
         days = round(weeks / A_WORKDAY)
-        return f"{days} day{'s' if days != 1 else ''}"
-    return f"{weeks:g} week{'s' if weeks != 1 else ''}"
+        return f"{number_of(days, 'day')}"
+    return f"{number_of(weeks, 'week')}"

@@ -22,6 +22,7 @@ from launcher.model.enums import Basis, Market, PurchaseOption
 from launcher.model.money import Assumption, Price, UsdRange
 from launcher.model.plan import Place
 from launcher.model.record import record
+from launcher.model.units import number_of
 from launcher.pricing.bill_lines import CENT_FRACTION
 from launcher.pricing.derived_spot import MANAGED_SPOT
 from launcher.pricing.joint import HIGH, LOW, RandomPrice
@@ -126,8 +127,8 @@ def forecast_price(price: Price, forecast: SpotForecast) -> Price:
     if middle == price.usd or not forecast.days:
         return price
     note = (
-        f"forecast from ${price.usd:f} of {price.as_of}, {forecast.days} days old: spot of this type returns to"
-        f" ${forecast.long_run or 0.0:.2f}"
+        f"forecast from ${price.usd:f} of {price.as_of}, {number_of(forecast.days, 'day')} old: spot of this type"
+        f" returns to ${forecast.long_run or 0.0:.2f}"
     )
     return replace(price, usd=middle, basis=Basis.DERIVED, note=f"{note}; {price.note}" if price.note else note)
 

@@ -9,6 +9,7 @@ from launcher.catalog.plausibility import FALL_NOTE
 from launcher.model.enums import Basis, Market, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.money import Price, Unpriced
+from launcher.model.units import number_of
 from launcher.pricing.ages import ALLOWED_BAND_DAYS, ALLOWED_BILL_DAYS, rests_on
 from launcher.pricing.candidate import Candidate
 from launcher.pricing.gate import age_findings
@@ -40,7 +41,7 @@ def trust_findings(candidate: Candidate) -> Iterator[Finding]:
     yield from _old_lines(candidate, context.rules.today, refresh)
     band = candidate.hazard.band if candidate.hazard is not None and not candidate.hazard.from_plan else None
     if band is not None and (days := (context.rules.today - band.as_of).days) > ALLOWED_BAND_DAYS:
-        message = f"the Spot Advisor's band is {days} days old; {ALLOWED_BAND_DAYS} are allowed"
+        message = f"the Spot Advisor's band is {number_of(days, 'day')} old; {ALLOWED_BAND_DAYS} are allowed"
         fix = f"{refresh}, or a rate of your own in purchase.interruptions_per_node_hour"
         yield warning("old-band", "purchase.interruptions_per_node_hour", message, fix)
 

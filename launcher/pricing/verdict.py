@@ -13,6 +13,7 @@ from launcher.model.instance_type import TrainingStack
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
+from launcher.model.units import number_of
 from launcher.model.workload import TrainingWorkload
 from launcher.pricing import reasoning
 from launcher.pricing.announced_ends import end_flips, until
@@ -135,8 +136,7 @@ def recommend(
         return Verdict(choice=Choice.GPU, text=text, reasons=reasons, flips=flips)
     while_porting = port.best.name == Choice.GPU_WHILE_PORTING
     how = "Train on GPUs while porting, then on Trainium" if while_porting else "Port first, then train on Trainium"
-    runs = f"{port.runs:,} run" + ("" if port.runs == 1 else "s")
-    saves = f"it saves ${port.saving_usd:,.0f} over {runs}, the port included"
+    saves = f"it saves ${port.saving_usd:,.0f} over {number_of(port.runs, 'run')}, the port included"
     text = f"{how}. {_at(terms)}{saves} ({_likely(chance)}).{terms.stale}"
     choice = Choice.GPU_WHILE_PORTING if while_porting else Choice.TRAINIUM
     way_out = () if stack is None else (stack.way_out,)
@@ -240,15 +240,15 @@ def _why_not(port: Port) -> str:
             f"${port.saving_per_run.mid:,.2f} saved a run does not even pay for the maintenance of a second "
             "software stack"
         )
-    return f"the port is paid back after {port.break_even_run:,} runs, and the plan has {port.runs:,}"
+    return f"the port is paid back after {number_of(port.break_even_run, 'run')}, and the plan has {port.runs:,}"
 
 
 def _price_flips(port: Port) -> Iterator[str]:
     """The prices and run counts that would flip the verdict."""
     if not port.pays and port.break_even_run is not None:
-        yield f"{port.break_even_run:,} runs or more"
+        yield f"{number_of(port.break_even_run, 'run')} or more"
     elif port.pays and port.break_even_run is not None and port.break_even_run > 1:
-        yield f"fewer than {port.break_even_run:,} runs"
+        yield f"fewer than {number_of(port.break_even_run, 'run')}"
     other = port.usd / port.runs + port.maintenance_usd_per_month / Decimal(repr(port.runs_per_month))
     even = port.gpu_run.mid - other
     if even > 0:

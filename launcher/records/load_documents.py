@@ -9,6 +9,7 @@ from launcher.model.endpoint_call import LoadStep, LoadTest
 from launcher.model.enums import ServingPrecision
 from launcher.model.errors import UnreadableInputError
 from launcher.model.serving import MeasuredServing
+from launcher.model.units import number_of
 from launcher.records.codec import Json, as_json
 from launcher.records.document import filled, json_object
 
@@ -236,7 +237,7 @@ def _unfit(load: _PastLoad) -> str:
     if load.simulated:
         return "its endpoint was simulated"
     if load.instances != load.instances_after or not load.instances:
-        return f"{load.instances} instances ran when it began and {load.instances_after} when it ended"
+        return f"{number_of(load.instances, 'instance')} ran when it began and {load.instances_after} when it ended"
     best = max(load.steps, key=lambda step: step.tokens_per_s)
     if best.failures:
         return f"{best.failures} of {best.requests} requests failed"

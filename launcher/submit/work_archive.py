@@ -22,6 +22,7 @@ from launcher.catalog.regular_file import UnusableFileError, opened_regular
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.job import GitState
+from launcher.model.units import number_of
 from launcher.submit.git import run_git
 from launcher.submit.shipping_rules import GENERATED, ShippingRules, rules_of
 from launcher.submit.stub_files import empty_submodules, is_empty, pointer_problem, submodule_problem
@@ -247,7 +248,7 @@ def _refuse_unsendable(root: Path, names: Iterable[str]) -> None:
         largest = sorted(sizes, key=lambda name: -sizes[name])[:_SHOWN]
         listed = ", ".join(f"{_printable(name)} {sizes[name] / _MIB:,.0f} MiB" for name in largest)
         message = (
-            f"holds {total / _MIB:,.0f} MiB in {len(sizes):,} files, allowed: {MAX_BYTES // _MIB} MiB in "
+            f"holds {total / _MIB:,.0f} MiB in {number_of(len(sizes), 'file')}, allowed: {MAX_BYTES // _MIB} MiB in "
             f"{MAX_FILES:,}; the largest: {listed}"
         )
         hint = (

@@ -11,6 +11,7 @@ from launcher.model.plan import Place
 from launcher.model.request import PlanRequest, TrainingPlanReference
 from launcher.model.service_updates import EKS_TYPE, HYPERPOD_TYPE, eks_version, head_group, hyperpod_groups
 from launcher.model.target import CLUSTER, KUBERNETES, HeadNode, Locations, RoleUse, Runs, Target
+from launcher.model.units import number_of
 from launcher.model.update import KeyChange, Properties
 
 _TO_PARALLELCLUSTER = f"set target.kind to {TargetKind.PARALLELCLUSTER}"
@@ -208,5 +209,5 @@ def training_plan_refusals(
         hint = f"set one of these numbers, or set {key} if the training plan has more instances than that"
         yield error("training-plan-size", path, message, hint)
     elif count is not None and place.nodes > count:
-        message = f"{place.nodes} instances requested, but the training plan has {count}"
+        message = f"{number_of(place.nodes, 'instance')} requested, but the training plan has {count}"
         yield error("training-plan-count", path, message, f"set {path} to at most {count}")

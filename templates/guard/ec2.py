@@ -117,7 +117,7 @@ class InstanceGuard(Guard):
             self.attempt("record why it stopped the instances", lambda: record_verdict(folder, self.now, reason))
         self.notify(
             "instances stopped",
-            f"{reason}. {its(count, 'instances').capitalize()} are being stopped: the job saves and ends. "
+            f"{reason}. {its(count, 'instances', 'are').capitalize()} being stopped: the job saves and ends. "
             "Launch the plan again to resume.",
         )
 

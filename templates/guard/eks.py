@@ -125,7 +125,7 @@ class EksGuard(Guard):
         )
         self.notify(
             "nodes stopped",
-            f"{reason}. {its(count, 'nodes').capitalize()} are being stopped; jobs wait as Pending.\n"
+            f"{reason}. {its(count, 'nodes', 'are').capitalize()} being stopped; jobs wait as Pending.\n"
             f"Start them again: aws eks update-nodegroup-config --cluster-name {name} --nodegroup-name {WORKERS}"
             f" --region {self.settings.region} --scaling-config desiredSize={sizes['maxSize']}\n"
             f"Control plane, system node and network are still billed: slipway down {self.settings.cluster}",

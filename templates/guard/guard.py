@@ -249,7 +249,7 @@ class Guard:
             self.watch_job(beats, nodes, folder, confirmed=len(beats) > in_store)
         elif self.all_idle(nodes):
             minutes = round(self.settings.idle.total_seconds() / 60)
-            idle = f"its {len(nodes)} nodes have been idle for {minutes} minutes"
+            idle = f"{its(len(nodes), 'nodes', 'have')} been idle for {minutes} minutes"
             if not self.settings.prepaid:
                 self.end(idle, len(nodes))
             elif folder is not None:
@@ -443,7 +443,7 @@ class Guard:
             self.notify(
                 "stopped at the budget",
                 f"{reason}: it can resume from its last checkpoint.\nIts job is asked to save and end, and does "
-                f"not restart; {its(count, 'nodes')} end in {minutes} minutes.",
+                f"not restart; {its(count, 'nodes', 'end')} in {minutes} minutes.",
             )
         elif self.now >= told_at + limit.settle and count != 0:
             self.end(reason, count)
@@ -457,12 +457,14 @@ class Guard:
         if self.settings.ttl is None:
             return
         end = began + self.settings.ttl
-        hours = f"{self.settings.ttl / timedelta(hours=1):g}"
+        hours = self.settings.ttl / timedelta(hours=1)
         if end - WARNING <= self.now < end - WARNING + EVERY:
             consequence = self.prepaid if self.settings.prepaid else "its nodes are stopped then"
-            self.notify("time to live ends soon", f"its {hours} hours end at {end:%Y-%m-%d %H:%M} UTC; {consequence}")
+            self.notify(
+                "time to live ends soon", f"{its(hours, 'hours', 'end')} at {end:%Y-%m-%d %H:%M} UTC; {consequence}"
+            )
         if self.now >= end and not self.settings.prepaid:
-            self.end(f"its {hours} hours have ended", count)
+            self.end(f"{its(hours, 'hours', 'have')} ended", count)
 
     def all_idle(self, nodes: list[Node]) -> bool:
         """Whether every node was inactive for the idle time, if one is set; False while a node is too new to judge."""

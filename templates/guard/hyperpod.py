@@ -199,7 +199,7 @@ class HyperPodGuard(Guard):
         if deleted:
             self.notify(
                 "workers stopped",
-                f"{reason}. {its(deleted, 'workers').capitalize()} are being deleted; {self.waits}.\n"
+                f"{reason}. {its(deleted, 'workers', 'are').capitalize()} being deleted; {self.waits}.\n"
                 f"Start them again: the command in the stack's output StartFleet\n"
                 f"{self.costs_on} are still billed: slipway down {self.settings.cluster}",
             )

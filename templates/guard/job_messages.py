@@ -232,13 +232,20 @@ def beat_of(text: str) -> Beat | None:
         return Beat("?", 0.0)
 
 
-def its(count: int | None, noun: str) -> str:
-    """A count of a cluster's resources, as text.
+_OF_ONE = {"are": "is", "have": "has", "end": "ends"}
+"""The verbs after a plural, each with its form after a singular."""
 
-    >>> its(2, "nodes"), its(None, "nodes")
-    ('its 2 nodes', 'its nodes')
+
+def its(count: float | None, noun: str, verb: str = "") -> str:
+    """A count of a cluster's resources, as text, with its verb.
+
+    >>> its(2, "nodes"), its(None, "nodes"), its(2, "nodes", "are"), its(1, "nodes", "are")
+    ('its 2 nodes', 'its nodes', 'its 2 nodes are', 'its 1 node is')
     """
-    return f"its {noun}" if count is None else f"its {count} {noun}"
+    number = () if count is None else (f"{count:g}",)
+    if count == 1:
+        noun, verb = noun.removesuffix("s"), _OF_ONE.get(verb, verb)
+    return " ".join(filter(None, ("its", *number, noun, verb)))
 
 
 def plain(value: Any) -> str:

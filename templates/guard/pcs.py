@@ -84,7 +84,7 @@ class PcsGuard(Guard):
             )
         self.notify(
             "nodes stopped",
-            f"{reason}. {its(count, 'nodes').capitalize()} are being stopped; jobs return to the queue and wait.\n"
+            f"{reason}. {its(count, 'nodes', 'are').capitalize()} being stopped; jobs return to the queue and wait.\n"
             "Start them again: the command in the stack's output StartFleet\n"
             f"Controller, login node, file system and network are still billed: slipway down {self.settings.cluster}",
         )

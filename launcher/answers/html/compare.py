@@ -14,6 +14,7 @@ from launcher.answers.price_ages import price_dates
 from launcher.answers.ranges import ends
 from launcher.answers.serving_compare_screen import BEST_SIDES, priced_sides
 from launcher.model.quote import Quote
+from launcher.model.units import number_of
 from launcher.pricing.port import Port, weeks_text
 from launcher.workflow.quote.compare import Comparison
 
@@ -62,7 +63,9 @@ def page(comparison: "Comparison | ServingComparison", traffic: Traffic = ()) ->
         outside = "" if (place.instance_type, place.option) in pinned else OUTSIDE
         return "; ".join(text for text in (outside, plan.note(quoted)) if text)
 
-    parts.append(folded(f"All {len(quotes):,} candidates", plan.table_of(quotes, serves=serves, note_of=note)))
+    parts.append(
+        folded(f"All {number_of(len(quotes), 'candidate')}", plan.table_of(quotes, serves=serves, note_of=note))
+    )
     return document(f"{name}: comparison", parts)
 
 
@@ -94,7 +97,7 @@ def _decision(comparison: Comparison) -> list[tuple[str, str, str]]:
             items.append((name, total, f"{plan.name_of(quoted)}; {ends(usd)}"))
     if (port := comparison.port) is not None:
         paid = port.break_even_run
-        back = "never pays off" if paid is None else f"is paid back after {words.count(paid, 'run')}"
+        back = "never pays off" if paid is None else f"is paid back after {number_of(paid, 'run')}"
         items.append(("Port", f"${words.dollars(port.usd)}", f"{weeks_text(port.weeks.mid)}; it {back}"))
     return items
 
@@ -111,10 +114,10 @@ def _port(port: Port) -> Plot:
     def ported(run: int) -> float:
         return float(port.usd) + run * (float(port.trainium_run.mid) + maintenance)
 
-    marks = [(float(port.runs), "", f"the plan's {port.runs:,} run{'s' if port.runs > 1 else ''}")]
+    marks = [(float(port.runs), "", f"the plan's {number_of(port.runs, 'run')}")]
     if paid is not None and paid <= runs:
         marks.append((float(paid), "bad", f"paid back after {paid:,}"))
-    back = "never pays off" if paid is None else f"is paid back after {paid:,} runs"
+    back = "never pays off" if paid is None else f"is paid back after {number_of(paid, 'run')}"
     band = [(float(run), run * float(port.gpu_run.low), run * float(port.gpu_run.high)) for run in steps]
     return lines_plot(
         "port",
@@ -124,7 +127,7 @@ def _port(port: Port) -> Plot:
             ("port, then Trainium", "b", [(float(run), ported(run)) for run in steps]),
         ],
         x_title="runs",
-        description=f"The port {back}. After {runs:,} runs: GPUs ${gpu(runs):,.0f}, the port ${ported(runs):,.0f}",
+        description=f"The port {back}. {number_of(runs, 'run')}: GPUs ${gpu(runs):,.0f}, the port ${ported(runs):,.0f}",
         marks=marks,
         bands=[("a", band)],
         caption="The band is the range of the GPU run. The line of the port begins at the cost of the port.",

@@ -22,6 +22,7 @@ from launcher.answers.html.svg import (
 from launcher.answers.ledger import RUNS, answer, group_columns
 from launcher.answers.table import Column
 from launcher.model.ledger import Grouping, Ledger, LedgerEntry, grouped, total
+from launcher.model.units import number_of
 
 ROW = 38.0
 KEYS = (("dot", "quoted, middle"), ("front", "used, by the quote"), ("refused", "billed"))
@@ -47,7 +48,9 @@ def page(ledger: Ledger, by: Grouping | None) -> str:
     if ledger.entries:
         parts.append(_runs(ledger.entries[:MAX_RUNS]))
     hidden = len(ledger.entries) - MAX_RUNS
-    parts.append(paragraphs([f"{hidden:,} older runs are not shown: --csv has them all."] * (hidden > 0), "soft"))
+    parts.append(
+        paragraphs([f"not shown: {number_of(hidden, 'older run')}: --csv has them all."] * (hidden > 0), "soft")
+    )
     parts.append(paragraphs([ledger.source, *(f"{run}: {reason}" for run, reason in ledger.unread)], "soft"))
     return document("Results of the runs", parts)
 
@@ -81,7 +84,9 @@ def _quoted_and_billed(shown: Sequence[LedgerEntry], *, simulated: bool) -> Plot
             for usd in billed
         ]
     spent = "Runs of the sandbox: nothing was spent. " if simulated else ""
-    caption = f"{spent}The newest {len(shown)} runs with a price and an attempt; a bar is the quoted range."
+    caption = (
+        f"{spent}{number_of(len(shown), 'run')} with a price and an attempt, the newest; a bar is the quoted range."
+    )
     return Plot(
         key="beside",
         title="Quoted, used and billed",
@@ -125,7 +130,14 @@ def _over_time(drawn: Sequence[LedgerEntry]) -> list[Plot]:
     title, axis = "Added up over time", f"{unit} since {first.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     caption = "Billed counts the runs whose bill was read."
     return [
-        lines_plot("sums", title, lines, x_title=axis, description=f"{len(ordered)} runs: {totals}", caption=caption)
+        lines_plot(
+            "sums",
+            title,
+            lines,
+            x_title=axis,
+            description=f"{number_of(len(ordered), 'run')}: {totals}",
+            caption=caption,
+        )
     ]
 
 

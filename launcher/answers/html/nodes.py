@@ -4,6 +4,7 @@ from html import escape
 
 from launcher.answers import words
 from launcher.answers.html.svg import BOTTOM, END, START, TOP, Plot, Scale, across, text_at
+from launcher.model.units import number_of
 from launcher.records.node_look import NodeLook, NodeNow
 
 ROW = 40.0
@@ -34,7 +35,7 @@ def nodes_plot(look: NodeLook) -> Plot:
     return Plot(
         key="nodes",
         title="Nodes and chips",
-        description=f"Chip utilization of {words.count(len(drawn), 'node')}{step}",
+        description=f"Chip utilization of {number_of(len(drawn), 'node')}{step}",
         body="".join(parts),
         height=height,
         caption=f"As of {look.as_of:%Y-%m-%d %H:%M:%S} UTC, when the nodes were last looked at{step}{left_out}.",
@@ -50,7 +51,7 @@ def _figures(node: NodeNow, look: NodeLook) -> str:
     chips = node.chips
     if chips is None:
         return f"not known: {node.unknown}"
-    parts = [words.count(chips.chips, "chip")]
+    parts = [number_of(chips.chips, "chip")]
     if chips.lowest is not None and chips.utilization is not None:
         parts.append(f"{chips.utilization:.0f} % used, the least used {chips.lowest:.0f} %")
     if chips.memory_gib is not None:

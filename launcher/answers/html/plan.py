@@ -32,6 +32,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.money import UsdRange
 from launcher.model.plan import SHORT_ID
 from launcher.model.quote import Quote
+from launcher.model.units import number_of
 from launcher.pricing.priced import Priced
 
 ROW, HEAD = 38.0, 30.0
@@ -70,7 +71,7 @@ def page(priced: Priced, every: Priced | None) -> str:
                     whole=every is not None,
                 )
             )
-    parts.append(folded(f"All {len(quotes):,} candidates", table_of(quotes, serves=serves)))
+    parts.append(folded(f"All {number_of(len(quotes), 'candidate')}", table_of(quotes, serves=serves)))
     parts.append(paragraphs([price_ages(priced.candidates), "Nothing was called and nothing was spent."], "soft"))
     parts.append(paragraphs([finding_line(finding) for finding in priced.findings], "soft"))
     return document(f"{priced.request.name}: total cost to finish", parts)

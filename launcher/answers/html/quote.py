@@ -14,6 +14,7 @@ from launcher.answers.quote_screen import facts, title
 from launcher.answers.table import Column
 from launcher.model.money import Assumption, CostComponent, Price
 from launcher.model.quote import Policy, Quote
+from launcher.model.units import number_of
 from launcher.pricing.priced import Priced
 
 ROW = 38.0
@@ -74,7 +75,7 @@ def _money(quoted: Quote) -> Plot:
     }
     totals = "; ".join(f"{group} ${words.dollars(usd)}" for group, usd in sums.items())
     rest = len(priced) - len(lines)
-    caption = f"{totals}." + (f" {rest} smaller lines are in the table." if rest > 0 else "")
+    caption = f"{totals}." + (f" the table has {number_of(rest, 'smaller line')} more." if rest > 0 else "")
     return Plot(
         key="money", title="Cost by line", description=totals, body="".join(parts), height=height, caption=caption
     )

@@ -15,7 +15,7 @@ from launcher.answers.report import ATTEMPTS, left_up, used_lines
 from launcher.answers.table import Column
 from launcher.model.bill import BilledRun
 from launcher.model.report import Attempt, Report
-from launcher.model.units import HOUR_S, spoken
+from launcher.model.units import HOUR_S, number_of, spoken
 from launcher.records.node_look import NodeLook
 from launcher.workflow.run.timeline import RunTimeline
 
@@ -94,7 +94,7 @@ def _value(index: int, row: Sequence[Any]) -> Decimal | None:
 def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None, look: NodeLook | None = None) -> str:
     """The complete file; `billed` is the bill, if it was requested, `look` the last one of `slipway top`."""
     count = len(report.attempts)
-    lead = f"{report.status.value} after {count} attempt{'s' if count != 1 else ''}"
+    lead = f"{report.status.value} after {number_of(count, 'attempt')}"
     quoted = f"quoted ${words.dollars(report.quoted_usd)} for {spoken(report.quoted_hours * HOUR_S)}"
     spent = "".join(f"; {line}" for line in used_lines(report))
     parts: list[str | Plot] = [paragraphs([lead], "lead"), paragraphs([f"{quoted}{spent}"])]
@@ -114,7 +114,9 @@ def page(report: Report, timeline: RunTimeline, billed: BilledRun | None = None,
 def _plots(report: Report, timeline: RunTimeline) -> list[str | Plot]:
     marks = [(moment / MINUTE_S, "save", "") for moment in timeline.saved]
     marks += [(moment / MINUTE_S, "bad", "interrupted") for moment in timeline.broken]
-    counts = f"{len(timeline.saved)} checkpoints were stored, {len(timeline.broken)} interruptions"
+    counts = (
+        f"stored: {number_of(len(timeline.saved), 'checkpoint')}, {number_of(len(timeline.broken), 'interruption')}"
+    )
     plots: list[str | Plot] = []
     for key, title, rows in (("loss", "Loss", timeline.losses), ("rate", "Tokens a second", timeline.rates)):
         if len(rows) > 1:
@@ -158,5 +160,5 @@ def _attempts(report: Report) -> str:
 
 def _checked(report: Report) -> str:
     rows = [*report.verified_resources, *(f"not emulated: {resource}" for resource in report.not_emulated)]
-    caption = f"{len(report.verified_resources)} facts as planned"
+    caption = f"{number_of(len(report.verified_resources), 'fact')} as planned"
     return "<h2>Read back</h2>" + table(caption, [Column("fact", str)], rows, key="facts")

@@ -15,7 +15,7 @@ from launcher.model.model_spec import ModelSpec
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
 from launcher.model.serving import ServedModel, ServingChoices, ServingEstimate, ServingFacts
-from launcher.model.units import GB_PER_GIB
+from launcher.model.units import GB_PER_GIB, number_of
 from launcher.model.workload import ModelDimensions, ServingWorkload
 from launcher.planning.serving import checks
 from launcher.planning.serving.layout import Choice, layouts, weights_gb
@@ -362,7 +362,7 @@ def _none_left(
         hint = f"the fastest, {name}, has its first token after {ttft:.0f} ms and takes {tpot:.1f} ms a token"
         return error("latency-out-of-reach", path, message, hint)
     name, choice = max(choices.items(), key=lambda item: _memory_gib(catalog, item[0]))
-    more = f" (and {len(choices) - 1} more types)" if len(choices) > 1 else ""
+    more = f" (and {number_of(len(choices) - 1, 'more type')})" if len(choices) > 1 else ""
     message = f"no candidate is left: {name}: {choice.reason}{more}"
     return error("nothing-fits", "target.instance_type", message, fitting())
 

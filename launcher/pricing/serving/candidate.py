@@ -14,7 +14,7 @@ from launcher.model.plan import Place, Plan
 from launcher.model.record import record
 from launcher.model.serving import BedrockTerms, ServingEstimate, ServingFacts
 from launcher.model.serving_image import ServingImages
-from launcher.model.units import HOURS_PER_MONTH
+from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.endpoint_checks import quoted_findings
@@ -34,11 +34,11 @@ def refusals(serve: ServingWorkload, load: Fleet | None) -> Iterator[Finding]:
     """Refusals if the load needs more instances than the maximum or the schedule allows; Bedrock has none."""
     most = serve.max_instances
     if load is not None and most is not None and load.instances.most > most:
-        message = f"the busiest hour needs {load.instances.most} instances, max_instances is {most}"
+        message = f"the busiest hour needs {number_of(load.instances.most, 'instance')}, max_instances is {most}"
         yield error("max-instances", "workload.serve.max_instances", message, f"raise it to {load.instances.most}")
     if load is not None and load.short is not None:
         hour, needed, allowed = load.short
-        message = f"at {hour:02d}:00 the load needs {needed} instances, the schedule allows {allowed}"
+        message = f"at {hour:02d}:00 the load needs {number_of(needed, 'instance')}, the schedule allows {allowed}"
         hint = f"raise the range to {needed}, to 0-0 for no service, or ask for fewer requests in that hour"
         yield error("schedule-short", "workload.serve.schedule", message, hint)
 

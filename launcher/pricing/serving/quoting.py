@@ -16,7 +16,7 @@ from launcher.model.plan import Place
 from launcher.model.quote import Policy, Quote
 from launcher.model.record import record
 from launcher.model.serving import BedrockTerms, ServedModel, ServingChoices, ServingFacts, ServingOutlook
-from launcher.model.units import HOURS_A_YEAR, HOURS_PER_MONTH
+from launcher.model.units import HOURS_A_YEAR, HOURS_PER_MONTH, number_of
 from launcher.model.workload import ServingWorkload
 from launcher.planning.endpoint import ServingDeployment
 from launcher.planning.quotas import default_findings, quota_needs
@@ -369,7 +369,7 @@ def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
         rollout = f"{rollout_text(serve, candidate.hosting)}" + (
             ", with alarms and rollback" if candidate.hosting.mode else ""
         )
-        zones = f"{serve.zones} zones" if serve.zones > 1 else None
+        zones = f"{number_of(serve.zones, 'zone')}" if serve.zones > 1 else None
     prepaid = candidate.place.option in PREPAID
     ended = "the guard sends a notification" if prepaid else "the endpoint is deleted"
     settings = {

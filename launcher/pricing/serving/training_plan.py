@@ -7,7 +7,7 @@ from launcher.model.enums import PurchaseOption
 from launcher.model.finding import Finding, error, warning
 from launcher.model.money import Assumption
 from launcher.model.plan import Place
-from launcher.model.units import HOURS_PER_MONTH
+from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.pricing.blocks import begins, purchased_capacity, until
 from launcher.pricing.context import PricingContext
 from launcher.pricing.offers import Offer, with_fee
@@ -81,5 +81,5 @@ def plan_lines(place: Place, context: PricingContext) -> tuple[Assumption, ...]:
     if month is None:
         return ()
     length = "length not given" if month.window_h is None else f"of a plan of {month.window_h:g} h"
-    source = f"{length}; then SageMaker stops the endpoint's answers; its {month.instances} instances are prepaid"
+    source = f"{length}; then SageMaker stops the endpoint's answers; {number_of(month.instances, 'instance')} prepaid"
     return (Assumption(name="training plan in a month", value=f"{month.hours:g}", unit="hours", source=source),)

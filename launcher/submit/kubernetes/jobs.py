@@ -13,6 +13,7 @@ from launcher.agent.exits import GAVE_UP, INTERRUPTED, NEVER_AGAIN
 from launcher.model.enums import Operator
 from launcher.model.job import Attempt, JobFacts, JobState, Submitted
 from launcher.model.kubernetes import JOB_KINDS, JOB_LABEL, RUN_ANNOTATION
+from launcher.model.units import number_of
 from launcher.submit.jobs import Chunk, SchedulerError, UnreachableError
 from launcher.submit.kubernetes import journal, words
 from launcher.submit.kubernetes.connection import Connection, RefusedError
@@ -412,7 +413,7 @@ class KubernetesJobs:
         reasons = [reason for pod in pods if (reason := words.waiting(pod))]
         reasons.sort(key=words.ON_ITS_WAY.__contains__)  # a pod that waits for nodes has a more specific reason
         if reasons:
-            more = f" ({len(reasons)} of {len(pods)} pods wait)" if len(pods) > 1 else ""
+            more = f" ({len(reasons)} of {number_of(len(pods), 'pod')} wait)" if len(pods) > 1 else ""
             return f"{reasons[0]}{more}"
         if words.hold_reason(job):
             return words.hold_reason(job, self._workload(job))

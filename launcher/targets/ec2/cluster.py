@@ -13,6 +13,7 @@ from launcher.model.errors import AwsError, DeploymentFailedError, ImpossibleErr
 from launcher.model.job import Submitted
 from launcher.model.plan import Plan
 from launcher.model.stages import Notify
+from launcher.model.units import number_of
 from launcher.records.submission import API, HeadNode, Submission
 from launcher.rendering.blanks import with_names
 from launcher.rendering.kubernetes_job import job_name
@@ -136,7 +137,7 @@ class InstancesCluster(DeployedCluster):
         group = auto_scaling.describe(session, name)
         if group is None or not (group.states or group.desired):
             return
-        notify(f"ending {len(group.states)} instances of {name}: their job saves first")
+        notify(f"ending {number_of(len(group.states), 'instance')} of {name}: their job saves first")
         auto_scaling.stop(session, name)
         for _ in range(END_LOOKS):
             group = auto_scaling.describe(session, name)

@@ -13,6 +13,7 @@ from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.tags import CLUSTER_TAG, PURPOSE_TAG
 from launcher.model.target import EC2, INSTANCES, Guard, InstanceTags, Locations, RoleUse, VolumeKey
+from launcher.model.units import number_of
 from launcher.targets.bases import Ec2Target
 
 _CLUSTERS = "or set target.kind to a kind of cluster"
@@ -84,7 +85,7 @@ class Ec2Instances(Ec2Target):
         minutes = warm_minutes(request)
         if minutes:
             stay = "the instance stays" if place.nodes == 1 else f"all {place.nodes} instances stay"
-            message = f"{stay} for {minutes:g} minutes after the job, billed in full"
+            message = f"{stay} for {number_of(minutes, 'minute')} after the job, billed in full"
             notes.append(warning("tail", "guardrails.idle_minutes", message, "set it to auto: no tail"))
         if place.option is PurchaseOption.SPOT:
             message = (

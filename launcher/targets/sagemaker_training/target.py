@@ -11,6 +11,7 @@ from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.target import SAGEMAKER, TRAINING, TRAINING_JOBS, Guard, Locations, RoleUse
 from launcher.model.training_job import JOBS_OUTPUT, LOG_GROUP, LONGEST_H, LONGEST_IMAGE, LONGEST_WARM_MINUTES
+from launcher.model.units import number_of
 from launcher.targets.bases import SageMakerTarget
 
 _CLUSTERS = "or set target.kind to a kind of cluster"
@@ -94,7 +95,7 @@ class SageMakerTraining(SageMakerTarget):
             notes.append(info("one-zone", "network.nat", message, "target.az_id chooses the zone"))
         minutes = warm_minutes(request)
         if minutes:
-            message = f"the warm pool keeps all nodes for {minutes:g} minutes after the job, billed in full"
+            message = f"the warm pool keeps all nodes for {number_of(minutes, 'minute')} after the job, billed in full"
             notes.append(warning("warm-pool", "guardrails.idle_minutes", message, "set it to auto for no warm pool"))
         return tuple(notes)
 

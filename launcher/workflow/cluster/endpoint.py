@@ -16,7 +16,7 @@ from launcher.model.endpoint import EndpointMode
 from launcher.model.endpoint_call import EndpointState, Reply, ServedEndpoint
 from launcher.model.errors import DeploymentFailedError, ImpossibleError
 from launcher.model.stages import Notify, stage
-from launcher.model.units import spoken
+from launcher.model.units import number_of, spoken
 
 PROMPT = "Count from one to twenty in words, separated by commas."
 IN_SERVICE = "InService"
@@ -125,7 +125,7 @@ def settled(
     begun, reported = clock(), ""
     with stage(notify) as changing:
         while (state := _changing(endpoint, session)) is not None:
-            summary = f"endpoint {endpoint.name}: {state.status}, {state.instances} instances"
+            summary = f"endpoint {endpoint.name}: {state.status}, {number_of(state.instances, 'instance')}"
             if summary != reported:
                 notify(summary)
                 changing.now(f"{state.status}, waited for {spoken(limit_s)} at most")

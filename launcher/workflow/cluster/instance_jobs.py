@@ -20,6 +20,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.job import Attempt, JobFacts, JobState, Submitted
 from launcher.model.monitoring import STAGED_FOLDER
 from launcher.model.tags import RUN_TAG
+from launcher.model.units import number_of
 from launcher.records.submission import SANDBOX, Submission
 from launcher.rendering.names import FRESH_FOLDER, journal_uri
 from launcher.submit.jobs import Chunk, SchedulerError
@@ -141,7 +142,8 @@ class InstanceJobs:
             return JobState.RUNNING, "running", ""
         refusal = auto_scaling.refusal(self.session, self.group)
         came = f"{len(group.running)} of {group.desired} instances run"
-        return JobState.PENDING, "waiting", f"{came}: {refusal}" if refusal else f"{came}: EC2 starts the others"
+        rest = "it" if group.desired == 1 else "the others"
+        return JobState.PENDING, "waiting", f"{came}: {refusal}" if refusal else f"{came}: EC2 starts {rest}"
 
     def _life(self) -> tuple[AttemptState | None, datetime]:
         """The newest attempt as the agents record it, and when the record changed."""
@@ -168,7 +170,12 @@ class InstanceJobs:
         boots = self.channel.list_objects(below=f"{BOOTS}/")
         if len(boots) >= FAILED_BOOTS:
             lines = self.channel.read(boots[-1].key).decode(errors="replace").strip()
-            return JobState.FAILED, "failed", f"{len(boots)} instances could not start the job; the last:\n{lines}", 1
+            return (
+                JobState.FAILED,
+                "failed",
+                f"{number_of(len(boots), 'instance')} could not start the job; the last:\n{lines}",
+                1,
+            )
         return JobState.CANCELLED, "stopped", "", None
 
     def find(self, key: str, folder: str) -> Submitted | None:

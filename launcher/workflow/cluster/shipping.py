@@ -23,6 +23,7 @@ from launcher.model.job import GitState
 from launcher.model.monitoring import RESENT_DAYS, STAGED_FOLDER
 from launcher.model.quote import Quote
 from launcher.model.stages import Notify, Stage, stage
+from launcher.model.units import number_of
 from launcher.pricing.interruptible import losses_per_h
 from launcher.records.run_folder import write_bundle, write_whole
 from launcher.records.submission import HeadNode, Submission
@@ -87,7 +88,7 @@ class Shipment:
     def text(self) -> str:
         """The shipment in words for the user."""
         count = self.archive.files
-        size = f"{count:,} file{'' if count == 1 else 's'}, {self.archive.bytes / _MIB:,.1f} MiB"
+        size = f"{number_of(count, 'file')}, {self.archive.bytes / _MIB:,.1f} MiB"
         went = f"{revision_text(self.archive.git)}, {'sent to' if self.sent else 'already in'} S3"
         return f"run.workdir: {size}, {went}{omitted_text(self.archive.left_out)}"
 

@@ -12,6 +12,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, error
 from launcher.model.hyperpod import ml_name
 from launcher.model.plan import Plan
+from launcher.model.units import number_of
 from launcher.targets.registry import target_of
 
 SAME_MOMENT = timedelta(minutes=1)
@@ -61,7 +62,7 @@ def training_plan_findings(plan: Plan, state: TrainingPlanState, now: datetime) 
     wanted = place.nodes if serve is None else most_instances(serve, place.nodes)
     if wanted > state.instances:
         key = "target.nodes" if serve is None else "workload.serve.max_instances"
-        message = f"{wanted} instances requested, but the training plan has {state.instances}"
+        message = f"{number_of(wanted, 'instance')} requested, but the training plan has {state.instances}"
         yield error("training-plan-count", key, message, f"set {key} to at most {state.instances}")
     if state.zones and place.az_id not in state.zones and target_facts.trains:
         got, zones = place.az_id or "any zone", ", ".join(sorted(state.zones))

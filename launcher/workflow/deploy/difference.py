@@ -32,6 +32,7 @@ from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.stages import Notify
 from launcher.model.tags import PLAN_TAG
+from launcher.model.units import number_of
 from launcher.model.update import KeyChange, Needs
 from launcher.records.deploy_lock import deploying
 from launcher.rendering.cluster import owner_in
@@ -349,9 +350,9 @@ def difference_lines(
         yield f"  Slipway cannot read what exists in AWS ({difference.unasked}): all resources are listed as new"
     if not difference.before:
         count = sum(len(change.resources) for change in difference.stacks)
-        stacks_words = f"{len(difference.stacks)} new stack{'s' if len(difference.stacks) > 1 else ''}"
+        stacks_words = f"{number_of(len(difference.stacks), 'new stack')}"
         after = hourly_rate(difference.after.values(), context.catalog, region)
-        yield f"  {count} resources in {stacks_words}; {after.sentence}"
+        yield f"  {number_of(count, 'resource')} in {stacks_words}; {after.sentence}"
         return
     for stack in difference.stacks:
         yield f"  {stack.name}: {_change_counts(stack)}"

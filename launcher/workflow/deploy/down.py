@@ -27,6 +27,7 @@ from launcher.model.names import nearest_name
 from launcher.model.removal import Removal, Retained
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Notify, Part, Stage, stage
+from launcher.model.units import number_of
 from launcher.records import run_folder
 from launcher.records.report_document import report_document, stored_report
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
@@ -268,7 +269,7 @@ def _erase(surveyed: Survey, store: StackState, session: Session, notify: Notify
     """Delete the buckets before their stack, because only the stack's resource list names them."""
     for bucket in surveyed.buckets:
         with stage(notify, f"deleting bucket {bucket}") as erasure:
-            buckets.delete(session, bucket, lambda count: erasure.now(f"{count:,} objects are gone"))
+            buckets.delete(session, bucket, lambda count: erasure.now(f"{number_of(count, 'object')} gone"))
     if store.protected:
         stacks.unprotect(session, store)
 

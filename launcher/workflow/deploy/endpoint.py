@@ -21,6 +21,7 @@ from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.report import EndpointReport, Report, RunStatus
 from launcher.model.stages import Notify
+from launcher.model.units import number_of
 from launcher.planning.endpoint import ServingDeployment
 from launcher.pricing.priced import Priced
 from launcher.records import run_folder
@@ -99,7 +100,7 @@ def endpoint_lines(served: ServingDeployment) -> Iterator[str]:
     yield f"endpoint {decided.name}: {count} x {decided.instance_type}, {bought}, in {place.region}"
     copies = f"{decided.copies} cop{'y' if decided.copies == 1 else 'ies'} an instance"
     source = decided.model_uri or "the Hugging Face hub"
-    concurrency = f"{decided.concurrency} request{'s' if decided.concurrency != 1 else ''} at once in each"
+    concurrency = f"{number_of(decided.concurrency, 'request')} at once in each"
     yield f"model from {source}: {copies}, {concurrency}"
     image = decided.image.rpartition("/")[2]
     yield f"image {image if len(image) <= IMAGE_LENGTH else image[:IMAGE_LENGTH] + '…'}"
@@ -199,7 +200,7 @@ def _in_service(log: LaunchLog, decided: Endpoint, deployment: Deployment, accou
     folder.append_event("in-service", endpoint=endpoint.name, config=state.config, instances=state.instances)
     notify(f"endpoint {endpoint.name}: {state.status}, {_instances(state)}, with the requested configuration")
     checked = deployment.verified(endpoint=decided)
-    notify(f"read back and as planned: {len(checked.verified)} facts of {len(checked.stacks)} stack")
+    notify(f"read back and as planned: {number_of(len(checked.verified), 'fact')} of {len(checked.stacks)} stack")
     log.stacks = tuple((stack.name, stack.status) for stack in checked.stacks)
     log.verified, log.not_emulated = checked.verified, account.not_emulated(checked, endpoint=True)
     log.endpoint = EndpointReport(
@@ -240,4 +241,4 @@ def _with_troubles(failure: DeploymentFailedError, plan: Plan, session: Session)
 
 
 def _instances(state: EndpointState) -> str:
-    return f"{state.instances} instance{'s' if state.instances != 1 else ''}"
+    return number_of(state.instances, "instance")

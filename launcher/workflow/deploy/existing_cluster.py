@@ -12,6 +12,7 @@ from launcher.model.errors import ImpossibleError
 from launcher.model.names import nearest_name
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
+from launcher.model.units import number_of
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import TRAINING_STACK
 from launcher.targets.clusters import cluster_of
@@ -64,7 +65,9 @@ def _join_cluster(folder: RunFolder, quoted: Quote, context: DeployContext, sess
 def _read_back(folder: RunFolder, context: DeployContext, checked: Verification) -> Deployed:
     outputs = {stack.name: stack.outputs for stack in checked.stacks}
     folder.write_json("outputs.json", outputs)
-    context.notify(f"read back and as planned: {len(checked.verified)} facts, stacks: {len(checked.stacks)}")
+    context.notify(
+        f"read back and as planned: {number_of(len(checked.verified), 'fact')}, stacks: {len(checked.stacks)}"
+    )
     return Deployed(outputs=outputs, verification=checked)
 
 

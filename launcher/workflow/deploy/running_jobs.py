@@ -9,6 +9,7 @@ from launcher.aws.objects import Objects
 from launcher.aws.session import Session
 from launcher.aws.stacks import StackState
 from launcher.model.errors import SlipwayError
+from launcher.model.units import number_of
 from launcher.rendering.names import OUTPUTS
 
 FRESH = timedelta(seconds=3 * HEARTBEAT_S)
@@ -40,7 +41,7 @@ def running_jobs(session: Session, cluster: StackState | None, now: datetime) ->
         return (("jobs not known", problem.message),)
     at_least = "at least " if len(fresh) > MAX_READ else ""
     return tuple(
-        (name, f"running, attempt {attempt}, on {at_least}{count} node{'' if count == 1 else 's'}")
+        (name, f"running, attempt {attempt}, on {at_least}{number_of(count, 'node')}")
         for (name, attempt), count in sorted(nodes.items())
     )
 

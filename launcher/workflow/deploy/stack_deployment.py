@@ -19,7 +19,7 @@ from launcher.model.machine_image import IMAGE_INPUT
 from launcher.model.plan import Plan
 from launcher.model.quote import Quote
 from launcher.model.stages import stage
-from launcher.model.units import spoken
+from launcher.model.units import number_of, spoken
 from launcher.records.quote_document import image_object
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import TRAINING_STACK, stack_name
@@ -130,7 +130,7 @@ class Deployment:
             outputs = prepared.deploy(inputs=inputs)
         with stage(notify):
             checked = self.verified()
-        notify(f"read back and as planned: {len(checked.verified)} facts, stacks: {len(checked.stacks)}")
+        notify(f"read back and as planned: {number_of(len(checked.verified), 'fact')}, stacks: {len(checked.stacks)}")
         return Deployed(outputs=outputs, verification=checked)
 
     def _control_part_first(self) -> "Deployment":

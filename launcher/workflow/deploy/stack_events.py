@@ -13,7 +13,7 @@ from launcher.catalog.load import Catalog
 from launcher.cdk.commands import Assembly
 from launcher.model.spending import small
 from launcher.model.stages import Notify, Part, Stage, stage
-from launcher.model.units import HOUR_S
+from launcher.model.units import HOUR_S, number_of
 from launcher.workflow.doctor.rates import running_rates
 
 CELLS = 6
@@ -98,7 +98,9 @@ class StackEvents:
             self._stage.end()
         self._stack, self._doing = stack, {}
         # The stack counts itself.
-        self._stage = stage(self._notify, f"stack {stack}" + (f": {count - 1} resources" if count > 1 else ""))
+        self._stage = stage(
+            self._notify, f"stack {stack}" + (f": {number_of(count - 1, 'resource')}" if count > 1 else "")
+        )
 
     def _began(self, state: str, kind: str, name: str, logical_id: str, now: float) -> None:
         """Record a resource in progress: hourly costs count from its creation."""

@@ -17,6 +17,7 @@ from launcher.model.errors import SlipwayError
 from launcher.model.request import DEFAULT_QUALIFIER
 from launcher.model.sizing import LOG_RETENTION_DAYS
 from launcher.model.tags import CLUSTER_TAG, PLAN_TAG
+from launcher.model.units import number_of
 from launcher.rendering.policies import TARGET_POLICIES, Account, bootstrap_command, execution_policies
 from launcher.submit.session import PLUGIN, missing_program
 from launcher.targets.registry import target_of
@@ -214,9 +215,9 @@ def shared_log(subject: Subject) -> Iterator[Check]:
     )
     days = timedelta(days=LOG_RETENTION_DAYS)
     if job_logs is not None and job_logs.retention_days is not None:
-        yield ok(name, requirement, f"after {job_logs.retention_days:,} days")
+        yield ok(name, requirement, f"after {number_of(job_logs.retention_days, 'day')}")
     elif job_logs is None or datetime.now(UTC) - job_logs.created < days:
-        yield ok(name, requirement, f"the guard of the deployed plan sets {days.days} days")
+        yield ok(name, requirement, f"the guard of the deployed plan sets {number_of(days.days, 'day')}")
     else:
         got = (
             f"no retention since {job_logs.created:%Y-%m-%d}; the guard deletes no events of other jobs of the account"

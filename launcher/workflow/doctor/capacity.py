@@ -10,6 +10,7 @@ from launcher.model.diagnosis import Check, advice, failed, ok
 from launcher.model.enums import PurchaseOption
 from launcher.model.plan import Plan
 from launcher.model.request import Reservation
+from launcher.model.units import number_of
 from launcher.planning.addresses import too_few_addresses
 from launcher.pricing.blocks import before_it_begins
 from launcher.workflow.cluster.training_plans import training_plan_findings
@@ -47,7 +48,7 @@ def addresses(subject: Subject) -> Iterator[Check]:
         shortage = too_few_addresses(
             plan.request, plan.place, subject.catalog.instance_types, subnet=subnet.id, have=subnet.free_addresses
         )
-        requirement = f"addresses for {plan.place.nodes} nodes in {subnet.id}"
+        requirement = f"addresses for {number_of(plan.place.nodes, 'node')} in {subnet.id}"
         if shortage:
             yield failed("free addresses", requirement, shortage[0].message, shortage[0].hint)
         else:
@@ -97,7 +98,7 @@ def _against(subject: Subject, plan: Plan, named: Reservation, state: Reservatio
     if subject.zone is not None and state.az_id and state.az_id != subject.zone:
         yield f"the plan is for {subject.zone}"
     if state.total < plan.place.nodes:
-        yield f"{plan.place.nodes} nodes requested, but it has {state.total}"
+        yield f"{number_of(plan.place.nodes, 'node')} requested, but it has {state.total}"
     elif state.state == "active" and state.available + in_use < plan.place.nodes:
         yield f"{state.available} of its instances are free"
     if state.ends_at is not None and state.ends_at <= subject.now:
@@ -125,7 +126,8 @@ def training_plan(subject: Subject) -> Iterator[Check]:
     requirement = f"{named.arn}: {plan.place.nodes} x {plan.place.instance_type}"
     state = hyperpod.describe_training_plan(subject.session("sagemaker"), named.arn)
     against = tuple(training_plan_findings(plan, state, subject.now))
-    got = f"{state.status}, {state.instances} instances in {', '.join(sorted(state.zones)) or 'an unnamed zone'}"
+    zones = ", ".join(sorted(state.zones)) or "an unnamed zone"
+    got = f"{state.status}, {number_of(state.instances, 'instance')} in {zones}"
     if against:
         fix = "; ".join(finding.hint for finding in against if finding.hint)
         yield failed("training plan", requirement, "; ".join(finding.message for finding in against), fix)

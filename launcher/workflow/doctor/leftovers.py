@@ -13,7 +13,7 @@ from launcher.aws.stacks import StackState
 from launcher.catalog.load import Catalog
 from launcher.model.endpoint import RETENTION_DAYS
 from launcher.model.removal import Retained, RetainedKind
-from launcher.model.units import HOURS_PER_MONTH
+from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.pricing.bill_lines import component
 
 PROVIDER_STACK = "AWS::CloudFormation::Stack"
@@ -38,7 +38,7 @@ def retained_store(
     for name in names:
         contents = buckets.contents(session, name)
         if contents is not None:
-            text = f"{contents.versions:,} objects; slipway down {cluster} --checkpoints deletes them"
+            text = f"{number_of(contents.versions, 'object')}; slipway down {cluster} --checkpoints deletes them"
             stored = Retained(kind=RetainedKind.CHECKPOINTS, name=name, reason=text, gib=contents.gib)
             yield _with_price(stored, catalog, region, "s3.standard-storage")
 
@@ -50,7 +50,7 @@ def requests(session: Session, catalog: Catalog, region: str, serving: StackStat
     for resource in stacks.resources(session, serving.name):
         contents = buckets.contents(session, resource.physical_id) if resource.type == "AWS::S3::Bucket" else None
         if contents is not None:
-            time = f"{contents.versions:,} objects, each gone after {RETENTION_DAYS} days"
+            time = f"{number_of(contents.versions, 'object')}, each gone after {RETENTION_DAYS} days"
             text = f"{time}; aws s3 rb s3://{resource.physical_id} --force deletes it"
             stored = Retained(kind=RetainedKind.REQUESTS, name=resource.physical_id, reason=text, gib=contents.gib)
             yield _with_price(stored, catalog, region, "s3.standard-storage")
@@ -119,7 +119,11 @@ def retained_logs(
     if provider is not None:
         groups += [group for group in log_groups.log_groups(session, provider) if group.name == provider]
     for group in groups:
-        time = f"each line is kept for {group.retention_days} days" if group.retention_days else "kept without expiry"
+        time = (
+            f"each line is kept for {number_of(group.retention_days, 'day')}"
+            if group.retention_days
+            else "kept without expiry"
+        )
         stored = Retained(kind=RetainedKind.LOGS, name=group.name, reason=time, gib=group.stored_bytes / GIB)
         yield _with_price(stored, catalog, region, "cloudwatch.logs-storage")
 

@@ -9,6 +9,7 @@ from launcher.model.capacity import BOUGHT, CapacityOffer, OfferKind
 from launcher.model.enums import Basis
 from launcher.model.errors import ImpossibleError
 from launcher.model.money import Price
+from launcher.model.units import number_of
 from launcher.pricing.priced import Priced
 from launcher.pricing.standing import ranked
 from launcher.pricing.training import TrainingPriced, standing_of
@@ -51,7 +52,7 @@ def with_live_offers(
         say(f"? {question}: {reason}")
     offered = [capacity_offer for capacity_offer in answers.offers if capacity_offer.kind in CALLS]
     rows = [row for offer in offered for row in _rows(priced, options, offer)]
-    say(f"{len(offered)} current offers, {len(rows)} of them long enough")
+    say(f"{number_of(len(offered), 'current offer')}, {len(rows)} of them long enough")
     return replace(
         priced,
         candidates=ranked([*priced.candidates, *rows], standing_of),

@@ -31,7 +31,7 @@ def quota_checks(subject: Subject) -> Iterator[Check]:
 
 
 def _check_quota(subject: Subject, need: QuotaNeed, known: Mapping[str, Sequence[Quota]], plan_use: int) -> Check:
-    requirement = f"{need.amount:,} {need.unit}".rstrip() + f" for {need.what}"
+    requirement = f"{need.in_unit(need.amount)} for {need.what}"
     quota = matching(need, known[need.service])
     name = f"quota {need.name or need.code}"
     if quota is None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from launcher.catalog.load import Catalog
 from launcher.model.money import Price, Unpriced
-from launcher.model.units import HOURS_PER_MONTH
+from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.pricing.bill import FSX
 from launcher.pricing.hyperpod import instance_price
 from launcher.targets.clusters import stacks_of
@@ -52,8 +52,8 @@ class HourlyRate:
         if self.scaled is None:
             return f"{self.text} an hour while all nodes run"
         first, most = self.scaled
-        limit = f" of at most {most}" if most > first else f" instance{'s' if first > 1 else ''}"
-        return f"{self.text} an hour with {first}{limit}"
+        instances = f"{first} of at most {most}" if most > first else number_of(first, "instance")
+        return f"{self.text} an hour with {instances}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from launcher.model.monitoring import GUARD_EVERY_MINUTES, GUARD_METRICS, NAMESP
 from launcher.model.spending import StackCost
 from launcher.model.tags import CLUSTER_TAG
 from launcher.model.target import Runs, Target
-from launcher.model.units import HOURS_PER_MONTH
+from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.rendering.cluster import owner_in
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
 from launcher.targets.registry import TARGETS
@@ -166,7 +166,7 @@ def _cluster_rate(cost: StackCost, session: Session, catalog: Catalog, now: date
     elif nodes is None:
         notes.append(UNREPORTED)
     else:
-        notes.append(f"{nodes:g} node{'' if nodes == 1 else 's'} at the quoted ${rate.rstrip('0').rstrip('.')}{count}")
+        notes.append(f"{number_of(nodes, 'node')} at the quoted ${rate.rstrip('0').rstrip('.')}{count}")
     per_node = Decimal(rate or 0)
     return replace(
         cost,

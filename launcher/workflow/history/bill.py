@@ -35,6 +35,7 @@ from launcher.model.bill import (
 )
 from launcher.model.errors import ImpossibleError, UnreadableInputError, reason_of
 from launcher.model.tags import CLUSTER_TAG
+from launcher.model.units import number_of
 from launcher.records.bill_document import BILLED, BilledDocument
 from launcher.records.bill_rows import RowReader
 from launcher.records.codec import as_json
@@ -364,7 +365,7 @@ def missing(arrived: datetime | None, ended: datetime | None, now: datetime) -> 
     if arrived is None:
         if ended is not None and now - ended > 2 * DAY:
             return (
-                f"{(now - ended).days} days after the run, nothing has been billed under this tag:"
+                f"{number_of((now - ended).days, 'day')} after the run, nothing has been billed under this tag:"
                 " the tag may not be active (slipway doctor --billing)"
             )
         return f"nothing has arrived yet: {late}, and a new tag appears 1 day after its activation"

@@ -22,6 +22,7 @@ from launcher.aws.session import Session
 from launcher.model.errors import SlipwayError, UnreadableInputError
 from launcher.model.ledger import Ledger, LedgerEntry
 from launcher.model.report import RunStatus
+from launcher.model.units import number_of
 from launcher.records.cache_folder import cache_folder
 from launcher.records.ledger_document import entry_document, parse_entry
 from launcher.records.ledger_index import LedgerIndex, entry_of_line
@@ -117,7 +118,7 @@ def shared_ledger(
     for entry in missing.values():
         send(store, entry, moment)
     if missing:
-        say(f"sent {len(missing)} missing run{'' if len(missing) == 1 else 's'} of this folder")
+        say(f"sent {number_of(len(missing), 'missing run')} of this folder")
     return Ledger(source=uri, entries=newest_first([*(shared | missing).values()]))
 
 

@@ -10,7 +10,7 @@ from launcher.model.enums import Basis, PurchaseOption
 from launcher.model.finding import Finding, warning
 from launcher.model.money import Price
 from launcher.model.quote import Quote
-from launcher.model.units import HOURS_PER_MONTH
+from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.pricing.ages import ALLOWED_DAYS
 from launcher.pricing.commitment_choice import commitment_options, demand
 from launcher.pricing.held_commitments import used_hours
@@ -61,12 +61,12 @@ def _rate_findings(options: Sequence[CommitmentOption], now: datetime, most_days
     old = [option for option, days in ages.items() if days > allowed]
     if old:
         oldest = min(old, key=lambda option: option.as_of)
-        count = f"{len(old)} of {len(options)} options"
+        count = f"{len(old)} of {number_of(len(options), 'option')}"
         message = f"{count} use rates older than {allowed} days, the oldest of {oldest.as_of}"
         yield warning("old-price", "", message, f"{CHANGES.refresh} reads current ones")
     derived = [option for option in options if option.basis not in LISTED]
     if derived:
-        message = f"{len(derived)} of {len(options)} options use derived rates: {derived[0].source}"
+        message = f"{len(derived)} of {number_of(len(options), 'option')} use derived rates: {derived[0].source}"
         yield warning("derived-rate", "", message, "slipway prices refresh, or --accept-derived to choose among them")
 
 

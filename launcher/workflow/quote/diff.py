@@ -21,6 +21,7 @@ from launcher.model.plan_diff import UNKNOWN_NOW, LineChange, LineDiff, PlanDiff
 from launcher.model.quote import Quote
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
+from launcher.model.units import number_of
 from launcher.submit.revision import Revision, find_revision
 from launcher.targets.registry import billed_name
 from launcher.workflow.quote.options import PriceOptions
@@ -211,7 +212,7 @@ def _reasons(old: _Total | None, new: _Total | None) -> Iterator[str]:
     changed = list(_changed_keys(document(old.request), document(new.request)))
     yield from changed[:MAX_KEYS]
     if len(changed) > MAX_KEYS:
-        yield f"{len(changed) - MAX_KEYS} more keys"
+        yield f"{number_of(len(changed) - MAX_KEYS, 'more key')}"
     if old.quoted is None or new.quoted is None:
         return
     was, is_ = (place_text(quote.plan.place) for quote in (old.quoted, new.quoted))

@@ -13,6 +13,7 @@ from launcher.model.errors import ImpossibleError, OverBudgetError, SlipwayError
 from launcher.model.plan import Place, Plan
 from launcher.model.quote import Quote
 from launcher.model.request import PlanRequest
+from launcher.model.units import number_of
 from launcher.planning.nat import egress, obstacle
 from launcher.planning.ways_out import MODES
 from launcher.pricing.priced import Priced
@@ -76,7 +77,7 @@ def _refuse_by_plugins(priced: Priced, quoted: Quote, say: Say) -> None:
         if finding not in errors:
             say(f"{finding.level.value}: {finding.message}" + (f" ({finding.hint})" if finding.hint else ""))
     if errors:
-        message = f"{len(errors)} finding{'s' if len(errors) > 1 else ''} of your organisation's plugins"
+        message = f"{number_of(len(errors), 'finding')} of your organisation's plugins"
         raise ImpossibleError(f"a launch is refused: {message}", findings=errors)
 
 

@@ -13,6 +13,7 @@ from launcher.model.finding import Finding
 from launcher.model.plan import SHORT_ID
 from launcher.model.record import record
 from launcher.model.request import PlanRequest
+from launcher.model.units import number_of
 from launcher.pricing.context import PricingContext
 from launcher.pricing.gate import GateRules
 from launcher.workflow.quote.commands import ALL, CHANGES, FLAGS, SET
@@ -64,7 +65,7 @@ def refuse_errors(path: Path, findings: Sequence[Finding], settings: tuple[str, 
     """
     count = sum(finding.level is Level.ERROR for finding in findings)
     if count:
-        message = f"{path} has {count} problem{'s' if count > 1 else ''}"
+        message = f"{path} has {number_of(count, 'problem')}"
         raise ImpossibleError(message, findings=plan_file.placed(path, findings, settings))
 
 

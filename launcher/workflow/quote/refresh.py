@@ -32,6 +32,7 @@ from launcher.model.errors import AwsError, ImpossibleError, UnreadableInputErro
 from launcher.model.plan import Place
 from launcher.model.request import PlanRequest
 from launcher.model.stages import Notify, Stage, stage
+from launcher.model.units import number_of
 from launcher.records.cache_folder import cache_folder
 from launcher.records.price_cache import PriceCache
 from launcher.records.price_snapshot import unpack
@@ -414,7 +415,7 @@ class _Run:
     @property
     def _questions(self) -> str:
         """The questions to send, in words; empty if every answer is stored."""
-        return f"  {self.total} question{'s' if self.total > 1 else ''} to AWS" if self.total else ""
+        return f"  {number_of(self.total, 'question')} to AWS" if self.total else ""
 
     @property
     def _place(self) -> str:

@@ -16,6 +16,7 @@ from launcher.model.bill import QuotedLine
 from launcher.model.enums import COMMITTED, PurchaseOption
 from launcher.model.errors import ImpossibleError
 from launcher.model.request import Credit
+from launcher.model.units import number_of
 from launcher.model.verification import Verification, VerifiedLine
 from launcher.records.stored_quote import StoredQuote
 from launcher.workflow.quote.quoted_lines import quoted_lines
@@ -42,7 +43,7 @@ def verify(
     reasons = {number: _reason(quoted_line, option) for number, quoted_line in enumerate(lines)}
     known = _Listed(sessions, region)
     usages: list[Usage] = []
-    say(f"requesting from the Price List: {sum(not reason for reason in reasons.values())} usage types of {region}")
+    say(f"requesting from the Price List: {number_of(list(reasons.values()).count(''), 'usage type')} of {region}")
     for number, line in enumerate(lines):
         if not reasons[number]:
             billed_as = known.billed(line)

@@ -14,6 +14,7 @@ from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.plan import Plan
 from launcher.model.report import EndedBy
 from launcher.model.stages import Notify
+from launcher.model.units import number_of
 from launcher.records.run_folder import RunFolder
 from launcher.rendering.names import stack_name
 from launcher.targets.registry import target_of
@@ -38,7 +39,7 @@ def guard_called(
         yield
         return
     poll_s, minutes = guard_clock()
-    notify(f"the sandbox calls the guard every {poll_s:g} s; each call counts as {minutes:g} minutes")
+    notify(f"the sandbox calls the guard every {poll_s:g} s; each call counts as {number_of(minutes, 'minute')}")
     play = sandbox.guard_schedule(stack_name(plan, "training"), guard.module, environment)
     play.start()
     try:

@@ -19,6 +19,7 @@ from launcher.catalog.load import Catalog
 from launcher.catalog.load import load as load_catalog
 from launcher.model.endpoint_call import LoadSetting, LoadStep, LoadTest, Reply, ServedEndpoint
 from launcher.model.errors import DeploymentFailedError, SlipwayError, UnreadableInputError
+from launcher.model.units import number_of
 from launcher.planning.serving.measured import parts
 from launcher.planning.serving.resolve import model_of
 from launcher.records.load_documents import load_document
@@ -235,7 +236,7 @@ def load(
         done = step(ask, concurrency, seconds)
         on_step(done)
         if done.failures == done.requests:
-            raise DeploymentFailedError(f"no answer with {concurrency} requests at once: {done.failure}")
+            raise DeploymentFailedError(f"no answer with {number_of(concurrency, 'request')} at once: {done.failure}")
         steps.append(done)
     after = described(session, endpoint.name)
     folder = _run(endpoint.served_name, root)

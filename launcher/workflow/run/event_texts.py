@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from launcher.model.stages import Notify
+from launcher.model.units import number_of
 from launcher.workflow.history.attempts import ENDINGS, POD_END
 from launcher.workflow.history.stored import TROUBLES
 
@@ -70,6 +71,10 @@ def _restored(event: dict[str, object]) -> str:
     return f" resumes from step {event['step']}, {origin} ({event['bytes']:,} bytes)"
 
 
+def _files(event: dict[str, object]) -> str:
+    return number_of(int(str(event["files"])), "file")
+
+
 def _notice(source: str) -> str:
     """The source of a notice; the agent has one word for every SIGTERM from outside."""
     return "its node ends" if source == POD_END else source
@@ -78,19 +83,19 @@ def _notice(source: str) -> str:
 _EVENT_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
     "attempt-started": lambda event: f" started on {event.get('node')}",
     "restored": _restored,
-    "checkpoint-written": lambda event: f": its trainer has written {event['files']} files {event['reason']}",
+    "checkpoint-written": lambda event: f": its trainer has written {_files(event)} {event['reason']}",
     "step-started": lambda event: f": step {event['step']} begins",
     "step-ended": lambda event: f": step {event['step']} ended with {event['code']} after {event['seconds']} s",
     "data-fetched": lambda event: (
-        f": {event['data']} fetched to {event['path']}: {event['files']} files, {event['bytes']:,} bytes"
+        f": {event['data']} fetched to {event['path']}: {_files(event)}, {event['bytes']:,} bytes"
     ),
-    "outputs-stored": lambda event: f": outputs stored: {event['files']} files, {event['bytes']:,} bytes",
+    "outputs-stored": lambda event: f": outputs stored: {_files(event)}, {event['bytes']:,} bytes",
     "checkpoint-layout": lambda event: f": checkpoint layout {event['layout']}",
     "read-back": lambda event: f": step {event['step']} was read back from S3 in {event['seconds']} s",
     "notice": lambda event: f": notice of an interruption ({_notice(str(event.get('source')))})",
     "rebalance-recommended": lambda _: ": EC2 recommends leaving this instance: the risk of interruption is higher",
     "straggler-over": lambda event: f": {event.get('slow_node')} is as fast as the other nodes again",
-    "hung": lambda event: f": no step for {event['minutes']} minutes, the agent ends it",
+    "hung": lambda event: f": no step for {number_of(float(str(event['minutes'])), 'minute')}, the agent ends it",
 }
 
 

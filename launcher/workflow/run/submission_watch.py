@@ -14,7 +14,7 @@ from launcher.agent.exits import INTERRUPTED
 from launcher.model.errors import DeploymentFailedError, SlipwayError
 from launcher.model.job import JobFacts, JobState, Submitted
 from launcher.model.stages import Notify, Stage, stage
-from launcher.model.units import spoken
+from launcher.model.units import number_of, spoken
 from launcher.records.run_folder import EVENTS, METRICS
 from launcher.submit.jobs import Chunk, JobSource, UnreachableError
 from launcher.submit.kubernetes.words import CHECKED
@@ -282,7 +282,7 @@ class RemoteWatch:
         if self.facts is not None and self.facts.state is not JobState.CANCELLED:
             return
         if not any(event.get("event") == "attempt-started" for event in read_events(self.mirror.folder / EVENTS)):
-            why = f"no capacity within {self.waits_s / 60:g} minutes ({self.taken_back})"
+            why = f"no capacity within {number_of(self.waits_s / 60, 'minute')} ({self.taken_back})"
             raise NoCapacityError(
                 f"{why}; the job was cancelled",
                 hint="purchase.wait_for_capacity_minutes waits longer; slipway plan FILE shows the other candidates",

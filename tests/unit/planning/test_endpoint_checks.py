@@ -174,7 +174,7 @@ REFUSED = {
         {"schedule": ["cron(0 7 * * ? *) 1-9"]},
         {},
         "schedule-above-max",
-        "asks for 9 instances at cron(0 7 * * ? *), the plan allows 1 at most",
+        "asks for 9 at cron(0 7 * * ? *), the plan allows 1 instance",
         "set max_instances to 9",
     ),
     "schedule-to-none": (

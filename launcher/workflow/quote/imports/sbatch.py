@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator
 
 from launcher.catalog.load import Catalog
+from launcher.model.units import number_of
 from launcher.workflow.quote.imports.imported import Imported, by_accelerator, hours_of
 
 SHORT = {
@@ -109,7 +110,7 @@ def _resources(imported: Imported, options: dict[str, str], catalog: Catalog) ->
     if kind and each:
         by_accelerator(imported, catalog, kind.split(":")[-1], each)
     elif each:
-        imported.lose(f"{each} GPUs a node", "the script names no kind of GPU: set target.instance_type")
+        imported.lose(f"{number_of(each, 'GPU')} a node", "the script names no kind of GPU: set target.instance_type")
 
 
 def _signal(imported: Imported, text: str) -> None:

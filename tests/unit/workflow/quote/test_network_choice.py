@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.model.enums import NatMode
-from launcher.planning.nat import AUTO_CODE, egress
+from launcher.planning.nat import AUTO_CODE, OWN_NAT_CODE, egress
 from launcher.workflow.quote.options import PriceOptions
 from launcher.workflow.quote.price import price_request
 from tests.plans import request_of
@@ -38,7 +38,10 @@ def test_auto_total_is_the_lowest_of_all_ways(quoted, kind, hours, nodes):
 def test_quote_names_chosen_way_with_dollars_of_others(quoted, catalog):
     quote = quoted("eks").quote(1)
     (found,) = [finding for finding in quote.findings if finding.code == AUTO_CODE]
-    assert found.message == "auto took NAT instance: $0.17 against $0.98 by NAT gateway"
+    assert found.message == (
+        "auto took NAT instance: $0.17 against $0.98 by NAT gateway; a second plan in us-east-1 pays $0.16 for its own "
+        "(network: {name: team} in both shares one)"
+    )
     assert quote.plan.request.network.nat is NatMode.INSTANCE
     assert egress(quote.plan.request, quote.plan.place, catalog.instance_types) == "NAT instance"
     network = {line.name for line in quote.components if line.group == "network"}
@@ -50,6 +53,19 @@ def test_quote_names_chosen_way_with_dollars_of_others(quoted, catalog):
 def test_quote_of_a_decided_network_names_no_choice(quoted, network):
     quote = quoted("eks", **network).quote(1)
     assert not [finding for finding in quote.findings if finding.code == AUTO_CODE]
+
+
+@pytest.mark.parametrize("kind, expected", [("eks", True), ("parallelcluster", False)])
+def test_quote_names_the_price_of_a_second_nat_only_where_there_is_one(quoted, kind, expected):
+    quote = quoted(kind).quote(1)
+    assert any("pays $0.16 for its own" in finding.message for finding in quote.findings) is expected
+
+
+def test_quote_of_a_named_gateway_names_the_second_one_and_a_shared_network_none(quoted):
+    (found,) = [finding for finding in quoted("eks", nat="gateway").quote(1).findings if finding.code == OWN_NAT_CODE]
+    assert found.message.startswith("a second plan in us-east-1 pays $0.08 for its own")
+    shared = quoted("eks", name="team", az_ids=["use1-az1", "use1-az2"]).quote(1)
+    assert not [finding for finding in shared.findings if finding.code == OWN_NAT_CODE]
 
 
 @pytest.mark.parametrize("nat", [None, NatMode.INSTANCE])
