@@ -192,7 +192,7 @@ class TestPods:
         text = look(quiet_minutes=quiet_minutes, counted=counted, stops=stops)
         hung = "its job in pods shows no CPU, no network and no step for 30 minutes"
         assert (hung in text) == (stops and counted != NONE)
-        assert ("have been idle for 5 minutes" in text) == (counted == NONE)
+        assert ("has been idle for 5 minutes" in text) == (counted == NONE)
 
     @pytest.mark.parametrize(
         "still, quiet_minutes, counted, stops",

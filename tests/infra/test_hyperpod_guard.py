@@ -266,7 +266,7 @@ class TestTime:
         deleted(aws, 1, 2, failed=[1])
         watch(age_h=49, TTL_HOURS="48", fails="in use")
         stopped, failed = (text for _, text in aws.messages)
-        assert "Its 1 workers are being deleted" in stopped
+        assert "Its 1 worker is being deleted" in stopped
         assert "could not stop its nodes: i-00000000000000001: in use" in failed
 
     def test_refused_deletion_is_reported(self, aws, watch):
@@ -302,7 +302,7 @@ class TestIdleness:
         aws.earlier("QueuedJobs", *[0] * 9)
         deleted(aws, 1)
         watch(IDLE_MINUTES="30")
-        assert "have been idle for 30 minutes" in aws.messages[0][1]
+        assert "has been idle for 30 minutes" in aws.messages[0][1]
 
     def test_waiting_job_keeps_workers(self, aws, watch):
         aws.answers(node(1))

@@ -251,7 +251,7 @@ class TestRefresh:
     def test_refresh_page_omits_empty_counts(self):
         nothing = dict.fromkeys(("jumped", "vanished", "refused", "failures", "skipped_regions"), ())
         lines = refresh_page(report(**nothing, resumed=0, asked=1, answered=1, prices=1), 120)
-        assert lines == ["", "  1 price read from AWS, 1 of 1 answers; kept in /home/me/.cache/slipway/prices"]
+        assert lines == ["", "  1 price read from AWS, 1 of 1 answer; kept in /home/me/.cache/slipway/prices"]
 
     def test_refresh_document_has_counts_jumps_and_refusals(self):
         document = json.loads(json.dumps(refresh_document(report(), NOW)))
