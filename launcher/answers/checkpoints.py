@@ -197,7 +197,7 @@ def page(uri: str, checkpoints: tuple[Checkpoint, ...], width: int) -> list[str]
         about = f"steps {expiring[-1].step} to {expiring[0].step}, {size}"
         lines += [
             "",
-            *wrapped(f"  expiring: {number_of(len(expiring), 'more checkpoint')} ({about}): --json lists them", width),
+            *wrapped(f"  {number_of(len(expiring), 'more checkpoint')}, expiring ({about}): --json lists them", width),
         ]
     return lines
 

@@ -115,7 +115,7 @@ def test_expiring_checkpoints_are_marked(run_agent, checkpoints_command, s3):
     )
     assert [checkpoint["superseded"] for checkpoint in checkpoints[:2]] == [False, False]
     assert (
-        f"expiring: {len(record)} more checkpoints (steps {min(record)} to {max(record)}, "
+        f"{len(record)} more checkpoints, expiring (steps {min(record)} to {max(record)}, "
         in checkpoints_command("list", URI)[1]
     )
 

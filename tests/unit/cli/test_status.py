@@ -264,7 +264,7 @@ def test_many_expiring_checkpoints_counted_in_one_line(width: int, expiring: int
         assert rows == [5, 4, 3, 2, 1]
     else:
         assert rows == [142, 141, 140]  # 140: the line that counts
-        assert lines[-1] == "  expiring: 140 more checkpoints (steps 1 to 140, 140.0 MiB): --json lists them"
+        assert lines[-1] == "  140 more checkpoints, expiring (steps 1 to 140, 140.0 MiB): --json lists them"
 
 
 def test_status_names_idle_chips_of_newest_attempt(empty_run, slipway):
