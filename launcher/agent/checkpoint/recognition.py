@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 NOT_RECOGNISED = "checkpoints-not-recognised"
@@ -21,9 +21,11 @@ def patience_s(interval_s: float) -> float:
 class Recognition:
     """Measures how long a trainer runs without a checkpoint, and reports it once."""
 
-    def __init__(self, folder: Path, *, interval_s: float, on_trouble: Callable[[str, str], None]) -> None:
-        """Record the current content of the folder, which this attempt did not write."""
-        self._there = {path.name: _stamp(path) for path in _entries(folder)}
+    def __init__(
+        self, folder: Path, trees: Iterable[Path] = (), *, interval_s: float, on_trouble: Callable[[str, str], None]
+    ) -> None:
+        """Record the current entries of the folder, and of folders below it, which this attempt did not write."""
+        self._there = {path: _stamp(path) for place in (folder, *trees) for path in entries_of(place)}
         self._folder = folder
         self._patience_s = patience_s(interval_s)
         self._report = on_trouble
@@ -33,7 +35,7 @@ class Recognition:
 
     def is_new(self, path: Path) -> bool:
         """Whether this attempt wrote the path."""
-        return self._there.get(path.name) != _stamp(path)
+        return self._there.get(path) != _stamp(path)
 
     def evaluate(
         self,
@@ -88,7 +90,8 @@ def pattern_fix(names: Sequence[str]) -> str:
     return f"; if they are, write checkpoint: {{pattern: '{pattern}'}}"
 
 
-def _entries(folder: Path) -> list[Path]:
+def entries_of(folder: Path) -> list[Path]:
+    """The entries of a folder; empty if there is none."""
     try:
         return list(folder.iterdir())
     except OSError:

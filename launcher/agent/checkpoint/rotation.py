@@ -23,7 +23,8 @@ class Rotation:
     def __init__(self, checkpoints: Path, peers: Peers, log: EventLog, *, restored: FinishedFolder | None) -> None:
         """Start with the checkpoint that came from the store, which counts as finished and stored."""
         self._checkpoints, self._peers, self._log = checkpoints, peers, log
-        self._names: dict[int, tuple[str, ...]] = {}
+        # By step: the names of the checkpoint itself, and those of all in its set.
+        self._names: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._stored: set[int] = set()
         self._said: list[int] = []
         self._look_at = 0.0
@@ -33,7 +34,7 @@ class Rotation:
 
     def finished(self, folder: FinishedFolder) -> None:
         """Record that a checkpoint is finished on this node."""
-        self._names[folder.step] = folder.names
+        self._names[folder.step] = (folder.leading, folder.names)
 
     def stored(self, step: int) -> None:
         """On the first node: record that a checkpoint is complete in the store."""
@@ -71,6 +72,10 @@ class Rotation:
                 self._log.append("checkpoint-rotated", step=step, bytes=size)
 
     def _paths(self, step: int) -> list[Path]:
-        """The paths of a step's checkpoint, except paths that also belong to a newer one."""
-        shared = {name for other, names in self._names.items() if other > step for name in names}
-        return [self._checkpoints / name for name in self._names[step] if name not in shared]
+        """The paths of a step's checkpoint, except paths that also belong to a newer one.
+
+        The others of its set stay: the trainer may need them longer (a best model), and only the first node's record of
+        a newer checkpoint names them.
+        """
+        shared = {name for other, (_, names) in self._names.items() if other > step for name in names}
+        return [self._checkpoints / name for name in self._names[step][0] if name not in shared]

@@ -31,7 +31,7 @@ from pathlib import Path
 from launcher.agent.checkpoint.files import Survey, are_archives, changed_since, survey
 from launcher.agent.checkpoint.finished import FinishedFolder, with_others
 from launcher.agent.checkpoint.layouts import CheckpointEntry, Layout, Layouts, best_models, table
-from launcher.agent.checkpoint.recognition import Recognition
+from launcher.agent.checkpoint.recognition import Recognition, entries_of
 from launcher.agent.checkpoint.trainer_state import companions
 from launcher.agent.errors import UnusableCheckpointError
 from launcher.agent.node.inotify import RenameWatch
@@ -215,7 +215,9 @@ class CheckpointWatch:
         self._restored = frozenset(() if restored is None else restored.names)
         self._restored_at = {name.partition("/")[0] for name in self._restored}
         self._changes: list[tuple[int, str]] = []
-        self._recognition = Recognition(checkpoints, interval_s=interval_s, on_trouble=on_trouble)
+        # Folders with restored checkpoints, to which the trainer adds its own (OpenRLHF's `_actor`).
+        self._trees = {checkpoints / name.rpartition("/")[0] for name in self._restored if "/" in name}
+        self._recognition = Recognition(checkpoints, self._trees, interval_s=interval_s, on_trouble=on_trouble)
         self._recognised = False
         self.wrote = False
         """Whether this attempt ever wrote anything, under any name."""
@@ -344,6 +346,7 @@ class CheckpointWatch:
         except UnusableCheckpointError:
             return
         if change:
+            self.wrote = True
             # Other checkpoints of its set are in the store, and older than what the trainer writes.
             others = {*restored.names} - {*restored.leading}
             self._restored_folder, self._restored = None, frozenset(others)
@@ -537,7 +540,9 @@ class CheckpointWatch:
             entries = [path for path in self._folder.iterdir() if path.name not in self._restored_at]
         except OSError:
             return []  # the command took its checkpoint folder away; there is nothing to find
-        self.wrote = self.wrote or bool(self._new(entries))
+        restored = {self._folder / name for name in self._restored}
+        added = [path for tree in self._trees for path in entries_of(tree) if path not in restored]
+        self.wrote = self.wrote or bool(self._new([*entries, *added]))
         return entries
 
     def _new(self, paths: list[Path]) -> list[Path]:

@@ -325,6 +325,54 @@ class TestBestInItsOwnTree:
         assert node.output()[-2] == str([f"{tree}/{tag}" for tree in ("_actor", "_critic") for tag in tags])
         assert latest == "['global_step40', 'global_step40']"
 
+    def test_rotation_on_other_nodes_keeps_restored_best(self, node, bucket):
+        """The trainer removes step 40 on the first node alone, and needs the best of step 20 on both until its end."""
+        rest = f"""
+if os.environ["SLIPWAY_RESUME_DIR"]:
+    save("global_step50"); save("global_step60")
+    while '"step": 60' not in Path("{node.folder}/shared/events.jsonl").read_text(): time.sleep(0.2)
+    for tree in folder.glob("_*") if os.environ["SLURM_NODEID"] == "0" else ():
+        __import__("shutil").rmtree(tree / "global_step40")
+    while any(Path("{node.folder}").glob("vn*/*/*/checkpoints/_*/global_step40")): time.sleep(0.2)
+    print(sorted(path.name for path in folder.glob("*/best_*/*")))
+"""
+        node.job(command=(sys.executable, "-c", f"{OPENRLHF}{rest}"), layout="openrlhf")
+        common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
+        for attempt in (1, 2):
+            changes = common | {"SLURM_RESTART_COUNT": str(attempt - 1)}
+            agents = [node.start(attempt, node=f"vn{rank}", SLURM_NODEID=str(rank), **changes) for rank in (0, 1)]
+            assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
+        assert [event["step"] for event in node.events("checkpoint-rotated", part=1)] == [40]
+        assert node.output("vn1")[-1] == str(["mp_rank_00_model_states.pt"] * 2)
+
+    def test_resumed_openrlhf_checkpoint_has_parts_of_slow_node(self, node, bucket):
+        """The trees are restored: what a node adds to them shows that it writes, so that its part is waited for."""
+        rest = """
+if os.environ["SLIPWAY_RESUME_DIR"]:
+    save("global_step50"); time.sleep(4)
+    if rank == "1": time.sleep(8)
+    save("global_step60"); save("global_step80")
+    if rank == "0": time.sleep(14)
+"""
+        script = OPENRLHF.replace("mp_rank_00", "mp_rank_0{rank}").replace(' / "mp_rank', ' / f"mp_rank')
+        script = f"rank = __import__('os').environ['SLURM_NODEID']\n{script}{rest}"
+        node.job(command=(sys.executable, "-c", script), layout="openrlhf")
+        common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
+        for attempt, steps in ((1, (40,)), (2, (50, 60, 80))):
+            changes = common | {"SLURM_RESTART_COUNT": str(attempt - 1)}
+            agents = [node.start(attempt, node=f"vn{rank}", SLURM_NODEID=str(rank), **changes) for rank in (0, 1)]
+            assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
+            for step in (step for step in steps if step in bucket.whole()):
+                names = {file.path for file in bucket.manifest(step).files}
+                assert names >= {
+                    f"{tree}/global_step{step}/mp_rank_0{rank}_model_states.pt"
+                    for tree in ("_actor", "_critic")
+                    for rank in (0, 1)
+                }, step
+            for rank in (0, 1):
+                node.lose(f"vn{rank}")
+        assert max(bucket.whole()) == 80
+
 
 TIMM = """
 import os, sys, time, zipfile
