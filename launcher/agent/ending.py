@@ -1,14 +1,27 @@
 """How an attempt ended: the event, the exit code, the cause in the report, and the reason."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launcher.agent import exits
 from launcher.agent.attempt_state import fails_in_place, newest_step, telling_events
 from launcher.agent.errors import AgentError, LostNodeError
 from launcher.agent.events import EventLog
-from launcher.agent.node.notice import BUDGET, CANCEL, CAPACITY_END, FAILURE, POD_END, SIGNAL, SPOT, TAKEN_OVER, Notice
+from launcher.agent.job import JobSpec
+from launcher.agent.node.notice import (
+    BUDGET,
+    CANCEL,
+    CAPACITY_END,
+    FAILURE,
+    POD_END,
+    SIGNAL,
+    SPOT,
+    TAKEN_OVER,
+    TIME_LIMIT,
+    Notice,
+)
+from launcher.agent.node.placement import Placement
 from launcher.agent.supervision import Outcome
 
 # The report's words for an end (launcher/model/report.py: EndedBy).
@@ -17,6 +30,7 @@ ENDED_BY = {
     SPOT: "spot-interruption",
     CAPACITY_END: "time-limit",
     SIGNAL: "time-limit",
+    TIME_LIMIT: "time-limit",
     POD_END: "spot-interruption",
     CANCEL: "cancel",
     BUDGET: "budget",
@@ -34,6 +48,9 @@ _AFTER_THE_NODE_S = 15.0
 
 GIVEN_UP_NAME = NOT_TRIED_AGAIN = "not-tried-again"
 """The file next to the events that the batch script checks, and the name of the event."""
+_EARLIER_S = 360.0
+"""A signal this much before `save_after_s` may be the time limit's: Slurm sends it up to 60 s early (sbatch(1),
+--signal), and the batch script may need 5 minutes before it starts the agent. An earlier signal has another cause."""
 NO_PROGRESS = "two failures in a row without a newer checkpoint between them: the job is not retried"
 
 
@@ -106,6 +123,37 @@ def of_command(outcome: Outcome) -> Ending:
     if outcome.defect:
         return failed(exits.INTERNAL, f"the command completed, but the agent failed while {outcome.defect}")
     return completed()
+
+
+def at_time_limit(end: Ending, spec: JobSpec, place: Placement, events: Path, *, ran_s: float) -> Ending:
+    """The end of the whole job if its time limit is over, else the same end.
+
+    Slurm repeats an attempt that stored a checkpoint: it resumes. Another one would repeat the same hours.
+
+    Args:
+        end: How the attempt ended on this node.
+        spec: The job.
+        place: The place of this node. Only the first one, which commits, knows what is stored.
+        events: The events of this node.
+        ran_s: Seconds since the agent's start.
+    """
+    reported = list(telling_events(events))
+    uploads = (event for event in reported if event["event"] == "checkpoint-uploaded")
+    stored = any((event.get("run"), event.get("attempt")) == (spec.run, place.attempt) for event in uploads)
+    mode = spec.checkpoint.mode
+    if end.notice == SIGNAL:
+        unknown = place.part > 0 or (mode == "own" and newest_step(reported) < 0)  # as in `give_up`
+        if stored or unknown or spec.save_after_s is None or ran_s < spec.save_after_s - _EARLIER_S:
+            return end
+    elif end.notice != TIME_LIMIT:
+        return end
+    if stored:
+        then = "launch again to resume"
+    else:
+        why = " (checkpoint.mode: none)" if mode == "none" else ""
+        then = f"no checkpoint was stored{why}, so another attempt would repeat it"
+    reason = f"the time limit (run.time_limit_h) is over; {then}"
+    return replace(end, event="failed", exit_code=exits.OUT_OF_TIME, reason=reason)
 
 
 def upload_patience_s(outcome: Outcome, *, final_s: float) -> float:

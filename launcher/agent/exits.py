@@ -23,6 +23,9 @@ STOPPED = 79
 """The guard in the account reported that the budget is used up: the job saved and must not be requeued. The first
 code after those of sysexits.h."""
 
+OUT_OF_TIME = 80
+"""The time limit (`run.time_limit_h`) is over, and no other attempt follows."""
+
 CANCELLED = 143
 """128 + SIGTERM: a user cancelled the job; it must not restart. Slurm ignores the code of a cancelled job."""
 
@@ -33,8 +36,8 @@ NOT_EXECUTABLE = 126
 """As in a shell: the command may not be executed."""
 
 
-NEVER_AGAIN = frozenset({BAD_JOB, NOT_FOUND, NOT_EXECUTABLE})
-"""Failures that another attempt would only repeat, even if `run.retries` allows one."""
+NEVER_AGAIN = frozenset({BAD_JOB, OUT_OF_TIME, NOT_FOUND, NOT_EXECUTABLE})
+"""Failures after which no other attempt follows, even if `run.retries` allows one."""
 
 NO_FAILURES = frozenset({COMPLETED, INTERRUPTED, STOPPED, CANCELLED})
 """Endings of an attempt that `run.retries` does not count."""

@@ -129,6 +129,9 @@ class JobSpec:
     # of a Capacity Block 30 minutes before its end (EC2 User Guide, "Capacity Blocks for ML", read 2026-11-20),
     # HyperPod those of a training plan 60 minutes before (read 2026-11-20): a quarter of an hour is added.
     leave_before_s: float = _rare(2700.0)
+    # Seconds after its start at which an attempt saves for the last time because of `run.time_limit_h`, > 0: Slurm
+    # signals that time; without a scheduler the agent counts it. None: no limit, or only the scheduler knows it.
+    save_after_s: float | None = _rare(None)
     # `s3://bucket/prefix` of this run alone, for nodes that share no folder (pods): their logs and their messages to
     # each other. None: the folder of the events holds both.
     journal: str | None = _rare(None)
@@ -263,7 +266,7 @@ def _job_problems(spec: JobSpec) -> list[str]:
     )
     problems.extend(
         f"{name}: got {value}; it must be above 0"
-        for name in ("imds_poll_s", "hung_minutes", "grace_s")
+        for name in ("imds_poll_s", "hung_minutes", "grace_s", "save_after_s")
         if (value := getattr(spec, name)) is not None and not value > 0
     )
     problems.extend(

@@ -103,6 +103,7 @@ class Session:
         self._spec = spec
         self._environment = environment
         self._place = place = place or placement(spec.run, environment)
+        self._began = time.monotonic()
         names = ("workdir", "metrics", "events", "scratch")
         paths = {name: Path(expand(getattr(spec, name), environment)) for name in names}
         wrong = [f"{name}: {at} is not absolute on this node" for name, at in paths.items() if not at.is_absolute()]
@@ -141,9 +142,7 @@ class Session:
         self._write_number()
         details = {"checkpoints": spec.checkpoint.uri or spec.checkpoint.mode, "software": drivers() or None}
         self._log.append("attempt-started", part=place.part, parts=place.parts, **details)
-        leaves_at = spec.leaves_at()
-        if leaves_at is not None and spec.ends_at is not None:
-            self._notices.watch_end(leaves_at, ends_at=spec.ends_at)
+        self._notices.watch_ends(spec, counts_limit=not place.part and "SLURM_JOB_ID" not in self._environment)
         if spec.imds:
             self._notices.watch_metadata(self._environment, poll_s=spec.imds_poll_s, log=self._log)
         self._peers.open()
@@ -166,6 +165,7 @@ class Session:
         finally:
             self._notices.stop()
             budget.stop()
+        end = ending.at_time_limit(end, spec, place, self._events_path, ran_s=time.monotonic() - self._began)
         fields = {name: value for name, value in (("notice", end.notice), ("reason", end.reason)) if value}
         self._log.append(end.event, ended_by=end.ended_by, exit_code=end.exit_code, **fields)
         if end.is_failure and not place.part:

@@ -553,7 +553,11 @@ class RunSpec:
         Auto(item=Integer(minimum=0)),
         "how often a failed job is requeued; auto: enough for a 90 % chance to finish",
     )
-    time_limit_h: float | None = setting(None, Nullable(item=Number(above=0)), "hours until the job is stopped")
+    time_limit_h: float | None = setting(
+        None,
+        Nullable(item=Number(above=0)),
+        "hours until the job is stopped; Slurm counts each start, and resumes a job that stored a checkpoint",
+    )
     operator: Operator | None = setting(
         None,
         Auto(item=Choice(options=Operator)),

@@ -10,8 +10,10 @@ from launcher.model.finding import Finding, error, warning
 from launcher.model.money import Range, UsdRange, cents
 from launcher.model.plan import Place, Plan
 from launcher.model.request import PlanRequest
+from launcher.model.target import SLURM
 from launcher.planning.quotas import RUN_TIME, default_run_s
 from launcher.pricing.chances import TARGET_CHANCE, chance_above, chance_of_at_most, needed_retries
+from launcher.targets.registry import target_of
 
 PATH = "budget.stop_at_usd"
 RAISE = "raise it; after a stop, raise it and launch again: the job resumes from its last checkpoint"
@@ -35,7 +37,13 @@ def time_findings(place: Place, request: PlanRequest, hours: Range, start_h: flo
             ("ttl-too-short", "guardrails.ttl_h", ttl_h - start_h, f"the guard stops the nodes after {ttl_h:g} h")
         )
     if limit_h is not None:
-        limits.append(("time-limit-too-short", "run.time_limit_h", limit_h, f"the job is stopped after {limit_h:g} h"))
+        resumes = target_of(place.target).scheduler == SLURM and request.checkpoint.mode is not CheckpointMode.NONE
+        reason = (
+            f"Slurm ends each start of the job after {limit_h:g} h and starts it again if it has stored a checkpoint"
+            if resumes
+            else f"the job is stopped after {limit_h:g} h"
+        )
+        limits.append(("time-limit-too-short", "run.time_limit_h", limit_h, reason))
     for code, path, left_h, reason in limits:
         if hours.high > left_h:
             spread = f"{hours.low:,.1f} to {hours.high:,.1f}"

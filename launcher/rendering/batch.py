@@ -182,6 +182,16 @@ def warning_s(hours: float | None, grace_s: float) -> int | None:
     return min(math.ceil(grace_s) + _TO_THE_STORE_S, math.ceil(hours * 60) * 30)
 
 
+def save_after_s(hours: float | None, grace_s: float) -> float | None:
+    """Seconds after its start at which a job is notified to save.
+
+    >>> save_after_s(25.5, 90), save_after_s(None, 90)
+    (91530.0, None)
+    """
+    before_s = warning_s(hours, grace_s)
+    return None if hours is None or before_s is None else math.ceil(hours * 60) * 60.0 - before_s
+
+
 ON_SLURM = NodeView(folder="${SLURM_SUBMIT_DIR}", scratch="${SLIPWAY_SCRATCH}", contained=False, slurm=True, imds=True)
 """The view of a job that a batch script gives the agent."""
 
@@ -209,6 +219,9 @@ def job_spec(plan: Plan, *, names: ClusterNames, job: JobSettings, view: NodeVie
             imds_poll_s=job.imds_poll_s,
             ends_at=_ends_at(plan),
             leave_before_s=_leave_before_s(plan),
+            save_after_s=None
+            if view.contained
+            else save_after_s(run.time_limit_h, plan.request.checkpoint.grace_seconds),
             hung_minutes=plan.request.guardrails.hung_minutes or None,
             stop_uri=names.stop_uri,
             quoted=job.quoted,

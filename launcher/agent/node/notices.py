@@ -11,6 +11,7 @@ from types import FrameType
 from urllib.parse import urlsplit
 
 from launcher.agent.events import EventLog
+from launcher.agent.job import JobSpec
 from launcher.agent.node.drain import drain_node
 from launcher.agent.node.notice import (
     CANCEL,
@@ -18,6 +19,7 @@ from launcher.agent.node.notice import (
     POD_END,
     SIGNAL,
     SPOT,
+    TIME_LIMIT,
     Notice,
     rebalance_notice,
     spot_notice,
@@ -183,7 +185,7 @@ class Notices:
         self._queue: queue.SimpleQueue[Notice] = queue.SimpleQueue()
         self._ends = False
         self._watch: SpotWatch | None = None
-        self._timer: threading.Timer | None = None
+        self._timers: list[threading.Timer] = []
 
     def listen(self) -> None:
         """Handle signals to this process as notices. Only the main thread may call this."""
@@ -210,16 +212,28 @@ class Notices:
         if wait_s <= 0:
             self.put(notice)
             return
-        self._timer = threading.Timer(min(wait_s, threading.TIMEOUT_MAX), self.put, (notice,))
-        self._timer.daemon = True
-        self._timer.start()
+        self._put_after(wait_s, notice)
+
+    def watch_ends(self, spec: JobSpec, *, counts_limit: bool) -> None:
+        """Add notices when the capacity of a job ends and, with `counts_limit`, when its time limit is over."""
+        leaves_at = spec.leaves_at()
+        if leaves_at is not None and spec.ends_at is not None:
+            self.watch_end(leaves_at, ends_at=spec.ends_at)
+        if spec.save_after_s is not None and counts_limit:
+            self._put_after(spec.save_after_s, Notice(source=TIME_LIMIT, detail="run.time_limit_h"))
+
+    def _put_after(self, wait_s: float, notice: Notice) -> None:
+        timer = threading.Timer(min(wait_s, threading.TIMEOUT_MAX), self.put, (notice,))
+        timer.daemon = True
+        timer.start()
+        self._timers.append(timer)
 
     def stop(self) -> None:
         """Stop watching."""
         if self._watch is not None:
             self._watch.stop()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in self._timers:
+            timer.cancel()
 
     def put(self, notice: Notice) -> None:
         """Add a notice."""

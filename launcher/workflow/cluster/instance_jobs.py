@@ -10,6 +10,7 @@ from pathlib import Path
 
 from launcher.agent import safe_json
 from launcher.agent.attempt_state import STATE_FILE, AttemptState, parse_attempt_state
+from launcher.agent.exits import OUT_OF_TIME
 from launcher.aws import auto_scaling, instances
 from launcher.aws.auto_scaling import GroupState
 from launcher.aws.objects import Objects
@@ -163,7 +164,8 @@ class InstanceJobs:
         ends = [safe_json.loads(self.channel.read(each.key)) for each in self.channel.list_objects(below=f"{ENDED}/")]
         said = next((str(end["reason"]) for end in ends if end.get("reason")), "")
         if life is not None and life.failed is not None:
-            reason = ": ".join(filter(None, (of_code(life.failed), said)))
+            cause = "" if life.failed == OUT_OF_TIME else of_code(life.failed)
+            reason = ": ".join(filter(None, (cause, said)))
             return JobState.FAILED, "failed", reason, life.failed
         if ends:
             return JobState.FAILED, "failed", said, int(ends[0]["code"]) or 1

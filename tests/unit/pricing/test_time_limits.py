@@ -39,6 +39,20 @@ def test_a_time_limit_within_the_range_is_reported():
     assert f"a {chance:.0%} risk of being cut off" in finding.message
 
 
+@pytest.mark.parametrize(
+    "kind,mode,reason",
+    [
+        ("parallelcluster", "agent", "Slurm ends each start of the job after 2 h and starts it again if it has stored"),
+        ("parallelcluster", "none", "the job is stopped after 2 h"),
+        ("eks", "agent", "the job is stopped after 2 h"),
+    ],
+)
+def test_time_limit_finding_says_whether_the_job_starts_again(kind, mode, reason):
+    target = {**BIG["target"], "kind": kind}
+    plan = {**BIG, "target": target, "checkpoint": {"mode": mode}, "run": {"time_limit_h": 2}}
+    assert reason in codes(price_over(plan).quote(1))["time-limit-too-short"].message
+
+
 def test_a_stop_between_low_and_high_is_reported():
     plain = price_over(BIG).quote(1)
     stop = math.ceil((plain.usd.mid + plain.usd.high) / 2)
