@@ -341,6 +341,16 @@ class Layouts:
         """The step of an entry of the checkpoint folder by the first matching line, also of its content."""
         return next((step for row in self.rows if (step := row.step_in(folder, name)) is not None), None)
 
+    def unread(self, paths: Iterable[Path], *, after_ns: int) -> list[Path]:
+        """Those written after a time that are named as checkpoints whose step is in the file, and it is not."""
+        named = (path for path in paths if not path.is_symlink() and _written_ns(path) > after_ns)
+        rows = [row for row in self.rows if row.is_nameless and not row.is_counted]
+        return [
+            path
+            for path in named
+            if any(row.matches(path.name) for row in rows) and self.step_in(path.parent, path.name) is None
+        ]
+
     def entries_in(self, folder: Path) -> list[CheckpointEntry]:
         """The entries of the checkpoint folder with checkpoint names, once for every matching line."""
         listed = self.listed(lambda below: names_in(folder, below))

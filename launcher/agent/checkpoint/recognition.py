@@ -43,14 +43,15 @@ class Recognition:
         *,
         recognised: bool,
         others: Sequence[Path],
+        newest: str = "",
         ended: bool = False,
         lacks: str = "",
         least_s: float = 0.0,
     ) -> None:
         """Evaluate one poll of the folder.
 
-        `recognised`: a checkpoint was written before. `others`: other paths that were written. `lacks`: what they lack.
-        `least_s`: the patience in seconds at the least.
+        `recognised`: a checkpoint was written before. `others`: other paths that were written. `newest`: the checkpoint
+        that they are newer than. `lacks`: what they lack. `least_s`: the patience in seconds at the least.
         """
         self._begun_at = now if self._begun_at is None else self._begun_at
         if recognised:
@@ -59,9 +60,16 @@ class Recognition:
             self._changed_at = now if self._changed_at is None else self._changed_at
             if ended or now - self._changed_at >= max(self._patience_s, least_s):
                 names = ", ".join(path.name for path in others[:_NAMED]) + (", ..." if len(others) > _NAMED else "")
-                fix = "" if lacks else pattern_fix([path.name for path in others])
-                reason = f"no file is recognised as a checkpoint, so none is stored: {names}{lacks}{fix}"
+                fix = "" if lacks and not newest else pattern_fix([path.name for path in others])
+                begin = (
+                    f"these files are newer than {newest}, but have no step that can be read, so they are not stored"
+                    if newest
+                    else "no file is recognised as a checkpoint, so none is stored"
+                )
+                reason = f"{begin}: {names}{'' if newest else lacks}{fix}"
                 self._once(NOT_RECOGNISED, reason)
+        elif newest:
+            self._changed_at = None
         elif not ended and now - self._begun_at >= self._patience_s:
             self._once(NO_CHECKPOINT, f"nothing was written to {self._folder} for {now - self._begun_at:.0f} s")
 

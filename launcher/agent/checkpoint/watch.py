@@ -459,22 +459,27 @@ class CheckpointWatch:
                 return
 
     def _poll_others(self, now: float, paths: list[Path], *, ended: bool = False) -> None:
-        """Report if this attempt writes files and none is recognised."""
+        """Report if this attempt writes files and none is recognised, or newer ones than the newest checkpoint."""
         lacks = next((f"; {key[0]}: {entry.why}" for key, entry in self._candidates.items() if entry.lacks), "")
         pending = any(candidate.is_undecided for candidate in self._candidates.values())
-        others = [] if self._recognised else self._new(paths)
-        if self._layouts.key:
+        others, newest = self._new(paths), ""
+        if self._recognised:
+            last_ns, newest = max(((one.saved_ns, one.name) for one in self._reported.values() if one), default=(0, ""))
+            others = self._layouts.unread(others, after_ns=last_ns)
+        elif self._layouts.key:
             rows = [row for path in others for row in table() if row.step_of(path.name) is not None]
             if rows and rows[0] not in self._layouts.rows:
                 lacks = (
                     f"; this run's are of layout {self._layouts.rows[0].layout}, and these look like {rows[0].layout}"
+                    ": name it as checkpoint.layout, or start at step 0 with --fresh"
                 )
-                lacks += ": name it as checkpoint.layout, or start at step 0 with --fresh"
         least_s = 0.0
         if pending and all(row.is_counted for row in self._layouts.rows):
             pending, lacks, least_s = False, _NEVER_QUIET, 3 * QUIET_S
-        recognised = self._recognised or pending
-        self._recognition.evaluate(now, recognised=recognised, others=others, ended=ended, lacks=lacks, least_s=least_s)
+        recognised = (self._recognised and not others) or pending
+        self._recognition.evaluate(
+            now, recognised=recognised, others=others, newest=newest, ended=ended, lacks=lacks, least_s=least_s
+        )
 
     def _candidate(self, key: tuple[str, str], files: Survey, now: float) -> _Candidate:
         """What is known of an entry that is not known to be finished, with its content of now."""

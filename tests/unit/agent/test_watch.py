@@ -459,6 +459,34 @@ class TestNothingPassesInSilence:
             )
         ]
 
+    @pytest.mark.parametrize("ended", [False, True])
+    def test_file_newer_than_newest_checkpoint_without_readable_step_is_reported(self, tmp_path, messages, ended):
+        watch = CheckpointWatch(tmp_path, interval_s=30, on_trouble=lambda *one: messages.append(one))
+        (tmp_path / "epoch=0-step=10.ckpt").write_text("the best")
+        watch.poll(0)
+        assert [folder.step for folder in watch.poll(20)] == [10]
+        (tmp_path / "last.ckpt").write_text("of step 20, in no format that has a step")
+        watch.poll(30)
+        watch.poll(80)
+        assert messages == []
+        watch.settle(81, clean=False) if ended else watch.poll(91)
+        begin = (
+            "these files are newer than epoch=0-step=10.ckpt, but have no step that can be read, so they are not stored"
+        )
+        ((event, reason),) = messages
+        assert (event, reason.partition(";")[0]) == ("checkpoints-not-recognised", f"{begin}: last.ckpt")
+        assert r"write checkpoint: {pattern: 'last\.ckpt'}" in reason
+
+    def test_older_file_without_readable_step_is_not_reported(self, tmp_path, messages):
+        watch = CheckpointWatch(tmp_path, interval_s=30, on_trouble=lambda *one: messages.append(one))
+        (tmp_path / "last.ckpt").write_text("older")
+        (tmp_path / "epoch=0-step=10.ckpt").write_text("newer")
+        watch.poll(0)
+        assert [folder.step for folder in watch.poll(20)] == [10]
+        watch.poll(200)
+        watch.settle(300, clean=True)
+        assert messages == []
+
     @pytest.mark.parametrize("renamed", [True, False])
     def test_fixed_name_never_quiet_is_reported_unless_renamed(self, tmp_path, messages, renamed):
         layouts = Layouts([described(r"ckpt\.pkl", None)])
