@@ -9,6 +9,7 @@ from launcher.workflow.history.stored import TROUBLES
 
 _TROUBLES = (
     "checkpoint-changed",
+    "checkpoint-counter-restarted",
     "checkpoint-dropped",
     "checkpoint-kept",
     "checkpoint-removed",

@@ -36,6 +36,10 @@ def test_repeated_upload_failure_is_reported_with_growing_interval() -> None:
         ({"event": "restore-retry", "error": "503"}, "restore-retry: 503"),
         ({"event": "uploader-failed", "error": "KeyError(1)"}, "uploader-failed: KeyError(1)"),
         ({"event": "store-trouble", "error": "denied"}, "store-trouble: denied"),
+        (
+            {"event": "checkpoint-counter-restarted", "reason": "step 10 was saved after step 30"},
+            "checkpoint-counter-restarted: step 10 was saved after step 30",
+        ),
     ],
 )
 def test_trouble_events_have_text(event: dict[str, object], words: str) -> None:
