@@ -51,18 +51,20 @@ class PodNodes:
     def read(self, node: str, command: Sequence[str]) -> str:
         """The output of a short command in a node's pod."""
         channels = self.connection.execute(self.namespace, self._pod(node), command, tty=False, stdin=False)
-        output = bytearray()
+        output, errors = bytearray(), bytearray()
         try:
             while channels.is_open():
                 channels.update(timeout=_POLL_S)
                 # The client answers with an empty text, not with empty bytes, if there is nothing.
                 output += channels.read_channel(_STDOUT, timeout=0) or b""
+                errors += channels.read_channel(_STDERR, timeout=0) or b""
             code = self._code(channels.read_channel(_ERROR))
         finally:
             channels.close()
             channels.sock.shutdown()  # as below
         if code:
-            raise SchedulerError(f"{node}: {command[0]}: exit {code}")
+            reason = errors.decode(errors="replace").strip() or f"exit {code}"
+            raise SchedulerError(f"{node}: {command[0]}: {reason}")
         return output.decode(errors="replace")
 
     def tunnel(self, node: str, port: int, local_port: int, ready: Callable[[], None]) -> int:

@@ -239,6 +239,9 @@ def test_command_runs_in_pod_and_tunnel_reaches_pod_port(cluster, jobs, pod_job,
     assert capfd.readouterr() == ("in train-0\n", "no\n")
     with pytest.raises(SchedulerError, match=r"not-there.*No such file"):
         nodes.run("n1", ["not-there"])
+    for command, reason in (("echo no chips >&2; exit 127", "no chips"), ("exit 7", "exit 7")):
+        with pytest.raises(SchedulerError, match=f"^n1: sh: {reason}$"):
+            nodes.read("n1", ["sh", "-c", command])
     pod = jobs.pods("train")[0]["metadata"]["name"]
     log = until(lambda: cluster.log("default", pod, {})).decode()
     port = int(log.split("port ")[1].split()[0])
