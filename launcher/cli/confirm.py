@@ -60,4 +60,4 @@ def confirm_by_name(action: str, name: str, *, given: str | None) -> None:
             raise UnreadableInputError(f"cannot ask whether to {action}: no terminal", hint=f"add --confirm {name}")
         given = str(typer.prompt(f"type {name} to {action}", err=True))
     if given != name:
-        raise UnreadableInputError(f"not confirmed: got {given!r}, expected {name!r}; nothing was removed")
+        raise UnreadableInputError(f"not confirmed: got {given!r}, expected {name!r}; nothing was done")

@@ -93,7 +93,7 @@ def test_approve_in_terminal_keeps_approval_only_after_plan_name_is_typed(tmp_pa
     with terminal(command, state, tmp_path) as file:
         until(file, "approve this launch: ")
         os.write(file, f"{typed}\n".encode())
-        until(file, "--approval" if kept else "not confirmed")
+        until(file, "--approval" if kept else "nothing was done")
     known = open_approvals(state, datetime.now(UTC))
     assert len(known) == kept
     for approval in known:
