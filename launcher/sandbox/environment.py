@@ -1,21 +1,25 @@
 """The environment variables of a process that uses the sandbox as AWS, without any other access to AWS."""
 
+import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from launcher.model.emulator import EMULATED_ACCOUNT as ACCOUNT
 from launcher.sandbox.keys import AccessKey
-from launcher.submit.callers import without_callers_job
 
 SERVER_LOG = "server.log"
 """File in a sandbox's folder with errors of the server, and calls that the server does not emulate."""
 
-_USERS = (
-    *("*_TOKEN", "*_API_KEY", "*_PASSWORD", "*_SECRET", "*_SECRET_KEY"),
-    *("WANDB_*", "MLFLOW_*", "COMET_*", "NEPTUNE_*"),
-    *("BASH_ENV", "ENV", "BASH_FUNC_*", "SHELLOPTS", "BASHOPTS"),
+_OF_COMPUTER = (
+    *("PATH", "LD_LIBRARY_PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "LANG", "LANGUAGE", "LC_*"),
+    *("SSL_CERT_*", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT"),
+    *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX*", "UV_DEFAULT_INDEX"),
+    *("PYENV_*", "PYTHONDONTWRITEBYTECODE", "SLIPWAY_SANDBOX*", "SLIPWAY_SCRATCH"),
 )
-"""Patterns of names of the user's credentials and trackers, and of what the user's shells run at their start."""
+"""Patterns of what this computer's programs need: their places, its language, certificates and package indexes."""
+_PROGRAMS = ("launcher", "boto3", "moto")
+"""Packages of the sandbox's own programs."""
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
@@ -52,12 +56,21 @@ def without_aws(base: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_machine(base: Mapping[str, str]) -> dict[str, str]:
-    """An environment as an emulated instance has it: this computer's, without what a user's shell adds.
+    """An environment as an emulated machine has it: what this computer's programs need, and nothing else of `base`.
 
-    An instance in AWS has nothing of that shell: a rehearsal with a key from there would pass, and the run would fail.
+    A machine in AWS has nothing of the submitting shell: a rehearsal with a key or a package folder from there would
+    pass, and the run would fail.
 
-    >>> of_machine({"RANK": "3", "HF_TOKEN": "hf_x", "AWS_PROFILE": "prod", "PATH": "/bin"})
+    >>> of_machine({"RANK": "3", "HF_TOKEN": "hf_x", "AWS_PROFILE": "prod", "PYTHONPATH": "/me/src", "PATH": "/bin"})
     {'PATH': '/bin'}
     """
-    variables = without_callers_job(without_aws(base))
-    return {name: value for name, value in variables.items() if not any(fnmatchcase(name, users) for users in _USERS)}
+    variables = {
+        name: value for name, value in base.items() if any(fnmatchcase(name, pattern) for pattern in _OF_COMPUTER)
+    }
+    folders = [folder for folder in base.get("PYTHONPATH", "").split(os.pathsep) if folder and _has_programs(folder)]
+    return variables | ({"PYTHONPATH": os.pathsep.join(folders)} if folders else {})
+
+
+def _has_programs(folder: str) -> bool:
+    """Whether the sandbox's own programs are imported from a folder of PYTHONPATH."""
+    return any(Path(folder, package).is_dir() for package in _PROGRAMS)

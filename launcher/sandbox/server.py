@@ -99,7 +99,7 @@ def prepare_environment(folder: Path) -> None:
 def pod_environment(port: int, key: AccessKey, region: str) -> dict[str, str]:
     """The environment of a command on a Kubernetes node: this computer's programs, Python's first, and the sandbox."""
     sandbox_variables = environment.of_sandbox(f"http://localhost:{port}", region, key)
-    variables = {**environment.without_aws(os.environ), **sandbox_variables}
+    variables = {**environment.of_machine(os.environ), **sandbox_variables}
     variables["PATH"] = f"{Path(sys.executable).parent}:{variables.get('PATH', '/usr/bin:/bin')}"
     return {**variables, "SLIPWAY_SANDBOX": "1"}
 

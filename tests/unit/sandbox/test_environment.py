@@ -1,5 +1,7 @@
 import os
+from pathlib import Path
 
+import launcher
 from launcher.sandbox.environment import of_machine, of_sandbox, without_aws
 from launcher.sandbox.keys import AccessKey
 
@@ -23,6 +25,14 @@ class TestSandboxEnvironment:
             "BASH_FUNC_ls%%": "() { :; }",
             "LD_PRELOAD": "/x.so",
             "AWS_PROFILE": "prod",
+            "SLIPWAY_MASTER_ADDR": "10.0.0.9",
+            "SLIPWAY_RUN": "other",
+            "JAX_PLATFORMS": "cpu",
+            "PIP_TARGET": "/x",
+            "HF_HOME": "/home/me/hf",
+            "MY_DATA": "/home/me/data",
+            "PYTHONPATH": "/home/me/src",
+            "TZ": "Asia/Kolkata",
         }
         machines = {
             "PATH": "/bin",
@@ -32,6 +42,11 @@ class TestSandboxEnvironment:
             "LANG": "C",
         }
         assert of_machine(callers | machines) == machines
+
+    def test_emulated_machine_keeps_only_the_package_folders_of_the_sandbox(self, tmp_path):
+        users, own = tmp_path / "src", Path(launcher.__file__).parents[1]
+        users.mkdir()
+        assert of_machine({"PYTHONPATH": f"{users}:{own}:"}) == {"PYTHONPATH": str(own)}
 
     def test_sandbox_environment_hides_profiles_and_has_separate_credentials(self):
         variables = of_sandbox("http://localhost:1", "us-west-2", AccessKey(id="key", secret="word"))
