@@ -27,6 +27,8 @@ OPERATOR, JOB = "SLIPWAY_OPERATOR", "job"
 """The variable that names a pod's operator, and the value for Kubernetes' own Job, which counts failures itself."""
 UNFIT = "SLIPWAY_UNFIT"
 """The reason why no attempt can start in this pod, from its first process (templates/kubernetes/start.py)."""
+REMARKS = "SLIPWAY_REMARKS"
+"""What that process says of the job's secrets, in lines."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TIMEOUT_S = 5.0
 _KEEP_S, _KEEP_IN_HASTE_S = 60.0, 10.0
@@ -70,7 +72,7 @@ def _run(spec: JobSpec, uri: str, environment: Mapping[str, str]) -> int:
     place = placement(spec.run, environment)
     rendezvous = Rendezvous(store, place, say=_print, node_id=_node_boot_id(environment), retries=spec.retries)
     if UNFIT in environment:
-        _print(environment[UNFIT])
+        _store_refusal(spec, store, place, environment)
         rendezvous.refuse(exits.BAD_JOB)
         return exits.BAD_JOB if environment.get(OPERATOR) == JOB else exits.COMPLETED
     pause_s = 0.2 if environment.get("SLIPWAY_SANDBOX") == "1" else _PAUSE_S
@@ -88,6 +90,9 @@ def _run(spec: JobSpec, uri: str, environment: Mapping[str, str]) -> int:
     with contextlib.closing(_Output()) as output:
         journal = _journal(spec, store, seat, environment, output)
         _print(f"job {spec.run}, attempt {seat.attempt}, {seat.node} (node {seat.part + 1} of {seat.parts})")
+        for remark in environment.get(REMARKS, "").splitlines():
+            _print(remark)
+        environment = {name: value for name, value in environment.items() if name != REMARKS}
         board = StoreBoard(store, folder_of(seat.attempt))
         code = Session(spec, environment, place=seat, notices=notices, board=board).run()
         if code == exits.COMPLETED and not rendezvous.complete(over=notices.pending):
@@ -97,6 +102,14 @@ def _run(spec: JobSpec, uri: str, environment: Mapping[str, str]) -> int:
             rendezvous.complete(over=lambda: True, stopped=True)
     journal.finish(within_s=_KEEP_IN_HASTE_S if notices.pending() else _KEEP_S)
     return code
+
+
+def _store_refusal(spec: JobSpec, store: Store, place: Placement, environment: Mapping[str, str]) -> None:
+    """Print why no attempt can start in this pod, and store it as the pod's log: nothing else shows it later."""
+    with contextlib.closing(_Output()) as output:
+        journal = _journal(spec, store, place, environment, output)
+        _print(environment[UNFIT])
+    journal.finish(within_s=_KEEP_IN_HASTE_S)
 
 
 def _seat(rendezvous: Rendezvous, notices: Notices, *, tries: int, pause_s: float) -> Placement | None:

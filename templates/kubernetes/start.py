@@ -12,7 +12,7 @@ import re
 import sys
 import time
 import zipimport
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,9 @@ def secrets_problem(environment: MutableMapping[str, str], arns: Mapping[str, st
     pause_s, tries = PAUSE_S, 1 + int(environment["SLIPWAY_RETRIES"])
     for number in range(1, tries + 1):
         try:
-            environment.update(secrets(arns, boto3))
+            values = secrets(arns, boto3)
+            # The agent prints them, for its log is what `slipway logs` shows.
+            environment.update({**values, "SLIPWAY_REMARKS": "\n".join(remarks(values, arns))})
         except Exception as problem:  # noqa: BLE001 - whatever boto3 raises: what is not read is not there
             why = f"cannot read the job's secrets: {problem} (try {number} of {tries})"
         else:
@@ -113,41 +115,62 @@ def secrets(arns: Mapping[str, str], boto3: Any) -> dict[str, str]:
     """The values of secrets and parameters, by variable; they are never written to disk."""
     found = {}
     for variable, arn in arns.items():
-        _, _, service, region, *_ = parts = arn.split(":")
-        client = boto3.client(service, region_name=region)
-        if service == "secretsmanager":
-            # As ECS writes it: the secret's own ARN has seven parts, then come a JSON key, a stage and a version.
-            key, stage, version, *_ = (*parts[7:], "", "", "")
-            which = {"VersionStage": stage, "VersionId": version}
-            answer = client.get_secret_value(
-                SecretId=":".join(parts[:7]), **{name: value for name, value in which.items() if value}
-            )
-            if "SecretString" not in answer:
-                hint = "store it as text, for example in base64"
-                raise ValueError(f"run.secrets.{variable}: the secret is binary; {hint}")
-            found[variable] = secret_text(variable, key, answer["SecretString"])
-        else:
-            found[variable] = client.get_parameter(Name=arn, WithDecryption=True)["Parameter"]["Value"]
+        try:
+            found[variable] = secret(arn, boto3)
+        except Exception as problem:
+            message = f"run.secrets.{variable}: {problem}"
+            raise ValueError(message) from problem
     return found
 
 
-def secret_text(variable: str, key: str, text: str) -> str:
-    """A secret's text, or one key of it; a whole key/value secret is named, since one key is more often meant."""
+def secret(arn: str, boto3: Any) -> str:
+    """The value of a secret or parameter."""
+    _, _, service, region, *_ = parts = arn.split(":")
+    client = boto3.client(service, region_name=region)
+    if service != "secretsmanager":
+        return str(client.get_parameter(Name=arn, WithDecryption=True)["Parameter"]["Value"])
+    # As ECS writes it: the secret's own ARN has seven parts, then come a JSON key, a stage and a version.
+    key, stage, version, *_ = (*parts[7:], "", "", "")
+    which = {"VersionStage": stage, "VersionId": version}
+    answer = client.get_secret_value(
+        SecretId=":".join(parts[:7]), **{name: value for name, value in which.items() if value}
+    )
+    if "SecretString" not in answer:
+        message = "the secret is binary; store it as text, for example in base64"
+        raise ValueError(message)
+    return secret_text(key, answer["SecretString"])
+
+
+def secret_text(key: str, text: str) -> str:
+    """A secret's text, or one key of it."""
+    if not key:
+        return text
+    keys = keys_of(text)
+    if keys is None:
+        message = f"the secret is no JSON object, and has no key {key}"
+        raise ValueError(message)
+    if key not in keys:
+        message = f"no key {key} in the secret; it has {sorted(keys)}"
+        raise ValueError(message)
+    return keys[key] if isinstance(keys[key], str) else json.dumps(keys[key])
+
+
+def keys_of(text: str) -> dict[str, Any] | None:
+    """The object of a key/value secret; None if the text is something else."""
     try:
         document = json.loads(text)
     except ValueError:
-        document = None
-    keys = document if isinstance(document, dict) else None
-    if not key:
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def remarks(values: Mapping[str, str], arns: Mapping[str, str]) -> Iterator[str]:
+    """A line for each variable that is a whole key/value secret: one key is more often meant."""
+    for variable, arn in arns.items():
+        keys = keys_of(values[variable]) if ":secretsmanager:" in arn and not "".join(arn.split(":")[7:8]) else None
         if keys:
-            hint = "for one of them, write :KEY:: behind its ARN"
-            print(f"slipway: {variable} is the whole JSON text of a secret with the keys {sorted(keys)}; {hint}")
-        return text
-    if keys is None:
-        raise ValueError(f"run.secrets.{variable}: the secret is no JSON object, and has no key {key}")
-    if key not in keys:
-        raise ValueError(f"run.secrets.{variable}: no key {key} in the secret; it has {sorted(keys)}")
-    return keys[key] if isinstance(keys[key], str) else json.dumps(keys[key])
+            text = f"{variable} is the whole JSON text of a secret with the keys {sorted(keys)}"
+            yield f"{text}; for one of them, write :KEY:: behind its ARN"
 
 
 def main() -> None:

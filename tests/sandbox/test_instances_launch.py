@@ -245,3 +245,23 @@ class TestEndings:
             launched(tmp_path, small(["true"], name="unfit"), "", messages=messages, emulator=sandbox)
         assert any("3 instances could not start the job; the last:" in message for message in messages)
         until(lambda: not group_of(sandbox, "unfit").desired)
+
+    def test_unreadable_secret_named_in_log_of_job(self, tmp_path, sandbox):
+        arn = "arn:aws:secretsmanager:us-east-2:123456789012:secret:none-AbCdEf"
+        text = small(["true"], name="unread", run=f", secrets: {{HF_TOKEN: '{arn}'}}")
+        with pytest.raises(DeploymentFailedError, match="the job failed"):
+            launched(tmp_path, text, "", messages=[], emulator=sandbox)
+        (log,) = tmp_path.glob(".slipway/runs/unread/2*/logs/attempt-1.log")
+        assert re.match(
+            r"slipway: cannot read the job's secrets: run.secrets.HF_TOKEN: .*ResourceNotFound", log.read_text()
+        )
+
+    def test_whole_secret_named_in_log_of_job_and_set_for_command(self, tmp_path, sandbox):
+        secrets = session_of(sandbox).client("secretsmanager")
+        arn = secrets.create_secret(Name="whole", SecretString='{"user": "ada"}')["ARN"]
+        script = "import os; print('has', os.environ['LOGIN'], 'SLIPWAY_REMARKS' in os.environ)"
+        text = small(["python3", "train.py"], name="whole", run=f", secrets: {{LOGIN: '{arn}'}}")
+        run, _ = launched(tmp_path, text, script, messages=[], emulator=sandbox)
+        log = (run.logs / "attempt-1.log").read_text()
+        assert "LOGIN is the whole JSON text of a secret with the keys ['user']" in log
+        assert 'has {"user": "ada"} False' in log

@@ -241,7 +241,11 @@ class TestRun:
         answer = run_batch(script, programs={"aws": 'printf "%s " "$@" >"$SLURM_SUBMIT_DIR/aws"; echo \'"hidden"\''})
         assert answer.environment["HF_TOKEN"] == "hidden"
         assert f"--secret-id {arn} " in (run_batch.job / "aws").read_text()
-        assert run_batch(script, programs={"aws": "exit 255"}).returncode == 255
+        refused = run_batch(script, programs={"aws": "exit 255"})
+        assert (refused.returncode, f"slipway: run.secrets.HF_TOKEN: {arn} was not read" in refused.stderr) == (
+            255,
+            True,
+        )
 
     @pytest.mark.parametrize(
         "suffix, secret, expected",
@@ -252,6 +256,12 @@ class TestRun:
             ("::AWSPREVIOUS:", "plain", ("plain", "--version-stage AWSPREVIOUS ")),
             (":K::abc-1", '{"K": {"a": [1]}}', ('{"a": [1]}', "--version-id abc-1 ")),
             ("", '{"KEY": "one"}', ('{"KEY": "one"}', "")),
+            (
+                "",
+                "-----BEGIN KEY-----\nab\n-----END KEY-----\n\n",
+                ("-----BEGIN KEY-----\nab\n-----END KEY-----\n\n", ""),
+            ),
+            (":KEY::", '{"KEY": "line\\n"}', ("line\n", "")),
         ],
     )
     def test_part_of_a_secret_reaches_the_command(self, run_batch, one_node, suffix, secret, expected):
@@ -265,7 +275,7 @@ class TestRun:
         assert (answer.returncode, (run_batch.job / "token").read_text()) == (0, value)
         assert f"--secret-id {arn} {options}--query" in (run_batch.job / "aws").read_text()
         named = "HF_TOKEN is the whole JSON text of a secret with the keys ['KEY']" in answer.stderr
-        assert named is (suffix == "")
+        assert named is (suffix == "" and secret.startswith("{"))
 
     @pytest.mark.parametrize(
         "secret, reason",
@@ -319,10 +329,11 @@ class TestRun:
 
     def test_ssm_parameter_is_accepted_as_a_secret(self, run_batch, one_node):
         script = one_node(run={"secrets": {"KEY": "arn:aws:ssm:us-east-2:123456789012:parameter/key"}})
-        assert (
-            run_batch(script, programs={"aws": '[[ "$1 $2" == "ssm get-parameter" ]] && echo value'}).environment["KEY"]
-            == "value"
-        )
+        aws = '[[ "$1 $2" == "ssm get-parameter" ]] && printf "value\\n\\n"'  # the AWS CLI ends a text with a line end
+        run_batch(script, programs={"aws": aws}, agent='printf %s "$KEY" >"$SLURM_SUBMIT_DIR/key"')
+        assert (run_batch.job / "key").read_text() == "value\n"
+        refused = run_batch(script, programs={"aws": "exit 254"})
+        assert (refused.returncode, "slipway: run.secrets.KEY: arn:aws:ssm:" in refused.stderr) == (254, True)
 
 
 class TestRetries:

@@ -219,12 +219,13 @@ class TestStart:
                 raise NoCredentialsError
 
         why = secrets_problem({"SLIPWAY_RETRIES": "2"}, {"TOKEN": arn}, Sdk())
-        assert "Unable to locate credentials (try 3 of 3)" in why
+        assert "run.secrets.TOKEN: Unable to locate credentials (try 3 of 3)" in why
         assert requests == [("secretsmanager", "us-east-1")] * 3
 
-    def test_parts_of_secrets_are_read_from_secrets_manager(self, monkeypatch, capsys):
+    def test_parts_of_secrets_are_read_from_secrets_manager(self, monkeypatch):
         monkeypatch.setenv("SLIPWAY_SANDBOX", "1")
-        secrets = runpy.run_path(str(asset(START_SCRIPT)))["secrets"]
+        script = runpy.run_path(str(asset(START_SCRIPT)))
+        secrets = script["secrets"]
         keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
         with moto_server() as url:
             for name, value in {**keys, "AWS_ENDPOINT_URL": url}.items():
@@ -251,7 +252,10 @@ class TestStart:
                 "PLAIN": "text",
                 "WHOLE": '{"HF_TOKEN": "new"}',
             }
-            assert "WHOLE is the whole JSON text of a secret with the keys ['HF_TOKEN']" in capsys.readouterr().out
+            environment = {"SLIPWAY_RETRIES": "0"}
+            assert script["secrets_problem"](environment, references, boto3) == ""
+            (remark,) = environment["SLIPWAY_REMARKS"].splitlines()
+            assert remark.startswith("WHOLE is the whole JSON text of a secret with the keys ['HF_TOKEN']")
             with pytest.raises(ValueError, match=r"no key N in the secret; it has \['HF_TOKEN'\]"):
                 secrets({"A": f"{arn}:N::"}, boto3)
             binary = client.create_secret(Name="binary", SecretBinary=b"\0\1")["ARN"]
