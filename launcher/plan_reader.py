@@ -23,8 +23,10 @@ SHOWN_KEYS = 3
 """Keys of a file that is no plan in a message, each cut: a key file named by mistake must not reach a CI log."""
 
 
-def _allowed_hint(word: str, allowed: list[str]) -> str:
+def _allowed_hint(word: str, allowed: list[str], value: object) -> str:
     """A hint that names the closest allowed word, or all allowed words if they are few."""
+    if word.isdecimal() and value is None:
+        return "a number has no comma: write 1000 for 1,000"  # {max_usd: 1,000} has two entries
     return nearest_name(word, allowed) or (f"allowed: {', '.join(allowed)}" if len(allowed) <= 12 else "")  # noqa: PLR2004 - what fits a line
 
 
@@ -80,7 +82,7 @@ class PlanReader(ScalarReader):
         unknown = [key for key in data if not isinstance(key, str) or key not in known]
         for key in unknown[:SHOWN_KEYS]:
             where, short = (f"{path}.{name}" if path else name for name in (str(key), cut(str(key))))
-            hint = _allowed_hint(str(key), list(known))
+            hint = _allowed_hint(str(key), list(known), data[key])
             finding = with_place(error("unknown-key", where, f"unknown key {describe(cut(key))}", hint), self.places)
             self.findings.append(replace(finding, path=short))
         if len(unknown) > SHOWN_KEYS:

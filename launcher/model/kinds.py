@@ -18,10 +18,14 @@ class Kind:
 
 @record
 class Text(Kind):
-    """A string; `pattern` is a regular expression for the full string, `form` describes it in words."""
+    """A string; `pattern` is a regular expression for the full string, `form` describes it in words.
+
+    `hidden`: no message shows a wrong value, which may be a secret.
+    """
 
     pattern: str | None = None
     form: str = "text"
+    hidden: bool = False
 
 
 @record

@@ -516,7 +516,7 @@ class RunSpec:
     secrets: Mapping[str, str] = setting(
         dict,
         Table(
-            item=Text(pattern=r"arn:.+", form="the ARN of a secret or parameter"),
+            item=Text(pattern=r"arn:.+", form="the ARN of a secret or parameter", hidden=True),
             keys=r"[A-Za-z_][A-Za-z0-9_]*",
             form="a variable name",
         ),

@@ -24,6 +24,9 @@ _LEADING_ZEROS = re.compile(r"^0+(?=[0-9])")
 """YAML reads 010 as 8, and 09 as text."""
 _OTHER_BASES = re.compile(r"[+-]?0[0-7_]+|[+-]?\d[\d_]*(?::[0-5]?\d)+(?:\.[\d_]*)?")
 _ON_OFF = {**dict.fromkeys(("true", "yes", "on", "1"), "true"), **dict.fromkeys(("false", "no", "off", "0"), "false")}
+_SCIENTIFIC = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
+"""A number that YAML 1.1 reads as text."""
+_STORE = "store a secret in Secrets Manager and write its ARN: arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME"
 _SHOWN = 60
 """Maximum characters of a value in a message, to fit a line."""
 _SHOWN_OF_FILE = 20
@@ -105,6 +108,8 @@ class ScalarReader:
 
     def text(self, kind: kinds.Text, data: object, path: str) -> object:
         """A string of the required form."""
+        if kind.hidden and not (isinstance(data, str) and re.fullmatch(kind.pattern or ".*", data)):
+            return self.refuse("wrong-type", path, f"must be {kind.form}; the value is not shown", _STORE)
         if not isinstance(data, str):
             text = self.written(path, data)
             single = isinstance(data, int | float | date) and (text is not None or isinstance(data, int | float))
@@ -139,7 +144,7 @@ class ScalarReader:
             return self.wrong(path, data, "an ISO 8601 time such as 2026-12-01T11:30:00Z")
         if moment.year not in YEARS:
             return self.refuse(
-                OUT_OF_RANGE, path, f"must lie in {YEARS.start} to {YEARS.stop - 1}, got {describe(data)}"
+                OUT_OF_RANGE, path, f"must lie in {YEARS.start} to {YEARS.stop - 1}, got {self.shown(data, path)}"
             )
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -153,17 +158,23 @@ class ScalarReader:
             return FAILED
         if kind.minimum == kind.maximum != data:
             return self.refuse("not-allowed", path, f"must be {kind.minimum}, got {self.shown(data, path)}")
-        return self.bounded(data, kind.minimum, None, kind.maximum, path)
+        shown = self._number_shown(data, data, path)
+        return self.bounded(data, kind.minimum, None, kind.maximum, shown, path)
 
     def number(self, kind: kinds.Number, data: object, path: str) -> object:
         """A finite number within its bounds."""
-        if isinstance(data, str):
-            data = float(data) if re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", data) else data
-        if isinstance(data, bool) or not isinstance(data, int | float):
+        number = float(data) if isinstance(data, str) and _SCIENTIFIC.fullmatch(data) else data
+        if isinstance(number, bool) or not isinstance(number, int | float):
             return self.wrong(path, data, "a number", number_hint(data, _NUMBER, path))
         if self._is_other_number(data, path):
             return FAILED
-        return self.bounded(data, kind.minimum, kind.above, kind.maximum, path, unit=kind.unit)
+        shown = self._number_shown(data, number, path)
+        return self.bounded(number, kind.minimum, kind.above, kind.maximum, shown, path, unit=kind.unit)
+
+    def _number_shown(self, data: object, number: float, path: str) -> str:
+        """A number as its file has it; with its thousands separated where that is its digits."""
+        text = data if isinstance(data, str) else self.written(path, data)
+        return f"{number:,.12g}" if text is None or text == f"{number:.12g}" else text
 
     def _is_other_number(self, data: object, path: str) -> bool:
         """Whether YAML 1.1 read a number in base 8 or 60, such as 017 or 12:30; then that is a finding."""
@@ -177,21 +188,29 @@ class ScalarReader:
         self.wrong(path, data, "a number in decimal digits", hint)
         return True
 
-    def bounded(
-        self, data: float, low: float | None, above: float | None, high: float | None, path: str, *, unit: str = ""
+    def bounded(  # noqa: PLR0917 - a number has as many bounds
+        self,
+        data: float,
+        low: float | None,
+        above: float | None,
+        high: float | None,
+        shown: str,
+        path: str,
+        *,
+        unit: str = "",
     ) -> object:
-        """The number itself, or a finding if it is out of bounds."""
+        """The number itself, or a finding if it is out of bounds, with the number as it is shown."""
         if type(data) is float and not math.isfinite(data):
-            return self.refuse(OUT_OF_RANGE, path, f"must be a finite number, got {data}")
+            return self.refuse(OUT_OF_RANGE, path, f"must be a finite number, got {shown}")
         if high is not None and data > high:
             of = f" {unit}" if unit else ""
-            return self.refuse(OUT_OF_RANGE, path, f"must be at most {high:,.12g}{of}, got {data:,.12g}")
+            return self.refuse(OUT_OF_RANGE, path, f"must be at most {high:,.12g}{of}, got {shown}")
         if abs(data) > LARGEST:
-            return self.refuse(OUT_OF_RANGE, path, f"must be a number of at most {LARGEST:g}, got {describe(data)}")
+            return self.refuse(OUT_OF_RANGE, path, f"must be a number of at most {LARGEST:g}, got {shown}")
         if low is not None and data < low:
-            return self.refuse(OUT_OF_RANGE, path, f"must be at least {low:,.12g}, got {data:,.12g}")
+            return self.refuse(OUT_OF_RANGE, path, f"must be at least {low:,.12g}, got {shown}")
         if above is not None and data <= above:
-            return self.refuse(OUT_OF_RANGE, path, f"must be above {above:,.12g}, got {data:,.12g}")
+            return self.refuse(OUT_OF_RANGE, path, f"must be above {above:,.12g}, got {shown}")
         return data
 
     def usd(self, kind: kinds.Usd, data: object, path: str) -> object:
@@ -206,9 +225,10 @@ class ScalarReader:
             return FAILED
         if amount.is_finite() and amount and not SMALLEST_USD <= abs(amount) <= LARGEST_USD:
             allowed = f"0, or between {SMALLEST_USD} and {LARGEST_USD:,} dollars"
-            return self.refuse(OUT_OF_RANGE, path, f"must be {allowed}, got {describe(data)}")
+            return self.refuse(OUT_OF_RANGE, path, f"must be {allowed}, got {self.shown(data, path)}")
         if not amount.is_finite() or amount < kind.minimum:
-            return self.refuse(OUT_OF_RANGE, path, f"must be at least {kind.minimum} dollars, got {describe(data)}")
+            got = self.shown(data, path)
+            return self.refuse(OUT_OF_RANGE, path, f"must be at least {kind.minimum} dollars, got {got}")
         return amount
 
 

@@ -32,13 +32,13 @@ def amount_findings(train: TrainingWorkload, params_b: float | None, path: str) 
         yield error("no-amount", path, message, f"give {WAYS}")
     yield from _examples(train, path)
     if train.hours is not None and train.hours > MAX_HOURS:
-        yield error("too-long", f"{path}.hours", f"must be at most {MAX_HOURS:,.0f}, got {train.hours:g}")
+        yield error("too-long", f"{path}.hours", f"must be at most {MAX_HOURS:,.0f}, got {train.hours:,.12g}")
     amount = train.amount_b(params_b)
     if amount is not None and amount > MAX_TOKENS_B:
         key = given[0]
-        message = f"the job must have at most {MAX_TOKENS_B:,.0f} B tokens, got {amount:g}"
+        message = f"the job must have at most {MAX_TOKENS_B:,.0f} B tokens, got {amount:,.12g}"
         if key == "tokens_b":
-            message = f"must be at most {MAX_TOKENS_B:,.0f}, got {amount:g}"
+            message = f"must be at most {MAX_TOKENS_B:,.0f}, got {amount:,.12g}"
         yield error("too-long", f"{path}.{key}", message)
 
 

@@ -149,7 +149,7 @@ def _workload(request: PlanRequest, catalog: Catalog) -> Iterator[Finding]:
     yield from _one_workload(request, catalog)
     if request.guardrails.ttl_h is not None and request.guardrails.ttl_h > MAX_HOURS:
         yield error(
-            "too-long", "guardrails.ttl_h", f"must be at most {MAX_HOURS:,.0f}, got {request.guardrails.ttl_h:g}"
+            "too-long", "guardrails.ttl_h", f"must be at most {MAX_HOURS:,.0f}, got {request.guardrails.ttl_h:,.12g}"
         )
     if workload.serve:
         yield error("no-serving", "workload.serve", "a serving plan creates an endpoint, not a cluster")

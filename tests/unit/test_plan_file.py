@@ -432,6 +432,7 @@ def test_value_of_unclear_meaning_gets_no_fix(line: str) -> None:
         ("x: &e {A: 3.10}\ntags: *e", "tags.A", "got 3.10"),
         ("run: {before: 3.10}", "run.before", 'write [{command: "3.10"}]'),
         ("run: {data: NO}", "run.data", 'write [{uri: "NO"}]'),
+        ("budget: {max_usd: 1,000}", "budget.000", "write 1000 for 1,000"),
     ],
 )
 def test_message_has_the_text_of_the_file(line, path, got):
@@ -454,6 +455,15 @@ def test_message_on_a_replaced_value_has_no_text_of_the_file(tmp_path):
     with pytest.raises(UnreadableInputError) as caught:
         plan_file.load(tmp_path / "plan.yaml", ("target.os=true",))
     assert "22.10" not in str(caught.value.findings)
+
+
+@pytest.mark.parametrize("value", ["1e9", "-2.50e3", "-1.50", "-3"])
+def test_number_out_of_range_is_shown_as_in_the_file(value):
+    with pytest.raises(ImpossibleError) as caught:
+        plan_file.loads(f"slipway: 1\nname: x\npurchase: {{discount_percent: {value}}}\nbudget: {{max_usd: -1.0}}\n")
+    messages = {finding.path: finding.message for finding in caught.value.findings}
+    assert messages["budget.max_usd"].endswith("got -1.0")
+    assert messages["purchase.discount_percent"].endswith(f"got {value}")
 
 
 @pytest.mark.parametrize(

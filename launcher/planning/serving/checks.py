@@ -91,7 +91,7 @@ def _traffic(serve: ServingWorkload) -> Iterator[Finding]:
         yield error("no-traffic", f"{PATH}.requests_per_s", "no traffic is given", hint)
         return
     if max(serve.hourly) > MAX_REQUESTS_PER_S:
-        message = f"must be at most {MAX_REQUESTS_PER_S:,.0f}, got {max(serve.hourly):g}"
+        message = f"must be at most {MAX_REQUESTS_PER_S:,.0f}, got {max(serve.hourly):,.12g}"
         yield error("too-much-traffic", f"{PATH}.requests_per_s", message)
     elif max(serve.hourly) == 0:
         yield warning("no-requests", f"{PATH}.requests_per_s", "0 requests: every running instance is idle")

@@ -161,10 +161,10 @@ def _limits(request: PlanRequest, place: Place) -> Iterator[Finding]:
     """The refusal of time limits that SageMaker does not allow."""
     hours, minutes = request.run.time_limit_h, warm_minutes(request)
     if hours is not None and hours > LONGEST_H:
-        message = f"a training job runs for at most {LONGEST_H:g} hours (28 days), got {hours:g}"
+        message = f"a training job runs for at most {LONGEST_H:g} hours (28 days), got {hours:,.12g}"
         yield error("training-job-time", "run.time_limit_h", message, "for a longer job, launch it again: it resumes")
     if minutes > LONGEST_WARM_MINUTES:
-        message = f"a warm pool lasts at most {LONGEST_WARM_MINUTES:g} minutes, got {minutes:g}"
+        message = f"a warm pool lasts at most {LONGEST_WARM_MINUTES:g} minutes, got {minutes:,.12g}"
         yield error("warm-pool-time", "guardrails.idle_minutes", message, "auto: no warm pool")
     if minutes and place.option is PurchaseOption.SPOT:
         message = f"managed spot has no warm pool, got idle_minutes {minutes:g}"

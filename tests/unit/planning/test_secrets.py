@@ -6,6 +6,7 @@ import pytest
 
 from launcher import plan_file
 from launcher.catalog.load import load
+from launcher.model.errors import UnreadableInputError
 from launcher.model.secret import secret_reference
 from launcher.planning.checks import check
 from launcher.planning.pin import pinned_plan
@@ -147,3 +148,12 @@ def test_version_of_parameter_is_no_part_of_its_arn(text, arn, version):
 def test_other_arn_of_systems_manager_is_refused(text):
     with pytest.raises(ValueError, match="parameter/NAME"):
         secret_reference(text)
+
+
+@pytest.mark.parametrize("value", ["hf_aB3aB3aB3aB3", "1234567890", "2026-11-29", "[hf_aB3]"])
+def test_value_in_the_place_of_a_secrets_arn_is_not_shown(value):
+    with pytest.raises(UnreadableInputError) as caught:
+        plan_file.loads(f"slipway: 1\nname: x\nrun: {{secrets: {{HF_TOKEN: {value}}}}}\n")
+    (finding,) = [finding for finding in caught.value.findings if finding.path.startswith("run.secrets")]
+    assert value not in f"{finding.message} {finding.hint}"
+    assert "write its ARN" in finding.hint
