@@ -28,6 +28,8 @@ _HEAD = 1 << 16
 """Bytes of a script that are looked at."""
 _SHELL_LINE = re.compile(rb"#![ \t]*\S*?(?:/env(?:[ \t]+-\S+)*[ \t]+)?(?:\S*/)?(?:ba|da|k|z|a)?sh\b")
 _SOURCED = re.compile(r"(?m)(^|[;&|]|\bthen|\bdo)[ \t]*(?:source|\.)[ \t]+([\w./-]+)[ \t]*(?=$|[;&|])")
+_INCLUDED = re.compile(r"(?m)^(?:[-s]?include|import)[ \t]+(?![^\n]*\$)([^\n#]+)")
+"""A line of a makefile or justfile that reads others (GNU make manual, Include; just manual, Imports)."""
 _ELSEWHERE = PurePosixPath("/nonexistent")
 _TAKES_A_WORD = frozenset({"-o", "-O", "--rcfile", "--init-file"})
 
@@ -131,9 +133,22 @@ class _Walk:
         if key in self._read:
             return
         self._read.add(key)
-        text = script.head.decode("utf-8-sig", errors="replace")
+        text = self._with_included(script.head.decode("utf-8-sig", errors="replace"), folder, frozenset({script.name}))
         known = {**self.known, **self.exported, **program.variables}
         yield from self.of_text(recipe(program.name, text, call, known), script.name, folder, depth + 1)
+
+    def _with_included(self, text: str, folder: PurePosixPath, seen: frozenset[str] = frozenset()) -> str:
+        """A file of recipes with those that it includes in their places, as far as the job's folder has them."""
+
+        def content(match: "re.Match[str]") -> str:
+            scripts = [self._at(name.strip("'\""), folder) for name in match[1].split() if len(seen) < _MAX_DEPTH]
+            return "\n".join(
+                self._with_included(script.head.decode("utf-8-sig", errors="replace"), folder, seen | {script.name})
+                for script in scripts
+                if script is not None and script.name not in seen
+            )
+
+        return _INCLUDED.sub(content, text)
 
     def _with_sourced(self, text: str, folder: PurePosixPath, depth: int) -> str:
         """A text with the scripts that it sources in their places."""

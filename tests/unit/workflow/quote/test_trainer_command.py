@@ -135,6 +135,17 @@ def test_module_that_drives_all_chips_is_known_by_its_package(tmp_path, module):
             {"go.sh": "make t\n", "Makefile": "t:\n\tbash t.sh\n", "t.sh": "torchrun --nproc_per_node 4 train.py"},
         ),
         (
+            "make",
+            {
+                "Makefile": "include mk/t.mk Makefile\n",
+                "mk/t.mk": "N = 4\nt:\n\ttorchrun --nproc_per_node $(N) train.py\n",
+            },
+        ),
+        (
+            "just t",
+            {"justfile": "import 'x.just'\n", "x.just": "t:\n  torchrun --nproc_per_node 4 train.py\n"},
+        ),
+        (
             "just train",
             {"justfile": 'n := "4"\n\ntrain: prep\n    torchrun --nproc_per_node {{n}} train.py\nprep:\n    ls\n'},
         ),
