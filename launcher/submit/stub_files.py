@@ -1,9 +1,10 @@
-"""Stubs in the user's folder, which stand for content that is elsewhere: submodules, Git LFS pointers.
+"""Stubs in the user's folder, which stand for content that is elsewhere: submodules, pointers of Git LFS and git-annex.
 
 Each is refused before anything is deployed, with the command that brings the content.
 """
 
 import re
+import shlex
 from pathlib import Path, PurePosixPath
 
 from launcher.catalog.regular_file import UnusableFileError, read_regular
@@ -18,6 +19,8 @@ _POINTER = re.compile(
     rb"(?:[a-z0-9.-]+ [^\n]*\n)*?size (?P<size>[0-9]{1,15})\r?(?:\n|$)"
 )
 """The same source: `version` first, then the keys in alphabetical order; hawser is the project's first name."""
+_ANNEXED = re.compile(rb"/annex/objects/[^\s/]+-s(?P<size>[0-9]{1,15})-[^\s/]*\r?\n?")
+"""An unlocked file of git-annex without its content (git-annex, doc/internals/pointer_file.mdwn)."""
 _SUBMODULE_PATH = re.compile(r"^[ \t]*path[ \t]*=[ \t]*(?P<path>[^\r\n]+?)[ \t]*$", re.MULTILINE)
 
 
@@ -57,14 +60,18 @@ def submodule_problem(root: Path, name: str) -> tuple[str, str]:
 
 
 def pointer_problem(path: Path, name: str, size: int) -> tuple[str, str] | None:
-    """The problem of a Git LFS pointer in place of its file, and its fix; None for any other file.
+    """The problem of a pointer of Git LFS or git-annex in place of its file, and its fix; None for any other file.
 
     `size` is the file's, in bytes.
     """
     if size >= LONGEST_POINTER:
         return None
-    match = _POINTER.match(read_regular(path, LONGEST_POINTER))
-    if match is None:
+    text = read_regular(path, LONGEST_POINTER)
+    leave_out = f"or leave it out: add the line /{name} to .slipwayignore"
+    if match := _POINTER.match(text):
+        pointer, command = "Git LFS", f'git lfs pull --include "{name}"'
+    elif match := _ANNEXED.match(text):
+        pointer, command = "git-annex", f"git annex get {shlex.quote(name)}"
+    else:
         return None
-    fix = f'git lfs pull --include "{name}"; or leave it out: add the line /{name} to .slipwayignore'
-    return f"is a Git LFS pointer: its {int(match['size']):,} bytes are not here", fix
+    return f"is a {pointer} pointer: its {int(match['size']):,} bytes are not here", f"{command}; {leave_out}"

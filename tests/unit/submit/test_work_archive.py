@@ -183,6 +183,13 @@ class TestStubs:
         assert message == "weights 1.bin is a Git LFS pointer: its 4,294,967,296 bytes are not here"
         assert fix.startswith('git lfs pull --include "weights 1.bin"')
 
+    @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+    def test_annex_pointer_is_refused_with_size_and_command(self, work_repository, end):
+        (work_repository / "weights 1.bin").write_text(f"/annex/objects/SHA256E-s4096--{'a' * 64}.bin{end}")
+        ((message, fix),) = problems(work_repository).values()
+        assert message == "weights 1.bin is a git-annex pointer: its 4,096 bytes are not here"
+        assert fix.startswith("git annex get 'weights 1.bin'")
+
     @pytest.mark.parametrize("text", [f"# {POINTER}", POINTER.replace("sha256:", "md5:"), POINTER.splitlines()[0]])
     def test_text_file_mentioning_lfs_pointers_is_packed(self, work, text):
         (work / "notes.txt").write_text(text)
