@@ -6,7 +6,7 @@
 It trains MODEL (a name of `slipway models`, or the path of a Hugging Face config.json) with random weights on random
 tokens: `huggingface` is Hugging Face's Trainer (LoRA and QLoRA by peft), `framework` is torch's FSDP. Several chips
 need `torchrun --nproc-per-node N -m benchmarks.measure_training ...`. Steps before `--warm-up` do not count. The result
-is one line of slipway.measurement/1 in MEASUREMENTS (measurements.jsonl), which `plan`, `quote` and `compare` read.
+is one line of slipway.measurement/1 in measurements.jsonl, which `plan`, `quote` and `compare` read.
 
 It needs torch, transformers and peft (`make setup-trainers` installs them), and bitsandbytes for QLoRA. Without a GPU
 the measurement is marked `simulated`: it shows that the program runs, and no quote uses it.
