@@ -167,7 +167,7 @@ class RandomTokens(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
         return {"input_ids": row, "labels": row}
 
 
-class Clock(TrainerCallback):  # type: ignore[misc]
+class Clock(TrainerCallback):
     """The times at which steps ended, with the device idle."""
 
     def __init__(self) -> None:
