@@ -217,7 +217,7 @@ class TestWhatGoes:
         code, out, _ = down("shown", "--dry-run")
         assert code == 0
         assert "slipway-shown-training  CREATE_COMPLETE" in out
-        assert "1 objects; slipway down shown --checkpoints deletes them" in out
+        assert "1 object; slipway down shown --checkpoints deletes them" in out
         assert len(sandbox_account.stacks("-shown-")) == 3
 
     def test_down_with_checkpoints_deletes_versions_and_uploads(self, sandbox_account, down):

@@ -271,7 +271,7 @@ def test_dry_run_without_credentials_reports_the_unread_account(account, tmp_pat
         first_quote.plan,
     )
     assert any("Slipway cannot read what exists in AWS" in line for line in messages)
-    assert "  1 resources in 1 new stack; nothing in these stacks is billed by the hour" in messages
+    assert "  1 resource in 1 new stack; nothing in these stacks is billed by the hour" in messages
     with pytest.raises(AwsError):
         difference_of(new_assembly, Session(environment=account.environment, region=REGION))
 

@@ -74,7 +74,7 @@ def test_stack_is_one_line_and_resources_are_shown_during_creation(person):
     ]
     for _ in follow(person, lines, range(10)):
         pass
-    assert person.messages == ["stack slipway-x-network: 2 resources", f"stack {TRAINING}: 1 resources"]
+    assert person.messages == ["stack slipway-x-network: 2 resources", f"stack {TRAINING}: 1 resource"]
     assert [parts for _, _, parts in person.shown] == [
         [],
         ["Network/Nat  AWS::EC2::NatGateway"],

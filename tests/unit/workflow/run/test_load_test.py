@@ -149,7 +149,7 @@ class TestLoad:
         endpoint = served("small", endpoint_session)
         ask = loader(endpoint, endpoint_session, SHORT)
         runtime.refuse = 503
-        with pytest.raises(DeploymentFailedError, match="no answer with 1 requests at once"):
+        with pytest.raises(DeploymentFailedError, match="no answer with 1 request at once"):
             load(
                 endpoint,
                 endpoint_session,
