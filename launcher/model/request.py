@@ -55,6 +55,8 @@ ABSOLUTE = r"(/[^/]+)+"
 PLACE = Text(
     pattern=f"{S3_FORM}|{ABSOLUTE}/?", form="s3://bucket/prefix; with checkpoint.mode own also an absolute path"
 )
+VARIABLE = Text(pattern=r"[A-Za-z_][A-Za-z0-9_]*", form="a variable name")
+SECRET_ARN = Text(pattern=r"arn:.+", form="the ARN of a secret or parameter", hidden=True)
 KEY_ARN = Text(pattern=r"arn:aws[a-z-]*:kms:.+", form="the ARN of a KMS key")
 SUBNET_ID = Text(pattern=r"subnet-[0-9a-f]{8,17}", form="subnet-...")
 SECURITY_GROUP_ID = Text(pattern=r"sg-[0-9a-f]{8,17}", form="sg-...")
@@ -142,9 +144,7 @@ class TargetRequest:
         EfaLayout.AUTO, Choice(options=EfaLayout), "network interfaces; auto: EFA only; classic: EFA with ENA"
     )
     ssh_host: str | None = setting(
-        None,
-        Nullable(item=SSH_HOST),
-        "head node of an existing Slurm cluster, reached over ssh; local: this computer",
+        None, Nullable(item=SSH_HOST), "head node of an existing Slurm cluster, reached over ssh; local: this computer"
     )
 
 
@@ -510,21 +510,17 @@ class RunSpec:
     )
     env: Mapping[str, str] = setting(
         dict,
-        Table(item=Text(), keys=r"[A-Za-z_][A-Za-z0-9_]*", form="a variable name"),
+        Table(item=Text(), keys=VARIABLE.pattern, form=VARIABLE.form),
         "environment variables, passed as they are written: no shell expands $NAME or ~",
     )
     secrets: Mapping[str, str] = setting(
         dict,
-        Table(
-            item=Text(pattern=r"arn:.+", form="the ARN of a secret or parameter", hidden=True),
-            keys=r"[A-Za-z_][A-Za-z0-9_]*",
-            form="a variable name",
-        ),
+        Table(item=SECRET_ARN, keys=VARIABLE.pattern, form=VARIABLE.form),
         "environment variables, each with the ARN of a secret or parameter",
     )
     plain_env: tuple[str, ...] = setting(
         (),
-        Many(item=Text(pattern=r"[A-Za-z_][A-Za-z0-9_]*", form="a variable name")),
+        Many(item=VARIABLE),
         "variables of env that look like secrets, or as if a shell expanded them, and are meant as written",
     )
     setup: tuple[str, ...] = setting(
@@ -540,9 +536,7 @@ class RunSpec:
         "files, folders and patterns (*, **) to store at the end of the job, each a path, or a mapping",
     )
     outputs_gib: float | None = setting(
-        None,
-        Nullable(item=Number(above=0)),
-        "size of the outputs in GiB, for the quote",
+        None, Nullable(item=Number(above=0)), "size of the outputs in GiB, for the quote"
     )
     data: tuple[DataSource, ...] = setting(
         (), Many(item=Section(of=DataSource)), "folders in S3 that the nodes download before the command"
