@@ -19,8 +19,8 @@ from launcher.workflow.run.status import run_state
 from launcher.workflow.run.submission import find_submission
 
 PATIENCE_S, POLL_S, SHORT_S = 300.0, 1.0, 3.0
-"""Slurm waits KillWait (30 s by default) from SIGTERM to SIGKILL, then for the nodes' epilogs; after SHORT_S a person
-hears of it."""
+"""Slurm waits KillWait (30 s by default) from SIGTERM to SIGKILL, then for the nodes' epilogs; after SHORT_S the
+wait is said."""
 
 Still = TypeVar("Still")
 

@@ -80,10 +80,11 @@ def test_third_failed_start_stops_group_and_notifies_with_last_lines(boot):
     assert "exit code 3" in words
 
 
-def test_start_on_a_full_disk_ends_instance_and_reports_last_lines(boot, tmp_path):
+@pytest.mark.parametrize("disk", ["full", "of links to nowhere"])
+def test_start_without_room_for_its_log_ends_instance_and_reports_last_lines(boot, tmp_path, disk):
     full = tmp_path / "full"
     full.mkdir()
-    (full / "boot.log").symlink_to("/dev/full")
+    (full / "boot.log").symlink_to("/dev/full" if disk == "full" else tmp_path / "none" / "boot.log")
     scaling, _ = boot("i-1", SLIPWAY_ROOT=str(full), TMPDIR=str(tmp_path / "none"))
     assert scaling == ["terminate-instance-in-auto-scaling-group"]
     (end,) = (tmp_path / "s3").rglob("i-1.txt")
