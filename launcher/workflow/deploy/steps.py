@@ -160,7 +160,7 @@ def refuse_without_efa(plan: Plan, assembly: Assembly, instances: Mapping[str, I
 
 def _subnet(plan: Plan, chosen: Egress | None) -> str:
     if chosen is Egress.PUBLIC_ADDRESSES:
-        return "a public subnet without inbound rules"
+        return "a public subnet, no inbound rules"
     if chosen is not Egress.ENDPOINTS:
         return f"a private subnet, {chosen or Egress.NAT_GATEWAY}"
     services = interface_endpoints(plan.request, target_of(plan.place.target), chosen)
