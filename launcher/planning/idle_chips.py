@@ -87,6 +87,7 @@ def _findings(command: JobCommand, variables: Mapping[str, str], nodes: Nodes) -
     uses = [use for program in command.programs if (use := launcher_use(program, variables, cluster)) is not None]
     for use in uses:
         yield from _compared(use, nodes)
+        yield from _same_ranks(use, nodes)
     for program in command.programs:
         yield from _steps(program, nodes)
     alone = [program for program in command.programs if runs_a_script(program)][-1:]
@@ -124,6 +125,15 @@ def _compared(use: LauncherUse, nodes: Nodes) -> Iterator[Finding]:
             yield _fewer(where, per_node, nodes.workers, place=" of each node", nodes=nodes)
         elif per_node.number > nodes.workers:
             yield _more(where, per_node, nodes.workers, place="a node", nodes=nodes)
+
+
+def _same_ranks(use: LauncherUse, nodes: Nodes) -> Iterator[Finding]:
+    """A finding on a rank that is a plain number on several nodes that train together."""
+    alone = nodes.count == 1 or (use.joined is not None and use.joined.number == 1)
+    if use.rank is not None and use.rank.number is not None and not alone:
+        message = f"{use.rank.text} gives each of the {nodes.count} nodes the same rank: they wait for each other"
+        fix = _FIXES.get(_LIKE.get(use.launcher, use.launcher), _DEFAULT_FIX)
+        yield warning(TOO_MANY, use.rank.where or use.program.where, message, fix)
 
 
 def _steps(program: Program, nodes: Nodes) -> Iterator[Finding]:

@@ -29,7 +29,8 @@ class Stated:
 class LauncherUse:
     """What a launcher starts; None is what its words do not tell.
 
-    `joined` is the number of nodes that train together; `per_node` and `total` count processes.
+    `joined` is the number of nodes that train together; `per_node` and `total` count processes. `rank` is the number of
+    the node among them, which is another one on each node.
     """
 
     program: Program
@@ -37,6 +38,7 @@ class LauncherUse:
     joined: Stated | None = None
     per_node: Stated | None = None
     total: Stated | None = None
+    rank: Stated | None = None
 
 
 @record
@@ -182,7 +184,10 @@ def _accelerate(call: _Call) -> LauncherUse | None:
         per_node = replace(per_node, number=listed(devices))
     if "cpu" in options:
         per_node = Stated(number=0, text="--cpu")
-    return LauncherUse(program=call.program, joined=joined, total=total, per_node=per_node)
+    rank = call.stated(options, "machine-rank")
+    if rank is None and isinstance(number := config.get("machine_rank"), int):
+        rank = Stated(number=number, text=f"machine_rank: {number} in {named}")
+    return LauncherUse(program=call.program, joined=joined, total=total, per_node=per_node, rank=rank)
 
 
 def _deepspeed(call: _Call) -> LauncherUse:
@@ -263,21 +268,24 @@ def _fabric(call: _Call) -> LauncherUse | None:
     elif per_node.number is None and "," in options["devices"]:
         per_node = replace(per_node, number=listed(options["devices"]))
     joined = joined or Stated(number=1, text=f"{call.program.name} run without --num-nodes")
-    return LauncherUse(program=call.program, joined=joined, per_node=per_node)
+    rank = call.stated(options, "node-rank")
+    return LauncherUse(program=call.program, joined=joined, per_node=per_node, rank=rank)
 
 
 def _composer(call: _Call) -> LauncherUse:
     options = call.options("stdout", "v", "verbose")
     total = call.stated(options, "world-size")
     joined = None if total is not None else Stated(number=1, text="composer without --world_size")
-    return LauncherUse(program=call.program, joined=joined, total=total, per_node=call.stated(options, "nproc", "n"))
+    per_node, rank = call.stated(options, "nproc", "n"), call.stated(options, "node-rank")
+    return LauncherUse(program=call.program, joined=joined, total=total, per_node=per_node, rank=rank)
 
 
 def _llamafactory(call: _Call) -> LauncherUse | None:
     if "train" not in call.words or call.variable("USE_RAY") is not None:
         return None
     joined = call.variable("NNODES") or Stated(number=1, text="llamafactory-cli without NNODES")
-    return LauncherUse(program=call.program, joined=joined, per_node=call.variable("NPROC_PER_NODE"))
+    per_node, rank = call.variable("NPROC_PER_NODE"), call.variable("NODE_RANK")
+    return LauncherUse(program=call.program, joined=joined, per_node=per_node, rank=rank)
 
 
 def _axolotl(call: _Call) -> LauncherUse | None:

@@ -118,7 +118,7 @@ def _interpreter_problems(root: Path, program: Program, script: Script, *, by_sh
         options = words[1:]
         words = [*(["-S"] if options else []), "python3" if base.startswith("python") else base, *options]
         line = f"#!/usr/bin/env {' '.join(words)}"
-        message = f"{name} names the interpreter {interpreter}: a node has it only if it shares that folder"
+        message = f"{name} names the interpreter {interpreter}: only a node that shares the folder, or an image, has it"
         begin = f"{{ printf '%s\\n' {shlex.quote(line)}; tail -n +2; }}"
         yield warning("script-interpreter", program.where, message, _through(begin, file))
 

@@ -9,6 +9,7 @@ from launcher.planning.idle_chips import Nodes, idle_findings
 from launcher.planning.job_command import JobCommand, programs_of
 
 FOUR = Nodes(count=4, chips=8, workers=8, noun="GPU", usd_per_hour=Decimal(220))
+ALL = "--num_processes 32 train.py"
 ONE = Nodes(count=1, chips=8, workers=8, noun="GPU", usd_per_hour=Decimal(55))
 NEURON = Nodes(count=1, chips=16, workers=32, noun="NeuronCore", usd_per_hour=None)
 SMALL = Nodes(count=1, chips=1, workers=1, noun="GPU", usd_per_hour=Decimal(1))
@@ -92,6 +93,18 @@ def messages(line, nodes, env=None, **command):
         ("NEURON_RT_NUM_CORES=2 torchrun train.py", NEURON, "gives 32 processes 64 NeuronCores, and a node has 32"),
         ("NEURON_RT_VISIBLE_CORES=0-7 torchrun --nproc_per_node 8 t.py", NEURON, "--nproc_per_node=8 starts 8"),
         ("torchrun --nnodes=8 train.py", FOUR, "--nnodes=8 waits for 8 nodes, and the plan has 4: it never begins"),
+        (
+            f"accelerate launch --num_machines 4 --machine_rank 0 {ALL}",
+            FOUR,
+            "--machine_rank 0 gives each of the 4 nodes",
+        ),
+        ("lightning run --devices 8 --num-nodes 4 --node-rank 1 train.py", FOUR, "--node-rank 1 gives each of the 4"),
+        (
+            "composer --world_size 32 --node_rank 0 train.py",
+            FOUR,
+            "--node_rank 0 gives each of the 4 nodes the same rank",
+        ),
+        ("NNODES=4 NODE_RANK=0 llamafactory-cli train a.yaml", FOUR, "NODE_RANK=0 gives each of the 4 nodes the same"),
     ],
 )
 def test_command_leaving_chips_idle_is_named(line, nodes, expected):
@@ -131,6 +144,9 @@ def test_variable_with_several_values_gives_a_finding_that_depends_on_a_conditio
         ("torchrun train.py --nproc_per_node=4 --standalone", FOUR),
         ("accelerate launch --num_machines $SLIPWAY_NODES --num_processes $((SLIPWAY_NODES * 8)) train.py", FOUR),
         ("accelerate launch --config_file a.yaml train.py", FOUR),
+        (f"accelerate launch --num_machines 4 --machine_rank $SLIPWAY_NODE_RANK {ALL}", FOUR),
+        ("accelerate launch --machine_rank 0 --num_machines 1 --num_processes 8 train.py", ONE),
+        ("torchrun --node_rank 0 train.py", FOUR),
         ('deepspeed --hostfile "/tmp/hosts-$SLIPWAY_NODE_RANK" --no_ssh --node_rank 1 train.py', FOUR),
         ('mpirun -n "$SLIPWAY_WORKERS_PER_NODE" bash -c "python train.py"', FOUR),
         ("composer --nproc $SLIPWAY_WORKERS_PER_NODE --world_size $((SLIPWAY_NODES * 8)) train.py", FOUR),
