@@ -12,7 +12,7 @@ from launcher.targets.registry import billed_name, target_of
 
 WHOLE_DOLLARS = 100
 CENT = Decimal("0.01")
-SHORT_HOURS = 0.05
+SHORT_HOURS, LONG_HOURS = 0.05, 1000.0
 MAX_DIGITS = 12
 """Maximum digits of a listed price."""
 SHORT = {PurchaseOption.CAPACITY_BLOCK: "block", PurchaseOption.SAVINGS_PLAN: "plan", PurchaseOption.RESERVED: "RI"}
@@ -66,12 +66,14 @@ def exact(usd: Decimal) -> str:
 
 
 def hours(value: float) -> str:
-    """Hours to a tenth; less than three minutes is shown as "<0.1".
+    """Hours to a tenth, from 1,000 on whole ones; less than three minutes is shown as "<0.1".
 
-    >>> hours(1.94), hours(0.01), hours(1234.0)
-    ('1.9', '<0.1', '1,234.0')
+    >>> hours(1.94), hours(0.01), hours(1234.5)
+    ('1.9', '<0.1', '1,234')
     """
-    return "<0.1" if 0 < value < SHORT_HOURS else f"{value:,.1f}"
+    if 0 < value < SHORT_HOURS:
+        return "<0.1"
+    return f"{value:,.0f}" if value >= LONG_HOURS else f"{value:,.1f}"
 
 
 def between(low: str, high: str) -> str:
