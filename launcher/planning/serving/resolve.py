@@ -185,7 +185,7 @@ def _format_findings(serve: ServingWorkload, model: ServedModel | None, facts: S
     if serve.weight_format is ServingPrecision.INT4:
         given = "" if published is serve.weight_format else "; the weights that you serve must be in 4 bits already"
         message = f"no published row of vLLM with 4-bit integers: the range is wide towards slow kernels{given}"
-        yield warning("int4-unmeasured", path, message, "measure before you commit: slipway endpoint load")
+        yield warning("int4-unmeasured", path, message, "measure before you commit: slipway endpoint load NAME")
     if published not in (None, ServingPrecision.BF16) and serve.precision is ServingPrecision.BF16:
         sizes = [weights_gb(model, precision) / GB_PER_GIB for precision in (serve.weight_format, published)]
         message = (

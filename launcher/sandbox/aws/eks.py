@@ -117,8 +117,12 @@ def _change_cluster(requested: Requested, created: Created) -> Created:
 
 
 def _remove_cluster(requested: Requested, created: Created) -> None:
-    forget(_eks(requested).clusters[created.physical_resource_id], requested.account_id, requested.region_name)
+    """Delete a cluster with its security group, as EKS does (user guide, security group requirements)."""
+    cluster = _eks(requested).clusters[created.physical_resource_id]
+    group = str(cluster.resources_vpc_config["clusterSecurityGroupId"])
+    forget(cluster, requested.account_id, requested.region_name)
     _eks(requested).delete_cluster(created.physical_resource_id)
+    ec2_backends[requested.account_id][requested.region_name].delete_security_group(group_id=group)
 
 
 def _make_group(requested: Requested) -> Created:
