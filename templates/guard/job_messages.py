@@ -232,19 +232,19 @@ def beat_of(text: str) -> Beat | None:
         return Beat("?", 0.0)
 
 
-_OF_ONE = {"are": "is", "have": "has", "end": "ends"}
-"""The verbs after a plural, each with its form after a singular."""
+_OF_ONE = {"are": "is", "have": "has", "end": "ends", "copies": "copy"}
+"""Verbs after a plural, each with its form after a singular, and the nouns whose singular is not without an s."""
 
 
 def its(count: float | None, noun: str, verb: str = "") -> str:
     """A count of a cluster's resources, as text, with its verb.
 
-    >>> its(2, "nodes"), its(None, "nodes"), its(2, "nodes", "are"), its(1, "nodes", "are")
-    ('its 2 nodes', 'its nodes', 'its 2 nodes are', 'its 1 node is')
+    >>> its(2, "nodes"), its(None, "nodes"), its(2, "nodes", "are"), its(1, "nodes", "are"), its(1, "copies")
+    ('its 2 nodes', 'its nodes', 'its 2 nodes are', 'its 1 node is', 'its 1 copy')
     """
     number = () if count is None else (f"{count:g}",)
     if count == 1:
-        noun, verb = noun.removesuffix("s"), _OF_ONE.get(verb, verb)
+        noun, verb = _OF_ONE.get(noun, noun.removesuffix("s")), _OF_ONE.get(verb, verb)
     return " ".join(filter(None, ("its", *number, noun, verb)))
 
 
