@@ -95,7 +95,7 @@ def _answer(commitment: CommitmentChoice) -> list[str]:
         more = " The table shows the result of committing to the average." if commitment.options else ""
         return [demand, f"Commit to nothing: {why}.{more}"]
     saved = words.dollars(choice.saving_usd)
-    term = f"{number_of(choice.term_years, 'year')}"
+    term = number_of(choice.term_years, "year")
     article = "an" if choice.instrument.startswith("ec2") else "a"
     instrument = "a reservation" if choice.instrument == "reserved" else f"{article} {choice.instrument}"
     purchase = f"{instrument} of ${words.dollars(choice.usd_per_hour)} an hour for {term}"

@@ -149,7 +149,7 @@ def _paid_back(port: Port) -> str:
     if port.break_even_run is None:
         return "the port never pays off"
     when = "" if port.break_even_on is None else f", on {port.break_even_on}"
-    runs = f"{number_of(port.break_even_run, 'run')}"
+    runs = number_of(port.break_even_run, "run")
     return f"the port is paid back after {runs}{when}" + ("" if port.pays else f", and the plan has only {port.runs:,}")
 
 

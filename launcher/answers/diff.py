@@ -63,7 +63,7 @@ def page(difference: PlansDiff, refusal: str | None, width: int) -> list[str]:
 
 def headline(difference: PlansDiff) -> str:
     """The change in a sentence."""
-    plans = f"{number_of(difference.looked_at, 'plan')}"
+    plans = number_of(difference.looked_at, "plan")
     if not difference.plans:
         return f"No total changes between {_short(difference.old)} and {_short(difference.new)}: {plans} compared."
     percent = "" if difference.percent is None else f" ({difference.percent:+.1f} %)"

@@ -47,7 +47,7 @@ def answer_document(endpoint: ServedEndpoint, state: EndpointState, reply: Reply
 def answer_page(endpoint: ServedEndpoint, state: EndpointState, reply: Reply) -> list[str]:
     """One response in a few lines."""
     place = f"endpoint {endpoint.name} in {endpoint.region}"
-    return [f"  {place}: {state.status}, {_instances(state.instances)}, as deployed", *reply_lines(reply)]
+    return [f"  {place}: {state.status}, {number_of(state.instances, 'instance')}, as deployed", *reply_lines(reply)]
 
 
 def reply_lines(reply: Reply) -> list[str]:
@@ -64,12 +64,8 @@ def endpoint_lines(report: Report, endpoint: EndpointReport) -> list[str]:
     simulated = ", simulated" if report.simulated else ""
     place = f"endpoint {endpoint.name} in {endpoint.region}"
     lines = ["", f"  {report.name}: {report.status.value}{simulated}", ""]
-    lines.append(f"  {place}: {endpoint.status}, {_instances(endpoint.instances)}, as deployed")
+    lines.append(f"  {place}: {endpoint.status}, {number_of(endpoint.instances, 'instance')}, as deployed")
     return [*lines, *(reply_lines(endpoint.reply) if endpoint.reply is not None else [])]
-
-
-def _instances(count: int) -> str:
-    return f"{number_of(count, 'instance')}"
 
 
 def load_line(input_tokens: int, output_tokens: int, setting: LoadSetting | None) -> str:
@@ -127,9 +123,8 @@ def _counting(load: LoadTest) -> list[str]:
     full = past.row.batch * past.row.copies
     if past.row.concurrency < full:
         count = full * max(1, load.instances)
-        return [
-            f"  later quotes leave it out: it takes {number_of(count, 'concurrent request')}: --concurrency {count}"
-        ]
+        requests = number_of(count, "concurrent request")
+        return [f"  later quotes leave it out: {requests} would fill the endpoint: --concurrency {count}"]
     return ["  saved in the run folder: later quotes of this layout and these lengths use it"]
 
 

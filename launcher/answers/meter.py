@@ -115,7 +115,7 @@ def _losses(meter: Meter) -> list[str]:
     expected = meter.quoted.interruptions
     lost = []
     if meter.interruptions or expected is not None:
-        count = f"{number_of(meter.interruptions, 'interruption')}"
+        count = number_of(meter.interruptions, "interruption")
         lost.append(count + (f", {_expected_text(expected)} expected" if expected is not None else ""))
     until = meter.next_checkpoint_s
     if until is not None:

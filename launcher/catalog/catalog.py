@@ -358,7 +358,7 @@ class Catalog:
             return f"no SageMaker price of {name} in {region} is known{later}"
         if key.term_years:
             label = "reserved price" if key.kind == PurchaseOption.RESERVED.value else "Savings Plan rate"
-            years = f"{number_of(key.term_years, 'year')}"
+            years = number_of(key.term_years, "year")
             return f"no {key.detail} {label} of {name} in {region} for {years} is known{later}"
         if key.kind == PurchaseOption.TRAINING_PLAN.value:
             return f"training plans have no published rate: prices refresh reads the offerings{later}"

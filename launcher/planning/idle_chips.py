@@ -119,7 +119,7 @@ def _compared(use: LauncherUse, nodes: Nodes) -> Iterator[Finding]:
         if total.number < every:
             yield _fewer(where, total, every, place="", nodes=nodes)
         elif total.number > every:
-            yield _more(where, total, every, place=f"{number_of(nodes.count, 'node')}", nodes=nodes)
+            yield _more(where, total, every, place=number_of(nodes.count, "node"), nodes=nodes)
     if per_node is not None and per_node.number is not None:
         if per_node.number < nodes.workers:
             yield _fewer(where, per_node, nodes.workers, place=" of each node", nodes=nodes)

@@ -72,7 +72,7 @@ def network_lines(prices: Prices, request: PlanRequest, target: Target, chosen: 
         yield prices.line("public IPv4 address of the NAT", "network", "vpc.public-ipv4", "hour").while_up(nats)
     endpoints = len(interface_endpoints(request, target, chosen))
     if endpoints and alone:
-        name = f"{number_of(endpoints, 'interface endpoint')}"
+        name = number_of(endpoints, "interface endpoint")
         yield prices.line(name, "network", "vpc.interface-endpoint", "AZ-hour").while_up(endpoints)
     if request.storage.has_login_pool and target.login_balancer:
         item = "elb.network-load-balancer"
@@ -433,7 +433,7 @@ def _cluster_instances(prices: Prices, logins: int, target: Target) -> Iterator[
     if target.control_plane is not None:
         yield prices.line("control plane", "other", target.control_plane, "hour").while_up(1)
     if logins:
-        yield _instance_line(prices, f"{number_of(logins, 'login node')}", LOGIN_NODE, logins, target)
+        yield _instance_line(prices, number_of(logins, "login node"), LOGIN_NODE, logins, target)
 
 
 def _root_volumes(prices: Prices, place: Place, request: PlanRequest, *, own_cluster: bool) -> Line:

@@ -74,7 +74,7 @@ def watch(prices: Prices, request: PlanRequest, *, own_alarms: int, asks_mb: int
     """
     budgeted = request.budget.max_usd is not None
     count = len(alarms(budgeted=budgeted, rated=True)) + own_alarms
-    name = f"{number_of(count, 'alarm')}"
+    name = number_of(count, "alarm")
     yield Watch(prices.line(name, "other", "cloudwatch.alarm", "alarm-month"), count)
     dashboard = Line("dashboard", "other", "dashboard-month", prices.past_allowance("cloudwatch.dashboard"))
     yield Watch(dashboard, DASHBOARDS)

@@ -174,5 +174,5 @@ def weeks_text(weeks: float) -> str:
     """
     if weeks < 1:
         days = round(weeks / A_WORKDAY)
-        return f"{number_of(days, 'day')}"
-    return f"{number_of(weeks, 'week')}"
+        return number_of(days, "day")
+    return number_of(weeks, "week")

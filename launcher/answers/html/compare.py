@@ -118,6 +118,7 @@ def _port(port: Port) -> Plot:
     if paid is not None and paid <= runs:
         marks.append((float(paid), "bad", f"paid back after {paid:,}"))
     back = "never pays off" if paid is None else f"is paid back after {number_of(paid, 'run')}"
+    after = number_of(runs, "run")
     band = [(float(run), run * float(port.gpu_run.low), run * float(port.gpu_run.high)) for run in steps]
     return lines_plot(
         "port",
@@ -127,7 +128,7 @@ def _port(port: Port) -> Plot:
             ("port, then Trainium", "b", [(float(run), ported(run)) for run in steps]),
         ],
         x_title="runs",
-        description=f"The port {back}. {number_of(runs, 'run')}: GPUs ${gpu(runs):,.0f}, the port ${ported(runs):,.0f}",
+        description=f"The port {back}. After {after}: GPUs ${gpu(runs):,.0f}, the port ${ported(runs):,.0f}",
         marks=marks,
         bands=[("a", band)],
         caption="The band is the range of the GPU run. The line of the port begins at the cost of the port.",

@@ -369,7 +369,7 @@ def _policies(candidate: ServingCandidate) -> tuple[Policy, ...]:
         rollout = f"{rollout_text(serve, candidate.hosting)}" + (
             ", with alarms and rollback" if candidate.hosting.mode else ""
         )
-        zones = f"{number_of(serve.zones, 'zone')}" if serve.zones > 1 else None
+        zones = number_of(serve.zones, "zone") if serve.zones > 1 else None
     prepaid = candidate.place.option in PREPAID
     ended = "the guard sends a notification" if prepaid else "the endpoint is deleted"
     settings = {

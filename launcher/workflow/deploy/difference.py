@@ -350,7 +350,7 @@ def difference_lines(
         yield f"  Slipway cannot read what exists in AWS ({difference.unasked}): all resources are listed as new"
     if not difference.before:
         count = sum(len(change.resources) for change in difference.stacks)
-        stacks_words = f"{number_of(len(difference.stacks), 'new stack')}"
+        stacks_words = number_of(len(difference.stacks), "new stack")
         after = hourly_rate(difference.after.values(), context.catalog, region)
         yield f"  {number_of(count, 'resource')} in {stacks_words}; {after.sentence}"
         return

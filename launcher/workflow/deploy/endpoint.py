@@ -200,7 +200,7 @@ def _in_service(log: LaunchLog, decided: Endpoint, deployment: Deployment, accou
     folder.append_event("in-service", endpoint=endpoint.name, config=state.config, instances=state.instances)
     notify(f"endpoint {endpoint.name}: {state.status}, {_instances(state)}, with the requested configuration")
     checked = deployment.verified(endpoint=decided)
-    notify(f"read back and as planned: {number_of(len(checked.verified), 'fact')} of {len(checked.stacks)} stack")
+    notify(f"read back and as planned: {number_of(len(checked.verified), 'fact')}, stacks: {len(checked.stacks)}")
     log.stacks = tuple((stack.name, stack.status) for stack in checked.stacks)
     log.verified, log.not_emulated = checked.verified, account.not_emulated(checked, endpoint=True)
     log.endpoint = EndpointReport(

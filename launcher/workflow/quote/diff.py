@@ -212,7 +212,7 @@ def _reasons(old: _Total | None, new: _Total | None) -> Iterator[str]:
     changed = list(_changed_keys(document(old.request), document(new.request)))
     yield from changed[:MAX_KEYS]
     if len(changed) > MAX_KEYS:
-        yield f"{number_of(len(changed) - MAX_KEYS, 'more key')}"
+        yield number_of(len(changed) - MAX_KEYS, "more key")
     if old.quoted is None or new.quoted is None:
         return
     was, is_ = (place_text(quote.plan.place) for quote in (old.quoted, new.quoted))
