@@ -205,6 +205,9 @@ def _resolve_layers(
         request = _request(reader, result.data, "", whole_name, unknown_names)
     except SlipwayError as problem:
         refusals.append(problem)
+    else:
+        if refusals and unknown_names is not None and (names := reader.placed(unknown_names(request))):
+            refusals.append(_refusal(name, names))
     if request is None or refusals:
         raise joint_refusal(f"{name} with --set", refusals)
     return ResolvedPlan(request=request, files=tuple(layer.source for layer in layers), sources=result.sources)

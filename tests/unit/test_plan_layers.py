@@ -217,6 +217,13 @@ class TestValues:
             resolved("target.nodes=some")
         assert refused.value.message == "--set has 1 problem"
 
+    def test_wrong_setting_and_unknown_region_of_the_file_are_refused_together(self, home, slipway):
+        write(Path("plan.yaml"), PLAN + "target: {region: us-esat-1}\n")
+        code, _, err = slipway("plan", "plan.yaml", "--set", "run.retrys=2")
+        assert code == 2
+        assert "run.retrys" in err
+        assert "us-esat-1" in err
+
     def test_settings_out_of_range_alone_are_impossible_and_not_unreadable(self, home):
         with pytest.raises(ImpossibleError) as refused:
             resolved("target.nodes=0", "run.retries=-5")
