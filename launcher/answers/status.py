@@ -62,6 +62,7 @@ class StatusDocument:
     stacks: tuple[str, ...]
     stack_states: dict[str, str] | None
     attempts: tuple[Attempt, ...]
+    last_output: tuple[str, ...]
     quoted: Quoted | None
     actual: Actual | None
 
@@ -123,6 +124,10 @@ def page(state: RunState, width: int) -> list[str]:
     lines += straggler_lines(state.name, state.stragglers, width, replaceable=replaceable(state))
     if state.attempts:
         lines += ["", *attempt_rows(state.attempts, width)]
+    if state.last_output:
+        lines += ["", f"  last output of attempt {len(state.attempts)}"]
+        lines += [piece for text in state.last_output for piece in wrapped(f"    {text}", width)]
+        lines.append("")
     if state.submission is not None and state.report is not None:
         # The cluster has just answered.
         lines += left_up_lines(state.report, width)

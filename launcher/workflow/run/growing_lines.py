@@ -4,9 +4,13 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
+from launcher.records.run_folder import RunFolder
+
 _BLOCK = 1 << 20
 AGENT_LINE = "[slipway] "
 """How a line of the agent begins in a job's log (launcher/agent/events.py)."""
+_LAST_LINES, _MAX_LINE = 8, 500
+"""Lines of the end of a job's output, and characters of each."""
 _PIECE = 1 << 16
 """An unfinished line that is longer is passed on in pieces."""
 
@@ -48,6 +52,11 @@ class GrowingLines:
         """The unfinished last line of a file that has ended."""
         rest, self._open = self._open, b""
         return _text(_as_shown(rest))
+
+
+def last_output(folder: RunFolder) -> tuple[str, ...]:
+    """The end of the newest attempt's log, which most often names the error of a failed job; empty without a log."""
+    return tuple(line[:_MAX_LINE] for _, path in folder.attempt_logs[-1:] for line in last_lines(path, _LAST_LINES))
 
 
 def last_lines(path: Path, count: int) -> list[str]:

@@ -34,7 +34,7 @@ from launcher.workflow.history.ledger_shared import share
 from launcher.workflow.history.measurement import keep_measurement
 from launcher.workflow.history.run_story import LaunchLog
 from launcher.workflow.run.earlier_step import refuse_from_step
-from launcher.workflow.run.growing_lines import last_lines
+from launcher.workflow.run.growing_lines import last_output
 from launcher.workflow.run.job import Job
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.meter import quoted_figures
@@ -42,9 +42,6 @@ from launcher.workflow.run.relaunch import refuse_fresh, reminding
 from launcher.workflow.run.submission import fresh_key
 from launcher.workflow.run.submission_watch import ClusterRemovedError, NoCapacityError
 from launcher.workflow.run.unproven import refuse_unproven_run
-
-LAST_LINES, MAX_LINE = 8, 500
-"""Lines of a failed job's log that a launch shows, and characters of each."""
 
 
 def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOptions) -> tuple[RunFolder, Report]:
@@ -81,11 +78,11 @@ def launch_quote(priced: Priced, rank: int, quoted: Quote, options: LaunchOption
 
 def _show_last_output(folder: RunFolder, options: LaunchOptions) -> None:
     """Show the end of a failed job's log, which most often names the error."""
-    for number, path in folder.attempt_logs[-1:]:
-        lines = last_lines(path, LAST_LINES)
+    for number, _ in folder.attempt_logs[-1:]:
+        lines = last_output(folder)
         options.notify(f"last output of attempt {number}:" if lines else f"attempt {number} printed nothing")
         for line in lines:
-            options.notify(f"  {line[:MAX_LINE]}")
+            options.notify(f"  {line}")
 
 
 def _refuse_job(plan: Plan, options: LaunchOptions) -> None:

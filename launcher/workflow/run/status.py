@@ -44,7 +44,7 @@ from launcher.workflow.history.measurement import keep_measurement
 from launcher.workflow.history.run_index import publish
 from launcher.workflow.history.stored import stored_checkpoints
 from launcher.workflow.run.follow import FIRST_LINE
-from launcher.workflow.run.growing_lines import GrowingLines
+from launcher.workflow.run.growing_lines import GrowingLines, last_output
 from launcher.workflow.run.meter import hours_at, meter_of
 from launcher.workflow.run.stragglers import stragglers
 from launcher.workflow.run.submission import find_submission
@@ -213,6 +213,7 @@ def _ended_state(name: str, folder: RunFolder) -> RunState:
         run=folder.path.name,
         status=status,
         failed_boots=recorded_stop(folder) if status == RunStatus.CANCELLED.value else "",
+        last_output=last_output(folder) if status == RunStatus.FAILED.value else (),
         submission=None,
         facts=None,
         report=report,
@@ -280,7 +281,8 @@ def _state(name: str, folder: RunFolder, submission: Submission, facts: JobFacts
     stopped = budget_stop(read_events(place / EVENTS)) if facts is None or facts.state.final else None
     status = STOPPED if stopped is not None else status
     state = _with_job(_ended_state(name, folder), folder)
-    state = replace(state, attempts=closed(state.attempts, facts))
+    output = last_output(folder) if status == RunStatus.FAILED.value else ()
+    state = replace(state, attempts=closed(state.attempts, facts), last_output=output)
     ran = cancelled(state.attempts) if status == RunStatus.CANCELLED.value else state.attempts
     state = replace(state, status=status, submission=submission, facts=facts, attempts=ran)
     if state.report is not None:

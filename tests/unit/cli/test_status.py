@@ -282,3 +282,18 @@ def test_status_names_idle_chips_of_newest_attempt(empty_run, slipway):
     state = _with_job(_ended_state("tiny", empty_run), empty_run)
     assert state.idle_chips == f"a2: {reason}"
     assert f"  warning: a2: {reason}" in status_page(state, 100)
+
+
+def test_status_of_failed_job_shows_last_output_of_newest_attempt(empty_run, slipway):
+    attempt = {**REPORT["attempts"][0], "exit_code": 3, "ended_by": "failure"}
+    empty_run.write_json("report.json", {**REPORT, "status": "failed", "attempts": [attempt, attempt]})
+    empty_run.logs.mkdir(exist_ok=True)
+    (empty_run.logs / "attempt-1.log").write_text("of the first\n")
+    (empty_run.logs / "attempt-2.log").write_text("preparing\n[slipway] of the agent\nE: no package flash-attn-9\n")
+    _, out, _ = slipway("status", "tiny")
+    assert "  last output of attempt 2\n    preparing\n    E: no package flash-attn-9\n" in out
+    _, out, _ = slipway("status", "tiny", "--json")
+    assert json.loads(out)["last_output"] == ["preparing", "E: no package flash-attn-9"]
+    empty_run.write_json("report.json", {**REPORT, "attempts": [attempt]})
+    _, out, _ = slipway("status", "tiny")
+    assert "last output" not in out
