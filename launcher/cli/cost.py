@@ -58,7 +58,7 @@ def cost(
     else:
         from launcher.workflow.deploy.down import subject
 
-        environment = options.environment_of(options.plan_name(what), sandbox=sandbox, region=region)
+        environment = options.environment_of(options.plan_name(what, region), sandbox=sandbox, region=region)
         named = subject(what, region, Path.cwd(), environment)
         cluster, region = named.cluster, named.region
     costs = survey(Sessions(environment), catalog, now, only=region, cluster=cluster, sandbox=MARK in environment)

@@ -69,10 +69,10 @@ def down(
     options.use_store(store, region, sandbox=sandbox)
     if approval is not None:
         # A file could name another region or cluster than the person meant.
-        what = options.plan_name(what)
+        what = options.plan_name(what, region)
         region = _use_up(approval, what, region, sandbox=sandbox, checkpoints=checkpoints, dry_run=dry_run)
         yes = True
-    environment = options.environment_of(options.plan_name(what), sandbox=sandbox, region=region)
+    environment = options.environment_of(options.plan_name(what, region), sandbox=sandbox, region=region)
     catalog = load(overlay=options.price_cache(), today=options.now().date())
     joined = joined_plan(what, Path.cwd(), catalog)
     if joined is not None:

@@ -383,16 +383,22 @@ def now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
-def plan_name(text: str) -> str:
+def plan_name(text: str, region: str | None = None) -> str:
     """The name of a plan that was named, or whose file was.
+
+    Args:
+        text: a name or a file.
+        region: the region whose stacks the command reads by the name: it needs no run, so none is found.
 
     Raises:
         UnreadableInputError: it is a file that cannot be read as a plan.
     """
     from launcher import plan_file
+    from launcher.cli import output
 
     name = plan_file.load(Path(text)).name if plan_file.is_path(text) else text
-    if fetched_runs(name) is None:
+    output.SUBJECT.set(name)
+    if fetched_runs(name) is None and region is None:
         _say_where(name)
     return name
 
@@ -406,7 +412,8 @@ def _say_where(name: str) -> None:
     here = Path.cwd()
     home = home_of(name, here)
     if home.is_relative_to((state_folder(os.environ) / FOUND).resolve()):
-        output.say(f"  {name} is the run that --region or --store found last; both options also find a newer run")
+        newer = f"slipway status {name} --region REGION looks for a newer one"
+        output.say(f"  {name}: the run that --region or --store found last; {newer}")
     elif home != here:
         output.say(f"  {name} was launched in {home}")
 

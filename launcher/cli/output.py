@@ -6,10 +6,12 @@ Everything that commands print passes here, and other people's words in it are s
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol, TypeVar
@@ -27,6 +29,9 @@ VERBOSE, PAGER = "SLIPWAY_VERBOSE", "PAGER"
 """Environment variables: the first makes output verbose (-v sets it); the second names the pager (see --no-pager)."""
 WRITTEN = Event()
 """A JSON document, or the beginning of one, is on standard output: nothing else may follow it there."""
+SUBJECT: ContextVar[str] = ContextVar("subject", default="")
+"""The name of the plan that this command is about; code that does not know it writes NAME in the fix of an error."""
+_OF_SUBJECT = re.compile(r"\b(slipway (?:[a-z]+ )+)NAME\b")
 NEXT = "  next: "
 """The prefix of a page's line with the next command."""
 
@@ -209,6 +214,8 @@ def wants_json() -> bool:
 
 def refusal(problem: SlipwayError, *, sign: str = "error: ") -> None:
     """Print why a command stopped: as JSON on standard output if JSON was requested and nothing was printed yet."""
+    if name := SUBJECT.get():
+        problem.hint = _OF_SUBJECT.sub(rf"\g<1>{name}", problem.hint)
     if wants_json() and not WRITTEN.is_set():
         from launcher.answers.error import error_document
 

@@ -22,6 +22,7 @@ from launcher.model.target import Runs, Target
 from launcher.model.units import HOURS_PER_MONTH, number_of
 from launcher.rendering.cluster import owner_in
 from launcher.rendering.names import NETWORK_STACK, SERVING_STACK, STORE_STACK, TRAINING_STACK
+from launcher.targets.clusters import cluster_at
 from launcher.targets.registry import TARGETS
 from launcher.workflow.doctor.leftovers import PAID_HOURLY
 from launcher.workflow.doctor.rates import hourly_rate
@@ -154,7 +155,7 @@ def _cluster_rate(cost: StackCost, session: Session, catalog: Catalog, now: date
     since, every = stacks.changed_at(session, stack) or now, timedelta(minutes=GUARD_EVERY_MINUTES)
     counted = (Metric(namespace=NAMESPACE, name=metric, dimensions=dimensions) for metric in (RUNNING, NODE_HOURS))
     nodes, hours = (latest(session, metric, now, within=REPORTS * every, period=every) for metric in counted)
-    listed = _listed(session, target, variables) if nodes is None else None
+    listed = _listed(session, target, variables, stack) if nodes is None else None
     beside = hourly_rate([stacks.template(session, stack.name)], catalog, session.region, nodes=False)
     notes = [f"without {' and '.join(beside.unknown)}, which has no price"] if beside.unknown else []
     notes += ["without the charges of the service itself, which have no listed price"] if target.fee_keys else []
@@ -211,11 +212,14 @@ def _end(variables: Mapping[str, str], since: datetime) -> datetime | None:
     return min(moments, default=None)
 
 
-def _listed(session: Session, target: Target, variables: Mapping[str, str]) -> int | None:
-    """Number of nodes that the service lists now; None if a target's nodes start with each job."""
+def _listed(session: Session, target: Target, variables: Mapping[str, str], stack: StackState) -> int | None:
+    """Number of nodes that the service lists now; None if it does not list the target's nodes."""
     if target.guard is not None and target.deployed == (Runs.SERVING,):
         endpoint = endpoints.find(session, variables[target.guard.variable])
         return None if endpoint is None else endpoint.instances
+    if target.per_job:
+        # No head node and no controller: every instance is a node.
+        return sum(cluster_at(target.kind).instance_counts(session, stack.outputs).values())
     if target.guard is None or target.head is None:
         return None
     if target.instance_tags is None:

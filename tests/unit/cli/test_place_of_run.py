@@ -6,6 +6,7 @@ import pytest
 
 from launcher.records import run_folder
 from launcher.records.command_record import FILE
+from launcher.records.recent_runs import FOUND, remember
 
 COMMANDS = [
     ["down", "tiny", "--dry-run"],
@@ -48,3 +49,19 @@ def test_down_of_aws_run_or_with_region_calls_aws(ran, slipway, more):
     ran("launch" if not more else "launch --sandbox")
     code, _, err = slipway("down", "tiny", "--dry-run", *more)
     assert (code, "127.0.0.1:9" in err) == (1, True), err
+
+
+@pytest.mark.parametrize("words", [["cost", "tiny"], ["down", "tiny", "--dry-run"]], ids=" ".join)
+def test_run_that_an_earlier_command_found_is_not_named_with_region(words, ran, tmp_path, monkeypatch, slipway):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    found = tmp_path / "state/slipway" / FOUND / "store"
+    folder = run_folder.create("tiny", datetime(2026, 11, 20, 12, tzinfo=UTC), found)
+    remember("tiny", folder.path, {"XDG_STATE_HOME": str(tmp_path / "state")})
+    assert "slipway status tiny --region REGION looks for a newer one" in slipway(*words)[2]
+    assert "found last" not in slipway(*words, "--region", "us-east-2")[2]
+
+
+def test_fix_of_an_error_names_the_plan_of_its_command(ran, slipway):
+    ran("launch --sandbox")
+    _, _, err = slipway("exec", "tiny", "--", "true")
+    assert "fix: slipway report tiny and slipway logs tiny" in err, err

@@ -8,6 +8,9 @@ import pytest
 from launcher.answers.cost import document, page
 from launcher.aws.clients import Sessions
 from launcher.catalog.load import load
+from launcher.model.ec2 import GROUP_OUTPUT
+from launcher.model.tags import CLUSTER_TAG
+from launcher.model.training_job import JOBS_OUTPUT
 from launcher.workflow.doctor.running_costs import survey
 from tests.emulators.aws_account import Refused
 from tests.unit.workflow.doctor.conftest import NOW, REGION, client, stack
@@ -15,6 +18,7 @@ from tests.unit.workflow.doctor.conftest import NOW, REGION, client, stack
 pytestmark = pytest.mark.server
 
 ROLE = "arn:aws:iam::123456789012:role/guard-role"
+JOBS = "arn:aws:sagemaker:us-east-2:123456789012:training-job"
 
 
 ADDRESS = {"Type": "AWS::EC2::EIP", "Properties": {"Domain": "vpc"}}
@@ -131,6 +135,56 @@ def test_endpoint_instances_counted_in_sagemaker_before_first_guard_report(ready
     stack_cost = of(surveyed(), "serving")
     assert stack_cost.usd_per_hour == Decimal("1.8")
     assert stack_cost.note.startswith("2 nodes at the quoted $0.9, counted now")
+
+
+def test_instances_of_plain_job_counted_before_first_guard_report(ready_account, surveyed):
+    autoscaling, template = client(ready_account, "autoscaling"), {"LaunchTemplateName": "probe", "Version": "1"}
+    data = {"ImageId": "ami-0123456789abcdef0", "InstanceType": "g6e.xlarge"}
+    client(ready_account, "ec2").create_launch_template(LaunchTemplateName="probe", LaunchTemplateData=data)
+    autoscaling.create_auto_scaling_group(
+        AutoScalingGroupName="probe",
+        LaunchTemplate=template,
+        MinSize=0,
+        MaxSize=2,
+        DesiredCapacity=2,
+        AvailabilityZones=["us-east-2a"],
+    )
+    guard = guard_function(ready_account, EC2="probe", USD_PER_NODE_HOUR="1.861")
+    stack(ready_account, "training", {"GuardrailsGuardFunction236B99F4": guard}, {GROUP_OUTPUT: {"Value": "probe"}})
+    stack_cost = of(surveyed(), "training")
+    assert stack_cost.usd_per_hour == 2 * Decimal("1.861")
+    assert stack_cost.note.startswith("2 nodes at the quoted $1.861, counted now")
+
+
+def test_instances_of_training_job_counted_before_first_guard_report(ready_account, surveyed):
+    guard = guard_function(ready_account, TRAINING_JOBS="probe", USD_PER_NODE_HOUR="1.515")
+    outputs = {JOBS_OUTPUT: {"Value": f"{CLUSTER_TAG}=probe"}}
+    stack(ready_account, "training", {"GuardrailsGuardFunction236B99F4": guard}, outputs)
+    assert of(surveyed(), "training").usd_per_hour == 0
+    summary = {
+        "TrainingJobName": "probe-1",
+        "TrainingJobArn": f"{JOBS}/probe-1",
+        "TrainingJobStatus": "InProgress",
+        "CreationTime": 0,
+    }
+    described = {
+        "ResourceConfig": {"InstanceType": "ml.g5.2xlarge", "InstanceCount": 3, "VolumeSizeInGB": 1},
+        "ModelArtifacts": {"S3ModelArtifacts": ""},
+        "SecondaryStatus": "Training",
+        "StoppingCondition": {},
+        "AlgorithmSpecification": {"TrainingInputMode": "File"},
+    }
+    running = {"InProgress": [summary]}
+    ready_account.canned.update(
+        {
+            "sagemaker.ListTrainingJobs": lambda sent: {"TrainingJobSummaries": running.get(sent["StatusEquals"], [])},
+            "sagemaker.ListTags": {"Tags": [{"Key": CLUSTER_TAG, "Value": "probe"}]},
+            "sagemaker.DescribeTrainingJob": {**summary, **described},
+        }
+    )
+    stack_cost = of(surveyed(), "training")
+    assert stack_cost.usd_per_hour == 3 * Decimal("1.515")
+    assert stack_cost.note.startswith("3 nodes at the quoted $1.515, counted now")
 
 
 def test_network_costs_by_hour_and_store_by_size(running_cluster, surveyed):
