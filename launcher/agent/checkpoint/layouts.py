@@ -27,6 +27,8 @@ import csv
 import functools
 import os
 import re
+import stat
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +46,12 @@ UNCOUNTED = -1
 PATTERN = "pattern"
 """The name of a layout that the plan itself describes."""
 _SELF = "self"
+_FIXED = re.compile(r"\D+(?:-v\d+)?\.\D+")
+"""A name without a number; Lightning appends -v1 and so on where a name is taken."""
+_ROLES = re.compile(r"(?:last|best)(?:-v\d+)?\.\D+")
+"""The fixed names that also say which layout it is: another file may be a model that the trainer only reads."""
+_ARCHIVE_START = b"PK\3\4"
+_CHUNK_BYTES = 1 << 20
 _NUMBERS = {"<step>": r"(?P<step>\d{1,18})", "<rank>": r"(?P<rank>\d{1,9})"}
 _TRACKED = {re.escape("{step}"): r"(?P<step>\d{1,18})", re.escape("{name}"): r"(?P<name>.+)"}
 
@@ -114,6 +122,24 @@ class Layout:
         except OSError:
             return None
         return _saved_step(self.state, folder / name, (status.st_ino, status.st_size, status.st_mtime_ns))
+
+    def is_version(self, folder: Path, name: str) -> bool:
+        """Whether a fixed name holds a checkpoint whose step nothing tells: each version of it is the next one.
+
+        The file of a trainer that only names its files as the framework does may have any format. A zip archive without
+        its directory, which is written last, is unfinished.
+        """
+        if self.is_counted or not self.matches(name):
+            return self.is_counted and self.matches(name)
+        path = folder / name
+        if not self.is_nameless or not _FIXED.fullmatch(name) or path.is_symlink():
+            return False
+        return self.step_in(folder, name) is None and (path.is_dir() or _is_no_begun_archive(path))
+
+    def versions(self, folder: Path, names: Iterable[str]) -> list[str]:
+        """Those of the names that are versions, the last written first."""
+        versions = [name for name in names if self.is_version(folder, name)]
+        return sorted(versions, key=lambda name: _written_ns(folder / name), reverse=True)
 
     def is_one(self, folder: Path, name: str) -> bool:
         """Whether an entry has the kind of the layout; a link does not count because it repeats another entry."""
@@ -342,13 +368,19 @@ class Layouts:
         return next((step for row in self.rows if (step := row.step_in(folder, name)) is not None), None)
 
     def unread(self, paths: Iterable[Path], *, after_ns: int) -> list[Path]:
-        """Those written after a time that are named as checkpoints whose step is in the file, and it is not."""
-        named = (path for path in paths if not path.is_symlink() and _written_ns(path) > after_ns)
+        """Those written after a time that are named as checkpoints whose step is in the file, and it is not.
+
+        A copy of a checkpoint whose name has the step repeats it.
+        """
+        listed = list(paths)
+        named = [path for path in listed if not path.is_symlink() and _written_ns(path) > after_ns]
         rows = [row for row in self.rows if row.is_nameless and not row.is_counted]
         return [
             path
             for path in named
-            if any(row.matches(path.name) for row in rows) and self.step_in(path.parent, path.name) is None
+            if any(row.matches(path.name) for row in rows)
+            and self.step_in(path.parent, path.name) is None
+            and not any(_is_copy(path, other) for other in listed if self.step_of(other.name) is not None)
         ]
 
     def entries_in(self, folder: Path) -> list[CheckpointEntry]:
@@ -358,11 +390,14 @@ class Layouts:
         for row in self.rows:
             steps: dict[int, list[str]] = {}
             for name in listed:
-                step = UNCOUNTED if row.is_counted and row.matches(name) else row.step_in(folder, name)
+                counts = bool(self.key) or _ROLES.fullmatch(name) is not None
+                step = UNCOUNTED if counts and row.is_version(folder, name) else row.step_in(folder, name)
                 if step is not None and row.is_one(folder, name):
                     steps.setdefault(step, []).append(name)
             for step, names in steps.items():
                 together = [tuple(names)] if row.kind == "group" or row.is_counted else [(name,) for name in names]
+                if step == UNCOUNTED and not row.is_counted:
+                    together = [(row.versions(folder, names)[0],)]  # the others are one set with the last written
                 entries += [entry_at(row, folder, step, group) for group in together]
         return [
             entry
@@ -395,24 +430,66 @@ class Layouts:
         Until the layout is known, a bare number does not count as a checkpoint.
         """
         names: dict[str, None] = {}
+        listed = names_in(folder, "")
         for entry in self.entries_in(folder):
             if not self.key and entry.layout.names == _NUMBERS["<step>"]:
                 continue
             for name in entry.names:
                 tracker = entry.layout.tracker_of(name)
                 others = [tracker[0] if tracker else "", *entry.layout.links_of(name)]
-                names |= dict.fromkeys([name, *entry.entries, *others])
+                versions = entry.layout.versions(folder, listed) if entry.step == UNCOUNTED else ()
+                names |= dict.fromkeys([name, *entry.entries, *others, *versions])
         return [name for name in names if name and os.path.lexists(folder / name)]
 
 
 def _repeats(folder: Path, entry: CheckpointEntry, entries: Iterable[CheckpointEntry]) -> bool:
     """Whether an entry without a step in its name is a copy of a named checkpoint, or older than one."""
+    path, is_version = folder / entry.names[0], entry.step == UNCOUNTED
     for other in entries:
-        if other.layout.is_nameless or other.layout.key != entry.layout.key or other.step < entry.step:
+        if other.layout.key != entry.layout.key or other.step < entry.step or other is entry:
             continue
-        if other.step == entry.step or _written_ns(folder / other.names[0]) >= _written_ns(folder / entry.names[0]):
+        if other.layout.is_nameless and not (is_version and other.step > UNCOUNTED):
+            continue
+        if other.step == entry.step or _written_ns(folder / other.names[0]) >= _written_ns(path):
+            return True
+        if is_version and _is_copy(path, folder / other.names[0]):
             return True
     return False
+
+
+def _is_no_begun_archive(path: Path) -> bool:
+    """Whether a file holds something, and is not the beginning of a zip archive."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_ARCHIVE_START))
+        return bool(start) and (start != _ARCHIVE_START or zipfile.is_zipfile(path))
+    except OSError:
+        return False  # the trainer replaces it
+
+
+def _is_copy(path: Path, other: Path) -> bool:
+    """Whether two files have the same content."""
+    try:
+        one, two = path.stat(), other.stat()
+    except OSError:
+        return False
+    if one.st_size != two.st_size or not stat.S_ISREG(one.st_mode) or not stat.S_ISREG(two.st_mode):
+        return False
+    stamps = tuple((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) for status in (one, two))
+    return _has_same_content(path, other, stamps)
+
+
+@functools.lru_cache(maxsize=64)
+def _has_same_content(path: Path, other: Path, _: tuple[tuple[int, ...], ...]) -> bool:
+    """Whether two files have the same content, compared once for each version of them."""
+    try:
+        with path.open("rb") as one, other.open("rb") as two:
+            while chunk := one.read(_CHUNK_BYTES):
+                if chunk != two.read(_CHUNK_BYTES):
+                    return False
+    except OSError:
+        return False
+    return True
 
 
 def _written_ns(path: Path) -> int:

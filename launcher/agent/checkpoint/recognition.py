@@ -60,13 +60,12 @@ class Recognition:
             self._changed_at = now if self._changed_at is None else self._changed_at
             if ended or now - self._changed_at >= max(self._patience_s, least_s):
                 names = ", ".join(path.name for path in others[:_NAMED]) + (", ..." if len(others) > _NAMED else "")
-                fix = "" if lacks and not newest else pattern_fix([path.name for path in others])
-                begin = (
-                    f"these files are newer than {newest}, but have no step that can be read, so they are not stored"
-                    if newest
-                    else "no file is recognised as a checkpoint, so none is stored"
-                )
-                reason = f"{begin}: {names}{'' if newest else lacks}{fix}"
+                fix = "" if lacks else pattern_fix([path.name for path in others])
+                begin = "no file is recognised as a checkpoint, so none is stored"
+                if newest:
+                    why = "and" if lacks else "but have no step that can be read, so they"
+                    begin = f"these files are newer than {newest}, {why} are not stored"
+                reason = f"{begin}: {names}{lacks}{fix}"
                 self._once(NOT_RECOGNISED, reason)
         elif newest:
             self._changed_at = None

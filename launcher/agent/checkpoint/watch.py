@@ -13,7 +13,8 @@ A checkpoint that is written again is a new version of its step. Its name and it
 before, so that 2 quiet seconds are needed too, or the end of the command, or another rename into place.
 
 A file with a fixed name is finished too if it is a zip archive (torch.save, numpy.savez) that has its directory, which
-is written last.
+is written last. One whose step nothing tells may be in a run whose other checkpoints are renamed: 10 seconds without a
+change count then too, once no process has it open for writing.
 
 A folder under its final name may have just been begun, so one poll proves nothing. After the command has ended, rule 3
 counts only if the 10 seconds had passed before the end, or if the command ended normally (exit code 0, or after a
@@ -30,10 +31,11 @@ from pathlib import Path
 
 from launcher.agent.checkpoint.files import Survey, are_archives, changed_since, survey
 from launcher.agent.checkpoint.finished import FinishedFolder, with_others
-from launcher.agent.checkpoint.layouts import CheckpointEntry, Layout, Layouts, best_models, table
+from launcher.agent.checkpoint.layouts import UNCOUNTED, CheckpointEntry, Layout, Layouts, best_models, names_in, table
 from launcher.agent.checkpoint.recognition import Recognition, entries_of
 from launcher.agent.checkpoint.trainer_state import companions
 from launcher.agent.errors import UnusableCheckpointError
+from launcher.agent.node.folder_users import is_written
 from launcher.agent.node.inotify import RenameWatch
 
 QUIET_S = 10.0
@@ -66,6 +68,8 @@ class Counting:
         self._places: dict[tuple[str, ...], int] = {}
         self.newest = newest
         """The highest place so far; -1 before the first checkpoint."""
+        self._named = UNCOUNTED
+        """The place of the last checkpoint with a step."""
         self.restarted = False
         """Whether the last checkpoint began a new count."""
 
@@ -73,28 +77,40 @@ class Counting:
     def after(cls, restored: FinishedFolder, named: int | None) -> "Counting":
         """The count that goes on after a restored checkpoint; `named`: the step in its name, None without one."""
         offset = 0 if named is None else max(0, restored.step - named)
-        return cls(offset=offset, newest=restored.step, saved_ns=restored.saved_ns)
+        counting = cls(offset=offset, newest=restored.step, saved_ns=restored.saved_ns)
+        counting._named = UNCOUNTED if named is None else restored.step
+        return counting
 
     def covers(self, step: int) -> bool:
         """Whether a step of this count is no newer than the newest checkpoint."""
         return self._offset + step <= self.newest
 
     def place(self, folder: FinishedFolder) -> int:
-        """The place of a checkpoint whose `step` is that of its name."""
+        """The place of a checkpoint whose `step` is that of its name; without one, it is the next."""
+        if folder.step == UNCOUNTED:
+            self.newest, self._saved_ns, self.restarted = max(self.newest, 0) + 1, folder.saved_ns, False
+            return self.newest
         place = self._offset + folder.step
         # Files that are added to an old checkpoint make it no newer; all of them written anew do.
         written_ns = folder.saved_ns
         if folder.leading in self._places:
             written_ns = min((file.modified_ns for file in folder.own_files), default=0)
-        self.restarted = place < self.newest and written_ns > self._saved_ns > 0
+        # Versions of a fixed name, which have no step, may have taken its place: that is no new count.
+        behind_versions = self._named <= place <= self.newest > self._named
+        later = (place < self.newest or behind_versions) and written_ns > self._saved_ns > 0
+        self.restarted = later and not behind_versions
         if self.restarted:
             self._offset = self.newest + (0 if folder.step else 1)
             place = self._offset + folder.step
+        elif later:
+            place = self.newest + 1
+            self._offset = place - folder.step
         elif place < self.newest and folder.leading in self._places:
             place = self._places[folder.leading]
         self._places[folder.leading] = place
         if place >= self.newest:
             self.newest, self._saved_ns = place, max(folder.saved_ns, self._saved_ns)
+            self._named = place
         return place
 
 
@@ -223,7 +239,7 @@ class CheckpointWatch:
         """Whether this attempt ever wrote anything, under any name."""
         if restored is not None:
             named = self._layouts.step_in(checkpoints, restored.name)
-            self._reported[restored.step if named is None else named] = None
+            self._reported[UNCOUNTED if named is None else named] = None
             self._counting = Counting.after(restored, named)
 
     def poll(self, now: float) -> list[FinishedFolder]:
@@ -285,11 +301,7 @@ class CheckpointWatch:
         self._correct()
         self._see_the_restored()
         self._see_a_best_model(now)
-        entries = [
-            self._counted(entry)
-            for entry in self._layouts.entries_in(self._folder)
-            if not self._restored & {*entry.names}
-        ]
+        entries = [entry for entry in self._layouts.entries_in(self._folder) if not self._is_restored(entry)]
         present = {_key(entry) for entry in entries}
         self._candidates = {key: candidate for key, candidate in self._candidates.items() if key in present}
         if self._lead is not None and not self._layouts.key and not last:
@@ -298,7 +310,7 @@ class CheckpointWatch:
         # Where several layouts fit, the one whose framework says that it has finished wins.
         lacking = {id(entry): self._lacking(entry, renamed) for entry in entries}
         for entry in sorted(entries, key=lambda one: _rank(one, lacking[id(one)])):
-            if entry.step in self._reported or entry.layout not in self._layouts.rows:
+            if self._is_reported(entry) or entry.layout not in self._layouts.rows:
                 continue
             if entry.layout.is_best and self._counting.covers(entry.step):
                 continue  # one set with a newer checkpoint
@@ -317,17 +329,30 @@ class CheckpointWatch:
         self._poll_others(now, paths)
         return self._in_order(finished)
 
-    def _counted(self, entry: CheckpointEntry) -> CheckpointEntry:
-        """An entry of fixed names with the number of its version: the known one, or the next."""
-        if not entry.layout.is_counted:
-            return entry
-        known = (step for step, one in self._reported.items() if one is not None and one.names == entry.names)
-        return replace(entry, step=next(known, max(self._counting.newest, 0) + 1))
+    def _is_restored(self, entry: CheckpointEntry) -> bool:
+        """Whether an entry came from the store, and is as it was."""
+        restored = self._restored & {*entry.names}
+        if entry.step == UNCOUNTED and self._restored_folder is None:
+            # Of fixed names that were one set, any may be the next version.
+            return any(not self._recognition.is_new(self._folder / name) for name in restored)
+        return bool(restored)
+
+    def _is_closed(self, entry: CheckpointEntry) -> bool:
+        """Whether a fixed name may count by quiet in a run whose others are marked: no process writes it."""
+        return entry.step == UNCOUNTED and not entry.layout.is_counted and not is_written(self._folder / entry.names[0])
+
+    def _is_reported(self, entry: CheckpointEntry) -> bool:
+        """Whether a checkpoint was reported; of fixed names, the last version, as long as it is as it was."""
+        if entry.step not in self._reported:
+            return False
+        reported = self._reported[entry.step]
+        return entry.step != UNCOUNTED or reported is None or reported.leading == entry.names
 
     def _in_order(self, finished: list[FinishedFolder]) -> list[FinishedFolder]:
         """The finished checkpoints in the order in which they were saved, each with its place."""
         placed = []
-        for folder in sorted(finished, key=lambda folder: folder.step):
+        # A version without a step counts only if it was saved after those with one.
+        for folder in sorted(finished, key=lambda folder: (folder.step == UNCOUNTED, folder.step)):
             newest = self._counting.newest
             place = self._counting.place(folder)
             if self._counting.restarted:
@@ -375,7 +400,7 @@ class CheckpointWatch:
             candidate.judge(entry, now, lacks=lacks)
             return None
         guessed, proven, inode = self._evidence(entry, inside, renamed)
-        if guessed and needed_s > 0 and self._marked:
+        if guessed and needed_s > 0 and self._marked and not self._is_closed(entry):
             candidate.judge(entry, now, lacks=_UNMARKED)
             return None
         doubtful = self._is_doubtful(entry)
@@ -406,6 +431,8 @@ class CheckpointWatch:
 
     def _with_its_set(self, finished: FinishedFolder, entry: CheckpointEntry) -> FinishedFolder:
         best = best_models(entry.layout, self._folder, entry.step) if self._lead is None else ()
+        if entry.step == UNCOUNTED and not entry.layout.is_counted:
+            best = tuple(entry.layout.versions(self._folder, names_in(self._folder, "")))
         return with_others(finished, (*companions(entry.layout.state, self._folder, finished.name), *best))
 
     def _evidence(
@@ -417,7 +444,8 @@ class CheckpointWatch:
         """
         by_name = entry.layout.kind != "group" and renamed.issuperset(entry.names)
         by_name = by_name and (self._marked or not self._is_doubtful(entry))
-        proven = entry.layout.is_nameless and (bool(entry.layout.state) or are_archives(entry.root, inside.files))
+        has_step = entry.step != UNCOUNTED
+        proven = entry.layout.is_nameless and (has_step or are_archives(entry.root, inside.files))
         guessed = not (by_name or proven or any(file.path == DONE_NAME for file in inside.files))
         alone = by_name and len(entry.names) == 1
         return guessed, proven, _inode(self._folder / entry.names[0]) if alone else None
@@ -461,22 +489,25 @@ class CheckpointWatch:
     def _poll_others(self, now: float, paths: list[Path], *, ended: bool = False) -> None:
         """Report if this attempt writes files and none is recognised, or newer ones than the newest checkpoint."""
         lacks = next((f"; {key[0]}: {entry.why}" for key, entry in self._candidates.items() if entry.lacks), "")
-        pending = any(candidate.is_undecided for candidate in self._candidates.values())
+        pending = [name for (name, _), candidate in self._candidates.items() if candidate.is_undecided]
         others, newest = self._new(paths), ""
         if self._recognised:
             last_ns, newest = max(((one.saved_ns, one.name) for one in self._reported.values() if one), default=(0, ""))
             others = self._layouts.unread(others, after_ns=last_ns)
+            known = {name: candidate for (name, _), candidate in self._candidates.items() if candidate.lacks}
+            lacks = next((f"; {known[path.name].why}" for path in others if path.name in known), "")
         elif self._layouts.key:
-            rows = [row for path in others for row in table() if row.step_of(path.name) is not None]
-            if rows and rows[0] not in self._layouts.rows:
+            alike = [row for path in others for row in table() if row.step_of(path.name) is not None]
+            if alike and alike[0] not in self._layouts.rows:
                 lacks = (
-                    f"; this run's are of layout {self._layouts.rows[0].layout}, and these look like {rows[0].layout}"
+                    f"; this run's are of layout {self._layouts.rows[0].layout}, and these look like {alike[0].layout}"
                     ": name it as checkpoint.layout, or start at step 0 with --fresh"
                 )
         least_s = 0.0
-        if pending and all(row.is_counted for row in self._layouts.rows):
-            pending, lacks, least_s = False, _NEVER_QUIET, 3 * QUIET_S
-        recognised = (self._recognised and not others) or pending
+        rows = self._layouts.rows
+        if pending and all(any(row.is_version(self._folder, name) for row in rows) for name in pending):
+            pending, lacks, least_s = [], _NEVER_QUIET, 3 * QUIET_S
+        recognised = (self._recognised and not others) or bool(pending)
         self._recognition.evaluate(
             now, recognised=recognised, others=others, newest=newest, ended=ended, lacks=lacks, least_s=least_s
         )

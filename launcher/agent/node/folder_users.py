@@ -47,6 +47,12 @@ def find_folder_users(folder: Path, *, lock_name: str, mark: str) -> tuple[Proce
     return tuple(users)
 
 
+def is_written(path: Path) -> bool:
+    """Whether a process of the agent's user has a file, or one below a folder, open for writing."""
+    real = os.path.realpath(path)
+    return any(_is_mine(pid) and _writes_below(pid, real) for pid in _pids())
+
+
 def _pids() -> list[int]:
     return [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()]
 
@@ -92,13 +98,13 @@ def _works_below(pid: int, root: str) -> bool:
 
 
 def _writes_below(pid: int, root: str) -> bool:
-    """Whether it has a file below `root` open for writing, or mapped into its memory to write to it."""
+    """Whether it has `root`, or a file below it, open for writing, or mapped into its memory to write to it."""
     for descriptor, path in _open_files(pid):
-        if path.startswith(f"{root}/") and _flags(pid, descriptor) & _WRITES:
+        if f"{path}/".startswith(f"{root}/") and _flags(pid, descriptor) & _WRITES:
             return True
     try:
         with _PROC.joinpath(str(pid), "maps").open(encoding="utf-8", errors="surrogateescape") as maps:
-            return any(_is_shared_writable(line) and f" {root}/" in line for line in maps)
+            return any(_is_shared_writable(line) and f" {root}/" in f"{line.rstrip()}/" for line in maps)
     except OSError:
         return False
 

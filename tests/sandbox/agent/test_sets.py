@@ -26,6 +26,20 @@ def held():
     print(Path(os.environ.get("SLIPWAY_RESUME_FILE") or "none").name, files, flush=True)
 """
 """Files as Lightning writes them, without its minute of imports."""
+PLAIN_NAMES = """
+import os, sys, time
+from pathlib import Path
+folder = Path(os.environ["SLIPWAY_CHECKPOINT_DIR"])
+files = {path.name: path.read_text() for path in sorted(folder.glob("*.ckpt"))}
+print(Path(os.environ["SLIPWAY_RESUME_FILE"] or "none").name, files, flush=True)
+if not files:
+    (folder / "epoch=3-step=40.ckpt").write_text("state of step 40")
+    (folder / "best.ckpt").write_text("best of step 40")
+    time.sleep(0.1)
+    (folder / "last.ckpt").write_text("state of step 45")
+    time.sleep(120)
+"""
+"""A trainer that names its files as Lightning's callbacks do and writes them in place, in a format without a step."""
 BEST_AND_LAST = (
     FAKE_LIGHTNING
     + """
@@ -50,6 +64,19 @@ def resumed(node, script, *, attempt=2):
 
 
 class TestLightning:
+    def test_last_file_of_any_format_restored_as_newest_with_best(self, node, bucket, objects):
+        node.job(command=(sys.executable, "-c", PLAIN_NAMES))
+        agent = node.start()
+        node.wait_until(lambda: len(node.steps("checkpoint-uploaded")) >= 1)
+        node.wait_until(lambda: max(node.steps("checkpoint-uploaded")) > 40)
+        agent.kill()
+        agent.wait()
+        (newest, *_) = survey(objects)
+        assert (newest.step, newest.main, newest.others) == (41, "last.ckpt", ("best.ckpt",))
+        assert resumed(node, PLAIN_NAMES) == (
+            "last.ckpt {'best.ckpt': 'best of step 40', 'last.ckpt': 'state of step 45'}"
+        )
+
     def test_separate_last_checkpoint_restored_with_best(self, node, bucket, objects):
         node.job(command=(sys.executable, "-c", BEST_AND_LAST))
         agent = node.start()
