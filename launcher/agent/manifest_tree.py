@@ -6,7 +6,7 @@ nothing or in a circle, or that has the place of a file or folder, makes it unus
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -18,7 +18,7 @@ DEFAULT_MODE = 0o644
 _MODE = re.compile(r"0[0-7]{3}")
 _MAX_TARGET = 1023
 """Maximum bytes of a link's target: PATH_MAX leaves room for the folders above."""
-_MAX_HOPS = 40
+MAX_HOPS = 40
 """Maximum number of links in one path on Linux (MAXSYMLINKS of <linux/namei.h>)."""
 _MAX_WORK = 5_000_000
 """Maximum number of path components that are read to follow a manifest's links; 100,000 links need some 15 each."""
@@ -140,13 +140,22 @@ def _check_targets(files: frozenset[str], inside: set[str], links: Collection[St
     for part in sorted({link.part for link in links if link.path in differing}) or [0]:
         view = {link.path: link.target for link in entries_for(links, part)}
         for path in view:
-            left -= _steps(path, view, files, inside)
+            left -= _follow(path, view, files, inside)[1]
             if left < 0:
                 raise ManifestError("not a manifest: its links are too many to follow")
 
 
-def _steps(path: str, links: dict[str, str], files: frozenset[str], inside: set[str]) -> int:
-    """Follow a link to its end; return the number of names passed."""
+def end_of(path: str, links: Mapping[str, str], files: Collection[str], folders: Collection[str]) -> str:
+    """The path to which a link of a checkpoint leads; `links`: targets by path.
+
+    Raises:
+        ManifestError: it leads to nothing in the checkpoint, in a circle or to a folder that it is in.
+    """
+    return _follow(path, links, files, folders)[0]
+
+
+def _follow(path: str, links: Mapping[str, str], files: Collection[str], inside: Collection[str]) -> tuple[str, int]:
+    """Follow a link to its end; return that, and the number of names passed."""
     above = path.split("/")[:-1]
     pending = links[path].split("/")[::-1]
     hops = steps = 1
@@ -161,7 +170,7 @@ def _steps(path: str, links: dict[str, str], files: frozenset[str], inside: set[
         here = "/".join((*above, name))
         if here in links:
             hops += 1
-            if hops > _MAX_HOPS:
+            if hops > MAX_HOPS:
                 raise ManifestError(f"link {path!r}: it leads in a circle")
             pending += links[here].split("/")[::-1]
         elif here in inside or (here in files and not pending):
@@ -170,7 +179,7 @@ def _steps(path: str, links: dict[str, str], files: frozenset[str], inside: set[
             raise ManifestError(f"link {path!r}: it leads to nothing in the checkpoint")
     if path.startswith("".join(f"{name}/" for name in above)):
         raise ManifestError(f"link {path!r}: it leads to a folder that it is in")
-    return steps
+    return "/".join(above), steps
 
 
 def folders_above(path: str) -> Iterable[str]:

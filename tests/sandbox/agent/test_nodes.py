@@ -1,6 +1,7 @@
 """A job of several nodes: one agent per node, one checkpoint of all, and events that reach every node."""
 
 import signal
+import sys
 
 import pytest
 
@@ -26,6 +27,52 @@ def pair(node, bucket):
         ]
 
     return start
+
+
+LINK_ON_ONE = """
+import os, sys, time
+from pathlib import Path
+rank, folder = os.environ["SLIPWAY_NODE_RANK"], Path(os.environ["SLIPWAY_CHECKPOINT_DIR"])
+resume = os.environ["SLIPWAY_RESUME_DIR"]
+print(*(f"{path.name}={path.read_text()}" for path in sorted(Path(resume).iterdir())) if resume else "", flush=True)
+for step in (1, 2) if not resume else ():
+    part = folder / "part"
+    part.mkdir()
+    if rank == "0":
+        (part / "weights").write_text(f"of node 0 at {step}")
+    else:
+        (part / "weights-1").write_text(f"of node 1 at {step}")
+        (part / "weights").symlink_to("weights-1")
+    if sys.argv[1:] == ["folder"]:
+        (part / f"x{'/y' if rank == '1' and step == 1 else ''}").parent.mkdir(exist_ok=True)
+        (part / f"x{'/y' if rank == '1' and step == 1 else ''}").write_text("x")
+    part.rename(folder / f"step-{step}")
+    time.sleep(4)
+"""
+"""A path that is a file on the first node and a link on the second."""
+
+
+class TestPathsOfSeveralKinds:
+    def test_file_on_one_node_and_link_on_another_are_restored_with_own_content(self, node, bucket, pair):
+        node.job(command=(sys.executable, "-c", LINK_ON_ONE))
+        assert codes(pair()) == [0, 0]
+        assert node.steps("checkpoint-uploaded")[-1] == 2
+        for rank in (0, 1):
+            node.lose(f"vn{rank}")
+        node.job(command=(sys.executable, "-c", LINK_ON_ONE))
+        assert codes(pair(restart=1)) == [0, 0]
+        assert node.output("vn0")[-1] == "weights=of node 0 at 2 weights-1=of node 1 at 2"
+        assert node.output("vn1")[-1] == "weights=of node 1 at 2 weights-1=of node 1 at 2"
+
+    def test_file_on_one_node_and_folder_on_another_is_named_and_next_step_stored(self, node, bucket, pair):
+        node.job(command=(sys.executable, "-c", LINK_ON_ONE, "folder"))
+        assert codes(pair()) == [0, 0]
+        (dropped,) = node.events("checkpoint-dropped")
+        assert (dropped["step"], dropped["reason"]) == (
+            1,
+            "'x' is a file on node 0 and a folder on node 1; all nodes must write the same kind there",
+        )
+        assert node.steps("checkpoint-uploaded") == [2]
 
 
 class TestCheckpoint:

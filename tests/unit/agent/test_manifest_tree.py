@@ -1,6 +1,7 @@
 """Links, permission bits and empty folders in a manifest: which are read, which refused, and what a restore makes."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -159,12 +160,46 @@ class TestParts:
         assert schema(whole) == "slipway.checkpoint/5"
         assert (whole.links, whole.folders) == (first.links, first.folders)
 
-    def test_link_of_one_node_in_the_place_of_anothers_folder_is_refused(self):
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_link_of_one_node_in_place_of_anothers_file_is_stored_as_what_it_leads_to(self, order):
+        own = [stored("weights-of-a"), stored("weights")][::order]
+        links = [(link("weights", "weights-of-a"),), ()][::order]
+        parts = [
+            manifest(
+                replace(file, part=number), part=number, parts=2, links=tuple(replace(one, part=number) for one in of)
+            )
+            for number, (file, of) in enumerate(zip(own, links, strict=True))
+        ]
+        whole = parse(merge(parts, written_at="now").to_json())
+        linking = 0 if order == 1 else 1
+        keys = {part: {file.path: file.key for file in whole.files_for(part)} for part in (0, 1)}
+        assert keys[linking]["weights"] == stored("weights-of-a").key
+        assert keys[1 - linking]["weights"] == stored("weights").key
+        assert whole.links == ()
+
+    def test_link_to_folder_in_place_of_anothers_folder_is_stored_with_links_below(self):
+        links = (link("ranks", "shared/0"), link("shared/0/mine", "deep/a"), link("shared/0/out", "../b"))
+        parts = [
+            manifest(
+                stored("shared/0/deep/a"), stored("shared/b"), part=0, parts=2, links=links, folders=("shared/0/e",)
+            ),
+            manifest(stored("ranks/1", 1), part=1, parts=2),
+        ]
+        whole = parse(merge(parts, written_at="now").to_json())
+        below = {file.path: file.key for file in whole.files if file.path.startswith("ranks/")}
+        assert below == {"ranks/1": stored("ranks/1", 1).key, "ranks/deep/a": stored("shared/0/deep/a").key}
+        assert {one.path: one.target for one in whole.links if one.path.startswith("ranks/")} == {
+            "ranks/mine": "deep/a",
+            "ranks/out": "../shared/b",
+        }
+        assert "ranks/e" in whole.folders
+
+    def test_file_of_one_node_in_place_of_anothers_folder_is_refused_by_node(self):
         parts = [
             manifest(stored("a"), part=0, parts=2, links=(link("ranks", "a"),)),
             manifest(stored("ranks/1", 1), part=1, parts=2),
         ]
-        with pytest.raises(ManifestError, match="has the same place"):
+        with pytest.raises(ManifestError, match=r"'ranks' is a file on node 0 and a folder on node 1; all nodes must"):
             merge(parts, written_at="now")
 
 
