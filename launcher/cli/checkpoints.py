@@ -175,11 +175,13 @@ def restore(
         begun = begin_at(store, step, options.now(), output.say)
         output.result([f"  {begin_text(*begun, what='the next job')}"])
         return
-    checkpoint = chosen(survey(store), step)
+    checkpoints = survey(store)
+    checkpoint = chosen(checkpoints, step)
+    older = next((one.step for one in checkpoints if one.in_the_running and one.step < checkpoint.step), None)
     files = entries_for(checkpoint.files, node)
     size = sum(file.bytes for file in files)
     with progress_bar(f"step {checkpoint.step}", size) as advance:
-        place = checkpoints_transfer.restore(store, checkpoint, target, advance, node=node)
+        place = checkpoints_transfer.restore(store, checkpoint, target, advance, node=node, older=older)
     if json:
         output.document(restore_document(source, store.uri, checkpoint.step, place, files))
     else:

@@ -62,11 +62,20 @@ def damaged(store: Objects, checkpoint: Checkpoint, advance: Advance) -> tuple[s
         )
 
 
-def restore(store: Objects, checkpoint: Checkpoint, target: Path, advance: Advance, *, node: int = 0) -> Path:
+def restore(
+    store: Objects,
+    checkpoint: Checkpoint,
+    target: Path,
+    advance: Advance,
+    *,
+    node: int = 0,
+    older: int | None = None,
+) -> Path:
     """Download a checkpoint to a folder of its name below `target`, completely or not at all.
 
     A checkpoint without its own folder, of files directly in the checkpoint folder, gets `step-N` (or `epoch-N`).
-    `node`: which node's file to take, if several nodes stored a file of the same name.
+    `node`: which node's file to take, if several nodes stored a file of the same name. `older`: the step to name if the
+    checkpoint is damaged.
 
     Raises:
         ImpossibleError: the folder exists, cannot be written, or the checkpoint differs from its manifest.
@@ -81,7 +90,8 @@ def restore(store: Objects, checkpoint: Checkpoint, target: Path, advance: Advan
 
     wrong = fetch(store, files, place, advance, complete)
     if wrong:
-        raise ImpossibleError(f"step {checkpoint.step} is damaged: {wrong}", hint="restore an older step")
+        hint = "the store has no older one" if older is None else f"restore the next older one: --step {older}"
+        raise ImpossibleError(f"step {checkpoint.step} is damaged: {wrong}", hint=hint)
     return place
 
 

@@ -60,7 +60,9 @@ def event_text(event: dict[str, object]) -> str | None:
     if kind in ENDINGS:
         return f"{begin} {kind}, exit {event.get('exit_code')}"
     if kind in _TROUBLES:
-        return f"{begin}: {kind}: {event.get('reason') or event.get('error')}"
+        reason, step = str(event.get("reason") or event.get("error")), event.get("step")
+        named = step is None or f"step {step}" in reason
+        return f"{begin}: {kind}: {reason if named else f'step {step}: {reason}'}"
     describe = _EVENT_TEXTS.get(kind)
     return None if describe is None else f"{begin}{describe(event)}"
 

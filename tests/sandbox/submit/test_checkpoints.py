@@ -137,7 +137,7 @@ def test_changed_byte_found_only_by_verify_and_restore(run_agent, checkpoints_co
     assert "incomplete or damaged: step 2" in err
     assert "  step 2: incomplete\n" in out
     code, _, err = checkpoints_command("restore", URI, "-o", "here")
-    assert (code, "step 2 is damaged" in err) == (5, True)
+    assert (code, "step 2 is damaged" in err, "restore the next older one: --step 1" in err) == (5, True, True)
     assert list((tmp_path / "here").iterdir()) == []
 
 

@@ -37,6 +37,14 @@ def test_repeated_upload_failure_is_reported_with_growing_interval() -> None:
         ({"event": "uploader-failed", "error": "KeyError(1)"}, "uploader-failed: KeyError(1)"),
         ({"event": "store-trouble", "error": "denied"}, "store-trouble: denied"),
         (
+            {"event": "restore-skipped", "step": 20, "reason": "data has 3 bytes instead of 1000"},
+            "restore-skipped: step 20: data has 3 bytes instead of 1000",
+        ),
+        (
+            {"event": "checkpoint-dropped", "step": 3, "reason": "a newer checkpoint than step 3 is stored"},
+            "checkpoint-dropped: a newer checkpoint than step 3 is stored",
+        ),
+        (
             {"event": "checkpoint-counter-restarted", "reason": "step 10 was saved after step 30"},
             "checkpoint-counter-restarted: step 10 was saved after step 30",
         ),
