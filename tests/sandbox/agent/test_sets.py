@@ -372,6 +372,27 @@ if os.environ["SLIPWAY_RESUME_DIR"]:
         assert [event["step"] for event in node.events("checkpoint-rotated", part=1)] == [40]
         assert node.output("vn1")[-1] == str(["mp_rank_00_model_states.pt"] * 2)
 
+    def test_best_removed_on_first_node_after_resume_leaves_other_nodes(self, node, bucket):
+        """OpenRLHF, resumed, knows no best metric: it removes its earlier best at the next better one, on one node."""
+        rest = f"""
+if os.environ["SLIPWAY_RESUME_DIR"]:
+    for tree in folder.glob("_*") if os.environ["SLURM_NODEID"] == "0" else ():
+        __import__("shutil").rmtree(tree / "best_global_step20")
+    save("best_global_step50"); save("global_step50"); save("global_step60")
+    while '"step": 60' not in Path("{node.folder}/shared/events.jsonl").read_text(): time.sleep(0.2)
+    end = time.monotonic() + 40
+    while any(Path("{node.folder}").glob("vn*/*/*/checkpoints/_*/best_global_step20")) and time.monotonic() < end:
+        time.sleep(0.2)
+    print(sorted(str(path.relative_to(folder)) for path in folder.glob("*/best_*")))
+"""
+        node.job(command=(sys.executable, "-c", f"{OPENRLHF}{rest}"), layout="openrlhf")
+        common = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
+        for attempt in (1, 2):
+            changes = common | {"SLURM_RESTART_COUNT": str(attempt - 1)}
+            agents = [node.start(attempt, node=f"vn{rank}", SLURM_NODEID=str(rank), **changes) for rank in (0, 1)]
+            assert [agent.wait(timeout=90) for agent in agents] == [0, 0]
+        assert node.output("vn1")[-1] == str(["_actor/best_global_step50", "_critic/best_global_step50"])
+
     def test_resumed_openrlhf_checkpoint_has_parts_of_slow_node(self, node, bucket):
         """The trees are restored: what a node adds to them shows that it writes, so that its part is waited for."""
         rest = """
