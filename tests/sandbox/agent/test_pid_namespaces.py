@@ -26,6 +26,12 @@ spec.loader.exec_module(entry)
 sys.exit(entry.Starter(os.environ).run(Path(sys.argv[2]), Path.cwd()))
 """
 """What the entry script of a training job does with the job's program."""
+WRAPPER = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, *sys.argv[1:]]))"
+BESIDE = {
+    "monitor and server": "{both} {python} {script}; code=$?; kill %1 %2; exit $code",
+    "both and a wrapper": "{both} {python} -c {wrapper} {script}; code=$?; kill %1 %2; exit $code",
+}
+"""What people start beside the trainer in one shell, and programs like `wandb agent` that start it."""
 AGENT = "import runpy, sys\nsys.argv = {}\nrunpy.run_module('launcher.agent', run_name='__main__')\n"
 
 
@@ -50,6 +56,17 @@ def stopped(node, number=signal.SIGTERM, *, inside=True):
     return agent.wait(timeout=90)
 
 
+def shell_line(node, beside):
+    """The shell line that starts a trainer with something beside or above it."""
+    python = shlex.quote(sys.executable)
+    return BESIDE[beside].format(
+        both=f"(while :; do sleep 0.2; done) & {python} -m http.server 0 --bind 127.0.0.1 >/dev/null 2>&1 &",
+        python=python,
+        script=shlex.join([str(node.folder / "train.py"), "SIGTERM", "1"]),
+        wrapper=shlex.quote(WRAPPER),
+    )
+
+
 def check_saved(node):
     (line,) = [line for line in node.output() if line.startswith("SAVED AT")]
     assert node.steps("checkpoint-uploaded")[-1] == int(line.split()[2])
@@ -64,6 +81,16 @@ def test_pid_namespace_agent_as_first_process_asks_the_trainer_at_sigterm(contai
     check_saved(container_node)
 
 
+@pytest.mark.parametrize("beside", BESIDE)
+def test_pid_namespace_trainer_beside_and_below_deaf_programs_is_asked(container_node, beside):
+    node = container_node
+    node.program = [*NAMESPACE, sys.executable, "-m", "launcher.agent"]
+    node.job(command=("bash", "-c", shell_line(node, beside)))
+    assert stopped(node) == 143
+    assert [event["signal"] for event in node.events("signalled")][:1] == ["SIGTERM"]
+    check_saved(node)
+
+
 def test_pid_namespace_entry_script_of_a_training_job_passes_sigterm_to_the_agent(container_node):
     node = container_node
     (node.folder / "entry.py").write_text(ENTRY)
@@ -76,10 +103,12 @@ def test_pid_namespace_entry_script_of_a_training_job_passes_sigterm_to_the_agen
     check_saved(node)
 
 
-def test_pid_namespace_beside_the_command_is_asked_by_the_agent_on_the_node(container_node):
+@pytest.mark.parametrize("beside", ["", *BESIDE])
+def test_pid_namespace_beside_the_command_is_asked_by_the_agent_on_the_node(container_node, beside):
     """Docker's daemon starts the container; the command is a client that waits for it."""
     node = container_node
-    trainer = shlex.join([*NAMESPACE, sys.executable, str(node.folder / "train.py"), "SIGTERM", "1"])
+    alone = [sys.executable, str(node.folder / "train.py"), "SIGTERM", "1"]
+    trainer = shlex.join([*NAMESPACE, *(["bash", "-c", shell_line(node, beside)] if beside else alone)])
     done = shlex.quote(str(node.folder / "done"))
     client = f"setsid --fork bash -c {shlex.quote(f'{trainer}; touch {done}')}; until [ -e {done} ]; do sleep 0.1; done"
     node.job(command=("bash", "-c", client))
