@@ -3,6 +3,10 @@
 from pathlib import Path
 
 
+def steps(checkpoints):
+    return [checkpoint.step for checkpoint in checkpoints]
+
+
 def fill(folder, content="x"):
     folder.mkdir()
     (folder / "weights").write_text(content)
