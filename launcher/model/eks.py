@@ -96,6 +96,11 @@ def interfaces(facts: InstanceType, layout: EfaLayout) -> tuple[Interface, ...]:
     an EFA-only one if each card has EFA, and an EFA-only one on every other card. Classic: on every card that has EFA
     one interface with both, each with an address.
 
+    EC2 accepts device indexes 0 and 1 on the other cards, if the card may have two interfaces. 1: ParallelCluster of
+    every family, Karpenter (1d927085, launchtemplate.go), eksctl (99984adb, network_interfaces.go), aws-k8s-tester
+    (#531, tried on P4, P5 and TRN1), and EC2's guide (efa-acc-inst-types) until 2025. 0: the same page of 2026, and
+    awsome-distributed-ai 95b939cd on P5 and P6-B200 (3.aws-batch) and on P6-B300 (add-cng-p6-b300.yaml).
+
     >>> from launcher.catalog.load import load
     >>> types = load().instance_types
     >>> [len(interfaces(types[each], EfaLayout.AUTO)) for each in ("p5.48xlarge", "p6-b300.48xlarge", "p5.4xlarge")]

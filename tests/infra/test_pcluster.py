@@ -24,6 +24,14 @@ ACCEPTED = {
 }
 """Warnings that stay, by validator, and why. There are no accepted errors."""
 
+PUBLIC_WITH_EFA = """
+slipway: 1
+name: public
+target: {kind: parallelcluster, region: us-east-2, instance_type: g6e.8xlarge, nodes: 2}
+purchase: {option: on-demand}
+network: {nat: none}
+"""
+
 
 @pytest.fixture(scope="module")
 def configurations(tmp_path_factory, plan_named, catalog, plan_names):
@@ -66,6 +74,16 @@ def test_package_validators_accept_every_configuration(configurations):
             if message.split()[1].rstrip(":") not in ACCEPTED or message.startswith("ERROR")
         ]
         assert objections == [], name
+
+
+def test_package_validators_accept_public_nodes_with_efa(tmp_path, plan_at, catalog):
+    path = tmp_path / "public.yaml"
+    path.write_text(PUBLIC_WITH_EFA, encoding="utf-8")
+    plan = plan_at(path)
+    path.write_text(cluster_yaml(plan, instances=catalog.instance_types, names=symbolic_names(plan)), encoding="utf-8")
+    assert "AssignPublicIp: true" in path.read_text(encoding="utf-8")
+    (messages,) = ask("full", [path])
+    assert [message for message in messages if message.startswith("ERROR")] == []
 
 
 def test_package_image_schema_accepts_rendered_image(tmp_path, plan_named, catalog, plan_names):

@@ -117,11 +117,14 @@ def _queue_problems(configuration: Mapping[str, Any], aws: AwsFacts) -> Iterator
             yield Problem(path=f"{path}.ComputeResources", message="empty; at least 1 is required")
         yield from _names([resource["Name"] for resource in resources], f"{path}.ComputeResources")
         for number, resource in enumerate(resources):
-            yield from _resource_problems(queue, resource, aws, f"{path}.ComputeResources[{number}]")
+            combined = configuration.get("DevSettings", {}).get("EfaInterfaceType") == "efa"
+            yield from _resource_problems(
+                queue, resource, aws, f"{path}.ComputeResources[{number}]", combined_efa=combined
+            )
 
 
 def _resource_problems(
-    queue: Mapping[str, Any], resource: Mapping[str, Any], aws: AwsFacts, path: str
+    queue: Mapping[str, Any], resource: Mapping[str, Any], aws: AwsFacts, path: str, *, combined_efa: bool
 ) -> Iterator[Problem]:
     yield from denied(resource.get("CustomSlurmSettings", {}), "compute resource", f"{path}.CustomSlurmSettings")
     yield from _count_problems(queue, resource, path)
@@ -133,13 +136,16 @@ def _resource_problems(
     if facts is None:
         yield Problem(path=f"{path}.InstanceType", message=f"EC2 has no instance type {name!r}")
         return
-    if resource.get("Efa", {}).get("Enabled"):
+    with_efa = bool(resource.get("Efa", {}).get("Enabled"))
+    if with_efa:
         yield from _efa(queue, resource, facts, aws, path)
-    if facts.network_cards > 1:
-        public = [s for s in queue["Networking"]["SubnetIds"] if (it := aws.subnet(s)) and it.gives_public_addresses]
-        if public or queue["Networking"].get("AssignPublicIp"):
-            message = f"{name} has several network cards, which cannot be given public addresses: use a private subnet"
-            yield Problem(path=path, message=message)
+    several = "several network cards" if facts.network_cards > 1 else ""
+    if with_efa and not combined_efa and not several:
+        several = "an efa-only interface beside its first one (DevSettings.EfaInterfaceType is not efa)"
+    public = [s for s in queue["Networking"]["SubnetIds"] if (it := aws.subnet(s)) and it.gives_public_addresses]
+    if several and (public or queue["Networking"].get("AssignPublicIp")):
+        message = f"{name} has {several}, and EC2 gives such instances no public address: use a private subnet"
+        yield Problem(path=path, message=message)
 
 
 def _count_problems(queue: Mapping[str, Any], resource: Mapping[str, Any], path: str) -> Iterator[Problem]:

@@ -71,13 +71,16 @@ def cluster_yaml(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
     queues = [_queue(plan, instances[plan.place.instance_type], names)]
     queues += [_fallback_queue(plan, instances[name], names) for name in request.target.fallback_types]
     storage, train = request.storage, request.workload.train
+    public = egress(request, plan.place, instances) is Egress.PUBLIC_ADDRESSES
+    types = (plan.place.instance_type, *request.target.fallback_types)
+    with_efa = any(instances[name].efa_interfaces for name in types)
     return rendered(
         "parallelcluster/cluster.yaml.j2",
         region=plan.place.region,
         os=request.target.os.value,
         ami=request.target.ami,
         subnet_id=names.subnet_id,
-        public_addresses=egress(request, plan.place, instances) is Egress.PUBLIC_ADDRESSES,
+        public_addresses=public,
         security_group_ids=(names.security_group_id, *request.network.security_group_ids),
         node_policy_arn=names.node_policy_arn,
         entered_policy_arn=names.entered_policy_arn,
@@ -96,7 +99,9 @@ def cluster_yaml(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
         data_uri=train.data.uri if train is not None else None,
         login_node_type=sizing.LOGIN_NODE,
         permissions_boundary_arn=request.security.permissions_boundary_arn,
-        combined_efa=request.target.efa_layout is EfaLayout.CLASSIC,
+        # An instance with several interfaces gets no public address, and `efa-only` is a second one on a single card too
+        # (ParallelCluster 3.16.1, MultiNetworkInterfacesInstancesValidator).
+        combined_efa=(public and with_efa) or request.target.efa_layout is EfaLayout.CLASSIC,
         log_retention_days=sizing.LOG_RETENTION_DAYS,
         tags=tags(plan),
     )

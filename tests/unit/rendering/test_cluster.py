@@ -126,6 +126,12 @@ class TestTypes:
         assert configuration_of(target={"efa_layout": "classic"})["DevSettings"] == {"EfaInterfaceType": "efa"}
         assert "DevSettings" not in configuration_of()
 
+    def test_public_nodes_with_efa_have_one_interface(self, configuration_of):
+        configuration = configuration_of(target={"instance_type": "g6e.8xlarge"}, network={"nat": "none"})
+        assert queue(configuration)["Networking"]["AssignPublicIp"] is True
+        assert resource(configuration)["Efa"]["Enabled"] is True
+        assert configuration["DevSettings"] == {"EfaInterfaceType": "efa"}
+
     def test_neuron_driver_is_installed_unless_the_plan_has_an_ami(self, configuration_of):
         trn2 = {"instance_type": "trn2.48xlarge"}
         action = queue(configuration_of(target=trn2))["CustomActions"]["OnNodeConfigured"]

@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 from dataclasses import dataclass, field
 
 import pytest
@@ -111,6 +112,22 @@ class TestRead:
         document["Scheduling"]["SlurmQueues"][0]["ComputeResources"][0]["DisableSimultaneousMultithreading"] = True
         assert read("demo", document, Aws()).groups[0].cpus == 96
 
+    @pytest.mark.parametrize(
+        "kind, refused", [(None, True), ("efa-only", True), ("efa", False)], ids=["default", "efa-only", "combined"]
+    )
+    def test_public_nodes_on_one_card_refused_with_a_second_interface(self, kind, refused):
+        document = configuration()
+        queue = document["Scheduling"]["SlurmQueues"][0]
+        queue["Networking"]["AssignPublicIp"] = True
+        if kind is not None:
+            document["DevSettings"] = {"EfaInterfaceType": kind}
+        aws = Aws()
+        aws.types["p5.48xlarge"] = dataclasses.replace(P5, network_cards=1)
+        if refused:
+            assert any("an efa-only interface beside its first one" in each for each in refusals(document, aws=aws))
+        else:
+            assert read("demo", document, aws).groups[0].efa
+
     def test_unsupported_settings_are_listed_as_left_out(self):
         document = configuration() | {"Monitoring": {"DetailedMonitoring": True}}
         assert set(read("demo", document, Aws()).left_out) == {"Monitoring", "queue p5-48xlarge: EFA interfaces"}
@@ -150,7 +167,7 @@ class TestRefusals:
             ((*QUEUE, "Networking", "SecurityGroups"), ["sg-000plain"], "EFA needs a security group"),
             ((*QUEUE, "Networking", "SecurityGroups"), ["sg-0000gone"], "no security group 'sg-0000gone'"),
             ((*QUEUE, "Networking", "PlacementGroup"), None, "EFA needs an explicit placement group setting"),
-            ((*QUEUE, "Networking", "SubnetIds"), ["subnet-00public"], "cannot be given public addresses"),
+            ((*QUEUE, "Networking", "SubnetIds"), ["subnet-00public"], "several network cards, and EC2 gives"),
             ((*QUEUE, "CustomActions"), {"OnNodeConfigured": {"Script": "node.sh"}}, "allowed: s3://bucket/key"),
             ((*QUEUE, "CustomActions"), {"OnNodeStart": {"Script": "s3://assets/gone.sh"}}, "no object s3://assets"),
             ((*QUEUE, "Iam"), {"S3Access": [{"BucketName": "gone"}]}, "no bucket gone"),
