@@ -99,7 +99,7 @@ def cluster_yaml(plan: Plan, *, instances: Mapping[str, InstanceType], names: Cl
         data_uri=train.data.uri if train is not None else None,
         login_node_type=sizing.LOGIN_NODE,
         permissions_boundary_arn=request.security.permissions_boundary_arn,
-        # An instance with several interfaces gets no public address, and `efa-only` is a second one on a single card too
+        # An instance with several interfaces gets no public address, and `efa-only` is a second one even on one card
         # (ParallelCluster 3.16.1, MultiNetworkInterfacesInstancesValidator).
         combined_efa=(public and with_efa) or request.target.efa_layout is EfaLayout.CLASSIC,
         log_retention_days=sizing.LOG_RETENTION_DAYS,

@@ -51,9 +51,12 @@ class SageMakerTraining(SageMakerTarget):
         ),
     )
     scheduler = TRAINING_JOBS
-    # In a VPC containers reach S3 by its gateway endpoint; SageMaker itself pulls the image and writes the logs
-    # (developer guide, "Give SageMaker AI Training Jobs Access to Resources in Your Amazon VPC").
-    needed_endpoints = ()
+    # In a VPC containers reach S3 by its gateway endpoint, and SageMaker itself pulls the image (developer guide, "Give
+    # SageMaker AI Training Jobs Access to Resources in Your Amazon VPC"). Logs and metrics leave by an interface in the
+    # same VPC: "These nodes connect to CloudWatch through the VPC that's in VpcConfig" (AWS re:Post, Knowledge Center,
+    # "How does my SageMaker container access Amazon S3 data and push logs to CloudWatch when I turn on network
+    # isolation?", read 2026-11-29). Without logs nobody sees why a job failed; the guard reads the metrics.
+    needed_endpoints = ("logs", "monitoring")
     encrypts_traffic = True
 
     def locations(self, request: PlanRequest, option: PurchaseOption, known: Locations) -> Locations:

@@ -94,21 +94,22 @@ CLOSED = {"nat": "none", "private": True}
 
 
 @pytest.mark.parametrize("run", [{}, FROM_S3, {"image": "123456789012.dkr.ecr.us-east-1.amazonaws.com/team:1"}])
-def test_closed_training_job_has_s3_alone(way_of, run):
+def test_closed_training_job_has_endpoints_of_its_logs_and_metrics(way_of, run):
     way = way_of(network=CLOSED, run=run)
     assert way.chosen(TargetKind.SAGEMAKER_TRAINING, ON_DEMAND) is Egress.ENDPOINTS
     request = request_of(
         {"slipway": 1, "name": "n", "workload": {"train": {"hours": 1}}, "network": CLOSED, "run": run}
     )
-    assert interface_endpoints(request, target_of(TargetKind.SAGEMAKER_TRAINING), Egress.ENDPOINTS) == ()
+    endpoints = interface_endpoints(request, target_of(TargetKind.SAGEMAKER_TRAINING), Egress.ENDPOINTS)
+    assert endpoints == ("logs", "monitoring")
 
 
 def test_closed_training_job_has_endpoints_of_its_secrets_and_the_plan(way_of):
     run = {"secrets": {"KEY": "arn:aws:secretsmanager:us-east-1:123456789012:secret:k"}}
-    train, network = {"train": {"hours": 1}}, {**CLOSED, "endpoints": ["logs"]}
+    train, network = {"train": {"hours": 1}}, {**CLOSED, "endpoints": ["sts"]}
     request = request_of({"slipway": 1, "name": "n", "workload": train, "network": network, "run": run})
     endpoints = interface_endpoints(request, target_of(TargetKind.SAGEMAKER_TRAINING), Egress.ENDPOINTS)
-    assert endpoints == ("logs", "secretsmanager")
+    assert endpoints == ("sts", "logs", "monitoring", "secretsmanager")
 
 
 @pytest.mark.parametrize(
