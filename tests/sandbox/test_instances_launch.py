@@ -218,6 +218,7 @@ class TestEndings:
         finally:
             sandbox.limit_instances()
         assert (refused.value.exit_code, group_of(sandbox, "none").desired) == (6, 0)
+        assert json.loads((latest("none", tmp_path).path / FILE).read_text())["cancelled"]
 
     def test_fallback_type_starts_without_capacity_of_first_type(self, tmp_path, sandbox):
         sandbox.limit_instances(lacking=["g5.xlarge"])

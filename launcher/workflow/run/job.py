@@ -39,7 +39,7 @@ from launcher.workflow.run.follow import Follower, Listeners, StopCondition
 from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.meter import MeterReader
 from launcher.workflow.run.relaunch import prefix_suffix, put_below
-from launcher.workflow.run.submission_watch import Mirror, RemoteWatch
+from launcher.workflow.run.submission_watch import JobCancelledError, Mirror, RemoteWatch
 
 
 def waits_s(plan: Plan) -> float:
@@ -195,7 +195,12 @@ class Job:
                 meters.check()
 
             with guard_called(self.plan, self.account.losses, options.environment, options.notify):
-                status = follower.follow(watch.ended, tick=tick)
+                try:
+                    status = follower.follow(watch.ended, tick=tick)
+                except JobCancelledError:
+                    # Kubernetes does not remember a cancelled job.
+                    replace(submission, cancelled=True).write(self.folder)
+                    raise
             log.not_played = disruption.finish()
             log.status = RunStatus.CANCELLED if self._is_cancelled(watch, stop) else status
             log.facts = watch.facts

@@ -40,7 +40,7 @@ from launcher.workflow.run.launch_options import LaunchOptions
 from launcher.workflow.run.meter import quoted_figures
 from launcher.workflow.run.relaunch import refuse_fresh, reminding
 from launcher.workflow.run.submission import fresh_key
-from launcher.workflow.run.submission_watch import ClusterRemovedError, NoCapacityError
+from launcher.workflow.run.submission_watch import ClusterRemovedError, JobCancelledError
 from launcher.workflow.run.unproven import refuse_unproven_run
 
 
@@ -125,7 +125,7 @@ def _launch(log: LaunchLog, priced: Priced, rank: int, options: LaunchOptions) -
     except (DeclinedError, InterruptedAtQuestionError):
         declined = True
         raise
-    except NoCapacityError:
+    except JobCancelledError:
         log.status = RunStatus.CANCELLED
         raise
     except ClusterRemovedError:

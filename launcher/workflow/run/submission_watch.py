@@ -92,7 +92,11 @@ def _opened(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b")
 
 
-class NoCapacityError(DeploymentFailedError):
+class JobCancelledError(DeploymentFailedError):
+    """The launch cancelled its job, which waited for nodes."""
+
+
+class NoCapacityError(JobCancelledError):
     """No instances became available within the plan's limit, and the job was cancelled before it ran."""
 
 
@@ -157,6 +161,7 @@ class RemoteWatch:
 
         Raises:
             NoCapacityError: the job never ran, and was cancelled.
+            JobCancelledError: its nodes do not boot, and it was cancelled.
             ClusterRemovedError: the cluster does not answer because it was removed.
             SchedulerError: the head node did not answer for too long.
         """
@@ -250,7 +255,7 @@ class RemoteWatch:
         self.boots_at = now
         reason = self.failed_boots()
         if reason and self.source.cancel(self.job, only_pending=True):
-            raise DeploymentFailedError(
+            raise JobCancelledError(
                 f"the guard stopped the nodes, and job {self.job.job} was cancelled: {reason}",
                 hint="mend what the node's lines name, start nodes again with the command in the stack's output"
                 " StartFleet, then slipway launch FILE",

@@ -10,7 +10,6 @@ from moto import mock_aws
 
 from launcher.aws.session import Session
 from launcher.model.enums import TargetKind
-from launcher.model.errors import DeploymentFailedError
 from launcher.model.job import JobFacts, JobState, Submitted
 from launcher.model.report import Report, RunStatus
 from launcher.records.report_document import report_document
@@ -20,7 +19,7 @@ from launcher.records.submission import HeadNode, Submission
 from launcher.workflow.cluster.failed_boots import failed_boots
 from launcher.workflow.history.attempts import record_stop, recorded_stop
 from launcher.workflow.run.status import run_state, without_removed
-from launcher.workflow.run.submission_watch import BOOTS_AGAIN_S, Mirror, RemoteWatch
+from launcher.workflow.run.submission_watch import BOOTS_AGAIN_S, JobCancelledError, Mirror, RemoteWatch
 
 REASON = "3 nodes in a row failed to boot (i-1, i-2, i-3). The last lines of i-3:\n  an accelerator is missing"
 WAITING = JobFacts(state=JobState.PENDING, word="PENDING", reason="Resources", restarts=0, nodes=(), attempt=None)
@@ -71,7 +70,7 @@ def test_launch_with_failed_boots_ends_with_6_and_log_lines(followed):
     watch, now = followed(scheduler, "", REASON)
     assert not watch.ended()
     now[0] = BOOTS_AGAIN_S + 1
-    with pytest.raises(DeploymentFailedError, match="an accelerator is missing") as raised:
+    with pytest.raises(JobCancelledError, match="an accelerator is missing") as raised:
         watch.ended()
     assert raised.value.exit_code == 6
     assert scheduler.cancelled == [("7", True)]
