@@ -65,8 +65,12 @@ class EksGuard(Guard):
         """
         settings, at_work = self.settings, Beat("", 0.0)
         hung = settings.hung
-        if self.asks is None or any(not hung or beat.still_s < hung.total_seconds() for beat in beats):
+        if self.asks is None:
             return beats
+        if any(not hung or beat.still_s < hung.total_seconds() for beat in beats):
+            # Jobs write heartbeats, and jobs of other clusters too if the plan names the store: without a pod they are
+            # false or left over.
+            return [] if self.attempt("compare heartbeats with its pods", lambda: self.unbacked(nodes)) else beats
         limits = [hung] if hung else []
         limits += [settings.idle + AFTER_SLURM] if settings.idle and not beats else []
         if not limits:
@@ -77,6 +81,16 @@ class EksGuard(Guard):
         if beats or not self.pods(nodes)["pods"]:
             return beats
         return [Beat("", hung.total_seconds()) if hung and self.quiet(nodes, hung) else at_work]
+
+    def unbacked(self, nodes: list[Node]) -> bool:
+        """Whether no job can have written the heartbeats: EC2's metrics show idle nodes, and no pod needs them.
+
+        The other pods of a job with a pod that cannot start do not count; they may write heartbeats.
+        """
+        if not self.all_idle(nodes):
+            return False
+        counts = self.pods(nodes)
+        return not counts["pods"] and not counts["stuck"]
 
     def pods(self, nodes: list[Node]) -> Mapping[str, Any]:
         """The counts of pods that need the nodes."""

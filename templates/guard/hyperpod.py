@@ -16,7 +16,7 @@ from failures import RefusedError
 from guard import AFTER_SLURM, WARNING, Guard, Node, Settings, aws, its, respond
 from hyperpod_boots import NAMED, FailedStart, last_lines, listed, replaced
 from idleness import SAMPLE
-from job_messages import Folder, plain
+from job_messages import Beat, Folder, plain
 from schedule import EVERY, nodes_namespace
 
 WORKERS = "workers"
@@ -29,6 +29,8 @@ QUEUED = "QueuedJobs"
 """Jobs in Slurm's queue, running and waiting, as the controller reports them every minute."""
 SILENT = timedelta(hours=1)
 """After this time without a report of the queue, users are notified: the guard then stops no idle workers."""
+UNBACKED = 2 * EVERY
+"""How long heartbeats must contradict an empty queue: a job that has just begun is in the next report of the queue."""
 NODES_A_CALL = 50
 """Nodes per BatchDeleteClusterNodes: the lowest of the limits in AWS's pages (50, 99, 3,000), on 2026-11-20."""
 
@@ -135,6 +137,26 @@ class HyperPodGuard(Guard):
         if ends is not None and ends - WARNING <= self.now < ends - WARNING + EVERY:
             self.notify("training plan ends", f"HyperPod reclaims its instances from {ends:%Y-%m-%d %H:%M} UTC")
 
+    def with_others(self, nodes: list[Node], beats: list[Beat]) -> list[Beat]:
+        """As in `Guard`; none if no job was in the queue for the idle time, at several checks in a row.
+
+        Jobs write heartbeats into the store, jobs of other clusters too if the plan names it: without a job in the
+        queue they are false or left over.
+        """
+        beats, state = super().with_others(nodes, beats), self.state
+        if state is None:
+            return beats
+        empty = beats and self.attempt("compare heartbeats with its queue", lambda: self.unbacked(nodes))
+        since = (state.unbacked_since or self.look) if empty else None
+        if since != state.unbacked_since:
+            state.unbacked_since = since
+            self.attempt("store its state", self.store)
+        return beats if since is None or self.look - since < UNBACKED else []
+
+    def unbacked(self, nodes: list[Node]) -> bool:
+        """Whether no job can have written the heartbeats."""
+        return self.all_idle(nodes)
+
     def all_idle(self, nodes: list[Node]) -> bool:
         """Whether no job was in the queue for the idle time, if one is set.
 
@@ -161,11 +183,15 @@ class HyperPodGuard(Guard):
         most = [datapoint["Maximum"] for datapoint in answer["Datapoints"]]
         if not most and self.queued == QUEUED and all(self.now - node["LaunchTime"] >= SILENT for node in nodes):
             raise RefusedError("its controller has not reported its queue for an hour: idle workers are not stopped")
-        late = [
-            datapoint["Maximum"] for datapoint in answer["Datapoints"] if datapoint["Timestamp"] >= self.now - window
-        ]
-        # The newest values come late.
-        return len(late) >= window // SAMPLE - 2 and max(late) == 0
+        late = {
+            datapoint["Timestamp"]: datapoint["Maximum"]
+            for datapoint in answer["Datapoints"]
+            if datapoint["Timestamp"] >= self.now - window
+        }
+        # The newest values come late; without one of the last minutes a job may have begun since.
+        if len(late) < max(1, window // SAMPLE - 2) or max(late) < self.now - 2 * SAMPLE:
+            return False
+        return max(late.values()) == 0
 
     def stop(self, reason: str, count: int | None) -> None:  # noqa: ARG002 - it lists them itself
         """Delete the workers, the only possible stop; new ones start when the group is enlarged again.

@@ -49,6 +49,12 @@ class HyperPodEksGuard(HyperPodGuard):
         super().__init__(settings, client, now)
         self.asks = asks
         self.wanted = workers
+        # Whether pods cannot start; the other pods of their job may write heartbeats.
+        self.stuck = False
+
+    def unbacked(self, nodes: list[Node]) -> bool:
+        """As in `HyperPodGuard`."""
+        return super().unbacked(nodes) and not self.stuck
 
     def all_idle(self, nodes: list[Node]) -> bool:
         """Whether no pod needed a node for the idle time, if one is set.
@@ -75,4 +81,6 @@ class HyperPodEksGuard(HyperPodGuard):
         if self.asks is None:
             return None
         running = sum(node["InstanceStatus"]["Status"] == "Running" for node in nodes)
-        return int(pods_of(self, self.asks, whole=running >= self.wanted)["pods"])
+        counts = pods_of(self, self.asks, whole=running >= self.wanted)
+        self.stuck = bool(counts["stuck"])
+        return int(counts["pods"])

@@ -47,6 +47,8 @@ class State:
     boots_until: datetime | None = None
     # The nodes whose failed boots EC2 has confirmed: it forgets terminated instances within an hour.
     failed: list[str] = field(default_factory=list)
+    # The first of the last checks whose heartbeats no job in the cluster's queue confirms (hyperpod.py).
+    unbacked_since: datetime | None = None
     # The job of the nodes, what it has cost, its node-hours, and its nodes at the last check; where the guard counts
     # one job (ec2.py).
     job: str | None = None
@@ -80,6 +82,7 @@ class State:
                 ran_until=moment_of(document.get("ran_until")),
                 boots_until=moment_of(document.get("boots_until")),
                 failed=[str(node) for node in document.get("failed", ())],
+                unbacked_since=moment_of(document.get("unbacked_since")),
                 job=document.get("job"),
                 job_usd=float(document.get("job_usd", 0.0)),
                 job_node_hours=float(document.get("job_node_hours", 0.0)),
@@ -105,6 +108,7 @@ class State:
             "ran_until": None if self.ran_until is None else self.ran_until.isoformat(),
             "boots_until": None if self.boots_until is None else self.boots_until.isoformat(),
             "failed": self.failed,
+            "unbacked_since": None if self.unbacked_since is None else self.unbacked_since.isoformat(),
             "job": self.job,
             "job_usd": self.job_usd,
             "job_node_hours": self.job_node_hours,

@@ -130,6 +130,7 @@ def test_reports_of_own_nodes_confirm_a_hung_job_in_a_shared_store(monkeypatch, 
         bucket()
         forge(45)
         account.earlier("JobStillMinutes", still)
+        account.earlier("QueuedJobs", *[1] * 12)
         account.answers(hyperpod_node(1), times=1 + stops)
         if stops:
             ids = {"ClusterName": LISTED["ClusterName"], "NodeIds": [hyperpod_node(1)["InstanceId"]]}
@@ -153,6 +154,64 @@ def test_forged_activity_keeps_idle_nodes_until_time_to_live_at_most(monkeypatch
         guard.all_idle = lambda _nodes: True
         guard.watch()
         assert account.fleet == ("STOP_REQUESTED" if stops else "RUNNING")
+
+
+LOOKS = tuple(timedelta(minutes=minutes) for minutes in (-10, -5, 0))
+
+
+@pytest.mark.parametrize(
+    "queued, stops",
+    [
+        # Hours of an empty queue; a job in it; a job of the last minutes; a silent controller.
+        ([0] * 24, True),
+        ([1] * 24, False),
+        ([0] * 23 + [1], False),
+        ([0] * 20 + [None] * 4, False),
+    ],
+)
+def test_forged_activity_keeps_no_workers_of_hyperpod_without_a_queued_job(monkeypatch, queued, stops):
+    with account_of(monkeypatch, HyperPodAccount) as account, guard_module("hyperpod") as module:
+        bucket()
+        forge(0)
+        for step, jobs in enumerate(reversed(queued), start=1):
+            if jobs is not None:
+                report = {"MetricName": "QueuedJobs", "Dimensions": [{"Name": "Cluster", "Value": "tiny"}]}
+                report |= {"Timestamp": NOW - timedelta(minutes=5 * step), "Value": jobs}
+                account.cloudwatch.put_metric_data(Namespace="Slipway/Nodes/tiny", MetricData=[report])
+        for number, look in enumerate(LOOKS):
+            last = number == len(LOOKS) - 1
+            account.answers(hyperpod_node(1), times=1 + (stops and last))
+            if stops and last:
+                ids = {"ClusterName": LISTED["ClusterName"], "NodeIds": [hyperpod_node(1)["InstanceId"]]}
+                account.stub.add_response("batch_delete_cluster_nodes", {"Successful": ids["NodeIds"]}, ids)
+            settings = account.settings(module, HYPERPOD="slipway-tiny", **LIMITS, **SHARED)
+            guard = module.HyperPodGuard(settings, account.client, NOW + look)
+            guard.deployed_at = lambda: NOW - timedelta(hours=6)
+            guard.watch()
+            assert [subject for subject, _ in account.messages] == ["slipway tiny: workers stopped"] * (stops and last)
+
+
+@pytest.mark.parametrize(
+    "counts, stops", [((0, []), True), ((1, []), False), ((0, ["default/a: ErrImagePull"]), False)]
+)
+def test_forged_activity_keeps_no_workers_of_hyperpod_eks_without_a_pod(monkeypatch, counts, stops):
+    pods, stuck = counts
+    with account_of(monkeypatch, HyperPodAccount) as account, guard_module("hyperpod_eks") as module:
+        bucket()
+        forge(0)
+        account.earlier("WorkingPods", *[0] * 24, namespace="Slipway")
+        monkeypatch.setattr(module, "pods_of", lambda *_, **__: {"pods": pods, "others": 0, "stuck": stuck})
+        for number, look in enumerate(LOOKS):
+            last = number == len(LOOKS) - 1
+            account.answers(hyperpod_node(1), times=1 + (stops and last))
+            if stops and last:
+                ids = {"ClusterName": LISTED["ClusterName"], "NodeIds": [hyperpod_node(1)["InstanceId"]]}
+                account.stub.add_response("batch_delete_cluster_nodes", {"Successful": ids["NodeIds"]}, ids)
+            settings = account.settings(module, HYPERPOD_EKS="slipway-tiny", **LIMITS, **SHARED)
+            guard = module.HyperPodEksGuard(settings, account.client, NOW + look, asks="counter", workers=1)
+            guard.deployed_at = lambda: NOW - timedelta(hours=6)
+            guard.watch()
+            assert [subject for subject, _ in account.messages] == ["slipway tiny: workers stopped"] * (stops and last)
 
 
 def test_job_that_forges_failed_boots_ends_its_own_cluster_only(monkeypatch):

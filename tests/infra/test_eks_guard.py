@@ -196,11 +196,26 @@ class TestPods:
 
     @pytest.mark.parametrize(
         "still, quiet_minutes, counted, stops",
-        [(0, 120, None, False), (30, 120, None, True), (30, 0, OTHERS, False), (30, 0, OURS, False)],
+        [(0, 120, OURS, False), (30, 120, None, True), (30, 0, OTHERS, False), (30, 0, OURS, False)],
     )
     def test_hung_job_does_not_stop_nodes_with_other_pods(self, look, still, quiet_minutes, counted, stops):
         text = look(quiet_minutes=quiet_minutes, counted=counted, stops=stops, still=still)
         assert ("its job tiny shows no CPU" in text) == stops
+
+    @pytest.mark.parametrize(
+        "quiet_minutes, counted, stuck, stops",
+        [
+            (120, NONE, (), True),
+            # A job of Slipway's, a pod of someone else's, or a job with one pod that cannot start.
+            (120, OURS, (), False),
+            (120, OTHERS, (), False),
+            (120, NONE, ("default/train-0: ImagePullBackOff",), False),
+            (0, None, (), False),
+        ],
+    )
+    def test_heartbeats_without_a_pod_keep_no_idle_nodes(self, look, quiet_minutes, counted, stuck, stops):
+        text = look(quiet_minutes=quiet_minutes, counted=counted, stops=stops, still=0, stuck=stuck)
+        assert ("have been idle for 5 minutes" in text or "has been idle for 5 minutes" in text) == stops
 
     def test_unstartable_pods_are_reported_and_do_not_keep_nodes(self, look):
         reason = "default/train-0: ImagePullBackOff: container c: not found"
