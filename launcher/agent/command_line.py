@@ -26,6 +26,9 @@ VARIABLES = (
 
 _BASH = ("bash", "-eo", "pipefail", "-c")
 _SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
+_RUNS_TEXT = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
+_TAKES_A_WORD = frozenset({"-o", "+o", "-O", "+O", "-eo", "-euo", "-exo", "-euxo", "--rcfile", "--init-file"})
+"""Options of a shell with a word of their own (bash(1), Options)."""
 _VARIABLE = re.compile(r"\$\{(SLIPWAY_[A-Z0-9_]*)\}")
 
 
@@ -43,10 +46,35 @@ def script_of_shell(arguments: Sequence[str]) -> str | None:
 
     >>> script_of_shell(("/bin/bash", "-c", "echo $HOME")), script_of_shell(("python", "-c", "pass"))
     ('echo $HOME', None)
+    >>> script_of_shell(("bash", "-eo", "pipefail", "-lc", "a")), script_of_shell(("bash", "run.sh", "-c", "a.yaml"))
+    ('a', None)
     """
-    if not arguments or arguments[0].rpartition("/")[2] not in _SHELLS or "-c" not in arguments[:-1]:
+    at = _text_index(arguments)
+    return None if at is None else arguments[at]
+
+
+def arguments_of_shell(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The words that the text of `bash -c TEXT` gets as `$1` and so on; the one before them is `$0`.
+
+    >>> arguments_of_shell(["bash", "-c", "torchrun $1", "_", "a.py"]), arguments_of_shell(["bash", "a.sh", "b"])
+    (('a.py',), ())
+    """
+    at = _text_index(arguments)
+    return () if at is None else tuple(arguments[at + 2 :])
+
+
+def _text_index(arguments: Sequence[str]) -> int | None:
+    if not arguments or arguments[0].rpartition("/")[2] not in _SHELLS:
         return None
-    return arguments[arguments.index("-c") + 1]
+    before = ""
+    for at, word in enumerate(arguments[1:-1], start=1):
+        if before not in _TAKES_A_WORD:
+            if _RUNS_TEXT.fullmatch(word):
+                return at + 1
+            if not word.startswith(("-", "+")):
+                return None
+        before = word if before not in _TAKES_A_WORD else ""
+    return None
 
 
 def names_in(arguments: Sequence[str]) -> frozenset[str]:

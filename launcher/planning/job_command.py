@@ -2,12 +2,12 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
 
-from launcher.agent.command_line import script_of_shell
+from launcher.agent.command_line import arguments_of_shell, script_of_shell
 from launcher.model.record import record
 
 _OPERATORS = frozenset("();<>|&\n")
@@ -18,7 +18,20 @@ _BEFORE_A_PROGRAM = frozenset({"exec", "nohup", "time", "command", "sudo", "uv",
 """Words that precede a program and start nothing else on the chips."""
 _WRAPPERS = frozenset(
     [
-        *("apptainer", "conda", "docker", "enroot", "nice", "podman", "poetry", "singularity", "sudo", "time", "uv"),
+        *(
+            "apptainer",
+            "conda",
+            "docker",
+            "dotenv",
+            "enroot",
+            "nice",
+            "podman",
+            "poetry",
+            "singularity",
+            "sudo",
+            "time",
+            "uv",
+        ),
         *("chrt", "gdb", "ionice", "ncu", "neuron_parallel_compile", "neuron-profile", "nsys", "numactl", "prlimit"),
         *("py-spy", "rocprof", "stdbuf", "strace", "taskset", "timeout", "unbuffer"),
     ]
@@ -35,7 +48,13 @@ UNKNOWN = "$?"
 """A word that only the shell knows."""
 _HERE_DOCUMENT = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(?:.*?\n)??[ \t]*\2[ \t]*(?=\n|$)", re.DOTALL)
 _ARRAY = re.compile(r"\b([A-Za-z_]\w*)=\(([^()']*)\)")
-_REFERENCE = re.compile(r"\$(?:\{(\w+)(?:\[[@*]\]|:?-([^{}]*))?\}|(\w+))")
+_REFERENCE = re.compile(r"\$(?:\{(\w+|[@*])(?:\[[@*]\]|:?-([^{}]*))?\}|(\d|[A-Za-z_]\w*|[@*]))")
+_FUNCTION = re.compile(
+    r"(?:^|(?<=[\n;&|]))[ \t]*(?:function[ \t]+([\w:.-]+)[ \t]*(?:\([ \t]*\))?|([\w:.-]+)[ \t]*\([ \t]*\))\s*\{(?=\s)"
+)
+_BRACE = re.compile(r"(?:(?<=[\s;])|^)[{}](?=[\s;&|)]|$)")
+_SETS_VARIABLES = frozenset({"declare", "local", "readonly", "typeset"})
+_ALL_EXPORTED = re.compile(r"-[a-z]*a[a-z]*|allexport")
 _SET_ON_NODES = ("SLIPWAY_", "SLURM_", "PET_", "MASTER_", "HOST", "HOME", "PWD", "USER")
 """Beginnings of the variables that a node has: the default of `${SLURM_NNODES:-1}` does not hold."""
 PYTHON = ("python", "python3", "pypy3")
@@ -95,37 +114,66 @@ def programs_of(command: Sequence[str], where: str = "run.command") -> tuple[Pro
     """
     text = script_of_shell(command)
     if text is not None:
-        return programs_in(text, where)
+        return programs_in(text, where, arguments=arguments_of_shell(command))
     program = _program(list(command), where)
     if program is None:
         return ()
     return programs_of(program.words, where) if script_of_shell(program.words) is not None else (program,)
 
 
-def programs_in(text: str, where: str, known: Mapping[str, str] = EMPTY) -> tuple[Program, ...]:
+def programs_in(
+    text: str, where: str, known: Mapping[str, str] = EMPTY, arguments: Sequence[str] | None = None
+) -> tuple[Program, ...]:
     r"""The programs that a shell text starts, with its own variables and those that are known filled in.
 
-    A variable that has two values in the text stays a reference.
+    A variable that has two values in the text stays a reference. `arguments` are the text's own words (`$1`), None if
+    they are unknown.
 
     >>> programs_in("export A=1\ntimeout 9h torchrun a.py", "run.command")[1].variables
     {'A': '1'}
     >>> [program.words for program in programs_in("N=4\nARGS=(\n --n $N\n)\ntorchrun ${ARGS[@]} ${B:-a.py}", "")]
     [('torchrun', '--n', '4', 'a.py')]
+    >>> [program.words for program in programs_in('run() { local n=$1; shift; torchrun --n $n "$@"; }; run 4 a.py', "")]
+    [('local', 'n=4'), ('shift',), ('torchrun', '--n', '4', 'a.py')]
     """
     text = _HERE_DOCUMENT.sub(r"\3", text.replace("<<<", " "))
     text = _SUBSTITUTED.sub(UNKNOWN, text.replace("\\\n", " "))
-    text = _ARRAY.sub(_as_assignment, text)
-    values = _Values(known)
-    exported: dict[str, str] = {}
+    text, functions = _without_functions(_ARRAY.sub(_as_assignment, text))
+    values = _Values(known, functions)
+    if arguments is not None:
+        values.give(arguments)
     programs = []
     for line in text.split("\n"):
         for program in _in_line(line, where, values):
-            variables, choices = {**exported, **program.variables}, values.choices_in(program.words)
+            variables, choices = {**values.exported, **program.variables}, values.choices_in(program.words)
             programs.append(replace(program, variables=variables, choices=(*program.choices, *choices)))
-            exported |= exported_by(program)
+            values.exported |= exported_by(program)
             if program.name == "unset":
-                exported = {name: value for name, value in exported.items() if name not in program.words}
+                for name in program.words[1:]:
+                    values.exported.pop(name, None)
     return tuple(programs)
+
+
+def _without_functions(text: str) -> tuple[str, dict[str, str]]:
+    r"""A text without the functions that it calls by their names, and the bodies of these.
+
+    >>> _without_functions("run() { a $1; }; run 1\nfunction go {\n  b\n}\n")
+    ('; run 1\nfunction go {\n  b\n}\n', {'run': ' a $1; '})
+    """
+    functions: dict[str, str] = {}
+    at = 0
+    while (match := _FUNCTION.search(text, at)) is not None:
+        name, depth = match[1] or match[2], 1
+        at = match.end()
+        for brace in _BRACE.finditer(text, match.end()):
+            depth += 1 if brace[0] == "{" else -1
+            if not depth:
+                rest = text[: match.start()] + text[brace.end() :]
+                if re.search(rf"(?<![\w./:-]){re.escape(name)}(?![\w./:=(-])", rest):
+                    functions[name] = text[match.end() : brace.start()]
+                    text, at = rest, match.start()
+                break
+    return text, functions
 
 
 def _as_assignment(array: "re.Match[str]") -> str:
@@ -149,11 +197,33 @@ def _filled(word: str, values: Mapping[str, str | None]) -> list[str]:
 
 
 class _Values(dict[str, str | None]):
-    """The values of a text's variables; None for one to which the text gives several."""
+    """The values of a text's variables; None for one to which the text gives several.
 
-    def __init__(self, known: Mapping[str, str]) -> None:
+    Attributes:
+        functions: the bodies of the text's functions.
+        arguments: the words of the text's own call, or of the function's that is being read; None if unknown.
+        exported: the variables that the programs after it get.
+        all_exported: whether every variable is exported (`set -a`).
+    """
+
+    def __init__(self, known: Mapping[str, str], functions: dict[str, str]) -> None:
         super().__init__(known)
         self._all = {name: [value] for name, value in known.items()}
+        self.functions = functions
+        self.arguments: tuple[str, ...] | None = None
+        self.exported: dict[str, str] = {}
+        self.all_exported = False
+
+    def give(self, arguments: Sequence[str] | None) -> None:
+        """Set the positional parameters."""
+        for number in range(1, len(self.arguments or ()) + 1):
+            self.pop(str(number), None)
+        for name in "@*":
+            self.pop(name, None)
+        self.arguments = None if arguments is None else tuple(arguments)
+        if arguments is not None:
+            self |= {str(number): word for number, word in enumerate(arguments, start=1)}
+            self |= dict.fromkeys("@*", " ".join(arguments))
 
     def assign(self, name: str, value: str) -> None:
         """Note one more value."""
@@ -161,6 +231,22 @@ class _Values(dict[str, str | None]):
         if value not in seen:
             seen.append(value)
         self[name] = value if len(seen) == 1 else None
+
+    def apply(self, program: Program) -> None:
+        """Note what a builtin of the shell changes."""
+        name, words = program.words[0], program.words[1:]
+        for variable, value in exported_by(program).items():
+            self.assign(variable, value)
+        if name in _SETS_VARIABLES:
+            self |= {variable: value for variable, equals, value in (word.partition("=") for word in words) if equals}
+        elif name == "shift" and self.arguments is not None:
+            self.give(self.arguments[int(words[0]) if words and words[0].isdecimal() else 1 :])
+        elif name == "set" and "--" in words:
+            self.give(words[words.index("--") + 1 :])
+        elif name == "set" and any(map(_ALL_EXPORTED.fullmatch, words)):
+            self.all_exported = "+o" not in words
+        elif name == "set" and "+a" in words:
+            self.all_exported = False
 
     def choices_in(self, words: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
         """The values of the variables in some words that have several, unless the shell alone knows one of them."""
@@ -206,16 +292,14 @@ def _in_line(line: str, where: str, values: _Values) -> Iterator[Program]:
                     words.pop()
                 continue
             words = [part for word in words for part in _filled(word, values)]
-            program = _program(words, where)
+            program = _program(words, where, values.functions)
             if program is not None:
-                for name, value in exported_by(program).items():
-                    values.assign(name, value)
-                inner = script_of_shell(program.words)
-                known = {name: value for name, value in values.items() if value is not None}
-                yield from programs_in(inner, where, known) if inner is not None else (program,)
+                yield from _run_in_shell(program, where, values)
             else:
                 for name, equals, value in (word.partition("=") for word in words if _ASSIGNMENT.match(word)):
                     values.assign(name, value if equals else "")
+                    if values.all_exported:
+                        values.exported[name] = value
             words = []
         elif redirected:
             redirected = False
@@ -223,7 +307,28 @@ def _in_line(line: str, where: str, values: _Values) -> Iterator[Program]:
             words.append(token)
 
 
-def _program(words: list[str], where: str) -> Program | None:
+def _run_in_shell(program: Program, where: str, values: _Values) -> Iterator[Program]:
+    """A program of a text, or what the shell or the function starts that it is; its effects are added to `values`."""
+    name, words = program.words[0], program.words[1:]
+    if name in values.functions:
+        body, outer = values.functions.pop(name), values.arguments
+        values.give(words)
+        for line in body.split("\n"):
+            for inner in _in_line(line, where, values):
+                yield replace(inner, variables={**program.variables, **inner.variables})
+        values.give(outer)
+        values.functions[name] = body
+        return
+    values.apply(program)
+    inner_text = script_of_shell(program.words)
+    if inner_text is None:
+        yield program
+        return
+    known = {name: value for name, value in values.items() if value is not None and name.isidentifier()}
+    yield from programs_in(inner_text, where, known, arguments_of_shell(program.words))
+
+
+def _program(words: list[str], where: str, functions: Container[str] = ()) -> Program | None:
     variables: dict[str, str] = {}
     srun: tuple[str, ...] = ()
     at = 0
@@ -232,8 +337,8 @@ def _program(words: list[str], where: str) -> Program | None:
         if _ASSIGNMENT.match(word):
             name, _, value = word.partition("=")
             variables[name] = value
-        elif word.rpartition("/")[2] in _WRAPPERS and (inner := _wrapped(words, at)) > at:
-            at = inner
+        elif word in functions or (word.rpartition("/")[2] in _WRAPPERS and _wrapped(words, at) > at):
+            at = at if word in functions else _wrapped(words, at)
             break
         elif word in {"srun", "env"}:
             begin, inner = at, _wrapped(words, at)

@@ -3,6 +3,7 @@
 Each is refused before anything is deployed, with the command that brings the content.
 """
 
+import os
 import re
 import shlex
 from pathlib import Path, PurePosixPath
@@ -11,6 +12,7 @@ from launcher.catalog.regular_file import UnusableFileError, read_regular
 
 GITMODULES = ".gitmodules"
 MAX_BYTES = 1 << 20
+MAX_INDEX_BYTES = 1 << 28
 LONGEST_POINTER = 1024
 """Bytes; a pointer is shorter than this (git-lfs, docs/spec.md, "The Pointer")."""
 _POINTER = re.compile(
@@ -42,9 +44,36 @@ def is_empty(folder: Path) -> bool:
 
 
 def empty_submodules(root: Path) -> list[str]:
-    """The submodules of a folder that are there without their files, each with a slash at its end."""
-    inside = (name for name in submodule_paths(root) if ".." not in PurePosixPath(name).parts and name[0] != "/")
-    return sorted(f"{name}/" for name in inside if is_empty(root / name))
+    """The submodules of a folder without their files, each with a slash at its end; their folders may be missing.
+
+    The folder may lie in a repository whose .gitmodules is above it.
+    """
+    top = next((above for above in (root, *root.parents) if (above / ".git").exists()), None)
+    base = root if top is None or (root / GITMODULES).is_file() else top
+    below = root.relative_to(base)
+    names = []
+    for path in submodule_paths(base):
+        inside = PurePosixPath(path)
+        if ".." in inside.parts or inside.is_absolute() or not inside.is_relative_to(below.as_posix()):
+            continue
+        missing = not os.path.lexists(base / path)
+        if (missing or is_empty(base / path)) and _is_recorded(top, base, path):
+            names.append(f"{inside.relative_to(below.as_posix())}/")
+    return sorted(names)
+
+
+def _is_recorded(top: Path | None, base: Path, path: str) -> bool:
+    """Whether a repository has a submodule in its index: .gitmodules may still name a removed one.
+
+    True without a repository, and if its index is not below `.git`, as in a worktree.
+    """
+    if top is None:
+        return True
+    try:
+        index = read_regular(top / ".git" / "index", MAX_INDEX_BYTES)
+    except (OSError, UnusableFileError):
+        return True
+    return os.fsencode((base / path).relative_to(top).as_posix()) + b"\0" in index
 
 
 def submodule_problem(root: Path, name: str) -> tuple[str, str]:

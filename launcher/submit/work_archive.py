@@ -82,10 +82,11 @@ def work_files(folder: Path, environment: Mapping[str, str]) -> WorkFiles:
     root = Path(os.path.realpath(folder))
     git = git_state(root, environment)
     rules = rules_of(root)
-    names_listed = _listed(root, environment, rules) if git is not None else _unversioned(root, rules)
-    names, left_out = _without_private(
-        root, sorted(name for name in names_listed if os.path.lexists(root / name)), rules
-    )
+    names_listed = _listed(root, environment, rules) if git is not None else _files_below(root, rules)
+    stubs = {name for name in empty_submodules(root) if rules.ships(name, tracked=True)}
+    # Git names a deleted file too, and of a submodule whose folder is missing neither walk names anything.
+    there = {name for name in names_listed if os.path.lexists(root / name)} | stubs
+    names, left_out = _without_private(root, sorted(there), rules)
     _refuse_unsendable(root, names)
     return WorkFiles(root=root, names=tuple(names), left_out=left_out, git=git)
 
@@ -212,11 +213,6 @@ def _lines(done: CompletedProcess[bytes] | None) -> list[str]:
     return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
 
 
-def _unversioned(folder: Path, rules: ShippingRules) -> Iterator[str]:
-    yield from _files_below(folder, rules)
-    yield from (name for name in empty_submodules(folder) if rules.ships(name, tracked=True))
-
-
 def _files_below(folder: Path, rules: ShippingRules) -> Iterator[str]:
     for place, folders, files in os.walk(folder):
         below = Path(place).relative_to(folder)
@@ -268,6 +264,8 @@ def _examined(root: Path, name: str, shipped: AbstractSet[str]) -> tuple[tuple[s
     """
     try:
         name.encode("utf-8")
+        if name.endswith("/"):
+            return submodule_problem(root, name), 0
         status = (root / name).lstat()
         size = status.st_size if stat.S_ISREG(status.st_mode) else 0
         return _problem(root, name, status, shipped), size
@@ -282,8 +280,6 @@ def _problem(root: Path, name: str, status: os.stat_result, shipped: AbstractSet
     path = root / name
     if stat.S_ISLNK(status.st_mode):
         return _link_problem(root, path, shipped)
-    if stat.S_ISDIR(status.st_mode):
-        return submodule_problem(root, name)
     if not stat.S_ISREG(status.st_mode):
         return "is neither a file nor a link", "remove it, or ignore it in .gitignore"
     with opened_regular(path):

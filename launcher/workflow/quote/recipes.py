@@ -10,7 +10,8 @@ from launcher.catalog import safe_yaml
 from launcher.model.record import record
 from launcher.planning.job_command import EMPTY, UNKNOWN
 
-_TAKES_A_WORD = frozenset({"-o", "-W", "-I", "--dotenv-path", "--output"})
+_TAKES_A_WORD = frozenset({"-o", "-W", "-I", "--output"})
+_ENVIRONMENT = ("-E", "--dotenv-path", "--dotenv-filename")
 _TAKES_A_NUMBER = frozenset({"-j", "-l"})
 """Options of make whose number may be missing: `make -j train`."""
 _FOLDER = ("-C", "--directory", "--working-directory", "-d", "--dir")
@@ -19,19 +20,25 @@ _HEADER = re.compile(r"^([\w./%$(){}-][^:=#\t]*?)\s*::?(?!=)([^=#;]*)(?:;(.*))?(
 _SETS = re.compile(r"^\s*(?:export\s+|override\s+)*([A-Za-z_]\w*)\s*(::=|:=|\?=|\+=|=)\s*(.*)$")
 _CONDITION = re.compile(r"^\s*(?:ifeq|ifneq|ifdef|ifndef)\b")
 _MAKE_VARIABLE = re.compile(r"\$\(([A-Za-z_]\w*)\)|\$\{([A-Za-z_]\w*)\}|(\$\$)")
-_JUST_HEADER = re.compile(r"^@?([A-Za-z_][\w-]*)((?:\s+[^:=]+)?)\s*:(?!=)([^#]*)$")
+_JUST_PARAMETER = r"""[*+$]*([A-Za-z_][\w-]*)(?:=(?:"([^"]*)"|'([^']*)'|([^\s:"']+)))?"""
+_JUST_HEADER = re.compile(rf"^@?([A-Za-z_][\w-]*)((?:\s+{_JUST_PARAMETER})*)\s*:(?!=)([^#]*)$")
+_JUST_DOTENV = re.compile(r"""(?m)^set\s+dotenv-(load|filename|path)\b(?:\s*:=\s*(?:"([^"]*)"|'([^']*)'|(\w+)))?""")
 _JUST_SETS = re.compile(r"""^(?:export\s+)?([A-Za-z_][\w-]*)\s*:=\s*(?:"([^"]*)"|'([^']*)')\s*$""")
 _BRACES = re.compile(r"\{\{\s*\.?([\w-]+)\s*\}\}|\{\{.*?\}\}")
 
 
 @record
 class Call:
-    """The words of make, just or Task: its targets, the variables and the file that they give, and the folder."""
+    """The words of make, just or Task: its targets, the variables and files that they give, and the folder.
+
+    `environment` names a file of variables.
+    """
 
     targets: tuple[str, ...]
     variables: Mapping[str, str]
     folder: str = ""
     file: str | None = None
+    environment: str | None = None
 
 
 def call_of(words: Sequence[str]) -> Call:
@@ -42,10 +49,13 @@ def call_of(words: Sequence[str]) -> Call:
     (('train',), 'sub', {'N': '4'})
     >>> call_of(["make", "-j", "train"]).targets, call_of(["make", "-j", "8", "train"]).targets
     (('train',), ('train',))
+    >>> call = call_of(["just", "--set", "n", "4", "-E", "a.env", "train"])
+    >>> call.targets, dict(call.variables), call.environment
+    (('train',), {'n': '4'}, 'a.env')
     """
     targets: list[str] = []
     variables: dict[str, str] = {}
-    folder, file, before = "", None, ""
+    folder, file, environment, before = "", None, None, ""
     rest = iter(words[1:])
     for word in rest:
         name, equals, value = word.partition("=")
@@ -53,6 +63,10 @@ def call_of(words: Sequence[str]) -> Call:
         if name in _FOLDER or name in _FILE:
             value = value if equals else next(rest, "")
             folder, file = (value, file) if name in _FOLDER else (folder, value)
+        elif name in _ENVIRONMENT:
+            environment = value if equals else next(rest, "")
+        elif word == "--set":
+            variables |= {next(rest, ""): next(rest, "")}
         elif word in _TAKES_A_WORD:
             next(rest, None)
         elif word.startswith("-") or numbered:
@@ -61,7 +75,7 @@ def call_of(words: Sequence[str]) -> Call:
             variables[name] = value
         else:
             targets.append(word)
-    return Call(targets=tuple(targets), variables=variables, folder=folder, file=file)
+    return Call(targets=tuple(targets), variables=variables, folder=folder, file=file, environment=environment)
 
 
 def recipe(program: str, text: str, call: Call, known: Mapping[str, str] = EMPTY) -> str:
@@ -72,7 +86,7 @@ def recipe(program: str, text: str, call: Call, known: Mapping[str, str] = EMPTY
     'echo $HOME\ntorchrun --nproc_per_node=4 a.py'
     """
     read = _READERS[program]
-    recipes, first = read(text, call.variables, known)
+    recipes, first = read(text, call, known)
     lines: list[str] = []
     done: set[str] = set()
 
@@ -88,6 +102,28 @@ def recipe(program: str, text: str, call: Call, known: Mapping[str, str] = EMPTY
     for target in call.targets or ((first,) if first else ()):
         add(target)
     return "\n".join(lines)
+
+
+def environment_files(program: str, text: str, call: Call) -> list[str]:
+    r"""The files of variables that just or Task reads for its recipes.
+
+    >>> environment_files("just", 'set dotenv-load\nset dotenv-filename := "a.env"\n', call_of(["just"]))
+    ['a.env']
+    >>> environment_files("task", "dotenv: [.env, b.env]", call_of(["task"]))
+    ['.env', 'b.env']
+    """
+    if program == "just":
+        settings = {match[1]: match[2] or match[3] or match[4] or "true" for match in _JUST_DOTENV.finditer(text)}
+        name = call.environment or settings.get("path") or settings.get("filename")
+        return [name] if name else [".env"] if settings.get("load") == "true" else []
+    if program in {"task", "go-task"}:
+        try:
+            document = safe_yaml.loads(text)
+        except safe_yaml.YamlError:
+            return []
+        names = _listed(document.get("dotenv")) if isinstance(document, dict) else ()
+        return [name for name in names if isinstance(name, str)]
+    return []
 
 
 _Recipes = tuple[Mapping[str, tuple[list[str], list[str]]], str]
@@ -149,25 +185,26 @@ class _Makefile:
         return _MAKE_VARIABLE.sub(value, line)
 
 
-def _of_make(text: str, given: Mapping[str, str], known: Mapping[str, str]) -> _Recipes:
-    makefile = _Makefile(given, known)
+def _of_make(text: str, call: Call, known: Mapping[str, str]) -> _Recipes:
+    makefile = _Makefile(call.variables, known)
     for line in text.replace("\r", "").replace("\\\n", " ").split("\n"):
         makefile.read(line)
     return makefile.recipes, makefile.first
 
 
-def _of_just(text: str, given: Mapping[str, str], known: Mapping[str, str]) -> _Recipes:  # noqa: ARG001 - as make's
+def _of_just(text: str, call: Call, known: Mapping[str, str]) -> _Recipes:  # noqa: ARG001 - as make's
     values: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     recipes: dict[str, tuple[list[str], list[str]]] = {}
     first, body = "", list[str]()
     for line in text.replace("\r", "").replace("\\\n", " ").split("\n"):
         if line[:1] in {" ", "\t"}:
-            body.append(_in_braces(line.strip().lstrip("@-"), {**values, **given}))
+            body.append(_in_braces(line.strip().lstrip("@-"), {**values, **call.variables, **parameters}))
         elif match := _JUST_SETS.match(line):
             values[match[1]] = match[2] if match[2] is not None else match[3]
         elif match := _JUST_HEADER.match(line):
-            needs = re.findall(r"[A-Za-z_][\w-]*", match[3].replace("&&", " "))
-            body = []
+            needs = re.findall(r"[A-Za-z_][\w-]*", match[7].replace("&&", " "))
+            parameters, body = _parameters(match[1], match[2], call), []
             recipes[match[1]] = (needs, body)
             first = first or match[1]
         elif line.strip() and not line.startswith("#"):
@@ -175,7 +212,23 @@ def _of_just(text: str, given: Mapping[str, str], known: Mapping[str, str]) -> _
     return recipes, first
 
 
-def _of_task(text: str, given: Mapping[str, str], known: Mapping[str, str]) -> _Recipes:  # noqa: ARG001 - as make's
+def _parameters(name: str, header: str, call: Call) -> dict[str, str]:
+    """The parameters of a recipe of just: the words after its name, or their defaults; none that is unknown.
+
+    >>> _parameters("train", ' nodes per_node="4"', call_of(["just", "train", "2"]))
+    {'nodes': '2', 'per_node': '4'}
+    """
+    words = call.targets[call.targets.index(name) + 1 :] if name in call.targets else ()
+    values = {}
+    for at, match in enumerate(re.finditer(_JUST_PARAMETER, header)):
+        default = next((value for value in match.groups()[1:] if value is not None), None)
+        value = words[at] if at < len(words) else default
+        if value is not None:
+            values[match[1]] = value
+    return values
+
+
+def _of_task(text: str, call: Call, known: Mapping[str, str]) -> _Recipes:  # noqa: ARG001 - as make's
     try:
         document = safe_yaml.loads(text)
     except safe_yaml.YamlError:
@@ -185,7 +238,7 @@ def _of_task(text: str, given: Mapping[str, str], known: Mapping[str, str]) -> _
     recipes: dict[str, tuple[list[str], list[str]]] = {}
     for name, task in (tasks if isinstance(tasks, dict) else {}).items():
         entry = task if isinstance(task, dict) else {"cmds": task}
-        own = {**values, **_texts(entry.get("vars")), **given}
+        own = {**values, **_texts(entry.get("vars")), **call.variables}
         needs = [word for word in _listed(entry.get("deps")) if isinstance(word, str)]
         lines = []
         for command in _listed(entry.get("cmds", entry.get("cmd"))):
@@ -212,7 +265,7 @@ def _in_braces(line: str, values: Mapping[str, str]) -> str:
     return _BRACES.sub(lambda match: values.get(match[1], UNKNOWN) if match[1] else UNKNOWN, line)
 
 
-_READERS: Mapping[str, Callable[[str, Mapping[str, str], Mapping[str, str]], _Recipes]] = {
+_READERS: Mapping[str, Callable[[str, Call, Mapping[str, str]], _Recipes]] = {
     "make": _of_make,
     "gmake": _of_make,
     "just": _of_just,

@@ -8,7 +8,7 @@ from launcher.model.enums import Level
 from launcher.model.errors import ImpossibleError
 from launcher.model.finding import Finding, warning
 from launcher.model.request import PlanRequest
-from launcher.workflow.quote.trainer_scripts import missing_submodules, script_problems
+from launcher.workflow.quote.trainer_scripts import PATH, missing_script, missing_submodules, script_problems
 from launcher.workflow.quote.trainer_stack import script_of
 
 REFUSED = ": a launch is refused"
@@ -38,11 +38,16 @@ def missing_trainer(plan_file: Path, request: PlanRequest) -> tuple[Finding, ...
         else replace(problem, level=Level.WARNING, message=f"{problem.message}{REFUSED}")
         for problem in problems
     )
-    if script is None or run.setup or (root / script).exists():
+    if run.setup:
+        return findings
+    where = PATH
+    if script is None or (root / script).exists():
+        where, script = missing_script(root, run)
+    if not script:
         return findings
     message = f"{script} is not in {run.workdir}{REFUSED}"
     hint = "put your trainer there, or set run.workdir to its folder"
-    return (*findings, warning("no-script", "run.command", message, hint))
+    return (*findings, warning("no-script", where, message, hint))
 
 
 def refuse_missing_trainer(plan_file: Path, request: PlanRequest, environment: Mapping[str, str]) -> None:
@@ -62,8 +67,12 @@ def refuse_missing_trainer(plan_file: Path, request: PlanRequest, environment: M
     work = work_files(plan_file.resolve().parent / run.workdir, environment)
     if problems := tuple(problem for problem in script_problems(work.root, run) if problem.level is Level.ERROR):
         raise ImpossibleError("a script of the job cannot run on a node", findings=problems)
-    script = script_of(run.command)
-    if script is None or run.setup or script in work.names:
+    script, where = script_of(run.command), PATH
+    if run.setup:
+        return
+    if script is None or script in work.names:
+        where, script = missing_script(work.root, run)
+    if not script:
         return
     if (work.root / script).exists():
         message = f"{script} is in {work.root} but is not shipped"
@@ -74,4 +83,4 @@ def refuse_missing_trainer(plan_file: Path, request: PlanRequest, environment: M
     else:
         message = f"{script} is not in {work.root}, the folder shipped with the job"
         hint = "put your trainer there, or set run.workdir to its folder and run.command to its script"
-    raise ImpossibleError(f"run.command: {message}", hint=hint)
+    raise ImpossibleError(f"{where}: {message}", hint=hint)

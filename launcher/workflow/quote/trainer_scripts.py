@@ -34,9 +34,7 @@ def script_problems(root: Path, run: RunSpec) -> tuple[Finding, ...]:
     lists: list[tuple[str, tuple[str, ...]]] = [
         (f"run.setup[{index}]", ("bash", "-c", line)) for index, line in enumerate(run.setup)
     ]
-    lists.append((PATH, run.command))
-    lists += [(f"run.before[{index}].command", step.command) for index, step in enumerate(run.before)]
-    lists += [(f"run.after[{index}].command", step.command) for index, step in enumerate(run.after)]
+    lists += _commands(run)
     mended = any("chmod" in (script_of_shell(command) or "") for _, command in lists)
     findings: dict[tuple[str, str], Finding] = {}
     for path, command in lists:
@@ -55,6 +53,25 @@ def script_problems(root: Path, run: RunSpec) -> tuple[Finding, ...]:
             for finding in problems:
                 findings.setdefault((finding.code, finding.message), finding)
     return tuple(findings.values())
+
+
+def _commands(run: RunSpec) -> list[tuple[str, tuple[str, ...]]]:
+    """The command and the steps of a job, each with its path in the plan."""
+    before = [(f"run.before[{index}].command", step.command) for index, step in enumerate(run.before)]
+    after = [(f"run.after[{index}].command", step.command) for index, step in enumerate(run.after)]
+    return [(PATH, run.command), *before, *after]
+
+
+def missing_script(root: Path, run: RunSpec) -> tuple[str, str]:
+    """The first script that the job's commands or their scripts run and its folder lacks, after what names it.
+
+    Only a script that is certainly missing on the node too; two empty texts without one.
+    """
+    for path, command in _commands(run):
+        for started in started_programs(root, command, where=path, known=run.env):
+            if started.missing:
+                return started.program.where, started.missing
+    return "", ""
 
 
 def missing_submodules(root: Path) -> tuple[Finding, ...]:

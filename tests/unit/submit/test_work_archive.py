@@ -5,6 +5,7 @@ import hashlib
 import importlib.util
 import io
 import os
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from launcher.catalog.assets import asset
 from launcher.model.errors import ImpossibleError
 from launcher.submit import work_archive
+from launcher.submit.stub_files import empty_submodules
 from launcher.submit.work_archive import pack, work_files
 from tests.checks import some
 
@@ -171,6 +173,31 @@ class TestStubs:
         )
         (work / "third" / "x").mkdir(parents=True)
         (work.parent / "up").mkdir()
+        assert list(problems(work)) == ["third/x/"]
+
+    def test_submodule_whose_folder_is_missing_is_refused(self, clone):
+        shutil.rmtree(clone / "vendor")
+        (message, fix), *others = problems(clone).values()
+        assert (message, others) == ("vendor/ is a submodule without its files", [])
+        assert fix.startswith("git submodule update --init --recursive; ")
+        (clone / ".slipwayignore").write_text("/vendor/\n")
+        assert "vendor/" not in work_files(clone, ENVIRONMENT).names
+
+    def test_missing_submodule_below_the_shipped_folder_is_refused(self, clone):
+        write(clone, jobs__train_dot_py="pass\n")
+        git(clone, "mv", "vendor", "jobs/vendor")
+        shutil.rmtree(clone / "jobs" / "vendor")
+        assert list(problems(clone / "jobs")) == ["vendor/"]
+        assert empty_submodules(clone / "jobs") == ["vendor/"]
+
+    def test_submodule_that_git_no_longer_has_is_not_missed(self, clone):
+        git(clone, "rm", "-q", "--cached", "vendor")
+        shutil.rmtree(clone / "vendor")
+        assert (clone / ".gitmodules").is_file()
+        assert work_files(clone, ENVIRONMENT).names
+
+    def test_folder_outside_git_with_missing_submodule_is_refused(self, work):
+        write(work, _dot_gitmodules='[submodule "x"]\n\tpath = third/x\n\turl = ../x\n')
         assert list(problems(work)) == ["third/x/"]
 
     @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from launcher import plan_file
+from launcher.agent.command_line import run_by_bash
 from launcher.model.enums import Level
 from launcher.model.errors import ImpossibleError
 from launcher.workflow.quote.trainer import missing_trainer, refuse_missing_trainer
@@ -120,7 +121,7 @@ CRLF = b"#!/bin/bash\r\necho a\r\n"
         (("./run.sh",), CRLF, "script-line-ends"),
         (("bash", "run.sh"), CRLF, "script-line-ends"),
         ((*BASH, "export A=1\nexec ./run.sh --x 2>&1 | tee log"), CRLF, "script-line-ends"),
-        ((*BASH, "source run.sh && python a.py"), b"export A=1\r\n", "script-line-ends"),
+        ((*BASH, "source run.sh && python -m a"), b"export A=1\r\n", "script-line-ends"),
         (("./run.sh",), b"\xef\xbb\xbf#!/bin/bash\n", "script-encoding"),
         (("sh", "-e", "run.sh"), b"\xef\xbb\xbfecho a\n", "script-encoding"),
         (("bash", "run.sh"), "echo a\n".encode("utf-16"), "script-encoding"),
@@ -281,6 +282,57 @@ def test_script_called_by_script_is_checked(tmp_path, outer, inner, mode, code):
     findings = script_findings(tmp_path, ("bash", "run.sh"), outer)
     assert list(findings) == ([] if code is None else [code])
     assert code is None or "inner.sh" in findings[code]
+
+
+@pytest.mark.parametrize(
+    "command, files, named",
+    [
+        ("bash -c 'bash ./no.sh'", {}, ("run.command", "no.sh")),
+        ("set -e; ./no.sh --lr 1", {}, ("run.command", "no.sh")),
+        ("export A=1 && torchrun no.py", {}, ("run.command", "no.py")),
+        ("bash -lc 'source env.sh && bash go.sh'", {"env.sh": "export A=1\n"}, ("run.command", "go.sh")),
+        ("bash run.sh", {"run.sh": "cd src\nbash ../tools/go.sh\n", "src/a.py": ""}, ("run.sh", "tools/go.sh")),
+        ("go() { bash $1; }; go no.sh", {}, ("run.command", "no.sh")),
+        # What the node may still have: written before, elsewhere, or only under a condition.
+        ("git clone https://example.org/a . && bash go.sh", {}, None),
+        ("python make_script.py && bash go.sh", {"make_script.py": ""}, None),
+        ("[ -f go.sh ] && bash go.sh", {}, None),
+        ("bash go.sh || true", {}, None),
+        ("cd /opt/src && python train.py", {}, None),
+        ("cat go.py; python -c 'pass'", {}, None),
+        ("python -m go conf.py", {}, None),
+        ("bash $HOME/go.sh", {}, None),
+        ("bash run.sh -c a.yaml", {"run.sh": "echo $@\n"}, None),
+    ],
+)
+def test_missing_script_is_named_wherever_the_command_runs_it(tmp_path, command, files, named):
+    for name, text in {"plan.yaml": PLAN, **files}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    request = plan_file.loads(PLAN)
+    request = replace(request, run=replace(request.run, command=run_by_bash(command)))
+    findings = {finding.code: finding for finding in missing_trainer(tmp_path / "plan.yaml", request)}
+    assert ("no-script" in findings) == (named is not None)
+    if named is not None:
+        where, path = named
+        assert findings["no-script"].path == where
+        assert findings["no-script"].message.startswith(f"{path} is not in .")
+        with pytest.raises(ImpossibleError, match=rf"{where}: {path} is not in"):
+            refuse_missing_trainer(tmp_path / "plan.yaml", request, {})
+
+
+def test_missing_script_of_a_step_before_the_command_is_named(tmp_path):
+    (tmp_path / "train.py").touch()
+    request = plan_file.loads(PLAN + "run: {before: [{command: [bash, no.sh]}]}\n")
+    (finding,) = missing_trainer(tmp_path / "plan.yaml", request)
+    assert (finding.code, finding.path) == ("no-script", "run.before[0].command")
+
+
+def test_missing_folder_of_submodule_is_named_by_quote(tmp_path):
+    (tmp_path / ".gitmodules").write_text('[submodule "v"]\n\tpath = third/v\n\turl = https://example.org/v\n')
+    (tmp_path / "train.py").touch()
+    (finding,) = missing_trainer(tmp_path / "plan.yaml", plan_file.loads(PLAN))
+    assert (finding.code, "third/v/" in finding.message) == ("empty-submodule", True)
 
 
 def test_empty_submodule_is_named_by_quote(tmp_path):

@@ -149,6 +149,30 @@ def test_module_that_drives_all_chips_is_known_by_its_package(tmp_path, module):
             "just train",
             {"justfile": 'n := "4"\n\ntrain: prep\n    torchrun --nproc_per_node {{n}} train.py\nprep:\n    ls\n'},
         ),
+        ("just --set n 4 train", {"justfile": "n := '8'\ntrain:\n  torchrun --nproc_per_node {{n}} train.py\n"}),
+        ("just train 4", {"justfile": "train n:\n  torchrun --nproc_per_node {{n}} train.py\n"}),
+        (
+            "just train a",
+            {"justfile": "train to n='4' *rest:\n  torchrun --nproc_per_node {{n}} train.py\n"},
+        ),
+        (
+            "just train",
+            {
+                "justfile": "set dotenv-load\ntrain:\n  torchrun --nproc_per_node $N train.py\n",
+                ".env": '# chips\nexport N="4"\n',
+            },
+        ),
+        (
+            "just -E a.env train",
+            {"justfile": "train:\n  torchrun --nproc_per_node $N train.py\n", "a.env": "N=4 # all\n"},
+        ),
+        (
+            "task train",
+            {
+                "Taskfile.yml": "dotenv: [.env]\ntasks:\n  train: 'torchrun --nproc_per_node $N train.py'\n",
+                ".env": "N=4\r\n",
+            },
+        ),
         ("just", {"Justfile": "# first\ngo *args: t\n\nt:\n  @torchrun --nproc_per_node 4 train.py\n"}),
         (
             "task train",
@@ -165,6 +189,74 @@ def test_recipe_of_make_just_or_task_is_read(tmp_path, run, files):
         (tmp_path / name).write_text(text)
     programs = [program.words for program in read(tmp_path, run).programs]
     assert ("torchrun", "--nproc_per_node", "4", "train.py") in programs
+
+
+FUNCTION = 'run() {\n  local n=$1; shift\n  torchrun --nproc_per_node $n "$@"\n}\n'
+
+
+@pytest.mark.parametrize(
+    "command, files",
+    [
+        ("'run() { torchrun --nproc_per_node $1 train.py; }; run 4'", {}),
+        ("bash run.sh", {"run.sh": f"{FUNCTION}run 4 train.py\n"}),
+        ("bash run.sh", {"run.sh": "source lib.sh\nif true; then\n  run 4 train.py\nfi\n", "lib.sh": FUNCTION}),
+        (
+            "bash run.sh",
+            {"run.sh": "function b {\n  a 8\n}\na() {\n  torchrun --nproc_per_node $1 train.py; }\na 4\n"},
+        ),
+        ("bash run.sh 4", {"run.sh": "torchrun --nproc_per_node ${1:-8} train.py\n"}),
+        ("bash run.sh torchrun --nproc_per_node 4 train.py", {"run.sh": 'set -e\nexec "$@"\n'}),
+        ("[bash, -c, 'torchrun --nproc_per_node $1 train.py', _, '4']", {}),
+        ("bash -lc 'torchrun --nproc_per_node 4 train.py'", {}),
+        ("bash run.sh", {"run.sh": "set -- 4\ntorchrun --nproc_per_node $1 train.py\n"}),
+    ],
+)
+def test_argument_of_shell_function_or_script_is_read(tmp_path, command, files):
+    programs = [program.words for program in read(tmp_path, command, **files).programs]
+    assert ("torchrun", "--nproc_per_node", "4", "train.py") in programs
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Arguments that only the run knows, and a function that nothing calls by its name.
+        "run() { torchrun --nproc_per_node $1 train.py; }\nfor n in 4 8; do run $n; done\n",
+        'run() { torchrun --nproc_per_node $1 train.py; }\nrun "$(nproc)"\n',
+        'run() { torchrun --nproc_per_node $1 train.py; }\n"r""un" 4\n',
+        "run() { run $1; }\nrun 4\ntorchrun --nproc_per_node $1 train.py\n",
+    ],
+)
+def test_argument_that_only_the_shell_knows_stays_unknown(tmp_path, text):
+    (tmp_path / "run.sh").write_text(text)
+    words = {program.words for program in read(tmp_path, "'exec bash run.sh $OPTIONS'").programs}
+    assert not {word for line in words for word in line if word in {"4", "8"} and line[0] == "torchrun"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "uv run --env-file a.env torchrun train.py",
+        "[uv, run, --env-file=a.env, torchrun, train.py]",
+        "dotenv -f a.env run -- torchrun train.py",
+        "'export $(grep -v ^# a.env | xargs) && torchrun train.py'",
+        "'env $(cat a.env) torchrun train.py'",
+        "'set -a; source a.env; set +a; torchrun train.py'",
+        "'set -o allexport\n\n. ./a.env\n\ntorchrun train.py'",
+        "docker run --gpus all --env-file a.env image torchrun train.py",
+    ],
+)
+def test_variables_of_an_environment_file_reach_the_program(tmp_path, command):
+    programs = read(tmp_path, command, a__env="# one chip\nCUDA_VISIBLE_DEVICES=0\nNAME='a b'\n").programs
+    (program,) = [program for program in programs if program.name == "torchrun"]
+    assert program.variables["CUDA_VISIBLE_DEVICES"] == "0"
+
+
+@pytest.mark.parametrize(
+    "command", ["'source a.env; torchrun train.py'", "'cat a.env; torchrun train.py'", "torchrun train.py"]
+)
+def test_variables_that_are_not_exported_do_not_reach_the_program(tmp_path, command):
+    programs = read(tmp_path, command, a__env="CUDA_VISIBLE_DEVICES=0\n").programs
+    assert not [program for program in programs if program.name == "torchrun" and program.variables]
 
 
 @pytest.mark.parametrize(
