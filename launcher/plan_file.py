@@ -12,7 +12,7 @@ from typing import Any, cast
 import yaml
 
 from launcher.catalog import safe_yaml
-from launcher.catalog.file_places import children, toml_places, with_place
+from launcher.catalog.file_places import ML, Place, as_written, children, toml_places, with_place
 from launcher.catalog.regular_file import UnusableFileError, read_named, read_regular
 from launcher.model.errors import ImpossibleError, SlipwayError, UnreadableInputError
 from launcher.model.finding import Finding, error
@@ -46,8 +46,6 @@ MAX_EXTENDED = 8
 MERGE = "tag:yaml.org,2002:merge"
 
 
-ML = "ml."
-"""SageMaker's prefix of EC2's names of instance types."""
 _KINDS: Mapping[type, str] = {list: "a list", str: "text"}
 _STRING = "tag:yaml.org,2002:str"
 _NO_KEYS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float", "null", "timestamp"))
@@ -340,20 +338,21 @@ def placed(path: Path, findings: Sequence[Finding], settings: tuple[str, ...] = 
         sources = resolve(path, settings).sources
     except SlipwayError:
         sources = {}
-    return tuple(_from_layer(path, finding, source_of(finding.path, sources)) for finding in findings)
+    typed = {key: Place(1, 1, text=value) for key, _, value in (setting.partition("=") for setting in settings)}
+    return tuple(_from_layer(path, finding, source_of(finding.path, sources), typed) for finding in findings)
 
 
-def _from_layer(plan: Path, finding: Finding, source: str | None) -> Finding:
-    """A finding with its place in the plan, or in the file of the layer that gives the value."""
+def _from_layer(plan: Path, finding: Finding, source: str | None, typed: Mapping[str, Place]) -> Finding:
+    """A finding with its place in the plan, or in the file of the layer that gives the value; `typed` are --set's."""
     if source in (None, PLAN):
         return _placed_in(plan, [finding])[0]
     file = file_of(source)
-    line = None if file is None else _placed_in(file, [finding])[0].line
-    at = f", line {line}" if line is not None else ""
-    hint = finding.hint
+    written = as_written(finding, typed) if file is None else _placed_in(file, [finding])[0]
+    at = f", line {written.line}" if written.line is not None else ""
+    hint = written.hint
     if hint.startswith("remove it"):
         hint = hint.replace("remove it", f"write {finding.path}: null in the plan", 1)
-    return replace(finding, message=f"{finding.message}; the value is from {source}{at}", hint=hint)
+    return replace(finding, message=f"{written.message}; the value is from {source}{at}", hint=hint)
 
 
 def _placed_in(path: Path, findings: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import yaml
 
+from launcher.catalog import safe_yaml
 from launcher.model.finding import Finding
 
 
@@ -23,6 +24,11 @@ class Place(NamedTuple):
     text: str = ""
 
 
+ML = "ml."
+"""The beginning of SageMaker's names of instance types."""
+_ODD_NUMBER = re.compile(r"[-+]?(?:0[xob][\da-fA-F_]+|\d[\d_]*_[\d_.]*|\d[\d.]*[eE][-+]?\d+)")
+"""A number that a message about another key shows with other digits; not `8.0`, which 8 of anything could be."""
+_TYPE = re.compile(r"(?<![\w.-])(?!ml\.)[a-z][a-z\d-]*\d[a-z\d-]*\.[a-z\d-]+(?![\w-])")
 MAX_PLACES = 20_000
 """Places of a file that are known for messages: aliases of aliases stand for more."""
 _TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
@@ -76,11 +82,59 @@ def _below(node: yaml.Node | None, path: str) -> Iterator[tuple[str, Place]]:
 
 
 def with_place(finding: Finding, places: Mapping[str, Place]) -> Finding:
-    """A finding with the line and column of its path, or of the nearest key above it."""
+    """A finding with the line and column of its path, or of the nearest key above it, and its values as written."""
     path = finding.path
     if finding.line is not None:
         return finding
+    finding = as_written(finding, places)
     while path and path not in places:
         path = path[: max(path.rfind("."), path.rfind("["), 0)]
     place = places.get(path)
     return finding if place is None else replace(finding, line=place.line, column=place.column)
+
+
+def as_written(finding: Finding, places: Mapping[str, Place]) -> Finding:
+    """A finding that shows the values of its key, and of the keys beside and below it, as the file has them.
+
+    Checks know the value alone: 1000 for `1_000`, 3.1 for `3.10`, and p5.48xlarge for `ml.p5.48xlarge`.
+    """
+    above = finding.path.rpartition(".")[0]
+    message, hint = finding.message, finding.hint
+    for path, place in places.items():
+        own = path == finding.path or path.startswith(f"{finding.path}[")
+        text = _text_of(place)
+        if text is None or not (own or path.rpartition(".")[0] in {above, finding.path}) or text in message:
+            continue
+        name = text.removeprefix(ML)
+        if own and name != text:
+            changed = _replaced(message, name, text)
+            hint = _TYPE.sub(rf"{ML}\g<0>", hint) if changed != message else hint
+            message = changed
+        elif own or _ODD_NUMBER.fullmatch(text):
+            for shown in _shown(text):
+                message = _replaced(message, shown, text)
+    return replace(finding, message=message, hint=hint)
+
+
+def _text_of(place: Place) -> str | None:
+    text = place.text if place.value is None else safe_yaml.plain_text(place.value)
+    return text or None
+
+
+def _shown(text: str) -> set[str]:
+    """How messages show the number that a file's text is; empty if the text is no number.
+
+    >>> sorted(_shown("0x400")), sorted(_shown("3.10")), sorted(_shown("1_000")), _shown("yes")
+    (['1,024', '1024'], ['3.1'], ['1,000', '1000'], set())
+    """
+    try:
+        value = safe_yaml.loads(text)
+    except safe_yaml.YamlError:
+        return set()
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return set()
+    return {form for form in (str(value), f"{value:,}", f"{value:g}") if form != text and "e" not in form}
+
+
+def _replaced(message: str, shown: str, text: str) -> str:
+    return re.sub(rf"(?<![\w.,-]){re.escape(shown)}(?![\w-]|[.,]\w)", lambda _: text, message)
