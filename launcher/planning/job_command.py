@@ -53,6 +53,10 @@ _FUNCTION = re.compile(
     r"(?:^|(?<=[\n;&|]))[ \t]*(?:function[ \t]+([\w:.-]+)[ \t]*(?:\([ \t]*\))?|([\w:.-]+)[ \t]*\([ \t]*\))\s*\{(?=\s)"
 )
 _BRACE = re.compile(r"(?:(?<=[\s;])|^)[{}](?=[\s;&|)]|$)")
+_WORD = re.compile(r"(?<![\w./:=-])[\w:.-]+(?![\w./:=(-])")
+_MAX_CALLS = 200
+_MAX_ARGUMENTS = 1000
+"""Calls of functions that are read in one text, and words of each: functions may call each other without end."""
 _SETS_VARIABLES = frozenset({"declare", "local", "readonly", "typeset"})
 _ALL_EXPORTED = re.compile(r"-[a-z]*a[a-z]*|allexport")
 _SET_ON_NODES = ("SLIPWAY_", "SLURM_", "PET_", "MASTER_", "HOST", "HOME", "PWD", "USER")
@@ -160,20 +164,39 @@ def _without_functions(text: str) -> tuple[str, dict[str, str]]:
     >>> _without_functions("run() { a $1; }; run 1\nfunction go {\n  b\n}\n")
     ('; run 1\nfunction go {\n  b\n}\n', {'run': ' a $1; '})
     """
-    functions: dict[str, str] = {}
+    found = list(_functions(text))
+    bodies = {name: body for name, body, _ in found}
+    called: set[str] = set()
+    pending = [_between(text, [span for _, _, span in found])]
+    while pending:
+        names = bodies.keys() & set(_WORD.findall(pending.pop())) - called
+        called |= names
+        pending += [bodies[name] for name in names]
+    rest = _between(text, [span for name, _, span in found if name in called])
+    return rest, {name: bodies[name] for name in called}
+
+
+def _functions(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
+    """The functions of a text: name, body, and where; none after one whose end is not found."""
     at = 0
     while (match := _FUNCTION.search(text, at)) is not None:
-        name, depth = match[1] or match[2], 1
-        at = match.end()
+        depth, end = 1, None
         for brace in _BRACE.finditer(text, match.end()):
             depth += 1 if brace[0] == "{" else -1
             if not depth:
-                rest = text[: match.start()] + text[brace.end() :]
-                if re.search(rf"(?<![\w./:-]){re.escape(name)}(?![\w./:=(-])", rest):
-                    functions[name] = text[match.end() : brace.start()]
-                    text, at = rest, match.start()
+                end = brace
                 break
-    return text, functions
+        if end is None:
+            return
+        yield match[1] or match[2], text[match.end() : end.start()], (match.start(), end.end())
+        at = end.end()
+
+
+def _between(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """A text without some parts."""
+    ends = [0, *(end for _, end in spans)]
+    begins = [*(begin for begin, _ in spans), len(text)]
+    return "".join(text[end:begin] for end, begin in zip(ends, begins, strict=True))
 
 
 def _as_assignment(array: "re.Match[str]") -> str:
@@ -204,6 +227,7 @@ class _Values(dict[str, str | None]):
         arguments: the words of the text's own call, or of the function's that is being read; None if unknown.
         exported: the variables that the programs after it get.
         all_exported: whether every variable is exported (`set -a`).
+        calls: the number of calls of functions that were read.
     """
 
     def __init__(self, known: Mapping[str, str], functions: dict[str, str]) -> None:
@@ -213,6 +237,7 @@ class _Values(dict[str, str | None]):
         self.arguments: tuple[str, ...] | None = None
         self.exported: dict[str, str] = {}
         self.all_exported = False
+        self.calls = 0
 
     def give(self, arguments: Sequence[str] | None) -> None:
         """Set the positional parameters."""
@@ -310,7 +335,8 @@ def _in_line(line: str, where: str, values: _Values) -> Iterator[Program]:
 def _run_in_shell(program: Program, where: str, values: _Values) -> Iterator[Program]:
     """A program of a text, or what the shell or the function starts that it is; its effects are added to `values`."""
     name, words = program.words[0], program.words[1:]
-    if name in values.functions:
+    if name in values.functions and values.calls < _MAX_CALLS and len(words) <= _MAX_ARGUMENTS:
+        values.calls += 1
         body, outer = values.functions.pop(name), values.arguments
         values.give(words)
         for line in body.split("\n"):

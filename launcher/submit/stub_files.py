@@ -12,7 +12,7 @@ from launcher.catalog.regular_file import UnusableFileError, read_regular
 
 GITMODULES = ".gitmodules"
 MAX_BYTES = 1 << 20
-MAX_INDEX_BYTES = 1 << 28
+MAX_INDEX_BYTES = 1 << 26
 LONGEST_POINTER = 1024
 """Bytes; a pointer is shorter than this (git-lfs, docs/spec.md, "The Pointer")."""
 _POINTER = re.compile(

@@ -1,5 +1,7 @@
 """What a job's command starts, with the files of its folder."""
 
+import time
+
 import pytest
 
 from launcher import plan_file
@@ -204,6 +206,10 @@ FUNCTION = 'run() {\n  local n=$1; shift\n  torchrun --nproc_per_node $n "$@"\n}
             "bash run.sh",
             {"run.sh": "function b {\n  a 8\n}\na() {\n  torchrun --nproc_per_node $1 train.py; }\na 4\n"},
         ),
+        (
+            "bash run.sh",
+            {"run.sh": "main() {\n  go $1 train.py\n}\ngo() { torchrun --nproc_per_node $1 $2; }\nmain 4\n"},
+        ),
         ("bash run.sh 4", {"run.sh": "torchrun --nproc_per_node ${1:-8} train.py\n"}),
         ("bash run.sh torchrun --nproc_per_node 4 train.py", {"run.sh": 'set -e\nexec "$@"\n'}),
         ("[bash, -c, 'torchrun --nproc_per_node $1 train.py', _, '4']", {}),
@@ -230,6 +236,22 @@ def test_argument_that_only_the_shell_knows_stays_unknown(tmp_path, text):
     (tmp_path / "run.sh").write_text(text)
     words = {program.words for program in read(tmp_path, "'exec bash run.sh $OPTIONS'").programs}
     assert not {word for line in words for word in line if word in {"4", "8"} and line[0] == "torchrun"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"f{i}() {{ f{i + 1}; f{i + 1}; }}\n" for i in range(40)) + "f40() { torchrun a.py; }\nf0\n",
+        "a() { a; b; }\nb() { b; a; }\na\n",
+        "x() {\n" * 8000 + "x\n",
+        "".join(f'f{i}() {{ f{i + 1} "$@" "$@"; }}\n' for i in range(40)) + "f0 x x\n",
+    ],
+    ids=["calls", "recursion", "braces", "words"],
+)
+def test_functions_without_end_are_read_in_a_second(tmp_path, text):
+    began = time.process_time()
+    read(tmp_path, "bash run.sh", run__sh=text)
+    assert time.process_time() - began < 1.0
 
 
 @pytest.mark.parametrize(
